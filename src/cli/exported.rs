@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::console::shown;
 use super::{Console, Exit, Failure};
 use crate::app::export::Written;
-use crate::export::{ExportError, Holds, Placed, holds_weights};
+use crate::export::{ExportError, Holds, Placed, Recipe, holds_weights};
 use crate::report::wording::{bytes, number, one_line};
 use crate::study::device::Device;
 use crate::study::program::Program;
@@ -19,6 +19,12 @@ pub fn model(directory: &Path) -> Result<PathBuf, Failure> {
     }
     Err(Failure::usage(format!("`{}` holds no model", directory.display()))
         .help("`hpsearch export STUDY -o DIR` writes one"))
+}
+
+/// The column of second texts that an exported model was trained on, `None` inside where it reads
+/// single texts; `None` outside where the directory does not say what it was trained on.
+pub fn text_pair(directory: &Path) -> Option<Option<String>> {
+    Some(Recipe::of_export(directory)?.text_pair().map(str::to_owned))
 }
 
 /// The device that a command line names.

@@ -1,14 +1,18 @@
-//! `hpsearch predict`: labels and scores of texts from an exported model.
+//! `hpsearch predict`: labels, entities or hidden tokens of texts, from an exported model.
+
+mod shown;
 
 use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::{Value, json};
+use serde_json::json;
+
+use shown::{Shown, Wanted};
 
 use super::exported;
-use super::output_file::{refuse_existing, refuse_inputs, whole_file};
+use super::output_file::{refuse_existing, refuse_inputs};
 use super::waiting::listener;
 use super::{Console, Exit, Failure};
 use crate::app::worker_job::{self, Progress, halving};
@@ -23,7 +27,8 @@ use crate::runner::protocol::Job;
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch predict model \"what a film\"\n  cat texts.txt | hpsearch \
-        predict model\n  hpsearch predict model --file new.csv -o labelled.csv"
+        predict model\n  hpsearch predict model --file new.csv -o labelled.csv\n  hpsearch \
+        predict model \"a man eats\" --text-pair \"someone has a meal\""
 )]
 pub struct PredictArguments {
     /// The directory that `export` wrote
@@ -36,21 +41,29 @@ pub struct PredictArguments {
     /// input
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub file: Option<PathBuf>,
+    /// The second text, of a model of pairs of texts
+    #[arg(long, value_name = "TEXT", conflicts_with = "file")]
+    pub text_pair: Option<String>,
     /// The column of texts in that file
     #[arg(long, value_name = "NAME", default_value = "text", requires = "file")]
     pub column: String,
+    /// The column of second texts in that file, of a model of pairs; by default the one it was
+    /// trained on
+    #[arg(long, value_name = "NAME", requires = "file")]
+    pub pair_column: Option<String>,
     /// The first line of that .csv or .tsv file is a row; its columns are called column1, column2,
     /// ..
     #[arg(long, requires = "file")]
     pub no_header: bool,
-    /// Write a .csv with each text, its labels and their scores
+    /// Write a .csv with each text, its labels and their scores; of entities and hidden tokens, one
+    /// row each
     #[arg(short, long, value_name = "OUT.csv")]
     pub output: Option<PathBuf>,
     /// Replace that file if it exists
     #[arg(long, requires = "output")]
     pub overwrite: bool,
-    /// The K most likely labels of each text; by default those with a score of at least 0.05, with
-    /// -o the first
+    /// The N most likely labels of each text, or tokens of each mask; by default labels with a score
+    /// of at least 0.05, five tokens, with -o the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
     /// Print JSON
@@ -61,14 +74,21 @@ pub struct PredictArguments {
     pub device: String,
 }
 
-/// Minimum probability of displayed labels besides the first.
-const SHOWN: f64 = 0.05;
-
 /// Batch size, if memory suffices.
 const TEXTS_AT_ONCE: usize = 64;
 
-/// A text's labels with their scores, best first.
-type Labels = Vec<(String, f64)>;
+/// What is labelled.
+struct Inputs {
+    texts: Vec<String>,
+    /// The second text of each, of pairs.
+    pairs: Option<Vec<String>>,
+}
+
+impl From<Vec<String>> for Inputs {
+    fn from(texts: Vec<String>) -> Self {
+        Self { texts, pairs: None }
+    }
+}
 
 /// Predicts them.
 pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Exit, Failure> {
@@ -87,74 +107,58 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
             .help(format!("`-o {}`", output.with_extension("csv").display())));
         }
     }
-    let texts = texts(arguments, console)?;
+    let pair_column = exported::text_pair(&directory);
+    let Inputs { texts, pairs } = inputs(arguments, pair_column.as_ref(), console)?;
+    check_pairs(arguments, pair_column.as_ref(), pairs.is_some())?;
     let usual = Some(RowsAtOnce { train: 1, eval: texts.len().min(TEXTS_AT_ONCE) });
     let mut hear = listener(console);
     hear(Progress::Began("loading the model"));
     let answer = halving(usual, &mut hear, |rows, hear| {
         let rows = rows.map_or(TEXTS_AT_ONCE, |rows| rows.eval);
-        let (directory, texts, device) = (directory.clone(), texts.clone(), device.clone());
-        worker_job::again(Job::Predict { directory, texts, device, rows }, hear)
+        let (directory, device) = (directory.clone(), device.clone());
+        let (texts, pairs) = (texts.clone(), pairs.clone());
+        worker_job::again(Job::Predict { directory, texts, pairs, device, rows }, hear)
     });
     drop(hear);
     let answer = answer?;
-    let predictions: Vec<Option<Labels>> =
-        answer.as_array().into_iter().flatten().map(|one| labels(one, arguments)).collect();
+    let wanted = Wanted {
+        top_k: arguments.top_k,
+        to_file: arguments.output.is_some(),
+        as_json: arguments.json,
+    };
+    let predictions: Vec<Shown> =
+        answer.as_array().into_iter().flatten().map(|one| Shown::of(one, wanted)).collect();
+    let of_text = |number: usize| {
+        (texts[number].as_str(), pairs.as_ref().map(|pairs| pairs[number].as_str()))
+    };
     if let Some(output) = &arguments.output {
-        write_csv(output, &texts, &predictions)?;
+        shown::write_csv(output, of_text, &predictions)?;
         console.say(&format!(
-            "{} texts with their labels are in {}",
+            "{} texts with their {} are in {}",
             texts.len(),
+            predictions.first().map_or("labels", Shown::what),
             output.display()
         ));
     }
     if arguments.json {
-        let each = texts.iter().zip(&predictions).map(|(text, labels)| {
-            let Some(labels) = labels else {
-                return json!({"text": text, "labels": [], "problem": "nan"});
-            };
-            let labels: Vec<Value> = labels
-                .iter()
-                .map(|(label, score)| json!({"label": label, "score": score}))
-                .collect();
-            json!({"text": text, "labels": labels})
-        });
+        let each =
+            predictions.iter().enumerate().map(|(number, shown)| shown.json(of_text(number)));
         console.json(None, &json!({"predictions": each.collect::<Vec<_>>()}))?;
     } else if arguments.output.is_none() {
-        for (text, labels) in texts.iter().zip(&predictions) {
-            if texts.len() > 1 {
-                writeln!(console.out, "{}", one_line(text))?;
+        for (number, shown) in predictions.iter().enumerate() {
+            match of_text(number) {
+                _ if texts.len() == 1 => {}
+                (text, Some(pair)) => {
+                    writeln!(console.out, "{} | {}", one_line(text), one_line(pair))?
+                }
+                (text, None) => writeln!(console.out, "{}", one_line(text))?,
             }
-            let Some(labels) = labels else {
-                writeln!(console.out, "NaN    no label")?;
-                continue;
-            };
-            for (label, score) in labels {
-                writeln!(console.out, "{score:.3}  {}", one_line(label))?;
+            for line in shown.lines() {
+                writeln!(console.out, "{line}")?;
             }
         }
     }
-    unlabelled(&predictions).map_or(Ok(Exit::Done), Err)
-}
-
-/// The error about texts with non-finite scores.
-fn unlabelled(predictions: &[Option<Labels>]) -> Option<Failure> {
-    let first = predictions.iter().position(Option::is_none)? + 1;
-    let (count, all) =
-        (predictions.iter().filter(|labels| labels.is_none()).count(), predictions.len());
-    let which = if all == 1 {
-        "the text".to_owned()
-    } else {
-        format!("{count} of {all} texts (the first is text {first})")
-    };
-    let failure = Failure::usage(format!(
-        "the model gives {which} scores that are not numbers (NaN or infinite), so there is no \
-        label"
-    ));
-    Some(failure.help(
-        "its weights or their products overflow: export another trial (`hpsearch \
-        export STUDY --trial N -o DIR`), or train it again with a lower learning rate",
-    ))
+    shown::unlabelled(&predictions).map_or(Ok(Exit::Done), Err)
 }
 
 /// The files in a directory.
@@ -162,38 +166,52 @@ fn files_of(directory: &Path) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path())
 }
 
-/// The requested labels of a text; `None` if a score is not finite, which JSON represents as null.
-fn labels(prediction: &Value, arguments: &PredictArguments) -> Option<Labels> {
-    let all = prediction.get("labels").and_then(Value::as_array).into_iter().flatten();
-    let each = all.map(|label| {
-        Some((label.get("label")?.as_str()?.to_owned(), label.get("score")?.as_f64()?))
-    });
-    let each: Labels = each.collect::<Option<_>>()?;
-    let wanted =
-        |index: usize, score: f64| match (arguments.top_k, &arguments.output, arguments.json) {
-            (Some(count), ..) => index < count as usize,
-            (None, Some(_), _) => index == 0,
-            (None, None, true) => true,
-            (None, None, false) => index == 0 || score >= SHOWN,
-        };
-    Some(
-        each.into_iter()
-            .enumerate()
-            .filter(|(index, (_, score))| wanted(*index, *score))
-            .map(|(_, label)| label)
-            .collect(),
-    )
+/// Checks that there are second texts if and only if the model reads pairs, which it tells by the
+/// column of second texts that it was trained on: an export has it.
+fn check_pairs(
+    arguments: &PredictArguments,
+    trained_on: Option<&Option<String>>,
+    are_pairs: bool,
+) -> Result<(), Failure> {
+    let directory = arguments.directory.display();
+    match trained_on {
+        Some(Some(_)) if !are_pairs => Err(Failure::usage(format!(
+            "`{directory}` labels pairs of texts, and there is one text only"
+        ))
+        .help("give the second one with `--text-pair TEXT`, or both as columns of a `--file`")),
+        Some(None) if are_pairs => {
+            Err(Failure::usage(format!("`{directory}` labels single texts, not pairs"))
+                .help("leave `--text-pair` and `--pair-column` out"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The texts from the command line, a file, or standard input.
-fn texts(arguments: &PredictArguments, console: &Console) -> Result<Vec<String>, Failure> {
+fn inputs(
+    arguments: &PredictArguments,
+    trained_on: Option<&Option<String>>,
+    console: &Console,
+) -> Result<Inputs, Failure> {
     let is_stdin = |name: &Path| name == Path::new("-");
+    if let Some(pair) = &arguments.text_pair {
+        let [text] = &arguments.texts[..] else {
+            return Err(Failure::usage("`--text-pair` is the second text of exactly one")
+                .help("give one text beside it, or several pairs as columns of a `--file`"));
+        };
+        return Ok(Inputs { texts: vec![text.clone()], pairs: Some(vec![pair.clone()]) });
+    }
     match (&arguments.file, &arguments.texts[..]) {
-        (Some(file), _) if !is_stdin(file) => texts_of_file(file, arguments),
+        (Some(file), _) if !is_stdin(file) => {
+            let usual = trained_on.and_then(Option::as_ref);
+            let pair_column = arguments.pair_column.as_ref().or(usual);
+            return texts_of_file(file, arguments, pair_column.map(String::as_str));
+        }
         (None, [only]) if !is_stdin(Path::new(only)) => given(&arguments.texts, arguments),
         (None, [_, _, ..]) => given(&arguments.texts, arguments),
         _ => texts_of_stdin(console),
     }
+    .map(Inputs::from)
 }
 
 /// The texts of the command line, checked for probable mistakes.
@@ -237,7 +255,11 @@ fn texts_of_stdin(console: &Console) -> Result<Vec<String>, Failure> {
 }
 
 /// The texts in a file, by its extension.
-fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String>, Failure> {
+fn texts_of_file(
+    file: &Path,
+    arguments: &PredictArguments,
+    pair_column: Option<&str>,
+) -> Result<Inputs, Failure> {
     let bytes = config::file::read(file).map_err(|error| {
         Failure::usage(format!("`{}` cannot be read: {error}", file.display()))
             .help(format!("give the path of a data file: {KNOWN_ENDINGS}"))
@@ -254,7 +276,8 @@ fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String
     }
     let is_text = format_of(file).is_some_and(|(format, _)| !format.has_rows());
     if is_text && !content.trim().is_empty() {
-        return Ok(content.lines().map(str::to_owned).collect());
+        let texts: Vec<String> = content.lines().map(str::to_owned).collect();
+        return Ok(texts.into());
     }
     // A tsv has its own name for it.
     let found =
@@ -266,91 +289,15 @@ fn texts_of_file(file: &Path, arguments: &PredictArguments) -> Result<Vec<String
     } else {
         "`--column NAME` says which key holds the texts"
     };
-    let columns = Columns { text: &arguments.column, label: None, help };
-    let rows = data_file::rows(file, content, columns, Layout { separator: found, header })?;
-    Ok(rows.into_iter().map(|row| row.text).collect())
-}
-
-/// Writes `text,label,score`, and `label_2,score_2` and so on for several; an empty label and the
-/// score NaN if there is none.
-fn write_csv(
-    output: &Path,
-    texts: &[String],
-    predictions: &[Option<Labels>],
-) -> Result<(), Failure> {
-    let wrong = |error: csv::Error| {
-        Failure::usage(format!("`{}` cannot be written: {error}", output.display()))
-            .help("give another file to -o")
+    let columns = Columns {
+        text: &arguments.column,
+        text_pair: pair_column,
+        label: None,
+        words: Some(" "),
+        help,
     };
-    let width = predictions.iter().flatten().map(Vec::len).max().unwrap_or(1).max(1);
-    whole_file(output, |out| {
-        let mut writer = csv::Writer::from_writer(out);
-        let mut head = vec!["text".to_owned(), "label".to_owned(), "score".to_owned()];
-        head.extend(
-            (2..=width).flat_map(|number| [format!("label_{number}"), format!("score_{number}")]),
-        );
-        writer.write_record(&head).map_err(wrong)?;
-        for (text, labels) in texts.iter().zip(predictions) {
-            let mut row = vec![text.clone()];
-            match labels {
-                Some(labels) => row.extend(
-                    labels.iter().flat_map(|(label, score)| [label.clone(), score.to_string()]),
-                ),
-                None => row.extend([String::new(), "NaN".to_owned()]),
-            }
-            row.resize(1 + 2 * width, String::new());
-            writer.write_record(&row).map_err(wrong)?;
-        }
-        Ok(writer.flush()?)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cli::{CommandLine, Verb};
-    use clap::Parser as _;
-
-    fn labelled(scores: &[f64], options: &[&str]) -> Option<Labels> {
-        let words = ["hpsearch", "predict", "model"].iter().chain(options);
-        let Verb::Predict(arguments) = CommandLine::parse_from(words).verb else { panic!() };
-        labels(&prediction(scores), &arguments)
-    }
-
-    fn prediction(scores: &[f64]) -> Value {
-        let labels: Vec<Value> = ["good", "bad"]
-            .iter()
-            .zip(scores)
-            .map(|(label, score)| json!({"label": label, "score": score}))
-            .collect();
-        json!({"labels": labels})
-    }
-
-    #[test]
-    fn a_text_whose_scores_are_no_numbers_has_no_label() {
-        for (scores, options, expected) in [
-            (&[f64::NAN, f64::NAN], &[][..], None),
-            (&[0.5, f64::NAN], &[], None),
-            (&[f64::INFINITY, 0.5], &[], None),
-            (&[0.99, 0.01], &[], Some(1)),
-            (&[0.99, 0.01], &["--top-k", "2"], Some(2)),
-        ] {
-            let found = labelled(scores, options);
-            assert_eq!(found.as_ref().map(Vec::len), expected, "{scores:?} {options:?}");
-            assert!(found.is_none_or(|labels| labels[0] == ("good".to_owned(), 0.99)));
-        }
-    }
-
-    #[test]
-    fn texts_without_a_label_are_an_error_that_names_the_first() {
-        let labelled = Some(vec![("good".to_owned(), 0.9)]);
-        assert!(unlabelled(std::slice::from_ref(&labelled)).is_none() && unlabelled(&[]).is_none());
-        let failure = unlabelled(&[labelled.clone(), None, None]).unwrap();
-        assert_eq!(failure.exit(), Exit::Usage);
-        assert!(failure.to_string().contains("2 of 3 texts (the first is text 2)"), "{failure}");
-        let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("out.csv");
-        write_csv(&file, &["a".to_owned(), "b".to_owned()], &[labelled, None]).unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "text,label,score\na,good,0.9\nb,,NaN\n");
-    }
+    let rows = data_file::rows(file, content, columns, Layout { separator: found, header })?;
+    let (texts, pairs): (Vec<_>, Vec<_>) =
+        rows.into_iter().map(|row| (row.text, row.text_pair)).unzip();
+    Ok(Inputs { texts, pairs: pair_column.map(|_| pairs) })
 }

@@ -97,6 +97,10 @@ fn in_words(task: TaskKind) -> &'static str {
              (`multi_label_classification`)"
         }
         TaskKind::TextRegression => "text regression: a number per text (`regression`)",
+        TaskKind::TokenClassification => {
+            "token classification: a label per word, by its first token"
+        }
+        TaskKind::MaskedLanguageModeling => "masked language modeling: the hidden tokens of a text",
         TaskKind::LanguageModeling => {
             "text generation: the next token of a text (causal language modeling)"
         }
@@ -161,6 +165,8 @@ fn front_matter(exported: &Exported<'_>) -> String {
         TaskKind::MultiLabelClassification | TaskKind::TextRegression => {
             ("text-classification", Some(kind.line().name))
         }
+        TaskKind::TokenClassification => ("token-classification", None),
+        TaskKind::MaskedLanguageModeling => ("fill-mask", None),
         TaskKind::LanguageModeling => ("text-generation", None),
     };
     let tag = tag.map_or(String::new(), |tag| format!("- {tag}\n"));

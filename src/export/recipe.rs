@@ -94,6 +94,16 @@ pub struct RecipeStage {
 }
 
 impl Recipe {
+    /// That of an export, where it can be read.
+    pub fn of_export(directory: &Path) -> Option<Recipe> {
+        toml::from_str(&fs::read_to_string(directory.join("best.toml")).ok()?).ok()
+    }
+
+    /// The column of second texts, if its model was trained on pairs of texts.
+    pub fn text_pair(&self) -> Option<&str> {
+        self.data.get("text_pair")?.as_str()
+    }
+
     /// The recipe of a trial whose value was reported at `step`.
     pub fn of(
         spec: &StudySpec,

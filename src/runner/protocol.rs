@@ -367,6 +367,8 @@ pub enum Job {
         directory: PathBuf,
         /// The texts.
         texts: Vec<String>,
+        /// The second text of each, of pairs.
+        pairs: Option<Vec<String>>,
         /// The device.
         device: Device,
         /// Batch size.

@@ -8,6 +8,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use super::device_kernels::DeviceLayout;
 use super::parameters::tensor;
+use super::prepared::NO_LABEL;
 use super::rotary::{RotaryAngles, rotary_angles};
 
 /// Padded texts have a multiple of this length, so that a GPU meets few different shapes.
@@ -86,11 +87,11 @@ impl Batch {
         self.ids.clone().into()
     }
 
-    /// The token type of each token.
-    pub(super) fn token_types(&self) -> Arc<[u32]> {
+    /// The token type of each token, 0 for a model that has no other.
+    pub(super) fn token_types(&self, known: usize) -> Arc<[u32]> {
         match &self.token_types {
-            Some(types) => types.clone().into(),
-            None => vec![0; self.ids.len()].into(),
+            Some(types) if known > 1 => types.clone().into(),
+            _ => vec![0; self.ids.len()].into(),
         }
     }
 
@@ -110,6 +111,11 @@ impl Batch {
     /// The index of each text's first token, `[texts]`.
     pub(super) fn first_token_indices(&self, device: &Device) -> Tensor<1, Int> {
         int_tensor(self.starts().map(to_i32).collect(), [self.lengths.len()], device)
+    }
+
+    /// Indices of some tokens, as a tensor.
+    pub(super) fn token_indices(indices: &[usize], device: &Device) -> Tensor<1, Int> {
+        int_tensor(indices.iter().map(|index| to_i32(*index)).collect(), [indices.len()], device)
     }
 
     /// The matrix whose product with token vectors gives each text's mean, `[texts, tokens]`.
@@ -199,8 +205,18 @@ impl SequenceLayout {
     }
 }
 
+/// The index in the batch of each labelled token, with its label: of `of_texts`, truncated as the
+/// texts are.
+pub(super) fn labelled_tokens(
+    of_texts: impl Iterator<Item = Vec<u32>>,
+    max_length: usize,
+) -> (Vec<usize>, Vec<u32>) {
+    let labels = of_texts.flat_map(|labels| truncate(labels, max_length)).enumerate();
+    labels.filter(|(_, label)| *label != NO_LABEL).unzip()
+}
+
 /// `ids` truncated to `max_length`, the last one (`[SEP]`) kept.
-fn truncate(mut ids: Vec<u32>, max_length: usize) -> Vec<u32> {
+pub(super) fn truncate<T: Copy>(mut ids: Vec<T>, max_length: usize) -> Vec<T> {
     if ids.len() > max_length && max_length > 0 {
         let last = ids[ids.len() - 1];
         ids.truncate(max_length);

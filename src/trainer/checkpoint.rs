@@ -127,17 +127,25 @@ impl SavedModel {
         Ok(Self { values, tokenizer: files.read(TOKENIZER)?, model })
     }
 
-    /// The same with the model as the task's type `M`, or `otherwise` as the problem, and a
-    /// tokenizer without padding.
+    /// The same with the model as the task's type `M`, or `otherwise` as the problem.
     pub(super) fn load_as<M: Model>(
         directory: &Path,
         device: &Device,
         otherwise: &str,
     ) -> Result<(Box<M>, Values, Tokenizer), TrainerError> {
-        let Self { model, values, tokenizer } = Self::load(directory, device)?;
+        let (model, values, tokenizer) = Self::load_with_tokenizer(directory, device)?;
         let model: Box<dyn Any> = model;
         let model =
             model.downcast::<M>().map_err(|_| TrainerError::checkpoint(directory, otherwise))?;
+        Ok((model, values, tokenizer))
+    }
+
+    /// The same with a tokenizer that fits the model, without padding.
+    pub(super) fn load_with_tokenizer(
+        directory: &Path,
+        device: &Device,
+    ) -> Result<(Box<dyn Model>, Values, Tokenizer), TrainerError> {
+        let Self { model, values, tokenizer } = Self::load(directory, device)?;
         let mut tokenizer =
             tokenizer_file::read(&tokenizer).map_err(unusable_tokenizer(directory))?;
         let (vocabulary, _) = model.limits();

@@ -21,8 +21,8 @@ use hpsearch_core::arguments::TokenizerSource;
 const TOO_FEW_TOKENS: &str = "there must be at least one to see and one to predict; give more text";
 
 /// The texts of each split.
-struct Corpus {
-    splits: [Vec<String>; 3],
+pub(super) struct Corpus {
+    pub(super) splits: [Vec<String>; 3],
     /// Whether texts are rows of tables, each with an end, or one text file per split.
     form: Form,
 }
@@ -175,7 +175,7 @@ impl Source {
 }
 
 /// Reads and cleans every file and cuts the splits.
-fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, TrainerError> {
+pub(super) fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, TrainerError> {
     let forms: Vec<bool> = sources.files.iter().flatten().map(|(_, file)| file.is_text()).collect();
     if forms.iter().any(|form| *form != forms[0]) {
         let problem = sources.problem(None, "some files are .txt and some are not");

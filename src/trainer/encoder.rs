@@ -18,7 +18,7 @@ use super::rotary::Rope;
 use hpsearch_core::arguments::Pooling;
 
 pub(super) use config::{EncoderConfig, TrainedHead};
-pub(super) use heads::SequenceHead;
+pub(super) use heads::{MaskedHead, SequenceHead, TokenHead};
 
 /// The encoder laid out over a parameter list.
 pub(super) struct Encoder {
@@ -135,7 +135,11 @@ impl Encoder {
         let sum = match (&self.position_embedding, &self.segment_embedding) {
             (Some(position), Some(segment)) => embed(
                 context,
-                [(tokens, ids), (position, positions()), (segment, batch.token_types())],
+                [
+                    (tokens, ids),
+                    (position, positions()),
+                    (segment, batch.token_types(segment.entries())),
+                ],
             ),
             (Some(position), None) => embed(context, [(tokens, ids), (position, positions())]),
             (None, _) => embed(context, [(tokens, ids)]),
@@ -144,7 +148,12 @@ impl Encoder {
     }
 
     /// One vector per text, `[texts, width]`.
-    pub(super) fn pool(&self, context: &ForwardContext, batch: &Batch, x: HiddenStates) -> HiddenStates {
+    pub(super) fn pool(
+        &self,
+        context: &ForwardContext,
+        batch: &Batch,
+        x: HiddenStates,
+    ) -> HiddenStates {
         let ([_, width], lengths) = (x.dims(), batch.lengths());
         let shape = [lengths.len(), width];
         fused::apply(fused::Pool { lengths, width, pooling: self.pooling }, [&x], shape)

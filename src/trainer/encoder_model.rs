@@ -12,7 +12,7 @@ use super::families::encoders::{ENCODERS, class_ending};
 use super::layers::{ForwardContext, HiddenStates};
 use super::metrics::Metrics;
 use super::parameters::{Parameters, Values};
-use super::prepared::Description;
+use super::prepared::{Description, PerToken};
 use super::sources::Sources;
 use super::task::{Draw, EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
 use super::{PreparedData, Split, TrainerError};
@@ -30,9 +30,17 @@ pub(super) trait EncoderHead: Sized + 'static {
     /// The head with its parameters added to `list`.
     fn new(list: &mut Parameters, config: &EncoderConfig) -> Self;
 
+    /// See [`Model::examples_are_fixed`].
+    const EXAMPLES_ARE_FIXED: bool = true;
+
     /// See [`Model::targets`].
-    fn targets(_: &PreparedData, _: usize, _: Draw) -> usize {
+    fn targets(_: &EncoderModel<Self>, _: &PreparedData, _: usize, _: Draw) -> usize {
         1
+    }
+
+    /// The tokens of a micro-batch.
+    fn batch(model: &EncoderModel<Self>, micro_batch: &MicroBatch<'_>) -> Batch {
+        model.batch(micro_batch.data, Split::Train, micro_batch.chosen)
     }
 
     /// See [`Model::loss`]; `x` are the encoder's final hidden states.
@@ -140,11 +148,15 @@ impl<H: EncoderHead> EncoderModel<H> {
 
     /// The rows `chosen` of a split.
     pub(super) fn batch(&self, data: &PreparedData, split: Split, chosen: &[usize]) -> Batch {
-        let rows = data.split(split);
-        Batch::truncated(
-            chosen.iter().map(|row| rows.ids(*row).collect()),
-            self.architecture.max_tokens(),
-        )
+        let (rows, longest) = (data.split(split), self.architecture.max_tokens());
+        let batch = Batch::truncated(chosen.iter().map(|row| rows.ids(*row).collect()), longest);
+        match data.per_token(PerToken::TokenTypes, split) {
+            Some(types) => {
+                let of_rows = chosen.iter().map(|row| types.ids(*row).collect());
+                batch.with_token_types(of_rows, longest)
+            }
+            None => batch,
+        }
     }
 
     /// Calls `with_batch` with the rows of an evaluation, some at a time.
@@ -191,15 +203,15 @@ impl<H: EncoderHead> Model for EncoderModel<H> {
     }
 
     fn examples_are_fixed(&self) -> bool {
-        true
+        H::EXAMPLES_ARE_FIXED
     }
 
     fn targets(&self, data: &PreparedData, example: usize, draw: Draw) -> usize {
-        H::targets(data, example, draw)
+        H::targets(self, data, example, draw)
     }
 
     fn input(&self, micro_batch: &MicroBatch<'_>) -> ModelInput {
-        let batch = self.batch(micro_batch.data, Split::Train, micro_batch.chosen);
+        let batch = H::batch(self, micro_batch);
         ModelInput { layout: batch.layout(), batch, angles: None }
     }
 
@@ -248,6 +260,10 @@ impl<H: EncoderHead> Model for EncoderModel<H> {
 
     fn limits(&self) -> (usize, usize) {
         (self.architecture.shape.vocabulary, self.architecture.max_tokens())
+    }
+
+    fn reads_token_types(&self) -> bool {
+        self.architecture.shape.segments > 1
     }
 
     fn tensor_names(&self) -> TensorNames {

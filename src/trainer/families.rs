@@ -51,6 +51,8 @@ pub(super) struct TensorNames {
     pub(super) final_norm: &'static str,
     /// The head of an encoder.
     pub(super) head: HeadNames,
+    /// That of an encoder that tells hidden tokens.
+    pub(super) masked: MaskedNames,
 }
 
 impl TensorNames {
@@ -70,6 +72,7 @@ impl TensorNames {
         feed_forward_norm: "",
         final_norm: "",
         head: HeadNames { dense: None, out: "" },
+        masked: MaskedNames { dense: "", norm: "", bias: "", activation: None },
     };
 }
 
@@ -81,6 +84,17 @@ pub(super) struct HeadNames {
     pub(super) out: &'static str,
 }
 
+/// Tensor names of the head that tells hidden tokens, without prefix: a hidden layer, its norm, and
+/// the bias of the output, whose weights are those of the token embedding.
+#[derive(Debug, PartialEq)]
+pub(super) struct MaskedNames {
+    pub(super) dense: &'static str,
+    pub(super) norm: &'static str,
+    pub(super) bias: &'static str,
+    /// The activation of the hidden layer; `None`: that of the layers.
+    pub(super) activation: Option<ActivationFn>,
+}
+
 /// A hidden layer of a classification head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct HeadDense {
@@ -90,6 +104,8 @@ pub(super) struct HeadDense {
     pub(super) norm: Option<&'static str>,
     /// Whether there is dropout before it, too.
     pub(super) has_dropout: bool,
+    /// Whether heads over tokens have it, too.
+    pub(super) of_tokens: bool,
 }
 
 /// Declares in a `config.json` that weights are f32, as they are written whatever dtype was read.

@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use tokenizers::Tokenizer;
+
 use super::atomic_directory::AtomicDirectory;
-use super::prepared::{Description, Split};
+use super::prepared::{Description, PerToken, Split};
 use super::progress::{PARSE, TOKENISE, bytes};
 use super::sources::{Sources, clean, note_header};
 use super::splits::hold_out_splits;
 use super::targets::Targets;
-use super::tokenizer_file::{self, SpecialTokens, encode_portions};
+use super::tokenizer_file::{self, SpecialTokens, encode_pairs, encode_portions};
 use super::vocabulary::{UNKNOWN, about, train_tokenizer};
 use super::{Finding, TrainerError, model_directory};
 use hpsearch_core::arguments::data_file::Row;
@@ -28,28 +30,24 @@ pub(super) fn prepare(
     note_overlap(&splits, &mut findings);
     targets.note(&splits, &mut findings);
 
-    let (trained, unknown) = match sources.tokenizer {
-        TokenizerSource::Trained(arguments) => {
-            let trained =
-                train_tokenizer(&texts(&splits[0]), arguments, data.max_length, &sources.progress)?;
-            for (name, bytes) in about(data.max_length) {
-                staged.write(name, &bytes)?;
-            }
-            (trained, Some(UNKNOWN))
-        }
-        TokenizerSource::Pretrained(directory) => {
-            let tokenizer = model_directory::tokenizer(directory, Some(data.max_length))?;
-            let unknown = model_directory::unknown_token(&tokenizer);
-            (tokenizer, unknown)
-        }
-    };
+    let (trained, unknown) = tokenizer_of(sources, staged, &texts(&splits[0]), &[])?;
     sources.progress.begin_stage("tokenising the texts", sources.bytes * TOKENISE);
     let (mut done, all) = (0, splits.iter().map(|rows| bytes(&texts(rows))).sum());
+    let mut on_bytes = |bytes| {
+        done += bytes;
+        sources.progress.update(done, all);
+    };
+    let mut per_token = Vec::new();
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
-        let ids = encode_portions(&trained, &texts(rows), SpecialTokens::Add, &mut |bytes| {
-            done += bytes;
-            sources.progress.update(done, all);
-        })?;
+        let ids = if data.text_pair.is_some() {
+            let pairs: Vec<_> = rows.iter().map(|row| (&*row.text, &*row.text_pair)).collect();
+            let (ids, types) = encode_pairs(&trained, &pairs, &mut on_bytes)?;
+            sources.write_per_token(staged, split, PerToken::TokenTypes, &types)?;
+            per_token = vec![PerToken::TokenTypes];
+            ids
+        } else {
+            encode_portions(&trained, &texts(rows), SpecialTokens::Add, &mut on_bytes)?
+        };
         note_tokens(split, &ids, data.max_length, unknown, &mut findings);
         if let Some((_, row)) = ids.iter().zip(rows).find(|(ids, _)| ids.is_empty()) {
             let message =
@@ -68,8 +66,35 @@ pub(super) fn prepare(
     Ok(Description {
         labels: targets.labels,
         label_sets: targets.sets,
+        per_token,
         ..sources.describe(rows, trained.get_vocab_size(true), findings)
     })
+}
+
+/// The tokenizer that `sources` ask for, trained on `texts` with these further special tokens or
+/// pretrained, and its unknown token.
+pub(super) fn tokenizer_of(
+    sources: &Sources,
+    staged: &AtomicDirectory,
+    texts: &[&str],
+    special: &[&str],
+) -> Result<(Tokenizer, Option<u32>), TrainerError> {
+    let max_length = sources.data.max_length;
+    match sources.tokenizer {
+        TokenizerSource::Trained(arguments) => {
+            let trained =
+                train_tokenizer(texts, arguments, max_length, special, &sources.progress)?;
+            for (name, bytes) in about(max_length, special) {
+                staged.write(name, &bytes)?;
+            }
+            Ok((trained, Some(UNKNOWN)))
+        }
+        TokenizerSource::Pretrained(directory) => {
+            let tokenizer = model_directory::tokenizer(directory, Some(max_length))?;
+            let unknown = model_directory::unknown_token(&tokenizer);
+            Ok((tokenizer, unknown))
+        }
+    }
 }
 
 /// Reads and cleans every file and cuts the splits.
@@ -110,9 +135,9 @@ fn split(
 }
 
 fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
-    let train: HashSet<&str> = splits[0].iter().map(|row| row.text.as_str()).collect();
+    let train: HashSet<_> = splits[0].iter().map(both_texts).collect();
     for (rows, split) in splits.iter().zip(Split::ALL).skip(1) {
-        let shared = rows.iter().filter(|row| train.contains(row.text.as_str())).count();
+        let shared = rows.iter().filter(|row| train.contains(&both_texts(row))).count();
         if shared > 0 {
             findings.push(Finding::warning(
                 "overlap",
@@ -120,10 +145,10 @@ fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
             ));
         }
     }
-    let mut first: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut first: BTreeMap<_, &str> = BTreeMap::new();
     let mut count = 0;
     for row in &splits[0] {
-        count += usize::from(*first.entry(row.text.as_str()).or_insert(&row.label) != row.label);
+        count += usize::from(*first.entry(both_texts(row)).or_insert(&row.label) != row.label);
     }
     if count > 0 {
         findings.push(Finding::warning(
@@ -133,7 +158,7 @@ fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
     }
 }
 
-fn note_tokens(
+pub(super) fn note_tokens(
     split: Split,
     ids: &[Vec<u32>],
     max_length: usize,
@@ -161,6 +186,12 @@ fn note_tokens(
     }
 }
 
+/// All texts, of pairs both.
 fn texts(rows: &[Row]) -> Vec<&str> {
-    rows.iter().map(|row| row.text.as_str()).collect()
+    let both = rows.iter().flat_map(|row| [row.text.as_str(), row.text_pair.as_str()]);
+    both.filter(|text| !text.is_empty()).collect()
+}
+
+fn both_texts(row: &Row) -> (&str, &str) {
+    (&row.text, &row.text_pair)
 }

@@ -89,7 +89,7 @@ impl LanguageModel {
 
     /// The windows that are an epoch's examples: consecutive, from an offset that is drawn for
     /// every epoch, so that over the epochs each token is seen at each position.
-    fn windows(&self, rows: &TokenRows, Draw { seed, epoch }: Draw) -> Windows {
+    fn windows(&self, rows: &TokenRows, Draw { seed, epoch, .. }: Draw) -> Windows {
         let layout = Windows::training(rows.tokens(), self.architecture.shape.window);
         let first = Rng::new(key(seed, "window", &[epoch])).below(layout.slack + 1);
         Windows { first, ..layout }

@@ -27,7 +27,9 @@ pub(super) use block::{NormOrder, TransformerBlock};
 use context::to_f32;
 pub(super) use context::{DropoutKey, ForwardContext, IndexRanges};
 pub(super) use feed_forward::{FeedForward, Projections};
-pub(super) use loss::{cross_entropy, linear_cross_entropy, logits, weighted_cross_entropy};
+pub(super) use loss::{
+    biased_logits, cross_entropy, linear_cross_entropy, logits, weighted_cross_entropy,
+};
 pub(super) use norm::Norm;
 
 /// Activations of all tokens of a batch, text after text without padding, `[tokens, width]`: a
@@ -258,6 +260,11 @@ impl Embedding {
             entries,
             width,
         }
+    }
+
+    /// Number of vectors.
+    pub(super) fn entries(&self) -> usize {
+        self.entries
     }
 
     /// The vectors themselves, `[entries, width]`.

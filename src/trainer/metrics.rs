@@ -1,13 +1,17 @@
 //! The metrics of evaluations, from logits: as scikit-learn and SciPy compute them.
 
+mod entities;
+
 use std::collections::BTreeMap;
 
 use super::floats::real;
 
+pub(super) use entities::EntityMetrics;
+
 /// Metrics by name, without prefix.
 pub(super) type Metrics = BTreeMap<&'static str, f64>;
 
-/// Single-label classification: loss, accuracy and macro-F1.
+/// Single-label classification: loss, accuracy, F1, macro-F1 and Matthews' correlation.
 pub(super) struct ClassificationMetrics {
     loss: f64,
     /// (true label, predicted label) of each row.
@@ -24,19 +28,20 @@ impl ClassificationMetrics {
     /// label smoothing.
     pub(super) fn add(&mut self, logits: &[f32], label: usize) {
         self.loss -= log_softmax(logits)[label];
-        let predicted =
-            (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]).then(b.cmp(a)));
-        self.outcomes.push((label, predicted.unwrap_or(0)));
+        self.outcomes.push((label, argmax(logits)));
     }
 
     /// The metrics over all rows; NaN where there were none.
     pub(super) fn compute(&self) -> Metrics {
         let correct = self.outcomes.iter().filter(|(label, predicted)| label == predicted).count();
         let rows = real(self.outcomes.len());
+        let macro_f1 = macro_f1(&self.outcomes, self.labels);
         [
             ("loss", self.loss / rows),
             ("accuracy", real(correct) / rows),
-            ("macro_f1", macro_f1(&self.outcomes, self.labels)),
+            ("f1", if self.labels == 2 { f1_of_second(&self.outcomes) } else { macro_f1 }),
+            ("macro_f1", macro_f1),
+            ("matthews_correlation", matthews_correlation(&self.outcomes, self.labels)),
         ]
         .into()
     }
@@ -98,7 +103,8 @@ impl MultiLabelMetrics {
     }
 }
 
-/// Regression: mean squared error, its root, mean absolute error, R² and Pearson's correlation.
+/// Regression: mean squared error, its root, mean absolute error, R², and Pearson's and Spearman's
+/// correlations.
 #[derive(Default)]
 pub(super) struct RegressionMetrics {
     /// (predicted, true) of each row.
@@ -110,24 +116,97 @@ impl RegressionMetrics {
         self.rows.push((predicted.into(), truth.into()));
     }
 
-    /// The metrics over all rows; `r2` and `pearson` are NaN where all true values are equal.
+    /// The metrics over all rows; `r2` is NaN where all true values are equal, and so are the
+    /// correlations, also where all predictions are.
     pub(super) fn compute(&self) -> Metrics {
         let count = real(self.rows.len());
         let mean = |of: &dyn Fn(&(f64, f64)) -> f64| self.rows.iter().map(of).sum::<f64>() / count;
-        let (predicted, truth) = (mean(&|row| row.0), mean(&|row| row.1));
+        let truth = mean(&|row| row.1);
         let error = mean(&|row| (row.0 - row.1).powi(2));
-        let (predicted_variance, variance) =
-            (mean(&|row| (row.0 - predicted).powi(2)), mean(&|row| (row.1 - truth).powi(2)));
-        let covariance = mean(&|row| (row.0 - predicted) * (row.1 - truth));
+        let variance = mean(&|row| (row.1 - truth).powi(2));
+        let ranks = |of: &dyn Fn(&(f64, f64)) -> f64| {
+            average_ranks(&self.rows.iter().map(of).collect::<Vec<f64>>())
+        };
+        let ranked: Vec<(f64, f64)> =
+            ranks(&|row| row.0).into_iter().zip(ranks(&|row| row.1)).collect();
         [
             ("loss", error),
             ("rmse", error.sqrt()),
             ("mae", mean(&|row| (row.0 - row.1).abs())),
             ("r2", if variance > 0.0 { 1.0 - error / variance } else { f64::NAN }),
-            ("pearson", covariance / (predicted_variance * variance).sqrt()),
+            ("pearson", correlation(&self.rows)),
+            ("spearmanr", correlation(&ranked)),
         ]
         .into()
     }
+}
+
+/// Pearson's correlation of pairs; NaN where one of the two does not vary.
+fn correlation(pairs: &[(f64, f64)]) -> f64 {
+    let count = real(pairs.len());
+    let mean = |of: &dyn Fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / count;
+    let (first, second) = (mean(&|pair| pair.0), mean(&|pair| pair.1));
+    let covariance = mean(&|pair| (pair.0 - first) * (pair.1 - second));
+    let variances =
+        mean(&|pair| (pair.0 - first).powi(2)) * mean(&|pair| (pair.1 - second).powi(2));
+    covariance / variances.sqrt()
+}
+
+/// The rank of each value, counted from 1; equal values share the mean of their ranks, as in
+/// `scipy.stats.rankdata`. All ranks are NaN where a value is.
+fn average_ranks(values: &[f64]) -> Vec<f64> {
+    if values.iter().any(|value| value.is_nan()) {
+        return vec![f64::NAN; values.len()];
+    }
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|a, b| values[*a].total_cmp(&values[*b]));
+    let mut ranks = vec![0.0; values.len()];
+    let mut before = 0;
+    for equal in order.chunk_by(|a, b| values[*a] == values[*b]) {
+        for position in equal {
+            ranks[*position] = real(before) + f64::midpoint(1.0, real(equal.len()));
+        }
+        before += equal.len();
+    }
+    ranks
+}
+
+/// The F1 of the second of two labels, as `sklearn.metrics.f1_score(average="binary")`; 0 where it
+/// is neither true nor predicted.
+fn f1_of_second(outcomes: &[(usize, usize)]) -> f64 {
+    let both = outcomes.iter().filter(|outcome| **outcome == (1, 1)).count();
+    let either: usize = outcomes.iter().map(|(label, predicted)| label + predicted).sum();
+    if either == 0 { 0.0 } else { 2.0 * real(both) / real(either) }
+}
+
+/// Matthews' correlation for any number of labels (Gorodkin 2004), as
+/// `sklearn.metrics.matthews_corrcoef`; 0 where all rows have one label, or one prediction.
+fn matthews_correlation(outcomes: &[(usize, usize)], labels: usize) -> f64 {
+    let (mut truths, mut predictions) = (vec![0; labels], vec![0; labels]);
+    for (label, predicted) in outcomes {
+        truths[*label] += 1;
+        predictions[*predicted] += 1;
+    }
+    let product = |one: &[usize], other: &[usize]| -> f64 {
+        one.iter().zip(other).map(|(one, other)| real(*one) * real(*other)).sum()
+    };
+    let (rows, right) = (
+        real(outcomes.len()),
+        real(outcomes.iter().filter(|(label, predicted)| label == predicted).count()),
+    );
+    let variance = |counts: &[usize]| rows * rows - product(counts, counts);
+    let deviations = (variance(&truths) * variance(&predictions)).sqrt();
+    if deviations > 0.0 {
+        (right * rows - product(&truths, &predictions)) / deviations
+    } else {
+        0.0
+    }
+}
+
+/// The number with the greatest logit, the first of several.
+pub(super) fn argmax(logits: &[f32]) -> usize {
+    let best = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]).then(b.cmp(a)));
+    best.unwrap_or(0)
 }
 
 /// The mean of the labels' F1 over the labels that occur as truth or prediction; 0 for a label that
@@ -172,6 +251,19 @@ mod tests {
         assert_eq!(macro_f1(&[(0, 0), (1, 1)], 5), 1.0);
         // f1_score([0, 0], [0, 1], average="macro") = 0.3333...
         assert!((macro_f1(&[(0, 0), (0, 1)], 5) - 1.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn glues_metrics_are_sklearns() {
+        // matthews_corrcoef([0, 1, 2, 0, 1, 2], [0, 2, 1, 0, 0, 1]), ([1, 1, 0, 1], [1, 0, 0, 1]).
+        assert_eq!(matthews_correlation(&[(0, 0), (1, 2), (2, 1), (0, 0), (1, 0), (2, 1)], 3), 0.0);
+        let correlation = matthews_correlation(&[(1, 1), (1, 0), (0, 0), (1, 1)], 2);
+        assert!((correlation - 0.577_350_269).abs() < 1e-9, "{correlation}");
+        assert_eq!(matthews_correlation(&[(0, 0), (0, 1)], 2), 0.0);
+        // f1_score([1, 1, 0, 1, 0], [1, 0, 0, 1, 1]).
+        let f1 = f1_of_second(&[(1, 1), (1, 0), (0, 0), (1, 1), (0, 1)]);
+        assert!((f1 - 2.0 / 3.0).abs() < 1e-12, "{f1}");
+        assert_eq!(f1_of_second(&[(0, 0)]), 0.0);
     }
 
     #[test]
@@ -225,5 +317,26 @@ mod tests {
             &numbers.compute(),
             &[("loss", 0.375), ("mae", 0.5), ("r2", 0.948_608_14), ("pearson", 0.984_869_62)],
         );
+    }
+
+    #[test]
+    fn ranks_with_ties_are_correlated_as_scipy_correlates_them() {
+        let mut numbers = RegressionMetrics::default();
+        for (predicted, truth) in [(1.0, 1.0), (2.0, 3.0), (2.0, 2.0), (5.0, 2.0), (4.0, 2.5)] {
+            numbers.add(predicted, truth);
+        }
+        // spearmanr([1, 2, 2, 5, 4], [1, 3, 2, 2, 2.5]).
+        close(&numbers.compute(), &[("spearmanr", 0.342_105_26)]);
+        assert_eq!(average_ranks(&[2.0, -0.0, 0.0, 7.0]), [3.0, 1.5, 1.5, 4.0]);
+    }
+
+    #[test]
+    fn ranks_of_equal_or_missing_numbers_are_not_correlated() {
+        for predicted in [1.0, f32::NAN] {
+            let mut numbers = RegressionMetrics::default();
+            numbers.add(predicted, 1.0);
+            numbers.add(1.0, 2.0);
+            assert!(numbers.compute()["spearmanr"].is_nan());
+        }
     }
 }

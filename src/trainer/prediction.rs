@@ -1,73 +1,202 @@
-//! Labels texts with an exported model.
+//! Labels texts, finds entities in them, or tells their hidden tokens, with an exported model.
 
+mod entities;
+mod masks;
+
+use std::any::Any;
 use std::path::Path;
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+use tokenizers::Tokenizer;
 
 use super::batch::Batch;
 use super::checkpoint::{SavedModel, unusable_tokenizer};
-use super::layers::ForwardContext;
-use super::metrics::log_softmax;
-use super::parameters::host;
-use super::progress::{Progress, ProgressCallback};
 use super::encoder_model::EncoderModel;
+use super::layers::ForwardContext;
+use super::masked_language_modeling::MaskedLanguageModeling;
+use super::metrics::log_softmax;
+use super::parameters::{Values, host};
+use super::progress::{Progress, ProgressCallback};
 use super::sequence_classification::SequenceClassification;
-use super::tokenizer_file::{SpecialTokens, encode_portions};
+use super::token_classification::TokenClassification;
+use super::tokenizer_file::{SpecialTokens, encode_pairs, encode_portions};
 use super::{TrainerError, device};
 use hpsearch_core::arguments::TaskKind;
-use serde::{Deserialize, Serialize};
 
-/// The labels of one text.
+/// What a model says about one text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Prediction {
+#[serde(rename_all = "lowercase")]
+pub enum Prediction {
     /// Every label with its probability, the most likely first; of a regression model its only
     /// label.
-    pub labels: Vec<ScoredLabel>,
+    Labels(Vec<ScoredLabel>),
+    /// The entities in the order of the text, of a model for token classification.
+    Entities(Vec<Entity>),
+    /// For each mask token of the text the likeliest tokens, the first one first, of a masked
+    /// language model.
+    Masks(Vec<Vec<ScoredLabel>>),
+}
+
+impl Prediction {
+    /// The labels of a text; none of other predictions.
+    #[must_use]
+    pub fn labels(&self) -> &[ScoredLabel] {
+        if let Self::Labels(labels) = self { labels } else { &[] }
+    }
 }
 
 /// A label and its probability.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScoredLabel {
-    /// The label as in the data.
+    /// The label as in the data, or a token.
     pub label: String,
     /// Its probability, in [0, 1]; of a regression model, the predicted number.
     pub score: f64,
 }
 
-/// Labels `texts`, in their order and `batch` of them at once, with the model in `directory`:
+/// Words with a label, under the keys of transformers' pipeline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entity {
+    /// The label without `B-` or `I-`.
+    pub entity_group: String,
+    /// The mean of its words' probabilities, in [0, 1].
+    pub score: f64,
+    /// Its part of the text.
+    pub word: String,
+    /// The character of the text at which it begins, counted from 0.
+    pub start: usize,
+    /// The character after its last one.
+    pub end: usize,
+}
+
+/// What is predicted for: texts, or pairs of them.
+#[derive(Debug, Clone, Copy)]
+pub struct PredictionInputs<'a> {
+    /// The texts.
+    pub texts: &'a [String],
+    /// The second text of each, of pairs.
+    pub pairs: Option<&'a [String]>,
+}
+
+/// What a model predicts with.
+struct Tools<'a> {
+    values: &'a Values,
+    device: &'a Device,
+    tokenizer: &'a Tokenizer,
+    directory: &'a Path,
+}
+
+/// A model that predicts for texts.
+trait Predictor {
+    /// The predictions for a batch of texts, or of pairs.
+    fn predict(
+        &self,
+        tools: &Tools<'_>,
+        inputs: PredictionInputs<'_>,
+    ) -> Result<Vec<Prediction>, TrainerError>;
+}
+
+/// Predicts for `inputs`, in their order and `batch` of them at once, with the model in `directory`:
 /// `model.safetensors`, `config.json` and `tokenizer.json` suffice.
 ///
 /// # Errors
-/// A missing or damaged file, an unusable device.
+/// A missing or damaged file, an unusable device, a text without a mask token where one is to be
+/// told.
 pub fn predict(
     directory: &Path,
-    texts: &[String],
+    inputs: PredictionInputs<'_>,
     batch: usize,
     device: &str,
     on_progress: ProgressCallback<'_>,
 ) -> Result<Vec<Prediction>, TrainerError> {
     let device = device::open(device)?;
-    let otherwise = "it is a language model and predicts no labels: use `hpsearch generate`";
-    let (model, values, tokenizer) =
-        SavedModel::load_as::<EncoderModel<SequenceClassification>>(directory, &device, otherwise)?;
-    let context = ForwardContext::evaluation(&values, &device);
-    let (labels, task) = (&model.architecture.shape.labels, model.architecture.shape.task);
-    let max_length = model.architecture.max_tokens();
-    let progress = Progress::new(on_progress, texts.len() as u64);
-    progress.begin_stage("labelling texts", texts.len() as u64);
-    let (mut predictions, all) = (Vec::with_capacity(texts.len()), texts.len());
-    for texts in texts.chunks(batch.max(1)) {
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let ids = encode_portions(&tokenizer, &texts, SpecialTokens::Add, &mut |_| {})
-            .map_err(|error| unusable_tokenizer(directory)(error.into()))?;
-        let batch = Batch::truncated(ids.into_iter(), max_length);
-        let logits = host(model.logits(&context, &batch))?;
-        predictions
-            .extend(logits.chunks(labels.len()).map(|logits| prediction(task, labels, logits)));
+    let (model, values, tokenizer) = SavedModel::load_with_tokenizer(directory, &device)?;
+    let model: &dyn Any = &*model;
+    let predictor = predictor(model).ok_or_else(|| {
+        let otherwise = "it is a language model and predicts no labels: use `hpsearch generate`";
+        TrainerError::checkpoint(directory, otherwise)
+    })?;
+    let tools = Tools { values: &values, device: &device, tokenizer: &tokenizer, directory };
+    let (rows, all) = (batch.max(1), inputs.texts.len());
+    let progress = Progress::new(on_progress, all as u64);
+    progress.begin_stage("labelling texts", all as u64);
+    let mut predictions = Vec::with_capacity(all);
+    for texts in inputs.texts.chunks(rows) {
+        let pairs = inputs.pairs.map(|pairs| &pairs[predictions.len()..][..texts.len()]);
+        predictions.extend(predictor.predict(&tools, PredictionInputs { texts, pairs })?);
         progress.update(predictions.len(), all);
     }
     Ok(predictions)
 }
 
-fn prediction(task: TaskKind, labels: &[String], logits: &[f32]) -> Prediction {
+fn predictor(model: &dyn Any) -> Option<&dyn Predictor> {
+    if let Some(model) = model.downcast_ref::<EncoderModel<SequenceClassification>>() {
+        return Some(model);
+    }
+    if let Some(model) = model.downcast_ref::<EncoderModel<TokenClassification>>() {
+        return Some(model);
+    }
+    model.downcast_ref::<EncoderModel<MaskedLanguageModeling>>().map(|model| model as _)
+}
+
+impl Tools<'_> {
+    fn context(&self) -> ForwardContext<'_> {
+        ForwardContext::evaluation(self.values, self.device)
+    }
+
+    /// What the tokenizers library does not manage is the tokenizer's fault.
+    fn unusable(&self, error: TrainerError) -> TrainerError {
+        unusable_tokenizer(self.directory)(error.into())
+    }
+}
+
+impl PredictionInputs<'_> {
+    fn texts(&self) -> Vec<&str> {
+        self.texts.iter().map(String::as_str).collect()
+    }
+
+    /// Refuses pairs, for models of single texts.
+    fn check_single(&self, tools: &Tools<'_>) -> Result<(), TrainerError> {
+        match self.pairs {
+            Some(_) => {
+                Err(TrainerError::checkpoint(tools.directory, "it reads single texts, not pairs"))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Predictor for EncoderModel<SequenceClassification> {
+    fn predict(
+        &self,
+        tools: &Tools<'_>,
+        inputs: PredictionInputs<'_>,
+    ) -> Result<Vec<Prediction>, TrainerError> {
+        let max_length = self.architecture.max_tokens();
+        let (labels, task) = (&self.architecture.shape.labels, self.architecture.shape.task);
+        let texts = inputs.texts();
+        let batch = match inputs.pairs {
+            Some(pairs) => {
+                let pairs: Vec<_> =
+                    texts.into_iter().zip(pairs.iter().map(String::as_str)).collect();
+                let (ids, types) = encode_pairs(tools.tokenizer, &pairs, &mut |_| {})
+                    .map_err(|error| tools.unusable(error))?;
+                Batch::truncated(ids.into_iter(), max_length)
+                    .with_token_types(types.into_iter(), max_length)
+            }
+            None => {
+                let ids = encode_portions(tools.tokenizer, &texts, SpecialTokens::Add, &mut |_| {})
+                    .map_err(|error| tools.unusable(error))?;
+                Batch::truncated(ids.into_iter(), max_length)
+            }
+        };
+        let logits = host(self.logits(&tools.context(), &batch))?;
+        Ok(logits.chunks(labels.len()).map(|logits| scored(task, labels, logits)).collect())
+    }
+}
+
+fn scored(task: TaskKind, labels: &[String], logits: &[f32]) -> Prediction {
     let scores: Vec<f64> = match task {
         TaskKind::TextRegression => logits.iter().map(|number| f64::from(*number)).collect(),
         TaskKind::MultiLabelClassification => {
@@ -78,5 +207,5 @@ fn prediction(task: TaskKind, labels: &[String], logits: &[f32]) -> Prediction {
     let scored = labels.iter().cloned().zip(scores);
     let mut labels: Vec<_> = scored.map(|(label, score)| ScoredLabel { label, score }).collect();
     labels.sort_by(|a, b| b.score.total_cmp(&a.score));
-    Prediction { labels }
+    Prediction::Labels(labels)
 }

@@ -62,13 +62,47 @@ pub(super) struct Description {
     /// these.
     #[serde(default)]
     pub(super) label_sets: Vec<Vec<usize>>,
+    /// What there is for each token besides its id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) per_token: Vec<PerToken>,
     pub(super) rows: [usize; 3],
     pub(super) max_length: usize,
     pub(super) vocab_size: usize,
     pub(super) tokenizer: TokenizerSource,
     /// For language modeling only.
     pub(super) stream: Option<Stream>,
+    /// For masked language modeling only: the mask token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mask: Option<u32>,
     pub(super) findings: Vec<Finding>,
+}
+
+/// A number that prepared data has for each token, in files of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum PerToken {
+    /// Its token type, the segment of a pair of texts.
+    TokenTypes,
+    /// The id of its label, or [`NO_LABEL`].
+    Labels,
+    /// The number of its word within the row, or [`NO_LABEL`].
+    Words,
+}
+
+/// The label of a token that has none: special tokens, and those of a word that are not its first.
+pub(super) const NO_LABEL: u32 = u32::MAX;
+
+impl PerToken {
+    const ALL: [Self; 3] = [Self::TokenTypes, Self::Labels, Self::Words];
+
+    /// The file of a split.
+    pub(super) fn file(self, split: Split) -> String {
+        match self {
+            Self::TokenTypes => format!("{}.token_types", split.name()),
+            Self::Labels => format!("{}.token_labels", split.name()),
+            Self::Words => format!("{}.token_words", split.name()),
+        }
+    }
 }
 
 /// Texts as one stream of tokens.
@@ -90,6 +124,8 @@ pub struct PreparedData {
     directory: PathBuf,
     description: Description,
     splits: [TokenRows; 3],
+    /// By [`PerToken::ALL`].
+    per_token: [Option<[TokenRows; 3]>; PerToken::ALL.len()],
 }
 
 impl PreparedData {
@@ -108,16 +144,35 @@ impl PreparedData {
                 &format!("format {} where this version reads {FORMAT}", description.format),
             ));
         }
-        let open = |split: Split| {
-            let rows = TokenRows::open(&directory.join(format!("{}.rows", split.name())))?;
-            if rows.len() == description.rows[split as usize] {
-                Ok(rows)
+        let open = |file: String, rows: usize| {
+            let found = TokenRows::open(&directory.join(file))?;
+            if found.len() == rows {
+                Ok(found)
             } else {
-                Err(damaged(&rows.path, "its number of rows is not that of data.json"))
+                Err(damaged(&found.path, "its number of rows is not that of data.json"))
             }
         };
-        let splits = [open(Split::Train)?, open(Split::Validation)?, open(Split::Test)?];
-        Ok(Self { directory: directory.to_owned(), description, splits })
+        let each = |file: &dyn Fn(Split) -> String| -> Result<[TokenRows; 3], TrainerError> {
+            let [train, validation, test] =
+                Split::ALL.map(|split| open(file(split), description.rows[split as usize]));
+            Ok([train?, validation?, test?])
+        };
+        let splits = each(&|split| format!("{}.rows", split.name()))?;
+        let mut per_token = [const { None }; PerToken::ALL.len()];
+        for (what, files) in PerToken::ALL.into_iter().zip(&mut per_token) {
+            if !description.per_token.contains(&what) {
+                continue;
+            }
+            let found = each(&|split| what.file(split))?;
+            let is_aligned = |(numbers, ids): (&TokenRows, &TokenRows)| {
+                (0..ids.len()).all(|row| ids.length(row) == numbers.length(row))
+            };
+            if let Some((odd, _)) = found.iter().zip(&splits).find(|pair| !is_aligned(*pair)) {
+                return Err(damaged(&odd.path, "it has not one number for each token"));
+            }
+            *files = Some(found);
+        }
+        Ok(Self { directory: directory.to_owned(), description, splits, per_token })
     }
 
     /// Its directory.
@@ -216,6 +271,11 @@ impl PreparedData {
         serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))
     }
 
+    /// The mask token, for masked language modeling.
+    pub(super) fn mask(&self) -> Option<u32> {
+        self.description.mask
+    }
+
     /// The stream of tokens, for language modeling.
     pub(super) fn stream(&self) -> Option<&Stream> {
         self.description.stream.as_ref()
@@ -223,6 +283,11 @@ impl PreparedData {
 
     pub(super) fn split(&self, split: Split) -> &TokenRows {
         &self.splits[split as usize]
+    }
+
+    /// A number for each token of a split, where the data has them.
+    pub(super) fn per_token(&self, what: PerToken, split: Split) -> Option<&TokenRows> {
+        self.per_token[what as usize].as_ref().map(|splits| &splits[split as usize])
     }
 
     /// The bytes of `tokenizer.json`.

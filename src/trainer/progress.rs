@@ -83,13 +83,14 @@ impl<'a> Progress<'a> {
     }
 }
 
-/// Splits texts into portions of about a megabyte, between which progress is reported.
-pub(super) fn portions<'s, 't>(texts: &'s [&'t str]) -> impl Iterator<Item = &'s [&'t str]> {
+/// Splits texts, or pairs of them, into portions of about a megabyte, between which progress is
+/// reported; `length` gives the bytes of one.
+pub(super) fn portions<T>(texts: &[T], length: impl Fn(&T) -> usize) -> impl Iterator<Item = &[T]> {
     let mut rest = texts;
     std::iter::from_fn(move || {
         let mut bytes = 0;
         let last = rest.iter().position(|text| {
-            bytes += text.len();
+            bytes += length(text);
             bytes >= PORTION
         });
         let (portion, others) = rest.split_at(last.map_or(rest.len(), |last| last + 1));
@@ -131,10 +132,13 @@ mod tests {
     fn portions_are_all_texts_in_their_order() {
         let long = "x".repeat(PORTION / 2);
         let texts = ["a", &long, &long, "", "b", &long];
-        let lengths: Vec<usize> = portions(&texts).map(<[_]>::len).collect();
+        let lengths: Vec<usize> = portions(&texts, |text| text.len()).map(<[_]>::len).collect();
         assert_eq!(lengths, [3, 3]);
-        assert_eq!(portions(&texts).flatten().copied().collect::<Vec<_>>(), texts);
-        assert_eq!(portions(&[]).count(), 0);
+        assert_eq!(
+            portions(&texts, |text| text.len()).flatten().copied().collect::<Vec<_>>(),
+            texts
+        );
+        assert_eq!(portions(&[], |text: &&str| text.len()).count(), 0);
     }
 
     #[test]

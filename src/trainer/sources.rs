@@ -9,7 +9,7 @@ use tokenizers::NormalizedString;
 
 use super::atomic_directory::AtomicDirectory;
 use super::lm_tokenizer::chunks;
-use super::prepared::{Description, FORMAT, Split, TokenRows};
+use super::prepared::{Description, FORMAT, PerToken, Split, TokenRows};
 use super::progress::{MERGES, PARSE, Progress, ProgressCallback, TOKENISE, WORDS};
 use super::table_file::RawFile;
 use super::{DataProblem, Finding, TrainerError, model_directory};
@@ -93,6 +93,12 @@ impl<'a> Sources<'a> {
                 json!({"separator": data.separator_byte(), "column_names": data.column_names}),
             );
         }
+        if let Some(column) = &data.text_pair {
+            arguments.push(json!({"text_pair": column}));
+        }
+        if data.label_all_tokens {
+            arguments.push(json!({"label_all_tokens": true}));
+        }
         let depends = json!({"format": FORMAT, "task": kind, "files": contents, "tokenizer": tokenizer, "data": arguments});
         Ok(blake3::hash(depends.to_string().as_bytes()).to_hex()[..32].to_owned())
     }
@@ -104,6 +110,17 @@ impl<'a> Sources<'a> {
         message: impl Into<String>,
     ) -> DataProblemBuilder {
         DataProblem::new(&self.data.train, line, message)
+    }
+
+    /// A problem of the file that a split comes from.
+    pub(super) fn problem_of(
+        &self,
+        split: Split,
+        line: Option<u64>,
+        message: impl Into<String>,
+    ) -> DataProblemBuilder {
+        let own = self.files[split as usize].as_ref().map(|(path, _)| *path);
+        DataProblem::new(own.unwrap_or(&self.data.train), line, message)
     }
 
     /// Writes the token ids and targets of a split; `remedy` is that of too many tokens.
@@ -122,6 +139,18 @@ impl<'a> Sources<'a> {
         staged.write(&format!("{}.rows", split.name()), &TokenRows::encode(rows)).map(|_| ())
     }
 
+    /// Writes a number for each token of a split.
+    pub(super) fn write_per_token(
+        &self,
+        staged: &AtomicDirectory,
+        split: Split,
+        what: PerToken,
+        rows: &[Vec<u32>],
+    ) -> Result<(), TrainerError> {
+        let rows: Vec<_> = rows.iter().map(|numbers| (numbers.clone(), 0)).collect();
+        staged.write(&what.file(split), &TokenRows::encode(&rows)).map(|_| ())
+    }
+
     /// A description of the prepared data, still without its digest.
     pub(super) fn describe(
         &self,
@@ -134,11 +163,13 @@ impl<'a> Sources<'a> {
             digest: String::new(),
             labels: Vec::new(),
             label_sets: Vec::new(),
+            per_token: Vec::new(),
             rows,
             max_length: self.data.max_length,
             vocab_size,
             tokenizer: self.tokenizer.clone(),
             stream: None,
+            mask: None,
             findings,
         }
     }
@@ -189,14 +220,22 @@ pub(super) fn clean(
     if data.clean.normalize {
         for row in &mut rows {
             row.text = normalized(&row.text);
+            row.text_pair = normalized(&row.text_pair);
         }
     }
     let before = rows.len();
+    let empty_column = |row: &Row| {
+        let is_empty = |text: &str| text.trim().is_empty();
+        let pair = data.text_pair.as_ref().filter(|_| is_empty(&row.text_pair));
+        if is_empty(&row.text) { Some(&data.text) } else { pair }
+    };
     if data.clean.drop_empty {
-        rows.retain(|row| !row.text.trim().is_empty());
+        rows.retain(|row| empty_column(row).is_none());
         note_dropped("dropped_empty", before, "have an empty text", &rows, findings);
-    } else if let Some(empty) = rows.iter().find(|row| row.text.trim().is_empty()) {
-        let message = format!("the text in column `{}` is empty", data.text);
+    } else if let Some((empty, column)) =
+        rows.iter().find_map(|row| Some((row, empty_column(row)?)))
+    {
+        let message = format!("the text in column `{column}` is empty");
         return Err(DataProblem::new(path, Some(empty.line), message)
             .with_help("set `clean.drop_empty = true` to leave such rows out"));
     }
@@ -206,7 +245,8 @@ pub(super) fn clean(
             .with_help("is that the right column? `[data] text` names it"));
     }
     let mut seen = HashSet::new();
-    let is_first: Vec<bool> = rows.iter().map(|row| seen.insert((&row.text, &row.label))).collect();
+    let is_first: Vec<bool> =
+        rows.iter().map(|row| seen.insert((&row.text, &row.text_pair, &row.label))).collect();
     let repeated = is_first.iter().filter(|is_first| !**is_first).count();
     if data.clean.deduplicate {
         let before = rows.len();
@@ -231,8 +271,9 @@ const LONGEST_TEXT: usize = 32 << 20;
 
 /// Rejects rows with texts that would exhaust memory.
 fn check_lengths(rows: &[Row], path: &Path) -> Result<(), DataProblem> {
-    match rows.iter().find(|row| row.text.len() > LONGEST_TEXT) {
-        Some(row) => Err(too_long(path, row.line, "the text", row.text.len())
+    let length = |row: &Row| row.text.len().max(row.text_pair.len());
+    match rows.iter().find(|row| length(row) > LONGEST_TEXT) {
+        Some(row) => Err(too_long(path, row.line, "the text", length(row))
             .with_help("give it as several rows, or take the row out")),
         None => Ok(()),
     }

@@ -67,6 +67,7 @@ mod tests {
             .zip(0..)
             .map(|(label, line)| Row {
                 text: format!("text {line}"),
+                text_pair: String::new(),
                 label: label.to_owned(),
                 line,
             })

@@ -102,7 +102,13 @@ impl RawFile {
 
     /// The rows in order, without labels; texts may be empty.
     pub(super) fn rows(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
-        self.read_rows(data, None)
+        self.read_rows(data, None, None)
+    }
+
+    /// The rows with words as texts and a label for each, both joined by line breaks where they are
+    /// lists.
+    pub(super) fn rows_of_words(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+        self.read_rows(data, Some(&data.label), Some("\n"))
     }
 
     /// The same with labels, which may be empty only where a text may have none.
@@ -113,7 +119,7 @@ impl RawFile {
         may_be_empty: bool,
     ) -> Result<Vec<Row>, DataProblem> {
         let label = &data.label;
-        let rows = self.read_rows(data, Some(label))?;
+        let rows = self.read_rows(data, Some(label), None)?;
         if may_be_empty {
             return Ok(rows);
         }
@@ -132,8 +138,10 @@ impl RawFile {
         &self,
         data: &DataArguments,
         label: Option<&str>,
+        words: Option<&str>,
     ) -> Result<Vec<Row>, DataProblem> {
-        let columns = Columns { text: &data.text, label, help: NAME_COLUMNS };
+        let text_pair = data.text_pair.as_deref();
+        let columns = Columns { text: &data.text, text_pair, label, words, help: NAME_COLUMNS };
         let mut all: Vec<Row> = Vec::new();
         for (path, bytes) in self.parts() {
             let contents = contents(path, bytes)?;

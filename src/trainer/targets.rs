@@ -92,9 +92,7 @@ impl<'a> Targets<'a> {
         let id = match self.kind {
             TaskKind::TextRegression => return number(&row.label).map(f32::to_bits),
             TaskKind::MultiLabelClassification => self.sets.binary_search(&self.ids(row)).ok(),
-            TaskKind::TextClassification | TaskKind::LanguageModeling => {
-                self.labels.iter().position(|label| *label == row.label)
-            }
+            _ => self.labels.iter().position(|label| *label == row.label),
         };
         id.and_then(|id| u32::try_from(id).ok())
     }

@@ -135,6 +135,11 @@ pub(super) trait Model: Any {
     /// The size of its vocabulary, and the longest input in tokens.
     fn limits(&self) -> (usize, usize);
 
+    /// Whether it tells the texts of a pair apart by the types of their tokens.
+    fn reads_token_types(&self) -> bool {
+        false
+    }
+
     /// The names of its tensors in the files of a pretrained model.
     fn tensor_names(&self) -> TensorNames;
 }
@@ -177,12 +182,29 @@ pub(super) struct MicroBatch<'a> {
 }
 
 /// What random choices within an example depend on, besides the example.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Draw {
     /// The run's seed.
     pub(super) seed: u64,
     /// The epoch, counted from 0.
     pub(super) epoch: u64,
+    pub(super) masking: Masking,
+}
+
+/// How tokens are hidden for masked language modeling.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Masking {
+    /// The share of tokens, or of words.
+    pub(super) probability: f64,
+    /// Whether all tokens of a word are hidden together.
+    pub(super) whole_words: bool,
+}
+
+impl Default for Masking {
+    /// BERT's (Devlin et al. 2019), and that of every evaluation, so that runs compare.
+    fn default() -> Self {
+        Self { probability: 0.15, whole_words: false }
+    }
 }
 
 impl<'a> MicroBatch<'a> {

@@ -5,10 +5,12 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::language_modeling::LanguageModeling;
 use super::encoder_model::EncoderTask;
+use super::language_modeling::LanguageModeling;
+use super::masked_language_modeling::MaskedLanguageModeling;
 use super::sequence_classification::SequenceClassification;
 use super::task::{Model, Task};
+use super::token_classification::TokenClassification;
 use super::{PreparedData, TrainerError, quantization};
 use hpsearch_core::arguments::{ModelArguments, TaskKind};
 
@@ -17,6 +19,8 @@ static TASKS: &[&dyn Task] = &[
     &EncoderTask::<SequenceClassification>::new(TaskKind::TextClassification),
     &EncoderTask::<SequenceClassification>::new(TaskKind::MultiLabelClassification),
     &EncoderTask::<SequenceClassification>::new(TaskKind::TextRegression),
+    &EncoderTask::<TokenClassification>::new(TaskKind::TokenClassification),
+    &EncoderTask::<MaskedLanguageModeling>::new(TaskKind::MaskedLanguageModeling),
     &LanguageModeling,
 ];
 

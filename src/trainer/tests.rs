@@ -5,12 +5,14 @@ mod devices;
 mod fine_tuning;
 mod golden;
 mod golden_decoders;
+mod golden_tokens;
 mod gradients;
 mod language;
 mod optimizers;
 mod pretrained;
 mod runs;
 mod stopping;
+mod token_tasks;
 
 pub(super) use optimizers::golden_optimizers;
 
@@ -221,13 +223,13 @@ fn prepare_rows(directory: &Path, values: Value) -> Result<PreparedData, Trainer
 
 fn predicted(directory: &Path, texts: &[&str]) -> Result<Vec<Prediction>, TrainerError> {
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-    predict(directory, &texts, 8, "cpu", &|_, _, _| {})
+    predict(directory, PredictionInputs { texts: &texts, pairs: None }, 8, "cpu", &|_, _, _| {})
 }
 
 /// The likeliest label of each text.
 fn best_labels(directory: &Path, texts: &[&str]) -> Vec<String> {
     let predictions = predicted(directory, texts).unwrap();
-    predictions.into_iter().map(|mut text| text.labels.swap_remove(0).label).collect()
+    predictions.iter().map(|text| text.labels()[0].label.clone()).collect()
 }
 
 fn evaluated(checkpoint: &Path, data: &PreparedData) -> BTreeMap<String, f64> {

@@ -4,11 +4,11 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokenizers::Tokenizer;
+use tokenizers::{EncodeInput, Encoding, Tokenizer};
 
 use super::TrainerError;
 use super::atomic_directory::AtomicDirectory;
-use super::progress::{bytes, portions};
+use super::progress::portions;
 
 /// Files that Hugging Face keeps beside `tokenizer.json`; copied if they exist.
 pub(super) const TOKENIZER_EXTRAS: [&str; 3] =
@@ -67,13 +67,46 @@ pub(super) fn encode_portions(
 ) -> Result<Vec<Vec<u32>>, TrainerError> {
     let add = special_tokens == SpecialTokens::Add;
     let mut ids = Vec::with_capacity(texts.len());
-    for portion in portions(texts) {
+    for portion in portions(texts, |text| text.len()) {
         let encodings = catch_panics(|| tokenizer.encode_batch_fast(portion.to_vec(), add))
             .map_err(TrainerError::tokenizer)?;
         ids.extend(encodings.iter().map(|encoding| encoding.get_ids().to_vec()));
-        on_bytes(bytes(portion));
+        on_bytes(portion.iter().map(|text| text.len()).sum());
     }
     Ok(ids)
+}
+
+/// The encodings of inputs, with token types and the numbers of words: of texts, of pairs of them
+/// (of the longer one more is cut), or of lists of words; `length` gives the bytes of an input.
+pub(super) fn encode_inputs<'s, T: Clone + Into<EncodeInput<'s>> + Send>(
+    tokenizer: &Tokenizer,
+    inputs: &[T],
+    special_tokens: SpecialTokens,
+    length: impl Fn(&T) -> usize,
+    on_bytes: &mut dyn FnMut(usize),
+) -> Result<Vec<Encoding>, TrainerError> {
+    let add = special_tokens == SpecialTokens::Add;
+    let mut all = Vec::with_capacity(inputs.len());
+    for portion in portions(inputs, &length) {
+        // The fast one leaves types and words out.
+        let encodings = catch_panics(|| tokenizer.encode_batch_char_offsets(portion.to_vec(), add))
+            .map_err(TrainerError::tokenizer)?;
+        all.extend(encodings);
+        on_bytes(portion.iter().map(&length).sum());
+    }
+    Ok(all)
+}
+
+/// The token ids and token types of each pair of texts.
+pub(super) fn encode_pairs(
+    tokenizer: &Tokenizer,
+    pairs: &[(&str, &str)],
+    on_bytes: &mut dyn FnMut(usize),
+) -> Result<(Vec<Vec<u32>>, Vec<Vec<u32>>), TrainerError> {
+    let length = |(first, second): &(&str, &str)| first.len() + second.len();
+    let encodings = encode_inputs(tokenizer, pairs, SpecialTokens::Add, length, on_bytes)?;
+    let of = |encoding: &Encoding| (encoding.get_ids().to_vec(), encoding.get_type_ids().to_vec());
+    Ok(encodings.iter().map(of).unzip())
 }
 
 /// Calls the library, with its panics as errors.

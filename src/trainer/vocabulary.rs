@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokenizers::models::TrainerWrapper;
 use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::models::wordlevel::{WordLevel, WordLevelTrainer};
@@ -23,6 +23,8 @@ use hpsearch_core::arguments::{TokenizerArguments, TokenizerKind};
 
 /// Padding, unknown, start and end of text: ids 0 to 3 of every tokenizer trained here.
 pub(super) const SPECIAL_TOKENS: [&str; 4] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"];
+/// What hides a token, of a masked language model.
+pub(super) const MASK: &str = "[MASK]";
 /// The id of `[UNK]`.
 pub(super) const UNKNOWN: u32 = 1;
 
@@ -31,11 +33,13 @@ const MIN_FREQUENCY: u64 = 2;
 /// Ends the last token of a word in byte-pair encoding.
 const END_OF_WORD: &str = "</w>";
 
-/// Trains a tokenizer on `texts`: a function of its arguments.
+/// Trains a tokenizer on `texts`, with further special tokens after the four: a function of its
+/// arguments.
 pub(super) fn train_tokenizer(
     texts: &[&str],
     arguments: &TokenizerArguments,
     max_length: usize,
+    special: &[&str],
     progress: &Progress<'_>,
 ) -> Result<Tokenizer, TrainerError> {
     let normalizer = BertNormalizer::new(true, true, None, arguments.lowercase);
@@ -54,7 +58,7 @@ pub(super) fn train_tokenizer(
         progress.update(done, all);
     };
     let letters = inner_letters(texts.iter().inspect(&mut on_text), arguments.kind, words)?;
-    let (mut model, mut trainer) = model_and_trainer(arguments, letters)?;
+    let (mut model, mut trainer) = model_and_trainer(arguments, special, letters)?;
     trainer.feed(texts.iter().inspect(&mut on_text), words).map_err(TrainerError::tokenizer)?;
     progress.begin_stage("training the tokenizer", bytes(texts) as u64 * MERGES);
     // The trainer's list of special tokens is left aside: besides those of ours it holds the inner
@@ -63,7 +67,7 @@ pub(super) fn train_tokenizer(
     let mut tokenizer = Tokenizer::new(model);
     tokenizer.with_normalizer(Some(normalizer)).map_err(TrainerError::tokenizer)?;
     tokenizer.with_pre_tokenizer(Some(BertPreTokenizer));
-    tokenizer.add_special_tokens(special_tokens()).map_err(TrainerError::tokenizer)?;
+    tokenizer.add_special_tokens(special_tokens(special)).map_err(TrainerError::tokenizer)?;
     let pair = |token: &str| -> Result<(String, u32), TrainerError> {
         let id = tokenizer.token_to_id(token);
         let missing = || TrainerError::tokenizer(format!("`{token}` is missing"));
@@ -78,10 +82,13 @@ pub(super) fn train_tokenizer(
 }
 
 /// Files that other tools expect beside `tokenizer.json`, by name.
-pub(super) fn about(max_length: usize) -> [(&'static str, Vec<u8>); 2] {
+pub(super) fn about(max_length: usize, special: &[&str]) -> [(&'static str, Vec<u8>); 2] {
     let [padding, unknown, start, end] = SPECIAL_TOKENS;
-    let tokens =
+    let mut tokens =
         json!({"pad_token": padding, "unk_token": unknown, "cls_token": start, "sep_token": end});
+    if special.contains(&MASK) {
+        tokens["mask_token"] = MASK.into();
+    }
     let mut config = tokens.clone();
     config["tokenizer_class"] = "PreTrainedTokenizerFast".into();
     config["model_max_length"] = max_length.into();
@@ -93,17 +100,33 @@ pub(super) fn about(max_length: usize) -> [(&'static str, Vec<u8>); 2] {
     ]
 }
 
-fn special_tokens() -> Vec<AddedToken> {
-    SPECIAL_TOKENS.map(|token| AddedToken::from(token, true)).to_vec()
+/// Those files for a model that reads token types: transformers' tokenizer makes what
+/// `model_input_names` lists.
+pub(super) fn with_token_types(
+    mut files: Vec<(&'static str, Vec<u8>)>,
+) -> Vec<(&'static str, Vec<u8>)> {
+    for (_, bytes) in files.iter_mut().filter(|(name, _)| *name == "tokenizer_config.json") {
+        if let Ok(mut config) = serde_json::from_slice::<Value>(bytes) {
+            config["model_input_names"] = json!(["input_ids", "token_type_ids", "attention_mask"]);
+            *bytes = format!("{config:#}\n").into_bytes();
+        }
+    }
+    files
+}
+
+fn special_tokens(further: &[&str]) -> Vec<AddedToken> {
+    let all = SPECIAL_TOKENS.iter().chain(further);
+    all.map(|token| AddedToken::from(*token, true)).collect()
 }
 
 /// An untrained model with its trainer; `first` are tokens that get the ids after the special ones.
 fn model_and_trainer(
     arguments: &TokenizerArguments,
+    special: &[&str],
     first: BTreeSet<String>,
 ) -> Result<(ModelWrapper, TrainerWrapper), TrainerError> {
     let unknown = SPECIAL_TOKENS[UNKNOWN as usize].to_owned();
-    let mut special = special_tokens();
+    let mut special = special_tokens(special);
     special.extend(first.into_iter().map(|token| AddedToken::from(token, true)));
     // The builders have no trait in common.
     macro_rules! model {
@@ -181,7 +204,7 @@ mod tests {
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         for kind in [TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word] {
             let (arguments, progress) = (arguments(kind), Progress::new(&|_, _, _| {}, 0));
-            let train = || train_tokenizer(&texts, &arguments, 8, &progress).unwrap();
+            let train = || train_tokenizer(&texts, &arguments, 8, &[], &progress).unwrap();
             let (one, other) = (train(), train());
             assert_eq!(one.to_string(false).unwrap(), other.to_string(false).unwrap());
             let texts = ["quick FOX", "the quick brown fox jumps over lazy dogs jumps over"];

@@ -27,8 +27,8 @@ use crate::study::series::SeriesClock;
 use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit as StudyStepUnit;
 use crate::trainer::{
-    self, GenerationConfig, Host, HostError, HostVerdict, Milestones, Objective, PreparedData,
-    RunEnd, Split, Start, StepUnit, TrainerError,
+    self, GenerationConfig, Host, HostError, HostVerdict, Milestones, Objective, PredictionInputs,
+    PreparedData, RunEnd, Split, Start, StepUnit, TrainerError,
 };
 
 type Values = BTreeMap<String, serde_json::Value>;
@@ -212,9 +212,10 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             let [before, after] = trainer::quantize(checkpoint, target)?;
             answer(serde_json::json!({ "before": before, "after": after }))
         }
-        Job::Predict { directory, texts, device, rows } => {
+        Job::Predict { directory, texts, pairs, device, rows } => {
             let device = device.to_string();
-            answer(trainer::predict(directory, texts, *rows, &device, &report_progress)?)
+            let inputs = PredictionInputs { texts, pairs: pairs.as_deref() };
+            answer(trainer::predict(directory, inputs, *rows, &device, &report_progress)?)
         }
         &Job::Generate {
             ref directory,

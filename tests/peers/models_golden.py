@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 import transformers
-from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, BertConfig, DistilBertConfig, GPT2Config, LlamaConfig,
+from transformers import (AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, BertConfig, DistilBertConfig, GPT2Config, LlamaConfig,
                           MistralConfig, ModernBertConfig, Qwen2Config, Qwen3Config, RobertaConfig, get_linear_schedule_with_warmup)
 
 try:
@@ -35,6 +35,7 @@ WINDOWS = [[1, 5, 7, 9, 3, 12, 30, 8], [4, 39, 2, 2, 17, 0, 25, 6], [33, 1, 9, 9
 CLASSIFIERS = {
     "bert": (BertConfig(**SMALL, **OFF, max_position_embeddings=12), "single_label_classification", 3),
     "bert-multi-label": (BertConfig(**SMALL, **OFF, max_position_embeddings=12, hidden_act="gelu_new"), "multi_label_classification", 3),
+    "bert-pairs": (BertConfig(**SMALL, **OFF, max_position_embeddings=12), "single_label_classification", 3),
     "bert-regression": (BertConfig(**SMALL, **OFF, max_position_embeddings=12, hidden_act="relu", layer_norm_eps=1e-5), "regression", 1),
     "roberta": (RobertaConfig(**SMALL, **OFF, max_position_embeddings=14, pad_token_id=1, type_vocab_size=1, layer_norm_eps=1e-5),
                 "single_label_classification", 3),
@@ -48,6 +49,15 @@ CLASSIFIERS = {
                                            cls_token_id=2, eos_token_id=3, sep_token_id=3, norm_bias=True, attention_bias=True, mlp_bias=True,
                                            classifier_bias=True), "single_label_classification", 3),
 }
+# The same texts as pairs: where the second one begins.
+SECOND_FROM = [3, 1, 4, 2]
+# Labels of tokens: words' first pieces have one of three, and -100 is none.
+TOKEN_LABELS = [[-100, 0, 2, 1, -100], [-100, 1, -100], [-100, 2, 0, -100, 1, -100, 2, -100], [-100, 1, 1, -100]]
+# Hidden tokens: 4 stands for [MASK], and the others are kept or replaced as pretraining does.
+HIDDEN = [[2, 4, 7, 9, 3], [2, 8, 3], [2, 11, 4, 12, 4, 17, 4, 3], [2, 30, 31, 3]]
+HIDDEN_LABELS = [[-100, 5, -100, -100, -100], [-100, 8, -100], [-100, -100, 39, -100, 20, 21, 4, -100], [-100, 30, 31, -100]]
+TOKEN_MODELS = {name: CLASSIFIERS[name][0] for name in ["bert", "roberta", "distilbert", "modernbert"]}
+
 ROPE = dict(SMALL, num_key_value_heads=1, max_position_embeddings=32)
 DECODERS = {
     "gpt2": GPT2Config(vocab_size=40, n_embd=16, n_layer=2, n_head=2, n_positions=16, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
@@ -95,7 +105,9 @@ def golden(model, batch, labels, shown):
         tied.add(parameter.data_ptr())
         numbers = parameter.grad.flatten()
         gradients[name] = {"norm": numbers.norm().item(), "sum": numbers.sum().item(), "first": numbers[:4].tolist()}
-    result = {"logits": output.logits.flatten().tolist(), "loss": output.loss.item(), "gradients": gradients}
+    # Where tokens have labels, the logits of those that have one.
+    logits = output.logits[labels != -100] if (labels == -100).any() else output.logits
+    result = {"logits": logits.flatten().tolist(), "loss": output.loss.item(), "gradients": gradients}
     batches = [shown(step) for step in range(STEPS)]
     result["training"] = {"learning_rate": RATE, "weight_decay": DECAY, "batches": batches}
     for name, kind in SHORT.items():
@@ -140,6 +152,19 @@ def write(directory, model, contents):
     return directory / "golden.json", contents
 
 
+def padded(rows, padding):
+    length = max(map(len, rows))
+    return torch.tensor([row + [padding] * (length - len(row)) for row in rows])
+
+
+def batch_of(texts, config):
+    return {"input_ids": padded(texts, config.pad_token_id), "attention_mask": padded([[1] * len(text) for text in texts], 0)}
+
+
+def some_of_four(step):
+    return [[0, 1, 2, 3], [1, 3], [2, 0, 1]][step % 3]
+
+
 def main():
     target = Path(sys.argv[1])
     wanted = sys.argv[2:]
@@ -150,14 +175,29 @@ def main():
         torch.manual_seed(1)
         model = AutoModelForSequenceClassification.from_config(config)
         enlarge(model)
-        length, padding = max(map(len, TEXTS)), config.pad_token_id
-        ids = torch.tensor([text + [padding] * (length - len(text)) for text in TEXTS])
-        mask = torch.tensor([[1] * len(text) + [0] * (length - len(text)) for text in TEXTS])
         truth = {"single_label_classification": torch.tensor([0, 2, 1, 1]), "regression": torch.tensor([0.5, -1.0, 2.0, 0.25]),
                  "multi_label_classification": torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])}[problem]
         file, _ = write(target / name, model, None)
-        result = golden(model, {"input_ids": ids, "attention_mask": mask}, truth, lambda step: [[0, 1, 2, 3], [1, 3], [2, 0, 1]][step % 3])
-        file.write_text(json.dumps({"texts": TEXTS, "labels": truth.tolist(), **result}) + "\n")
+        extra, types = {}, [[int(index >= first) for index in range(len(text))] for first, text in zip(SECOND_FROM, TEXTS)]
+        batch = batch_of(TEXTS, config)
+        if name.endswith("pairs"):
+            extra, batch["token_type_ids"] = {"token_types": types}, padded(types, 0)
+        result = golden(model, batch, truth, some_of_four)
+        file.write_text(json.dumps({"texts": TEXTS, "labels": truth.tolist(), **extra, **result}) + "\n")
+    for kind, AutoModel, texts, labels in [("tokens", AutoModelForTokenClassification, TEXTS, TOKEN_LABELS),
+                                           ("masked", AutoModelForMaskedLM, HIDDEN, HIDDEN_LABELS)]:
+        for name, config in TOKEN_MODELS.items():
+            name = f"{name}-{kind}"
+            if wanted and name not in wanted:
+                continue
+            config = copy.deepcopy(config)
+            config.num_labels, config.problem_type = 3, None
+            torch.manual_seed(1)
+            model = AutoModel.from_config(config)
+            enlarge(model)
+            file, _ = write(target / name, model, None)
+            result = golden(model, batch_of(texts, config), padded(labels, -100), some_of_four)
+            file.write_text(json.dumps({"texts": texts, "labels": labels, **result}) + "\n")
     for name, config in DECODERS.items():
         if wanted and name not in wanted:
             continue

@@ -32,7 +32,7 @@ pub(super) fn contradictions(
         problems.0.retain(|problem| known.iter().all(|known| known.key != problem.key));
     }
     if arguments.label_smoothing_factor > 0.0
-        && !matches!(arguments.task, TaskKind::TextClassification | TaskKind::LanguageModeling)
+        && matches!(arguments.task, TaskKind::MultiLabelClassification | TaskKind::TextRegression)
     {
         let message =
             format!("`label_smoothing_factor` means nothing to `{}`", arguments.task.line().name);
@@ -280,7 +280,8 @@ fn fine_tuning_and_batches(
         |name: &str| given.iter().find(|(known, _)| *known == name).map(|(_, key)| key.as_str());
     // Language models are handled by the argument's `only`.
     if arguments.class_weights.is_some()
-        && matches!(arguments.task, TaskKind::MultiLabelClassification | TaskKind::TextRegression)
+        && arguments.task != TaskKind::TextClassification
+        && arguments.task.is_of_encoders()
     {
         let message = format!("`class_weights` means nothing to `{}`", arguments.task.line().name);
         problems.add(

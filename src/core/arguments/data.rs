@@ -26,6 +26,9 @@ pub struct DataArguments {
     pub test: Option<PathBuf>,
     /// The column of texts.
     pub text: String,
+    /// The column of second texts, where a row is a pair of texts.
+    #[serde(default)]
+    pub text_pair: Option<String>,
     /// The column of labels.
     pub label: String,
     /// What separates the cells of a row in csv and tsv files; without it a comma, in tsv files a
@@ -35,6 +38,9 @@ pub struct DataArguments {
     /// The columns of csv and tsv files without a header.
     #[serde(default)]
     pub column_names: Option<Vec<String>>,
+    /// Whether all tokens of a word have its label, not the first one only.
+    #[serde(default)]
+    pub label_all_tokens: bool,
     /// The separator of several labels in one cell.
     #[serde(default = "label_separator")]
     pub label_separator: String,
@@ -72,6 +78,8 @@ pub static DATA_ARGUMENTS: &[Field] = &[
         .doc("file of validation rows; without it they are cut from train"),
     key("test", FieldKind::AnyText, Absent).doc("file of test rows"),
     key("text", FieldKind::AnyText, Text("text")).doc("column of texts"),
+    key("text_pair", FieldKind::AnyText, Absent)
+        .doc("column of second texts, where a row is a pair: a premise and a hypothesis, say"),
     key("label", FieldKind::AnyText, Text("label")).doc("column of labels"),
     key("separator", FieldKind::AnyText, Derived("a comma, in tsv files a tab"))
         .or(&["sep", "delimiter"])
@@ -81,6 +89,8 @@ pub static DATA_ARGUMENTS: &[Field] = &[
         .doc("the columns of csv and tsv files without a header, in their order"),
     key("label_separator", FieldKind::AnyText, Text(SEPARATOR))
         .doc("separator of several labels in one cell"),
+    key("label_all_tokens", FieldKind::Flag, Flag(false))
+        .doc("whether all tokens of a word have its label, not the first one only"),
     key("validation_split", OPEN_UNIT, Derived("0.1 when there is no validation file"))
         .doc("share of train held out for validation"),
     key("test_split", OPEN_UNIT, Absent).doc("share of train held out for testing"),
@@ -160,14 +170,28 @@ impl DataArguments {
     #[must_use]
     pub fn misfits(values: &BTreeMap<String, Value>, task: TaskKind) -> Vec<ArgumentProblem> {
         let name = task.line().name;
-        if task == TaskKind::LanguageModeling {
-            let given = ["label", "stratify"].into_iter().filter(|key| values.contains_key(*key));
-            let problem = |key| {
-                ArgumentProblem::new(key, format!("`{name}` has no labels"))
+        let misplaced = |has_no: &[(&'static str, &'static str)]| {
+            let given: Vec<_> =
+                has_no.iter().filter(|(key, _)| values.contains_key(*key)).copied().collect();
+            given.into_iter().map(|(key, what)| {
+                ArgumentProblem::new(key, format!("`{name}` has no {what}"))
                     .with_help("leave it out")
-            };
-            return given.map(problem).collect();
+            })
+        };
+        if matches!(task, TaskKind::LanguageModeling | TaskKind::MaskedLanguageModeling) {
+            let has_no = [
+                ("label", "labels"),
+                ("stratify", "labels"),
+                ("label_all_tokens", "labels"),
+                ("text_pair", "pairs of texts"),
+            ];
+            return misplaced(&has_no).collect();
         }
+        let has_no: &[(&str, &str)] = if task.is_of_texts() {
+            &[("label_all_tokens", "labels of words")]
+        } else {
+            &[("stratify", "labels of rows"), ("text_pair", "pairs of texts")]
+        };
         let is_text = |key: &&str| {
             let file = values.get(*key).and_then(Value::as_str);
             let format = file.and_then(|file| format_of(Path::new(file)));
@@ -180,7 +204,7 @@ impl DataArguments {
             )
         };
         let files = ["train", "validation", "test"].into_iter().filter(is_text);
-        files.map(problem).chain(missing_label(values)).collect()
+        files.map(problem).chain(misplaced(has_no)).chain(missing_label(values)).collect()
     }
 
     fn contradictions(&self) -> Vec<ArgumentProblem> {
@@ -225,9 +249,18 @@ impl DataArguments {
             );
             problems.push(ArgumentProblem::new("test_split", message));
         }
-        if self.text == self.label {
-            let message = format!("`text` and `label` are the same column `{}`", self.text);
-            problems.push(ArgumentProblem::new("label", message));
+        let columns = [
+            ("text", Some(&self.text)),
+            ("text_pair", self.text_pair.as_ref()),
+            ("label", Some(&self.label)),
+        ];
+        for (number, (key, column)) in columns.into_iter().enumerate() {
+            let same =
+                columns[..number].iter().find(|(_, other)| column.is_some() && *other == column);
+            if let (Some((other, _)), Some(column)) = (same, column) {
+                let message = format!("`{other}` and `{key}` are the same column `{column}`");
+                problems.push(ArgumentProblem::new(key, message));
+            }
         }
         problems
     }
@@ -257,9 +290,12 @@ impl DataArguments {
             problems
                 .push(problem.with_help("write for example \";\", \"|\" or, for a tab, \"\\t\""));
         }
-        if let Some(names) = self.column_names.as_ref().filter(|names| !names.contains(&self.text))
-        {
-            problems.push(not_named("text", &self.text, names.iter().map(String::as_str)));
+        let columns = [("text", Some(&self.text)), ("text_pair", self.text_pair.as_ref())];
+        for (key, column) in columns {
+            let (Some(names), Some(column)) = (&self.column_names, column) else { continue };
+            if !names.contains(column) {
+                problems.push(not_named(key, column, names.iter().map(String::as_str)));
+            }
         }
         problems
     }

@@ -24,6 +24,8 @@ use crate::study::suggestion::nearest;
 pub struct Row {
     /// The cell of the text column.
     pub text: String,
+    /// The cell of the column of second texts; empty if none is read.
+    pub text_pair: String,
     /// Empty if no label column is read.
     pub label: String,
     /// The line on which it begins, counted from 1.
@@ -35,8 +37,12 @@ pub struct Row {
 pub struct Columns<'a> {
     /// The text column.
     pub text: &'a str,
+    /// The column of second texts.
+    pub text_pair: Option<&'a str>,
     /// The label column.
     pub label: Option<&'a str>,
+    /// What joins the words of a text that is a list, in JSON; `None`: such a list is no text.
+    pub words: Option<&'a str>,
     /// What to do if one is missing and no similar name exists.
     pub help: &'a str,
 }
@@ -245,14 +251,16 @@ fn delimited(
             }
         }
     };
-    let (text_column, label_column) =
-        (column(columns.text)?, columns.label.map(column).transpose()?);
+    let text_column = column(columns.text)?;
+    let pair_column = columns.text_pair.map(column).transpose()?;
+    let label_column = columns.label.map(column).transpose()?;
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(broken)?;
         let line = record.position().map_or(0, csv::Position::line);
-        let label = label_column.map_or_else(String::new, |column| record[column].to_owned());
-        rows.push(Row { text: record[text_column].to_owned(), label, line });
+        let cell = |column: Option<usize>| column.map_or("", |column| &record[column]).to_owned();
+        let (text, text_pair) = (cell(Some(text_column)), cell(pair_column));
+        rows.push(Row { text, text_pair, label: cell(label_column), line });
     }
     Ok(rows)
 }
@@ -358,16 +366,16 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
         // An empty cell.
         Some(Value::Null) => Ok(String::new()),
         Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
-        // Several labels of a text.
+        // Several labels of a text, or words.
         Some(Value::Array(all))
-            if columns.label == Some(name)
+            if (columns.label == Some(name) || columns.words.is_some())
                 && all.iter().all(|one| one.is_string() || one.is_number()) =>
         {
             Ok(all
                 .iter()
                 .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
                 .collect::<Vec<_>>()
-                .join("\n"))
+                .join(columns.words.unwrap_or("\n")))
         }
         Some(value) => {
             Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))
@@ -378,9 +386,11 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
             Err(missing_column(path, Some(line), name, &there, columns.help))
         }
     };
+    let cell = |name: Option<&str>| name.map_or_else(|| Ok(String::new()), column);
     Ok(Row {
         text: column(columns.text)?,
-        label: columns.label.map_or_else(|| Ok(String::new()), column)?,
+        text_pair: cell(columns.text_pair)?,
+        label: cell(columns.label)?,
         line,
     })
 }
@@ -465,14 +475,21 @@ fn check_quotes(path: &Path, content: &str, separator: u8) -> Result<(), DataPro
 mod tests {
     use super::*;
 
-    const COLUMNS: Columns = Columns { text: "text", label: Some("label"), help: "name them" };
+    const COLUMNS: Columns = Columns {
+        text: "text",
+        text_pair: None,
+        label: Some("label"),
+        words: None,
+        help: "name them",
+    };
 
     fn read(name: &str, content: &str, layout: Layout) -> Result<Vec<Row>, String> {
         rows(Path::new(name), content, COLUMNS, layout).map_err(|problem| problem.to_string())
     }
 
     fn row(text: &str, label: &str, line: u64) -> Row {
-        Row { text: text.to_owned(), label: label.to_owned(), line }
+        let [text, label] = [text, label].map(str::to_owned);
+        Row { text, text_pair: String::new(), label, line }
     }
 
     fn assert_begins(text: &str, begin: &str) {
@@ -520,7 +537,7 @@ mod tests {
     #[test]
     fn columns_without_names_are_numbered_from_one() {
         let layout = Layout { separator: None, header: Header::Numbered };
-        let columns = Columns { text: "column2", label: Some("column1"), help: "" };
+        let columns = Columns { text: "column2", label: Some("column1"), ..COLUMNS };
         let rows = rows(Path::new("a.csv"), "ham,Continue\n", columns, layout).unwrap();
         assert_eq!((rows[0].text.as_str(), rows[0].label.as_str()), ("Continue", "ham"));
     }

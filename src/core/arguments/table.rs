@@ -12,10 +12,31 @@ use super::unsupported;
 use crate::study::field::{self, Field, FieldDefault, FieldKind};
 use crate::study::suggestion::nearest;
 
-/// Arguments of encoder heads and losses.
-const OF_ENCODERS: [&str; 3] = ["class_weights", "model.classifier_dropout", "model.pooling"];
-/// Arguments of language models.
-const OF_DECODERS: [&str; 2] = ["model.num_kv_heads", "model.tie_word_embeddings"];
+/// An argument of some tasks, whether a task has it, and the task that a message names.
+type OfTasks = (&'static str, fn(TaskKind) -> bool, TaskKind);
+
+/// The arguments that not all tasks have.
+const OF_TASKS: [OfTasks; 7] = [
+    ("class_weights", TaskKind::is_of_encoders, TaskKind::TextClassification),
+    ("model.classifier_dropout", has_classifier, TaskKind::TextClassification),
+    ("model.pooling", TaskKind::is_of_texts, TaskKind::TextClassification),
+    ("model.num_kv_heads", is_of_decoders, TaskKind::LanguageModeling),
+    ("model.tie_word_embeddings", is_of_decoders, TaskKind::LanguageModeling),
+    ("mlm_probability", has_masks, TaskKind::MaskedLanguageModeling),
+    ("whole_word_mask", has_masks, TaskKind::MaskedLanguageModeling),
+];
+
+fn has_classifier(task: TaskKind) -> bool {
+    task.is_of_encoders() && !has_masks(task)
+}
+
+fn has_masks(task: TaskKind) -> bool {
+    task == TaskKind::MaskedLanguageModeling
+}
+
+fn is_of_decoders(task: TaskKind) -> bool {
+    !task.is_of_encoders()
+}
 
 /// The kind of the trainer argument `key` (an alias counts), for checking a search dimension before
 /// any value is drawn.
@@ -128,14 +149,11 @@ pub(super) fn given(
 
 /// Given arguments of other tasks than `task`: rejected rather than ignored.
 pub(super) fn of_other_tasks(given: &[(&str, String)], task: TaskKind) -> Vec<ArgumentProblem> {
-    let (others, owner) = match task {
-        TaskKind::LanguageModeling => (&OF_ENCODERS[..], TaskKind::TextClassification),
-        _ => (&OF_DECODERS[..], TaskKind::LanguageModeling),
-    };
-    let (owner, task) = (owner.line().name, task.line().name);
-    let misplaced = given.iter().filter(|(name, _)| others.contains(name)).map(|(_, key)| {
-        let message = format!("`{key}` belongs to the task `{owner}`, and this is `{task}`");
-        ArgumentProblem::new(key, message).with_help("leave it out")
+    let misplaced = given.iter().filter_map(|(name, key)| {
+        let (_, has, owner) = OF_TASKS.iter().find(|(argument, ..)| argument == name)?;
+        let (owner, name) = (owner.line().name, task.line().name);
+        let message = format!("`{key}` belongs to the task `{owner}`, and this is `{name}`");
+        (!has(task)).then(|| ArgumentProblem::new(key, message).with_help("leave it out"))
     });
     misplaced.collect()
 }

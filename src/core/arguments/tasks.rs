@@ -21,6 +21,12 @@ pub enum TaskKind {
     /// A number per text.
     #[serde(rename = "text-regression")]
     TextRegression,
+    /// A label for each word of a text.
+    #[serde(rename = "token-classification")]
+    TokenClassification,
+    /// Hidden tokens of a text.
+    #[serde(rename = "masked-language-modeling")]
+    MaskedLanguageModeling,
     /// The next token of a text.
     #[serde(rename = "language-modeling")]
     LanguageModeling,
@@ -60,6 +66,15 @@ impl TaskKind {
     #[must_use]
     pub fn is_of_encoders(self) -> bool {
         self != Self::LanguageModeling
+    }
+
+    /// Whether its labels or numbers are of whole texts.
+    #[must_use]
+    pub fn is_of_texts(self) -> bool {
+        matches!(
+            self,
+            Self::TextClassification | Self::MultiLabelClassification | Self::TextRegression
+        )
     }
 
     /// Its entry of [`TRAINER_TASKS`].
@@ -131,7 +146,13 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
         name: "text-classification",
         doc: "one label per text, by a transformer encoder: a pretrained one, or one trained from \
             scratch with its own tokenizer",
-        metrics: &["eval_loss", "eval_accuracy", "eval_macro_f1"],
+        metrics: &[
+            "eval_loss",
+            "eval_accuracy",
+            "eval_f1",
+            "eval_macro_f1",
+            "eval_matthews_correlation",
+        ],
         tokenizers: ENCODER_TOKENIZERS,
         lowercase: true,
     },
@@ -148,7 +169,32 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
         name: "text-regression",
         doc: "a number per text: its label column holds numbers, and the loss is their mean \
             squared error",
-        metrics: &["eval_loss", "eval_rmse", "eval_mae", "eval_r2", "eval_pearson"],
+        metrics: &[
+            "eval_loss",
+            "eval_rmse",
+            "eval_mae",
+            "eval_r2",
+            "eval_pearson",
+            "eval_spearmanr",
+        ],
+        tokenizers: ENCODER_TOKENIZERS,
+        lowercase: true,
+    },
+    TrainerTask {
+        kind: TaskKind::TokenClassification,
+        name: "token-classification",
+        doc: "a label per word, of the person or place that it names or of its part of speech: \
+            lists of words and of labels, or words and labels between spaces",
+        metrics: &["eval_loss", "eval_precision", "eval_recall", "eval_f1", "eval_accuracy"],
+        tokenizers: ENCODER_TOKENIZERS,
+        lowercase: false,
+    },
+    TrainerTask {
+        kind: TaskKind::MaskedLanguageModeling,
+        name: "masked-language-modeling",
+        doc: "hidden tokens of a text, by a transformer encoder: to pretrain one, or to adapt a \
+            pretrained one to texts of a kind",
+        metrics: &["eval_loss", "eval_perplexity", "eval_accuracy"],
         tokenizers: ENCODER_TOKENIZERS,
         lowercase: true,
     },

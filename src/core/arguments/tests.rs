@@ -140,6 +140,43 @@ fn arguments_of_another_task_are_refused() {
         data(json!({"train": "a.txt", "label": "x", "stratify": true}), TaskKind::LanguageModeling),
         ["label", "stratify"]
     );
+    let pairs = || json!({"train": "a.csv", "text_pair": "b", "label_all_tokens": true});
+    assert_eq!(data(pairs(), TaskKind::TextRegression), ["label_all_tokens"]);
+    assert_eq!(data(pairs(), TaskKind::TokenClassification), ["text_pair"]);
+    let none = ["label_all_tokens", "text_pair"];
+    assert_eq!(data(pairs(), TaskKind::MaskedLanguageModeling), none);
+    assert!(data(json!({"train": "a.txt"}), TaskKind::MaskedLanguageModeling).is_empty());
+    for (task, key, value) in [
+        ("token-classification", "model.pooling", json!("cls")),
+        ("token-classification", "whole_word_mask", json!(true)),
+        ("text-classification", "mlm_probability", json!(0.2)),
+        ("masked-language-modeling", "model.classifier_dropout", json!(0.1)),
+        ("masked-language-modeling", "class_weights", json!("balanced")),
+        ("masked-language-modeling", "model.num_kv_heads", json!(2)),
+        ("token-classification", "class_weights", json!("balanced")),
+    ] {
+        assert_eq!(keys(json!({"task": task, key: value})), [key], "{task}");
+    }
+}
+
+#[test]
+fn the_columns_of_a_row_are_different_ones() {
+    let problems = |values: Value| -> Vec<String> {
+        let problems = DataArguments::resolve(&map(values)).unwrap_err();
+        problems.iter().map(|problem| problem.message.clone()).collect()
+    };
+    assert_eq!(
+        problems(json!({"train": "a.csv", "text": "x", "label": "x"})),
+        ["`text` and `label` are the same column `x`"]
+    );
+    assert_eq!(
+        problems(json!({"train": "a.csv", "text_pair": "text"})),
+        ["`text` and `text_pair` are the same column `text`"]
+    );
+    assert_eq!(
+        problems(json!({"train": "a.csv", "text_pair": "b", "column_names": ["text", "label"]})),
+        ["`text_pair` is the column `b`, which is not among `column_names`"]
+    );
 }
 
 #[test]

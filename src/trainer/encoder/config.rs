@@ -170,12 +170,20 @@ impl EncoderConfig {
         for key in ["is_decoder", "add_cross_attention", "sinusoidal_pos_embds"] {
             keys.only(key, &[false.into()])?;
         }
+        if task == TaskKind::MaskedLanguageModeling {
+            keys.only("tie_word_embeddings", &[true.into()])?;
+            keys.only("decoder_bias", &[true.into()])?;
+        }
         let shape = EncoderShape::read(family, task, keys)?;
         Ok(Self { family, shape, config })
     }
 
     /// Replaces the labels.
     pub(crate) fn set_labels(&mut self, task: TaskKind, labels: &[String]) {
+        if task == TaskKind::MaskedLanguageModeling {
+            (self.shape.task, self.shape.labels) = (task, Vec::new());
+            return;
+        }
         let labels = if task == TaskKind::TextRegression {
             vec!["LABEL_0".to_owned()]
         } else {
@@ -189,7 +197,9 @@ impl EncoderConfig {
         self.config.insert("id2label".to_owned(), ids.into());
         self.config.insert("label2id".to_owned(), names.into());
         self.config.remove("num_labels");
-        if self.family.model_type != OWN_MODEL_TYPE || task != TaskKind::TextClassification {
+        if !task.is_of_texts() {
+            self.config.remove("problem_type");
+        } else if self.family.model_type != OWN_MODEL_TYPE || task != TaskKind::TextClassification {
             self.config.insert("problem_type".to_owned(), problem_type(task).into());
         }
         (self.shape.task, self.shape.labels) = (task, labels);
@@ -254,11 +264,7 @@ impl EncoderConfig {
 }
 
 impl EncoderShape {
-    fn read(
-        family: &EncoderFamily,
-        task: TaskKind,
-        config: ConfigReader,
-    ) -> Result<Self, String> {
+    fn read(family: &EncoderFamily, task: TaskKind, config: ConfigReader) -> Result<Self, String> {
         let keys = &family.keys;
         let (width, heads) = (config.size(keys.width)?, config.size(keys.heads)?);
         let head_dim = config.head_dim(keys.width, keys.heads)?;
@@ -275,6 +281,7 @@ impl EncoderShape {
         let labels = labels(config)?;
         let problem_type = config.get("problem_type").and_then(Value::as_str);
         let task = match problem_type {
+            _ if !task.is_of_texts() => task,
             Some("multi_label_classification") => TaskKind::MultiLabelClassification,
             Some("regression") => TaskKind::TextRegression,
             None if labels.len() == 1 => TaskKind::TextRegression,
@@ -405,7 +412,7 @@ fn problem_type(task: TaskKind) -> &'static str {
     match task {
         TaskKind::MultiLabelClassification => "multi_label_classification",
         TaskKind::TextRegression => "regression",
-        TaskKind::TextClassification | TaskKind::LanguageModeling => "single_label_classification",
+        _ => "single_label_classification",
     }
 }
 

@@ -1,12 +1,12 @@
-//! The heads of encoders: from hidden states to the logits of texts.
+//! The heads of encoders: from hidden states to the logits of texts or of tokens.
 
 use burn::tensor::Tensor;
 
 use super::super::families::HeadDense;
 use super::super::fused::ActivationFn;
-use super::super::layers::{ForwardContext, HiddenStates, Linear, Norm, activate};
-use super::super::parameters::{ModelPart, Parameters, Role};
-use super::{EncoderConfig, norm, normalised};
+use super::super::layers::{ForwardContext, HiddenStates, Linear, Norm, activate, biased_logits};
+use super::super::parameters::{ModelPart, ParameterId, Parameters, Role};
+use super::{Encoder, EncoderConfig, norm, normalised};
 
 /// From a text's vector to its logits.
 pub(crate) struct SequenceHead {
@@ -30,7 +30,7 @@ impl SequenceHead {
         list.set_part(ModelPart::Head);
         let hidden = head.dense.map(|dense| Hidden::new(list, config, dense));
         let dropout = config.shape.head_dropout;
-        Self { hidden, out: labels(list, config), dropout }
+        Self { hidden, out: labels(list, config, head.out), dropout }
     }
 
     /// `[texts, width]` to `[texts, labels]`.
@@ -40,6 +40,73 @@ impl SequenceHead {
             None => x,
         };
         self.out.forward(context, context.dropout(x, self.dropout))
+    }
+}
+
+/// From a token's vector to its logits.
+pub(crate) struct TokenHead {
+    hidden: Option<Hidden>,
+    out: Linear,
+    dropout: f64,
+}
+
+/// The layer with an output for each label, in all families.
+const TOKEN_CLASSIFIER: &str = "classifier";
+
+impl TokenHead {
+    pub(crate) fn new(list: &mut Parameters, config: &EncoderConfig) -> Self {
+        let (family, shape) = (config.family, &config.shape);
+        list.set_part(ModelPart::Head);
+        let dense = family.names.head.dense.filter(|dense| dense.of_tokens);
+        let hidden = dense.map(|dense| Hidden::new(list, config, dense));
+        let dropout =
+            if family.keys.head_dropout_of_tokens { shape.head_dropout } else { shape.dropout };
+        Self { hidden, out: labels(list, config, TOKEN_CLASSIFIER), dropout }
+    }
+
+    /// `[tokens, width]` to `[tokens, labels]`.
+    pub(crate) fn forward(&self, context: &ForwardContext, x: HiddenStates) -> Tensor<2> {
+        let x = match &self.hidden {
+            Some(hidden) => hidden.forward(context, x),
+            None => x,
+        };
+        self.out.forward(context, context.dropout(x, self.dropout))
+    }
+}
+
+/// From a hidden token's vector to the logits of the vocabulary.
+pub(crate) struct MaskedHead {
+    hidden: Hidden,
+    /// Of the output, whose weights are those of the token embedding.
+    bias: ParameterId,
+}
+
+impl MaskedHead {
+    pub(crate) fn new(list: &mut Parameters, config: &EncoderConfig) -> Self {
+        let (names, shape) = (&config.family.names.masked, &config.shape);
+        list.set_part(ModelPart::Head);
+        let dense = HeadDense {
+            name: names.dense,
+            activation: names.activation.unwrap_or_else(|| shape.activation.into()),
+            norm: Some(names.norm),
+            has_dropout: false,
+            of_tokens: true,
+        };
+        let hidden = Hidden::new(list, config, dense);
+        let bias = list.add(names.bias.to_owned(), [1, shape.vocabulary], Role::Bias);
+        Self { hidden, bias }
+    }
+
+    /// `[tokens, width]` to `[tokens, vocabulary]`, in the dtype of products.
+    pub(crate) fn forward(
+        &self,
+        context: &ForwardContext,
+        encoder: &Encoder,
+        x: HiddenStates,
+    ) -> Tensor<2> {
+        let x = self.hidden.forward(context, x);
+        let (table, bias) = (encoder.token_embedding.table(context), context.values.get(self.bias));
+        biased_logits(context, x, table, bias)
     }
 }
 
@@ -62,8 +129,8 @@ impl Hidden {
 }
 
 /// The layer with an output for each label.
-fn labels(list: &mut Parameters, config: &EncoderConfig) -> Linear {
+fn labels(list: &mut Parameters, config: &EncoderConfig, name: &str) -> Linear {
     list.set_part(ModelPart::Labels);
     let sizes = [config.shape.width, config.shape.labels.len()];
-    Linear::new(list, config.family.names.head.out, sizes, Role::Linear, true)
+    Linear::new(list, name, sizes, Role::Linear, true)
 }

@@ -2,7 +2,7 @@
 //! entry of [`ENCODERS`] each.
 
 use super::super::fused::ActivationFn;
-use super::{Family, HeadDense, HeadNames, TensorNames};
+use super::{Family, HeadDense, HeadNames, MaskedNames, TensorNames};
 use hpsearch_core::arguments::TaskKind;
 
 /// A family of encoders.
@@ -38,6 +38,8 @@ pub(crate) struct EncoderKeys {
     pub(crate) head_dropout: &'static str,
     /// Head dropout where the key is absent; `None`: as in the layers.
     pub(crate) head_dropout_default: Option<f64>,
+    /// Whether it is also that of heads over tokens; if not, theirs is as in the layers.
+    pub(crate) head_dropout_of_tokens: bool,
     /// Whether there is dropout of the attention's output.
     pub(crate) attention_output_dropout: bool,
     /// Whether position ids start after the padding token's id (a habit of fairseq).
@@ -53,8 +55,12 @@ pub(crate) struct EncoderKeys {
 pub(crate) const OWN_MODEL_TYPE: &str = "hpsearch-encoder";
 
 /// The end of the names of transformers' classes for a task.
-pub(crate) fn class_ending(_: TaskKind) -> &'static str {
-    "ForSequenceClassification"
+pub(crate) fn class_ending(task: TaskKind) -> &'static str {
+    match task {
+        TaskKind::TokenClassification => "ForTokenClassification",
+        TaskKind::MaskedLanguageModeling => "ForMaskedLM",
+        _ => "ForSequenceClassification",
+    }
 }
 
 /// All families; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`,
@@ -78,6 +84,7 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
             feed_forward_norm: "feed_forward_norm",
             final_norm: "encoder.norm",
             head: HeadNames { dense: None, out: "classifier" },
+            masked: MODERN_MASKED,
             ..TensorNames::NONE
         },
     },
@@ -113,9 +120,11 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
                     activation: ActivationFn::Gelu,
                     norm: Some("head.norm"),
                     has_dropout: false,
+                    of_tokens: true,
                 }),
                 out: "classifier",
             },
+            masked: MODERN_MASKED,
             ..TensorNames::NONE
         },
     },
@@ -132,6 +141,7 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
                     activation: ActivationFn::Tanh,
                     norm: None,
                     has_dropout: false,
+                    of_tokens: false,
                 }),
                 out: "classifier",
             },
@@ -151,8 +161,15 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
                     activation: ActivationFn::Tanh,
                     norm: None,
                     has_dropout: true,
+                    of_tokens: false,
                 }),
                 out: "classifier.out_proj",
+            },
+            masked: MaskedNames {
+                dense: "lm_head.dense",
+                norm: "lm_head.layer_norm",
+                bias: "lm_head.bias",
+                activation: Some(ActivationFn::Gelu),
             },
             ..BERT_NAMES
         },
@@ -173,6 +190,7 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
             epsilon: None,
             head_dropout: "seq_classif_dropout",
             head_dropout_default: Some(0.2),
+            head_dropout_of_tokens: false,
             attention_output_dropout: false,
             segments: None,
             ..BERT_KEYS
@@ -191,8 +209,15 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
                     activation: ActivationFn::Relu,
                     norm: None,
                     has_dropout: false,
+                    of_tokens: false,
                 }),
                 out: "classifier",
+            },
+            masked: MaskedNames {
+                dense: "vocab_transform",
+                norm: "vocab_layer_norm",
+                bias: "vocab_projector.bias",
+                activation: None,
             },
             ..BERT_NAMES
         },
@@ -211,6 +236,7 @@ const BERT_KEYS: EncoderKeys = EncoderKeys {
     epsilon: Some(("layer_norm_eps", 1e-12)),
     head_dropout: "classifier_dropout",
     head_dropout_default: None,
+    head_dropout_of_tokens: true,
     attention_output_dropout: true,
     positions_after_padding: false,
     segments: Some(("type_vocab_size", 2)),
@@ -229,5 +255,19 @@ const BERT_NAMES: TensorNames = TensorNames {
     up: &["intermediate.dense"],
     down: "output.dense",
     feed_forward_norm: "output.LayerNorm",
+    masked: MaskedNames {
+        dense: "cls.predictions.transform.dense",
+        norm: "cls.predictions.transform.LayerNorm",
+        bias: "cls.predictions.bias",
+        activation: None,
+    },
     ..TensorNames::NONE
+};
+
+/// ModernBERT's, and those of the trainer's own family.
+const MODERN_MASKED: MaskedNames = MaskedNames {
+    dense: "head.dense",
+    norm: "head.norm",
+    bias: "decoder.bias",
+    activation: Some(ActivationFn::Gelu),
 };

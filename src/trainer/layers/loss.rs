@@ -74,6 +74,16 @@ pub(in super::super) fn logits(
     })
 }
 
+/// The same plus a `bias [1, classes]`.
+pub(in super::super) fn biased_logits(
+    context: &ForwardContext,
+    x: HiddenStates,
+    table: Tensor<2>,
+    bias: Tensor<2>,
+) -> Tensor<2> {
+    logits(context, x, table) + context.to_compute_dtype(bias)
+}
+
 fn fused_loss(targets: &Arc<[u32]>, smoothing: f64, scale: f64) -> fused::CrossEntropy {
     let [smoothing, scale] = [smoothing, scale].map(as_f32);
     fused::CrossEntropy { targets: Arc::clone(targets), smoothing, scale }

@@ -97,7 +97,7 @@ impl Tuned {
         };
         let micro_batch = MicroBatch {
             weights: self.tuning.step_weight(&self.data, chosen.iter().copied()),
-            draw: Draw { seed: 1, epoch: 0 },
+            draw: Draw { seed: 1, ..Draw::default() },
             smoothing: self.arguments.label_smoothing_factor,
             ..MicroBatch::whole_step(model, &self.data, chosen)
         };

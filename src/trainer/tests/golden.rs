@@ -4,7 +4,6 @@
 use burn::tensor::{Device, FloatDType, Tensor};
 
 use super::super::atomic_directory::{AtomicDirectory, IfExists};
-use super::super::batch::Batch;
 use super::super::encoder_model::EncoderModel;
 use super::super::gradients::Gradients;
 use super::super::layers::{DropoutKey, ForwardContext};
@@ -12,7 +11,7 @@ use super::super::learning_rate_schedule::{LearningRateSchedule, PlateauState};
 use super::super::optimiser::{GradientClip, Optimiser, Placement, StepScalars, clip_coefficient};
 use super::super::parameters::{Parameters, Role, Values, host};
 use super::super::precision::GradScaler;
-use super::super::prepared::{Description, FORMAT, TokenRows};
+use super::super::prepared::{Description, FORMAT, PerToken, TokenRows};
 use super::super::pretrained_weights::load_trained;
 use super::super::sequence_classification::SequenceClassification;
 use super::super::task::{MicroBatch, Model};
@@ -73,10 +72,9 @@ impl Golden {
     fn is_transformers(&self) {
         let model: &dyn std::any::Any = &*self.model;
         let model = model.downcast_ref::<EncoderModel<SequenceClassification>>().unwrap();
-        let rows = self.data.split(Split::Train);
-        let texts = (0..rows.len()).map(|row| rows.ids(row).collect()).collect();
+        let rows: Vec<usize> = (0..self.data.rows(Split::Train)).collect();
         let context = ForwardContext::evaluation(&self.values, &self.device);
-        let logits = model.logits(&context, &Batch::new(texts));
+        let logits = model.logits(&context, &model.batch(&self.data, Split::Train, &rows));
         let loss = |context: &ForwardContext, chosen: &[usize]| {
             let micro_batch = MicroBatch::whole_step(&*self.model, &self.data, chosen);
             self.model.forward_loss(context, &micro_batch)
@@ -107,7 +105,32 @@ fn labelled_rows(directory: &Path, is_regression: bool, expected: &Value) -> Pre
     let texts = expected["texts"].as_array().unwrap().iter().map(integers);
     let rows: Vec<(Vec<u32>, u32)> = texts.zip(labels).collect();
     let labels = ["LABEL_0", "LABEL_1", "LABEL_2"].map(str::to_owned).to_vec();
-    prepared(directory, &rows, Description { labels, label_sets, ..plain(rows.len()) })
+    let description = Description { labels, label_sets, ..plain(rows.len()) };
+    match expected["token_types"].as_array() {
+        Some(types) => {
+            let types: Vec<Vec<u32>> = types.iter().map(integers).collect();
+            with_numbers(directory, &rows, description, (PerToken::TokenTypes, &types))
+        }
+        None => prepared(directory, &rows, description),
+    }
+}
+
+/// The same with a number for each token.
+pub(super) fn with_numbers(
+    directory: &Path,
+    rows: &[(Vec<u32>, u32)],
+    description: Description,
+    (what, numbers): (PerToken, &[Vec<u32>]),
+) -> PreparedData {
+    let target = directory.join("data");
+    drop(prepared(directory, rows, description.clone()));
+    let numbers: Vec<(Vec<u32>, u32)> = numbers.iter().map(|row| (row.clone(), 0)).collect();
+    for (split, numbers) in Split::ALL.into_iter().zip([&numbers[..], &numbers, &[]]) {
+        fs::write(target.join(what.file(split)), TokenRows::encode(numbers)).unwrap();
+    }
+    let description = Description { per_token: vec![what], ..description };
+    fs::write(target.join("data.json"), serde_json::to_vec(&description).unwrap()).unwrap();
+    PreparedData::open(&target).unwrap()
 }
 
 /// The description of `rows` rows.
@@ -117,11 +140,13 @@ pub(super) fn plain(rows: usize) -> Description {
         digest: "golden".to_owned(),
         labels: Vec::new(),
         label_sets: Vec::new(),
+        per_token: Vec::new(),
         rows: [rows, rows, 0],
         max_length: 12,
         vocab_size: 40,
         tokenizer: words(),
         stream: None,
+        mask: None,
         findings: Vec::new(),
     }
 }
@@ -331,6 +356,7 @@ classifiers! {
     bert_is_transformers: "bert",
     bert_for_several_labels_is_transformers: "bert-multi-label",
     bert_for_regression_is_transformers: "bert-regression",
+    bert_for_pairs_of_texts_is_transformers: "bert-pairs",
     roberta_is_transformers: "roberta",
     distilbert_is_transformers: "distilbert",
     modernbert_with_local_and_global_layers_is_transformers: "modernbert",

@@ -4,6 +4,7 @@
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
+use super::super::prepared::PerToken;
 use super::super::progress::Progress;
 use super::super::vocabulary::train_tokenizer;
 use super::super::weights::Weights;
@@ -28,7 +29,7 @@ impl Study {
         let words =
             TokenizerArguments { kind: TokenizerKind::Word, vocab_size: 40, lowercase: true };
         let progress = Progress::new(&|_, _, _| {}, 0);
-        let tokenizer = train_tokenizer(&texts, &words, 12, &progress).unwrap();
+        let tokenizer = train_tokenizer(&texts, &words, 12, &[], &progress).unwrap();
         fs::write(model.join("tokenizer.json"), tokenizer.to_string(false).unwrap()).unwrap();
         fs::write(model.join("tokenizer_config.json"), "{\"model_max_length\": 12}").unwrap();
         Self { directory }
@@ -284,10 +285,48 @@ fn several_labels_and_numbers_are_learnt() {
     assert!(last["eval_r2"] > 0.7 && last["eval_pearson"] > 0.8, "{last:?}");
     let predictions =
         predicted(runner.last_checkpoint(), &["the good film", "a bad book"]).unwrap();
-    assert!(predictions[0].labels[0].score > predictions[1].labels[0].score + 0.5);
+    assert!(predictions[0].labels()[0].score > predictions[1].labels()[0].score + 0.5);
 
     let problem = study.prepare_for(TaskKind::TextRegression, json!({})).unwrap_err().to_string();
     assert_contains(&problem, "is no number");
+}
+
+#[test]
+fn pairs_of_texts_are_told_apart_by_their_token_types() {
+    let directory = TempDir::new().unwrap();
+    // The label says which of the two texts has the word "good".
+    let fillers = ["the", "a", "film", "book", "was"];
+    let rows = (0..200).map(|row| {
+        let text = |number: usize| {
+            let words = (0..1 + (row + number) % 4).map(|word| fillers[(row * 3 + word) % 5]);
+            let keyword = (row % 2 == number).then_some("good");
+            words.chain(keyword).collect::<Vec<_>>().join(" ")
+        };
+        let label = ["first", "second"][row % 2];
+        json!({"premise": text(0), "hypothesis": text(1), "label": label}).to_string()
+    });
+    let rows = rows.collect::<Vec<_>>().join("\n");
+    fs::write(directory.path().join("train.jsonl"), rows).unwrap();
+    let values = json!({
+        "train": "train.jsonl", "text": "premise", "text_pair": "hypothesis", "validation_split": 0.2, "max_length": 12,
+    });
+    let data = prepare_rows(directory.path(), values).unwrap();
+    let types = data.per_token(PerToken::TokenTypes, Split::Train).unwrap();
+    // [CLS] the good [SEP] the a [SEP]
+    assert_eq!(types.ids(0).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1]);
+    let arguments = arguments(json!({"model.model_type": "bert", "num_train_epochs": 10}));
+    let runner = trained(&job(&arguments, &data, &directory.path().join("run")));
+    let last = runner.last_report();
+    assert!(last["eval_accuracy"] > 0.95 && last["eval_matthews_correlation"] > 0.9, "{last:?}");
+    let checkpoint = runner.last_checkpoint();
+    let inputs = &json_of(&checkpoint.join("tokenizer_config.json"))["model_input_names"];
+    assert_eq!(inputs, &json!(["input_ids", "token_type_ids", "attention_mask"]));
+    let [texts, pairs] = [["a good film", "a book"], ["the book", "the good film"]]
+        .map(|texts| texts.map(str::to_owned));
+    let inputs = PredictionInputs { texts: &texts, pairs: Some(&pairs) };
+    let predictions = predict(checkpoint, inputs, 1, "cpu", &|_, _, _| {}).unwrap();
+    let best = predictions.iter().map(|one| one.labels()[0].label.as_str());
+    assert_eq!(best.collect::<Vec<_>>(), ["first", "second"]);
 }
 
 #[test]

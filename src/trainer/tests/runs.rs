@@ -28,7 +28,7 @@ fn a_run_reports_checkpoints_evaluates_and_predicts() {
     assert_eq!(runner.reported_steps(), [1, 2, 3]);
     let last = runner.last_report();
     let names: Vec<&str> = last.keys().map(String::as_str).collect();
-    let expected = "epoch eval_accuracy eval_loss eval_macro_f1 grad_norm learning_rate \
+    let expected = "epoch eval_accuracy eval_f1 eval_loss eval_macro_f1 eval_matthews_correlation grad_norm learning_rate \
                     model_bytes n_params predict_ms steps_per_second train_loss weight_norm";
     assert_eq!(names.join(" "), expected);
     assert_eq!(last["epoch"], 3.0);
@@ -51,7 +51,8 @@ fn a_run_reports_checkpoints_evaluates_and_predicts() {
     for name in ["eval_accuracy", "eval_loss", "eval_macro_f1"] {
         assert!((measured[name] - last[name]).abs() < 1e-6, "{name}");
     }
-    let labels = &predicted(checkpoint, &["a very good film", ""]).unwrap()[0].labels;
+    let predictions = predicted(checkpoint, &["a very good film", ""]).unwrap();
+    let labels = predictions[0].labels();
     assert_eq!(labels.len(), 3);
     assert!((labels.iter().map(|label| label.score).sum::<f64>() - 1.0).abs() < 1e-9);
     assert!(labels[0].score >= labels[1].score);

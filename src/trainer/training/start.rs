@@ -13,12 +13,13 @@ use super::super::frozen_features::FeatureExtractor;
 use super::super::learning_rate_schedule::LearningRateSchedule;
 use super::super::optimiser::Optimiser;
 use super::super::precision::{self, GradScaler};
+use super::super::prepared::PerToken;
 use super::super::pretrained_weights::load_pretrained;
 use super::super::task::same_shape;
 use super::super::tasks::new_model;
 use super::super::trainer_state::{RunArguments, TrainerState};
 use super::super::training_plan::TrainingPlan;
-use super::super::{Host, Job, Split, Start, TrainerError, device, model_directory};
+use super::super::{Host, Job, Split, Start, TrainerError, device, model_directory, vocabulary};
 use super::TrainingRun;
 use hpsearch_core::arguments::{SamplingStrategy, TrainerArguments};
 
@@ -113,6 +114,7 @@ impl<'a> TrainingRun<'a> {
             Some(in_training) => with_trainable(parameters, &values, &in_training),
             None => values,
         };
+        let has_pairs = data.per_token(PerToken::TokenTypes, Split::Train).is_some();
         let precision = precision::compute_dtype(arguments, job.device, &device)?;
         let state = TrainerState {
             scaling: GradScaler::new(precision).map(|fresh| state.scaling.unwrap_or(fresh)),
@@ -131,7 +133,12 @@ impl<'a> TrainingRun<'a> {
             order: (0, plan.order(0)),
             autodiff_device: device.clone().autodiff(),
             tokenizer: data.tokenizer_file()?,
-            tokenizer_extras: data.tokenizer_extras()?,
+            tokenizer_extras: match &arguments.model.pretrained {
+                None if has_pairs && model.reads_token_types() => {
+                    vocabulary::with_token_types(data.tokenizer_extras()?)
+                }
+                _ => data.tokenizer_extras()?,
+            },
             job,
             plan,
             device,

@@ -11,7 +11,7 @@ use super::super::layers::DropoutKey;
 use super::super::optimiser::{GradientClip, Placement, StepScalars, clip_coefficient};
 use super::super::parameters::host;
 use super::super::precision::GradScaler;
-use super::super::task::{Draw, MicroBatch, step_targets};
+use super::super::task::{Draw, Masking, MicroBatch, step_targets};
 use super::super::{TrainerError, profile};
 use super::TrainingRun;
 
@@ -79,12 +79,13 @@ impl TrainingRun<'_> {
             self.order = (epoch, self.plan.order(epoch));
         }
         let micro_batches = self.plan.micro_batches(rows_of, &self.order.1);
-        let draw = Draw { seed: self.job.seed, epoch };
+        let (probability, whole_words) = (arguments.mlm_probability, arguments.whole_word_mask);
+        let masking = Masking { probability, whole_words };
+        let draw = Draw { seed: self.job.seed, epoch, masking };
         let examples = || micro_batches.iter().flatten().copied();
         let step_targets = step_targets(&*self.model, self.job.data, examples(), draw);
         drop(data);
-        let weights =
-            self.tuning.step_weight(self.job.data, examples());
+        let weights = self.tuning.step_weight(self.job.data, examples());
         let mut sum: Option<(Tensor<1>, Gradients)> = None;
         for (number, chosen) in (0..).zip(&micro_batches) {
             let (data, smoothing) = (self.job.data, arguments.label_smoothing_factor);

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use hpsearch::trainer::PredictionInputs;
 use serde_json::Value as Json;
 
 use crate::harness::{Site, assert_done};
@@ -81,7 +82,7 @@ impl Checkpoint {
         }
         let said = hpsearch::trainer::predict(
             &directory,
-            &["the bus".to_owned(), String::new()],
+            PredictionInputs { texts: &["the bus".to_owned(), String::new()], pairs: None },
             8,
             "cpu",
             &|_, _, _| {},

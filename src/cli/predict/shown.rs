@@ -1,0 +1,368 @@
+//! What a model said about texts, as `predict` prints and writes it.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::cli::Failure;
+use crate::cli::output_file::whole_file;
+use crate::config::shown::one_line;
+
+/// How much is shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Wanted {
+    pub(super) top_k: Option<u32>,
+    pub(super) to_file: bool,
+    pub(super) as_json: bool,
+}
+
+/// What a model said about one text, as far as it is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shown {
+    /// Labels with their scores, best first.
+    Labels(Labels),
+    /// Entities in the order of the text.
+    Entities(Vec<Entity>),
+    /// For each mask, tokens with their scores, best first.
+    Masks(Vec<Labels>),
+    /// A score is not finite, which JSON represents as null.
+    NotFinite,
+}
+
+type Labels = Vec<(String, f64)>;
+
+/// Words with a label.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Entity {
+    label: String,
+    score: f64,
+    word: String,
+    /// Characters within the text.
+    start: u64,
+    end: u64,
+}
+
+/// Minimum probability of displayed labels besides the first.
+const SHOWN: f64 = 0.05;
+
+/// Tokens displayed of a mask.
+const TOKENS: usize = 5;
+
+impl Wanted {
+    fn of_labels(self, all: Labels) -> Labels {
+        let shown = |(index, (_, score)): (usize, &(String, f64))| match self.top_k {
+            Some(count) => index < count as usize,
+            None if self.to_file => index == 0,
+            None => self.as_json || index == 0 || *score >= SHOWN,
+        };
+        let count = all.iter().enumerate().filter(|one| shown(*one)).count();
+        all.into_iter().take(count).collect()
+    }
+
+    fn of_tokens(self, all: Labels) -> Labels {
+        let usual = if self.to_file { 1 } else { TOKENS };
+        all.into_iter().take(self.top_k.map_or(usual, |count| count as usize)).collect()
+    }
+}
+
+impl Shown {
+    /// From the answer about a text.
+    pub(super) fn of(prediction: &Value, wanted: Wanted) -> Self {
+        let list = |key: &str| prediction.get(key).and_then(Value::as_array);
+        if let Some(entities) = list("entities") {
+            let all: Option<Vec<Entity>> = entities.iter().map(Entity::of).collect();
+            return all.map_or(Self::NotFinite, Self::Entities);
+        }
+        if let Some(masks) = list("masks") {
+            let told = masks.iter().map(|mask| labels(mask).map(|all| wanted.of_tokens(all)));
+            return told.collect::<Option<_>>().map_or(Self::NotFinite, Self::Masks);
+        }
+        labels(&prediction["labels"])
+            .map_or(Self::NotFinite, |all| Self::Labels(wanted.of_labels(all)))
+    }
+
+    /// Their name.
+    pub(super) fn what(&self) -> &'static str {
+        match self {
+            Self::Labels(_) | Self::NotFinite => "labels",
+            Self::Entities(_) => "entities",
+            Self::Masks(_) => "hidden tokens",
+        }
+    }
+
+    /// The lines of the screen.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let scored = |(label, score): &(String, f64)| format!("{score:.3}  {}", one_line(label));
+        match self {
+            Self::Labels(labels) => labels.iter().map(scored).collect(),
+            Self::Entities(entities) if entities.is_empty() => vec!["       no entity".to_owned()],
+            Self::Entities(entities) => {
+                let width = entities.iter().map(|one| one.label.chars().count()).max().unwrap_or(0);
+                let line = |one: &Entity| {
+                    let (label, word) = (one_line(&one.label), one_line(&one.word));
+                    format!("{:.3}  {label:width$}  {word}", one.score)
+                };
+                entities.iter().map(line).collect()
+            }
+            Self::Masks(masks) => {
+                let of_mask = |(number, told): (usize, &Labels)| {
+                    let several = (masks.len() > 1).then(|| format!("mask {number}"));
+                    several.into_iter().chain(told.iter().map(scored)).collect::<Vec<_>>()
+                };
+                (1..).zip(masks).flat_map(of_mask).collect()
+            }
+            Self::NotFinite => vec!["NaN    no label".to_owned()],
+        }
+    }
+
+    /// The object of a text, or of a pair.
+    pub(super) fn json(&self, (text, pair): (&str, Option<&str>)) -> Value {
+        let mut one = json!({"text": text});
+        if let Some(pair) = pair {
+            one["text_pair"] = pair.into();
+        }
+        let scored = |name: &'static str| move |(label, score): &(String, f64)| json!({name: label, "score": score});
+        match self {
+            Self::Labels(labels) => one["labels"] = labels.iter().map(scored("label")).collect(),
+            Self::Entities(entities) => {
+                one["entities"] = entities.iter().map(Entity::json).collect();
+            }
+            Self::Masks(masks) => {
+                let of_mask = |told: &Labels| told.iter().map(scored("token")).collect::<Value>();
+                one["masks"] = masks.iter().map(of_mask).collect();
+            }
+            Self::NotFinite => {
+                one["labels"] = json!([]);
+                one["problem"] = "nan".into();
+            }
+        }
+        one
+    }
+}
+
+/// Labels of the answer; `None` if a score is not finite.
+fn labels(all: &Value) -> Option<Labels> {
+    let each = all.as_array().into_iter().flatten().map(|label| {
+        Some((label.get("label")?.as_str()?.to_owned(), label.get("score")?.as_f64()?))
+    });
+    each.collect()
+}
+
+impl Entity {
+    /// `None` if its score is not finite.
+    fn of(entity: &Value) -> Option<Self> {
+        Some(Self {
+            label: entity.get("entity_group")?.as_str()?.to_owned(),
+            score: entity.get("score")?.as_f64()?,
+            word: entity.get("word")?.as_str()?.to_owned(),
+            start: entity.get("start")?.as_u64()?,
+            end: entity.get("end")?.as_u64()?,
+        })
+    }
+
+    /// With the keys of transformers' pipeline.
+    fn json(&self) -> Value {
+        json!({
+            "entity_group": self.label, "score": self.score, "word": self.word, "start": self.start, "end": self.end,
+        })
+    }
+}
+
+/// The error about texts with non-finite scores.
+pub(super) fn unlabelled(predictions: &[Shown]) -> Option<Failure> {
+    let is_unlabelled = |shown: &&Shown| **shown == Shown::NotFinite;
+    let first = predictions.iter().position(|shown| is_unlabelled(&shown))? + 1;
+    let (count, all) = (predictions.iter().filter(is_unlabelled).count(), predictions.len());
+    let which = if all == 1 {
+        "the text".to_owned()
+    } else {
+        format!("{count} of {all} texts (the first is text {first})")
+    };
+    let failure = Failure::usage(format!(
+        "the model gives {which} scores that are not numbers (NaN or infinite), so there is no \
+        label"
+    ));
+    Some(failure.help(
+        "its weights or their products overflow: export another trial (`hpsearch \
+        export STUDY --trial N -o DIR`), or train it again with a lower learning rate",
+    ))
+}
+
+/// Writes each text with what was said about it: `label,score`, and `label_2,score_2` and so on for
+/// several, an empty label and the score NaN if there is none; or a row for each entity
+/// (`entity_group,word,start,end,score`) or token (`mask,token,score`). Of pairs `text_pair` follows
+/// `text`.
+pub(super) fn write_csv<'t>(
+    output: &Path,
+    of_text: impl Fn(usize) -> (&'t str, Option<&'t str>),
+    predictions: &[Shown],
+) -> Result<(), Failure> {
+    let wrong = |error: csv::Error| {
+        Failure::usage(format!("`{}` cannot be written: {error}", output.display()))
+            .help("give another file to -o")
+    };
+    let mut head = vec!["text".to_owned()];
+    let has_pairs = !predictions.is_empty() && of_text(0).1.is_some();
+    head.extend(has_pairs.then(|| "text_pair".to_owned()));
+    let own = head.len();
+    let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let known = predictions.iter().find(|shown| **shown != Shown::NotFinite);
+    head.extend(match known {
+        Some(Shown::Entities(_)) => texts(&["entity_group", "word", "start", "end", "score"]),
+        Some(Shown::Masks(_)) => texts(&["mask", "token", "score"]),
+        _ => {
+            let count = |shown: &Shown| {
+                if let Shown::Labels(labels) = shown { labels.len() } else { 0 }
+            };
+            let width = predictions.iter().map(count).max().unwrap_or(1).max(1);
+            let further = |number| [format!("label_{number}"), format!("score_{number}")];
+            let first = texts(&["label", "score"]);
+            first.into_iter().chain((2..=width).flat_map(further)).collect()
+        }
+    });
+    whole_file(output, |out| {
+        let mut writer = csv::Writer::from_writer(out);
+        writer.write_record(&head).map_err(wrong)?;
+        for (number, shown) in predictions.iter().enumerate() {
+            let (text, pair) = of_text(number);
+            for cells in rows(shown) {
+                let mut row: Vec<String> =
+                    std::iter::once(text).chain(pair).map(str::to_owned).collect();
+                row.truncate(own);
+                row.extend(cells);
+                row.resize(head.len(), String::new());
+                writer.write_record(&row).map_err(wrong)?;
+            }
+        }
+        Ok(writer.flush()?)
+    })
+}
+
+/// The cells of each row about a text.
+fn rows(shown: &Shown) -> Vec<Vec<String>> {
+    let rows: Vec<Vec<String>> = match shown {
+        Shown::Labels(labels) => {
+            let cells = labels.iter().flat_map(|(label, score)| [label.clone(), score.to_string()]);
+            vec![cells.collect()]
+        }
+        Shown::Entities(entities) => entities
+            .iter()
+            .map(|one| {
+                let [start, end] = [one.start, one.end].map(|at| at.to_string());
+                vec![one.label.clone(), one.word.clone(), start, end, one.score.to_string()]
+            })
+            .collect(),
+        Shown::Masks(masks) => {
+            let of_mask = |(number, told): (usize, &Labels)| -> Vec<Vec<String>> {
+                let row = |(token, score): &(String, f64)| {
+                    vec![number.to_string(), token.clone(), score.to_string()]
+                };
+                told.iter().map(row).collect()
+            };
+            (1..).zip(masks).flat_map(of_mask).collect()
+        }
+        Shown::NotFinite => vec![vec![String::new(), "NaN".to_owned()]],
+    };
+    if rows.is_empty() { vec![Vec::new()] } else { rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::cli::Exit;
+
+    fn labelled(scores: &[f64], wanted: Wanted) -> Shown {
+        let labels: Vec<Value> = ["good", "bad"]
+            .iter()
+            .zip(scores)
+            .map(|(label, score)| json!({"label": label, "score": score}))
+            .collect();
+        Shown::of(&json!({"labels": labels}), wanted)
+    }
+
+    fn top(count: u32) -> Wanted {
+        Wanted { top_k: Some(count), ..Wanted::default() }
+    }
+
+    #[test]
+    fn a_text_whose_scores_are_no_numbers_has_no_label() {
+        for (scores, wanted, expected) in [
+            (&[f64::NAN, f64::NAN], Wanted::default(), None),
+            (&[0.5, f64::NAN], Wanted::default(), None),
+            (&[f64::INFINITY, 0.5], Wanted::default(), None),
+            (&[0.99, 0.01], Wanted::default(), Some(1)),
+            (&[0.99, 0.01], top(2), Some(2)),
+        ] {
+            let shown = labelled(scores, wanted);
+            let Shown::Labels(labels) = &shown else {
+                assert_eq!((&shown, expected), (&Shown::NotFinite, None));
+                continue;
+            };
+            assert_eq!(Some(labels.len()), expected, "{scores:?}");
+            assert_eq!(labels[0], ("good".to_owned(), 0.99));
+        }
+    }
+
+    #[test]
+    fn texts_without_a_label_are_an_error_that_names_the_first() {
+        let labelled = Shown::Labels(vec![("good".to_owned(), 0.9)]);
+        assert!(unlabelled(std::slice::from_ref(&labelled)).is_none() && unlabelled(&[]).is_none());
+        let failure = unlabelled(&[labelled.clone(), Shown::NotFinite, Shown::NotFinite]).unwrap();
+        assert_eq!(failure.exit(), Exit::Usage);
+        assert!(failure.to_string().contains("2 of 3 texts (the first is text 2)"), "{failure}");
+        assert_eq!(
+            written(&[labelled, Shown::NotFinite], None),
+            "text,label,score\na,good,0.9\nb,,NaN\n"
+        );
+    }
+
+    /// The file about the texts `a` and `b`.
+    fn written(predictions: &[Shown], pair: Option<&'static str>) -> String {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("out.csv");
+        write_csv(&file, |number| (["a", "b"][number], pair), predictions).unwrap();
+        fs::read_to_string(&file).unwrap()
+    }
+
+    #[test]
+    fn pairs_have_both_texts() {
+        let shown = labelled(&[0.9, 0.1], top(2));
+        assert_eq!(
+            written(std::slice::from_ref(&shown), Some("p")),
+            "text,text_pair,label,score,label_2,score_2\na,p,good,0.9,bad,0.1\n"
+        );
+        assert_eq!(shown.json(("a", Some("p")))["text_pair"], "p");
+    }
+
+    #[test]
+    fn entities_have_a_row_each_and_a_text_without_one_has_an_empty_row() {
+        let entity =
+            json!({"entity_group": "PER", "score": 0.75, "word": "Ada L.", "start": 3, "end": 9});
+        let shown = Shown::of(&json!({"entities": [entity]}), Wanted::default());
+        let none = Shown::of(&json!({"entities": []}), Wanted::default());
+        assert_eq!(shown.lines(), ["0.750  PER  Ada L."]);
+        assert_eq!(none.lines(), ["       no entity"]);
+        assert_eq!(shown.json(("a", None))["entities"][0], entity);
+        assert_eq!(
+            written(&[shown, none], None),
+            "text,entity_group,word,start,end,score\na,PER,Ada L.,3,9,0.75\nb,,,,,\n"
+        );
+        let broken =
+            json!({"entity_group": "PER", "score": null, "word": "A", "start": 0, "end": 1});
+        assert_eq!(Shown::of(&json!({"entities": [broken]}), Wanted::default()), Shown::NotFinite);
+    }
+
+    #[test]
+    fn each_mask_has_its_tokens() {
+        let token = |token: &str, score: f64| json!({"label": token, "score": score});
+        let masks =
+            json!({"masks": [[token("sun", 0.5), token("snow", 0.25)], [token("up", 0.125)]]});
+        let shown = Shown::of(&masks, Wanted::default());
+        assert_eq!(shown.lines(), ["mask 1", "0.500  sun", "0.250  snow", "mask 2", "0.125  up"]);
+        assert_eq!(shown.json(("a", None))["masks"][1][0]["token"], "up");
+        let first = Shown::of(&masks, Wanted { to_file: true, ..Wanted::default() });
+        assert_eq!(written(&[first], None), "text,mask,token,score\na,1,sun,0.5\na,2,up,0.125\n");
+    }
+}

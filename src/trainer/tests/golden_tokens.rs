@@ -1,0 +1,136 @@
+//! Models whose predictions are of tokens, against transformers.
+
+use std::any::Any;
+
+use burn::tensor::{Device, Tensor};
+
+use super::super::batch::{Batch, labelled_tokens};
+use super::super::encoder_model::EncoderModel;
+use super::super::layers::{ForwardContext, cross_entropy};
+use super::super::masked_language_modeling::MaskedLanguageModeling;
+use super::super::parameters::Values;
+use super::super::prepared::{Description, NO_LABEL, PerToken};
+use super::super::pretrained_weights::load_trained;
+use super::super::task::{EvaluationSet, MicroBatch, Model};
+use super::super::tasks::read_model;
+use super::super::token_classification::TokenClassification;
+use super::golden::{
+    Comparison, close, config_of, golden_directory, integers, plain, with_numbers,
+};
+use super::*;
+
+/// A directory of `golden/`, on a device.
+struct Golden<'a> {
+    device_name: &'a str,
+    device: Device,
+    /// `golden.json`.
+    expected: Value,
+    model: Box<dyn Model>,
+    values: Values,
+    /// The labels of each token.
+    labels: Vec<Vec<u32>>,
+}
+
+impl<'a> Golden<'a> {
+    fn on(device_name: &'a str, name: &str) -> Self {
+        let (source, device) = (golden_directory(name), device::open(device_name).unwrap());
+        let expected = json_of(&source.join("golden.json"));
+        let model = read_model(config_of(&source)).unwrap();
+        let values = load_trained(&source, &*model, &device).unwrap();
+        let label =
+            |label: &Value| label.as_u64().map_or(NO_LABEL, |id| u32::try_from(id).unwrap());
+        let of_row = |row: &Value| row.as_array().unwrap().iter().map(label).collect();
+        let labels = expected["labels"].as_array().unwrap().iter().map(of_row).collect();
+        Self { device_name, device, expected, model, values, labels }
+    }
+
+    fn model<M: 'static>(&self) -> &M {
+        let model: &dyn Any = &*self.model;
+        model.downcast_ref().expect("the class of config.json tells the task")
+    }
+
+    fn texts(&self) -> Vec<Vec<u32>> {
+        self.expected["texts"].as_array().unwrap().iter().map(integers).collect()
+    }
+
+    /// Compares the logits of labelled tokens, which `logits` computes, and all that follows.
+    fn is_transformers(
+        &self,
+        logits: &dyn Fn(&ForwardContext, &Batch, &[usize]) -> Tensor<2>,
+        loss: &dyn Fn(&ForwardContext, &[usize]) -> Tensor<1>,
+    ) {
+        let (tokens, _) = labelled_tokens(self.labels.iter().cloned(), 100);
+        let context = ForwardContext::evaluation(&self.values, &self.device);
+        let logits = logits(&context, &Batch::new(self.texts()), &tokens);
+        Comparison {
+            device_name: self.device_name,
+            device: &self.device,
+            expected: &self.expected,
+            parameters: self.model.parameters(),
+            values: &self.values,
+            loss,
+        }
+        .run(logits, self.labels.len());
+    }
+}
+
+fn labels_of_words_are_transformers(device_name: &str, name: &str) {
+    let golden = Golden::on(device_name, name);
+    let model: &EncoderModel<TokenClassification> = golden.model();
+    let rows: Vec<_> = golden.texts().into_iter().map(|ids| (ids, 0)).collect();
+    let labels = ["LABEL_0", "LABEL_1", "LABEL_2"].map(str::to_owned).to_vec();
+    let description = Description { labels, ..plain(rows.len()) };
+    let directory = TempDir::new().unwrap();
+    let data =
+        with_numbers(directory.path(), &rows, description, (PerToken::Labels, &golden.labels));
+    assert!(model.is_compatible(&data) && model.tensor_names().keeps_labels);
+    golden.is_transformers(
+        &|context, batch, tokens| model.logits(context, batch, tokens),
+        &|context, rows| model.forward_loss(context, &MicroBatch::whole_step(model, &data, rows)),
+    );
+    let set = EvaluationSet { split: Split::Validation, batch: 3, limit: None };
+    let metrics = model.measure(&golden.values, &golden.device, &data, &set, &|_, _| {}).unwrap();
+    let loss = golden.expected["loss"].as_f64().unwrap();
+    close("the loss of an evaluation", metrics["loss"], loss, on(device_name, 1e-4));
+}
+
+fn hidden_tokens_are_transformers(device_name: &str, name: &str) {
+    let golden = Golden::on(device_name, name);
+    let model: &EncoderModel<MaskedLanguageModeling> = golden.model();
+    let texts = golden.texts();
+    golden.is_transformers(
+        &|context, batch, tokens| model.logits(context, batch, tokens),
+        &|context, rows| {
+            let batch = Batch::new(rows.iter().map(|row| texts[*row].clone()).collect());
+            let labels = rows.iter().map(|row| golden.labels[*row].clone());
+            let (tokens, targets) = labelled_tokens(labels, 100);
+            let share = 1.0 / targets.len() as f64;
+            cross_entropy(model.logits(context, &batch, &tokens), targets.into(), 0.0, share)
+        },
+    );
+}
+
+macro_rules! models {
+    ($compare:ident; $($test:ident: $name:literal),*) => {$(
+        #[test]
+        fn $test() {
+            each_device(|device_name| $compare(device_name, $name));
+        }
+    )*};
+}
+
+models! {
+    labels_of_words_are_transformers;
+    bert_for_tokens_is_transformers: "bert-tokens",
+    roberta_for_tokens_is_transformers: "roberta-tokens",
+    distilbert_for_tokens_is_transformers: "distilbert-tokens",
+    modernbert_for_tokens_is_transformers: "modernbert-tokens"
+}
+
+models! {
+    hidden_tokens_are_transformers;
+    bert_for_masks_is_transformers: "bert-masked",
+    roberta_for_masks_is_transformers: "roberta-masked",
+    distilbert_for_masks_is_transformers: "distilbert-masked",
+    modernbert_for_masks_is_transformers: "modernbert-masked"
+}
