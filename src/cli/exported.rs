@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::console::shown;
 use super::{Console, Exit, Failure};
 use crate::app::export::Written;
+use crate::arguments::TaskKind;
 use crate::export::{ExportError, Holds, Placed, Recipe, holds_weights};
 use crate::report::wording::{bytes, number, one_line};
 use crate::study::device::Device;
@@ -22,9 +23,12 @@ pub fn model(directory: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The column of second texts that an exported model was trained on, `None` inside where it reads
-/// single texts; `None` outside where the directory does not say what it was trained on.
+/// single texts; `None` outside where the directory does not say what it was trained on, or the model
+/// reads both.
 pub fn text_pair(directory: &Path) -> Option<Option<String>> {
-    Some(Recipe::of_export(directory)?.text_pair().map(str::to_owned))
+    let recipe = Recipe::of_export(directory)?;
+    let reads_both = TaskKind::of(&recipe.trainer_arguments()) == TaskKind::SentenceSimilarity;
+    (!reads_both).then(|| recipe.text_pair().map(str::to_owned))
 }
 
 /// The device that a command line names.

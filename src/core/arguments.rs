@@ -28,6 +28,7 @@ mod unsupported;
 pub use changeable::CHANGEABLE;
 pub use class_weights::ClassWeights;
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
+pub use defaults::MLM_PROBABILITY;
 pub use model::{
     Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling,
     TokenizerArguments, TokenizerKind, TokenizerSource,

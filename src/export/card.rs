@@ -100,6 +100,9 @@ fn in_words(task: TaskKind) -> &'static str {
         TaskKind::TokenClassification => {
             "token classification: a label per word, by its first token"
         }
+        TaskKind::SentenceSimilarity => {
+            "sentence similarity: a vector per text, the mean of its tokens', compared by cosine"
+        }
         TaskKind::MaskedLanguageModeling => "masked language modeling: the hidden tokens of a text",
         TaskKind::LanguageModeling => {
             "text generation: the next token of a text (causal language modeling)"
@@ -166,6 +169,7 @@ fn front_matter(exported: &Exported<'_>) -> String {
             ("text-classification", Some(kind.line().name))
         }
         TaskKind::TokenClassification => ("token-classification", None),
+        TaskKind::SentenceSimilarity => ("sentence-similarity", None),
         TaskKind::MaskedLanguageModeling => ("fill-mask", None),
         TaskKind::LanguageModeling => ("text-generation", None),
     };

@@ -147,24 +147,31 @@ impl Encoder {
         normalised(self.embedding_norm.as_ref(), context, sum)
     }
 
+    /// How the vectors of tokens become one of a text, for classifiers.
+    pub(super) fn pooling(&self) -> Pooling {
+        self.pooling
+    }
+
     /// One vector per text, `[texts, width]`.
     pub(super) fn pool(
         &self,
         context: &ForwardContext,
         batch: &Batch,
         x: HiddenStates,
+        pooling: Pooling,
     ) -> HiddenStates {
         let ([_, width], lengths) = (x.dims(), batch.lengths());
         let shape = [lengths.len(), width];
-        fused::apply(fused::Pool { lengths, width, pooling: self.pooling }, [&x], shape)
-            .unwrap_or_else(|| match self.pooling {
+        fused::apply(fused::Pool { lengths, width, pooling }, [&x], shape).unwrap_or_else(|| {
+            match pooling {
                 Pooling::Cls => x.select(0, batch.first_token_indices(context.device)),
                 Pooling::Mean => {
                     let weights = batch.mean_pooling_weights(context.device);
                     device_kernels::product(&weights, &x, FloatDType::F32)
                         .unwrap_or_else(|| weights.matmul(x))
                 }
-            })
+            }
+        })
     }
 }
 

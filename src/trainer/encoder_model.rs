@@ -12,7 +12,7 @@ use super::families::encoders::{ENCODERS, class_ending};
 use super::layers::{ForwardContext, HiddenStates};
 use super::metrics::Metrics;
 use super::parameters::{Parameters, Values};
-use super::prepared::{Description, PerToken};
+use super::prepared::{Description, Extra};
 use super::sources::Sources;
 use super::task::{Draw, EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
 use super::{PreparedData, Split, TrainerError};
@@ -36,6 +36,11 @@ pub(super) trait EncoderHead: Sized + 'static {
     /// See [`Model::targets`].
     fn targets(_: &EncoderModel<Self>, _: &PreparedData, _: usize, _: Draw) -> usize {
         1
+    }
+
+    /// See [`Model::length`].
+    fn length(model: &EncoderModel<Self>, data: &PreparedData, row: usize) -> usize {
+        data.split(Split::Train).length(row).min(model.architecture.max_tokens())
     }
 
     /// The tokens of a micro-batch.
@@ -150,7 +155,7 @@ impl<H: EncoderHead> EncoderModel<H> {
     pub(super) fn batch(&self, data: &PreparedData, split: Split, chosen: &[usize]) -> Batch {
         let (rows, longest) = (data.split(split), self.architecture.max_tokens());
         let batch = Batch::truncated(chosen.iter().map(|row| rows.ids(*row).collect()), longest);
-        match data.per_token(PerToken::TokenTypes, split) {
+        match data.extras(Extra::TokenTypes, split) {
             Some(types) => {
                 let of_rows = chosen.iter().map(|row| types.ids(*row).collect());
                 batch.with_token_types(of_rows, longest)
@@ -199,7 +204,7 @@ impl<H: EncoderHead> Model for EncoderModel<H> {
     }
 
     fn length(&self, data: &PreparedData, example: usize) -> usize {
-        data.split(Split::Train).length(example).min(self.architecture.max_tokens())
+        H::length(self, data, example)
     }
 
     fn examples_are_fixed(&self) -> bool {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use tokenizers::Tokenizer;
 
 use super::atomic_directory::AtomicDirectory;
-use super::prepared::{Description, PerToken, Split};
+use super::prepared::{Description, Extra, Split};
 use super::progress::{PARSE, TOKENISE, bytes};
 use super::sources::{Sources, clean, note_header};
 use super::splits::hold_out_splits;
@@ -37,13 +37,13 @@ pub(super) fn prepare(
         done += bytes;
         sources.progress.update(done, all);
     };
-    let mut per_token = Vec::new();
+    let mut extras = Vec::new();
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
         let ids = if data.text_pair.is_some() {
             let pairs: Vec<_> = rows.iter().map(|row| (&*row.text, &*row.text_pair)).collect();
             let (ids, types) = encode_pairs(&trained, &pairs, &mut on_bytes)?;
-            sources.write_per_token(staged, split, PerToken::TokenTypes, &types)?;
-            per_token = vec![PerToken::TokenTypes];
+            sources.write_extra(staged, split, Extra::TokenTypes, &types)?;
+            extras = vec![Extra::TokenTypes];
             ids
         } else {
             encode_portions(&trained, &texts(rows), SpecialTokens::Add, &mut on_bytes)?
@@ -66,7 +66,7 @@ pub(super) fn prepare(
     Ok(Description {
         labels: targets.labels,
         label_sets: targets.sets,
-        per_token,
+        extras,
         ..sources.describe(rows, trained.get_vocab_size(true), findings)
     })
 }
@@ -134,7 +134,7 @@ fn split(
     Ok(splits)
 }
 
-fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
+pub(super) fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
     let train: HashSet<_> = splits[0].iter().map(both_texts).collect();
     for (rows, split) in splits.iter().zip(Split::ALL).skip(1) {
         let shared = rows.iter().filter(|row| train.contains(&both_texts(row))).count();
@@ -187,11 +187,11 @@ pub(super) fn note_tokens(
 }
 
 /// All texts, of pairs both.
-fn texts(rows: &[Row]) -> Vec<&str> {
+pub(super) fn texts(rows: &[Row]) -> Vec<&str> {
     let both = rows.iter().flat_map(|row| [row.text.as_str(), row.text_pair.as_str()]);
     both.filter(|text| !text.is_empty()).collect()
 }
 
-fn both_texts(row: &Row) -> (&str, &str) {
+pub(super) fn both_texts(row: &Row) -> (&str, &str) {
     (&row.text, &row.text_pair)
 }

@@ -64,6 +64,8 @@ mod quantization;
 mod quantized_export;
 mod rng;
 mod rotary;
+mod sentence_pairs;
+mod sentence_similarity;
 mod sequence_classification;
 mod sources;
 mod splits;

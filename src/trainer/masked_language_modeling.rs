@@ -15,7 +15,7 @@ use super::layers::{ForwardContext, HiddenStates, cross_entropy};
 use super::masked_texts;
 use super::metrics::{Metrics, argmax};
 use super::parameters::{Parameters, host};
-use super::prepared::{Description, NO_LABEL, PerToken};
+use super::prepared::{Description, Extra, NO_LABEL};
 use super::rng::{Rng, key};
 use super::sources::Sources;
 use super::task::{Draw, EvaluationSet, Masking, MicroBatch, ModelInput};
@@ -99,7 +99,7 @@ impl EncoderModel<MaskedLanguageModeling> {
     /// A row with hidden tokens, always the same for the same draw.
     fn row(&self, data: &PreparedData, split: Split, row: usize, draw: Draw) -> MaskedRow {
         let longest = self.architecture.max_tokens();
-        let words = data.per_token(PerToken::Words, split);
+        let words = data.extras(Extra::Words, split);
         let words = words.map_or_else(Vec::new, |words| words.ids(row).collect());
         let ids = truncate(data.split(split).ids(row).collect(), longest);
         let name = if split == Split::Train { "mask" } else { "mask of an evaluation" };

@@ -9,7 +9,7 @@ use super::findings::in_splits;
 use super::labelled::tokenizer_of;
 use super::lm_tokenizer::chunks;
 use super::model_directory::mask_token;
-use super::prepared::{Description, NO_LABEL, PerToken, Split};
+use super::prepared::{Description, Extra, NO_LABEL, Split};
 use super::progress::{PARSE, TOKENISE};
 use super::sources::Sources;
 use super::tokenizer_file::{self, SpecialTokens, encode_inputs, encode_portions};
@@ -63,7 +63,7 @@ pub(super) fn prepare(
         let encoded: Vec<_> = ids.into_iter().map(|ids| (ids, 0)).collect();
         let remedy = "give less text, or a tokenizer with longer tokens";
         sources.write_rows(staged, split, &encoded, remedy)?;
-        sources.write_per_token(staged, split, PerToken::Words, &words)?;
+        sources.write_extra(staged, split, Extra::Words, &words)?;
     }
     for (split, index) in [(Split::Train, 0), (Split::Validation, 1)] {
         if rows[index] == 0 {
@@ -94,7 +94,7 @@ pub(super) fn prepare(
     }
     Ok(Description {
         mask,
-        per_token: vec![PerToken::Words],
+        extras: vec![Extra::Words],
         ..sources.describe(rows, vocab_size, findings)
     })
 }

@@ -124,18 +124,13 @@ impl RegressionMetrics {
         let truth = mean(&|row| row.1);
         let error = mean(&|row| (row.0 - row.1).powi(2));
         let variance = mean(&|row| (row.1 - truth).powi(2));
-        let ranks = |of: &dyn Fn(&(f64, f64)) -> f64| {
-            average_ranks(&self.rows.iter().map(of).collect::<Vec<f64>>())
-        };
-        let ranked: Vec<(f64, f64)> =
-            ranks(&|row| row.0).into_iter().zip(ranks(&|row| row.1)).collect();
         [
             ("loss", error),
             ("rmse", error.sqrt()),
             ("mae", mean(&|row| (row.0 - row.1).abs())),
             ("r2", if variance > 0.0 { 1.0 - error / variance } else { f64::NAN }),
             ("pearson", correlation(&self.rows)),
-            ("spearmanr", correlation(&ranked)),
+            ("spearmanr", rank_correlation(&self.rows)),
         ]
         .into()
     }
@@ -150,6 +145,14 @@ fn correlation(pairs: &[(f64, f64)]) -> f64 {
     let variances =
         mean(&|pair| (pair.0 - first).powi(2)) * mean(&|pair| (pair.1 - second).powi(2));
     covariance / variances.sqrt()
+}
+
+/// Spearman's correlation of pairs, as `scipy.stats.spearmanr`; NaN where one of the two does not
+/// vary, or is NaN.
+fn rank_correlation(pairs: &[(f64, f64)]) -> f64 {
+    let (first, second): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
+    let ranks: Vec<_> = average_ranks(&first).into_iter().zip(average_ranks(&second)).collect();
+    correlation(&ranks)
 }
 
 /// The rank of each value, counted from 1; equal values share the mean of their ranks, as in

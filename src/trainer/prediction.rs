@@ -2,6 +2,7 @@
 
 mod entities;
 mod masks;
+mod vectors;
 
 use std::any::Any;
 use std::path::Path;
@@ -18,6 +19,7 @@ use super::masked_language_modeling::MaskedLanguageModeling;
 use super::metrics::log_softmax;
 use super::parameters::{Values, host};
 use super::progress::{Progress, ProgressCallback};
+use super::sentence_similarity::SentenceSimilarity;
 use super::sequence_classification::SequenceClassification;
 use super::token_classification::TokenClassification;
 use super::tokenizer_file::{SpecialTokens, encode_pairs, encode_portions};
@@ -36,6 +38,8 @@ pub enum Prediction {
     /// For each mask token of the text the likeliest tokens, the first one first, of a masked
     /// language model.
     Masks(Vec<Vec<ScoredLabel>>),
+    /// The vector of a text, of length 1, of a model for sentence similarity.
+    Vector(Vec<f32>),
 }
 
 impl Prediction {
@@ -135,6 +139,9 @@ fn predictor(model: &dyn Any) -> Option<&dyn Predictor> {
         return Some(model);
     }
     if let Some(model) = model.downcast_ref::<EncoderModel<TokenClassification>>() {
+        return Some(model);
+    }
+    if let Some(model) = model.downcast_ref::<EncoderModel<SentenceSimilarity>>() {
         return Some(model);
     }
     model.downcast_ref::<EncoderModel<MaskedLanguageModeling>>().map(|model| model as _)

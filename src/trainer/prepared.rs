@@ -62,38 +62,44 @@ pub(super) struct Description {
     /// these.
     #[serde(default)]
     pub(super) label_sets: Vec<Vec<usize>>,
-    /// What there is for each token besides its id.
+    /// What there is besides token ids.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) per_token: Vec<PerToken>,
+    pub(super) extras: Vec<Extra>,
     pub(super) rows: [usize; 3],
     pub(super) max_length: usize,
     pub(super) vocab_size: usize,
     pub(super) tokenizer: TokenizerSource,
     /// For language modeling only.
     pub(super) stream: Option<Stream>,
+    /// For sentence similarity only: whether pairs have similarities.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_scores: bool,
     /// For masked language modeling only: the mask token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mask: Option<u32>,
     pub(super) findings: Vec<Finding>,
 }
 
-/// A number that prepared data has for each token, in files of its own.
+/// What prepared data has for each row besides its token ids, in files of its own: a number for each
+/// token, or the ids of another text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum PerToken {
+pub(super) enum Extra {
     /// Its token type, the segment of a pair of texts.
     TokenTypes,
     /// The id of its label, or [`NO_LABEL`].
     Labels,
     /// The number of its word within the row, or [`NO_LABEL`].
     Words,
+    /// The second text of a pair whose texts are read one by one.
+    SecondTexts,
 }
 
 /// The label of a token that has none: special tokens, and those of a word that are not its first.
 pub(super) const NO_LABEL: u32 = u32::MAX;
 
-impl PerToken {
-    const ALL: [Self; 3] = [Self::TokenTypes, Self::Labels, Self::Words];
+impl Extra {
+    const ALL: [Self; 4] = [Self::TokenTypes, Self::Labels, Self::Words, Self::SecondTexts];
 
     /// The file of a split.
     pub(super) fn file(self, split: Split) -> String {
@@ -101,6 +107,7 @@ impl PerToken {
             Self::TokenTypes => format!("{}.token_types", split.name()),
             Self::Labels => format!("{}.token_labels", split.name()),
             Self::Words => format!("{}.token_words", split.name()),
+            Self::SecondTexts => format!("{}.second_texts", split.name()),
         }
     }
 }
@@ -124,8 +131,8 @@ pub struct PreparedData {
     directory: PathBuf,
     description: Description,
     splits: [TokenRows; 3],
-    /// By [`PerToken::ALL`].
-    per_token: [Option<[TokenRows; 3]>; PerToken::ALL.len()],
+    /// By [`Extra::ALL`].
+    extras: [Option<[TokenRows; 3]>; Extra::ALL.len()],
 }
 
 impl PreparedData {
@@ -158,21 +165,22 @@ impl PreparedData {
             Ok([train?, validation?, test?])
         };
         let splits = each(&|split| format!("{}.rows", split.name()))?;
-        let mut per_token = [const { None }; PerToken::ALL.len()];
-        for (what, files) in PerToken::ALL.into_iter().zip(&mut per_token) {
-            if !description.per_token.contains(&what) {
+        let mut extras = [const { None }; Extra::ALL.len()];
+        for (what, files) in Extra::ALL.into_iter().zip(&mut extras) {
+            if !description.extras.contains(&what) {
                 continue;
             }
             let found = each(&|split| what.file(split))?;
             let is_aligned = |(numbers, ids): (&TokenRows, &TokenRows)| {
-                (0..ids.len()).all(|row| ids.length(row) == numbers.length(row))
+                what == Extra::SecondTexts
+                    || (0..ids.len()).all(|row| ids.length(row) == numbers.length(row))
             };
             if let Some((odd, _)) = found.iter().zip(&splits).find(|pair| !is_aligned(*pair)) {
                 return Err(damaged(&odd.path, "it has not one number for each token"));
             }
             *files = Some(found);
         }
-        Ok(Self { directory: directory.to_owned(), description, splits, per_token })
+        Ok(Self { directory: directory.to_owned(), description, splits, extras })
     }
 
     /// Its directory.
@@ -271,6 +279,11 @@ impl PreparedData {
         serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))
     }
 
+    /// Whether pairs have similarities, for sentence similarity.
+    pub(super) fn has_scores(&self) -> bool {
+        self.description.has_scores
+    }
+
     /// The mask token, for masked language modeling.
     pub(super) fn mask(&self) -> Option<u32> {
         self.description.mask
@@ -285,9 +298,9 @@ impl PreparedData {
         &self.splits[split as usize]
     }
 
-    /// A number for each token of a split, where the data has them.
-    pub(super) fn per_token(&self, what: PerToken, split: Split) -> Option<&TokenRows> {
-        self.per_token[what as usize].as_ref().map(|splits| &splits[split as usize])
+    /// What a split has besides token ids, if it has it.
+    pub(super) fn extras(&self, what: Extra, split: Split) -> Option<&TokenRows> {
+        self.extras[what as usize].as_ref().map(|splits| &splits[split as usize])
     }
 
     /// The bytes of `tokenizer.json`.

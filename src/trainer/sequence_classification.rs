@@ -25,7 +25,8 @@ impl EncoderModel<SequenceClassification> {
     /// The logits of a batch, `[texts, labels]`.
     pub(super) fn logits(&self, context: &ForwardContext, batch: &Batch) -> Tensor<2> {
         let x = self.encoder.forward(context, batch);
-        self.head.0.forward(context, self.encoder.pool(context, batch, x))
+        let pooled = self.encoder.pool(context, batch, x, self.encoder.pooling());
+        self.head.0.forward(context, pooled)
     }
 
     /// The target of a row: one number for each label.
@@ -59,7 +60,7 @@ impl EncoderHead for SequenceClassification {
     ) -> Tensor<1> {
         let train = micro_batch.data.split(Split::Train);
         let share = 1.0 / real(micro_batch.step_targets);
-        let pooled = model.encoder.pool(context, &input.batch, x);
+        let pooled = model.encoder.pool(context, &input.batch, x, model.encoder.pooling());
         let logits = model.head.0.forward(context, pooled);
         let task = model.architecture.shape.task;
         if task == TaskKind::TextClassification {

@@ -9,7 +9,7 @@ use tokenizers::NormalizedString;
 
 use super::atomic_directory::AtomicDirectory;
 use super::lm_tokenizer::chunks;
-use super::prepared::{Description, FORMAT, PerToken, Split, TokenRows};
+use super::prepared::{Description, Extra, FORMAT, Split, TokenRows};
 use super::progress::{MERGES, PARSE, Progress, ProgressCallback, TOKENISE, WORDS};
 use super::table_file::RawFile;
 use super::{DataProblem, Finding, TrainerError, model_directory};
@@ -96,6 +96,9 @@ impl<'a> Sources<'a> {
         if let Some(column) = &data.text_pair {
             arguments.push(json!({"text_pair": column}));
         }
+        if let Some(column) = &data.score {
+            arguments.push(json!({"score": column}));
+        }
         if data.label_all_tokens {
             arguments.push(json!({"label_all_tokens": true}));
         }
@@ -139,12 +142,12 @@ impl<'a> Sources<'a> {
         staged.write(&format!("{}.rows", split.name()), &TokenRows::encode(rows)).map(|_| ())
     }
 
-    /// Writes a number for each token of a split.
-    pub(super) fn write_per_token(
+    /// Writes what a split has besides token ids.
+    pub(super) fn write_extra(
         &self,
         staged: &AtomicDirectory,
         split: Split,
-        what: PerToken,
+        what: Extra,
         rows: &[Vec<u32>],
     ) -> Result<(), TrainerError> {
         let rows: Vec<_> = rows.iter().map(|numbers| (numbers.clone(), 0)).collect();
@@ -163,12 +166,13 @@ impl<'a> Sources<'a> {
             digest: String::new(),
             labels: Vec::new(),
             label_sets: Vec::new(),
-            per_token: Vec::new(),
+            extras: Vec::new(),
             rows,
             max_length: self.data.max_length,
             vocab_size,
             tokenizer: self.tokenizer.clone(),
             stream: None,
+            has_scores: false,
             mask: None,
             findings,
         }

@@ -105,6 +105,11 @@ impl RawFile {
         self.read_rows(data, None, None)
     }
 
+    /// The rows with their similarities as labels, where `[data] score` names a column of them.
+    pub(super) fn scored_rows(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+        self.read_rows(data, data.score.as_deref(), None)
+    }
+
     /// The rows with words as texts and a label for each, both joined by line breaks where they are
     /// lists.
     pub(super) fn rows_of_words(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {

@@ -9,7 +9,7 @@ use tokenizers::{Encoding, Tokenizer};
 use super::atomic_directory::AtomicDirectory;
 use super::findings::in_splits;
 use super::labelled::{note_tokens, tokenizer_of};
-use super::prepared::{Description, NO_LABEL, PerToken, Split};
+use super::prepared::{Description, Extra, NO_LABEL, Split};
 use super::progress::{PARSE, TOKENISE};
 use super::sources::{Sources, clean, normalized, note_header};
 use super::splits::hold_out_splits;
@@ -74,13 +74,13 @@ pub(super) fn prepare(
         }
         let rows: Vec<_> = ids.into_iter().map(|ids| (ids, 0)).collect();
         sources.write_rows(staged, split, &rows, "give fewer rows, or a smaller `max_length`")?;
-        sources.write_per_token(staged, split, PerToken::Labels, &aligned)?;
+        sources.write_extra(staged, split, Extra::Labels, &aligned)?;
     }
     tokenizer_file::write(staged, &tokenizer)?;
     let rows = splits.each_ref().map(Vec::len);
     Ok(Description {
         labels,
-        per_token: vec![PerToken::Labels],
+        extras: vec![Extra::Labels],
         ..sources.describe(rows, tokenizer.get_vocab_size(true), findings)
     })
 }

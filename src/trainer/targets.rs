@@ -167,6 +167,6 @@ impl<'a> Targets<'a> {
 }
 
 /// A finite number within the range of f32.
-fn number(label: &str) -> Option<f32> {
+pub(super) fn number(label: &str) -> Option<f32> {
     label.trim().parse::<f32>().ok().filter(|number| number.is_finite())
 }

@@ -15,7 +15,7 @@ use super::prepared::Description;
 use super::rotary::RotaryAngles;
 use super::sources::Sources;
 use super::{PreparedData, Split, TrainerError};
-use hpsearch_core::arguments::{ModelArguments, TaskKind};
+use hpsearch_core::arguments::{MLM_PROBABILITY, ModelArguments, TaskKind};
 
 /// A task such as text classification.
 pub(super) trait Task: Sync {
@@ -203,7 +203,7 @@ pub(super) struct Masking {
 impl Default for Masking {
     /// BERT's (Devlin et al. 2019), and that of every evaluation, so that runs compare.
     fn default() -> Self {
-        Self { probability: 0.15, whole_words: false }
+        Self { probability: MLM_PROBABILITY, whole_words: false }
     }
 }
 

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::encoder_model::EncoderTask;
 use super::language_modeling::LanguageModeling;
 use super::masked_language_modeling::MaskedLanguageModeling;
+use super::sentence_similarity::SentenceSimilarity;
 use super::sequence_classification::SequenceClassification;
 use super::task::{Model, Task};
 use super::token_classification::TokenClassification;
@@ -20,6 +21,7 @@ static TASKS: &[&dyn Task] = &[
     &EncoderTask::<SequenceClassification>::new(TaskKind::MultiLabelClassification),
     &EncoderTask::<SequenceClassification>::new(TaskKind::TextRegression),
     &EncoderTask::<TokenClassification>::new(TaskKind::TokenClassification),
+    &EncoderTask::<SentenceSimilarity>::new(TaskKind::SentenceSimilarity),
     &EncoderTask::<MaskedLanguageModeling>::new(TaskKind::MaskedLanguageModeling),
     &LanguageModeling,
 ];

@@ -5,7 +5,7 @@ mod devices;
 mod fine_tuning;
 mod golden;
 mod golden_decoders;
-mod golden_tokens;
+mod golden_heads;
 mod gradients;
 mod language;
 mod optimizers;

@@ -11,7 +11,7 @@ use super::floats::real;
 use super::layers::{ForwardContext, HiddenStates, cross_entropy};
 use super::metrics::{EntityMetrics, Metrics};
 use super::parameters::{Parameters, host};
-use super::prepared::{Description, PerToken};
+use super::prepared::{Description, Extra};
 use super::sources::Sources;
 use super::tagged_words;
 use super::task::{Draw, EvaluationSet, MicroBatch, ModelInput};
@@ -51,7 +51,7 @@ impl EncoderModel<TokenClassification> {
 
 /// The labels of the tokens of a row.
 fn labels_of(data: &PreparedData, split: Split, row: usize) -> impl Iterator<Item = u32> {
-    data.per_token(PerToken::Labels, split).into_iter().flat_map(move |labels| labels.ids(row))
+    data.extras(Extra::Labels, split).into_iter().flat_map(move |labels| labels.ids(row))
 }
 
 impl EncoderHead for TokenClassification {

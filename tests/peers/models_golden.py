@@ -12,10 +12,11 @@ import copy
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 import transformers
-from transformers import (AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, BertConfig, DistilBertConfig, GPT2Config, LlamaConfig,
+from transformers import (AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, BertConfig, BertModel, DistilBertConfig, GPT2Config, LlamaConfig,
                           MistralConfig, ModernBertConfig, Qwen2Config, Qwen3Config, RobertaConfig, get_linear_schedule_with_warmup)
 
 try:
@@ -57,6 +58,29 @@ TOKEN_LABELS = [[-100, 0, 2, 1, -100], [-100, 1, -100], [-100, 2, 0, -100, 1, -1
 HIDDEN = [[2, 4, 7, 9, 3], [2, 8, 3], [2, 11, 4, 12, 4, 17, 4, 3], [2, 30, 31, 3]]
 HIDDEN_LABELS = [[-100, 5, -100, -100, -100], [-100, 8, -100], [-100, -100, 39, -100, 20, 21, 4, -100], [-100, 30, 31, -100]]
 TOKEN_MODELS = {name: CLASSIFIERS[name][0] for name in ["bert", "roberta", "distilbert", "modernbert"]}
+
+# The second texts of pairs whose texts are read one by one.
+SECOND_TEXTS = [[2, 6, 7, 3], [2, 8, 19, 22, 3], [2, 12, 3], [2, 30, 5, 31, 9, 3]]
+
+
+class Similarity(torch.nn.Module):
+    """Vectors of the texts of pairs, as sentence-transformers makes and compares them (MultipleNegativesRankingLoss, a scale of 20)."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.bert = BertModel(config, add_pooling_layer=False)
+
+    def vectors(self, ids, mask):
+        x = self.bert(input_ids=ids, attention_mask=mask).last_hidden_state
+        mask = mask[..., None].float()
+        return torch.nn.functional.normalize((x * mask).sum(1) / mask.sum(1))
+
+    def forward(self, input_ids, attention_mask, labels):
+        first, second = [self.vectors(input_ids[:, part], attention_mask[:, part]) for part in (0, 1)]
+        logits = 20 * first @ second.T
+        loss = torch.nn.functional.cross_entropy(logits, torch.arange(len(logits)))
+        return SimpleNamespace(logits=logits, loss=loss)
+
 
 ROPE = dict(SMALL, num_key_value_heads=1, max_position_embeddings=32)
 DECODERS = {
@@ -198,6 +222,16 @@ def main():
             file, _ = write(target / name, model, None)
             result = golden(model, batch_of(texts, config), padded(labels, -100), some_of_four)
             file.write_text(json.dumps({"texts": texts, "labels": labels, **result}) + "\n")
+    if not wanted or "bert-similarity" in wanted:
+        torch.manual_seed(1)
+        model = Similarity(BertConfig(**SMALL, **OFF, max_position_embeddings=12))
+        enlarge(model)
+        file, _ = write(target / "bert-similarity", model.bert, None)
+        ids = padded(TEXTS + SECOND_TEXTS, 0)
+        mask = padded([[1] * len(text) for text in TEXTS + SECOND_TEXTS], 0)
+        batch = {name: torch.stack([value[:4], value[4:]], 1) for name, value in [("input_ids", ids), ("attention_mask", mask)]}
+        result = golden(model, batch, torch.zeros(4), some_of_four)
+        file.write_text(json.dumps({"texts": TEXTS, "second_texts": SECOND_TEXTS, **result}) + "\n")
     for name, config in DECODERS.items():
         if wanted and name not in wanted:
             continue

@@ -25,6 +25,8 @@ pub(super) enum Shown {
     Entities(Vec<Entity>),
     /// For each mask, tokens with their scores, best first.
     Masks(Vec<Labels>),
+    /// The vector of a text.
+    Vector(Vec<f64>),
     /// A score is not finite, which JSON represents as null.
     NotFinite,
 }
@@ -44,6 +46,9 @@ pub(super) struct Entity {
 
 /// Minimum probability of displayed labels besides the first.
 const SHOWN: f64 = 0.05;
+
+/// Numbers displayed of a vector.
+const FIRST: usize = 6;
 
 /// Tokens displayed of a mask.
 const TOKENS: usize = 5;
@@ -77,6 +82,10 @@ impl Shown {
             let told = masks.iter().map(|mask| labels(mask).map(|all| wanted.of_tokens(all)));
             return told.collect::<Option<_>>().map_or(Self::NotFinite, Self::Masks);
         }
+        if let Some(numbers) = list("vector") {
+            let numbers: Option<Vec<f64>> = numbers.iter().map(Value::as_f64).collect();
+            return numbers.map_or(Self::NotFinite, Self::Vector);
+        }
         labels(&prediction["labels"])
             .map_or(Self::NotFinite, |all| Self::Labels(wanted.of_labels(all)))
     }
@@ -87,6 +96,7 @@ impl Shown {
             Self::Labels(_) | Self::NotFinite => "labels",
             Self::Entities(_) => "entities",
             Self::Masks(_) => "hidden tokens",
+            Self::Vector(_) => "vectors",
         }
     }
 
@@ -111,6 +121,12 @@ impl Shown {
                 };
                 (1..).zip(masks).flat_map(of_mask).collect()
             }
+            Self::Vector(numbers) => {
+                let first: Vec<String> =
+                    numbers.iter().take(FIRST).map(|number| format!("{number:.4}")).collect();
+                let more = if numbers.len() > FIRST { " .." } else { "" };
+                vec![format!("{} numbers: {}{more}", numbers.len(), first.join(" "))]
+            }
             Self::NotFinite => vec!["NaN    no label".to_owned()],
         }
     }
@@ -131,6 +147,7 @@ impl Shown {
                 let of_mask = |told: &Labels| told.iter().map(scored("token")).collect::<Value>();
                 one["masks"] = masks.iter().map(of_mask).collect();
             }
+            Self::Vector(numbers) => one["vector"] = numbers.iter().copied().collect(),
             Self::NotFinite => {
                 one["labels"] = json!([]);
                 one["problem"] = "nan".into();
@@ -190,8 +207,8 @@ pub(super) fn unlabelled(predictions: &[Shown]) -> Option<Failure> {
 
 /// Writes each text with what was said about it: `label,score`, and `label_2,score_2` and so on for
 /// several, an empty label and the score NaN if there is none; or a row for each entity
-/// (`entity_group,word,start,end,score`) or token (`mask,token,score`). Of pairs `text_pair` follows
-/// `text`.
+/// (`entity_group,word,start,end,score`) or token (`mask,token,score`); or the numbers of a vector. Of
+/// pairs `text_pair` follows `text`.
 pub(super) fn write_csv<'t>(
     output: &Path,
     of_text: impl Fn(usize) -> (&'t str, Option<&'t str>),
@@ -210,6 +227,9 @@ pub(super) fn write_csv<'t>(
     head.extend(match known {
         Some(Shown::Entities(_)) => texts(&["entity_group", "word", "start", "end", "score"]),
         Some(Shown::Masks(_)) => texts(&["mask", "token", "score"]),
+        Some(Shown::Vector(numbers)) => {
+            (1..=numbers.len()).map(|number| format!("vector_{number}")).collect()
+        }
         _ => {
             let count = |shown: &Shown| {
                 if let Shown::Labels(labels) = shown { labels.len() } else { 0 }
@@ -261,6 +281,7 @@ fn rows(shown: &Shown) -> Vec<Vec<String>> {
             };
             (1..).zip(masks).flat_map(of_mask).collect()
         }
+        Shown::Vector(numbers) => vec![numbers.iter().map(f64::to_string).collect()],
         Shown::NotFinite => vec![vec![String::new(), "NaN".to_owned()]],
     };
     if rows.is_empty() { vec![Vec::new()] } else { rows }

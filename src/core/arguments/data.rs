@@ -31,6 +31,9 @@ pub struct DataArguments {
     pub text_pair: Option<String>,
     /// The column of labels.
     pub label: String,
+    /// The column of similarities of pairs of texts.
+    #[serde(default)]
+    pub score: Option<String>,
     /// What separates the cells of a row in csv and tsv files; without it a comma, in tsv files a
     /// tab.
     #[serde(default)]
@@ -81,6 +84,8 @@ pub static DATA_ARGUMENTS: &[Field] = &[
     key("text_pair", FieldKind::AnyText, Absent)
         .doc("column of second texts, where a row is a pair: a premise and a hypothesis, say"),
     key("label", FieldKind::AnyText, Text("label")).doc("column of labels"),
+    key("score", FieldKind::AnyText, Absent)
+        .doc("column of similarities of pairs, from -1 to 1; without it each pair means the same"),
     key("separator", FieldKind::AnyText, Derived("a comma, in tsv files a tab"))
         .or(&["sep", "delimiter"])
         .doc("cell separator of csv and tsv files"),
@@ -170,41 +175,50 @@ impl DataArguments {
     #[must_use]
     pub fn misfits(values: &BTreeMap<String, Value>, task: TaskKind) -> Vec<ArgumentProblem> {
         let name = task.line().name;
-        let misplaced = |has_no: &[(&'static str, &'static str)]| {
-            let given: Vec<_> =
-                has_no.iter().filter(|(key, _)| values.contains_key(*key)).copied().collect();
-            given.into_iter().map(|(key, what)| {
-                ArgumentProblem::new(key, format!("`{name}` has no {what}"))
+        let misplaced = |has_no: &[(&str, &str)]| -> Vec<ArgumentProblem> {
+            let problem = |(key, what): &(&str, &str)| {
+                ArgumentProblem::new(*key, format!("`{name}` has no {what}"))
                     .with_help("leave it out")
-            })
+            };
+            has_no.iter().filter(|(key, _)| values.contains_key(*key)).map(problem).collect()
         };
+        const NO_LABELS: [(&str, &str); 3] =
+            [("label", "labels"), ("stratify", "labels"), ("label_all_tokens", "labels")];
         if matches!(task, TaskKind::LanguageModeling | TaskKind::MaskedLanguageModeling) {
-            let has_no = [
-                ("label", "labels"),
-                ("stratify", "labels"),
-                ("label_all_tokens", "labels"),
-                ("text_pair", "pairs of texts"),
-            ];
-            return misplaced(&has_no).collect();
+            let has_no =
+                [&NO_LABELS[..], &[("text_pair", "pairs of texts"), ("score", "pairs of texts")]];
+            return misplaced(&has_no.concat());
         }
-        let has_no: &[(&str, &str)] = if task.is_of_texts() {
-            &[("label_all_tokens", "labels of words")]
-        } else {
-            &[("stratify", "labels of rows"), ("text_pair", "pairs of texts")]
+        let has_no: &[(&str, &str)] = match task {
+            TaskKind::SentenceSimilarity => &NO_LABELS,
+            TaskKind::TokenClassification => &[
+                ("stratify", "labels of rows"),
+                ("text_pair", "pairs of texts"),
+                ("score", "pairs of texts"),
+            ],
+            _ => &[("label_all_tokens", "labels of words"), ("score", "similarities")],
         };
+        let second = (task == TaskKind::SentenceSimilarity && !values.contains_key("text_pair"))
+            .then(|| {
+                let message = format!("`{name}` needs pairs of texts");
+                ArgumentProblem::new("text_pair", message)
+                    .with_help("name the column of second texts")
+            });
         let is_text = |key: &&str| {
             let file = values.get(*key).and_then(Value::as_str);
             let format = file.and_then(|file| format_of(Path::new(file)));
             format.is_some_and(|(format, _)| !format.has_rows())
         };
         let problem = |key| {
-            let message = format!("a .txt file has no labels, which `{name}` needs");
+            let needed = if task == TaskKind::SentenceSimilarity { "pairs" } else { "labels" };
+            let message = format!("a .txt file has no {needed}, which `{name}` needs");
             ArgumentProblem::new(key, message).with_help(
                 "give a file with rows (.csv, .jsonl, ..), or set `task = \"language-modeling\"`",
             )
         };
         let files = ["train", "validation", "test"].into_iter().filter(is_text);
-        files.map(problem).chain(misplaced(has_no)).chain(missing_label(values)).collect()
+        let label = if task == TaskKind::SentenceSimilarity { None } else { missing_label(values) };
+        files.map(problem).chain(misplaced(has_no)).chain(second).chain(label).collect()
     }
 
     fn contradictions(&self) -> Vec<ArgumentProblem> {
@@ -253,6 +267,7 @@ impl DataArguments {
             ("text", Some(&self.text)),
             ("text_pair", self.text_pair.as_ref()),
             ("label", Some(&self.label)),
+            ("score", self.score.as_ref()),
         ];
         for (number, (key, column)) in columns.into_iter().enumerate() {
             let same =
@@ -290,7 +305,11 @@ impl DataArguments {
             problems
                 .push(problem.with_help("write for example \";\", \"|\" or, for a tab, \"\\t\""));
         }
-        let columns = [("text", Some(&self.text)), ("text_pair", self.text_pair.as_ref())];
+        let columns = [
+            ("text", Some(&self.text)),
+            ("text_pair", self.text_pair.as_ref()),
+            ("score", self.score.as_ref()),
+        ];
         for (key, column) in columns {
             let (Some(names), Some(column)) = (&self.column_names, column) else { continue };
             if !names.contains(column) {

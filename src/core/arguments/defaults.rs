@@ -12,6 +12,9 @@ use crate::study::suggestion::quoted;
 /// The default peak learning rate of a pretrained model, from transformers.
 const PRETRAINED_LEARNING_RATE: f64 = 5e-5;
 
+/// The share of hidden tokens, BERT's.
+pub const MLM_PROBABILITY: f64 = 0.15;
+
 fn is_given(given: &[(&str, String)], name: &str) -> bool {
     given.iter().any(|(known, _)| *known == name)
 }
@@ -49,6 +52,15 @@ pub(super) fn fill_in(merged: &mut Map<String, Value>, given: &[(&str, String)],
     for name in ["freeze", "lora_target_modules"] {
         if merged[name].is_null() {
             merged[name] = Value::Array(Vec::new());
+        }
+    }
+    if task == TaskKind::MaskedLanguageModeling {
+        for (name, value) in
+            [("mlm_probability", MLM_PROBABILITY.into()), ("whole_word_mask", false.into())]
+        {
+            if merged[name].is_null() {
+                merged[name] = value;
+            }
         }
     }
     if merged["optim"] == "schedule_free_adamw" && !is_given(given, "lr_scheduler_type") {

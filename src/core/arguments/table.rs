@@ -27,7 +27,7 @@ const OF_TASKS: [OfTasks; 7] = [
 ];
 
 fn has_classifier(task: TaskKind) -> bool {
-    task.is_of_encoders() && !has_masks(task)
+    task.is_of_texts() || task == TaskKind::TokenClassification
 }
 
 fn has_masks(task: TaskKind) -> bool {

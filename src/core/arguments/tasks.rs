@@ -24,6 +24,9 @@ pub enum TaskKind {
     /// A label for each word of a text.
     #[serde(rename = "token-classification")]
     TokenClassification,
+    /// How alike two texts are, by a vector of each.
+    #[serde(rename = "sentence-similarity")]
+    SentenceSimilarity,
     /// Hidden tokens of a text.
     #[serde(rename = "masked-language-modeling")]
     MaskedLanguageModeling,
@@ -188,6 +191,15 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
         metrics: &["eval_loss", "eval_precision", "eval_recall", "eval_f1", "eval_accuracy"],
         tokenizers: ENCODER_TOKENIZERS,
         lowercase: false,
+    },
+    TrainerTask {
+        kind: TaskKind::SentenceSimilarity,
+        name: "sentence-similarity",
+        doc: "a vector per text, near those of texts that mean the same: pairs of texts, with their \
+            similarity or without",
+        metrics: &["eval_loss", "eval_accuracy", "eval_mrr", "eval_pearson", "eval_spearmanr"],
+        tokenizers: ENCODER_TOKENIZERS,
+        lowercase: true,
     },
     TrainerTask {
         kind: TaskKind::MaskedLanguageModeling,

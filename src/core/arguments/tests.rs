@@ -146,7 +146,14 @@ fn arguments_of_another_task_are_refused() {
     let none = ["label_all_tokens", "text_pair"];
     assert_eq!(data(pairs(), TaskKind::MaskedLanguageModeling), none);
     assert!(data(json!({"train": "a.txt"}), TaskKind::MaskedLanguageModeling).is_empty());
+    let similar = TaskKind::SentenceSimilarity;
+    assert_eq!(data(json!({"train": "a.csv"}), similar), ["text_pair"]);
+    let labelled = json!({"train": "a.csv", "text_pair": "b", "label": "c", "score": "d"});
+    assert_eq!(data(labelled.clone(), similar), ["label"]);
+    assert_eq!(data(labelled, TaskKind::TextClassification), ["score"]);
     for (task, key, value) in [
+        ("sentence-similarity", "model.pooling", json!("cls")),
+        ("sentence-similarity", "model.classifier_dropout", json!(0.1)),
         ("token-classification", "model.pooling", json!("cls")),
         ("token-classification", "whole_word_mask", json!(true)),
         ("text-classification", "mlm_probability", json!(0.2)),

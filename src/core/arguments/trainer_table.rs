@@ -134,9 +134,9 @@ pub static ARGUMENTS: &[Field] = &[
         .doc("warm-up as a fraction of all steps, used when warmup_steps is 0"),
     key("label_smoothing_factor", FRACTION, Float(0.0))
         .doc("probability mass spread evenly over all labels"),
-    key("mlm_probability", OPEN_UNIT, Float(0.15))
+    key("mlm_probability", OPEN_UNIT, Derived("0.15"))
         .doc("share of tokens that a masked language model has to tell, in training"),
-    key("whole_word_mask", FieldKind::Flag, Flag(false))
+    key("whole_word_mask", FieldKind::Flag, Derived("false"))
         .doc("mask all tokens of a word together"),
     key("gradient_accumulation_steps", up_to(65_536), Int(1))
         .doc("micro-batches per optimiser step"),

@@ -57,12 +57,13 @@ pub struct TrainerArguments {
     pub warmup_ratio: f64,
     /// Share of the target probability spread over all labels, in [0, 1).
     pub label_smoothing_factor: f64,
-    /// Share of tokens that a masked language model has to tell, in training.
-    #[serde(default = "mlm_probability")]
-    pub mlm_probability: f64,
-    /// Whether all tokens of a word are masked together.
+    /// Share of tokens that a masked language model has to tell, in training; `None` for other
+    /// tasks.
     #[serde(default)]
-    pub whole_word_mask: bool,
+    pub mlm_probability: Option<f64>,
+    /// Whether all tokens of a word are masked together; `None` for other tasks.
+    #[serde(default)]
+    pub whole_word_mask: Option<bool>,
     /// Micro-batches per optimiser step.
     pub gradient_accumulation_steps: usize,
     /// When to evaluate, besides where the pruner asks for it.
@@ -157,10 +158,6 @@ fn yes() -> bool {
 
 fn layerwise_lr_decay() -> f64 {
     default_of("layerwise_lr_decay")
-}
-
-fn mlm_probability() -> f64 {
-    default_of("mlm_probability")
 }
 
 fn lora_alpha() -> f64 {

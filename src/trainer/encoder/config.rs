@@ -180,7 +180,7 @@ impl EncoderConfig {
 
     /// Replaces the labels.
     pub(crate) fn set_labels(&mut self, task: TaskKind, labels: &[String]) {
-        if task == TaskKind::MaskedLanguageModeling {
+        if matches!(task, TaskKind::MaskedLanguageModeling | TaskKind::SentenceSimilarity) {
             (self.shape.task, self.shape.labels) = (task, Vec::new());
             return;
         }

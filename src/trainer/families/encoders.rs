@@ -59,6 +59,7 @@ pub(crate) fn class_ending(task: TaskKind) -> &'static str {
     match task {
         TaskKind::TokenClassification => "ForTokenClassification",
         TaskKind::MaskedLanguageModeling => "ForMaskedLM",
+        TaskKind::SentenceSimilarity => "Model",
         _ => "ForSequenceClassification",
     }
 }

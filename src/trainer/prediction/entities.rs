@@ -1,5 +1,7 @@
-//! Entities of texts, by the labels of their words: as transformers' pipeline with
+//! Entities of texts, by the labels of their words: grouped as transformers' pipeline does with
 //! `aggregation_strategy="first"`.
+
+use std::ops::Range;
 
 use tokenizers::Encoding;
 
@@ -31,16 +33,22 @@ impl Predictor for EncoderModel<TokenClassification> {
     ) -> Result<Vec<Prediction>, TrainerError> {
         inputs.check_single(tools)?;
         let (texts, longest) = (inputs.texts(), self.architecture.max_tokens());
-        let length = |text: &&str| text.len();
+        let places: Vec<Vec<Range<usize>>> = texts.iter().map(|text| words(text)).collect();
+        let split = |(text, places): (&&str, &Vec<Range<usize>>)| -> Vec<String> {
+            let characters: Vec<char> = text.chars().collect();
+            places.iter().map(|place| characters[place.clone()].iter().collect()).collect()
+        };
+        let split: Vec<Vec<String>> = texts.iter().zip(&places).map(split).collect();
+        let length = |words: &Vec<String>| words.iter().map(String::len).sum();
         let encodings =
-            encode_inputs(tools.tokenizer, &texts, SpecialTokens::Add, length, &mut |_| {})
+            encode_inputs(tools.tokenizer, &split, SpecialTokens::Add, length, &mut |_| {})
                 .map_err(|error| tools.unusable(error))?;
         let ids = encodings.iter().map(|encoding| encoding.get_ids().to_vec());
         let batch = Batch::truncated(ids, longest);
         let words: Vec<Vec<Word>> = encodings
             .iter()
-            .zip(&texts)
-            .map(|(encoding, text)| words(encoding, text, longest))
+            .zip(&places)
+            .map(|(encoding, places)| first_tokens(encoding, places, longest))
             .collect();
         let (mut begin, mut tokens) = (0, Vec::new());
         for (words, length) in words.iter().zip(&*batch.lengths()) {
@@ -77,29 +85,61 @@ const OUTSIDE: &str = "O";
 struct Word {
     /// Its first token.
     token: usize,
-    /// Its characters within the text, without white space around them.
+    /// Its characters within the text.
     start: usize,
     end: usize,
 }
 
-/// The words of a text that is cut to `longest` tokens.
-fn words(encoding: &Encoding, text: &str, longest: usize) -> Vec<Word> {
-    let kept = truncate((0..encoding.len()).collect(), longest);
-    let space: Vec<bool> = text.chars().map(char::is_whitespace).collect();
-    let (mut found, mut last): (Vec<Word>, _) = (Vec::new(), None);
-    for (token, original) in kept.into_iter().enumerate() {
-        let Some(word) = encoding.get_word_ids()[original] else { continue };
-        let (mut start, end) = encoding.get_offsets()[original];
-        while start < end && space.get(start) == Some(&true) {
+/// The words of a text, by their characters: what stands between spaces, without the punctuation
+/// before and after it, as in most labelled data. Marks of punctuation are words, and so are the
+/// characters of scripts without spaces.
+fn words(text: &str) -> Vec<Range<usize>> {
+    let characters: Vec<char> = text.chars().collect();
+    let mut found = Vec::new();
+    let mut begin = 0;
+    for end in 0..=characters.len() {
+        let is_end = characters.get(end).is_none_or(|one| one.is_whitespace());
+        let is_alone = |index: usize| characters.get(index).is_some_and(|one| stands_alone(*one));
+        if !is_end && !is_alone(end) && !(end > begin && is_alone(end - 1)) {
+            continue;
+        }
+        let (mut start, mut stop) = (begin, end);
+        while start < stop && OPENING.contains(&characters[start]) {
+            found.push(start..start + 1);
             start += 1;
         }
-        if last == Some(word)
-            && let Some(word) = found.last_mut()
+        while stop > start + 1 && CLOSING.contains(&characters[stop - 1]) {
+            stop -= 1;
+        }
+        found.extend((start < stop).then_some(start..stop));
+        found.extend((stop..end).map(|mark| mark..mark + 1));
+        begin = if is_end { end + 1 } else { end };
+    }
+    found
+}
+
+const OPENING: [char; 8] = ['(', '[', '{', '"', '\'', '“', '‘', '«'];
+const CLOSING: [char; 14] = [')', ']', '}', '"', '\'', '”', '’', '»', ',', '.', ';', ':', '!', '?'];
+
+/// Whether a character is of a script without spaces between words: Chinese and Japanese characters,
+/// as BERT's tokenizer tells them.
+fn stands_alone(character: char) -> bool {
+    matches!(
+        u32::from(character),
+        0x3040..=0x30FF | 0x3400..=0x4DBF | 0x4E00..=0x9FFF | 0xF900..=0xFAFF | 0x2_0000..=0x2_FA1F
+    )
+}
+
+/// The words that have a token, of a text that is cut to `longest` tokens.
+fn first_tokens(encoding: &Encoding, places: &[Range<usize>], longest: usize) -> Vec<Word> {
+    let kept = truncate(encoding.get_word_ids().to_vec(), longest);
+    let (mut found, mut last) = (Vec::new(), None);
+    for (token, word) in kept.into_iter().enumerate() {
+        let Some(word) = word else { continue };
+        if last.replace(word) != Some(word)
+            && let Some(place) = places.get(word as usize)
         {
-            word.end = end;
-        } else {
-            found.push(Word { token, start, end });
-            last = Some(word);
+            found.push(Word { token, start: place.start, end: place.end });
         }
     }
     found
@@ -146,21 +186,37 @@ fn grouped(words: &[LabelledWord<'_>], text: &str, has_outside: bool) -> Vec<Ent
 mod tests {
     use super::*;
 
-    fn words<'a>(text: &str, labels: &[&'a str]) -> Vec<LabelledWord<'a>> {
+    #[test]
+    fn words_stand_between_spaces_without_the_marks_around_them() {
+        let split = |text: &str| -> Vec<String> {
+            let characters: Vec<char> = text.chars().collect();
+            words(text).into_iter().map(|place| characters[place].iter().collect()).collect()
+        };
+        assert_eq!(split("  Ada, (of\tLondon)!"), ["Ada", ",", "(", "of", "London", ")", "!"]);
+        assert_eq!(
+            split("in /home/ada: \"a.txt\"."),
+            ["in", "/home/ada", ":", "\"", "a.txt", "\"", "."]
+        );
+        assert_eq!(split("Zoë 東京で x"), ["Zoë", "東", "京", "で", "x"]);
+        assert_eq!(split("... ("), [".", ".", ".", "("]);
+        assert!(split(" \n").is_empty() && split("").is_empty());
+    }
+
+    fn labelled<'a>(text: &str, labels: &[&'a str]) -> Vec<LabelledWord<'a>> {
         let mut start = 0;
         text.split(' ')
             .zip(labels)
             .map(|(word, label)| {
                 let end = start + word.chars().count();
-                let labelled = LabelledWord { label, score: 0.5, start, end };
+                let one = LabelledWord { label, score: 0.5, start, end };
                 start = end + 1;
-                labelled
+                one
             })
             .collect()
     }
 
     fn found(text: &str, labels: &[&str], has_outside: bool) -> Vec<String> {
-        let entities = grouped(&words(text, labels), text, has_outside);
+        let entities = grouped(&labelled(text, labels), text, has_outside);
         entities.iter().map(|one| format!("{} {}", one.entity_group, one.word)).collect()
     }
 

@@ -11,7 +11,7 @@ use super::super::learning_rate_schedule::{LearningRateSchedule, PlateauState};
 use super::super::optimiser::{GradientClip, Optimiser, Placement, StepScalars, clip_coefficient};
 use super::super::parameters::{Parameters, Role, Values, host};
 use super::super::precision::GradScaler;
-use super::super::prepared::{Description, FORMAT, PerToken, TokenRows};
+use super::super::prepared::{Description, Extra, FORMAT, TokenRows};
 use super::super::pretrained_weights::load_trained;
 use super::super::sequence_classification::SequenceClassification;
 use super::super::task::{MicroBatch, Model};
@@ -109,7 +109,7 @@ fn labelled_rows(directory: &Path, is_regression: bool, expected: &Value) -> Pre
     match expected["token_types"].as_array() {
         Some(types) => {
             let types: Vec<Vec<u32>> = types.iter().map(integers).collect();
-            with_numbers(directory, &rows, description, (PerToken::TokenTypes, &types))
+            with_numbers(directory, &rows, description, (Extra::TokenTypes, &types))
         }
         None => prepared(directory, &rows, description),
     }
@@ -120,7 +120,7 @@ pub(super) fn with_numbers(
     directory: &Path,
     rows: &[(Vec<u32>, u32)],
     description: Description,
-    (what, numbers): (PerToken, &[Vec<u32>]),
+    (what, numbers): (Extra, &[Vec<u32>]),
 ) -> PreparedData {
     let target = directory.join("data");
     drop(prepared(directory, rows, description.clone()));
@@ -128,7 +128,7 @@ pub(super) fn with_numbers(
     for (split, numbers) in Split::ALL.into_iter().zip([&numbers[..], &numbers, &[]]) {
         fs::write(target.join(what.file(split)), TokenRows::encode(numbers)).unwrap();
     }
-    let description = Description { per_token: vec![what], ..description };
+    let description = Description { extras: vec![what], ..description };
     fs::write(target.join("data.json"), serde_json::to_vec(&description).unwrap()).unwrap();
     PreparedData::open(&target).unwrap()
 }
@@ -140,12 +140,13 @@ pub(super) fn plain(rows: usize) -> Description {
         digest: "golden".to_owned(),
         labels: Vec::new(),
         label_sets: Vec::new(),
-        per_token: Vec::new(),
+        extras: Vec::new(),
         rows: [rows, rows, 0],
         max_length: 12,
         vocab_size: 40,
         tokenizer: words(),
         stream: None,
+        has_scores: false,
         mask: None,
         findings: Vec::new(),
     }

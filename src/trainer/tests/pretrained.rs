@@ -4,7 +4,7 @@
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
-use super::super::prepared::PerToken;
+use super::super::prepared::Extra;
 use super::super::progress::Progress;
 use super::super::vocabulary::train_tokenizer;
 use super::super::weights::Weights;
@@ -311,7 +311,7 @@ fn pairs_of_texts_are_told_apart_by_their_token_types() {
         "train": "train.jsonl", "text": "premise", "text_pair": "hypothesis", "validation_split": 0.2, "max_length": 12,
     });
     let data = prepare_rows(directory.path(), values).unwrap();
-    let types = data.per_token(PerToken::TokenTypes, Split::Train).unwrap();
+    let types = data.extras(Extra::TokenTypes, Split::Train).unwrap();
     // [CLS] the good [SEP] the a [SEP]
     assert_eq!(types.ids(0).collect::<Vec<_>>(), [0, 0, 0, 0, 1, 1, 1]);
     let arguments = arguments(json!({"model.model_type": "bert", "num_train_epochs": 10}));

@@ -1,6 +1,6 @@
 //! Token classification and masked language modeling: their data, and runs from scratch.
 
-use super::super::prepared::{NO_LABEL, PerToken};
+use super::super::prepared::{Extra, NO_LABEL};
 use super::super::tagged_words::spaced;
 use super::super::task::{Draw, MicroBatch, step_targets};
 use super::super::tasks::new_model;
@@ -33,7 +33,7 @@ fn prepare_in(directory: &TempDir, values: Value, tokenizer: &TokenizerSource) -
 }
 
 fn labels_of(data: &PreparedData, row: usize) -> Vec<u32> {
-    data.per_token(PerToken::Labels, Split::Train).unwrap().ids(row).collect()
+    data.extras(Extra::Labels, Split::Train).unwrap().ids(row).collect()
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn long_texts_are_cut_into_rows_and_none_of_them_is_lost() {
     let kind = TaskKind::MaskedLanguageModeling;
     let data = prepare_logged(directory.path(), kind, values, &words()).0.unwrap();
     let rows = data.split(Split::Train);
-    let words = data.per_token(PerToken::Words, Split::Train).unwrap();
+    let words = data.extras(Extra::Words, Split::Train).unwrap();
     assert_eq!(rows.len(), 5);
     for row in 0..5 {
         let ids: Vec<u32> = rows.ids(row).collect();
@@ -264,4 +264,82 @@ fn parameters_are_the_tensors_that_transformers_writes() {
         sorted.sort_unstable();
         assert_eq!(sorted, theirs, "{name}");
     }
+}
+
+/// Pairs of texts about one of four subjects, in different words.
+fn paraphrases(rows: usize, with_scores: bool) -> String {
+    let firsts = ["the sun is hot", "snow falls slowly", "a dog barks", "the bus is late"];
+    let seconds = ["warm light", "cold white flakes", "loud animal", "slow traffic"];
+    let row = |row: usize| {
+        // With similarities half of the pairs do not belong together.
+        let (one, other) = if with_scores { (row % 4, row / 4 % 4) } else { (row % 4, row % 4) };
+        let mut pair = json!({"one": firsts[one], "other": seconds[other]});
+        if with_scores {
+            pair["score"] = json!(if one == other { 0.9 } else { 0.1 });
+        }
+        pair.to_string() + "\n"
+    };
+    (0..rows).map(row).collect()
+}
+
+#[test]
+fn texts_that_belong_together_get_near_vectors() {
+    let kind = TaskKind::SentenceSimilarity;
+    for with_scores in [false, true] {
+        let directory = TempDir::new().unwrap();
+        fs::write(directory.path().join("train.jsonl"), paraphrases(160, with_scores)).unwrap();
+        let score = with_scores.then_some("score");
+        let values = json!({
+            "train": "train.jsonl", "text": "one", "text_pair": "other", "score": score, "max_length": 8,
+        });
+        let values = merged(values, json!({}));
+        let data = prepare_logged(directory.path(), kind, values, &words()).0.unwrap();
+        assert_eq!(data.has_scores(), with_scores);
+        let arguments = arguments(json!({"task": "sentence-similarity", "num_train_epochs": 10}));
+        let path = directory.path().join("run");
+        let runner = trained(&job(&arguments, &data, &path));
+        let last = runner.last_report();
+        if with_scores {
+            assert!(last["eval_spearmanr"] > 0.6 && last["eval_pearson"] > 0.8, "{last:?}");
+            assert!(!last.contains_key("eval_accuracy"));
+        } else {
+            // Of 16 pairs about four subjects equal ones count as the nearest.
+            assert!(last["eval_accuracy"] > 0.9 && last["eval_mrr"] > 0.9, "{last:?}");
+            assert!(!last.contains_key("eval_spearmanr"));
+        }
+        let checkpoint = runner.last_checkpoint();
+        let evaluated = evaluated(checkpoint, &data);
+        assert!((evaluated["eval_loss"] - last["eval_loss"]).abs() < 1e-6);
+
+        let texts = ["the sun is hot", "the sun is hot"].map(str::to_owned);
+        let others = ["warm light", "loud animal"].map(str::to_owned);
+        let inputs = PredictionInputs { texts: &texts, pairs: Some(&others) };
+        let scored = predict(checkpoint, inputs, 1, "cpu", &|_, _, _| {}).unwrap();
+        let score = |pair: usize| scored[pair].labels()[0].score;
+        assert!(score(0) > score(1) + 0.1, "{scored:?}");
+        let vectors = predicted(checkpoint, &["the sun is hot", "warm light"]).unwrap();
+        let [Prediction::Vector(one), Prediction::Vector(other)] = &vectors[..] else { panic!() };
+        let product = |one: &[f32], other: &[f32]| -> f64 {
+            one.iter().zip(other).map(|(a, b)| f64::from(a * b)).sum()
+        };
+        assert!((product(one, one) - 1.0).abs() < 1e-5);
+        assert!((product(one, other) - score(0)).abs() < 1e-5);
+
+        let stopped = interrupted(&job(&arguments, &data, &directory.path().join("stopped")), 20);
+        let (_, checkpoint) = stopped.checkpoints.last().unwrap();
+        let rest = directory.path().join("rest");
+        let resumed = Job { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
+        assert_eq!(trained(&resumed).weights(), runner.weights(), "bit for bit");
+    }
+}
+
+#[test]
+fn similarities_are_numbers_from_minus_one_to_one() {
+    let rows =
+        "{\"text\": \"a\", \"b\": \"c\", \"s\": 1}\n{\"text\": \"a\", \"b\": \"c\", \"s\": 4.5}\n";
+    let values = json!({"train": "train.jsonl", "text_pair": "b", "score": "s"});
+    let files = [("train.jsonl", rows.as_bytes())];
+    let said = problem_with(&files, TaskKind::SentenceSimilarity, values, &words());
+    let expected = "train.jsonl:2: similarity `4.5` is no number from -1 to 1 (divide";
+    assert!(said.starts_with(expected), "{said}");
 }

@@ -13,7 +13,7 @@ use super::super::frozen_features::FeatureExtractor;
 use super::super::learning_rate_schedule::LearningRateSchedule;
 use super::super::optimiser::Optimiser;
 use super::super::precision::{self, GradScaler};
-use super::super::prepared::PerToken;
+use super::super::prepared::Extra;
 use super::super::pretrained_weights::load_pretrained;
 use super::super::task::same_shape;
 use super::super::tasks::new_model;
@@ -114,7 +114,7 @@ impl<'a> TrainingRun<'a> {
             Some(in_training) => with_trainable(parameters, &values, &in_training),
             None => values,
         };
-        let has_pairs = data.per_token(PerToken::TokenTypes, Split::Train).is_some();
+        let has_pairs = data.extras(Extra::TokenTypes, Split::Train).is_some();
         let precision = precision::compute_dtype(arguments, job.device, &device)?;
         let state = TrainerState {
             scaling: GradScaler::new(precision).map(|fresh| state.scaling.unwrap_or(fresh)),

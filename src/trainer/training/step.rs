@@ -79,8 +79,11 @@ impl TrainingRun<'_> {
             self.order = (epoch, self.plan.order(epoch));
         }
         let micro_batches = self.plan.micro_batches(rows_of, &self.order.1);
-        let (probability, whole_words) = (arguments.mlm_probability, arguments.whole_word_mask);
-        let masking = Masking { probability, whole_words };
+        let usual = Masking::default();
+        let masking = Masking {
+            probability: arguments.mlm_probability.unwrap_or(usual.probability),
+            whole_words: arguments.whole_word_mask.unwrap_or(usual.whole_words),
+        };
         let draw = Draw { seed: self.job.seed, epoch, masking };
         let examples = || micro_batches.iter().flatten().copied();
         let step_targets = step_targets(&*self.model, self.job.data, examples(), draw);

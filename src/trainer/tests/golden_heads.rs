@@ -1,4 +1,4 @@
-//! Models whose predictions are of tokens, against transformers.
+//! Models whose predictions are of tokens or vectors, against transformers.
 
 use std::any::Any;
 
@@ -9,8 +9,9 @@ use super::super::encoder_model::EncoderModel;
 use super::super::layers::{ForwardContext, cross_entropy};
 use super::super::masked_language_modeling::MaskedLanguageModeling;
 use super::super::parameters::Values;
-use super::super::prepared::{Description, NO_LABEL, PerToken};
+use super::super::prepared::{Description, Extra, NO_LABEL};
 use super::super::pretrained_weights::load_trained;
+use super::super::sentence_similarity::SentenceSimilarity;
 use super::super::task::{EvaluationSet, MicroBatch, Model};
 use super::super::tasks::read_model;
 use super::super::token_classification::TokenClassification;
@@ -31,6 +32,10 @@ struct Golden<'a> {
     labels: Vec<Vec<u32>>,
 }
 
+fn rows_of_integers(rows: &Value) -> Vec<Vec<u32>> {
+    rows.as_array().into_iter().flatten().map(integers).collect()
+}
+
 impl<'a> Golden<'a> {
     fn on(device_name: &'a str, name: &str) -> Self {
         let (source, device) = (golden_directory(name), device::open(device_name).unwrap());
@@ -40,7 +45,7 @@ impl<'a> Golden<'a> {
         let label =
             |label: &Value| label.as_u64().map_or(NO_LABEL, |id| u32::try_from(id).unwrap());
         let of_row = |row: &Value| row.as_array().unwrap().iter().map(label).collect();
-        let labels = expected["labels"].as_array().unwrap().iter().map(of_row).collect();
+        let labels = expected["labels"].as_array().into_iter().flatten().map(of_row).collect();
         Self { device_name, device, expected, model, values, labels }
     }
 
@@ -50,18 +55,26 @@ impl<'a> Golden<'a> {
     }
 
     fn texts(&self) -> Vec<Vec<u32>> {
-        self.expected["texts"].as_array().unwrap().iter().map(integers).collect()
+        rows_of_integers(&self.expected["texts"])
     }
 
     /// Compares the logits of labelled tokens, which `logits` computes, and all that follows.
-    fn is_transformers(
+    fn tokens_are_transformers(
         &self,
         logits: &dyn Fn(&ForwardContext, &Batch, &[usize]) -> Tensor<2>,
         loss: &dyn Fn(&ForwardContext, &[usize]) -> Tensor<1>,
     ) {
         let (tokens, _) = labelled_tokens(self.labels.iter().cloned(), 100);
         let context = ForwardContext::evaluation(&self.values, &self.device);
-        let logits = logits(&context, &Batch::new(self.texts()), &tokens);
+        self.is_transformers(logits(&context, &Batch::new(self.texts()), &tokens), loss);
+    }
+
+    /// Compares logits, and all that follows.
+    fn is_transformers(
+        &self,
+        logits: Tensor<2>,
+        loss: &dyn Fn(&ForwardContext, &[usize]) -> Tensor<1>,
+    ) {
         Comparison {
             device_name: self.device_name,
             device: &self.device,
@@ -70,7 +83,7 @@ impl<'a> Golden<'a> {
             values: &self.values,
             loss,
         }
-        .run(logits, self.labels.len());
+        .run(logits, self.texts().len());
     }
 }
 
@@ -81,10 +94,9 @@ fn labels_of_words_are_transformers(device_name: &str, name: &str) {
     let labels = ["LABEL_0", "LABEL_1", "LABEL_2"].map(str::to_owned).to_vec();
     let description = Description { labels, ..plain(rows.len()) };
     let directory = TempDir::new().unwrap();
-    let data =
-        with_numbers(directory.path(), &rows, description, (PerToken::Labels, &golden.labels));
+    let data = with_numbers(directory.path(), &rows, description, (Extra::Labels, &golden.labels));
     assert!(model.is_compatible(&data) && model.tensor_names().keeps_labels);
-    golden.is_transformers(
+    golden.tokens_are_transformers(
         &|context, batch, tokens| model.logits(context, batch, tokens),
         &|context, rows| model.forward_loss(context, &MicroBatch::whole_step(model, &data, rows)),
     );
@@ -98,7 +110,7 @@ fn hidden_tokens_are_transformers(device_name: &str, name: &str) {
     let golden = Golden::on(device_name, name);
     let model: &EncoderModel<MaskedLanguageModeling> = golden.model();
     let texts = golden.texts();
-    golden.is_transformers(
+    golden.tokens_are_transformers(
         &|context, batch, tokens| model.logits(context, batch, tokens),
         &|context, rows| {
             let batch = Batch::new(rows.iter().map(|row| texts[*row].clone()).collect());
@@ -108,6 +120,26 @@ fn hidden_tokens_are_transformers(device_name: &str, name: &str) {
             cross_entropy(model.logits(context, &batch, &tokens), targets.into(), 0.0, share)
         },
     );
+}
+
+fn similarities_are_transformers(device_name: &str, name: &str) {
+    let golden = Golden::on(device_name, name);
+    let model: &EncoderModel<SentenceSimilarity> = golden.model();
+    let rows: Vec<_> = golden.texts().into_iter().map(|ids| (ids, 0)).collect();
+    let second = rows_of_integers(&golden.expected["second_texts"]);
+    let directory = TempDir::new().unwrap();
+    let data =
+        with_numbers(directory.path(), &rows, plain(rows.len()), (Extra::SecondTexts, &second));
+    let context = ForwardContext::evaluation(&golden.values, &golden.device);
+    let vectors = |texts: Vec<Vec<u32>>| model.vectors(&context, &Batch::new(texts));
+    let cosines = vectors(golden.texts()).matmul(vectors(second.clone()).transpose());
+    golden.is_transformers(cosines * 20.0, &|context, rows| {
+        model.forward_loss(context, &MicroBatch::whole_step(model, &data, rows))
+    });
+    let set = EvaluationSet { split: Split::Validation, batch: 3, limit: None };
+    let metrics = model.measure(&golden.values, &golden.device, &data, &set, &|_, _| {}).unwrap();
+    let loss = golden.expected["loss"].as_f64().unwrap();
+    close("the loss of an evaluation", metrics["loss"], loss, on(device_name, 1e-4));
 }
 
 macro_rules! models {
@@ -133,4 +165,9 @@ models! {
     roberta_for_masks_is_transformers: "roberta-masked",
     distilbert_for_masks_is_transformers: "distilbert-masked",
     modernbert_for_masks_is_transformers: "modernbert-masked"
+}
+
+models! {
+    similarities_are_transformers;
+    bert_for_similarities_is_transformers: "bert-similarity"
 }
