@@ -27,7 +27,11 @@ pub(super) struct Encoder {
     position_embedding: Option<Embedding>,
     segment_embedding: Option<Embedding>,
     embedding_norm: Option<Norm>,
-    layers: Vec<TransformerBlock>,
+    /// From the width of embeddings to that of layers.
+    embedding_projection: Option<Linear>,
+    /// One for each group of layers that share their weights.
+    groups: Vec<TransformerBlock>,
+    layers: usize,
     /// After pre-norm layers.
     final_norm: Option<Norm>,
     embedding_dropout: f64,
@@ -45,31 +49,34 @@ impl Encoder {
         let mut parameters = Parameters::new(shape.initializer_range);
         let list = &mut parameters;
         let name = |name: &str| format!("{}{name}", config.family.prefix);
+        let embedding = |list: &mut Parameters, part: &str, entries: usize| {
+            Embedding::new(list, &name(part), entries, shape.embedding_width)
+        };
         let encoder = Self {
-            token_embedding: Embedding::new(
-                list,
-                &name(names.token_embedding),
-                shape.vocabulary,
-                shape.width,
-            ),
-            position_embedding: (style != EncoderStyle::ModernBert).then(|| {
-                Embedding::new(list, &name(names.position_embedding), shape.positions, shape.width)
-            }),
-            segment_embedding: (shape.segments > 0).then(|| {
-                Embedding::new(list, &name(names.segment_embedding), shape.segments, shape.width)
-            }),
+            token_embedding: embedding(list, names.token_embedding, shape.vocabulary),
+            position_embedding: (style != EncoderStyle::ModernBert)
+                .then(|| embedding(list, names.position_embedding, shape.positions)),
+            segment_embedding: (shape.segments > 0)
+                .then(|| embedding(list, names.segment_embedding, shape.segments)),
             embedding_norm: (style != EncoderStyle::PreNorm)
-                .then(|| norm(list, &name(names.embedding_norm), config)),
-            layers: (0..shape.layers)
+                .then(|| norm(list, &name(names.embedding_norm), shape.embedding_width, config)),
+            embedding_projection: config.family.keys.embedding_width.and_then(|embedding| {
+                let sizes = [shape.embedding_width, shape.width];
+                (embedding.is_always_projected || sizes[0] != sizes[1]).then(|| {
+                    Linear::new(list, &name(names.embedding_projection), sizes, Role::Linear, true)
+                })
+            }),
+            groups: (0..shape.groups)
                 .map(|number| {
                     list.set_depth(Depth::Layer(number));
                     block(list, &name(&format!("{}.{number}", names.layer)), number, config)
                 })
                 .collect(),
+            layers: shape.layers,
             final_norm: {
                 list.set_depth(Depth::Top);
                 (style != EncoderStyle::PostNorm)
-                    .then(|| norm(list, &name(names.final_norm), config))
+                    .then(|| norm(list, &name(names.final_norm), shape.width, config))
             },
             embedding_dropout: shape.embedding_dropout,
             first_position: shape.first_position,
@@ -86,7 +93,7 @@ impl Encoder {
     /// The hidden states of all tokens of a batch, `[tokens, width]`.
     pub(super) fn forward(&self, context: &ForwardContext, batch: &Batch) -> HiddenStates {
         let (layout, mut x) = (batch.layout(), self.begin(context, batch));
-        for number in 0..self.layers.len() {
+        for number in 0..self.layers {
             x = self.layer(context, number, x, &layout);
         }
         self.finish(context, x)
@@ -95,7 +102,11 @@ impl Encoder {
     /// The first layer's input, `[tokens, width]`.
     pub(super) fn begin(&self, context: &ForwardContext, batch: &Batch) -> HiddenStates {
         context.enter(Depth::Embeddings);
-        context.dropout(self.embed(context, batch), self.embedding_dropout)
+        let x = context.dropout(self.embed(context, batch), self.embedding_dropout);
+        match &self.embedding_projection {
+            Some(projection) => projection.forward(context, x),
+            None => x,
+        }
     }
 
     /// The output of layer `number` for the input `x`.
@@ -107,7 +118,7 @@ impl Encoder {
         layout: &SequenceLayout,
     ) -> HiddenStates {
         context.enter(Depth::Layer(number));
-        let layer = &self.layers[number];
+        let layer = &self.groups[number * self.groups.len() / self.layers];
         let angles =
             self.inverse_frequencies.as_ref().map(|frequencies| layout.angles(frequencies));
         let angles = angles.map(|[full, window]| {
@@ -118,7 +129,7 @@ impl Encoder {
 
     /// How many layers there are.
     pub(super) fn layers(&self) -> usize {
-        self.layers.len()
+        self.layers
     }
 
     /// The hidden states from the last layer's output.
@@ -128,7 +139,7 @@ impl Encoder {
     }
 
     /// The sum of token, position and segment embeddings, as far as there are any,
-    /// `[tokens, width]`.
+    /// `[tokens, embedding width]`.
     fn embed(&self, context: &ForwardContext, batch: &Batch) -> HiddenStates {
         let (tokens, ids, positions) =
             (&self.token_embedding, batch.ids(), || batch.position_ids(self.first_position));
@@ -182,12 +193,12 @@ fn normalised(norm: Option<&Norm>, context: &ForwardContext, x: HiddenStates) ->
     }
 }
 
-fn norm(list: &mut Parameters, name: &str, config: &EncoderConfig) -> Norm {
+fn norm(list: &mut Parameters, name: &str, width: usize, config: &EncoderConfig) -> Norm {
     let shape = &config.shape;
     Norm::layer(
         list,
         name,
-        shape.width,
+        width,
         shape.epsilon,
         shape.modern.as_ref().is_none_or(|modern| modern.biases.norm),
     )
@@ -205,7 +216,7 @@ fn block(
     let (width, inner, modern) = (shape.width, shape.inner, shape.modern.as_ref());
     let reads_normalised = style == EncoderStyle::ModernBert && number == 0;
     let attention_norm =
-        (!reads_normalised).then(|| norm(list, &name(names.attention_norm), config));
+        (!reads_normalised).then(|| norm(list, &name(names.attention_norm), shape.width, config));
     let [attention_bias, feed_forward_bias] =
         modern.map_or([true; 2], |modern| [modern.biases.attention, modern.biases.feed_forward]);
     let mut linear = |part: &str, sizes: [usize; 2], has_bias: bool| {
@@ -229,7 +240,7 @@ fn block(
         qk_norms: None,
         dropout: shape.attention_dropout,
     };
-    let feed_forward_norm = norm(list, &name(names.feed_forward_norm), config);
+    let feed_forward_norm = norm(list, &name(names.feed_forward_norm), shape.width, config);
     let mut linear = |part: &str, sizes: [usize; 2]| {
         Linear::new(list, &name(part), sizes, Role::Linear, feed_forward_bias)
     };
@@ -256,7 +267,7 @@ fn block(
         feed_forward: FeedForward {
             projections,
             activation: shape.activation,
-            dropout: shape.dropout,
+            dropout: if config.family.keys.feed_forward_dropout { shape.dropout } else { 0.0 },
         },
     }
 }

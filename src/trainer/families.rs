@@ -37,6 +37,8 @@ pub(super) struct TensorNames {
     pub(super) position_embedding: &'static str,
     pub(super) segment_embedding: &'static str,
     pub(super) embedding_norm: &'static str,
+    /// From the width of embeddings to that of layers.
+    pub(super) embedding_projection: &'static str,
     pub(super) layer: &'static str,
     /// Query, key and value; one name where they are packed.
     pub(super) qkv: &'static [&'static str],
@@ -62,6 +64,7 @@ impl TensorNames {
         position_embedding: "",
         segment_embedding: "",
         embedding_norm: "",
+        embedding_projection: "",
         layer: "",
         qkv: &[],
         attention_output: "",

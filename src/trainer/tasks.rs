@@ -91,8 +91,8 @@ mod tests {
         let problem = read_model(config.as_object().unwrap().clone()).err().unwrap();
         assert_eq!(
             problem,
-            "has `model_type` = \"t5\"; known are `bert`, `distilbert`, `gpt2`, \
-             `hpsearch-encoder`, `llama`, `mistral`, `modernbert`, `qwen2`, `qwen3`, `roberta`"
+            "has `model_type` = \"t5\"; known are `albert`, `bert`, `distilbert`, `electra`, \
+             `gpt2`, `hpsearch-encoder`, `llama`, `mistral`, `modernbert`, `qwen2`, `qwen3`, `roberta`"
         );
     }
 }

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import torch
 import transformers
-from transformers import (AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, BertConfig, BertModel, DistilBertConfig, GPT2Config, LlamaConfig,
+from transformers import (AlbertConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, BertConfig, BertModel, DistilBertConfig, ElectraConfig, GPT2Config, LlamaConfig,
                           MistralConfig, ModernBertConfig, Qwen2Config, Qwen3Config, RobertaConfig, get_linear_schedule_with_warmup)
 
 try:
@@ -42,6 +42,10 @@ CLASSIFIERS = {
                 "single_label_classification", 3),
     "distilbert": (DistilBertConfig(vocab_size=40, dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=12, dropout=0.0,
                                     attention_dropout=0.0, seq_classif_dropout=0.0), "single_label_classification", 3),
+    "electra": (ElectraConfig(**SMALL, **OFF, embedding_size=8, max_position_embeddings=12), "single_label_classification", 3),
+    # Three layers in two groups, which share their weights.
+    "albert": (AlbertConfig(**{**SMALL, "num_hidden_layers": 3}, **OFF, embedding_size=8, num_hidden_groups=2, classifier_dropout_prob=0.0,
+                            max_position_embeddings=12), "single_label_classification", 3),
     # Layers that see two tokens to either side: in texts of eight that matters.
     "modernbert": (ModernBertConfig(**{**SMALL, "num_hidden_layers": 3}, max_position_embeddings=12, local_attention=4, pad_token_id=0,
                                     bos_token_id=2, cls_token_id=2, eos_token_id=3, sep_token_id=3, classifier_pooling="mean"),
@@ -57,7 +61,7 @@ TOKEN_LABELS = [[-100, 0, 2, 1, -100], [-100, 1, -100], [-100, 2, 0, -100, 1, -1
 # Hidden tokens: 4 stands for [MASK], and the others are kept or replaced as pretraining does.
 HIDDEN = [[2, 4, 7, 9, 3], [2, 8, 3], [2, 11, 4, 12, 4, 17, 4, 3], [2, 30, 31, 3]]
 HIDDEN_LABELS = [[-100, 5, -100, -100, -100], [-100, 8, -100], [-100, -100, 39, -100, 20, 21, 4, -100], [-100, 30, 31, -100]]
-TOKEN_MODELS = {name: CLASSIFIERS[name][0] for name in ["bert", "roberta", "distilbert", "modernbert"]}
+TOKEN_MODELS = {name: CLASSIFIERS[name][0] for name in ["bert", "roberta", "distilbert", "modernbert", "electra", "albert"]}
 
 # The second texts of pairs whose texts are read one by one.
 SECOND_TEXTS = [[2, 6, 7, 3], [2, 8, 19, 22, 3], [2, 12, 3], [2, 30, 5, 31, 9, 3]]

@@ -150,7 +150,7 @@ impl TrainerStudy {
                 model.model_type
             );
             return Err(Failure::usage(message).help(
-                "leave out `--label`, or give an encoder: bert, roberta, distilbert or modernbert",
+                "leave out `--label`, or give an encoder, such as a bert, roberta or modernbert",
             ));
         }
         self.max_length = self.max_length.min(model.longest.unwrap_or(u32::MAX)).max(3);

@@ -78,8 +78,8 @@ pub struct FromScratch {
 /// Architectures of encoders that can be trained, the default first. As the default, ModernBERT
 /// (with the mean of a text's tokens, and no dropout in attention) finds .73, .81, .81, .79 and .80
 /// in the quickstart with seeds 0 to 4, where the trainer's own finds .78, .80, .81, .82 and .81.
-pub const ENCODER_TYPES: [&str; 5] =
-    ["hpsearch-encoder", MODERN_BERT, "bert", "roberta", "distilbert"];
+pub const ENCODER_TYPES: [&str; 7] =
+    ["hpsearch-encoder", MODERN_BERT, "bert", "roberta", "distilbert", "electra", "albert"];
 
 /// The encoder with rotary embeddings and a gated feed-forward part.
 pub(super) const MODERN_BERT: &str = "modernbert";

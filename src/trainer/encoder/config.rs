@@ -31,7 +31,10 @@ pub(crate) struct TrainedHead {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EncoderShape {
     pub(crate) width: usize,
+    pub(crate) embedding_width: usize,
     pub(crate) layers: usize,
+    /// Groups of layers that share their weights; as many as layers where none do.
+    pub(crate) groups: usize,
     pub(crate) heads: usize,
     pub(crate) inner: usize,
     pub(crate) activation: Activation,
@@ -108,6 +111,9 @@ impl EncoderConfig {
         put("architectures", json!([class(family, task)]));
         put("model_type", family.model_type.into());
         put(keys.width, from_scratch.hidden_size.into());
+        if let Some(embedding) = keys.embedding_width {
+            put(embedding.key, from_scratch.hidden_size.min(embedding.default).into());
+        }
         put(keys.layers, from_scratch.num_layers.into());
         put(keys.heads, from_scratch.num_heads.into());
         put(keys.inner, from_scratch.intermediate_size.into());
@@ -301,6 +307,14 @@ impl EncoderShape {
             Pooling::Cls
         };
         let layers = config.layers(keys.layers)?;
+        let groups = keys.groups.map_or(Ok(layers), |key| config.size_or(key, 1))?;
+        if keys.groups.is_some() {
+            config.only("inner_group_num", &[1.into()])?;
+        }
+        if groups > layers {
+            return Err(format!("has {groups} groups of layers, and {layers} layers"));
+        }
+        let embedding = keys.embedding_width;
         let is_modern = family.style == EncoderStyle::ModernBert;
         let modern = is_modern.then(|| ModernBertShape::read(config, layers)).transpose()?;
         if modern.is_some() {
@@ -325,7 +339,10 @@ impl EncoderShape {
             initializer_range: (family.style == EncoderStyle::PostNorm)
                 .then(|| config.number_or("initializer_range", 0.02))
                 .transpose()?,
+            embedding_width: embedding
+                .map_or(Ok(width), |embedding| config.size_or(embedding.key, embedding.default))?,
             layers,
+            groups,
             width,
             heads,
             dropout,

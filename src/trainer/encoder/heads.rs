@@ -92,7 +92,7 @@ impl MaskedHead {
             has_dropout: false,
             of_tokens: true,
         };
-        let hidden = Hidden::new(list, config, dense);
+        let hidden = Hidden::of_width(list, config, dense, shape.embedding_width);
         let bias = list.add(names.bias.to_owned(), [1, shape.vocabulary], Role::Bias);
         Self { hidden, bias }
     }
@@ -112,12 +112,22 @@ impl MaskedHead {
 
 impl Hidden {
     fn new(list: &mut Parameters, config: &EncoderConfig, dense: HeadDense) -> Self {
+        Self::of_width(list, config, dense, config.shape.width)
+    }
+
+    /// With this many outputs.
+    fn of_width(
+        list: &mut Parameters,
+        config: &EncoderConfig,
+        dense: HeadDense,
+        width: usize,
+    ) -> Self {
         let shape = &config.shape;
         let has_bias = shape.modern.as_ref().is_none_or(|modern| modern.biases.head);
         Self {
-            linear: Linear::new(list, dense.name, [shape.width; 2], Role::Linear, has_bias),
+            linear: Linear::new(list, dense.name, [shape.width, width], Role::Linear, has_bias),
             activation: dense.activation,
-            norm: dense.norm.map(|name| norm(list, name, config)),
+            norm: dense.norm.map(|name| norm(list, name, width, config)),
             dropout: if dense.has_dropout { shape.head_dropout } else { 0.0 },
         }
     }

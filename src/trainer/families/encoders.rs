@@ -25,6 +25,10 @@ pub(crate) enum EncoderStyle {
 #[derive(Debug, PartialEq)]
 pub(crate) struct EncoderKeys {
     pub(crate) width: &'static str,
+    /// The width of embeddings, where it may be another one: a projection follows them.
+    pub(crate) embedding_width: Option<EmbeddingWidth>,
+    /// The number of groups of layers, where the layers of a group share their weights.
+    pub(crate) groups: Option<&'static str>,
     pub(crate) layers: &'static str,
     pub(crate) heads: &'static str,
     pub(crate) inner: &'static str,
@@ -40,6 +44,8 @@ pub(crate) struct EncoderKeys {
     pub(crate) head_dropout_default: Option<f64>,
     /// Whether it is also that of heads over tokens; if not, theirs is as in the layers.
     pub(crate) head_dropout_of_tokens: bool,
+    /// Whether there is dropout of the feed-forward network's output.
+    pub(crate) feed_forward_dropout: bool,
     /// Whether there is dropout of the attention's output.
     pub(crate) attention_output_dropout: bool,
     /// Whether position ids start after the padding token's id (a habit of fairseq).
@@ -48,6 +54,16 @@ pub(crate) struct EncoderKeys {
     pub(crate) segments: Option<(&'static str, usize)>,
     /// Written as `pad_token_id` for a model trained from scratch.
     pub(crate) pad_token_id: u32,
+}
+
+/// The width of embeddings of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EmbeddingWidth {
+    pub(crate) key: &'static str,
+    /// Where the key is absent.
+    pub(crate) default: usize,
+    /// Whether a projection follows also where the width is that of the layers.
+    pub(crate) is_always_projected: bool,
 }
 
 /// The trainer's own family, for training from scratch: pre-norm with mean pooling. transformers
@@ -65,7 +81,7 @@ pub(crate) fn class_ending(task: TaskKind) -> &'static str {
 }
 
 /// All families; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`,
-/// `modeling_roberta.py` and `modeling_distilbert.py`.
+/// `modeling_roberta.py`, `modeling_distilbert.py`, `modeling_electra.py` and `modeling_albert.py`.
 pub(crate) static ENCODERS: &[EncoderFamily] = &[
     EncoderFamily {
         model_type: OWN_MODEL_TYPE,
@@ -223,10 +239,96 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
             ..BERT_NAMES
         },
     },
+    EncoderFamily {
+        model_type: "electra",
+        class: "Electra",
+        prefix: "electra.",
+        style: EncoderStyle::PostNorm,
+        keys: EncoderKeys {
+            embedding_width: Some(EmbeddingWidth {
+                key: "embedding_size",
+                default: 128,
+                is_always_projected: false,
+            }),
+            ..BERT_KEYS
+        },
+        names: TensorNames {
+            embedding_projection: "embeddings_project",
+            head: HeadNames {
+                dense: Some(HeadDense {
+                    name: "classifier.dense",
+                    activation: ActivationFn::Gelu,
+                    norm: None,
+                    has_dropout: true,
+                    of_tokens: false,
+                }),
+                out: "classifier.out_proj",
+            },
+            masked: MaskedNames {
+                dense: "generator_predictions.dense",
+                norm: "generator_predictions.LayerNorm",
+                bias: "generator_lm_head.bias",
+                activation: Some(ActivationFn::Gelu),
+            },
+            ..BERT_NAMES
+        },
+    },
+    EncoderFamily {
+        model_type: "albert",
+        class: "Albert",
+        prefix: "albert.",
+        style: EncoderStyle::PostNorm,
+        keys: EncoderKeys {
+            embedding_width: Some(EmbeddingWidth {
+                key: "embedding_size",
+                default: 128,
+                is_always_projected: true,
+            }),
+            groups: Some("num_hidden_groups"),
+            dropout_default: 0.0,
+            head_dropout: "classifier_dropout_prob",
+            head_dropout_default: Some(0.1),
+            feed_forward_dropout: false,
+            ..BERT_KEYS
+        },
+        names: TensorNames {
+            embedding_projection: "encoder.embedding_hidden_mapping_in",
+            layer: "encoder.albert_layer_groups",
+            qkv: &[
+                "albert_layers.0.attention.query",
+                "albert_layers.0.attention.key",
+                "albert_layers.0.attention.value",
+            ],
+            attention_output: "albert_layers.0.attention.dense",
+            attention_norm: "albert_layers.0.attention.LayerNorm",
+            up: &["albert_layers.0.ffn"],
+            down: "albert_layers.0.ffn_output",
+            feed_forward_norm: "albert_layers.0.full_layer_layer_norm",
+            head: HeadNames {
+                dense: Some(HeadDense {
+                    name: "albert.pooler",
+                    activation: ActivationFn::Tanh,
+                    norm: None,
+                    has_dropout: false,
+                    of_tokens: false,
+                }),
+                out: "classifier",
+            },
+            masked: MaskedNames {
+                dense: "predictions.dense",
+                norm: "predictions.LayerNorm",
+                bias: "predictions.bias",
+                activation: None,
+            },
+            ..BERT_NAMES
+        },
+    },
 ];
 
 const BERT_KEYS: EncoderKeys = EncoderKeys {
     width: "hidden_size",
+    embedding_width: None,
+    groups: None,
     layers: "num_hidden_layers",
     heads: "num_attention_heads",
     inner: "intermediate_size",
@@ -238,6 +340,7 @@ const BERT_KEYS: EncoderKeys = EncoderKeys {
     head_dropout: "classifier_dropout",
     head_dropout_default: None,
     head_dropout_of_tokens: true,
+    feed_forward_dropout: true,
     attention_output_dropout: true,
     positions_after_padding: false,
     segments: Some(("type_vocab_size", 2)),

@@ -291,7 +291,7 @@ fn layers_that_are_computed_again_give_the_same_gradients_bit_for_bit() {
             .map(f32::to_bits)
             .collect()
     };
-    for name in ["bert", "roberta", "distilbert", "gpt2", "llama", "qwen2"] {
+    for name in ["bert", "roberta", "distilbert", "electra", "albert", "gpt2", "llama", "qwen2"] {
         for how in [
             json!({}),
             json!({"freeze_layers": 1}),

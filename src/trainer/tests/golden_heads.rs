@@ -156,6 +156,8 @@ models! {
     bert_for_tokens_is_transformers: "bert-tokens",
     roberta_for_tokens_is_transformers: "roberta-tokens",
     distilbert_for_tokens_is_transformers: "distilbert-tokens",
+    electra_for_tokens_is_transformers: "electra-tokens",
+    albert_for_tokens_is_transformers: "albert-tokens",
     modernbert_for_tokens_is_transformers: "modernbert-tokens"
 }
 
@@ -164,6 +166,8 @@ models! {
     bert_for_masks_is_transformers: "bert-masked",
     roberta_for_masks_is_transformers: "roberta-masked",
     distilbert_for_masks_is_transformers: "distilbert-masked",
+    electra_for_masks_is_transformers: "electra-masked",
+    albert_for_masks_is_transformers: "albert-masked",
     modernbert_for_masks_is_transformers: "modernbert-masked"
 }
 

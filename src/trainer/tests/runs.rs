@@ -258,6 +258,8 @@ fn every_shape_of_model_trains() {
         json!({"model.pooling": "cls", "model.activation": "relu"}),
         json!({"model.max_length": 5, "lr_scheduler_type": "cosine"}),
         json!({"model.num_layers": 3, "model.num_heads": 1, "dataloader_drop_last": true}),
+        json!({"model.model_type": "electra"}),
+        json!({"model.model_type": "albert", "model.num_layers": 3}),
     ] {
         let runner = trained(&fixture.job(&arguments(values), &fixture.path().join("trial")));
         assert!(runner.reports.iter().all(|(_, metrics)| metrics["eval_loss"].is_finite()));

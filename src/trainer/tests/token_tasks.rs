@@ -253,7 +253,9 @@ fn long_texts_are_cut_into_rows_and_none_of_them_is_lost() {
 
 #[test]
 fn parameters_are_the_tensors_that_transformers_writes() {
-    for name in ["bert-masked", "bert-tokens", "modernbert-masked"] {
+    for name in
+        ["bert-masked", "bert-tokens", "modernbert-masked", "electra-masked", "albert-masked"]
+    {
         let source = super::golden::golden_directory(name);
         let model = super::super::tasks::read_model(super::golden::config_of(&source)).unwrap();
         let file = fs::read(source.join("model.safetensors")).unwrap();

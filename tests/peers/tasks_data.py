@@ -1,0 +1,52 @@
+"""Makes small sets for the trainer's tasks of descriptions of shell commands (nl2bash: a file of descriptions, a file of commands).
+
+    python3 tests/peers/tasks_data.py DESCRIPTIONS COMMANDS OUT
+
+OUT gets, each as {name}-train.jsonl and {name}-valid.jsonl: `tags`, words with B-ARG and I-ARG where a word is an argument of the
+command; `pairs`, a description and a command that match or do not; `similar`, descriptions with their commands; `texts`, descriptions.
+"""
+import json
+import random
+import re
+import sys
+from pathlib import Path
+
+TRAIN, VALID = 3_000, 500
+
+
+def tags(words, command):
+    """A word is an argument if it stands in the command and is no plain word, or a long one after the command's name."""
+    parts = re.split(r"[\s'\"|;()]+", command)
+    found, inside = [], False
+    for word in words:
+        core = word.strip("\"'`.,;:()")
+        argument = bool(core) and (core in parts if not core.isalpha() else len(core) > 3 and core in parts[1:])
+        found.append(("I-ARG" if inside else "B-ARG") if argument else "O")
+        inside = argument
+    return found
+
+
+def main():
+    descriptions, commands = (Path(name).read_text().splitlines() for name in sys.argv[1:3])
+    rows = [(text, command) for text, command in zip(descriptions, commands) if text.strip() and command.strip()]
+    rows = list(dict.fromkeys(rows))
+    random.seed(0)
+    random.shuffle(rows)
+    target = Path(sys.argv[3])
+    target.mkdir(parents=True, exist_ok=True)
+    for name, part in [("train", rows[:TRAIN]), ("valid", rows[TRAIN:TRAIN + VALID])]:
+        made = {"tags": [], "pairs": [], "similar": [], "texts": []}
+        for text, command in part:
+            words = text.split()
+            made["tags"].append({"tokens": words, "ner_tags": tags(words, command)})
+            match = random.random() < 0.5
+            made["pairs"].append({"description": text, "command": command if match else random.choice(part)[1],
+                                  "label": "match" if match else "other"})
+            made["similar"].append({"description": text, "command": command})
+            made["texts"].append({"text": text})
+        for kind, lines in made.items():
+            (target / f"{kind}-{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+if __name__ == "__main__":
+    main()
