@@ -6,6 +6,7 @@ use burn::tensor::Tensor;
 
 use super::batch::SequenceLayout;
 use super::families::decoders::{DecoderStyle, LM_HEAD};
+use super::floats::real;
 use super::layers::{
     Attention, AttentionMask, Embedding, FeedForward, ForwardContext, HiddenStates, KvCache,
     Linear, Norm, NormOrder, Projections, QkvProjection, TransformerBlock, embed,
@@ -26,6 +27,8 @@ pub(super) struct Decoder {
     /// The output embedding, unless tied to the token embedding.
     lm_head: Option<ParameterId>,
     embedding_dropout: f64,
+    /// The factor of embeddings, where there is one.
+    embedding_scale: Option<f64>,
     /// With rotary positions.
     inverse_frequencies: Option<Vec<f64>>,
 }
@@ -68,6 +71,7 @@ impl Decoder {
                 list.add(LM_HEAD.to_owned(), [shape.vocabulary, shape.width], Role::Embedding)
             }),
             embedding_dropout: shape.embedding_dropout,
+            embedding_scale: family.keys.is_gemma.then(|| real(shape.width).sqrt()),
             inverse_frequencies: (!learnt_positions)
                 .then(|| shape.rope.inverse_frequencies(shape.head_dim / 2)),
         };
@@ -206,7 +210,7 @@ impl Decoder {
 
     /// Token embeddings, plus position embeddings where positions are learnt, `[tokens, width]`.
     fn embed(&self, context: &ForwardContext, tokens: &[u32], positions: &[usize]) -> HiddenStates {
-        match &self.position_embedding {
+        let embedded = match &self.position_embedding {
             Some(embedding) => {
                 let positions: Vec<u32> =
                     positions.iter().filter_map(|position| u32::try_from(*position).ok()).collect();
@@ -216,6 +220,10 @@ impl Decoder {
                 )
             }
             None => embed(context, [(&self.token_embedding, tokens.into())]),
+        };
+        match self.embedding_scale {
+            Some(scale) => embedded * scale,
+            None => embedded,
         }
     }
 
@@ -236,6 +244,9 @@ fn norm(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Norm {
     let shape = &config.shape;
     match config.family.style {
         DecoderStyle::Gpt => Norm::layer(list, name, shape.width, shape.epsilon, true),
+        DecoderStyle::Llama { .. } if config.family.keys.is_gemma => {
+            Norm::rms_from_one(list, name, shape.width, shape.epsilon)
+        }
         DecoderStyle::Llama { .. } => Norm::rms(list, name, shape.width, shape.epsilon),
     }
 }

@@ -92,7 +92,8 @@ mod tests {
         assert_eq!(
             problem,
             "has `model_type` = \"t5\"; known are `albert`, `bert`, `distilbert`, `electra`, \
-             `gpt2`, `hpsearch-encoder`, `llama`, `mistral`, `modernbert`, `qwen2`, `qwen3`, `roberta`"
+             `gemma`, `gpt2`, `hpsearch-encoder`, `llama`, `mistral`, `modernbert`, `qwen2`, `qwen3`, \
+             `roberta`, `xlm-roberta`"
         );
     }
 }

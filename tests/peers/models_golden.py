@@ -16,8 +16,8 @@ from types import SimpleNamespace
 
 import torch
 import transformers
-from transformers import (AlbertConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, BertConfig, BertModel, DistilBertConfig, ElectraConfig, GPT2Config, LlamaConfig,
-                          MistralConfig, ModernBertConfig, Qwen2Config, Qwen3Config, RobertaConfig, get_linear_schedule_with_warmup)
+from transformers import (AlbertConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, BertConfig, BertModel, DistilBertConfig, ElectraConfig, GemmaConfig, GPT2Config, LlamaConfig,
+                          MistralConfig, ModernBertConfig, Qwen2Config, Qwen3Config, RobertaConfig, XLMRobertaConfig, get_linear_schedule_with_warmup)
 
 try:
     from transformers.trainer_pt_utils import get_parameter_names
@@ -42,6 +42,8 @@ CLASSIFIERS = {
                 "single_label_classification", 3),
     "distilbert": (DistilBertConfig(vocab_size=40, dim=16, n_layers=2, n_heads=2, hidden_dim=24, max_position_embeddings=12, dropout=0.0,
                                     attention_dropout=0.0, seq_classif_dropout=0.0), "single_label_classification", 3),
+    "xlm-roberta": (XLMRobertaConfig(**SMALL, **OFF, max_position_embeddings=14, pad_token_id=1, type_vocab_size=1, layer_norm_eps=1e-5),
+                    "single_label_classification", 3),
     "electra": (ElectraConfig(**SMALL, **OFF, embedding_size=8, max_position_embeddings=12), "single_label_classification", 3),
     # Three layers in two groups, which share their weights.
     "albert": (AlbertConfig(**{**SMALL, "num_hidden_layers": 3}, **OFF, embedding_size=8, num_hidden_groups=2, classifier_dropout_prob=0.0,
@@ -93,6 +95,8 @@ DECODERS = {
     "llama": LlamaConfig(**ROPE, bos_token_id=1, eos_token_id=2, rms_norm_eps=1e-5, tie_word_embeddings=False),
     "qwen2": Qwen2Config(**ROPE, bos_token_id=1, eos_token_id=2, tie_word_embeddings=True),
     "mistral": MistralConfig(**ROPE, bos_token_id=1, eos_token_id=2, sliding_window=None, head_dim=6, tie_word_embeddings=False),
+    # A token for padding would get no gradient.
+    "gemma": GemmaConfig(**ROPE, bos_token_id=1, eos_token_id=2, pad_token_id=None, head_dim=12),
     "qwen3": Qwen3Config(**ROPE, bos_token_id=1, eos_token_id=2, head_dim=12, tie_word_embeddings=True),
 }
 

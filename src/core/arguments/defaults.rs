@@ -3,7 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use super::model::{BESIDE_PRETRAINED, DROPOUT, GATED_TYPES, MEAN_POOLING_TYPES, MODERN_BERT};
+use super::model::{
+    BESIDE_PRETRAINED, DROPOUT, GATED_TYPES, GEMMA, MEAN_POOLING_TYPES, MODERN_BERT,
+};
 use super::problem::ArgumentProblem;
 use super::tasks::TaskKind;
 use super::trainer_table::{ARGUMENTS, MAX_ROWS};
@@ -92,7 +94,12 @@ fn fill_in_model(model: &mut Value, task: TaskKind) {
     default("tokenizer", line.tokenizers[0].word().into());
     default("lowercase", line.lowercase.into());
     let gated = GATED_TYPES.contains(&model_type.as_str());
-    default("activation", if gated { "silu" } else { "gelu" }.into());
+    let activation = match model_type.as_str() {
+        GEMMA => "gelu_new",
+        _ if gated => "silu",
+        _ => "gelu",
+    };
+    default("activation", activation.into());
     // Llama's config.json has a key for attention dropout only.
     default("dropout", if gated { 0.0 } else { DROPOUT }.into());
     // ModernBERT also drops this share of the attention output; small models seem to learn less

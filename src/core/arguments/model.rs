@@ -78,18 +78,29 @@ pub struct FromScratch {
 /// Architectures of encoders that can be trained, the default first. As the default, ModernBERT
 /// (with the mean of a text's tokens, and no dropout in attention) finds .73, .81, .81, .79 and .80
 /// in the quickstart with seeds 0 to 4, where the trainer's own finds .78, .80, .81, .82 and .81.
-pub const ENCODER_TYPES: [&str; 7] =
-    ["hpsearch-encoder", MODERN_BERT, "bert", "roberta", "distilbert", "electra", "albert"];
+pub const ENCODER_TYPES: [&str; 8] = [
+    "hpsearch-encoder",
+    MODERN_BERT,
+    "bert",
+    "roberta",
+    "xlm-roberta",
+    "distilbert",
+    "electra",
+    "albert",
+];
 
 /// The encoder with rotary embeddings and a gated feed-forward part.
 pub(super) const MODERN_BERT: &str = "modernbert";
 
 /// Architectures of decoders that can be trained, the default first.
-pub const DECODER_TYPES: [&str; 5] = ["gpt2", "llama", "qwen2", "mistral", "qwen3"];
+pub const DECODER_TYPES: [&str; 6] = ["gpt2", "llama", "qwen2", "mistral", "qwen3", GEMMA];
+
+/// The decoder with GELU's approximation in its gated feed-forward part.
+pub(super) const GEMMA: &str = "gemma";
 
 /// Architectures whose feed-forward part has a gate, and whose keys and values may have fewer
 /// heads.
-pub(super) const GATED_TYPES: [&str; 4] = ["llama", "qwen2", "mistral", "qwen3"];
+pub(super) const GATED_TYPES: [&str; 5] = ["llama", "qwen2", "mistral", "qwen3", GEMMA];
 
 /// Architectures that can classify by the mean of a text's tokens.
 pub(super) const MEAN_POOLING_TYPES: [&str; 2] = [ENCODER_TYPES[0], MODERN_BERT];

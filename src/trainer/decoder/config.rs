@@ -114,8 +114,12 @@ impl DecoderConfig {
         let config = quantization::without_quantization(config)?;
         let keys = ConfigReader(&config);
         let family = family(keys.model_type())?;
-        for key in ["add_cross_attention", "scale_attn_by_inverse_layer_idx", "use_sliding_window"]
-        {
+        for key in [
+            "add_cross_attention",
+            "scale_attn_by_inverse_layer_idx",
+            "use_sliding_window",
+            "use_bidirectional_attention",
+        ] {
             keys.only(key, &[false.into()])?;
         }
         keys.only("scale_attn_weights", &[true.into()])?;
@@ -211,10 +215,13 @@ impl DecoderShape {
             } else {
                 config.size_or(keys.inner, 4 * width)?
             },
-            activation: config.activation_or(
+            activation: match config.activation_or(
                 keys.activation,
-                if gated { Activation::Silu } else { Activation::GeluNew },
-            )?,
+                if gated && !keys.is_gemma { Activation::Silu } else { Activation::GeluNew },
+            )? {
+                Activation::Gelu if keys.is_gemma => Activation::GeluNew,
+                activation => activation,
+            },
             embedding_dropout: residual_dropout(0)?,
             dropout: residual_dropout(1)?,
             attention_dropout: config

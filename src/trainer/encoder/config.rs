@@ -158,7 +158,7 @@ impl EncoderConfig {
         if let Some((key, count)) = keys.segments {
             put(key, count.into());
         }
-        if family.model_type == "roberta" {
+        if keys.positions_after_padding {
             put("type_vocab_size", 1.into());
         }
         let mut config = Self::read(task, config)?;

@@ -40,13 +40,16 @@ pub(crate) struct DecoderKeys {
     pub(crate) sliding_window: Option<&'static str>,
     /// The default of `head_dim`; `None`: the width divided by the number of heads.
     pub(crate) head_dim: Option<usize>,
+    /// Gemma's ways (Mesnard et al. 2024): embeddings are multiplied by the root of the width, the
+    /// scales of norms are stored as their differences from 1, and `gelu` is its approximation.
+    pub(crate) is_gemma: bool,
 }
 
 /// The output embedding, where it is not tied.
 pub(crate) const LM_HEAD: &str = "lm_head.weight";
 
 /// All families; names as in transformers' `modeling_gpt2.py`, `modeling_llama.py`,
-/// `modeling_qwen2.py`, `modeling_mistral.py` and `modeling_qwen3.py`.
+/// `modeling_qwen2.py`, `modeling_mistral.py`, `modeling_qwen3.py` and `modeling_gemma.py`.
 pub(crate) static DECODERS: &[DecoderFamily] = &[
     DecoderFamily {
         model_type: "gpt2",
@@ -66,6 +69,7 @@ pub(crate) static DECODERS: &[DecoderFamily] = &[
             tied: true,
             sliding_window: None,
             head_dim: None,
+            is_gemma: false,
         },
         names: TensorNames {
             token_embedding: "wte",
@@ -116,6 +120,14 @@ pub(crate) static DECODERS: &[DecoderFamily] = &[
             ..LLAMA_NAMES
         },
     },
+    DecoderFamily {
+        model_type: "gemma",
+        class: "GemmaForCausalLM",
+        prefix: "model.",
+        style: DecoderStyle::Llama { qkv_bias: false },
+        keys: DecoderKeys { tied: true, head_dim: Some(256), is_gemma: true, ..LLAMA_KEYS },
+        names: LLAMA_NAMES,
+    },
 ];
 
 const LLAMA_KEYS: DecoderKeys = DecoderKeys {
@@ -131,6 +143,7 @@ const LLAMA_KEYS: DecoderKeys = DecoderKeys {
     tied: false,
     sliding_window: None,
     head_dim: None,
+    is_gemma: false,
 };
 
 const LLAMA_NAMES: TensorNames = TensorNames {

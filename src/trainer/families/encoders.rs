@@ -81,7 +81,7 @@ pub(crate) fn class_ending(task: TaskKind) -> &'static str {
 }
 
 /// All families; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`,
-/// `modeling_roberta.py`, `modeling_distilbert.py`, `modeling_electra.py` and `modeling_albert.py`.
+/// `modeling_roberta.py`, `modeling_xlm_roberta.py`, `modeling_distilbert.py`, `modeling_electra.py` and `modeling_albert.py`.
 pub(crate) static ENCODERS: &[EncoderFamily] = &[
     EncoderFamily {
         model_type: OWN_MODEL_TYPE,
@@ -170,26 +170,16 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
         class: "Roberta",
         prefix: "roberta.",
         style: EncoderStyle::PostNorm,
-        keys: EncoderKeys { positions_after_padding: true, pad_token_id: 1, ..BERT_KEYS },
-        names: TensorNames {
-            head: HeadNames {
-                dense: Some(HeadDense {
-                    name: "classifier.dense",
-                    activation: ActivationFn::Tanh,
-                    norm: None,
-                    has_dropout: true,
-                    of_tokens: false,
-                }),
-                out: "classifier.out_proj",
-            },
-            masked: MaskedNames {
-                dense: "lm_head.dense",
-                norm: "lm_head.layer_norm",
-                bias: "lm_head.bias",
-                activation: Some(ActivationFn::Gelu),
-            },
-            ..BERT_NAMES
-        },
+        keys: ROBERTA_KEYS,
+        names: ROBERTA_NAMES,
+    },
+    EncoderFamily {
+        model_type: "xlm-roberta",
+        class: "XLMRoberta",
+        prefix: "roberta.",
+        style: EncoderStyle::PostNorm,
+        keys: ROBERTA_KEYS,
+        names: ROBERTA_NAMES,
     },
     EncoderFamily {
         model_type: "distilbert",
@@ -366,6 +356,29 @@ const BERT_NAMES: TensorNames = TensorNames {
         activation: None,
     },
     ..TensorNames::NONE
+};
+
+const ROBERTA_KEYS: EncoderKeys =
+    EncoderKeys { positions_after_padding: true, pad_token_id: 1, ..BERT_KEYS };
+
+const ROBERTA_NAMES: TensorNames = TensorNames {
+    head: HeadNames {
+        dense: Some(HeadDense {
+            name: "classifier.dense",
+            activation: ActivationFn::Tanh,
+            norm: None,
+            has_dropout: true,
+            of_tokens: false,
+        }),
+        out: "classifier.out_proj",
+    },
+    masked: MaskedNames {
+        dense: "lm_head.dense",
+        norm: "lm_head.layer_norm",
+        bias: "lm_head.bias",
+        activation: Some(ActivationFn::Gelu),
+    },
+    ..BERT_NAMES
 };
 
 /// ModernBERT's, and those of the trainer's own family.

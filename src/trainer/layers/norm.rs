@@ -15,6 +15,8 @@ pub(in super::super) struct Norm {
     bias: Option<ParameterId>,
     /// Added to the variance or the mean square.
     epsilon: f64,
+    /// Whether the scale is stored as its difference from 1.
+    from_one: bool,
 }
 
 enum NormKind {
@@ -37,6 +39,7 @@ impl Norm {
             scale: parameters.add(format!("{name}.weight"), [1, width], Role::NormScale),
             bias: has_bias.then(|| parameters.add(format!("{name}.bias"), [1, width], Role::Bias)),
             epsilon,
+            from_one: false,
         }
     }
 
@@ -47,7 +50,18 @@ impl Norm {
         epsilon: f64,
     ) -> Self {
         let scale = parameters.add(format!("{name}.weight"), [1, width], Role::NormScale);
-        Self { kind: NormKind::Rms, scale, bias: None, epsilon }
+        Self { kind: NormKind::Rms, scale, bias: None, epsilon, from_one: false }
+    }
+
+    /// The same with a scale that is stored as its difference from 1, initially 0.
+    pub(in super::super) fn rms_from_one(
+        parameters: &mut Parameters,
+        name: &str,
+        width: usize,
+        epsilon: f64,
+    ) -> Self {
+        let scale = parameters.add(format!("{name}.weight"), [1, width], Role::Bias);
+        Self { kind: NormKind::Rms, scale, bias: None, epsilon, from_one: true }
     }
 
     /// `[rows, width]` to the same shape.
@@ -57,6 +71,7 @@ impl Norm {
         x: HiddenStates,
     ) -> HiddenStates {
         let (scale, shape) = (context.values.get(self.scale), x.dims());
+        let scale = if self.from_one { scale + 1.0 } else { scale };
         let epsilon = as_f32(self.epsilon);
         match self.kind {
             NormKind::Layer => {

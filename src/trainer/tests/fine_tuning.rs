@@ -64,7 +64,7 @@ impl Tuned {
             "learning_rate": golden["learning_rate"], "weight_decay": golden["weight_decay"], "lr_scheduler_type": "constant",
             "label_smoothing_factor": 0, "warmup_steps": 0, "per_device_train_batch_size": 4,
         });
-        let is_decoder = ["gpt2", "llama", "qwen2"].contains(&name);
+        let is_decoder = ["gpt2", "llama", "qwen2", "gemma"].contains(&name);
         if is_decoder {
             base["task"] = json!("language-modeling");
             base["model.model_type"] = json!(name);
@@ -291,7 +291,9 @@ fn layers_that_are_computed_again_give_the_same_gradients_bit_for_bit() {
             .map(f32::to_bits)
             .collect()
     };
-    for name in ["bert", "roberta", "distilbert", "electra", "albert", "gpt2", "llama", "qwen2"] {
+    for name in
+        ["bert", "roberta", "distilbert", "electra", "albert", "gpt2", "llama", "qwen2", "gemma"]
+    {
         for how in [
             json!({}),
             json!({"freeze_layers": 1}),

@@ -360,6 +360,7 @@ classifiers! {
     bert_for_pairs_of_texts_is_transformers: "bert-pairs",
     roberta_is_transformers: "roberta",
     distilbert_is_transformers: "distilbert",
+    xlm_roberta_is_transformers: "xlm-roberta",
     electra_is_transformers: "electra",
     albert_with_its_shared_layers_is_transformers: "albert",
     modernbert_with_local_and_global_layers_is_transformers: "modernbert",
