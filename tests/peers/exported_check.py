@@ -3,14 +3,16 @@
     .venv/bin/python tests/peers/exported_check.py path/to/hpsearch DIR "some text" "another text"
 
 Classifiers: the probabilities of every label (`hpsearch predict --json --top-k 1000`). Language models: the tokens written
-without chance (`hpsearch generate --temperature 0`).
+without chance (`hpsearch generate --temperature 0`). Token classifiers: entities and their scores; masked language models: the
+likeliest tokens of a mask, which each text needs; models of similar texts: vectors.
 """
 import json
 import subprocess
 import sys
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer
+from transformers import (AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification,
+                          AutoModelForTokenClassification, AutoTokenizer)
 
 torch.set_num_threads(1)
 
@@ -31,6 +33,66 @@ def classifier(program, directory, texts):
     return worst < 1e-4
 
 
+def predicted(program, directory, texts, *options):
+    said = subprocess.run([program, "predict", directory, "--json", *options, *texts], capture_output=True, text=True, check=True)
+    return json.loads(said.stdout)["predictions"]
+
+
+def entities(program, directory, texts):
+    """Of texts without punctuation, whose words stand between spaces."""
+    model, tokenizer = AutoModelForTokenClassification.from_pretrained(directory, trust_remote_code=True).eval(), AutoTokenizer.from_pretrained(directory)
+    worst, same = 0.0, True
+    for text, own in zip(texts, predicted(program, directory, texts)):
+        words = text.split()
+        encoded = tokenizer(words, is_split_into_words=True, return_tensors="pt")
+        numbers = encoded.word_ids()
+        with torch.no_grad():
+            scores = model(**encoded).logits[0].softmax(-1)
+        theirs, last = [], None
+        for number, word in enumerate(words):
+            score, label = scores[numbers.index(number)].max(-1)
+            kind = model.config.id2label[label.item()]
+            if kind != "O":
+                if kind.startswith("I-") and last == kind[2:]:
+                    theirs[-1][1].append(word), theirs[-1][2].append(score.item())
+                else:
+                    theirs.append((kind[2:], [word], [score.item()]))
+            last = None if kind == "O" else kind[2:]
+        mine = [(entity["entity_group"], entity["word"]) for entity in own["entities"]]
+        same &= mine == [(kind, " ".join(parts)) for kind, parts, _ in theirs]
+        worst = max([worst] + [abs(entity["score"] - sum(found) / len(found)) for entity, (_, _, found) in zip(own["entities"], theirs)])
+        print(f"{text!r}: {mine}")
+    print(f"greatest difference of a score: {worst:.2e}")
+    return same and worst < 1e-4
+
+
+def masks(program, directory, texts):
+    model, tokenizer = AutoModelForMaskedLM.from_pretrained(directory).eval(), AutoTokenizer.from_pretrained(directory)
+    worst, same = 0.0, True
+    for text, own in zip(texts, predicted(program, directory, texts, "--top-k", "5")):
+        encoded = tokenizer(text, return_tensors="pt")
+        with torch.no_grad():
+            scores = model(**encoded).logits[0, (encoded.input_ids[0] == tokenizer.mask_token_id).nonzero()[0, 0]].softmax(-1)
+        best = scores.topk(5)
+        mine = [token["token"] for token in own["masks"][0]]
+        same &= mine == [tokenizer.decode([token]).strip() for token in best.indices.tolist()]
+        worst = max([worst] + [abs(token["score"] - score) for token, score in zip(own["masks"][0], best.values.tolist())])
+        print(f"{text!r}: {mine}")
+    print(f"greatest difference of a score: {worst:.2e}")
+    return same and worst < 1e-4
+
+
+def vectors(program, directory, texts):
+    model, tokenizer = AutoModel.from_pretrained(directory).eval(), AutoTokenizer.from_pretrained(directory)
+    worst = 0.0
+    for text, own in zip(texts, predicted(program, directory, texts)):
+        with torch.no_grad():
+            theirs = torch.nn.functional.normalize(model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].mean(0), dim=0)
+        worst = max(worst, (torch.tensor(own["vector"]) - theirs).abs().max().item())
+    print(f"greatest difference of a number: {worst:.2e}")
+    return worst < 1e-4
+
+
 def writer(program, directory, texts):
     model, tokenizer = AutoModelForCausalLM.from_pretrained(directory).eval(), AutoTokenizer.from_pretrained(directory)
     same = True
@@ -47,8 +109,10 @@ def writer(program, directory, texts):
 
 def main():
     program, directory, *texts = sys.argv[1:]
-    kind = writer if "CausalLM" in str(AutoConfig.from_pretrained(directory, trust_remote_code=True).architectures) or "LMHead" in str(
-        AutoConfig.from_pretrained(directory, trust_remote_code=True).architectures) else classifier
+    name = AutoConfig.from_pretrained(directory, trust_remote_code=True).architectures[0]
+    kinds = {"CausalLM": writer, "LMHeadModel": writer, "ForTokenClassification": entities, "ForMaskedLM": masks,
+             "ForSequenceClassification": classifier, "Model": vectors}
+    kind = next(kind for ending, kind in kinds.items() if name.endswith(ending))
     same = kind(program, directory, texts)
     print("the same" if same else "NOT the same")
     sys.exit(0 if same else 1)

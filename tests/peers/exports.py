@@ -3,6 +3,7 @@
     python3 -m venv .venv && .venv/bin/pip install torch==2.15.0 transformers==5.23.0 tokenizers safetensors
     .venv/bin/python tests/peers/exports.py target/release/hpsearch WORKDIR [ARCHITECTURE ...]
 
+`ARCHITECTURE:tokens`, `:masks` and `:vectors` are the other tasks of encoders: their entities, likeliest tokens and vectors are compared.
 `scratch` and `language` are what studies train without a `model`. Of classifiers every label's score of some texts is compared, of
 language models the tokens written without chance; of both the loss on the test split that `export` measured, which transformers
 computes again from the files. `int8` is a BERT with weights of eight bits, which transformers must refuse and hpsearch label nearly as before.
@@ -17,9 +18,10 @@ from pathlib import Path
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, PreTrainedTokenizerFast
+from transformers import (AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification,
+                          AutoModelForTokenClassification, AutoTokenizer, PreTrainedTokenizerFast)
 
-from exported_check import classifier, writer
+from exported_check import classifier, entities, masks, vectors, writer
 
 torch.set_num_threads(1)
 DATA = Path(__file__).parent.parent.parent / "studies" / "data"
@@ -31,6 +33,10 @@ ENCODERS = {
     "distilbert": lambda size: transformers.DistilBertConfig(vocab_size=size, dim=32, n_layers=2, n_heads=4, hidden_dim=64,
                                                              max_position_embeddings=64),
     "modernbert": lambda size: transformers.ModernBertConfig(**MODERN, vocab_size=size, local_attention=8, classifier_pooling="mean"),
+    "xlm-roberta": lambda size: transformers.XLMRobertaConfig(**WIDE, vocab_size=size, max_position_embeddings=66, pad_token_id=0,
+                                                              type_vocab_size=1),
+    "electra": lambda size: transformers.ElectraConfig(**WIDE, embedding_size=16, vocab_size=size, max_position_embeddings=64),
+    "albert": lambda size: transformers.AlbertConfig(**WIDE, embedding_size=16, vocab_size=size, max_position_embeddings=64),
     "modernbert-first": lambda size: transformers.ModernBertConfig(**MODERN, vocab_size=size),
 }
 LLAMA = dict(WIDE, num_key_value_heads=2, max_position_embeddings=64, bos_token_id=0, eos_token_id=0)
@@ -39,9 +45,18 @@ DECODERS = {
     "llama": lambda size: transformers.LlamaConfig(**LLAMA, vocab_size=size),
     "qwen2": lambda size: transformers.Qwen2Config(**LLAMA, vocab_size=size, tie_word_embeddings=True),
     "mistral": lambda size: transformers.MistralConfig(**LLAMA, vocab_size=size, sliding_window=None),
+    "gemma": lambda size: transformers.GemmaConfig(**LLAMA, vocab_size=size, head_dim=16, pad_token_id=None),
     "qwen3": lambda size: transformers.Qwen3Config(**LLAMA, vocab_size=size, head_dim=16),
 }
-SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+NAMES = dict(zip(["pad_token", "unk_token", "cls_token", "sep_token", "mask_token"], SPECIAL))
+# Of each other task of encoders: its name, the class that makes the pretrained model, the columns, and what compares.
+TASKS = {
+    "tokens": ("token-classification", AutoModelForTokenClassification, 'text = "tokens"\nlabel = "tags"', entities),
+    "masks": ("masked-language-modeling", AutoModelForMaskedLM, "", masks),
+    "vectors": ("sentence-similarity", AutoModel, 'text_pair = "other"', vectors),
+}
+TASK_ENCODERS = ["bert", "roberta", "distilbert", "modernbert", "xlm-roberta", "electra", "albert"]
 
 
 def rows(name):
@@ -54,8 +69,17 @@ def word_pieces(target, texts):
     tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.BertNormalizer(), pre_tokenizers.BertPreTokenizer()
     tokenizer.train_from_iterator(texts, trainers.WordPieceTrainer(vocab_size=800, special_tokens=SPECIAL, show_progress=False))
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    names = dict(zip(["pad_token", "unk_token", "cls_token", "sep_token"], SPECIAL))
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=["input_ids", "attention_mask"], **names).save_pretrained(target)
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=["input_ids", "attention_mask"], **NAMES).save_pretrained(target)
+    return tokenizer.get_vocab_size()
+
+
+def unigram(target, texts):
+    """As SentencePiece's models become in a `tokenizer.json`."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer, tokenizer.pre_tokenizer, tokenizer.decoder = normalizers.NFKC(), pre_tokenizers.Metaspace(), decoders.Metaspace()
+    tokenizer.train_from_iterator(texts, trainers.UnigramTrainer(vocab_size=800, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False))
+    tokenizer.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B [SEP]", [("[CLS]", 2), ("[SEP]", 3)])
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=["input_ids", "attention_mask"], **NAMES).save_pretrained(target)
     return tokenizer.get_vocab_size()
 
 
@@ -131,7 +155,7 @@ def check(program, root, name):
     (work / "train.txt").write_text("\n".join(texts) + "\n")
     (work / "test.txt").write_text("\n".join(row["text"] for row in rows("test.csv")[:60]) + "\n")
     if name not in ("scratch", "language"):
-        size = (byte_pairs if language else word_pieces)(work / "model", texts)
+        size = (byte_pairs if language else unigram if name == "xlm-roberta" else word_pieces)(work / "model", texts)
         torch.manual_seed(1)
         config = {**ENCODERS, **DECODERS}[name](size)
         (AutoModelForCausalLM if language else AutoModelForSequenceClassification).from_config(config).save_pretrained(work / "model")
@@ -147,6 +171,51 @@ def check(program, root, name):
     theirs = (loss_of_stream if language else loss_of_texts)(out, work, window)
     print(f"test loss: hpsearch {own:.6f}, transformers {theirs:.6f}")
     return same and abs(own - theirs) < 1e-4
+
+
+def check_task(program, root, name):
+    """A task of encoders beside classification."""
+    architecture, kind = name.split(":")
+    task, auto, columns, compare = TASKS[kind]
+    work = root / name.replace(":", "-")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
+    texts = [row["text"] for row in rows("train.csv")]
+    size = (unigram if architecture == "xlm-roberta" else word_pieces)(work / "model", texts)
+    torch.manual_seed(1)
+    auto.from_config(ENCODERS[architecture](size)).save_pretrained(work / "model")
+    with open(work / "train.jsonl", "w") as file:
+        for text in texts:
+            words = text.split()
+            # A word with a capital, and the one behind it.
+            tags = ["B-CAP" if word[0].isupper() else "I-CAP" if before[0].isupper() else "O" for before, word in zip(["a"] + words, words)]
+            row = {"tokens": words, "tags": tags} if kind == "tokens" else {"text": text, "other": text.split(",")[0].lower()}
+            file.write(json.dumps(row) + "\n")
+    (work / "study.toml").write_text(f"""
+[study]
+name = "exports"
+metric = "eval_loss"
+direction = "minimize"
+step = "step"
+[budget]
+trials = 1
+[data]
+train = "train.jsonl"
+max_length = 48
+{columns}
+[trainer]
+task = "{task}"
+model = "model"
+max_steps = 60
+eval_strategy = "steps"
+eval_steps = 60
+[space]
+learning_rate = [3e-3]
+""")
+    for command in (["run", "study.toml", "--plain", "-q"], ["export", "exports", "-o", "out"]):
+        subprocess.run([program, *command], cwd=work, check=True, capture_output=True)
+    sample = ["the Street lamp is Out again", "Is there a fee for garden waste", "a"]
+    return compare(program, str(work / "out"), [f"{text} [MASK]" for text in sample] if kind == "masks" else sample)
 
 
 def refused(program, root):
@@ -176,9 +245,10 @@ def main():
     program, root, *wanted = sys.argv[1:]
     program, root = str(Path(program).resolve()), Path(root).resolve()
     failed = []
-    for name in wanted or ["scratch", "language", *ENCODERS, *DECODERS, "int8"]:
+    for name in wanted or ["scratch", "language", *ENCODERS, *DECODERS, *(f"{name}:{task}" for name in TASK_ENCODERS for task in TASKS), "int8"]:
         print(f"== {name}")
-        if not (refused(program, root) if name == "int8" else check(program, root, name)):
+        checked = refused(program, root) if name == "int8" else (check_task if ":" in name else check)(program, root, name)
+        if not checked:
             failed.append(name)
     print("NOT the same: " + ", ".join(failed) if failed else "all the same")
     sys.exit(1 if failed else 0)

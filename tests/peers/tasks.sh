@@ -53,7 +53,7 @@ for task in ${TASKS:-tags pairs similar texts}; do
     begin=$SECONDS
     "$hpsearch" train "$work/$task.toml" -o "$work/$task-model" > "$work/$task.log" 2>&1 || { cat "$work/$task.log"; exit 1; }
     ours=$((SECONDS - begin))
-    metrics=$("$python" -c 'import json, sys; print(json.dumps({k: v for k, v in json.load(open(sys.argv[1])).items() if k.startswith("eval_")}))' \
+    metrics=$("$python" -c 'import json, sys; print(json.dumps({k: v for k, v in json.load(open(sys.argv[1]))["metrics"].items() if k.startswith("eval_")}))' \
         "$work/$task-model/metrics.json")
     echo "$task, hpsearch, $ours s: $metrics"
     echo "$task, its export in transformers: $("$python" "$here/tasks_trainer.py" evaluate "$task" "$work" "$work/$task-model" 2> /dev/null | tail -1)"
