@@ -17,7 +17,7 @@ use super::parameters::{Depth, Parameters, Role};
 use super::rotary::Rope;
 use hpsearch_core::arguments::Pooling;
 
-pub(super) use config::{EncoderConfig, TrainedHead};
+pub(super) use config::{EncoderConfig, TrainedHead, named_labels};
 pub(super) use heads::{MaskedHead, SequenceHead, TokenHead};
 
 /// The encoder laid out over a parameter list.

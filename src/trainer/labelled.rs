@@ -26,7 +26,7 @@ pub(super) fn prepare(
     let mut findings = Vec::new();
     sources.progress.begin_stage("reading the rows", sources.bytes * PARSE);
     let splits = split(sources, kind, &mut findings)?;
-    let targets = Targets::of(kind, &splits, data)?;
+    let targets = Targets::of(kind, &splits, data, &sources.labels_of_model()?)?;
     note_overlap(&splits, &mut findings);
     targets.note(&splits, &mut findings);
 

@@ -8,6 +8,7 @@ use serde_json::json;
 use tokenizers::NormalizedString;
 
 use super::atomic_directory::AtomicDirectory;
+use super::encoder::named_labels;
 use super::lm_tokenizer::chunks;
 use super::prepared::{Description, Extra, FORMAT, Split, TokenRows};
 use super::progress::{MERGES, PARSE, Progress, ProgressCallback, TOKENISE, WORDS};
@@ -104,6 +105,16 @@ impl<'a> Sources<'a> {
         }
         let depends = json!({"format": FORMAT, "task": kind, "files": contents, "tokenizer": tokenizer, "data": arguments});
         Ok(blake3::hash(depends.to_string().as_bytes()).to_hex()[..32].to_owned())
+    }
+
+    /// The labels of the pretrained model, by id; none where it has no names for them.
+    pub(super) fn labels_of_model(&self) -> Result<Vec<String>, TrainerError> {
+        match self.tokenizer {
+            TokenizerSource::Trained(_) => Ok(Vec::new()),
+            TokenizerSource::Pretrained(directory) => {
+                Ok(named_labels(&model_directory::config(directory)?))
+            }
+        }
     }
 
     /// A problem of the training file.

@@ -13,6 +13,7 @@ use super::prepared::{Description, Extra, NO_LABEL, Split};
 use super::progress::{PARSE, TOKENISE};
 use super::sources::{Sources, clean, normalized, note_header};
 use super::splits::hold_out_splits;
+use super::targets::in_order;
 use super::tokenizer_file::{self, SpecialTokens, encode_inputs};
 use super::{Finding, TrainerError};
 use hpsearch_core::arguments::DataArguments;
@@ -163,10 +164,11 @@ fn words_of(sources: &Sources, split: Split, row: &Row) -> Result<TaggedWords, T
 
 /// The labels of the training words; other splits must not have other ones.
 fn labels(sources: &Sources, splits: &[Vec<TaggedWords>; 3]) -> Result<Vec<String>, TrainerError> {
-    let known: BTreeSet<&String> = splits[0].iter().flat_map(|row| &row.labels).collect();
+    let known: BTreeSet<&str> =
+        splits[0].iter().flat_map(|row| row.labels.iter().map(String::as_str)).collect();
     for (rows, split) in splits.iter().zip(Split::ALL).skip(1) {
         for row in rows {
-            if let Some(label) = row.labels.iter().find(|label| !known.contains(label)) {
+            if let Some(label) = row.labels.iter().find(|label| !known.contains(label.as_str())) {
                 let message = format!(
                     "label `{label}` occurs in the {} rows but not in the training rows",
                     split.name()
@@ -186,11 +188,7 @@ fn labels(sources: &Sources, splits: &[Vec<TaggedWords>; 3]) -> Result<Vec<Strin
         );
         return Err(sources.problem(None, message).with_help(help).into());
     }
-    let mut labels: Vec<String> = known.into_iter().cloned().collect();
-    if labels.iter().all(|label| label.parse::<i64>().is_ok()) {
-        labels.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
-    }
-    Ok(labels)
+    Ok(in_order(known, &sources.labels_of_model()?))
 }
 
 fn note_labels(splits: &[Vec<TaggedWords>; 3], labels: &[String], findings: &mut Vec<Finding>) {

@@ -20,11 +20,13 @@ pub(super) struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    /// The targets of the training rows; other splits must not have other labels.
+    /// The targets of the training rows; other splits must not have other labels. Labels are in the
+    /// order of `known`, those of a pretrained model, if it has the same.
     pub(super) fn of(
         kind: TaskKind,
         splits: &[Vec<Row>; 3],
         data: &'a DataArguments,
+        known: &[String],
     ) -> Result<Self, DataProblem> {
         let mut targets =
             Self { kind, separator: &data.label_separator, labels: Vec::new(), sets: Vec::new() };
@@ -44,16 +46,8 @@ impl<'a> Targets<'a> {
             }
             return Ok(targets);
         }
-        targets.labels = splits[0]
-            .iter()
-            .flat_map(|row| targets.names(row))
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .map(str::to_owned)
-            .collect();
-        if targets.labels.iter().all(|label| label.parse::<i64>().is_ok()) {
-            targets.labels.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
-        }
+        let names: BTreeSet<&str> = splits[0].iter().flat_map(|row| targets.names(row)).collect();
+        targets.labels = in_order(names, known);
         for ((rows, file), split) in splits.iter().zip(files).zip(Split::ALL).skip(1) {
             for row in rows {
                 if let Some(unknown) = targets
@@ -164,6 +158,20 @@ impl<'a> Targets<'a> {
             ));
         }
     }
+}
+
+/// Labels in the order of their ids: that of `known` if it has the same ones, so that a pretrained
+/// model keeps its head (as transformers' examples do); else sorted, as numbers if all are.
+pub(super) fn in_order(labels: BTreeSet<&str>, known: &[String]) -> Vec<String> {
+    let same: BTreeSet<&str> = known.iter().map(String::as_str).collect();
+    if same == labels && known.len() == labels.len() {
+        return known.to_vec();
+    }
+    let mut labels: Vec<String> = labels.into_iter().map(str::to_owned).collect();
+    if labels.iter().all(|label| label.parse::<i64>().is_ok()) {
+        labels.sort_by_key(|label| label.parse::<i64>().unwrap_or_default());
+    }
+    labels
 }
 
 /// A finite number within the range of f32.

@@ -406,6 +406,15 @@ impl ModernBertShape {
     }
 }
 
+/// The labels that a `config.json` names, by id; none if it names none that can be understood.
+pub(crate) fn named_labels(config: &Map<String, Value>) -> Vec<String> {
+    if config.contains_key("id2label") {
+        labels(ConfigReader(config)).unwrap_or_default()
+    } else {
+        Vec::new()
+    }
+}
+
 /// The labels by id; as in transformers, two unnamed ones by default.
 fn labels(config: ConfigReader) -> Result<Vec<String>, String> {
     let Some(ids) = config.get("id2label") else {

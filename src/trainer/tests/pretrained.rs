@@ -251,6 +251,23 @@ fn a_model_that_does_not_fit_the_data_is_refused_before_training() {
 }
 
 #[test]
+fn a_head_is_kept_for_the_same_labels_in_its_order_and_not_for_another_task() {
+    let has_new_head =
+        |data: &PreparedData| data.findings().iter().any(|finding| finding.code == "new_head");
+    let study = Study::new();
+    let names = ["positive", "negative", "neutral"];
+    study.edit_config(json!({"id2label": {"0": names[0], "1": names[1], "2": names[2]}}));
+    let data = study.prepare(json!({})).unwrap();
+    assert_eq!(data.labels(), names, "in the model's order");
+    assert!(!has_new_head(&data));
+    let counts = data.label_counts(Split::Train);
+    assert!(counts.iter().all(|count| *count > 30), "{counts:?}");
+    // Weights of the same names and shapes that tell tokens apart.
+    study.edit_config(json!({"architectures": ["BertForTokenClassification"]}));
+    assert!(has_new_head(&study.prepare(json!({})).unwrap()));
+}
+
+#[test]
 fn several_labels_and_numbers_are_learnt() {
     let (study, csv) = (Study::new(), keyword_csv(120));
     let run = |kind: TaskKind, task: &str, file: &str, content: String| {
