@@ -175,9 +175,13 @@
 //! checkpoint is superseded between two decisions and nothing depends on who is faster
 //! (`engine/populations.rs`). A copy is an event with the checkpoint's digest and the parameters
 //! ([`Cloned`](study::event::TrialEvent::Cloned)); until the member has a checkpoint of its own,
-//! retention keeps the other's. Digests are computed when checkpoints are registered, and compared
-//! before a copy is used ([`runner::checkpoint_digest`]). [`study::schedule::schedule`] follows the
-//! checkpoints of a state back to the start.
+//! retention keeps the other's. With `asynchronous = true` each member is decided about when it
+//! arrives, by the others' latest results. That is a function of the state, too, and the journal has
+//! the order of arrivals: a killed run goes on with its decisions, and [`engine::verify`] repeats
+//! them, but another run has others. Retention then keeps what each member saved at its last
+//! interval. Digests are computed when checkpoints are registered, and compared before a copy is
+//! used ([`runner::checkpoint_digest`]). [`study::schedule::schedule`] follows the checkpoints of a
+//! state back to the start.
 //!
 //! # Several runs of a configuration
 //!

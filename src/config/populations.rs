@@ -7,7 +7,7 @@ use super::section::Section;
 use super::space::{Parameter, Searched};
 use super::trainer::canonical;
 use crate::arguments::{ARGUMENTS, CHANGEABLE};
-use crate::pruners::{MODEL, POPULATION, is_population};
+use crate::pruners::{MODEL, POPULATION, is_asynchronous, is_population};
 use crate::study::program::Program;
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
@@ -41,6 +41,12 @@ pub(super) fn check(
             let problem = Diagnostic::error(study.place_of(key), message);
             problems.push(problem.help(format!("leave `{key}` out")));
         }
+    }
+    if spec.deterministic && is_asynchronous(&spec.pruner) {
+        let message = "with `asynchronous`, a population depends on who is faster: `deterministic` \
+            does not hold";
+        let problem = Diagnostic::error(study.place_of("deterministic"), message);
+        problems.push(problem.help("leave one of the two out"));
     }
     if !spec.candidates.is_empty() {
         let message = "members of a population get values that are not in the file of [space]";

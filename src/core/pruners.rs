@@ -16,7 +16,7 @@ mod wilcoxon;
 use std::collections::BTreeMap;
 
 pub use asha::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
-pub use pbt::{INTERVAL, MODEL, POPULATION};
+pub use pbt::{ASYNCHRONOUS, INTERVAL, MODEL, POPULATION};
 
 use crate::study::constraint::Constraint;
 use crate::study::decision::{Decision, Reason};
@@ -147,6 +147,12 @@ pub trait Pruner: Send {
         None
     }
 
+    /// Whether members of a population are decided about as each arrives, by the latest results of
+    /// the others: those that wait for a slot then take turns, and what they offer is kept.
+    fn is_asynchronous(&self) -> bool {
+        false
+    }
+
     /// Decisions about all members of populations that have gathered, all at once, so that no
     /// checkpoint is superseded between them. A pure function of its argument.
     fn exploit(&self, _generation: &Generation<'_>) -> Vec<MemberDecision> {
@@ -201,6 +207,11 @@ pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
 /// Whether trials continue from each other's checkpoints, which then have digests.
 pub fn is_population(pruner: &AlgorithmSpec) -> bool {
     pruner.name == pbt::ENTRY.name
+}
+
+/// Whether members of its populations continue from checkpoints of others that go on.
+pub fn is_asynchronous(pruner: &AlgorithmSpec) -> bool {
+    is_population(pruner) && ASYNCHRONOUS.of(pruner)
 }
 
 /// Whether a pruner serves a study of that program; the error says what to take instead.

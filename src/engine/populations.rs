@@ -92,7 +92,13 @@ impl Engine {
             }
             MemberDecision::Clone { trial, from, step, params, until, reason } => {
                 let checkpoints = self.view.trial(from).map(|donor| &donor.checkpoints);
-                let saved = checkpoints.into_iter().flatten().rfind(|saved| saved.step == step);
+                let mut saved =
+                    checkpoints.into_iter().flatten().filter(|saved| saved.step == step);
+                // A donor that went on may have saved another one before the next step.
+                let saved = match self.pruner.is_asynchronous() {
+                    true => saved.next(),
+                    false => saved.next_back(),
+                };
                 let digest = saved.and_then(|saved| saved.digest.clone());
                 let replaced = self.view.trial(trial).map(|trial| trial.params.clone());
                 let replaced = replaced.unwrap_or_default();
@@ -105,6 +111,19 @@ impl Engine {
                 Event::Trial(trial, TrialEvent::finished(TrialState::Pruned, None, reason))
             }
         }
+    }
+
+    /// The queued trial that starts next. Where members do not wait for each other, those of one
+    /// population take turns: the one that is least far on is first.
+    pub(super) fn next_queued(&self) -> Option<TrialNumber> {
+        let size = self.pruner.population().filter(|_| self.pruner.is_asynchronous());
+        let Some(size) = size else { return self.queue.first() };
+        self.queue.first_by(|number| {
+            let trial = self.view.trial(number);
+            let start = trial.and_then(|trial| trial.segments.last()).map(|segment| segment.start);
+            let reached = trial.and_then(Trial::last_step).max(start);
+            (number.0 / size, reached, number)
+        })
     }
 
     /// Whether a trial that diverged waits for a member of its population to copy: on its way to a

@@ -51,6 +51,12 @@ impl Queue {
         self.recovered.first().or_else(|| self.waiting.first()).copied()
     }
 
+    /// The first by a key, after those that were running when the last runner died.
+    pub fn first_by<K: Ord>(&self, key: impl Fn(TrialNumber) -> K) -> Option<TrialNumber> {
+        let waiting = || self.waiting.iter().copied().min_by_key(|number| key(*number));
+        self.recovered.first().copied().or_else(waiting)
+    }
+
     pub fn find(&self, is_wanted: impl Fn(TrialNumber) -> bool) -> Option<TrialNumber> {
         self.waiting.iter().copied().find(|number| is_wanted(*number))
     }

@@ -53,6 +53,12 @@ impl Engine {
     ) {
         let Some(slot) = self.hear(number, attempt) else { return };
         let Some(trial) = self.view.trial(number) else { return };
+        // The state that it took over is another trial's, and was reported by that.
+        let left = trial.segments.last().map(|segment| segment.start);
+        if left.is_some_and(|left| step <= left) && !trial.has_reported(step) {
+            let verdict = Decision::CONTINUE;
+            return self.effects.push(Effect::Answer { trial: number, attempt, verdict });
+        }
         let judged = Judged::of(trial, step);
         let counts = self.spec.counts(&metrics);
         if self.is_stored(slot, step, &metrics) {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::attempt::RunningAttempt;
 use super::{Effect, Engine};
+use crate::pruners::is_asynchronous;
 use crate::storage::paths::original_of;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, StudyEvent, TrialEvent};
@@ -24,6 +25,8 @@ pub struct Rule {
     value: ValueRule,
     direction: Direction,
     objectives: Vec<Objective>,
+    /// Whether other trials may continue from a running one's checkpoint of its last rung.
+    offers: bool,
 }
 
 /// A checkpoint to drop.
@@ -51,14 +54,15 @@ impl Rule {
             value: spec.value,
             direction: spec.direction(),
             objectives: spec.objectives.clone(),
+            offers: is_asynchronous(&spec.pruner),
         }
     }
 
     /// Decides which checkpoints of `trials` to drop. `trials`: all of a study that have some.
     ///
     /// `keep`: a complete trial keeps its best one while it is among the best; pruned and failed
-    /// ones keep none; an unfinished one keeps the one to continue from, its best, and those newer
-    /// than its reports.
+    /// ones keep none; an unfinished one keeps the one to continue from, its best, those newer than
+    /// its reports, and what it offers to its population.
     ///
     /// `max_disk`: drops more until the rest fits, in this order: what `keep = "all"` kept beyond
     /// that; then those of complete trials, worst first; then the best ones of unfinished trials
@@ -137,7 +141,10 @@ impl Rule {
         let mut behind: Vec<&Trial> = trials.iter().copied().filter(is_behind).collect();
         behind.sort_by_key(|trial| std::cmp::Reverse(self.score(trial)));
         for trial in behind {
-            let best = self.best_of(trial).filter(|best| Some(*best) != newest_reported(trial));
+            let offered = self.offered(trial);
+            let is_best_only =
+                |best: &usize| ![newest_reported(trial), offered].contains(&Some(*best));
+            let best = self.best_of(trial).filter(is_best_only);
             let mut newer = self.needed_to_continue(trial);
             newer.retain(|index| Some(*index) != best);
             order.extend(others(trial, &newer));
@@ -193,14 +200,20 @@ impl Rule {
         }
     }
 
-    /// The checkpoint to continue from, the best one (to export), and those not yet reported.
+    /// What a trial offers to other members of its population.
+    fn offered(&self, trial: &Trial) -> Option<usize> {
+        self.offers.then(|| trial.offered_index()).flatten()
+    }
+
+    /// The checkpoint to continue from, the best one (to export), those not yet reported, and what
+    /// it offers.
     fn needed_to_continue(&self, trial: &Trial) -> Vec<usize> {
         let Some(resumable) = newest_reported(trial) else {
             return (0..trial.checkpoints.len()).collect();
         };
-        let best = self.best_of(trial);
+        let others = [self.best_of(trial), self.offered(trial)];
         (0..trial.checkpoints.len())
-            .filter(|index| *index >= resumable || Some(*index) == best)
+            .filter(|index| *index >= resumable || others.contains(&Some(*index)))
             .collect()
     }
 }
@@ -282,10 +295,10 @@ impl Retention {
         let Some(resumable) = resumable.filter(|_| self.rule.keep_best.is_some()) else {
             return Vec::new();
         };
-        let best = self.rule.best_of(trial);
+        let needed = [self.rule.best_of(trial), self.rule.offered(trial)];
         let before = trial.checkpoints[..resumable].iter().enumerate();
         before
-            .filter(|(index, _)| Some(*index) != best)
+            .filter(|(index, _)| !needed.contains(&Some(*index)))
             .map(|(_, checkpoint)| (trial.number, checkpoint.path.clone()))
             .collect()
     }

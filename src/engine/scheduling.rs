@@ -97,8 +97,7 @@ impl Engine {
         }
         self.exploit(Gathered::All);
         let found = self
-            .queue
-            .first()
+            .next_queued()
             .or_else(|| self.resume_paused(|pruner, history| pruner.promote(history)))
             .or_else(|| self.create_replicate());
         if found.is_some() {
@@ -117,8 +116,7 @@ impl Engine {
         }
         self.exploit(Gathered::Waiting);
         Ok(self
-            .queue
-            .first()
+            .next_queued()
             .or_else(|| self.resume_paused(|pruner, history| pruner.conclude(history))))
     }
 
@@ -178,7 +176,8 @@ impl Engine {
             until: trial.until.or_else(rung),
             past_its_end: trial.continued.is_some(),
             milestones: self.milestones.clone(),
-            reported: trial.last().map(|(step, _)| step),
+            // What the other reported up to the checkpoint is not this trial's to report.
+            reported: trial.last().map(|(step, _)| step).max(donor.map(|(_, saved)| saved.step)),
             rows_at_once: self.halving_of(trial).map(BatchHalving::rows),
             node: None,
         };

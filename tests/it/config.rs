@@ -553,6 +553,21 @@ fn problems_of_samplers_and_pruners_are_explained() {
             ("trials = 10", "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nfrequencies = 5",),
             ("trials = 10", "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nmodel = \"gp\"",),
             (
+                "trials = 10",
+                "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nasynchronous = true\n\
+                 frequencies = [1, 2]",
+            ),
+            (
+                "trials = 10",
+                "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nasynchronous = true\n\
+                 model = true",
+            ),
+            (
+                "direction = \"minimize\"\n\n[budget]\ntrials = 10",
+                "direction = \"minimize\"\ndeterministic = true\n[budget]\ntrials = 16\n\
+                 [pruner]\ntype = \"pbt\"\ninterval = 2\nasynchronous = true",
+            ),
+            (
                 "trials = 10\n\n[space]\nlr = { float = [1e-5, 1e-1], log = true }\n\
                  optimizer = [\"sgd\", \"adamw\"]\n\
                  momentum = { float = [0.0, 0.9], when = { optimizer = \"sgd\" } }",

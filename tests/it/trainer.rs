@@ -263,13 +263,15 @@ fn one_configuration_of_a_study_file_can_be_trained_alone() {
 
 /// `hpsearch train best.toml` repeats a member of a population stage by stage: every trial that
 /// copied another, bit for bit.
-#[test]
-fn the_schedule_of_every_member_of_a_population_repeats_its_model() {
+fn assert_every_schedule_repeats(further: &str) {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     let path = small_study(
         directory,
-        "[pruner]\ntype = \"pbt\"\npopulation = 4\ninterval = 1\n[checkpoints]\nkeep = \"all\"\n",
+        &format!(
+            "[pruner]\ntype = \"pbt\"\npopulation = 4\ninterval = 1\n{further}\
+             [checkpoints]\nkeep = \"all\"\n"
+        ),
     );
     let study =
         fs::read_to_string(&path).unwrap().replace("num_train_epochs = 3", "num_train_epochs = 4");
@@ -299,4 +301,14 @@ fn the_schedule_of_every_member_of_a_population_repeats_its_model() {
     let logs: Vec<String> =
         (0..4).map(|number| run(directory, &["logs", "small", &number.to_string()]).out).collect();
     assert!(logs.iter().any(|log| log.contains("[hpsearch] continues from")), "{logs:?}");
+}
+
+#[test]
+fn the_schedule_of_every_member_of_a_population_repeats_its_model() {
+    assert_every_schedule_repeats("");
+}
+
+#[test]
+fn the_schedule_of_every_member_of_an_asynchronous_population_repeats_its_model() {
+    assert_every_schedule_repeats("asynchronous = true\n");
 }

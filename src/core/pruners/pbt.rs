@@ -1,6 +1,7 @@
 //! Population-based training: the worst members of a population continue from the checkpoints of
 //! the best, with other parameters.
 
+mod arrival;
 mod bandit;
 mod explore;
 mod meeting;
@@ -65,13 +66,31 @@ pub const MODEL: Field = field(
      members (PB2)",
 );
 
+/// Whether members are decided about as they arrive.
+pub const ASYNCHRONOUS: Field = field(
+    "asynchronous",
+    FieldKind::Flag,
+    FieldDefault::Flag(false),
+    "whether a member that reaches its interval is decided about at once, by the latest results \
+     of the others, without a meeting: decisions depend on who is faster",
+);
+
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "pbt",
     aliases: &[],
     summary: "population-based training: at each interval the worst members continue from the \
         checkpoints of the best, with perturbed parameters",
     version: 1,
-    options: &[POPULATION, INTERVAL, QUANTILE, RESAMPLE, FREQUENCIES, MODEL, MAX_RESOURCE],
+    options: &[
+        POPULATION,
+        INTERVAL,
+        QUANTILE,
+        RESAMPLE,
+        FREQUENCIES,
+        MODEL,
+        ASYNCHRONOUS,
+        MAX_RESOURCE,
+    ],
     several: false,
     build: |spec, budget| Pbt::new(spec, budget).map(|pbt| Box::new(pbt) as Box<dyn Pruner>),
 };
@@ -100,7 +119,7 @@ const MOST_LISTED: u64 = 4_096;
 ///   behind all that do not. NaN ranks last, and has to be replaced, if need be by a member that is
 ///   not among the first; if there is nobody to copy, the member stops.
 /// - *Sub-populations* (`frequencies`): MF-PBT, see `pbt/meeting.rs`. *Model*: PB2, see
-///   `pbt/bandit.rs`.
+///   `pbt/bandit.rs`. *Asynchronous* decisions: see `pbt/arrival.rs`.
 #[derive(Clone, Debug)]
 pub struct Pbt {
     population: u64,
@@ -109,6 +128,7 @@ pub struct Pbt {
     resample: f64,
     frequencies: Vec<u64>,
     model: bool,
+    asynchronous: bool,
     end: Option<u64>,
 }
 
@@ -133,13 +153,21 @@ impl Pbt {
         if let Err(why) = check_frequencies(&frequencies, population, interval, end) {
             return Err(problem(spec, FREQUENCIES.name, why));
         }
+        let (model, asynchronous) = (MODEL.of(spec), ASYNCHRONOUS.of(spec));
+        let several = frequencies.len() > 1;
+        let meetings = [(model, MODEL.name), (several, FREQUENCIES.name)];
+        if let Some((_, other)) = meetings.iter().find(|(is_set, _)| asynchronous && *is_set) {
+            let why = format!("`{other}` compares members at the same step, where none waits");
+            return Err(problem(spec, ASYNCHRONOUS.name, why));
+        }
         Ok(Pbt {
             population,
             interval: interval.max(1),
             quantile: QUANTILE.of(spec),
             resample: RESAMPLE.of(spec),
             frequencies,
-            model: MODEL.of(spec),
+            model,
+            asynchronous,
             end,
         })
     }
@@ -168,7 +196,6 @@ impl Pbt {
         members: &'a [Trial],
         gathered: Gathered,
     ) -> Option<(u64, Vec<&'a Trial>)> {
-        let is_open = |trial: &&Trial| !trial.state.is_finished() && trial.origin.is_judged();
         let open: Vec<&Trial> = members.iter().filter(is_open).collect();
         let waiting: Vec<(u64, &Trial)> =
             open.iter().filter_map(|trial| Some((self.waits_at(trial)?, *trial))).collect();
@@ -222,7 +249,7 @@ impl Pbt {
                     MemberDecision::Stop { trial, reason: Reason::Nan { at } }
                 }
                 Move::Stay { no_donor } => {
-                    let reason = Reason::Survived { rung, rank, of, no_donor };
+                    let reason = Reason::Survived { rung, rank, of, no_donor, at_once: false };
                     MemberDecision::Continue { trial, until, reason }
                 }
                 Move::Migrate { from, step, params_of } => {
@@ -235,7 +262,9 @@ impl Pbt {
                     let params = self.explored(generation, bandit.as_mut(), &from, &mut rng);
                     let (from_rank, _) = meeting.rank(&from);
                     let from = from.trial.number;
-                    let reason = Reason::Exploited { rung, rank, of, from: from.0, from_rank };
+                    let (other, from_step) = (from.0, None);
+                    let reason =
+                        Reason::Exploited { rung, rank, of, from: other, from_rank, from_step };
                     MemberDecision::Clone { trial, from, step, params, until, reason }
                 }
             });
@@ -280,6 +309,11 @@ impl Pbt {
     }
 }
 
+/// Whether a trial is a member that has not ended.
+fn is_open(trial: &&Trial) -> bool {
+    !trial.state.is_finished() && trial.origin.is_judged()
+}
+
 /// Checks that sub-populations are equal, that each has quarters, and that each evolves.
 fn check_frequencies(
     frequencies: &[u64],
@@ -307,6 +341,10 @@ fn check_frequencies(
 impl Pruner for Pbt {
     fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { trial, step, .. } = *case;
+        // What is left of it needs no decision.
+        if self.asynchronous && self.end.is_some_and(|end| step >= end) {
+            return Decision::CONTINUE;
+        }
         // It was sent on to a rung, or has not been decided about yet.
         let rung = trial.until.filter(|until| *until <= step);
         let Some(rung) = rung.or_else(|| self.rung_at(step).filter(|_| trial.until.is_none()))
@@ -318,7 +356,7 @@ impl Pruner for Pbt {
         let judged =
             trial.decisions.iter().any(|decision| decision.step >= rung && decision.step != step);
         match is_first && !judged {
-            true => Decision::Pause(Reason::Ready { rung }),
+            true => Decision::Pause(Reason::Ready { rung, at_once: self.asynchronous }),
             false => Decision::CONTINUE,
         }
     }
@@ -327,9 +365,16 @@ impl Pruner for Pbt {
         Some(self.population)
     }
 
+    fn is_asynchronous(&self) -> bool {
+        self.asynchronous
+    }
+
     fn exploit(&self, generation: &Generation<'_>) -> Vec<MemberDecision> {
         let size = usize::try_from(self.population).unwrap_or(usize::MAX);
         let populations = generation.history.trials().chunks(size);
+        if self.asynchronous {
+            return populations.flat_map(|all| self.decide_arrivals(generation, all)).collect();
+        }
         let decided = populations.filter_map(|all| {
             let (rung, trials) = self.gathered(all, generation.gathered)?;
             Some(self.decide(generation, all, rung, &trials))

@@ -61,6 +61,10 @@ pub enum Reason {
     Ready {
         /// The step at which they meet.
         rung: u64,
+        /// Whether it does not wait: it is decided about at once, by the latest results of the
+        /// others.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        at_once: bool,
     },
     /// A member of a population continues from its own checkpoint.
     Survived {
@@ -70,9 +74,13 @@ pub enum Reason {
         rank: u64,
         /// How many were compared.
         of: u64,
-        /// Whether it was to be replaced, and no better member has a checkpoint of that step.
+        /// Whether it was to be replaced, and no better member has a checkpoint of that step, or a
+        /// later one if it was decided about at once.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         no_donor: bool,
+        /// Whether it was compared with the latest results of the others.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        at_once: bool,
     },
     /// A member of a population continues from another member's checkpoint.
     Exploited {
@@ -86,6 +94,9 @@ pub enum Reason {
         from: u64,
         /// The other member's rank.
         from_rank: u64,
+        /// The step of the other member's latest result, if it was compared with that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from_step: Option<u64>,
     },
     /// A member of a population continues from the checkpoint of a member of another
     /// sub-population.
@@ -430,6 +441,11 @@ mod tests {
             ),
             (json!({ "ready": { "rung": 3 } }), "ready at rung 3: waits for its population", None),
             (
+                json!({ "ready": { "rung": 3, "at_once": true } }),
+                "ready at rung 3: continues as the latest results of its population decide",
+                None,
+            ),
+            (
                 json!({ "survived": { "rung": 3, "rank": 2, "of": 8 } }),
                 "rank 2 of 8 of its population at rung 3: continues",
                 None,
@@ -438,6 +454,23 @@ mod tests {
                 json!({ "survived": { "rung": 3, "rank": 8, "of": 8, "no_donor": true } }),
                 "rank 8 of 8 of its population at rung 3: continues, since no better one has a \
                  checkpoint there",
+                None,
+            ),
+            (
+                json!({ "survived": { "rung": 3, "rank": 2, "of": 5, "at_once": true } }),
+                "rank 2 of 5 at rung 3, among the latest results of its population: continues",
+                None,
+            ),
+            (
+                json!({ "survived": { "rung": 3, "rank": 5, "of": 5, "no_donor": true, "at_once": true } }),
+                "rank 5 of 5 at rung 3, among the latest results of its population: continues, \
+                 since no better one has a checkpoint as far on",
+                None,
+            ),
+            (
+                json!({ "exploited": { "rung": 3, "rank": 5, "of": 5, "from": 2, "from_rank": 1, "from_step": 9 } }),
+                "rank 5 of 5 at rung 3, among the latest results of its population: continues \
+                 from trial 2 at step 9, which has rank 1",
                 None,
             ),
             (

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::study::checkpoint::Checkpoint;
-use crate::study::decision::Decision;
+use crate::study::decision::{Decision, Reason};
 use crate::study::device::DeviceGroup;
 use crate::study::metric::Metrics;
 pub use crate::study::number::{AttemptNumber, TrialNumber};
@@ -339,6 +339,25 @@ impl Trial {
         self.checkpoints.iter().rposition(|checkpoint| {
             checkpoint.step <= reported && left.is_none_or(|left| checkpoint.step > left)
         })
+    }
+
+    /// The step at which it was last ready to be decided about as a member of a population, if that
+    /// state is of its present path.
+    pub fn last_ready(&self) -> Option<u64> {
+        let is_ready = |decision: &&DecisionAtStep| {
+            matches!(decision.verdict, Decision::Pause(Reason::Ready { .. }))
+        };
+        let ready = self.decisions.iter().rfind(is_ready)?.step;
+        let left = self.segments.last().map(|segment| segment.start);
+        left.is_none_or(|left| ready > left).then_some(ready)
+    }
+
+    /// Index of the checkpoint of that step, which other members of its population may take over.
+    /// The first one: one saved between this step and the next, when it was interrupted, has the
+    /// same step and a later state.
+    pub fn offered_index(&self) -> Option<usize> {
+        let ready = self.last_ready()?;
+        self.checkpoints.iter().position(|checkpoint| checkpoint.step == ready)
     }
 
     /// The last segment, if the trial has no checkpoint of it yet, and continues from another's.

@@ -212,7 +212,14 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 params: if rng.random_bool(0.5) { params() } else { Params::new() },
                 replaced: params(),
                 until,
-                reason: Reason::Exploited { rung: 3, rank: 8, of: 8, from: 1, from_rank: 1 },
+                reason: Reason::Exploited {
+                    rung: 3,
+                    rank: 8,
+                    of: 8,
+                    from: 1,
+                    from_rank: 1,
+                    from_step: Some(3),
+                },
             };
             Event::Trial(trial, cloned)
         }

@@ -28,8 +28,8 @@ pub(super) struct Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// A trial with its first report at or after a rung. It waits there: its last metrics are those
-    /// of this report.
+    /// A trial with its first report at or after a rung. Limits are those of its last metrics: of
+    /// this report, if it waits there.
     pub fn at(generation: &Generation<'_>, trial: &'a Trial, rung: u64) -> Self {
         let index = trial.curve.partition_point(|(step, _)| *step < rung);
         let arrived = trial.curve.get(index).map(|(step, value)| {
@@ -38,6 +38,13 @@ impl<'a> Member<'a> {
             (*step, (violation, generation.history.score(*value)))
         });
         Member { trial, arrived }
+    }
+
+    /// A trial with its latest result: its report when it last was ready, if it has not left that
+    /// path since.
+    pub fn latest(generation: &Generation<'_>, trial: &'a Trial) -> Option<Self> {
+        let member = Member::at(generation, trial, trial.last_ready()?);
+        member.arrived.is_some().then_some(member)
     }
 
     /// Its standing, if its value is a number.
@@ -58,7 +65,9 @@ impl<'a> Member<'a> {
         let (standing, own) = (self.sound()?, to.sound());
         // Equal members differ once one of them has explored.
         let is_as_good = own.is_none_or(|own| standing <= own);
-        let is_ahead = Some(step) >= to.trial.last_step();
+        // Of several segments each starts after the one before.
+        let left = to.trial.segments.last().map_or(0, |segment| segment.start);
+        let is_ahead = Some(step) >= to.trial.last_step() && step > left;
         let is_saved = || self.trial.checkpoints.iter().any(|saved| saved.step == step);
         (is_as_good && is_ahead && is_saved()).then_some(step)
     }
@@ -115,6 +124,22 @@ impl<'a> Meeting<'a> {
         };
         let groups = (0..count).map(of_group).collect();
         Meeting { ranked: members, groups }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ranked.len()
+    }
+
+    /// The first `share` of all that are as good as a member.
+    pub fn first(&self, share: usize, member: &Member<'_>) -> &[Member<'a>] {
+        let standing = member.sound();
+        let is_as_good = |other: &Member<'_>| {
+            other.trial.number != member.trial.number
+                && other.sound().is_some_and(|other| standing.is_none_or(|own| other <= own))
+        };
+        let better = self.ranked.iter().take(share).take_while(|other| is_as_good(other));
+        &self.ranked[..better.count()]
     }
 
     /// A member's rank in its sub-population, and how many there are. Equals share a rank.

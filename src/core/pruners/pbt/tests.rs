@@ -134,7 +134,7 @@ fn a_donor_has_a_checkpoint_of_the_step_that_it_reported() {
     trials[1].checkpoints.clear();
     save(&mut trials[1], 1);
     let decisions = decide(&pbt, &trials, 0, Gathered::All);
-    let reason = Reason::Survived { rung: 2, rank: 2, of: 2, no_donor: true };
+    let reason = Reason::Survived { rung: 2, rank: 2, of: 2, no_donor: true, at_once: false };
     let trial = TrialNumber(0);
     assert_eq!(decisions[0], MemberDecision::Continue { trial, until: Some(4), reason });
 }
@@ -190,8 +190,8 @@ fn members_that_report_more_rarely_than_they_meet_go_on_to_the_next_rung_ahead()
         pbt.judge(&Case { space: &unit_space(&["x"]), history, trial: &trial, step })
     };
     assert_eq!(at(7), Decision::CONTINUE);
-    assert_eq!(at(8), Decision::Pause(Reason::Ready { rung: 8 }));
-    assert_eq!(at(10), Decision::Pause(Reason::Ready { rung: 8 }));
+    assert_eq!(at(8), Decision::Pause(Reason::Ready { rung: 8, at_once: false }));
+    assert_eq!(at(10), Decision::Pause(Reason::Ready { rung: 8, at_once: false }));
 }
 
 #[test]
@@ -281,6 +281,128 @@ fn frequencies_ascend_from_one_and_split_a_population_into_quarters() {
     let options = spec(8, 3).with("frequencies", vec![1, 2]);
     assert_eq!(conformance::check(&ENTRY, &options), Ok(()));
     assert_eq!(conformance::check(&ENTRY, &options.with("model", true)), Ok(()));
+}
+
+/// A population without meetings.
+fn asynchronous(population: u64) -> Pbt {
+    Pbt::new(&spec(population, 2).with("asynchronous", true), Some(10)).unwrap()
+}
+
+/// A member that runs on after its interval at `step`, where it had this loss.
+fn going_on(number: u64, step: u64, loss: f64) -> Trial {
+    let mut trial = waiting(&[loss]).remove(0);
+    trial.number = TrialNumber(number);
+    (trial.curve, trial.checkpoints) = (vec![(step, loss)], Vec::new());
+    save(&mut trial, step);
+    trial.state = TrialState::Running;
+    let verdict = Decision::Pause(Reason::Ready { rung: step, at_once: true });
+    trial.decisions.push(crate::study::trial::DecisionAtStep { step, verdict });
+    trial
+}
+
+#[test]
+fn a_member_that_arrives_is_compared_with_the_latest_results_of_those_that_run() {
+    let mut trials = waiting(&[0.9]);
+    trials.extend([(1, 4, 0.1), (2, 6, 0.2), (3, 2, 0.3)].map(|(n, s, l)| going_on(n, s, l)));
+    let decisions = decide(&asynchronous(4), &trials, 0, Gathered::All);
+    let [MemberDecision::Clone { trial, from, step, until, reason, .. }] = &decisions[..] else {
+        panic!("{decisions:?}");
+    };
+    assert_eq!((trial.0, from.0, *step, *until), (0, 1, 4, Some(6)));
+    let (rung, rank, of, from, from_rank, from_step) = (2, 4, 4, 1, 1, Some(4));
+    assert_eq!(*reason, Reason::Exploited { rung, rank, of, from, from_rank, from_step });
+    // One that is not among the last goes on, and so does one that nobody has results to compare.
+    trials[0].curve = vec![(2, 0.15)];
+    let stays = |rank, of, no_donor| MemberDecision::Continue {
+        trial: TrialNumber(0),
+        until: Some(4),
+        reason: Reason::Survived { rung: 2, rank, of, no_donor, at_once: true },
+    };
+    let decided = |trials: &[Trial]| decide(&asynchronous(4), trials, 0, Gathered::All);
+    assert_eq!(decided(&trials), [stays(2, 4, false)]);
+    trials[1..].iter_mut().for_each(|trial| trial.decisions.clear());
+    assert_eq!(decided(&trials), [stays(1, 1, false)]);
+    assert_eq!(decide(&asynchronous(4), &trials[1..], 0, Gathered::Waiting), []);
+}
+
+#[test]
+fn steps_never_go_back_and_what_was_left_is_no_result() {
+    let behind = |loss| {
+        let mut trials = waiting(&[loss]);
+        trials[0].curve = vec![(4, loss)];
+        trials[0].until = Some(4);
+        trials.extend([going_on(1, 2, 0.1), going_on(2, 2, 0.2), going_on(3, 2, 0.3)]);
+        trials
+    };
+    let decided = |trials: &[Trial], gathered| decide(&asynchronous(4), trials, 0, gathered);
+    let stays = || {
+        let reason = Reason::Survived { rung: 4, rank: 4, of: 4, no_donor: true, at_once: true };
+        MemberDecision::Continue { trial: TrialNumber(0), until: Some(6), reason }
+    };
+    // It waits for the better one that may replace it, if that is on the way, and goes on if not.
+    assert_eq!(decided(&behind(0.9), Gathered::All), []);
+    assert_eq!(decided(&behind(0.9), Gathered::Waiting), [stays()]);
+    let mut held = behind(0.9);
+    held[1].state = TrialState::Paused;
+    held[1].hold = Some(crate::study::trial::Hold::Trial);
+    assert_eq!(decided(&held, Gathered::All), [stays()]);
+    let mut far_behind = behind(0.9);
+    (far_behind[0].curve, far_behind[0].until) = (vec![(6, 0.9)], Some(6));
+    assert_eq!(decided(&far_behind, Gathered::All).len(), 1);
+    // Without a number it waits for one that gets there.
+    assert_eq!(decided(&behind(f64::NAN), Gathered::All), []);
+    assert_eq!(decided(&behind(0.25), Gathered::All).len(), 1, "it is not among the last");
+    let stops = decided(&behind(f64::NAN), Gathered::Waiting);
+    assert!(matches!(stops[..], [MemberDecision::Stop { .. }]), "{stops:?}");
+    let mut trials = behind(f64::NAN);
+    trials[3] = going_on(3, 4, 0.3);
+    assert_eq!(copies(&decided(&trials, Gathered::All)), [(0, 3)]);
+    // What it took over is another's result.
+    let segment = |start| Segment {
+        start,
+        from: TrialNumber(1),
+        digest: None,
+        replaced: Params::default(),
+        reason: Reason::Recorded(String::new()),
+    };
+    trials[3].segments = vec![segment(4)];
+    assert_eq!(decided(&trials, Gathered::All), []);
+    // And it does not take over the same again.
+    trials[3].segments.clear();
+    trials[0].segments = vec![segment(4)];
+    assert_eq!(decided(&trials, Gathered::All), []);
+}
+
+#[test]
+fn a_member_whose_latest_result_has_no_checkpoint_is_ranked_and_not_copied() {
+    let mut trials = waiting(&[0.9]);
+    trials.extend([going_on(1, 4, 0.1), going_on(2, 4, 0.2), going_on(3, 4, 0.3)]);
+    trials[1].checkpoints.clear();
+    let decisions = decide(&asynchronous(4), &trials, 0, Gathered::All);
+    let reason = Reason::Survived { rung: 2, rank: 4, of: 4, no_donor: true, at_once: true };
+    let trial = TrialNumber(0);
+    assert_eq!(decisions, [MemberDecision::Continue { trial, until: Some(4), reason }]);
+}
+
+#[test]
+fn asynchronous_decisions_need_no_meetings_and_none_at_the_end() {
+    let pbt = asynchronous(4);
+    let options = spec(8, 3).with("asynchronous", true);
+    assert_eq!(conformance::check(&ENTRY, &options), Ok(()));
+    for (option, value) in
+        [("model", serde_json::json!(true)), ("frequencies", serde_json::json!([1, 2]))]
+    {
+        let error = Pbt::new(&options.clone().with(option, value), Some(100)).unwrap_err();
+        assert!(error.to_string().contains(&format!("`{option}` compares")), "{error}");
+    }
+    let at = |step: u64| {
+        let mut trial = conformance::trial(0, TrialState::Running, &[(7, 0.2), (step, 0.1)]);
+        trial.until = Some(8);
+        let history = History::of(&[], Direction::Minimize);
+        pbt.judge(&Case { space: &unit_space(&["x"]), history, trial: &trial, step })
+    };
+    assert_eq!(at(9), Decision::Pause(Reason::Ready { rung: 8, at_once: true }));
+    assert_eq!(at(10), Decision::CONTINUE);
 }
 
 /// From a state and parameters: the next state, and its value.

@@ -37,17 +37,29 @@ impl fmt::Display for Reason {
                 "the best trial at rung {rung}, the highest that was reached, runs to its end: no \
                  other did"
             ),
-            Reason::Ready { rung } => write!(f, "ready at rung {rung}: waits for its population"),
-            Reason::Survived { rung, rank, of, no_donor } => {
-                write!(f, "rank {rank} of {of} of its population at rung {rung}: continues")?;
-                let why = ", since no better one has a checkpoint there";
-                f.write_str(if *no_donor { why } else { "" })
+            Reason::Ready { rung, at_once } => {
+                let next = match at_once {
+                    true => "continues as the latest results of its population decide",
+                    false => "waits for its population",
+                };
+                write!(f, "ready at rung {rung}: {next}")
             }
-            Reason::Exploited { rung, rank, of, from, from_rank } => write!(
-                f,
-                "rank {rank} of {of} of its population at rung {rung}: continues from trial \
-                 {from}, which has rank {from_rank}"
-            ),
+            Reason::Survived { rung, rank, of, no_donor, at_once } => {
+                f.write_str(&member_rank(*rung, *rank, *of, *at_once))?;
+                let there = if *at_once { "as far on" } else { "there" };
+                match no_donor {
+                    true => write!(f, ": continues, since no better one has a checkpoint {there}"),
+                    false => f.write_str(": continues"),
+                }
+            }
+            Reason::Exploited { rung, rank, of, from, from_rank, from_step } => {
+                f.write_str(&member_rank(*rung, *rank, *of, from_step.is_some()))?;
+                write!(f, ": continues from trial {from}")?;
+                if let Some(step) = from_step {
+                    write!(f, " at step {step}")?;
+                }
+                write!(f, ", which has rank {from_rank}")
+            }
             Reason::Migrated { rung, rank, of, from, params_of } => write!(
                 f,
                 "rank {rank} of {of} of its sub-population at rung {rung}: continues from trial \
@@ -117,6 +129,18 @@ impl fmt::Display for Reason {
             Reason::Reached(at) => write!(f, "{at} is reached"),
             Reason::Held(text) | Reason::Recorded(text) => f.write_str(text),
         }
+    }
+}
+
+/// The rank of a member of a population, among those that met or among their latest results.
+fn member_rank(rung: u64, rank: u64, of: u64, at_once: bool) -> String {
+    match at_once {
+        true => {
+            format!(
+                "rank {rank} of {of} at rung {rung}, among the latest results of its population"
+            )
+        }
+        false => format!("rank {rank} of {of} of its population at rung {rung}"),
     }
 }
 
