@@ -33,6 +33,8 @@ pub struct Column {
     characters: u64,
     /// Number of numeric values.
     numbers: usize,
+    /// The length of each list, of a column of lists in JSON; its values are their elements.
+    lists: Vec<u32>,
 }
 
 impl Column {
@@ -43,15 +45,39 @@ impl Column {
             words: Vec::new(),
             characters: 0,
             numbers: 0,
+            lists: Vec::new(),
         }
+    }
+
+    /// Whether both are lists, of equal lengths in each row.
+    pub fn lists_as(&self, other: &Self) -> bool {
+        self.is_of_lists() && other.is_of_lists() && self.lists == other.lists
+    }
+
+    /// Whether each value is a list.
+    fn is_of_lists(&self) -> bool {
+        !self.lists.is_empty() && self.lists.len() == self.words.len()
     }
 
     fn add(&mut self, text: &str) {
         self.numbers += usize::from(text.trim().parse::<f64>().is_ok());
         self.characters += text.chars().count() as u64;
         self.words.push(u32::try_from(text.split_whitespace().count()).unwrap_or(u32::MAX));
+        self.count(text);
+    }
+
+    /// Adds a row with a list of texts.
+    fn add_list(&mut self, all: &[String]) {
+        let length = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        self.characters += all.iter().map(|one| one.chars().count() as u64).sum::<u64>();
+        self.words.push(length);
+        self.lists.push(length);
+        all.iter().for_each(|one| self.count(one));
+    }
+
+    fn count(&mut self, value: &str) {
         if let Some(values) = &mut self.values {
-            *values.entry(text.to_owned()).or_default() += 1;
+            *values.entry(value.to_owned()).or_default() += 1;
             if values.len() > MOST_VALUES {
                 self.values = None;
             }
@@ -171,6 +197,36 @@ const TEXTS: &str = "\
     text sentence content message review body comment document utterance question tweet title";
 const LABELS: &str = "\
     label labels class category target sentiment intent topic department rating stars y";
+
+/// Names that the columns of pairs of texts have, most of them in GLUE.
+const PAIRS: [[&str; 2]; 6] = [
+    ["sentence1", "sentence2"],
+    ["premise", "hypothesis"],
+    ["question1", "question2"],
+    ["question", "sentence"],
+    ["text", "text_pair"],
+    ["text_a", "text_b"],
+];
+
+/// The columns of pairs of texts, if both are there under names that are usual for them.
+pub fn guess_pair(table: &Table) -> Option<[&Column; 2]> {
+    let named = |name: &str| table.columns.iter().find(|column| column.name == name);
+    PAIRS.iter().find_map(|[first, second]| Some([named(first)?, named(second)?]))
+}
+
+/// Names of columns of lists of words, and of lists with a label for each.
+const WORDS: &str = "tokens words";
+const TAGS: &str = "ner_tags tags pos_tags labels";
+
+/// The columns of words and of their labels, lists of equal lengths.
+pub fn guess_words(table: &Table) -> Option<[&Column; 2]> {
+    let named = |names: &str| -> Vec<&Column> {
+        let find = |name: &str| table.columns.iter().find(|column| column.name == name);
+        names.split(' ').filter_map(find).collect()
+    };
+    let words = *named(WORDS).first()?;
+    named(TAGS).into_iter().find(|tags| tags.lists_as(words)).map(|tags| [words, tags])
+}
 
 /// A candidate column.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -395,6 +451,14 @@ impl Table {
     /// Adds a row, whose names may be new.
     fn add(&mut self, row: JsonRow) {
         for (name, value) in row {
+            let list = value.as_array().and_then(|all| {
+                let scalar = |one: &serde_json::Value| match one {
+                    serde_json::Value::String(text) => Some(text.clone()),
+                    serde_json::Value::Number(number) => Some(number.to_string()),
+                    _ => None,
+                };
+                all.iter().map(scalar).collect::<Option<Vec<String>>>()
+            });
             let text = match value {
                 serde_json::Value::String(text) => text,
                 serde_json::Value::Null => String::new(),
@@ -405,7 +469,10 @@ impl Table {
                 self.columns.push(Column::new(&name));
                 self.columns.len() - 1
             });
-            self.columns[at].add(&text);
+            match list {
+                Some(list) => self.columns[at].add_list(&list),
+                None => self.columns[at].add(&text),
+            }
         }
         self.rows += 1;
     }
@@ -443,6 +510,29 @@ mod tests {
             assert_eq!(guessed.0.map(|guess| guess.column.name.as_str()), Some(text), "{name}");
             assert_eq!(guessed.1.map(|guess| guess.column.name.as_str()), label, "{name}");
         }
+    }
+
+    #[test]
+    fn words_with_their_labels_and_pairs_are_known_by_their_columns() {
+        let words = rows(|index| {
+            let tags = if index == 7 { "[\"O\"]" } else { "[\"B-X\", 3]" };
+            format!("{{\"tokens\": [\"a\", \"b\"], \"ner_tags\": [1, 2], \"tags\": {tags}}}")
+        });
+        let found = table("a.jsonl", words.as_bytes()).unwrap();
+        let [of_words, of_tags] = guess_words(&found).unwrap();
+        assert_eq!((of_words.name.as_str(), of_tags.name.as_str()), ("tokens", "ner_tags"));
+        assert_eq!((of_words.words_at(0.5), of_tags.values.as_ref().unwrap().len()), (2, 2));
+        let tags = found.column("tags").unwrap();
+        assert!(!tags.lists_as(of_words), "one row has another length");
+        assert!(guess_pair(&found).is_none());
+        let pairs = rows(|index| format!("first {index},second {index},{}", index % 2));
+        let found =
+            table("a.csv", format!("premise,hypothesis,label\n{pairs}").as_bytes()).unwrap();
+        assert_eq!(
+            guess_pair(&found).unwrap().map(|column| column.name.as_str()),
+            ["premise", "hypothesis"]
+        );
+        assert!(guess_words(&found).is_none());
     }
 
     fn table(name: &str, content: &[u8]) -> Result<Table, String> {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::columns::{self, Table, Why};
+use super::columns::{self, Guess, Table, Why};
 use super::model::{self, Family, Pretrained};
 use super::study_file::{Task, TrainerStudy};
 use super::{InitArguments, Questions, as_named, asked_trials, name, parsed};
@@ -40,6 +40,7 @@ pub fn of_data(
         separator: None,
         column_names: None,
         text: None,
+        text_pair: None,
         rows: 0,
         max_length: 64,
         trials: arguments.trials,
@@ -211,7 +212,15 @@ fn look(
     questions: &Questions,
     study: &mut TrainerStudy,
 ) -> Result<(), Failure> {
-    let (text, label) = columns::guess(table);
+    let (mut text, mut label) = columns::guess(table);
+    let words = columns::guess_words(table).filter(|_| !writes(model));
+    let pair = columns::guess_pair(table).filter(|_| !writes(model));
+    if let Some([first, second]) = words.or(pair) {
+        text = Some(Guess { column: first, why: Why::Name });
+        if words.is_some() {
+            label = Some(Guess { column: second, why: Why::Name });
+        }
+    }
     let columns = || table.columns.iter().map(|column| column.name.as_str());
     let names = || one_line(&quoted(columns()));
     let found = |named: &str| {
@@ -236,7 +245,7 @@ fn look(
                 .help(format!("it has {}", names())));
         }
     };
-    let writes = model.is_some_and(|model| model.family == Some(Family::Decoder));
+    let writes = writes(model);
     let (label, label_why) = match (&arguments.label, label) {
         (Some(named), _) => (Some(found(named)?), "by --label"),
         (None, Some(guess)) if guess.column.name != text.name && !writes => (
@@ -245,13 +254,22 @@ fn look(
         ),
         _ => (None, ""),
     };
-    let (median, long) = (text.words_at(0.5), text.words_at(0.95));
+    let pair = pair.filter(|[first, _]| words.is_none() && first.name == text.name);
+    let pair = pair.map(|[_, second]| second);
+    let pair = pair.filter(|second| label.is_none_or(|label| label.name != second.name));
+    let second = |share: f64| pair.map_or(0, |second| second.words_at(share));
+    let (median, long) = (text.words_at(0.5) + second(0.5), text.words_at(0.95) + second(0.95));
     study.findings.push(format!(
         "texts: `{}`, {text_why}; median length {}, 95 % have {long} or fewer",
         one_line(&text.name),
         count(u64::from(median), "word")
     ));
     study.text = Some(text.name.clone());
+    if let Some(second) = pair.filter(|_| label.is_some()) {
+        let name = one_line(&second.name);
+        study.findings.push(format!("second texts: `{name}`, guessed by its name"));
+        study.text_pair = Some(second.name.clone());
+    }
     // 1.5 tokens per word, and two special tokens.
     study.max_length = (long.saturating_mul(3) / 2 + 2).next_power_of_two().clamp(32, 512);
     let Some(label) = label else {
@@ -282,6 +300,11 @@ fn look(
         classes.len(),
         first.join(", ")
     ));
+    if label.lists_as(text) {
+        study.findings.push("task token-classification: one label per word".to_owned());
+        study.task = Task::TokenClassification { label: label.name.clone() };
+        return Ok(());
+    }
     let unbalanced = label.largest_share() > 0.6;
     let metric = if unbalanced {
         format!(
@@ -294,6 +317,11 @@ fn look(
     study.findings.push(format!("task text-classification: one label per text{metric}"));
     study.task = Task::Classification { label: label.name.clone(), unbalanced };
     Ok(())
+}
+
+/// Whether the model is one that writes texts.
+fn writes(model: Option<&Pretrained>) -> bool {
+    model.is_some_and(|model| model.family == Some(Family::Decoder))
 }
 
 /// A file beside the training data that holds another split: `valid.csv`, or `reviews-test.csv`

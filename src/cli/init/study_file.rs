@@ -25,6 +25,8 @@ pub struct TrainerStudy {
     pub column_names: Option<Vec<String>>,
     /// The column of texts; none in a text file.
     pub text: Option<String>,
+    /// The column of second texts, of pairs.
+    pub text_pair: Option<String>,
     /// Number of rows read.
     pub rows: usize,
     /// Maximum length of texts in tokens.
@@ -45,8 +47,24 @@ pub enum Task {
         /// Whether one label is so frequent that accuracy is uninformative.
         unbalanced: bool,
     },
+    /// One label per word.
+    TokenClassification {
+        /// The column of labels.
+        label: String,
+    },
     /// The next token.
     LanguageModeling,
+}
+
+impl Task {
+    /// Its name in `[trainer] task`.
+    fn name(&self) -> &'static str {
+        match self {
+            Task::Classification { .. } => "text-classification",
+            Task::TokenClassification { .. } => "token-classification",
+            Task::LanguageModeling => "language-modeling",
+        }
+    }
 }
 
 /// Trailing comments start in this column, or after the longest line of their paragraph.
@@ -92,6 +110,9 @@ impl TrainerStudy {
             Task::Classification { .. } => {
                 ("eval_accuracy", "maximize", "\u{1}or eval_macro_f1, or eval_loss (minimize)")
             }
+            Task::TokenClassification { .. } => {
+                ("eval_f1", "maximize", "\u{1}of entities; or eval_accuracy, of words")
+            }
             Task::LanguageModeling => ("eval_loss", "minimize", "\u{1}or eval_perplexity"),
         };
         let (step, first) = match self.task {
@@ -99,7 +120,7 @@ impl TrainerStudy {
                 "step = \"step\"\u{1}reports are counted in optimiser steps\n",
                 "min_resource = 100\u{1}steps before the first judgement\n",
             ),
-            Task::Classification { .. } => {
+            Task::Classification { .. } | Task::TokenClassification { .. } => {
                 ("", "min_resource = 1\u{1}epochs before the first judgement\n")
             }
         };
@@ -149,7 +170,11 @@ impl TrainerStudy {
         if let Some(column) = &self.text {
             text += &format!("text = {}\n", quoted(column));
         }
-        if let Task::Classification { label, .. } = &self.task {
+        if let Some(column) = &self.text_pair {
+            text += &format!("text_pair = {}\n", quoted(column));
+        }
+        if let Task::Classification { label, .. } | Task::TokenClassification { label } = &self.task
+        {
             text += &format!("label = {}\n", quoted(label));
         }
         if self.validation.is_none() {
@@ -174,9 +199,10 @@ impl TrainerStudy {
             let model =
                 format!("model = {}\u{1}the pretrained model to start from\n", quoted(model));
             return match self.task {
-                Task::Classification { .. } => format!(
-                    "{TITLE}task = \"text-classification\"\n{model}num_train_epochs = \
+                Task::Classification { .. } | Task::TokenClassification { .. } => format!(
+                    "{TITLE}task = \"{}\"\n{model}num_train_epochs = \
                      {}\nlr_scheduler_type = \"linear\"\n",
+                    self.task.name(),
                     if self.rows > 20_000 { 3 } else { 5 }
                 ),
                 Task::LanguageModeling => format!(
@@ -187,9 +213,10 @@ impl TrainerStudy {
             };
         }
         match self.task {
-            Task::Classification { .. } => format!(
-                "{TITLE}task = \"text-classification\"\nnum_train_epochs = {}\n\
+            Task::Classification { .. } | Task::TokenClassification { .. } => format!(
+                "{TITLE}task = \"{}\"\nnum_train_epochs = {}\n\
                  lr_scheduler_type = \"linear\"\n",
+                self.task.name(),
                 if self.rows > 20_000 { 3 } else { 9 }
             ),
             Task::LanguageModeling => format!(
@@ -220,7 +247,7 @@ impl TrainerStudy {
         let common =
             "[space]\u{1}what is searched\nlearning_rate = { float = [1e-4, 1e-2], log = true }\n";
         match self.task {
-            Task::Classification { .. } => format!(
+            Task::Classification { .. } | Task::TokenClassification { .. } => format!(
                 "{common}per_device_train_batch_size = [16, 32]\nweight_decay = {{ float = [1e-4, \
                  0.3], log = true }}\nmodel.hidden_size = [32, 64, 128]\nmodel.num_layers = {{ \
                  int = [1, 3] }}\nmodel.dropout = {{ float = [0.0, 0.5] }}\n"

@@ -177,7 +177,7 @@ impl DataArguments {
         let name = task.line().name;
         let misplaced = |has_no: &[(&str, &str)]| -> Vec<ArgumentProblem> {
             let problem = |(key, what): &(&str, &str)| {
-                ArgumentProblem::new(*key, format!("`{name}` has no {what}"))
+                ArgumentProblem::new(key, format!("`{name}` has no {what}"))
                     .with_help("leave it out")
             };
             has_no.iter().filter(|(key, _)| values.contains_key(*key)).map(problem).collect()
