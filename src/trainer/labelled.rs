@@ -41,7 +41,7 @@ pub(super) fn prepare(
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
         let ids = if data.text_pair.is_some() {
             let pairs: Vec<_> = rows.iter().map(|row| (&*row.text, &*row.text_pair)).collect();
-            let (ids, types) = encode_pairs(&trained, &pairs, &mut on_bytes)?;
+            let [ids, types] = encode_pairs(&trained, &pairs, &mut on_bytes)?;
             sources.write_extra(staged, split, Extra::TokenTypes, &types)?;
             extras = vec![Extra::TokenTypes];
             ids

@@ -187,7 +187,7 @@ impl Predictor for EncoderModel<SequenceClassification> {
             Some(pairs) => {
                 let pairs: Vec<_> =
                     texts.into_iter().zip(pairs.iter().map(String::as_str)).collect();
-                let (ids, types) = encode_pairs(tools.tokenizer, &pairs, &mut |_| {})
+                let [ids, types] = encode_pairs(tools.tokenizer, &pairs, &mut |_| {})
                     .map_err(|error| tools.unusable(error))?;
                 Batch::truncated(ids.into_iter(), max_length)
                     .with_token_types(types.into_iter(), max_length)

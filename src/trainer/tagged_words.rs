@@ -270,5 +270,9 @@ fn add_prefix_space(pre_tokenizer: &mut Value) -> bool {
         return true;
     }
     let parts = pre_tokenizer.get_mut("pretokenizers").and_then(Value::as_array_mut);
-    parts.into_iter().flatten().fold(false, |changed, part| add_prefix_space(part) || changed)
+    let mut has_changed = false;
+    for part in parts.into_iter().flatten() {
+        has_changed |= add_prefix_space(part);
+    }
+    has_changed
 }

@@ -97,16 +97,20 @@ pub(super) fn encode_inputs<'s, T: Clone + Into<EncodeInput<'s>> + Send>(
     Ok(all)
 }
 
+/// A number for each token of each row.
+pub(super) type PerToken = Vec<Vec<u32>>;
+
 /// The token ids and token types of each pair of texts.
 pub(super) fn encode_pairs(
     tokenizer: &Tokenizer,
     pairs: &[(&str, &str)],
     on_bytes: &mut dyn FnMut(usize),
-) -> Result<(Vec<Vec<u32>>, Vec<Vec<u32>>), TrainerError> {
+) -> Result<[PerToken; 2], TrainerError> {
     let length = |(first, second): &(&str, &str)| first.len() + second.len();
     let encodings = encode_inputs(tokenizer, pairs, SpecialTokens::Add, length, on_bytes)?;
-    let of = |encoding: &Encoding| (encoding.get_ids().to_vec(), encoding.get_type_ids().to_vec());
-    Ok(encodings.iter().map(of).unzip())
+    let ids = encodings.iter().map(|encoding| encoding.get_ids().to_vec());
+    let types = encodings.iter().map(|encoding| encoding.get_type_ids().to_vec());
+    Ok([ids.collect(), types.collect()])
 }
 
 /// Calls the library, with its panics as errors.

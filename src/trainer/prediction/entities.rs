@@ -100,7 +100,8 @@ fn words(text: &str) -> Vec<Range<usize>> {
     for end in 0..=characters.len() {
         let is_end = characters.get(end).is_none_or(|one| one.is_whitespace());
         let is_alone = |index: usize| characters.get(index).is_some_and(|one| stands_alone(*one));
-        if !is_end && !is_alone(end) && !(end > begin && is_alone(end - 1)) {
+        let is_boundary = is_end || is_alone(end) || end > begin && is_alone(end - 1);
+        if !is_boundary {
             continue;
         }
         let (mut start, mut stop) = (begin, end);
