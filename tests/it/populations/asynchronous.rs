@@ -301,8 +301,7 @@ impl Told {
     }
 }
 
-/// A donor goes on while another continues from what it saved at its interval: not from what it
-/// saved since, not even where that has the same step.
+/// A donor goes on while another continues from what it saved at its interval, not since.
 #[test]
 fn what_a_member_offers_is_kept_until_its_next_interval_and_until_nobody_continues_from_it() {
     let mut told = Told::new(2);
@@ -337,6 +336,29 @@ fn what_a_member_offers_is_kept_until_its_next_interval_and_until_nobody_continu
     told.reports(0, 4, 0.3);
     told.ends(0, AttemptEnd::Completed);
     assert!(!told.saved(1).contains(&"1-at-3".to_owned()), "{:?}", told.saved(1));
+}
+
+/// What it saved when it was interrupted has the step of its last report, and is ahead of that.
+#[test]
+fn what_a_member_offers_is_its_state_at_its_interval() {
+    let mut told = Told::new(2);
+    told.saves(1, 3, "1-at-3");
+    told.reports(1, 3, 0.1);
+    told.ends(1, AttemptEnd::Paused);
+    told.saves(1, 3, "1-after-3");
+    told.ends(1, AttemptEnd::Interrupted);
+    assert_eq!(told.saved(1), ["1-at-3", "1-after-3"]);
+    told.saves(0, 3, "0-at-3");
+    told.reports(0, 3, 0.9);
+    told.ends(0, AttemptEnd::Paused);
+    assert_eq!(told.trial(0).segments[0].digest.as_deref(), Some("1-at-3"));
+    let resumed = |trial: u64| {
+        let is_it = |launched: &&Assignment| launched.trial == TrialNumber(trial);
+        let launched = told.launched.iter().rfind(is_it).unwrap();
+        launched.resume.as_ref().unwrap().path.clone()
+    };
+    assert_eq!(resumed(0), PathBuf::from("/1/1-at-3"));
+    assert_eq!(resumed(1), PathBuf::from("/1/1-after-3"));
 }
 
 #[test]
