@@ -133,6 +133,8 @@ pub struct Written {
     pub quantized: Option<Quantized>,
     /// The verb that uses the model.
     pub verb: &'static str,
+    /// The arguments of that verb behind the directory, as an example.
+    pub example: &'static str,
     /// The directory, and what happened to existing files.
     pub placed: Placed,
 }
@@ -203,6 +205,7 @@ pub fn export_trial(
         value,
         has_model: checkpoint.is_some(),
         verb: exported.recipe.verb(),
+        example: exported.recipe.example(),
         metrics: exported.metrics,
         quantized: exported.quantized,
         trial,

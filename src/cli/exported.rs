@@ -68,7 +68,7 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
         }
     }
     if matches!(spec.program, Program::Trainer { .. }) {
-        console.say(&format!("`{} {directory} \"some text\"` uses it", exported.verb));
+        console.say(&format!("`{} {directory} {}` uses it", exported.verb, exported.example));
     }
 }
 

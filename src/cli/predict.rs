@@ -17,7 +17,7 @@ use super::waiting::listener;
 use super::{Console, Exit, Failure};
 use crate::app::worker_job::{self, Progress, halving};
 use crate::arguments::RowsAtOnce;
-use crate::arguments::data_file::{self, Columns, Header, Layout};
+use crate::arguments::data_file::{self, Columns, Header, Layout, Words};
 use crate::arguments::data_format::{KNOWN_ENDINGS, format_of};
 use crate::config;
 use crate::config::shown::one_line;
@@ -131,6 +131,9 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     let of_text = |number: usize| {
         (texts[number].as_str(), pairs.as_ref().map(|pairs| pairs[number].as_str()))
     };
+    if let Some(failure) = shown::without_masks(&predictions) {
+        return Err(failure);
+    }
     if let Some(output) = &arguments.output {
         shown::write_csv(output, of_text, &predictions)?;
         console.say(&format!(
@@ -293,7 +296,7 @@ fn texts_of_file(
         text: &arguments.column,
         text_pair: pair_column,
         label: None,
-        words: Some(" "),
+        words: Words::Joined,
         help,
     };
     let rows = data_file::rows(file, content, columns, Layout { separator: found, header })?;

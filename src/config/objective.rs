@@ -185,7 +185,7 @@ pub(super) fn check_metric(
     study: &Section<'_>,
     index: usize,
     objective: &Objective,
-    task: TaskKind,
+    (task, has_scores): (TaskKind, bool),
     problems: &mut Vec<Diagnostic>,
 ) {
     let place = |key: &str| {
@@ -193,10 +193,14 @@ pub(super) fn check_metric(
         let entry = listed.and_then(Node::table).and_then(|table| table.get(key));
         entry.map(|entry| entry.value.place).or_else(|| study.place_of(key))
     };
-    let known = task.objectives();
+    let known = task.objectives_of(has_scores);
     let metric = objective.metric.as_str();
     if !known.contains(&metric) {
         let message = match task.reported().contains(&metric) {
+            true if task.objectives().contains(&metric) => {
+                let without = if has_scores { "with" } else { "without" };
+                format!("`{metric}` is not reported for pairs {without} `[data] score`")
+            }
             true => format!("`{metric}` is no objective: it says nothing about a model"),
             false => format!("the trainer reports no metric `{metric}`"),
         };

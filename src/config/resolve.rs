@@ -84,8 +84,9 @@ pub(super) fn resolve(
     let track = track(&file.section("track", problems), base, problems);
     let notify = notify(&file.section("notify", problems), problems);
     if let Some(task) = task {
+        let has_scores = file.table("data").is_some_and(|(data, _)| data.get("score").is_some());
         for (index, objective) in objectives.iter().flatten().enumerate() {
-            objective::check_metric(&study, index, objective, task, problems);
+            objective::check_metric(&study, index, objective, (task, has_scores), problems);
         }
     }
 

@@ -64,8 +64,9 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
         text.push_str("\n## Use\n\n");
         let _infallible = writeln!(
             text,
-            "    {} . \"some text\"\n    hpsearch train best.toml -o again",
-            recipe.verb()
+            "    {} . {}\n    hpsearch train best.toml -o again",
+            recipe.verb(),
+            recipe.example()
         );
         if let Some(quantized) = &exported.quantized {
             weights(&mut text, quantized, metrics);

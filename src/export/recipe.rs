@@ -237,6 +237,15 @@ impl Recipe {
         }
     }
 
+    /// The arguments of that verb behind the directory, as an example.
+    pub fn example(&self) -> &'static str {
+        match TaskKind::of(&self.trainer_arguments()) {
+            TaskKind::MaskedLanguageModeling => "\"some [MASK] text\"",
+            _ if self.text_pair().is_some() => "\"some text\" --text-pair \"another\"",
+            _ => "\"some text\"",
+        }
+    }
+
     /// Data files whose contents have changed.
     pub fn changed_files(&self) -> Vec<PathBuf> {
         let changed = |(path, digest): &(&String, &String)| {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use tokenizers::Tokenizer;
+use tokenizers::{PostProcessor as _, Tokenizer};
 
 use super::atomic_directory::AtomicDirectory;
 use super::prepared::{Description, Extra, Split};
@@ -80,21 +80,34 @@ pub(super) fn tokenizer_of(
     special: &[&str],
 ) -> Result<(Tokenizer, Option<u32>), TrainerError> {
     let max_length = sources.data.max_length;
-    match sources.tokenizer {
+    let (tokenizer, unknown) = match sources.tokenizer {
         TokenizerSource::Trained(arguments) => {
             let trained =
                 train_tokenizer(texts, arguments, max_length, special, &sources.progress)?;
             for (name, bytes) in about(max_length, special) {
                 staged.write(name, &bytes)?;
             }
-            Ok((trained, Some(UNKNOWN)))
+            (trained, Some(UNKNOWN))
         }
         TokenizerSource::Pretrained(directory) => {
             let tokenizer = model_directory::tokenizer(directory, Some(max_length))?;
             let unknown = model_directory::unknown_token(&tokenizer);
-            Ok((tokenizer, unknown))
+            (tokenizer, unknown)
         }
+    };
+    // Each text has a token besides the special ones.
+    let texts = if sources.data.text_pair.is_some() { 2 } else { 1 };
+    let special =
+        tokenizer.get_post_processor().map_or(0, |processor| processor.added_tokens(texts == 2));
+    if max_length < special + texts {
+        let message = format!(
+            "`[data] max_length` = {max_length} leaves no room for a token of each text beside the \
+             {special} special ones"
+        );
+        let least = format!("give at least {}", special + texts);
+        return Err(sources.problem(None, message).with_help(least).into());
     }
+    Ok((tokenizer, unknown))
 }
 
 /// Reads and cleans every file and cuts the splits.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-use tokenizers::Tokenizer;
+use tokenizers::{Tokenizer, TruncationParams};
 
 use super::batch::Batch;
 use super::checkpoint::{SavedModel, unusable_tokenizer};
@@ -35,8 +35,8 @@ pub enum Prediction {
     Labels(Vec<ScoredLabel>),
     /// The entities in the order of the text, of a model for token classification.
     Entities(Vec<Entity>),
-    /// For each mask token of the text the likeliest tokens, the first one first, of a masked
-    /// language model.
+    /// For each mask token of the text, if it has any, the likeliest tokens, the first one first, of
+    /// a masked language model.
     Masks(Vec<Vec<ScoredLabel>>),
     /// The vector of a text, of length 1, of a model for sentence similarity.
     Vector(Vec<f32>),
@@ -105,8 +105,7 @@ trait Predictor {
 /// `model.safetensors`, `config.json` and `tokenizer.json` suffice.
 ///
 /// # Errors
-/// A missing or damaged file, an unusable device, a text without a mask token where one is to be
-/// told.
+/// A missing or damaged file, an unusable device.
 pub fn predict(
     directory: &Path,
     inputs: PredictionInputs<'_>,
@@ -115,7 +114,15 @@ pub fn predict(
     on_progress: ProgressCallback<'_>,
 ) -> Result<Vec<Prediction>, TrainerError> {
     let device = device::open(device)?;
-    let (model, values, tokenizer) = SavedModel::load_with_tokenizer(directory, &device)?;
+    let (model, values, mut tokenizer) = SavedModel::load_with_tokenizer(directory, &device)?;
+    if tokenizer.get_truncation().is_none() {
+        // Of a pair the longer text is cut, not the end of both.
+        let (_, max_length) = model.limits();
+        let truncation = TruncationParams { max_length, ..TruncationParams::default() };
+        tokenizer
+            .with_truncation(Some(truncation))
+            .map_err(|error| unusable_tokenizer(directory)(error))?;
+    }
     let model: &dyn Any = &*model;
     let predictor = predictor(model).ok_or_else(|| {
         let otherwise = "it is a language model and predicts no labels: use `hpsearch generate`";

@@ -200,7 +200,8 @@ fn note_new_head(
         )
     };
     let names = abbreviated(&names);
-    let message = format!("a new head for {labels} labels is trained from scratch: {names}{why}");
+    let of = if labels > 0 { format!(" for {labels} labels") } else { String::new() };
+    let message = format!("a new head{of} is trained from scratch: {names}{why}");
     findings.push(Finding::note("new_head", message));
 }
 

@@ -244,6 +244,7 @@ pub(super) fn clean(
         let pair = data.text_pair.as_ref().filter(|_| is_empty(&row.text_pair));
         if is_empty(&row.text) { Some(&data.text) } else { pair }
     };
+    let column = rows.iter().find_map(empty_column).unwrap_or(&data.text).clone();
     if data.clean.drop_empty {
         rows.retain(|row| empty_column(row).is_none());
         note_dropped("dropped_empty", before, "have an empty text", &rows, findings);
@@ -255,9 +256,10 @@ pub(super) fn clean(
             .with_help("set `clean.drop_empty = true` to leave such rows out"));
     }
     if rows.is_empty() {
-        let message = format!("all {before} texts in column `{}` are empty", data.text);
+        let message = format!("all {before} texts in column `{column}` are empty");
+        let key = if column == data.text { "text" } else { "text_pair" };
         return Err(DataProblem::new(path, None, message)
-            .with_help("is that the right column? `[data] text` names it"));
+            .with_help(format!("is that the right column? `[data] {key}` names it")));
     }
     let mut seen = HashSet::new();
     let is_first: Vec<bool> =

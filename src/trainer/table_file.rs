@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::progress::ProgressCallback;
 use super::{DataProblem, TrainerError};
 use hpsearch_core::arguments::DataArguments;
-use hpsearch_core::arguments::data_file::{self, Columns, DataFiles, Layout, Row};
+use hpsearch_core::arguments::data_file::{self, Columns, DataFiles, Layout, Row, Words};
 use hpsearch_core::arguments::data_format::{DataFormat, format_of, is_on_hub};
 
 /// Contents as read, before they are unpacked and parsed.
@@ -18,7 +18,7 @@ pub(super) struct RawFile {
 }
 
 /// The remedy for a missing column.
-const NAME_COLUMNS: &str = "set `[data] text` and `[data] label`; the first line must be a \
+const NAME_COLUMNS: &str = "set `[data] text`, `label` and, for pairs, `text_pair`; the first line must be a \
     header, or `[data] column_names` must name the columns of a file without one";
 
 impl RawFile {
@@ -102,18 +102,17 @@ impl RawFile {
 
     /// The rows in order, without labels; texts may be empty.
     pub(super) fn rows(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
-        self.read_rows(data, None, None)
+        self.read_rows(data, None, Words::Refused)
     }
 
     /// The rows with their similarities as labels, where `[data] score` names a column of them.
     pub(super) fn scored_rows(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
-        self.read_rows(data, data.score.as_deref(), None)
+        self.read_rows(data, data.score.as_deref(), Words::Refused)
     }
 
-    /// The rows with words as texts and a label for each, both joined by line breaks where they are
-    /// lists.
+    /// The rows with words as texts and a label for each: lists, or words between spaces.
     pub(super) fn rows_of_words(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
-        self.read_rows(data, Some(&data.label), Some("\n"))
+        self.read_rows(data, Some(&data.label), Words::Kept)
     }
 
     /// The same with labels, which may be empty only where a text may have none.
@@ -124,7 +123,7 @@ impl RawFile {
         may_be_empty: bool,
     ) -> Result<Vec<Row>, DataProblem> {
         let label = &data.label;
-        let rows = self.read_rows(data, Some(label), None)?;
+        let rows = self.read_rows(data, Some(label), Words::Refused)?;
         if may_be_empty {
             return Ok(rows);
         }
@@ -143,7 +142,7 @@ impl RawFile {
         &self,
         data: &DataArguments,
         label: Option<&str>,
-        words: Option<&str>,
+        words: Words,
     ) -> Result<Vec<Row>, DataProblem> {
         let text_pair = data.text_pair.as_deref();
         let columns = Columns { text: &data.text, text_pair, label, words, help: NAME_COLUMNS };

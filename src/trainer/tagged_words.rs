@@ -8,7 +8,7 @@ use tokenizers::{Encoding, Tokenizer};
 
 use super::atomic_directory::AtomicDirectory;
 use super::findings::in_splits;
-use super::labelled::{note_tokens, tokenizer_of};
+use super::labelled::{note_overlap, note_tokens, tokenizer_of};
 use super::prepared::{Description, Extra, NO_LABEL, Split};
 use super::progress::{PARSE, TOKENISE};
 use super::sources::{Sources, clean, normalized, note_header};
@@ -17,7 +17,7 @@ use super::targets::in_order;
 use super::tokenizer_file::{self, SpecialTokens, encode_inputs};
 use super::{Finding, TrainerError};
 use hpsearch_core::arguments::DataArguments;
-use hpsearch_core::arguments::data_file::Row;
+use hpsearch_core::arguments::data_file::{Row, list_of};
 
 /// A row: words, and a label for each.
 struct TaggedWords {
@@ -109,6 +109,7 @@ fn read(
         let problem = sources.problem(None, format!("too few rows to split: {all}"));
         return Err(problem.with_help("give more rows").into());
     }
+    note_overlap(&splits, findings);
     let split = |split: Split, rows: Vec<Row>| {
         rows.into_iter().map(|row| words_of(sources, split, &row)).collect::<Result<Vec<_>, _>>()
     };
@@ -120,20 +121,13 @@ fn read(
     ])
 }
 
-/// The words and labels of a row: lists are joined by line breaks, cells are words between spaces.
+/// The words and labels of a row: lists, or words between spaces.
 fn words_of(sources: &Sources, split: Split, row: &Row) -> Result<TaggedWords, TrainerError> {
-    let parts = |cell: &str, is_list: bool| -> Vec<String> {
-        if is_list {
-            cell.split('\n').map(str::to_owned).collect()
-        } else {
-            cell.split_whitespace().map(str::to_owned).collect()
-        }
+    let parts = |cell: &str| -> Vec<String> {
+        let parts = list_of(cell).unwrap_or_else(|| cell.split_whitespace().collect());
+        parts.into_iter().map(str::to_owned).collect()
     };
-    let data = sources.data;
-    let labels = parts(&row.label, row.label.contains('\n'));
-    // A list of one word, which may have spaces, looks like a cell.
-    let is_list = row.text.contains('\n') || labels.len() == 1;
-    let words = parts(&row.text, is_list);
+    let (data, words, labels) = (sources.data, parts(&row.text), parts(&row.label));
     if words.len() != labels.len() {
         let message = format!(
             "{} words in column `{}` and {} labels in column `{}`",

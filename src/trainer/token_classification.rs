@@ -99,13 +99,13 @@ impl EncoderHead for TokenClassification {
             let logits = host(model.logits(context, &batch, &tokens))?;
             let mut tokens = tokens.iter().zip(logits.chunks(names.len()).zip(labels)).peekable();
             let mut end = 0;
-            for length in &*batch.lengths() {
+            for (row, length) in rows.iter().zip(&*batch.lengths()) {
                 end += length;
                 let mut of_row = Vec::new();
                 while let Some((_, (logits, label))) = tokens.next_if(|(index, _)| **index < end) {
                     of_row.push((logits, label as usize));
                 }
-                metrics.add(&of_row);
+                metrics.add(*row, &of_row);
             }
             Ok(())
         })?;

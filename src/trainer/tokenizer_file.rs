@@ -4,7 +4,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokenizers::{EncodeInput, Encoding, Tokenizer};
+use tokenizers::utils::truncation::truncate_encodings;
+use tokenizers::{EncodeInput, Encoding, PostProcessor as _, Tokenizer, TruncationParams};
 
 use super::TrainerError;
 use super::atomic_directory::AtomicDirectory;
@@ -100,17 +101,47 @@ pub(super) fn encode_inputs<'s, T: Clone + Into<EncodeInput<'s>> + Send>(
 /// A number for each token of each row.
 pub(super) type PerToken = Vec<Vec<u32>>;
 
-/// The token ids and token types of each pair of texts.
+/// The token ids and token types of each pair of texts, with special tokens; of a pair that is too
+/// long more of the longer text is cut, as in transformers.
+///
+/// Not by the library at once: it cuts each text to the limit before it compares their lengths
+/// (tokenizers 0.23.2, `do_tokenize`), so that of an odd number of tokens the first text of two long
+/// ones would always get the smaller half.
 pub(super) fn encode_pairs(
     tokenizer: &Tokenizer,
     pairs: &[(&str, &str)],
     on_bytes: &mut dyn FnMut(usize),
 ) -> Result<[PerToken; 2], TrainerError> {
+    let mut whole = tokenizer.clone();
+    whole.with_truncation(None).map_err(TrainerError::tokenizer)?;
+    let special = tokenizer.get_post_processor().map_or(0, |one| one.added_tokens(true));
+    let truncation = tokenizer.get_truncation().map(|truncation| TruncationParams {
+        max_length: truncation.max_length.saturating_sub(special),
+        ..truncation.clone()
+    });
+    let join = |first: Encoding, mut second: Encoding| {
+        second.set_type_ids(vec![1; second.len()]);
+        let (first, second) = match &truncation {
+            Some(truncation) => truncate_encodings(first, Some(second), truncation)?,
+            None => (first, Some(second)),
+        };
+        whole.post_process(first, second, true)
+    };
+    let (mut ids, mut types) = (Vec::with_capacity(pairs.len()), Vec::with_capacity(pairs.len()));
     let length = |(first, second): &(&str, &str)| first.len() + second.len();
-    let encodings = encode_inputs(tokenizer, pairs, SpecialTokens::Add, length, on_bytes)?;
-    let ids = encodings.iter().map(|encoding| encoding.get_ids().to_vec());
-    let types = encodings.iter().map(|encoding| encoding.get_type_ids().to_vec());
-    Ok([ids.collect(), types.collect()])
+    for portion in portions(pairs, length) {
+        let (first, second): (Vec<&str>, Vec<&str>) = portion.iter().copied().unzip();
+        let mut encode = |texts: Vec<&str>| {
+            encode_inputs(&whole, &texts, SpecialTokens::None, |text| text.len(), on_bytes)
+        };
+        let (first, second) = (encode(first)?, encode(second)?);
+        for (first, second) in first.into_iter().zip(second) {
+            let pair = catch_panics(|| join(first, second)).map_err(TrainerError::tokenizer)?;
+            ids.push(pair.get_ids().to_vec());
+            types.push(pair.get_type_ids().to_vec());
+        }
+    }
+    Ok([ids, types])
 }
 
 /// Calls the library, with its panics as errors.

@@ -189,7 +189,7 @@ fn inner_letters<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tokenizer_file::{SpecialTokens, encode_portions};
+    use super::super::tokenizer_file::{SpecialTokens, encode_pairs, encode_portions};
     use super::*;
 
     fn arguments(kind: TokenizerKind) -> TokenizerArguments {
@@ -212,6 +212,14 @@ mod tests {
             assert_eq!((ids[0][0], *ids[0].last().unwrap()), (2, 3), "{kind:?}");
             assert!(!ids[0].contains(&UNKNOWN), "{kind:?} {ids:?}");
             assert_eq!(ids[1].len(), 8);
+            // Of the five tokens that are left the longer text has three, as in transformers.
+            let [long, longer] = [14, 16].map(|words| "quick ".repeat(words));
+            let (long, longer) = (long.as_str(), longer.as_str());
+            for (pair, expected) in [((longer, long), [5, 3]), ((long, longer), [4, 4])] {
+                let [_, types] = encode_pairs(&one, &[pair], &mut |_| {}).unwrap();
+                let count = |kind: u32| types[0].iter().filter(|one| **one == kind).count();
+                assert_eq!([count(0), count(1)], expected, "{kind:?}");
+            }
             for (id, token) in (0..).zip(SPECIAL_TOKENS) {
                 assert_eq!(one.token_to_id(token), Some(id));
             }

@@ -627,6 +627,7 @@ fn problems_of_the_trainer_and_its_data_are_explained() {
     snapshot!(sheet(
         TRAINER,
         &[
+            (data, "[data]\ntrain = \"train.csv\"\ntext_pair = \"b\"\nscore = \"s\""),
             ("num_train_epochs = 3", "num_train_epoch = 3"),
             ("num_train_epochs = 3", "num_train_epochs = 0"),
             ("num_train_epochs = 3", "num_train_epochs = \"three\""),

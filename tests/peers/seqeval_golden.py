@@ -12,7 +12,7 @@ from pathlib import Path
 from seqeval.metrics import accuracy_score, f1_score, precision_score, recall_score
 from seqeval.metrics.sequence_labeling import get_entities
 
-TAGS = ["O", "B-A", "I-A", "E-A", "S-A", "B-B", "I-B", "X", "B-A-C", "I"]
+TAGS = ["O", "B-A", "I-A", "E-A", "S-A", "B-B", "I-B", "X", "B-A-C", "I", ".", "N", "-"]
 
 
 def main():

@@ -114,6 +114,7 @@ impl Shown {
                 };
                 entities.iter().map(line).collect()
             }
+            Self::Masks(masks) if masks.is_empty() => vec!["       no mask".to_owned()],
             Self::Masks(masks) => {
                 let of_mask = |(number, told): (usize, &Labels)| {
                     let several = (masks.len() > 1).then(|| format!("mask {number}"));
@@ -183,6 +184,15 @@ impl Entity {
             "entity_group": self.label, "score": self.score, "word": self.word, "start": self.start, "end": self.end,
         })
     }
+}
+
+/// The error about texts of which none has a mask.
+pub(super) fn without_masks(predictions: &[Shown]) -> Option<Failure> {
+    let has_none = |shown: &Shown| matches!(shown, Shown::Masks(masks) if masks.is_empty());
+    let failure = Failure::usage("no text has a mask token, whose place the model would tell");
+    (!predictions.is_empty() && predictions.iter().all(has_none)).then(|| {
+        failure.help("write `[MASK]`, or the model's own mask token, where a token is to be told")
+    })
 }
 
 /// The error about texts with non-finite scores.
@@ -383,6 +393,10 @@ mod tests {
         let shown = Shown::of(&masks, Wanted::default());
         assert_eq!(shown.lines(), ["mask 1", "0.500  sun", "0.250  snow", "mask 2", "0.125  up"]);
         assert_eq!(shown.json(("a", None))["masks"][1][0]["token"], "up");
+        let none = Shown::of(&json!({"masks": []}), Wanted::default());
+        assert_eq!(none.lines(), ["       no mask"]);
+        assert!(without_masks(&[none.clone()]).is_some());
+        assert!(without_masks(&[none, shown.clone()]).is_none() && without_masks(&[]).is_none());
         let first = Shown::of(&masks, Wanted { to_file: true, ..Wanted::default() });
         assert_eq!(written(&[first], None), "text,mask,token,score\na,1,sun,0.5\na,2,up,0.125\n");
     }

@@ -41,10 +41,32 @@ pub struct Columns<'a> {
     pub text_pair: Option<&'a str>,
     /// The label column.
     pub label: Option<&'a str>,
-    /// What joins the words of a text that is a list, in JSON; `None`: such a list is no text.
-    pub words: Option<&'a str>,
+    /// Whether a text may be a list of words, in JSON.
+    pub words: Words,
     /// What to do if one is missing and no similar name exists.
     pub help: &'a str,
+}
+
+/// Whether a text may be a list of words, in JSON.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Words {
+    /// It may not.
+    #[default]
+    Refused,
+    /// They are joined by spaces.
+    Joined,
+    /// Words and their labels become cells that [`list_of`] takes apart again.
+    Kept,
+}
+
+/// Begins a cell that was a list, and separates its elements: control characters of ASCII for it.
+const LIST: char = '\u{1e}';
+const ELEMENT: &str = "\u{1f}";
+
+/// The elements of a cell that was a list; `None`: it was none.
+#[must_use]
+pub fn list_of(cell: &str) -> Option<Vec<&str>> {
+    cell.strip_prefix(LIST).map(|elements| elements.split(ELEMENT).collect())
 }
 
 /// How the cells of a csv or tsv file are laid out.
@@ -368,14 +390,19 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
         Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
         // Several labels of a text, or words.
         Some(Value::Array(all))
-            if (columns.label == Some(name) || columns.words.is_some())
+            if (columns.label == Some(name) || columns.words != Words::Refused)
                 && all.iter().all(|one| one.is_string() || one.is_number()) =>
         {
-            Ok(all
+            let elements: Vec<String> = all
                 .iter()
                 .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
-                .collect::<Vec<_>>()
-                .join(columns.words.unwrap_or("\n")))
+                .collect();
+            Ok(match columns.words {
+                Words::Kept if elements.is_empty() => String::new(),
+                Words::Kept => format!("{LIST}{}", elements.join(ELEMENT)),
+                Words::Joined => elements.join(" "),
+                Words::Refused => elements.join("\n"),
+            })
         }
         Some(value) => {
             Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))
@@ -479,7 +506,7 @@ mod tests {
         text: "text",
         text_pair: None,
         label: Some("label"),
-        words: None,
+        words: Words::Refused,
         help: "name them",
     };
 

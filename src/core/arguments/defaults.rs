@@ -106,7 +106,7 @@ fn fill_in_model(model: &mut Value, task: TaskKind) {
     // with it (the quickstart's best, seeds 0 to 4, one run each: .73 to .79 with .1, .73 to .81
     // with 0).
     default("attention_dropout", if model_type == MODERN_BERT { 0.0 } else { DROPOUT }.into());
-    if MEAN_POOLING_TYPES.contains(&model_type.as_str()) {
+    if MEAN_POOLING_TYPES.contains(&model_type.as_str()) && task.is_of_texts() {
         default("pooling", "mean".into());
     } else if !task.is_of_encoders() {
         default("tie_word_embeddings", true.into());

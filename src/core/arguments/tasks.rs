@@ -42,6 +42,19 @@ impl TaskKind {
         self.line().metrics.iter().copied().chain(COMMON_OBJECTIVES).collect()
     }
 
+    /// Those of data with similarities of pairs, or without: sentence similarity has others.
+    #[must_use]
+    pub fn objectives_of(self, has_scores: bool) -> Vec<&'static str> {
+        let of_the_other: &[&str] = match (self, has_scores) {
+            (Self::SentenceSimilarity, true) => &["eval_accuracy", "eval_mrr"],
+            (Self::SentenceSimilarity, false) => &["eval_pearson", "eval_spearmanr"],
+            _ => &[],
+        };
+        let mut known = self.objectives();
+        known.retain(|metric| !of_the_other.contains(metric));
+        known
+    }
+
     /// The metrics of its reports.
     #[must_use]
     pub fn reported(self) -> Vec<&'static str> {

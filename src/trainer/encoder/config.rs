@@ -82,6 +82,9 @@ pub(crate) struct ModernBertBiases {
     pub(crate) head: bool,
 }
 
+/// The padding token of tokenizers that are trained here.
+const PAD: u32 = 0;
+
 /// The default epsilon of norms, BERT's.
 const EPSILON: f64 = 1e-12;
 
@@ -104,8 +107,7 @@ impl EncoderConfig {
         let name = arguments.model_type.as_deref().unwrap_or(OWN_MODEL_TYPE);
         let family = family(name)?;
         let (keys, from_scratch) = (&family.keys, arguments.from_scratch());
-        let first_position =
-            if keys.positions_after_padding { keys.pad_token_id as usize + 1 } else { 0 };
+        let first_position = if keys.positions_after_padding { PAD as usize + 1 } else { 0 };
         let mut config = Map::new();
         let mut put = |key: &str, value: Value| config.insert(key.to_owned(), value);
         put("architectures", json!([class(family, task)]));
@@ -125,7 +127,7 @@ impl EncoderConfig {
             (arguments.max_length.unwrap_or(max_length) + first_position).into(),
         );
         put("vocab_size", vocab_size.into());
-        put("pad_token_id", keys.pad_token_id.into());
+        put("pad_token_id", PAD.into());
         if family.model_type != OWN_MODEL_TYPE {
             put("initializer_range", 0.02.into());
             put(keys.head_dropout, arguments.dropout().into());

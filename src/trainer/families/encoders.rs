@@ -52,7 +52,7 @@ pub(crate) struct EncoderKeys {
     pub(crate) positions_after_padding: bool,
     /// The number of segments, where there are any, and its default.
     pub(crate) segments: Option<(&'static str, usize)>,
-    /// Written as `pad_token_id` for a model trained from scratch.
+    /// The padding token where `pad_token_id` is absent.
     pub(crate) pad_token_id: u32,
 }
 

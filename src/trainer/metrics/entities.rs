@@ -1,54 +1,54 @@
 //! The metrics of token classification: entities in rows of tags, as seqeval finds and counts them.
 
+use std::collections::{BTreeMap, HashSet};
+
 use super::super::floats::real;
 use super::{Metrics, argmax, log_softmax};
 
 /// Token classification: loss and accuracy over labelled tokens, and precision, recall and F1 of
-/// entities as seqeval 1.2.2 counts them (its default mode, the CoNLL script's).
+/// entities as seqeval 1.2.2 counts them (its default mode, the CoNLL script's): over all rows at
+/// once, an `O` behind each.
 pub(in super::super) struct EntityMetrics<'a> {
     /// By id.
     labels: &'a [String],
     loss: f64,
-    tokens: usize,
-    right: usize,
-    /// Entities that are true and predicted, predicted, and true.
-    counts: [usize; 3],
+    /// The true and the predicted label of each token, by the number of the row.
+    rows: BTreeMap<usize, Vec<[usize; 2]>>,
 }
 
 impl<'a> EntityMetrics<'a> {
     pub(in super::super) fn new(labels: &'a [String]) -> Self {
-        Self { labels, loss: 0.0, tokens: 0, right: 0, counts: [0; 3] }
+        Self { labels, loss: 0.0, rows: BTreeMap::new() }
     }
 
     /// Adds the labelled tokens of a row: the logits of each, and its label.
-    pub(in super::super) fn add(&mut self, tokens: &[(&[f32], usize)]) {
-        let tag = |label: usize| self.labels.get(label).map_or("", String::as_str);
-        let (mut truth, mut predicted) = (Vec::new(), Vec::new());
+    pub(in super::super) fn add(&mut self, row: usize, tokens: &[(&[f32], usize)]) {
+        let found = self.rows.entry(row).or_default();
         for (logits, label) in tokens {
             self.loss -= log_softmax(logits)[*label];
-            let best = argmax(logits);
-            self.right += usize::from(best == *label);
-            truth.push(tag(*label));
-            predicted.push(tag(best));
-        }
-        self.tokens += tokens.len();
-        let (truth, predicted) = (entities(&truth), entities(&predicted));
-        let both = predicted.iter().filter(|entity| truth.contains(entity)).count();
-        for (count, found) in self.counts.iter_mut().zip([both, predicted.len(), truth.len()]) {
-            *count += found;
+            found.push([*label, argmax(logits)]);
         }
     }
 
     /// The metrics over all rows; 0 where there is no entity.
     pub(in super::super) fn compute(&self) -> Metrics {
-        let [both, predicted, truth] = self.counts.map(real);
+        let tokens = self.rows.values().flatten();
+        let right = tokens.clone().filter(|[label, predicted]| label == predicted).count();
+        let tokens = real(tokens.count());
+        let [truth, found] = [0, 1].map(|which| {
+            let tag = |labels: &[usize; 2]| self.labels[labels[which]].as_str();
+            let rows = self.rows.values().map(|row| row.iter().map(tag).chain(["O"]));
+            entities(&rows.flatten().collect::<Vec<&str>>()).into_iter().collect::<HashSet<_>>()
+        });
+        let both = real(truth.intersection(&found).count());
+        let [predicted, truth] = [found.len(), truth.len()].map(real);
         let share = |part: f64, all: f64| if all > 0.0 { part / all } else { 0.0 };
         [
-            ("loss", self.loss / real(self.tokens)),
+            ("loss", self.loss / tokens),
             ("precision", share(both, predicted)),
             ("recall", share(both, truth)),
             ("f1", share(2.0 * both, predicted + truth)),
-            ("accuracy", real(self.right) / real(self.tokens)),
+            ("accuracy", real(right) / tokens),
         ]
         .into()
     }
@@ -132,7 +132,7 @@ mod tests {
         let id = |tag: &str| labels.iter().position(|label| label == tag).unwrap();
         let mut metrics = EntityMetrics::new(&labels);
         let [truth, predicted] = ["truth", "predicted"].map(|key| golden[key].as_array().unwrap());
-        for (truth, predicted) in truth.iter().zip(predicted) {
+        for (row, (truth, predicted)) in truth.iter().zip(predicted).enumerate() {
             let logits: Vec<Vec<f32>> = tags(predicted)
                 .into_iter()
                 .map(|tag| {
@@ -144,7 +144,7 @@ mod tests {
                 .zip(tags(truth))
                 .map(|(logits, tag)| (&logits[..], id(tag)))
                 .collect();
-            metrics.add(&tokens);
+            metrics.add(row, &tokens);
         }
         let metrics = metrics.compute();
         for name in ["precision", "recall", "f1", "accuracy"] {
@@ -157,7 +157,7 @@ mod tests {
     fn without_entities_scores_are_0() {
         let labels = ["O".to_owned()];
         let mut metrics = EntityMetrics::new(&labels);
-        metrics.add(&[(&[0.5], 0)]);
+        metrics.add(0, &[(&[0.5], 0)]);
         let metrics = metrics.compute();
         assert_eq!([metrics["f1"], metrics["precision"], metrics["accuracy"]], [0.0, 0.0, 1.0]);
     }

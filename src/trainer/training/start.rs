@@ -133,11 +133,10 @@ impl<'a> TrainingRun<'a> {
             order: (0, plan.order(0)),
             autodiff_device: device.clone().autodiff(),
             tokenizer: data.tokenizer_file()?,
-            tokenizer_extras: match &arguments.model.pretrained {
-                None if has_pairs && model.reads_token_types() => {
-                    vocabulary::with_token_types(data.tokenizer_extras()?)
-                }
-                _ => data.tokenizer_extras()?,
+            tokenizer_extras: if has_pairs && model.reads_token_types() {
+                vocabulary::with_token_types(data.tokenizer_extras()?)
+            } else {
+                data.tokenizer_extras()?
             },
             job,
             plan,
