@@ -90,6 +90,8 @@ mod store_safety;
 mod stored_ask_tell;
 mod sync;
 mod terminal;
+#[cfg(feature = "train")]
+mod token_tasks;
 mod track;
 #[cfg(feature = "train")]
 mod trainer;

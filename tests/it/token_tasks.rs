@@ -1,0 +1,129 @@
+//! Studies of the trainer's tasks over tokens and pairs: run, exported, used, and trained again.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::training::run_small;
+use crate::harness::{assert_code, assert_done, run};
+
+/// Rows with words, labels of words, and a second text.
+fn rows() -> String {
+    let row = |row: usize| {
+        let (name, place) = (["Ada", "Grace", "Alan"][row % 3], ["Rome", "Oslo"][row / 3 % 2]);
+        let words = ["yesterday", "Dr", name, "went", "to", place];
+        let tags = ["O", "O", "B-PER", "O", "O", "B-LOC"];
+        json!({
+            "tokens": words, "tags": tags, "text": words.join(" "), "other": format!("{name} in {place}"),
+        })
+    };
+    (0..60).map(|number| format!("{}\n", row(number))).collect()
+}
+
+/// A study of a task in `directory`, run to its end and exported to `model`; what the export said.
+fn exported(directory: &Path, task: &str, metric: [&str; 2], columns: &str) -> String {
+    fs::write(directory.join("train.jsonl"), rows()).unwrap();
+    let [metric, direction] = metric;
+    let study = format!(
+        r#"
+        [study]
+        name = "small"
+        metric = "{metric}"
+        direction = "{direction}"
+        [budget]
+        trials = 2
+        [data]
+        train = "train.jsonl"
+        max_length = 16
+        {columns}
+        [trainer]
+        task = "{task}"
+        num_train_epochs = 6
+        per_device_train_batch_size = 8
+        "model.hidden_size" = 16
+        "model.num_layers" = 1
+        "model.num_heads" = 2
+        "model.dropout" = 0.0
+        [space]
+        learning_rate = {{ float = [1e-2, 2e-2], log = true }}
+        [devices]
+        use = ["cpu"]
+        trials_per_device = 1
+        "#
+    );
+    fs::write(directory.join("small.toml"), study).unwrap();
+    run_small(directory);
+    let exported = run(directory, &["export", "small", "-o", "model"]);
+    assert_done(&exported);
+    // All of its arguments are ones that its task has.
+    assert_done(&run(directory, &["train", "model/best.toml", "-o", "again"]));
+    let weights = |model: &str| fs::read(directory.join(model).join("model.safetensors")).unwrap();
+    assert!(weights("model") == weights("again"), "the same weights");
+    exported.err
+}
+
+fn predicted(directory: &Path, arguments: &[&str]) -> Value {
+    let output = run(directory, &[&["predict", "model", "--json"], arguments].concat());
+    assert_done(&output);
+    let json: Value = output.json();
+    json["predictions"].clone()
+}
+
+#[test]
+fn words_are_labelled_and_their_entities_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let columns = "text = \"tokens\"\nlabel = \"tags\"";
+    exported(directory, "token-classification", ["eval_f1", "maximize"], columns);
+    let text = "yesterday Dr Ada went to Oslo";
+    let found = predicted(directory, &[text]);
+    let entities = found[0]["entities"].as_array().unwrap();
+    let shown: Vec<(&str, &str)> = entities
+        .iter()
+        .map(|one| (one["entity_group"].as_str().unwrap(), one["word"].as_str().unwrap()))
+        .collect();
+    assert_eq!(shown, [("PER", "Ada"), ("LOC", "Oslo")], "{found}");
+    let output = run(directory, &["predict", "model", text, "list", "-o", "found.csv"]);
+    assert_done(&output);
+    let written = fs::read_to_string(directory.join("found.csv")).unwrap();
+    let expected = format!("text,entity_group,word,start,end,score\n{text},PER,Ada,13,16,");
+    assert!(written.starts_with(&expected), "{written}");
+    let pair = run(directory, &["predict", "model", "a", "--text-pair", "b"]);
+    assert_code(&pair, 2);
+    assert!(pair.err.contains("labels single texts, not pairs"), "{}", pair.err);
+}
+
+#[test]
+fn hidden_tokens_are_told_and_texts_without_one_do_not_stop_the_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let said = exported(directory, "masked-language-modeling", ["eval_loss", "minimize"], "");
+    assert!(said.contains("hpsearch predict model \"some [MASK] text\""), "{said}");
+    let told =
+        predicted(directory, &["yesterday Dr Ada [MASK] to Oslo", "no mask", "--top-k", "3"]);
+    assert_eq!(told[0]["masks"][0].as_array().unwrap().len(), 3, "{told}");
+    assert_eq!(told[1]["masks"], json!([]));
+    let none = run(directory, &["predict", "model", "no mask"]);
+    assert_code(&none, 2);
+    assert!(none.err.starts_with("error: no text has a mask token"), "{}", none.err);
+}
+
+#[test]
+fn texts_become_vectors_and_pairs_are_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let columns = "text_pair = \"other\"";
+    exported(directory, "sentence-similarity", ["eval_accuracy", "maximize"], columns);
+    let vectors = predicted(directory, &["Dr Ada went to Oslo", "Ada in Oslo"]);
+    let [one, other] = [0, 1].map(|text| {
+        let numbers = vectors[text]["vector"].as_array().unwrap().iter();
+        numbers.map(|number| number.as_f64().unwrap()).collect::<Vec<f64>>()
+    });
+    assert_eq!(one.len(), 16);
+    let cosine: f64 = one.iter().zip(&other).map(|(a, b)| a * b).sum();
+    let scored = predicted(directory, &["Dr Ada went to Oslo", "--text-pair", "Ada in Oslo"]);
+    assert_eq!(scored[0]["text_pair"], "Ada in Oslo");
+    let score = scored[0]["labels"][0]["score"].as_f64().unwrap();
+    assert!((score - cosine).abs() < 1e-5, "{score} {cosine}");
+}
