@@ -395,7 +395,7 @@ mod tests {
         assert_eq!(shown.json(("a", None))["masks"][1][0]["token"], "up");
         let none = Shown::of(&json!({"masks": []}), Wanted::default());
         assert_eq!(none.lines(), ["       no mask"]);
-        assert!(without_masks(&[none.clone()]).is_some());
+        assert!(without_masks(std::slice::from_ref(&none)).is_some());
         assert!(without_masks(&[none, shown.clone()]).is_none() && without_masks(&[]).is_none());
         let first = Shown::of(&masks, Wanted { to_file: true, ..Wanted::default() });
         assert_eq!(written(&[first], None), "text,mask,token,score\na,1,sun,0.5\na,2,up,0.125\n");
