@@ -52,7 +52,7 @@ pub(super) fn prepare(
         if let Some((_, row)) = ids.iter().zip(rows).find(|(ids, _)| ids.is_empty()) {
             let message =
                 format!("the tokenizer makes nothing of the {} text `{}`", split.name(), row.text);
-            let problem = sources.problem(Some(row.line), message);
+            let problem = sources.problem_of(split, Some(row.line), message);
             return Err(problem.with_help("take the row out").into());
         }
         let pairs = ids.into_iter().zip(rows);

@@ -33,7 +33,7 @@ pub(super) fn prepare(
     let (mut tokenizer, unknown) = tokenizer_of(sources, staged, &training, &[MASK])?;
     let mask = match sources.tokenizer {
         TokenizerSource::Trained(_) => tokenizer.token_to_id(MASK),
-        TokenizerSource::Pretrained(directory) => Some(mask_token(directory, &tokenizer)?.1),
+        TokenizerSource::Pretrained(directory) => Some(mask_token(directory, &tokenizer)?),
     };
     sources.progress.begin_stage("tokenising the texts", sources.bytes * TOKENISE);
     tokenizer_file::write(staged, &tokenizer)?;

@@ -41,15 +41,21 @@ impl EncoderModel<SentenceSimilarity> {
         mean / length
     }
 
-    /// The first texts of rows of a split, and then the second ones.
+    /// Both texts of each row of a split, one after the other: the tokens of a row stand together.
     fn both(&self, data: &PreparedData, split: Split, rows: &[usize]) -> Batch {
-        let (first, second) = (data.split(split), data.extras(Extra::SecondTexts, split));
-        let longest = self.architecture.max_tokens();
-        let first = rows.iter().map(|row| first.ids(*row).collect());
-        let second =
-            second.into_iter().flat_map(|texts| rows.iter().map(|row| texts.ids(*row).collect()));
-        Batch::truncated(first.chain(second), longest)
+        let texts = [Some(data.split(split)), data.extras(Extra::SecondTexts, split)];
+        let pairs = rows.iter().flat_map(|row| {
+            texts.iter().flatten().map(|texts| texts.ids(*row).collect::<Vec<u32>>())
+        });
+        Batch::truncated(pairs, self.architecture.max_tokens())
     }
+}
+
+/// The vectors of first and of second texts, `[pairs, width]` each.
+fn split_pairs(vectors: Tensor<2>) -> [Tensor<2>; 2] {
+    let [texts, width] = vectors.dims();
+    let pairs = vectors.reshape([texts / 2, 2 * width]);
+    [pairs.clone().narrow(1, 0, width), pairs.narrow(1, width, width)]
 }
 
 impl EncoderHead for SentenceSimilarity {
@@ -88,8 +94,7 @@ impl EncoderHead for SentenceSimilarity {
     ) -> Tensor<1> {
         let vectors = model.vectors_of(context, x, &input.batch);
         let (pairs, share) = (micro_batch.chosen.len(), 1.0 / real(micro_batch.step_targets));
-        let (first, second) =
-            (vectors.clone().narrow(0, 0, pairs), vectors.narrow(0, pairs, pairs));
+        let [first, second] = split_pairs(vectors);
         if micro_batch.data.has_scores() {
             let rows = micro_batch.data.split(Split::Train);
             let scores = micro_batch.chosen.iter().map(|row| rows.number_of(*row)).collect();
@@ -114,9 +119,10 @@ impl EncoderHead for SentenceSimilarity {
         for part in chosen.chunks(set.batch) {
             let vectors = host(model.vectors(context, &model.both(data, set.split, part)))?;
             let width = vectors.len() / (2 * part.len());
-            let mut vectors = vectors.chunks(width).map(<[f32]>::to_vec);
-            first.extend(vectors.by_ref().take(part.len()));
-            second.extend(vectors);
+            for pair in vectors.chunks(2 * width) {
+                first.push(pair[..width].to_vec());
+                second.push(pair[width..].to_vec());
+            }
             on_progress(first.len(), chosen.len());
         }
         if data.has_scores() {

@@ -70,7 +70,7 @@ pub(super) fn prepare(
             let text = row.words.join(" ");
             let message =
                 format!("the tokenizer makes nothing of the {} words `{text}`", split.name());
-            let problem = sources.problem(Some(row.line), message);
+            let problem = sources.problem_of(split, Some(row.line), message);
             return Err(problem.with_help("take the row out").into());
         }
         let rows: Vec<_> = ids.into_iter().map(|ids| (ids, 0)).collect();

@@ -278,7 +278,6 @@ fn fine_tuning_and_batches(
 ) {
     let key_of =
         |name: &str| given.iter().find(|(known, _)| *known == name).map(|(_, key)| key.as_str());
-    // Language models are handled by the argument's `only`.
     if arguments.class_weights.is_some()
         && arguments.task != TaskKind::TextClassification
         && arguments.task.is_of_encoders()

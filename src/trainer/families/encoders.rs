@@ -81,7 +81,8 @@ pub(crate) fn class_ending(task: TaskKind) -> &'static str {
 }
 
 /// All families; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`,
-/// `modeling_roberta.py`, `modeling_xlm_roberta.py`, `modeling_distilbert.py`, `modeling_electra.py` and `modeling_albert.py`.
+/// `modeling_roberta.py`, `modeling_xlm_roberta.py`, `modeling_distilbert.py`,
+/// `modeling_electra.py` and `modeling_albert.py`.
 pub(crate) static ENCODERS: &[EncoderFamily] = &[
     EncoderFamily {
         model_type: OWN_MODEL_TYPE,

@@ -20,7 +20,7 @@ impl Predictor for EncoderModel<MaskedLanguageModeling> {
         inputs: PredictionInputs<'_>,
     ) -> Result<Vec<Prediction>, TrainerError> {
         inputs.check_single(tools)?;
-        let (_, id) = mask_token(tools.directory, tools.tokenizer)?;
+        let id = mask_token(tools.directory, tools.tokenizer)?;
         let texts = inputs.texts();
         let ids = encode_portions(tools.tokenizer, &texts, SpecialTokens::Add, &mut |_| {})
             .map_err(|error| tools.unusable(error))?;

@@ -337,6 +337,28 @@ fn texts_that_belong_together_get_near_vectors() {
 }
 
 #[test]
+fn cached_outputs_of_frozen_layers_are_those_of_their_own_pair() {
+    let directory = TempDir::new().unwrap();
+    // Texts of several lengths: a mistaken order of tokens mixes texts.
+    fs::write(directory.path().join("train.jsonl"), paraphrases(160, true)).unwrap();
+    let values = json!({
+        "train": "train.jsonl", "text": "one", "text_pair": "other", "score": "score", "max_length": 8,
+    });
+    let prepared = prepare_logged(directory.path(), TaskKind::SentenceSimilarity, values, &words());
+    let data = prepared.0.unwrap();
+    let run = |caches: bool| {
+        let arguments = arguments(json!({
+            "task": "sentence-similarity", "model.num_layers": 2, "freeze_layers": 1,
+            "cache_frozen_features": caches,
+        }));
+        trained(&job(&arguments, &data, &directory.path().join(caches.to_string())))
+    };
+    let (cached, every) = (run(true), run(false));
+    assert!(cached.has_logged("frozen layers are cached"), "{:?}", cached.logs);
+    assert_all_close(&cached.losses(), &every.losses(), 1e-5);
+}
+
+#[test]
 fn similarities_are_numbers_from_minus_one_to_one() {
     let rows =
         "{\"text\": \"a\", \"b\": \"c\", \"s\": 1}\n{\"text\": \"a\", \"b\": \"c\", \"s\": 4.5}\n";
