@@ -206,6 +206,7 @@ pub enum Verb {
     /// Train one model with fixed parameters
     Train(train::TrainArguments),
     /// Use an exported model on texts
+    #[command(visible_alias = "translate")]
     Predict(predict::PredictArguments),
     /// Generate text with an exported language model
     Generate(generate::GenerateArguments),

@@ -1,4 +1,5 @@
-//! `hpsearch predict`: labels, entities or hidden tokens of texts, from an exported model.
+//! `hpsearch predict`: labels, entities or hidden tokens of texts, or texts written for them, from an
+//! exported model.
 
 mod shown;
 
@@ -21,14 +22,15 @@ use crate::arguments::data_file::{self, Columns, Header, Layout, Words};
 use crate::arguments::data_format::{KNOWN_ENDINGS, format_of};
 use crate::config;
 use crate::config::shown::one_line;
-use crate::runner::protocol::Job;
+use crate::runner::protocol::{Job, Writing};
 
 /// Arguments of `hpsearch predict`.
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch predict model \"what a film\"\n  cat texts.txt | hpsearch \
         predict model\n  hpsearch predict model --file new.csv -o labelled.csv\n  hpsearch \
-        predict model \"a man eats\" --text-pair \"someone has a meal\""
+        predict model \"a man eats\" --text-pair \"someone has a meal\"\n  hpsearch translate \
+        model \"list all files\" --num-beams 4"
 )]
 pub struct PredictArguments {
     /// The directory that `export` wrote
@@ -66,6 +68,18 @@ pub struct PredictArguments {
     /// of at least 0.05, five tokens, with -o the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
+    /// The most tokens of a text that the model writes; by default those of its training
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
+    pub max_new_tokens: Option<u32>,
+    /// Beams of a text that the model writes; 1: the likeliest token each time
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub num_beams: Option<u32>,
+    /// The power of its length that a beam's score is divided by: above 0, longer texts are preferred
+    #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
+    pub length_penalty: Option<f64>,
+    /// Write no sequence of so many tokens twice
+    #[arg(long, value_name = "N")]
+    pub no_repeat_ngram_size: Option<u32>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -117,7 +131,8 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         let rows = rows.map_or(TEXTS_AT_ONCE, |rows| rows.eval);
         let (directory, device) = (directory.clone(), device.clone());
         let (texts, pairs) = (texts.clone(), pairs.clone());
-        worker_job::again(Job::Predict { directory, texts, pairs, device, rows }, hear)
+        let writing = writing(arguments);
+        worker_job::again(Job::Predict { directory, texts, pairs, writing, device, rows }, hear)
     });
     drop(hear);
     let answer = answer?;
@@ -162,6 +177,17 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         }
     }
     shown::unlabelled(&predictions).map_or(Ok(Exit::Done), Err)
+}
+
+/// How texts are written.
+fn writing(arguments: &PredictArguments) -> Writing {
+    let number = |number: u32| number as usize;
+    Writing {
+        max_new_tokens: arguments.max_new_tokens.map(number),
+        num_beams: arguments.num_beams.map(number),
+        length_penalty: arguments.length_penalty,
+        no_repeat_ngram_size: arguments.no_repeat_ngram_size.map(number),
+    }
 }
 
 /// The files in a directory.

@@ -30,7 +30,7 @@ pub use class_weights::ClassWeights;
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
 pub use defaults::MLM_PROBABILITY;
 pub use model::{
-    Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling,
+    Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling, SEQ2SEQ_TYPES,
     TokenizerArguments, TokenizerKind, TokenizerSource,
 };
 pub use probe::Probe;

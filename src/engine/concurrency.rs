@@ -3,12 +3,14 @@
 //!
 //! It starts with one trial. Another is admitted once all running ones have been measured, if there
 //! is memory for it and for the growth of the running ones, with a tenth to spare, **and** the last
-//! admission increased the throughput. A trial's memory is its measured peak or the estimate for
+//! admission increased the throughput. While each slot does nearly as much as the first, the number
+//! doubles, as far as memory goes: otherwise short trials would be over before a GPU is full. A trial's memory is its measured peak or the estimate for
 //! trials like it (see [`memory_model`](crate::analysis::memory_model)), whichever is larger;
 //! without an estimate, the largest so far. Throughput is the sum of each trial's speed relative to
-//! its speed with one trial less. Speed is steps per second between reports or, for short trials,
-//! ended trials, or CPU time. If an admission did not increase throughput by the factor [`GROWTH`],
-//! the number drops by one, without stopping a trial, and is tried again at growing intervals.
+//! its speed with fewer trials. Speed is steps per second between reports or, for short trials,
+//! ended trials, or CPU time. If an admission did not increase throughput by the factor [`GROWTH`] for
+//! each trial, the number drops again, without stopping a trial, and goes up one by one from there; one
+//! more that is no better is tried again at growing intervals.
 //! Under memory pressure, which a larger trial can still cause, the youngest trial saves and waits;
 //! the best one never does.
 //!
@@ -25,7 +27,7 @@ use std::time::Duration;
 use super::load::float;
 pub use super::load::{Load, TrialLoad};
 pub use super::throughput::RunningTrial;
-use super::throughput::Throughput;
+use super::throughput::{Growth, Throughput};
 use crate::study::event::ConcurrencyChange;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
@@ -33,6 +35,9 @@ use crate::study::trial::TrialNumber;
 /// Minimum increase in throughput per admission. Busy machines have larger measurement errors:
 /// trials blocked by one lock were measured at 1.07.
 pub const GROWTH: f64 = 1.05;
+/// The share of the throughput that as many trials alone would have, from which on the number
+/// doubles.
+const EFFICIENT: f64 = 0.85;
 /// Trials are admitted up to this share of a device's memory.
 pub const FILLED: f64 = 0.9;
 /// Memory pressure: above this share a trial has to leave.
@@ -74,6 +79,8 @@ pub struct Concurrency {
     ceiling: Option<(u32, Timestamp)>,
     /// How often that happened.
     setbacks: u32,
+    /// Whether twice as many were no better: from here on it goes up one by one.
+    is_careful: bool,
     memory: Option<(u64, u64)>,
     /// The user's memory limit for all trials together.
     limit: Option<u64>,
@@ -126,10 +133,11 @@ impl Concurrency {
 
     /// Applies an earlier decision from the journal, to continue after a crash.
     pub fn apply(&mut self, at: Timestamp, slots: u32, change: ConcurrencyChange, largest: u64) {
+        let more = self.slots;
         self.stage(slots, at);
         self.largest = self.largest.max(largest);
         match change {
-            ConcurrencyChange::Back => self.set_back(slots, at),
+            ConcurrencyChange::Back => self.set_back(more, slots, at),
             ConcurrencyChange::Saturated => self.is_saturated = true,
             ConcurrencyChange::Admitted | ConcurrencyChange::MemoryPressure => {}
         }
@@ -142,7 +150,12 @@ impl Concurrency {
         self.throughput.stage(self.slots, now);
     }
 
-    fn set_back(&mut self, slots: u32, now: Timestamp) {
+    /// From `more` slots, which were no better.
+    fn set_back(&mut self, more: u32, slots: u32, now: Timestamp) {
+        self.is_careful = true;
+        if more > slots + 1 {
+            return;
+        }
         let wait = RETRY.saturating_mul(1 << self.setbacks.min(16));
         self.setbacks += 1;
         self.ceiling = Some((slots, now.after(wait)));
@@ -223,13 +236,17 @@ impl Concurrency {
             return None;
         }
         let grown = self.growth(trials, now)?;
-        let (slots, fewer) = (self.slots, self.slots - 1);
-        let compared =
-            |growth| format!("{slots} at a time do {growth:.2} times as much as {fewer}");
-        if let Some(growth) = grown.filter(|growth| *growth < GROWTH) {
-            let reason = format!("{}: not worth a slot", compared(growth));
+        let slots = self.slots;
+        let compared = |Growth { factor, fewer }| {
+            format!("{slots} at a time do {factor:.2} times as much as {fewer}")
+        };
+        let needed = |fewer: u32| GROWTH.powf(f64::from(slots - fewer));
+        if let Some(growth) = grown.filter(|growth| growth.factor < needed(growth.fewer)) {
+            let fewer = growth.fewer;
+            let what = if slots - fewer == 1 { "a slot" } else { "so many slots" };
+            let reason = format!("{}: not worth {what}", compared(growth));
             self.stage(fewer, now);
-            self.set_back(fewer, now);
+            self.set_back(slots, fewer, now);
             return self.advice(ConcurrencyChange::Back, reason);
         }
         if self.exclusive {
@@ -243,19 +260,37 @@ impl Concurrency {
         if self.largest == 0 {
             return None;
         }
-        let expected = self.expected(trials, next);
-        let with = match next {
-            Some(memory) => format!("another that is expected to take {}", size(memory)),
-            None => format!("another as large as the largest so far ({})", size(self.largest)),
+        let each = next.unwrap_or(0).max(self.largest);
+        let with_one = self.expected(trials, next);
+        let with = |more: u32| with_one.saturating_add(each.saturating_mul(u64::from(more - 1)));
+        let has_room = |more: &u32| float(with(*more)) <= self.up_to(FILLED, capacity);
+        let numbers = |more: u32| {
+            let others = match (more, next) {
+                (1, Some(memory)) => {
+                    format!("another that is expected to take {}", size(memory))
+                }
+                (1, None) => {
+                    format!("another as large as the largest so far ({})", size(self.largest))
+                }
+                _ => format!("{more} others of up to {}", size(each)),
+            };
+            format!("{} of {} with {others}", size(with(more)), size(capacity))
         };
-        let numbers = format!("{} of {} with {with}", size(expected), size(capacity));
-        if float(expected) > self.up_to(FILLED, capacity) {
-            return self.saturated(format!("memory has no room: {numbers}"));
+        if !has_room(&1) {
+            return self.saturated(format!("memory has no room: {}", numbers(1)));
         }
         let so_far = grown.map_or_else(String::new, |growth| compared(growth) + ", and ");
-        self.stage(slots + 1, now);
+        let is_efficient = |Growth { factor, fewer }: &Growth| {
+            factor * f64::from(*fewer) >= EFFICIENT * f64::from(slots)
+        };
+        let doubles = !self.is_careful && grown.as_ref().is_some_and(is_efficient);
+        // On a processor trials need cores, which are counted one by one.
+        let most = if doubles && self.cores.is_none() { slots } else { 1 };
+        let more = (1..=most).take_while(has_room).last().unwrap_or(1);
+        let reason = format!("{so_far}memory has room: {}", numbers(more));
+        self.stage(slots + more, now);
         self.ceiling = None;
-        self.advice(ConcurrencyChange::Admitted, format!("{so_far}memory has room: {numbers}"))
+        self.advice(ConcurrencyChange::Admitted, reason)
     }
 
     /// The present number, with a reason.
@@ -361,14 +396,14 @@ impl Concurrency {
     pub fn out_of_memory(&mut self, running: u32, now: Timestamp) -> Option<Advice> {
         let others = running.checked_sub(1).filter(|others| *others > 0)?;
         self.stage(others, now);
-        self.set_back(others, now);
+        self.set_back(running, others, now);
         let reason = format!("a trial ran out of memory beside {others} others");
         self.advice(ConcurrencyChange::MemoryPressure, reason)
     }
 
-    /// Throughput relative to one trial less; `None` while not measured. A single trial, or the
-    /// number inherited from an earlier run, has no reference.
-    fn growth(&self, trials: &[RunningTrial], now: Timestamp) -> Option<Option<f64>> {
+    /// Throughput relative to fewer trials; `None` while not measured. A single trial, or the number
+    /// inherited from an earlier run, has no reference.
+    fn growth(&self, trials: &[RunningTrial], now: Timestamp) -> Option<Option<Growth>> {
         if self.threads.is_some() {
             return self.throughput.is_under_way(trials).then_some(None);
         }

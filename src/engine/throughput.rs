@@ -1,4 +1,4 @@
-//! Throughput of a device by number of concurrent trials: tells whether one more helps.
+//! Throughput of a device by number of concurrent trials: tells whether more of them help.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,6 +9,8 @@ use crate::study::trial::TrialNumber;
 
 /// After this time without reported steps, CPU time measures the speed of trials.
 const SILENT: Duration = Duration::from_secs(10);
+/// Ends that measure a number of trials, at least.
+const FEWEST_ENDS: u32 = 6;
 /// Number of trials whose speeds are kept.
 const REMEMBERED: usize = 256;
 
@@ -67,16 +69,21 @@ impl OfTrials {
         of_trial.copied().unwrap_or_default()
     }
 
-    /// Throughput of `slots` trials with the speeds `now`, relative to one trial less: the sum of
-    /// their speeds, each relative to its own speed before. The newest has no speed before; the
-    /// mean of the others replaces it, since a faster one would say nothing about capacity.
+    /// The largest number below `slots` that was measured.
+    fn below(&self, slots: u32) -> Option<u32> {
+        self.0.values().filter_map(|of| below(of, slots)).max()
+    }
+
+    /// Throughput of `slots` trials with the speeds `now`, relative to fewer: the sum of their
+    /// speeds, each relative to its own speed before. New ones have no speed before; the mean of the
+    /// others replaces it, since a faster one would say nothing about capacity.
     fn growth(
         &self,
         trials: &[RunningTrial],
         slots: u32,
         now: impl Fn(&RunningTrial) -> Option<f64>,
-    ) -> Option<f64> {
-        let fewer = slots - 1;
+    ) -> Option<Growth> {
+        let fewer = self.below(slots)?;
         let before: Vec<f64> =
             self.0.keys().filter_map(|trial| self.at(*trial, fewer).speed()).collect();
         let mean = before.iter().sum::<f64>() / float(before.len() as u64);
@@ -88,8 +95,23 @@ impl OfTrials {
                 None => (now / mean).min(1.0),
             };
         }
-        (!before.is_empty()).then(|| sum / f64::from(fewer))
+        let factor = sum / f64::from(fewer);
+        (!before.is_empty()).then_some(Growth { factor, fewer })
     }
+}
+
+/// The largest number below `slots` in which there is work.
+fn below(of: &ByNumber, slots: u32) -> Option<u32> {
+    of.range(..slots).next_back().map(|(number, _)| *number)
+}
+
+/// How much more is done than with fewer trials.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Growth {
+    /// Throughput relative to that of `fewer` trials.
+    pub factor: f64,
+    /// The number compared with.
+    pub fewer: u32,
 }
 
 /// Measurements of one device. A *stage* is a period with a constant number of slots.
@@ -179,18 +201,20 @@ impl Throughput {
         self.has_steps(trials) || self.by_ends().is_some() || self.has_cores(trials, now)
     }
 
-    /// Throughput relative to one trial less; `None` while not measured.
-    pub fn growth(&self, trials: &[RunningTrial], now: Timestamp) -> Option<f64> {
-        let (slots, fewer) = (self.slots, self.slots.checked_sub(1).filter(|fewer| *fewer > 0)?);
+    /// Throughput relative to the largest smaller number that was measured; `None` while not
+    /// measured.
+    pub fn growth(&self, trials: &[RunningTrial], now: Timestamp) -> Option<Growth> {
+        let slots = self.slots;
         if self.has_steps(trials)
             && let Some(growth) =
                 self.steps.growth(trials, slots, |trial| self.pace_of(trial, now).speed())
         {
             return Some(growth);
         }
-        let fewer_ends = self.ends.get(&fewer).and_then(|work| work.speed());
-        if let (Some(now), Some(before)) = (self.by_ends(), fewer_ends) {
-            return Some(now / before);
+        let fewer = below(&self.ends, slots);
+        let before = fewer.and_then(|fewer| Some((fewer, self.ends.get(&fewer)?.speed()?)));
+        if let (Some(now), Some((fewer, before))) = (self.by_ends(), before) {
+            return Some(Growth { factor: now / before, fewer });
         }
         self.has_cores(trials, now).then_some(())?;
         self.cores.growth(trials, slots, |trial| self.cores.at(trial.trial, slots).speed())
@@ -219,7 +243,7 @@ impl Throughput {
 
     fn by_ends(&self) -> Option<f64> {
         let work = self.ends.get(&self.slots)?;
-        (work.samples >= (3 * self.slots).max(8)).then(|| work.speed()).flatten()
+        (work.samples >= (3 * self.slots).max(FEWEST_ENDS)).then(|| work.speed()).flatten()
     }
 
     fn has_cores(&self, trials: &[RunningTrial], now: Timestamp) -> bool {
@@ -253,6 +277,6 @@ mod tests {
         for step in 9..18 {
             (0..2).for_each(|trial| throughput.reported(TrialNumber(trial), step, 2, second(step)));
         }
-        assert_eq!(throughput.growth(&trials, second(17)), Some(2.0));
+        assert_eq!(throughput.growth(&trials, second(17)), Some(Growth { factor: 2.0, fewer: 1 }));
     }
 }

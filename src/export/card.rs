@@ -108,6 +108,9 @@ fn in_words(task: TaskKind) -> &'static str {
         TaskKind::LanguageModeling => {
             "text generation: the next token of a text (causal language modeling)"
         }
+        TaskKind::Translation => "translation: a text in another language",
+        TaskKind::Summarization => "summarization: a summary of a text",
+        TaskKind::TextToText => "text to text: a text written for each text",
     }
 }
 
@@ -173,6 +176,9 @@ fn front_matter(exported: &Exported<'_>) -> String {
         TaskKind::SentenceSimilarity => ("sentence-similarity", None),
         TaskKind::MaskedLanguageModeling => ("fill-mask", None),
         TaskKind::LanguageModeling => ("text-generation", None),
+        TaskKind::Translation => ("translation", None),
+        TaskKind::Summarization => ("summarization", None),
+        TaskKind::TextToText => ("text2text-generation", None),
     };
     let tag = tag.map_or(String::new(), |tag| format!("- {tag}\n"));
     let library = if exported.quantized.is_some() { "hpsearch" } else { "transformers" };

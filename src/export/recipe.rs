@@ -230,10 +230,10 @@ impl Recipe {
 
     /// The verb that uses its model.
     pub fn verb(&self) -> &'static str {
-        if TaskKind::of(&self.trainer_arguments()).is_of_encoders() {
-            "hpsearch predict"
-        } else {
-            "hpsearch generate"
+        match TaskKind::of(&self.trainer_arguments()) {
+            TaskKind::LanguageModeling => "hpsearch generate",
+            TaskKind::Translation => "hpsearch translate",
+            _ => "hpsearch predict",
         }
     }
 

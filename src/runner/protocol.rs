@@ -290,6 +290,20 @@ pub enum MessageToTrial {
     Kill,
 }
 
+/// How a model writes texts, under the names of transformers' `generate`; `None`: as its
+/// configuration says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Writing {
+    /// Most tokens of a text, its end included.
+    pub max_new_tokens: Option<usize>,
+    /// Beams.
+    pub num_beams: Option<usize>,
+    /// The power of its length that a beam's score is divided by.
+    pub length_penalty: Option<f64>,
+    /// No sequence of so many tokens is written twice.
+    pub no_repeat_ngram_size: Option<usize>,
+}
+
 /// A job of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -369,6 +383,8 @@ pub enum Job {
         texts: Vec<String>,
         /// The second text of each, of pairs.
         pairs: Option<Vec<String>>,
+        /// How texts are written, by models that write them.
+        writing: Writing,
         /// The device.
         device: Device,
         /// Batch size.

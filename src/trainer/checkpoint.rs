@@ -15,7 +15,7 @@ use tokenizers::Tokenizer;
 use super::adapters::LoraAdapters;
 use super::atomic_directory::{AtomicDirectory, IfExists};
 use super::averaging::trainable;
-use super::model_directory::check_tokens;
+use super::model_directory::{check_tokens, with_generation};
 use super::optimiser::Optimiser;
 use super::parameters::{Parameters, Values};
 use super::pretrained_weights::load_trained;
@@ -117,8 +117,9 @@ impl SavedModel {
     /// Reads a model, verifying digests where the directory has them.
     pub(super) fn load(directory: &Path, device: &Device) -> Result<Self, TrainerError> {
         let files = VerifiedDirectory::open(directory)?;
+        let config = with_generation(directory, files.json(CONFIG)?);
         let model =
-            read_model(files.json(CONFIG)?).map_err(|problem| files.problem(CONFIG, &problem))?;
+            read_model(config).map_err(|problem| files.problem(CONFIG, &problem))?;
         let values = match files.digests {
             Some(_) => files.tensors(MODEL)?.values(model.parameters(), "", device)?,
             // Exported, or not of this trainer: it may be in several files, or in 16-bit floats.

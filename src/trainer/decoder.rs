@@ -292,6 +292,7 @@ fn block(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Transform
         head_dim: shape.head_dim,
         attention_mask: AttentionMask::Causal,
         qk_norms,
+        scaled: true,
         dropout: shape.attention_dropout,
     };
     let feed_forward_norm = norm(list, &name(names.feed_forward_norm), config);
@@ -322,6 +323,7 @@ fn block(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Transform
         feed_forward: FeedForward {
             projections,
             activation: shape.activation,
+            inner_dropout: 0.0,
             dropout: shape.dropout,
         },
     }

@@ -238,6 +238,7 @@ fn block(
             .filter(|modern| modern.sliding[number])
             .map_or(AttentionMask::Full, |modern| AttentionMask::SlidingWindow(modern.window)),
         qk_norms: None,
+        scaled: true,
         dropout: shape.attention_dropout,
     };
     let feed_forward_norm = norm(list, &name(names.feed_forward_norm), shape.width, config);
@@ -267,6 +268,7 @@ fn block(
         feed_forward: FeedForward {
             projections,
             activation: shape.activation,
+            inner_dropout: 0.0,
             dropout: if config.family.keys.feed_forward_dropout { shape.dropout } else { 0.0 },
         },
     }

@@ -217,7 +217,7 @@ impl<H: EncoderHead> Model for EncoderModel<H> {
 
     fn input(&self, micro_batch: &MicroBatch<'_>) -> ModelInput {
         let batch = H::batch(self, micro_batch);
-        ModelInput { layout: batch.layout(), batch, angles: None }
+        ModelInput { layout: batch.layout(), batch, angles: None, decoder: None }
     }
 
     fn embed(&self, context: &ForwardContext, input: &ModelInput) -> HiddenStates {

@@ -37,7 +37,7 @@ pub fn evaluate(
     let rows = files.model.examples(data, split) as u64;
     let progress = Progress::new(on_progress, rows);
     progress.begin_stage(split.evaluating(), rows);
-    let set = EvaluationSet { split, batch, limit: None };
+    let set = EvaluationSet { split, batch, limit: None, writing: files.model.writing() };
     let metrics = files
         .model
         .measure(&files.values, &device, data, &set, &|done, of| progress.update(done, of))?;

@@ -3,6 +3,7 @@
 
 pub(super) mod decoders;
 pub(super) mod encoders;
+pub(super) mod seq2seq;
 
 use serde_json::{Map, Value};
 

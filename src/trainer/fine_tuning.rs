@@ -5,7 +5,7 @@ use burn::tensor::Device;
 
 use super::adapters::LoraAdapters;
 use super::floats::{as_f32, real};
-use super::parameters::{Depth, ModelPart, Parameter, Parameters, Values};
+use super::parameters::{Depth, ModelPart, Parameter, Parameters, Role, Values};
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::{ClassWeights, TrainerArguments};
 
@@ -58,8 +58,8 @@ impl FineTuning {
             let frozen = arguments.freeze_layers > 0 && parameter.depth < first;
             let named = arguments.freeze.iter().any(|pattern| matches(pattern, parameter));
             let decay = arguments.layerwise_lr_decay;
-            parameter.rate =
-                (!frozen && !named).then(|| learning_rate_factor(decay, parameter.depth, layers));
+            let is_buffer = parameter.role == Role::Buffer;
+            parameter.rate = (!frozen && !named && !is_buffer).then(|| learning_rate_factor(decay, parameter.depth, layers));
         }
         let adapters = if arguments.lora_r > 0 {
             Some(LoraAdapters::attach(parameters, arguments)?)

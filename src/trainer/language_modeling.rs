@@ -180,6 +180,7 @@ impl Model for LanguageModel {
             batch: Batch::new(inputs.chunks(length).map(<[u32]>::to_vec).collect()),
             layout,
             angles,
+            decoder: None,
         }
     }
 

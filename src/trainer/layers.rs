@@ -8,6 +8,7 @@
 mod attention;
 mod block;
 mod context;
+mod cross_attention;
 mod feed_forward;
 mod loss;
 mod norm;
@@ -25,6 +26,7 @@ pub(super) use super::fused::AttentionMask;
 pub(super) use attention::{Attention, KvCache, QkvProjection};
 pub(super) use block::{NormOrder, TransformerBlock};
 use context::to_f32;
+pub(super) use cross_attention::{CrossKeys, DecodedKeys, Memory, row_numbers};
 pub(super) use context::{DropoutKey, ForwardContext, IndexRanges};
 pub(super) use feed_forward::{FeedForward, Projections};
 pub(super) use loss::{

@@ -1,12 +1,14 @@
 //! The metrics of evaluations, from logits: as scikit-learn and SciPy compute them.
 
 mod entities;
+mod texts;
 
 use std::collections::BTreeMap;
 
 use super::floats::real;
 
 pub(super) use entities::EntityMetrics;
+pub(super) use texts::TextMetrics;
 
 /// Metrics by name, without prefix.
 pub(super) type Metrics = BTreeMap<&'static str, f64>;

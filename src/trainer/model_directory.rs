@@ -62,7 +62,51 @@ pub(super) fn config(directory: &Path) -> Result<Map<String, Value>, TrainerErro
     }
     let bytes = file(directory, "config.json")?;
     serde_json::from_slice(&bytes)
+        .map(|config| with_generation(directory, config))
         .map_err(|error| TrainerError::config(directory, &format!("cannot be understood: {error}")))
+}
+
+/// What `generation_config.json` says about writing texts, which `config.json` said in earlier
+/// versions of transformers.
+const OF_GENERATION: [&str; 9] = [
+    "decoder_start_token_id",
+    "forced_bos_token_id",
+    "forced_eos_token_id",
+    "max_length",
+    "num_beams",
+    "length_penalty",
+    "no_repeat_ngram_size",
+    "early_stopping",
+    "bad_words_ids",
+];
+
+/// The configuration of a model in `directory`, of one that writes a text for a text with how it
+/// does.
+pub(super) fn with_generation(
+    directory: &Path,
+    mut config: Map<String, Value>,
+) -> Map<String, Value> {
+    if config.get("is_encoder_decoder") != Some(&Value::Bool(true)) {
+        return config;
+    }
+    let bytes = fs::read(directory.join("generation_config.json")).unwrap_or_default();
+    if let Ok(Value::Object(mut generation)) = serde_json::from_slice(&bytes) {
+        for key in OF_GENERATION {
+            if let Some(value) = generation.remove(key).filter(|value| !value.is_null()) {
+                config.insert(key.to_owned(), value);
+            }
+        }
+    }
+    config
+}
+
+/// The bytes of `config.json`, of a model that writes a text for a text with how it does.
+pub(super) fn config_bytes(directory: &Path) -> Result<Vec<u8>, TrainerError> {
+    if directory.join("generation_config.json").exists() {
+        let config = serde_json::to_string_pretty(&config(directory)?);
+        return Ok(config.expect("a map of plain values").into_bytes());
+    }
+    file(directory, "config.json")
 }
 
 /// The bytes of a file that must be there.

@@ -31,8 +31,18 @@ pub(super) enum Role {
         /// How many such layers add to the residual stream.
         additions: usize,
     },
+    /// The weight of a linear layer whose initial deviation is `1 / sqrt(inputs * divisor)`, T5's.
+    ScaledLinear {
+        /// Of queries the width of a head, which stands for the scale of scores.
+        divisor: usize,
+    },
     /// `[entries, width]`.
     Embedding,
+    /// Biases of attention scores, `[entries, heads]`. Initially 0.
+    ScoreBias,
+    /// What a pretrained model brings along and training leaves as it is, `[rows, width]`. Initially
+    /// 0.
+    Buffer,
     /// `[1, width]`; in files `[width]`. Initially 0.
     Bias,
     /// The scale of a norm, `[1, width]`; in files `[width]`. Initially 1.
@@ -48,7 +58,7 @@ pub(super) enum Role {
 impl Role {
     /// Whether files hold the transpose.
     pub(super) fn is_transposed(self) -> bool {
-        matches!(self, Self::Linear | Self::LoraA | Self::LoraB)
+        matches!(self, Self::Linear | Self::ScaledLinear { .. } | Self::LoraA | Self::LoraB)
     }
 }
 
@@ -118,7 +128,8 @@ impl Parameters {
     }
 
     pub(super) fn add(&mut self, name: String, shape: [usize; 2], role: Role) -> ParameterId {
-        let (part, depth, rate) = (self.part, self.depth, Some(1.0));
+        let (part, depth) = (self.part, self.depth);
+        let rate = (role != Role::Buffer).then_some(1.0);
         self.append(Parameter { name, shape, role, part, depth, rate })
     }
 
@@ -223,20 +234,26 @@ impl Parameters {
 impl Parameter {
     /// Whether it is the weight of a linear layer of the body, for which there may be an adapter.
     pub(super) fn is_linear(&self) -> bool {
-        self.part == ModelPart::Body && matches!(self.role, Role::Linear | Role::Conv1d { .. })
+        let is_weight =
+            matches!(self.role, Role::Linear | Role::ScaledLinear { .. } | Role::Conv1d { .. });
+        self.part == ModelPart::Body && is_weight
     }
 
     /// Whether weight decay applies: not to biases and norms.
     pub(super) fn decays(&self) -> bool {
-        !matches!(self.role, Role::Bias | Role::NormScale)
+        !matches!(self.role, Role::Bias | Role::NormScale | Role::ScoreBias)
     }
 
     /// Its shape in a file.
     pub(super) fn file_shape(&self) -> Vec<usize> {
         let [rows, columns] = self.shape;
         match self.role {
-            Role::Linear | Role::LoraA | Role::LoraB => vec![columns, rows],
-            Role::Conv1d { .. } | Role::Embedding => vec![rows, columns],
+            Role::Linear | Role::ScaledLinear { .. } | Role::LoraA | Role::LoraB => {
+                vec![columns, rows]
+            }
+            Role::Conv1d { .. } | Role::Embedding | Role::ScoreBias | Role::Buffer => {
+                vec![rows, columns]
+            }
             Role::Bias | Role::NormScale => vec![columns],
         }
     }
@@ -278,8 +295,11 @@ impl Parameter {
                 rng.normal(rows * columns, (CONV1D_GAIN / real(rows * additions)).sqrt())
             }
             Role::Embedding => rng.normal(rows * columns, deviation.unwrap_or(EMBEDDING_DEVIATION)),
+            Role::ScaledLinear { divisor } => {
+                rng.normal(rows * columns, 1.0 / real(rows * divisor).sqrt())
+            }
             Role::LoraA => rng.uniform_within(rows * columns, 1.0 / real(rows).sqrt()),
-            Role::Bias | Role::LoraB => vec![0.0; rows * columns],
+            Role::Bias | Role::LoraB | Role::ScoreBias | Role::Buffer => vec![0.0; rows * columns],
             Role::NormScale => vec![1.0; rows * columns],
         }
     }

@@ -1,7 +1,9 @@
-//! Labels texts, finds entities in them, or tells their hidden tokens, with an exported model.
+//! Labels texts, finds entities in them, tells their hidden tokens, or writes texts for them, with an
+//! exported model.
 
 mod entities;
 mod masks;
+mod texts;
 mod vectors;
 
 use std::any::Any;
@@ -21,6 +23,7 @@ use super::parameters::{Values, host};
 use super::progress::{Progress, ProgressCallback};
 use super::sentence_similarity::SentenceSimilarity;
 use super::sequence_classification::SequenceClassification;
+use super::sequence_to_sequence::SequenceToSequenceModel;
 use super::token_classification::TokenClassification;
 use super::tokenizer_file::{SpecialTokens, encode_pairs, encode_portions};
 use super::{TrainerError, device};
@@ -40,6 +43,8 @@ pub enum Prediction {
     Masks(Vec<Vec<ScoredLabel>>),
     /// The vector of a text, of length 1, of a model for sentence similarity.
     Vector(Vec<f32>),
+    /// The text that a model with an encoder and a decoder writes: a translation, a summary.
+    Text(String),
 }
 
 impl Prediction {
@@ -81,6 +86,23 @@ pub struct PredictionInputs<'a> {
     pub texts: &'a [String],
     /// The second text of each, of pairs.
     pub pairs: Option<&'a [String]>,
+    /// How texts are written, by models that write them.
+    pub writing: WritingOptions,
+}
+
+/// How texts are written, under the names of transformers' `generate`; `None`: as the model's
+/// configuration says.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct WritingOptions {
+    /// Most tokens of a text, its end included.
+    pub max_new_tokens: Option<usize>,
+    /// Beams; 1: the likeliest token each time.
+    pub num_beams: Option<usize>,
+    /// The exponent of the length that the scores of beams are divided by: above 0, longer texts
+    /// are preferred.
+    pub length_penalty: Option<f64>,
+    /// No sequence of so many tokens is written twice; 0: any may be.
+    pub no_repeat_ngram_size: Option<usize>,
 }
 
 /// What a model predicts with.
@@ -90,6 +112,9 @@ struct Tools<'a> {
     tokenizer: &'a Tokenizer,
     directory: &'a Path,
 }
+
+/// Most tokens of a text for models without a limit.
+const MOST_TOKENS: usize = 8_192;
 
 /// A model that predicts for texts.
 trait Predictor {
@@ -117,7 +142,7 @@ pub fn predict(
     let (model, values, mut tokenizer) = SavedModel::load_with_tokenizer(directory, &device)?;
     if tokenizer.get_truncation().is_none() {
         // Of a pair the longer text is cut, not the end of both.
-        let (_, max_length) = model.limits();
+        let max_length = model.limits().1.min(MOST_TOKENS);
         let truncation = TruncationParams { max_length, ..TruncationParams::default() };
         tokenizer
             .with_truncation(Some(truncation))
@@ -135,7 +160,8 @@ pub fn predict(
     let mut predictions = Vec::with_capacity(all);
     for texts in inputs.texts.chunks(rows) {
         let pairs = inputs.pairs.map(|pairs| &pairs[predictions.len()..][..texts.len()]);
-        predictions.extend(predictor.predict(&tools, PredictionInputs { texts, pairs })?);
+        let inputs = PredictionInputs { texts, pairs, ..inputs };
+        predictions.extend(predictor.predict(&tools, inputs)?);
         progress.update(predictions.len(), all);
     }
     Ok(predictions)
@@ -149,6 +175,9 @@ fn predictor(model: &dyn Any) -> Option<&dyn Predictor> {
         return Some(model);
     }
     if let Some(model) = model.downcast_ref::<EncoderModel<SentenceSimilarity>>() {
+        return Some(model);
+    }
+    if let Some(model) = model.downcast_ref::<SequenceToSequenceModel>() {
         return Some(model);
     }
     model.downcast_ref::<EncoderModel<MaskedLanguageModeling>>().map(|model| model as _)

@@ -43,7 +43,12 @@ pub fn prepare(
                 .chain(TOKENIZER_EXTRAS)
                 .filter(|name| directory.join(name).is_file())
             {
-                staged.write(name, &model_directory::file(directory, name)?)?;
+                let bytes = if name == "config.json" {
+                    model_directory::config_bytes(directory)?
+                } else {
+                    model_directory::file(directory, name)?
+                };
+                staged.write(name, &bytes)?;
             }
         }
         let text = serde_json::to_string_pretty(&description).expect("a description is plain data");

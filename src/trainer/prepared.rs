@@ -77,7 +77,24 @@ pub(super) struct Description {
     /// For masked language modeling only: the mask token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) mask: Option<u32>,
+    /// For tasks that write texts only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) text_ends: Option<TextEnds>,
     pub(super) findings: Vec<Finding>,
+}
+
+/// Around texts to write.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TextEnds {
+    /// The token that fills up texts and comes before their first, of a tokenizer trained here.
+    pub(super) pad: u32,
+    /// The one that ends them.
+    pub(super) end: u32,
+    /// Most tokens of one, the end included.
+    pub(super) longest: usize,
+    /// What was put before each source.
+    pub(super) prefix: Option<String>,
 }
 
 /// What prepared data has for each row besides its token ids, in files of its own: a number for each
@@ -282,6 +299,16 @@ impl PreparedData {
     /// Whether pairs have similarities, for sentence similarity.
     pub(super) fn has_scores(&self) -> bool {
         self.description.has_scores
+    }
+
+    /// What is around texts to write, for tasks that write them.
+    pub(super) fn text_ends(&self) -> Option<&TextEnds> {
+        self.description.text_ends.as_ref()
+    }
+
+    /// Maximum length of a text to write in tokens, for tasks that write them.
+    pub(super) fn max_target_length(&self) -> usize {
+        self.text_ends().map_or(0, |ends| ends.longest)
     }
 
     /// The mask token, for masked language modeling.

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 
+use super::families::decoders::LM_HEAD;
 use super::parameters::{ModelPart, Parameter, Parameters, Values};
 use super::task::{Model, TensorNames};
 use super::weights::Weights;
@@ -210,6 +211,10 @@ fn candidates(name: &str, prefix: &str) -> Vec<String> {
     let mut names = vec![name.to_owned()];
     if let Some(bare) = name.strip_prefix(prefix).filter(|_| !prefix.is_empty()) {
         names.push(bare.to_owned());
+    }
+    // An output embedding that was tied, and is not here.
+    if name == LM_HEAD {
+        names.push("shared.weight".to_owned());
     }
     // TensorFlow's names, in BERT's first checkpoints.
     if let Some(norm) = name.strip_suffix("LayerNorm.weight") {

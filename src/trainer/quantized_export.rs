@@ -27,11 +27,16 @@ pub fn quantize(checkpoint: &Path, target: &Path) -> Result<[u64; 2], TrainerErr
     for ((parameter, value), original) in parameters.iter().zip(&files.values.0).zip(originals) {
         before += bytes(&original);
         let written = match parameter.role {
-            Role::Linear | Role::Embedding => {
+            Role::Linear | Role::ScaledLinear { .. } | Role::Embedding => {
                 quantize_channels(parameter, value, Axis::Rows)?.into()
             }
             Role::Conv1d { .. } => quantize_channels(parameter, value, Axis::Columns)?.into(),
-            Role::Bias | Role::NormScale | Role::LoraA | Role::LoraB => vec![original],
+            Role::Bias
+            | Role::NormScale
+            | Role::ScoreBias
+            | Role::Buffer
+            | Role::LoraA
+            | Role::LoraB => vec![original],
         };
         after += written.iter().map(bytes).sum::<u64>();
         entries.extend(written);

@@ -100,6 +100,13 @@ impl<'a> Sources<'a> {
         if let Some(column) = &data.score {
             arguments.push(json!({"score": column}));
         }
+        if let Some(column) = &data.target {
+            let target = json!({
+                "target": column, "max_target_length": data.max_target_length,
+                "source_prefix": data.source_prefix,
+            });
+            arguments.push(target);
+        }
         if data.label_all_tokens {
             arguments.push(json!({"label_all_tokens": true}));
         }
@@ -185,6 +192,7 @@ impl<'a> Sources<'a> {
             stream: None,
             has_scores: false,
             mask: None,
+            text_ends: None,
             findings,
         }
     }
@@ -241,10 +249,10 @@ pub(super) fn clean(
     let before = rows.len();
     let empty_column = |row: &Row| {
         let is_empty = |text: &str| text.trim().is_empty();
-        let pair = data.text_pair.as_ref().filter(|_| is_empty(&row.text_pair));
-        if is_empty(&row.text) { Some(&data.text) } else { pair }
+        let second = data.second_column().filter(|_| is_empty(&row.text_pair));
+        if is_empty(&row.text) { Some(&*data.text) } else { second }
     };
-    let column = rows.iter().find_map(empty_column).unwrap_or(&data.text).clone();
+    let column = rows.iter().find_map(empty_column).unwrap_or(&data.text).to_owned();
     if data.clean.drop_empty {
         rows.retain(|row| empty_column(row).is_none());
         note_dropped("dropped_empty", before, "have an empty text", &rows, findings);
@@ -257,7 +265,11 @@ pub(super) fn clean(
     }
     if rows.is_empty() {
         let message = format!("all {before} texts in column `{column}` are empty");
-        let key = if column == data.text { "text" } else { "text_pair" };
+        let key = match &data.target {
+            _ if column == data.text => "text",
+            Some(_) => "target",
+            None => "text_pair",
+        };
         return Err(DataProblem::new(path, None, message)
             .with_help(format!("is that the right column? `[data] {key}` names it")));
     }

@@ -144,7 +144,7 @@ impl RawFile {
         label: Option<&str>,
         words: Words,
     ) -> Result<Vec<Row>, DataProblem> {
-        let text_pair = data.text_pair.as_deref();
+        let text_pair = data.second_column();
         let columns = Columns { text: &data.text, text_pair, label, words, help: NAME_COLUMNS };
         let mut all: Vec<Row> = Vec::new();
         for (path, bytes) in self.parts() {

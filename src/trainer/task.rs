@@ -14,6 +14,7 @@ use super::parameters::{Parameters, Values};
 use super::prepared::Description;
 use super::rotary::RotaryAngles;
 use super::sources::Sources;
+use super::text_generation::TextGeneration;
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::{MLM_PROBABILITY, ModelArguments, TaskKind};
 
@@ -129,6 +130,11 @@ pub(super) trait Model: Any {
         on_progress: &dyn Fn(usize, usize),
     ) -> Result<Metrics, TrainerError>;
 
+    /// How it writes texts, if it does.
+    fn writing(&self) -> Option<TextGeneration> {
+        None
+    }
+
     /// Whether it has the labels or tokens of the data.
     fn is_compatible(&self, data: &PreparedData) -> bool;
 
@@ -150,6 +156,15 @@ pub(super) struct ModelInput {
     pub(super) layout: SequenceLayout,
     /// The rotary angles of each token, with rotary embeddings.
     pub(super) angles: Option<RotaryAngles>,
+    /// The tokens that the decoder reads, of models with an encoder and a decoder.
+    pub(super) decoder: Option<(Batch, SequenceLayout)>,
+}
+
+impl ModelInput {
+    /// The tokens that the decoder reads.
+    pub(super) fn of_decoder(&self) -> &(Batch, SequenceLayout) {
+        self.decoder.as_ref().expect("the input of a model with an encoder and a decoder")
+    }
 }
 
 /// How the names of tensors in files relate to those of parameters, and which of them a model can
@@ -239,6 +254,8 @@ pub(super) struct EvaluationSet {
     pub(super) batch: usize,
     /// Maximum number of examples; `None`: all.
     pub(super) limit: Option<usize>,
+    /// How texts are written, for metrics of texts, by models that write them.
+    pub(super) writing: Option<TextGeneration>,
 }
 
 impl EvaluationSet {
@@ -282,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_limited_evaluation_spreads_over_the_whole_split() {
-        let set = |limit| EvaluationSet { split: Split::Validation, batch: 8, limit };
+        let set = |limit| EvaluationSet { split: Split::Validation, batch: 8, limit, writing: None };
         assert_eq!(set(Some(3)).chosen(10), [0, 3, 6]);
         assert_eq!(set(Some(30)).chosen(3), [0, 1, 2]);
         assert_eq!(set(None).chosen(2), [0, 1]);

@@ -10,6 +10,7 @@ use super::language_modeling::LanguageModeling;
 use super::masked_language_modeling::MaskedLanguageModeling;
 use super::sentence_similarity::SentenceSimilarity;
 use super::sequence_classification::SequenceClassification;
+use super::sequence_to_sequence::SequenceToSequence;
 use super::task::{Model, Task};
 use super::token_classification::TokenClassification;
 use super::{PreparedData, TrainerError, quantization};
@@ -24,6 +25,9 @@ static TASKS: &[&dyn Task] = &[
     &EncoderTask::<SentenceSimilarity>::new(TaskKind::SentenceSimilarity),
     &EncoderTask::<MaskedLanguageModeling>::new(TaskKind::MaskedLanguageModeling),
     &LanguageModeling,
+    &SequenceToSequence(TaskKind::Translation),
+    &SequenceToSequence(TaskKind::Summarization),
+    &SequenceToSequence(TaskKind::TextToText),
 ];
 
 /// The task of a kind.
@@ -87,13 +91,13 @@ mod tests {
 
     #[test]
     fn a_model_of_an_unknown_type_is_refused_with_those_known() {
-        let config = serde_json::json!({"model_type": "t5"});
+        let config = serde_json::json!({"model_type": "t6"});
         let problem = read_model(config.as_object().unwrap().clone()).err().unwrap();
         assert_eq!(
             problem,
-            "has `model_type` = \"t5\"; known are `albert`, `bert`, `distilbert`, `electra`, \
-             `gemma`, `gpt2`, `hpsearch-encoder`, `llama`, `mistral`, `modernbert`, `qwen2`, `qwen3`, \
-             `roberta`, `xlm-roberta`"
+            "has `model_type` = \"t6\"; known are `albert`, `bart`, `bert`, `distilbert`, `electra`, \
+             `gemma`, `gpt2`, `hpsearch-encoder`, `llama`, `marian`, `mistral`, `modernbert`, \
+             `mt5`, `qwen2`, `qwen3`, `roberta`, `t5`, `xlm-roberta`"
         );
     }
 }

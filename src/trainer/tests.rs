@@ -6,6 +6,7 @@ mod fine_tuning;
 mod golden;
 mod golden_decoders;
 mod golden_heads;
+mod golden_seq2seq;
 mod gradients;
 mod language;
 mod optimizers;
@@ -223,7 +224,7 @@ fn prepare_rows(directory: &Path, values: Value) -> Result<PreparedData, Trainer
 
 fn predicted(directory: &Path, texts: &[&str]) -> Result<Vec<Prediction>, TrainerError> {
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-    predict(directory, PredictionInputs { texts: &texts, pairs: None }, 8, "cpu", &|_, _, _| {})
+    predict(directory, PredictionInputs { texts: &texts, pairs: None, writing: WritingOptions::default() }, 8, "cpu", &|_, _, _| {})
 }
 
 /// The likeliest label of each text.
@@ -249,8 +250,8 @@ fn each_device(test: impl Fn(&str)) {
 fn on(device: &str, tolerance: f64) -> f64 {
     match device.split(':').next() {
         Some("cpu") => tolerance,
-        // Products of f32 in TF32.
-        Some("cuda") => 50.0 * tolerance,
+        // Products of f32 in TF32: on an H100, logits of gated decoders are off by up to 8e-3.
+        Some("cuda") => 100.0 * tolerance,
         _ => 10.0 * tolerance,
     }
 }

@@ -23,6 +23,7 @@ use super::learning_rate_schedule::LearningRateSchedule;
 use super::optimiser::Optimiser;
 use super::parameters::Values;
 use super::task::{EvaluationSet, Model};
+use super::text_generation::TextGeneration;
 use super::trainer_state::{EvaluationReport, RunArguments, TrainerState, VERSION};
 use super::training_plan::{DueEvaluation, EpochOrder, TrainingPlan};
 use super::{Host, HostVerdict, Job, RunEnd, Split, TrainerError};
@@ -144,7 +145,12 @@ impl TrainingRun<'_> {
         let rows = arguments.per_device_eval_batch_size;
         let batch = self.job.rows_at_once.map_or(rows, |at_once| at_once.eval.clamp(1, rows));
         let set =
-            EvaluationSet { split: Split::Validation, batch, limit: arguments.max_eval_samples };
+            EvaluationSet {
+                split: Split::Validation,
+                batch,
+                limit: arguments.max_eval_samples,
+                writing: self.writing(),
+            };
         let measured = named(
             "eval",
             self.model.measure(
@@ -196,6 +202,17 @@ impl TrainingRun<'_> {
         };
         self.state.last_report = due.reported.then(|| report.clone());
         Ok(report)
+    }
+
+    /// How evaluations write texts, if they do.
+    fn writing(&self) -> Option<TextGeneration> {
+        let arguments = self.job.arguments;
+        let of_model = self.model.writing().filter(|_| arguments.predict_with_generate == Some(true));
+        of_model.map(|of_model| TextGeneration {
+            max_new_tokens: arguments.generation_max_length.unwrap_or(of_model.max_new_tokens),
+            num_beams: arguments.generation_num_beams.unwrap_or(of_model.num_beams),
+            ..of_model
+        })
     }
 
     /// The averages that are evaluated and exported, if weights are averaged.

@@ -28,6 +28,7 @@ use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit as StudyStepUnit;
 use crate::trainer::{
     self, GenerationConfig, Host, HostError, HostVerdict, Milestones, Objective, PredictionInputs,
+    WritingOptions,
     PreparedData, RunEnd, Split, Start, StepUnit, TrainerError,
 };
 
@@ -212,9 +213,15 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             let [before, after] = trainer::quantize(checkpoint, target)?;
             answer(serde_json::json!({ "before": before, "after": after }))
         }
-        Job::Predict { directory, texts, pairs, device, rows } => {
+        Job::Predict { directory, texts, pairs, writing, device, rows } => {
             let device = device.to_string();
-            let inputs = PredictionInputs { texts, pairs: pairs.as_deref() };
+            let writing = WritingOptions {
+                max_new_tokens: writing.max_new_tokens,
+                num_beams: writing.num_beams,
+                length_penalty: writing.length_penalty,
+                no_repeat_ngram_size: writing.no_repeat_ngram_size,
+            };
+            let inputs = PredictionInputs { texts, pairs: pairs.as_deref(), writing };
             answer(trainer::predict(directory, inputs, *rows, &device, &report_progress)?)
         }
         &Job::Generate {

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import torch
 import transformers
-from transformers import (AlbertConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, BertConfig, BertModel, DistilBertConfig, ElectraConfig, GemmaConfig, GPT2Config, LlamaConfig,
+from transformers import (AlbertConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, BartConfig, MarianConfig, MT5Config, T5Config, AutoModelForTokenClassification, BertConfig, BertModel, DistilBertConfig, ElectraConfig, GemmaConfig, GPT2Config, LlamaConfig,
                           MistralConfig, ModernBertConfig, Qwen2Config, Qwen3Config, RobertaConfig, XLMRobertaConfig, get_linear_schedule_with_warmup)
 
 try:
@@ -101,11 +101,51 @@ DECODERS = {
 }
 
 
-def enlarge(model):
+# Encoders with decoders: sources, and texts to write, which end with 1.
+SOURCES = [[5, 7, 9, 1], [8, 1], [11, 39, 12, 20, 21, 4, 1], [30, 31, 33, 1]]
+TARGETS = [[6, 8, 1], [9, 12, 13, 3, 1], [22, 1], [30, 5, 31, 17, 38, 1]]
+T5 = dict(vocab_size=40, d_model=16, d_kv=6, d_ff=24, num_layers=2, num_decoder_layers=2, num_heads=2, relative_attention_num_buckets=8,
+          relative_attention_max_distance=6, dropout_rate=0.0, pad_token_id=0, eos_token_id=1, decoder_start_token_id=0)
+BART = dict(vocab_size=40, d_model=16, encoder_layers=2, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=4, encoder_ffn_dim=24,
+            decoder_ffn_dim=20, dropout=0.0, attention_dropout=0.0, activation_dropout=0.0, max_position_embeddings=32, pad_token_id=0,
+            eos_token_id=1, bos_token_id=2)
+SEQ2SEQ = {
+    "t5": T5Config(**T5),
+    "t5-gated": T5Config(**T5, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    "mt5": MT5Config(**T5, feed_forward_proj="gated-gelu"),
+    "bart": BartConfig(**BART, decoder_start_token_id=1, forced_bos_token_id=2, forced_eos_token_id=1),
+    "marian": MarianConfig(**BART, decoder_start_token_id=0, activation_function="swish", scale_embedding=True, forced_eos_token_id=None),
+}
+WRITING = {
+    "greedy": dict(num_beams=1),
+    "greedy_without_repeats": dict(num_beams=1, no_repeat_ngram_size=2),
+    "beams": dict(num_beams=4),
+    "beams_for_long_texts": dict(num_beams=4, length_penalty=2.0, early_stopping=True),
+    "beams_without_repeats": dict(num_beams=3, length_penalty=0.6, no_repeat_ngram_size=2),
+}
+
+
+def written_by(model, batch, config):
+    """What `generate` writes, without the start and what fills up."""
+    written = {}
+    for name, options in WRITING.items():
+        with torch.no_grad():
+            rows = model.eval().generate(**batch, max_length=10, do_sample=False, **options)
+        texts = []
+        for row in rows[:, 1:].tolist():
+            end = row.index(config.eos_token_id) + 1 if config.eos_token_id in row else len(row)
+            texts.append(row[:end])
+        written[name] = {"options": options, "max_length": 10, "texts": texts}
+    return written
+
+
+def enlarge(model, seed=7):
     """Weights of a size at which activations, attention and gradients are far from 0."""
-    torch.manual_seed(7)
+    torch.manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
+            if not parameter.requires_grad:
+                continue
             if parameter.dim() == 2:
                 parameter.normal_(0.0, 0.25)
             elif "bias" in name:
@@ -252,6 +292,23 @@ def main():
             written = model.eval().generate(ids[:1, :4], max_new_tokens=12, do_sample=False, eos_token_id=None, pad_token_id=0)
         result = golden(model, {"input_ids": ids}, ids, lambda step: [[0, 1, 2], [1], [2, 0]][step % 3])
         file.write_text(json.dumps({"windows": WINDOWS, "written": written[0].tolist(), **result}) + "\n")
+    for name, config in SEQ2SEQ.items():
+        if wanted and name not in wanted:
+            continue
+        torch.manual_seed(1)
+        model = AutoModelForSeq2SeqLM.from_config(config)
+        if name in ("t5-gated", "mt5"):
+            # Version 5 ties them, except in checkpoints that have both.
+            model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+        enlarge(model, 21 if name == "t5" else 7)
+        if name == "marian":
+            with torch.no_grad():
+                model.final_logits_bias.normal_(0.0, 0.5)
+        file, _ = write(target / name, model, None)
+        batch = batch_of(SOURCES, config)
+        written = written_by(model, batch, config)
+        result = golden(model, batch, padded(TARGETS, -100), some_of_four)
+        file.write_text(json.dumps({"texts": SOURCES, "targets": TARGETS, "written": written, **result}) + "\n")
     for file in sorted(target.rglob("*")):
         if file.is_file():
             print(f"{file.stat().st_size:8} {file}")

@@ -27,6 +27,8 @@ pub(super) enum Shown {
     Masks(Vec<Labels>),
     /// The vector of a text.
     Vector(Vec<f64>),
+    /// The text written for it.
+    Text(String),
     /// A score is not finite, which JSON represents as null.
     NotFinite,
 }
@@ -86,6 +88,9 @@ impl Shown {
             let numbers: Option<Vec<f64>> = numbers.iter().map(Value::as_f64).collect();
             return numbers.map_or(Self::NotFinite, Self::Vector);
         }
+        if let Some(text) = prediction.get("text").and_then(Value::as_str) {
+            return Self::Text(text.to_owned());
+        }
         labels(&prediction["labels"])
             .map_or(Self::NotFinite, |all| Self::Labels(wanted.of_labels(all)))
     }
@@ -97,6 +102,7 @@ impl Shown {
             Self::Entities(_) => "entities",
             Self::Masks(_) => "hidden tokens",
             Self::Vector(_) => "vectors",
+            Self::Text(_) => "written texts",
         }
     }
 
@@ -128,6 +134,7 @@ impl Shown {
                 let more = if numbers.len() > FIRST { " .." } else { "" };
                 vec![format!("{} numbers: {}{more}", numbers.len(), first.join(" "))]
             }
+            Self::Text(text) => text.lines().map(str::to_owned).collect(),
             Self::NotFinite => vec!["NaN    no label".to_owned()],
         }
     }
@@ -149,6 +156,7 @@ impl Shown {
                 one["masks"] = masks.iter().map(of_mask).collect();
             }
             Self::Vector(numbers) => one["vector"] = numbers.iter().copied().collect(),
+            Self::Text(text) => one["generated_text"] = text.as_str().into(),
             Self::NotFinite => {
                 one["labels"] = json!([]);
                 one["problem"] = "nan".into();
@@ -217,8 +225,8 @@ pub(super) fn unlabelled(predictions: &[Shown]) -> Option<Failure> {
 
 /// Writes each text with what was said about it: `label,score`, and `label_2,score_2` and so on for
 /// several, an empty label and the score NaN if there is none; or a row for each entity
-/// (`entity_group,word,start,end,score`) or token (`mask,token,score`); or the numbers of a vector. Of
-/// pairs `text_pair` follows `text`.
+/// (`entity_group,word,start,end,score`) or token (`mask,token,score`); or the numbers of a vector, or
+/// the text that was written (`generated_text`). Of pairs `text_pair` follows `text`.
 pub(super) fn write_csv<'t>(
     output: &Path,
     of_text: impl Fn(usize) -> (&'t str, Option<&'t str>),
@@ -240,6 +248,7 @@ pub(super) fn write_csv<'t>(
         Some(Shown::Vector(numbers)) => {
             (1..=numbers.len()).map(|number| format!("vector_{number}")).collect()
         }
+        Some(Shown::Text(_)) => texts(&["generated_text"]),
         _ => {
             let count = |shown: &Shown| {
                 if let Shown::Labels(labels) = shown { labels.len() } else { 0 }
@@ -292,6 +301,7 @@ fn rows(shown: &Shown) -> Vec<Vec<String>> {
             (1..).zip(masks).flat_map(of_mask).collect()
         }
         Shown::Vector(numbers) => vec![numbers.iter().map(f64::to_string).collect()],
+        Shown::Text(text) => vec![vec![text.clone()]],
         Shown::NotFinite => vec![vec![String::new(), "NaN".to_owned()]],
     };
     if rows.is_empty() { vec![Vec::new()] } else { rows }

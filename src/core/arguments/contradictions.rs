@@ -152,7 +152,7 @@ fn model_shape(arguments: &TrainerArguments, problems: &mut Problems) {
         problems.add("model.tokenizer", message, format!("it takes {}", accepted.join(", ")));
     }
     if let Some(vocab_size) = model.vocab_size.filter(|size| *size < BYTE_ENTRIES)
-        && kind == TaskKind::LanguageModeling
+        && (kind == TaskKind::LanguageModeling || kind.is_sequence_to_sequence())
         && matches!(model.tokenizer, Some(TokenizerKind::Bytes | TokenizerKind::Bpe))
     {
         let message = format!("`model.vocab_size` = {vocab_size} is too small for all bytes");

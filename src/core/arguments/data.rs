@@ -29,6 +29,15 @@ pub struct DataArguments {
     /// The column of second texts, where a row is a pair of texts.
     #[serde(default)]
     pub text_pair: Option<String>,
+    /// The column of the texts to write, of tasks that write one for each text.
+    #[serde(default)]
+    pub target: Option<String>,
+    /// Longest of these in tokens, the end included; `None`: `max_length`.
+    #[serde(default)]
+    pub max_target_length: Option<usize>,
+    /// What is put before each text.
+    #[serde(default)]
+    pub source_prefix: Option<String>,
     /// The column of labels.
     pub label: String,
     /// The column of similarities of pairs of texts.
@@ -83,6 +92,13 @@ pub static DATA_ARGUMENTS: &[Field] = &[
     key("text", FieldKind::AnyText, Text("text")).doc("column of texts"),
     key("text_pair", FieldKind::AnyText, Absent)
         .doc("column of second texts, where a row is a pair: a premise and a hypothesis, say"),
+    key("target", FieldKind::AnyText, Absent)
+        .or(&["summary_column", "target_column"])
+        .doc("column of the texts to write: translations, summaries, answers"),
+    key("max_target_length", FieldKind::Integer { min: 2, max: 8_192 }, Derived("max_length"))
+        .doc("longest text to write in tokens, the end included; longer ones are cut"),
+    key("source_prefix", FieldKind::AnyText, Absent)
+        .doc("what is put before each text: \"translate English to German: \" for a T5"),
     key("label", FieldKind::AnyText, Text("label")).doc("column of labels"),
     key("score", FieldKind::AnyText, Absent)
         .doc("column of similarities of pairs, from -1 to 1; without it each pair means the same"),
@@ -184,9 +200,17 @@ impl DataArguments {
         };
         const NO_LABELS: [(&str, &str); 3] =
             [("label", "labels"), ("stratify", "labels"), ("label_all_tokens", "labels")];
+        const NO_TARGETS: [(&str, &str); 3] = [
+            ("target", "texts to write"),
+            ("max_target_length", "texts to write"),
+            ("source_prefix", "texts to write"),
+        ];
+        if task.is_sequence_to_sequence() {
+            return Self::misfits_of_pairs(values, name, misplaced);
+        }
         if matches!(task, TaskKind::LanguageModeling | TaskKind::MaskedLanguageModeling) {
             let has_no =
-                [&NO_LABELS[..], &[("text_pair", "pairs of texts"), ("score", "pairs of texts")]];
+                [&NO_LABELS[..], &NO_TARGETS, &[("text_pair", "pairs of texts"), ("score", "pairs of texts")]];
             return misplaced(&has_no.concat());
         }
         let has_no: &[(&str, &str)] = match task {
@@ -218,7 +242,34 @@ impl DataArguments {
         };
         let files = ["train", "validation", "test"].into_iter().filter(is_text);
         let label = if task == TaskKind::SentenceSimilarity { None } else { missing_label(values) };
-        files.map(problem).chain(misplaced(has_no)).chain(second).chain(label).collect()
+        let misplaced = misplaced(&[has_no, &NO_TARGETS].concat());
+        files.map(problem).chain(misplaced).chain(second).chain(label).collect()
+    }
+
+    /// Those of tasks that write a text for each text.
+    fn misfits_of_pairs(
+        values: &BTreeMap<String, Value>,
+        name: &str,
+        misplaced: impl Fn(&[(&str, &str)]) -> Vec<ArgumentProblem>,
+    ) -> Vec<ArgumentProblem> {
+        let has_no = [
+            ("label", "labels: `target` names the column of texts to write"),
+            ("stratify", "labels"),
+            ("label_all_tokens", "labels"),
+            ("text_pair", "second texts: `target` names the column of texts to write"),
+            ("score", "similarities"),
+        ];
+        let target = (!values.contains_key("target")).then(|| {
+            ArgumentProblem::new("target", format!("`{name}` needs texts to write"))
+                .with_help("name their column: `target = \"translation\"`")
+        });
+        misplaced(&has_no).into_iter().chain(target).collect()
+    }
+
+    /// The column of the second text of a row: of a pair, or the one to write.
+    #[must_use]
+    pub fn second_column(&self) -> Option<&str> {
+        self.text_pair.as_deref().or(self.target.as_deref())
     }
 
     fn contradictions(&self) -> Vec<ArgumentProblem> {
@@ -266,7 +317,8 @@ impl DataArguments {
         let columns = [
             ("text", Some(&self.text)),
             ("text_pair", self.text_pair.as_ref()),
-            ("label", Some(&self.label)),
+            ("target", self.target.as_ref()),
+            ("label", Some(&self.label).filter(|_| self.target.is_none())),
             ("score", self.score.as_ref()),
         ];
         for (number, (key, column)) in columns.into_iter().enumerate() {
@@ -308,6 +360,7 @@ impl DataArguments {
         let columns = [
             ("text", Some(&self.text)),
             ("text_pair", self.text_pair.as_ref()),
+            ("target", self.target.as_ref()),
             ("score", self.score.as_ref()),
         ];
         for (key, column) in columns {

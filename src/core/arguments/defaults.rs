@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::model::{
-    BESIDE_PRETRAINED, DROPOUT, GATED_TYPES, GEMMA, MEAN_POOLING_TYPES, MODERN_BERT,
+    BESIDE_PRETRAINED, DROPOUT, GATED_TYPES, GEMMA, MEAN_POOLING_TYPES, MODERN_BERT, T5,
 };
 use super::problem::ArgumentProblem;
 use super::tasks::TaskKind;
@@ -65,6 +65,9 @@ pub(super) fn fill_in(merged: &mut Map<String, Value>, given: &[(&str, String)],
             }
         }
     }
+    if task.is_sequence_to_sequence() && merged["predict_with_generate"].is_null() {
+        merged["predict_with_generate"] = true.into();
+    }
     if merged["optim"] == "schedule_free_adamw" && !is_given(given, "lr_scheduler_type") {
         merged["lr_scheduler_type"] = "constant".into();
     }
@@ -96,6 +99,9 @@ fn fill_in_model(model: &mut Value, task: TaskKind) {
     let gated = GATED_TYPES.contains(&model_type.as_str());
     let activation = match model_type.as_str() {
         GEMMA => "gelu_new",
+        T5 => "relu",
+        "mt5" => "gelu_new",
+        "marian" => "silu",
         _ if gated => "silu",
         _ => "gelu",
     };

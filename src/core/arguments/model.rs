@@ -13,8 +13,8 @@ pub struct ModelArguments {
     /// for them here are `None`.
     #[serde(default)]
     pub pretrained: Option<String>,
-    /// The architecture of a model trained from scratch, one of [`ENCODER_TYPES`] or
-    /// [`DECODER_TYPES`]; `None`: the task's default.
+    /// The architecture of a model trained from scratch, one of [`ENCODER_TYPES`],
+    /// [`DECODER_TYPES`] or [`SEQ2SEQ_TYPES`]; `None`: the task's default.
     #[serde(default)]
     pub model_type: Option<String>,
     /// Width of the model; a multiple of `num_heads`.
@@ -94,6 +94,13 @@ pub(super) const MODERN_BERT: &str = "modernbert";
 
 /// Architectures of decoders that can be trained, the default first.
 pub const DECODER_TYPES: [&str; 6] = ["gpt2", "llama", "qwen2", "mistral", "qwen3", GEMMA];
+
+/// Architectures of encoders with decoders that can be trained, the default first: its norms come
+/// before its sublayers, so that it learns without a long warm-up.
+pub const SEQ2SEQ_TYPES: [&str; 4] = [T5, "mt5", "bart", "marian"];
+
+/// The encoder and decoder with relative positions.
+pub(super) const T5: &str = "t5";
 
 /// The decoder with GELU's approximation in its gated feed-forward part.
 pub(super) const GEMMA: &str = "gemma";

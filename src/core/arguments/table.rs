@@ -16,14 +16,17 @@ use crate::study::suggestion::nearest;
 type OfTasks = (&'static str, fn(TaskKind) -> bool, TaskKind);
 
 /// The arguments that not all tasks have.
-const OF_TASKS: [OfTasks; 7] = [
+const OF_TASKS: [OfTasks; 10] = [
     ("class_weights", TaskKind::is_of_encoders, TaskKind::TextClassification),
     ("model.classifier_dropout", has_classifier, TaskKind::TextClassification),
     ("model.pooling", TaskKind::is_of_texts, TaskKind::TextClassification),
-    ("model.num_kv_heads", is_of_decoders, TaskKind::LanguageModeling),
+    ("model.num_kv_heads", is_language_modeling, TaskKind::LanguageModeling),
     ("model.tie_word_embeddings", is_of_decoders, TaskKind::LanguageModeling),
     ("mlm_probability", has_masks, TaskKind::MaskedLanguageModeling),
     ("whole_word_mask", has_masks, TaskKind::MaskedLanguageModeling),
+    ("predict_with_generate", TaskKind::is_sequence_to_sequence, TaskKind::TextToText),
+    ("generation_max_length", TaskKind::is_sequence_to_sequence, TaskKind::TextToText),
+    ("generation_num_beams", TaskKind::is_sequence_to_sequence, TaskKind::TextToText),
 ];
 
 fn has_classifier(task: TaskKind) -> bool {
@@ -32,6 +35,10 @@ fn has_classifier(task: TaskKind) -> bool {
 
 fn has_masks(task: TaskKind) -> bool {
     task == TaskKind::MaskedLanguageModeling
+}
+
+fn is_language_modeling(task: TaskKind) -> bool {
+    task == TaskKind::LanguageModeling
 }
 
 fn is_of_decoders(task: TaskKind) -> bool {

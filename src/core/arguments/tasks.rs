@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::model::{DECODER_TYPES, ENCODER_TYPES, TokenizerKind};
+use super::model::{DECODER_TYPES, ENCODER_TYPES, SEQ2SEQ_TYPES, TokenizerKind};
 use crate::study::spec::Objective;
 
 /// A task, serialised as its name in [`TRAINER_TASKS`].
@@ -33,6 +33,15 @@ pub enum TaskKind {
     /// The next token of a text.
     #[serde(rename = "language-modeling")]
     LanguageModeling,
+    /// A text in another language.
+    #[serde(rename = "translation")]
+    Translation,
+    /// A summary of a text.
+    #[serde(rename = "summarization")]
+    Summarization,
+    /// A text from a text.
+    #[serde(rename = "text-to-text")]
+    TextToText,
 }
 
 impl TaskKind {
@@ -75,13 +84,23 @@ impl TaskKind {
 
     /// The architectures that can be trained from scratch for it, the default first.
     pub(super) fn model_types(self) -> &'static [&'static str] {
-        if self.is_of_encoders() { &ENCODER_TYPES } else { &DECODER_TYPES }
+        match self {
+            _ if self.is_of_encoders() => &ENCODER_TYPES,
+            _ if self.is_sequence_to_sequence() => &SEQ2SEQ_TYPES,
+            _ => &DECODER_TYPES,
+        }
     }
 
     /// Whether its models are encoders with a classification or regression head.
     #[must_use]
     pub fn is_of_encoders(self) -> bool {
-        self != Self::LanguageModeling
+        self != Self::LanguageModeling && !self.is_sequence_to_sequence()
+    }
+
+    /// Whether its models write a text for each text.
+    #[must_use]
+    pub fn is_sequence_to_sequence(self) -> bool {
+        matches!(self, Self::Translation | Self::Summarization | Self::TextToText)
     }
 
     /// Whether its labels or numbers are of whole texts.
@@ -154,6 +173,10 @@ pub struct TrainerTask {
 
 const ENCODER_TOKENIZERS: &[TokenizerKind] =
     &[TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word];
+
+/// Those that give back the text of their tokens.
+const REVERSIBLE_TOKENIZERS: &[TokenizerKind] =
+    &[TokenizerKind::Bpe, TokenizerKind::Chars, TokenizerKind::Bytes];
 
 /// All tasks.
 pub const TRAINER_TASKS: &[TrainerTask] = &[
@@ -229,7 +252,47 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
         doc: "the next token of a text, by a transformer decoder: a pretrained one, or one \
             trained from scratch on characters, bytes or BPE",
         metrics: &["eval_loss", "eval_perplexity", "eval_bits_per_byte"],
-        tokenizers: &[TokenizerKind::Bpe, TokenizerKind::Chars, TokenizerKind::Bytes],
+        tokenizers: REVERSIBLE_TOKENIZERS,
+        lowercase: false,
+    },
+    TrainerTask {
+        kind: TaskKind::Translation,
+        name: "translation",
+        doc: "a text in another language, by an encoder and a decoder: a pretrained model, or one \
+            trained from scratch",
+        metrics: &["eval_loss", "eval_bleu", "eval_chrf", "eval_exact_match", "eval_gen_len"],
+        tokenizers: REVERSIBLE_TOKENIZERS,
+        lowercase: false,
+    },
+    TrainerTask {
+        kind: TaskKind::Summarization,
+        name: "summarization",
+        doc: "a summary of a text, by an encoder and a decoder",
+        metrics: &[
+            "eval_loss",
+            "eval_rouge1",
+            "eval_rouge2",
+            "eval_rougeL",
+            "eval_rougeLsum",
+            "eval_gen_len",
+        ],
+        tokenizers: REVERSIBLE_TOKENIZERS,
+        lowercase: false,
+    },
+    TrainerTask {
+        kind: TaskKind::TextToText,
+        name: "text-to-text",
+        doc: "any text from any text, by an encoder and a decoder: a command from a sentence, an \
+            answer from a question",
+        metrics: &[
+            "eval_loss",
+            "eval_exact_match",
+            "eval_bleu",
+            "eval_chrf",
+            "eval_rougeL",
+            "eval_gen_len",
+        ],
+        tokenizers: REVERSIBLE_TOKENIZERS,
         lowercase: false,
     },
 ];

@@ -2,7 +2,7 @@
 
 use std::ops::Bound::{Excluded, Included};
 
-use super::model::{DECODER_TYPES, ENCODER_TYPES};
+use super::model::{DECODER_TYPES, ENCODER_TYPES, SEQ2SEQ_TYPES};
 use super::scheduler::SCHEDULER_NAMES;
 use super::tasks::TASK_NAMES;
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Float, Int, Text};
@@ -12,19 +12,24 @@ use crate::study::field::{
 };
 
 /// The values of `[trainer] model.model_type`.
-const MODEL_TYPES: [&str; ENCODER_TYPES.len() + DECODER_TYPES.len()] = {
-    let mut words = [""; ENCODER_TYPES.len() + DECODER_TYPES.len()];
+const MODEL_TYPES: [&str; DECODERS_END + SEQ2SEQ_TYPES.len()] = {
+    let mut words = [""; DECODERS_END + SEQ2SEQ_TYPES.len()];
     let mut word = 0;
     while word < words.len() {
         words[word] = if word < ENCODER_TYPES.len() {
             ENCODER_TYPES[word]
-        } else {
+        } else if word < DECODERS_END {
             DECODER_TYPES[word - ENCODER_TYPES.len()]
+        } else {
+            SEQ2SEQ_TYPES[word - DECODERS_END]
         };
         word += 1;
     }
     words
 };
+
+/// The number of encoders and decoders.
+const DECODERS_END: usize = ENCODER_TYPES.len() + DECODER_TYPES.len();
 
 const FRACTION: FieldKind = FieldKind::Float { low: Included(0.0), high: Excluded(1.0) };
 
@@ -138,6 +143,14 @@ pub static ARGUMENTS: &[Field] = &[
         .doc("share of tokens that a masked language model has to tell, in training"),
     key("whole_word_mask", FieldKind::Flag, Derived("false"))
         .doc("mask all tokens of a word together"),
+    key("predict_with_generate", FieldKind::Flag, Derived("true")).doc(
+        "write texts in evaluations, for eval_bleu, eval_rougeL and the like, besides eval_loss",
+    ),
+    key("generation_max_length", up_to(8_192), Derived("[data] max_target_length"))
+        .doc("most tokens of a text that an evaluation writes"),
+    key("generation_num_beams", up_to(64), Derived("1, or that of the pretrained model"))
+        .or(&["num_beams"])
+        .doc("beams of the texts that evaluations write; 1: the likeliest token each time"),
     key("gradient_accumulation_steps", up_to(65_536), Int(1))
         .doc("micro-batches per optimiser step"),
     // Off in transformers, where every halving changes the effective batch size; here it stays the
@@ -235,7 +248,7 @@ pub static ARGUMENTS: &[Field] = &[
     key(
         "model.model_type",
         Choice(&MODEL_TYPES),
-        Derived("hpsearch-encoder for classification, gpt2 for language modeling"),
+        Derived("hpsearch-encoder for classification, gpt2 for language modeling, t5 for texts from texts"),
     )
     .doc("architecture to train from scratch"),
     key("model.hidden_size", up_to(16_384), Int(128))
@@ -273,7 +286,7 @@ pub static ARGUMENTS: &[Field] = &[
     key(
         "model.activation",
         Choice(&["gelu", "gelu_new", "relu", "silu"]),
-        Derived("silu for llama, qwen2, mistral and qwen3, else gelu"),
+        Derived("silu for llama, qwen2, mistral, qwen3 and marian, relu for t5, else gelu"),
     )
     .or(&["hidden_act", "model.hidden_act"])
     .doc("activation of the feed-forward part"),
@@ -285,7 +298,7 @@ pub static ARGUMENTS: &[Field] = &[
     key(
         "model.tokenizer",
         Choice(&["wordpiece", "bpe", "word", "chars", "bytes"]),
-        Derived("wordpiece for classification, bpe for language modeling"),
+        Derived("wordpiece for classification, else bpe"),
     )
     .doc("kind of tokenizer trained on the training texts"),
     key("model.vocab_size", FieldKind::Integer { min: 5, max: 1_000_000 }, Int(8_000))
@@ -293,7 +306,7 @@ pub static ARGUMENTS: &[Field] = &[
     key(
         "model.lowercase",
         FieldKind::Flag,
-        Derived("true for classification, false for language modeling"),
+        Derived("true for classification, else false"),
     )
     .doc("whether texts are lowercased first"),
     key(

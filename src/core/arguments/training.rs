@@ -64,6 +64,15 @@ pub struct TrainerArguments {
     /// Whether all tokens of a word are masked together; `None` for other tasks.
     #[serde(default)]
     pub whole_word_mask: Option<bool>,
+    /// Whether evaluations write texts; `None` for tasks without.
+    #[serde(default)]
+    pub predict_with_generate: Option<bool>,
+    /// Most tokens of such a text; `None`: the data's longest target.
+    #[serde(default)]
+    pub generation_max_length: Option<usize>,
+    /// Beams of such a text; `None`: those of the model's configuration.
+    #[serde(default)]
+    pub generation_num_beams: Option<usize>,
     /// Micro-batches per optimiser step.
     pub gradient_accumulation_steps: usize,
     /// When to evaluate, besides where the pruner asks for it.

@@ -74,8 +74,11 @@ const MAX_PARTS: usize = 128;
 const COLUMNS: u32 = 32;
 const ROWS: u32 = 8;
 
-/// Parts of a tensor whose squares are added up at the same time.
-const SQUARE_PARTS: u32 = 32;
+/// Parts of a tensor whose squares are added up at the same time, at least and at most, and elements
+/// of one that a unit adds up, about.
+const FEWEST_SQUARE_PARTS: usize = 32;
+const MOST_SQUARE_PARTS: usize = 1024;
+const SQUARES_PER_UNIT: usize = 16;
 const SQUARE_UNITS: u32 = 256;
 
 /// `[.., m, k]` times `[.., k, n]` of one dtype, added up in f32.
@@ -190,12 +193,15 @@ pub(super) fn add_squares(
 ) -> CubeTensor {
     let all = [a, b, c, d, e, f, g, h].map(row_major);
     let client = sum.client.clone();
-    let partial = empty(&sum, [8 * SQUARE_PARTS as usize], DType::F32);
     let elements = all.each_ref().map(|tensor| tensor.meta.num_elements());
+    let largest = elements.into_iter().max().unwrap_or(0);
+    let parts = largest.div_ceil(SQUARES_PER_UNIT * SQUARE_UNITS as usize);
+    let parts = parts.clamp(FEWEST_SQUARE_PARTS, MOST_SQUARE_PARTS);
+    let partial = empty(&sum, [8 * parts], DType::F32);
     let [a, b, c, d, e, f, g, h] = all.map(|tensor| tensor.into_buffer_arg());
     squares_kernel::launch(
         &client,
-        CubeCount::Static(SQUARE_PARTS, 8, 1),
+        CubeCount::Static(u32::try_from(parts).expect("few parts"), 8, 1),
         CubeDim::new_1d(SQUARE_UNITS),
         a,
         b,
@@ -223,6 +229,7 @@ pub(super) fn add_squares(
         partial.into_buffer_arg(),
         sum.into_buffer_arg(),
         out.clone().into_buffer_arg(),
+        8 * parts,
     );
     out
 }
@@ -434,8 +441,14 @@ fn squares_kernel(
 }
 
 #[cube(launch)]
-fn total_kernel(partial: &[f32], before: &[f32], out: &mut [f32]) {
-    let sum = cube_sum(partial[UNIT_POS_X as usize]);
+fn total_kernel(partial: &[f32], before: &[f32], out: &mut [f32], parts: usize) {
+    let mut own = 0.0f32;
+    let mut at = UNIT_POS_X as usize;
+    while at < parts {
+        own += partial[at];
+        at += comptime!(SQUARE_UNITS as usize);
+    }
+    let sum = cube_sum(own);
     if UNIT_POS_X == 0 {
         out[0] = sum + before[0];
     }

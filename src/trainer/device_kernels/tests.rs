@@ -321,8 +321,10 @@ fn additions_to_the_residual_and_dropout_are_the_cpus() {
 
 #[test]
 fn sums_of_squares_are_those_of_all_tensors() {
-    let all: Vec<Numbers> =
+    let mut all: Vec<Numbers> =
         (0..19).map(|seed| random(seed, [3 + 40 * usize::try_from(seed).unwrap(), 7])).collect();
+    // Large enough for more cubes than the others.
+    all.push(random(19, [6_001, 100]));
     let squares =
         |(numbers, _): &Numbers| numbers.iter().map(|number| number * number).sum::<f32>();
     let expected: f32 = all.iter().map(squares).sum();

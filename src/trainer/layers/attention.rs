@@ -25,6 +25,8 @@ pub(in super::super) struct Attention {
     pub(in super::super) attention_mask: AttentionMask,
     /// Norms of each head of queries and of keys, before the rotation (Qwen3).
     pub(in super::super) qk_norms: Option<[Norm; 2]>,
+    /// Whether scores are divided by the root of `head_dim`: T5's are not.
+    pub(in super::super) scaled: bool,
     pub(in super::super) dropout: f64,
 }
 
@@ -87,7 +89,7 @@ impl Attention {
 
     /// Queries, keys and values side by side, `[tokens, (heads + 2 kv_heads) head_dim]`; queries
     /// and keys are normalised and rotated.
-    fn project_qkv(
+    pub(super) fn project_qkv(
         &self,
         context: &ForwardContext,
         x: &HiddenStates,
@@ -166,7 +168,7 @@ impl Attention {
 
     /// Attention over packed queries, keys and values `[tokens, (heads + 2 kv_heads) head_dim]`:
     /// `[tokens, heads head_dim]`.
-    fn attend(
+    pub(super) fn attend(
         &self,
         context: &ForwardContext,
         qkv: HiddenStates,
@@ -268,13 +270,13 @@ fn repeat_kv(x: Tensor<4>, heads: usize) -> Tensor<4> {
 }
 
 /// `[texts * length, width]` to `[texts, heads, length, width / heads]`.
-fn split_heads(x: HiddenStates, texts: usize, heads: usize) -> Tensor<4> {
+pub(super) fn split_heads(x: HiddenStates, texts: usize, heads: usize) -> Tensor<4> {
     let [tokens, width] = x.dims();
     x.reshape([texts, tokens / texts, heads, width / heads]).swap_dims(1, 2)
 }
 
 /// Scaled dot products, `[texts, heads, queries, keys]`.
-fn scores(query: Tensor<4>, key: Tensor<4>) -> Tensor<4> {
+pub(super) fn scores(query: Tensor<4>, key: Tensor<4>) -> Tensor<4> {
     let root = real(query.dims()[3]).powf(0.25);
     // Half of the scale on each side, as in PyTorch, so that neither sums nor gradients overflow in
     // 16 bits.
@@ -283,7 +285,7 @@ fn scores(query: Tensor<4>, key: Tensor<4>) -> Tensor<4> {
 
 /// Added to the scores of the last `new` of `keys` tokens to mask what they do not attend to,
 /// `[1, 1, new, keys]`, computed on the device; `None` where nothing is masked.
-fn mask_bias(
+pub(super) fn mask_bias(
     attention_mask: AttentionMask,
     new: usize,
     keys: usize,

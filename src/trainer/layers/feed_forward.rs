@@ -1,13 +1,15 @@
 //! The feed-forward networks of transformer layers.
 
 use super::super::fused;
-use super::{ForwardContext, HiddenStates, Linear, activate};
+use super::{ForwardContext, HiddenStates, Linear, activate, to_f32};
 use hpsearch_core::arguments::Activation;
 
 /// A feed-forward network with its activation and dropout.
 pub(in super::super) struct FeedForward {
     pub(in super::super) projections: Projections,
     pub(in super::super) activation: Activation,
+    /// Of what the last linear layer reads.
+    pub(in super::super) inner_dropout: f64,
     pub(in super::super) dropout: f64,
 }
 
@@ -24,14 +26,18 @@ pub(in super::super) enum Projections {
 
 impl FeedForward {
     /// `residual` plus the network's output for `x [rows, width]`.
-    pub(super) fn residual(
+    pub(in super::super) fn residual(
         &self,
         context: &ForwardContext,
         residual: HiddenStates,
         x: HiddenStates,
     ) -> HiddenStates {
-        let Self { projections, activation, dropout } = self;
+        let Self { projections, activation, inner_dropout, dropout } = self;
         match projections {
+            Projections::Plain { up, down } if *inner_dropout > 0.0 => {
+                let inner = to_f32(up.project(context, x, Some((*activation).into())));
+                down.residual(context, residual, context.dropout(inner, *inner_dropout), *dropout)
+            }
             Projections::Plain { up, down } => {
                 plain(context, [up, down], residual, x, *activation, *dropout)
             }
@@ -44,6 +50,10 @@ impl FeedForward {
                     None
                 };
                 let inner = fused.unwrap_or_else(|| activate((*activation).into(), gate) * up);
+                let inner = match *inner_dropout {
+                    0.0 => inner,
+                    rate => context.dropout(to_f32(inner), rate),
+                };
                 down.residual(context, residual, inner, *dropout)
             }
             Projections::PackedGated { gate_up, down } => {

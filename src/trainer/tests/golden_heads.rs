@@ -100,7 +100,7 @@ fn labels_of_words_are_transformers(device_name: &str, name: &str) {
         &|context, batch, tokens| model.logits(context, batch, tokens),
         &|context, rows| model.forward_loss(context, &MicroBatch::whole_step(model, &data, rows)),
     );
-    let set = EvaluationSet { split: Split::Validation, batch: 3, limit: None };
+    let set = EvaluationSet { split: Split::Validation, batch: 3, limit: None, writing: None };
     let metrics = model.measure(&golden.values, &golden.device, &data, &set, &|_, _| {}).unwrap();
     let loss = golden.expected["loss"].as_f64().unwrap();
     close("the loss of an evaluation", metrics["loss"], loss, on(device_name, 1e-4));
@@ -136,7 +136,7 @@ fn similarities_are_transformers(device_name: &str, name: &str) {
     golden.is_transformers(cosines * 20.0, &|context, rows| {
         model.forward_loss(context, &MicroBatch::whole_step(model, &data, rows))
     });
-    let set = EvaluationSet { split: Split::Validation, batch: 3, limit: None };
+    let set = EvaluationSet { split: Split::Validation, batch: 3, limit: None, writing: None };
     let metrics = model.measure(&golden.values, &golden.device, &data, &set, &|_, _| {}).unwrap();
     let loss = golden.expected["loss"].as_f64().unwrap();
     close("the loss of an evaluation", metrics["loss"], loss, on(device_name, 1e-4));

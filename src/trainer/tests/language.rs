@@ -121,7 +121,7 @@ fn the_future_is_not_seen_and_the_past_is() {
 fn an_untrained_model_knows_nothing() {
     let corpus = Corpus::new();
     let (model, values, device) = model(&corpus, json!({}));
-    let extent = EvaluationSet { split: Split::Validation, batch: 8, limit: None };
+    let extent = EvaluationSet { split: Split::Validation, batch: 8, limit: None, writing: None };
     let metrics = model.measure(&values, &device, &corpus.data, &extent, &|_, _| {}).unwrap();
     let uniform = (corpus.data.vocab_size() as f64).ln();
     assert!((metrics["loss"] - uniform).abs() < 0.05, "{metrics:?} {uniform}");
@@ -226,7 +226,7 @@ fn a_limited_evaluation_is_close_to_a_whole_one_and_repeats() {
     let corpus = Corpus::new();
     let (model, values, device) = model(&corpus, json!({}));
     let measure = |limit| {
-        let set = EvaluationSet { split: Split::Validation, batch: 3, limit };
+        let set = EvaluationSet { split: Split::Validation, batch: 3, limit, writing: None };
         model.measure(&values, &device, &corpus.data, &set, &|_, _| {}).unwrap()["loss"]
     };
     assert_eq!(measure(Some(10)), measure(Some(10)));

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use hpsearch::trainer::PredictionInputs;
+use hpsearch::trainer::{PredictionInputs, WritingOptions};
 use serde_json::Value as Json;
 
 use crate::harness::{Site, assert_done};
@@ -82,7 +82,11 @@ impl Checkpoint {
         }
         let said = hpsearch::trainer::predict(
             &directory,
-            PredictionInputs { texts: &["the bus".to_owned(), String::new()], pairs: None },
+            PredictionInputs {
+                texts: &["the bus".to_owned(), String::new()],
+                pairs: None,
+                writing: WritingOptions::default(),
+            },
             8,
             "cpu",
             &|_, _, _| {},

@@ -1,0 +1,48 @@
+//! Texts written for texts.
+
+use super::super::TrainerError;
+use super::super::batch::Batch;
+use super::super::checkpoint::unusable_tokenizer;
+use super::super::sequence_to_sequence::SequenceToSequenceModel;
+use super::super::text_generation::TextGeneration;
+use super::super::tokenizer_file::{SpecialTokens, catch_panics, encode_portions};
+use super::{Prediction, PredictionInputs, Predictor, Tools, WritingOptions};
+
+impl WritingOptions {
+    fn applied_to(self, of_model: TextGeneration) -> TextGeneration {
+        TextGeneration {
+            max_new_tokens: self.max_new_tokens.unwrap_or(of_model.max_new_tokens),
+            num_beams: self.num_beams.unwrap_or(of_model.num_beams),
+            length_penalty: self.length_penalty.unwrap_or(of_model.length_penalty),
+            no_repeat_ngram_size: self
+                .no_repeat_ngram_size
+                .unwrap_or(of_model.no_repeat_ngram_size),
+            ..of_model
+        }
+    }
+}
+
+impl Predictor for SequenceToSequenceModel {
+    fn predict(
+        &self,
+        tools: &Tools<'_>,
+        inputs: PredictionInputs<'_>,
+    ) -> Result<Vec<Prediction>, TrainerError> {
+        inputs.check_single(tools)?;
+        let prefix = self.config.prefix();
+        let sources: Vec<String> =
+            inputs.texts.iter().map(|text| format!("{prefix}{text}")).collect();
+        let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+        let ids = encode_portions(tools.tokenizer, &sources, SpecialTokens::Add, &mut |_| {})
+            .map_err(|error| tools.unusable(error))?;
+        let source = Batch::truncated(ids.into_iter(), self.config.max_tokens());
+        let writing = inputs.writing.applied_to(self.config.writing);
+        let written = self.write(&tools.context(), &source, &writing)?;
+        let text = |ids: &Vec<u32>| {
+            catch_panics(|| tools.tokenizer.decode(ids, true))
+                .map(Prediction::Text)
+                .map_err(unusable_tokenizer(tools.directory))
+        };
+        written.iter().map(text).collect()
+    }
+}
