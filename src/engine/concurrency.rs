@@ -35,6 +35,8 @@ use crate::study::trial::TrialNumber;
 /// Minimum increase in throughput per admission. Busy machines have larger measurement errors:
 /// trials blocked by one lock were measured at 1.07.
 pub const GROWTH: f64 = 1.05;
+/// How much more than a whole number of trials is a measurement error.
+const TOLERANCE: f64 = 0.1;
 /// The share of the throughput that as many trials alone would have, from which on the number
 /// doubles.
 const EFFICIENT: f64 = 0.85;
@@ -249,6 +251,14 @@ impl Concurrency {
             self.set_back(slots, fewer, now);
             return self.advice(ConcurrencyChange::Back, reason);
         }
+        if let Some((growth, enough)) =
+            grown.and_then(|growth| Some((growth, self.enough(growth)?)))
+        {
+            let reason = format!("{}, as {enough} would", compared(growth));
+            self.stage(enough, now);
+            self.set_back(slots, enough, now);
+            return self.advice(ConcurrencyChange::Back, reason);
+        }
         if self.exclusive {
             let reason = "its compute mode is `exclusive`, for one process at a time; `nvidia-smi \
                 -c 0` lets several share it";
@@ -291,6 +301,16 @@ impl Concurrency {
         self.stage(slots + more, now);
         self.ceiling = None;
         self.advice(ConcurrencyChange::Admitted, reason)
+    }
+
+    /// The number whose trials, as fast as those of fewer, would do as much as the present one, if
+    /// it is smaller: after a jump, the device was full before its end.
+    fn enough(&self, Growth { factor, fewer }: Growth) -> Option<u32> {
+        let alone = float(fewer.into()) * factor;
+        if self.slots - fewer == 1 || alone >= EFFICIENT * float(self.slots.into()) {
+            return None;
+        }
+        (fewer..self.slots).find(|slots| float((*slots).into()) + TOLERANCE >= alone)
     }
 
     /// The present number, with a reason.

@@ -118,8 +118,7 @@ impl SavedModel {
     pub(super) fn load(directory: &Path, device: &Device) -> Result<Self, TrainerError> {
         let files = VerifiedDirectory::open(directory)?;
         let config = with_generation(directory, files.json(CONFIG)?);
-        let model =
-            read_model(config).map_err(|problem| files.problem(CONFIG, &problem))?;
+        let model = read_model(config).map_err(|problem| files.problem(CONFIG, &problem))?;
         let values = match files.digests {
             Some(_) => files.tensors(MODEL)?.values(model.parameters(), "", device)?,
             // Exported, or not of this trainer: it may be in several files, or in 16-bit floats.

@@ -108,8 +108,9 @@ impl EncoderDecoder {
         };
         let [encoder, decoder] = parts.map(|part| stack(list, part));
         list.set_depth(Depth::Top);
-        let lm_head = (!shape.tied)
-            .then(|| list.add(LM_HEAD.to_owned(), [shape.vocabulary, shape.width], Role::Embedding));
+        let lm_head = (!shape.tied).then(|| {
+            list.add(LM_HEAD.to_owned(), [shape.vocabulary, shape.width], Role::Embedding)
+        });
         list.set_part(ModelPart::Head);
         let logits_bias = (family.style != Seq2SeqStyle::T5)
             .then(|| list.add(LOGITS_BIAS.to_owned(), [1, shape.vocabulary], Role::Buffer));
@@ -155,10 +156,7 @@ impl EncoderDecoder {
             let x = x.clone().narrow(0, first, batch.ids().len());
             self.placed(context, stack, x, &positions(batch))
         };
-        Tensor::cat(
-            vec![part(&self.encoder, 0, source), part(&self.decoder, tokens, target)],
-            0,
-        )
+        Tensor::cat(vec![part(&self.encoder, 0, source), part(&self.decoder, tokens, target)], 0)
     }
 
     /// Token embeddings with their factor.
@@ -190,9 +188,7 @@ impl EncoderDecoder {
                 let places = places.filter_map(|place| u32::try_from(place).ok()).collect();
                 x + embed(context, [(table, places)])
             }
-            (None, Seq2SeqStyle::Marian) => {
-                x + sinusoids(positions, self.width, context.device)
-            }
+            (None, Seq2SeqStyle::Marian) => x + sinusoids(positions, self.width, context.device),
             (None, _) => x,
         };
         let x = match &stack.embedding_norm {
@@ -238,7 +234,11 @@ impl EncoderDecoder {
     ) -> HiddenStates {
         let bias = self.encoder.bias(context, layout.length, layout.length);
         let x = self.encoder.layers[number].forward(context, x, layout, bias, None);
-        if number + 1 < self.encoder.layers.len() { x } else { self.finished(context, &self.encoder, x) }
+        if number + 1 < self.encoder.layers.len() {
+            x
+        } else {
+            self.finished(context, &self.encoder, x)
+        }
     }
 
     /// The output of the last layer with the norm and the dropout after it, where there are such.
@@ -497,8 +497,7 @@ fn layer(
     let (shape, family) = (&config.shape, config.family);
     let names = &family.names;
     let is_t5 = family.style == Seq2SeqStyle::T5;
-    let name =
-        |end: &str| format!("{}{part}.{}.{number}.{end}", family.prefix, names.layer);
+    let name = |end: &str| format!("{}{part}.{}.{number}.{end}", family.prefix, names.layer);
     let linear = |list: &mut Parameters, end: &str, sizes: [usize; 2], divisor: usize| {
         let role = if is_t5 { Role::ScaledLinear { divisor } } else { Role::Linear };
         Linear::new(list, &name(end), sizes, role, !is_t5)
@@ -534,8 +533,7 @@ fn layer(
     let is_decoder = part == "decoder";
     let mask = if is_decoder { AttentionMask::Causal } else { AttentionMask::Full };
     let (own, attention_norm) = attention(list, &names.self_attention, mask);
-    let cross =
-        is_decoder.then(|| attention(list, &names.cross_attention, AttentionMask::Full));
+    let cross = is_decoder.then(|| attention(list, &names.cross_attention, AttentionMask::Full));
     let [up, gate, beside, down, feed_forward_norm] =
         if is_decoder { names.decoder_feed_forward } else { names.encoder_feed_forward };
     let inward = [shape.width, of.inner];
@@ -547,10 +545,7 @@ fn layer(
             down: linear(list, down, outward, 1),
         }
     } else {
-        Projections::Plain {
-            up: linear(list, up, inward, 1),
-            down: linear(list, down, outward, 1),
-        }
+        Projections::Plain { up: linear(list, up, inward, 1), down: linear(list, down, outward, 1) }
     };
     Layer {
         order: if is_t5 { NormOrder::Pre } else { NormOrder::Post },
@@ -577,9 +572,8 @@ fn positions(batch: &Batch) -> Vec<usize> {
 fn sinusoids(positions: &[usize], width: usize, device: &Device) -> Tensor<2> {
     let half = width.div_ceil(2);
     let of = |place: usize| {
-        let angle = move |index: usize| {
-            real(place) / 10_000_f64.powf(2.0 * real(index) / real(width))
-        };
+        let angle =
+            move |index: usize| real(place) / 10_000_f64.powf(2.0 * real(index) / real(width));
         let sines = (0..half).map(move |index| angle(index).sin());
         sines.chain((0..width - half).map(move |index| angle(index).cos()))
     };

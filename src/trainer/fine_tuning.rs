@@ -59,7 +59,8 @@ impl FineTuning {
             let named = arguments.freeze.iter().any(|pattern| matches(pattern, parameter));
             let decay = arguments.layerwise_lr_decay;
             let is_buffer = parameter.role == Role::Buffer;
-            parameter.rate = (!frozen && !named && !is_buffer).then(|| learning_rate_factor(decay, parameter.depth, layers));
+            parameter.rate = (!frozen && !named && !is_buffer)
+                .then(|| learning_rate_factor(decay, parameter.depth, layers));
         }
         let adapters = if arguments.lora_r > 0 {
             Some(LoraAdapters::attach(parameters, arguments)?)

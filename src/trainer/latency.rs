@@ -44,7 +44,8 @@ fn latencies(
     data: &PreparedData,
     rows: usize,
 ) -> Result<Vec<Duration>, TrainerError> {
-    let set = EvaluationSet { split: Split::Validation, batch: 1, limit: Some(rows), writing: None };
+    let set =
+        EvaluationSet { split: Split::Validation, batch: 1, limit: Some(rows), writing: None };
     let measured = RefCell::new((Instant::now(), Vec::with_capacity(rows)));
     // Each row is read from the device before the next begins.
     model.measure(values, device, data, &set, &|_, _| {

@@ -100,8 +100,7 @@ fn tokenizer_of(
 ) -> Result<(Tokenizer, [u32; 2]), TrainerError> {
     match sources.tokenizer {
         TokenizerSource::Trained(arguments) => {
-            let mut tokenizer =
-                lm_tokenizer::train_tokenizer(texts, arguments, &sources.progress)?;
+            let mut tokenizer = lm_tokenizer::train_tokenizer(texts, arguments, &sources.progress)?;
             tokenizer
                 .add_special_tokens([AddedToken::from(PAD, true)])
                 .map_err(TrainerError::tokenizer)?;

@@ -299,7 +299,8 @@ mod tests {
 
     #[test]
     fn a_limited_evaluation_spreads_over_the_whole_split() {
-        let set = |limit| EvaluationSet { split: Split::Validation, batch: 8, limit, writing: None };
+        let set =
+            |limit| EvaluationSet { split: Split::Validation, batch: 8, limit, writing: None };
         assert_eq!(set(Some(3)).chosen(10), [0, 3, 6]);
         assert_eq!(set(Some(30)).chosen(3), [0, 1, 2]);
         assert_eq!(set(None).chosen(2), [0, 1]);

@@ -14,6 +14,7 @@ mod pretrained;
 mod runs;
 mod stopping;
 mod token_tasks;
+mod written_texts;
 
 pub(super) use optimizers::golden_optimizers;
 
@@ -224,7 +225,13 @@ fn prepare_rows(directory: &Path, values: Value) -> Result<PreparedData, Trainer
 
 fn predicted(directory: &Path, texts: &[&str]) -> Result<Vec<Prediction>, TrainerError> {
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-    predict(directory, PredictionInputs { texts: &texts, pairs: None, writing: WritingOptions::default() }, 8, "cpu", &|_, _, _| {})
+    predict(
+        directory,
+        PredictionInputs { texts: &texts, pairs: None, writing: WritingOptions::default() },
+        8,
+        "cpu",
+        &|_, _, _| {},
+    )
 }
 
 /// The likeliest label of each text.

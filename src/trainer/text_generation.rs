@@ -121,8 +121,7 @@ impl Writer<'_> {
                 written[*text].push(likeliest(scores));
             }
             let is_open = |text: &usize| written[*text].last() != Some(&self.special.eos);
-            let kept: Vec<usize> =
-                (0..open.len()).filter(|place| is_open(&open[*place])).collect();
+            let kept: Vec<usize> = (0..open.len()).filter(|place| is_open(&open[*place])).collect();
             if kept.is_empty() {
                 break;
             }
@@ -140,8 +139,10 @@ impl Writer<'_> {
         let mut decoding = self.model.model.begin_decoding(self.context, source, beams);
         let mut searches = vec![Beams::new(beams); texts];
         for _ in 0..self.config.max_new_tokens {
-            let rows: Vec<Vec<u32>> =
-                searches.iter().flat_map(|beams| beams.running.iter().map(|one| one.0.clone())).collect();
+            let rows: Vec<Vec<u32>> = searches
+                .iter()
+                .flat_map(|beams| beams.running.iter().map(|one| one.0.clone()))
+                .collect();
             let scores = self.step(&mut decoding, &rows, true)?;
             let mut order = Vec::with_capacity(rows.len());
             for (text, (search, scores)) in
@@ -228,7 +229,9 @@ impl Beams {
         self.is_over |= best.iter().all(|one| ends(one.2));
         let mut next: Vec<(f32, usize, u32)> = best
             .iter()
-            .map(|(sum, beam, token)| (if ends(*token) { sum + NEVER } else { *sum }, *beam, *token))
+            .map(|(sum, beam, token)| {
+                (if ends(*token) { sum + NEVER } else { *sum }, *beam, *token)
+            })
             .collect();
         next.sort_by(|one, other| other.0.total_cmp(&one.0));
         next.truncate(self.beams);
@@ -236,8 +239,7 @@ impl Beams {
             next.iter().map(|(sum, beam, token)| (with(*beam, *token), *sum)).collect();
         self.running = running;
         // The next check divides by the length of what is written by then.
-        let possible =
-            self.running[0].1 / as_f32(real(length).powf(config.length_penalty));
+        let possible = self.running[0].1 / as_f32(real(length).powf(config.length_penalty));
         let worst = if self.finished.len() == self.beams {
             self.finished.last().map_or(NEVER, |one| one.1)
         } else {

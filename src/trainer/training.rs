@@ -144,13 +144,12 @@ impl TrainingRun<'_> {
         let (arguments, data) = (self.job.arguments, self.job.data);
         let rows = arguments.per_device_eval_batch_size;
         let batch = self.job.rows_at_once.map_or(rows, |at_once| at_once.eval.clamp(1, rows));
-        let set =
-            EvaluationSet {
-                split: Split::Validation,
-                batch,
-                limit: arguments.max_eval_samples,
-                writing: self.writing(),
-            };
+        let set = EvaluationSet {
+            split: Split::Validation,
+            batch,
+            limit: arguments.max_eval_samples,
+            writing: self.writing(),
+        };
         let measured = named(
             "eval",
             self.model.measure(
@@ -207,7 +206,8 @@ impl TrainingRun<'_> {
     /// How evaluations write texts, if they do.
     fn writing(&self) -> Option<TextGeneration> {
         let arguments = self.job.arguments;
-        let of_model = self.model.writing().filter(|_| arguments.predict_with_generate == Some(true));
+        let of_model =
+            self.model.writing().filter(|_| arguments.predict_with_generate == Some(true));
         of_model.map(|of_model| TextGeneration {
             max_new_tokens: arguments.generation_max_length.unwrap_or(of_model.max_new_tokens),
             num_beams: arguments.generation_num_beams.unwrap_or(of_model.num_beams),

@@ -28,8 +28,7 @@ use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit as StudyStepUnit;
 use crate::trainer::{
     self, GenerationConfig, Host, HostError, HostVerdict, Milestones, Objective, PredictionInputs,
-    WritingOptions,
-    PreparedData, RunEnd, Split, Start, StepUnit, TrainerError,
+    PreparedData, RunEnd, Split, Start, StepUnit, TrainerError, WritingOptions,
 };
 
 type Values = BTreeMap<String, serde_json::Value>;

@@ -1,4 +1,5 @@
-//! Studies of the trainer's tasks over tokens and pairs: run, exported, used, and trained again.
+//! Studies of the trainer's tasks over tokens, pairs and written texts: run, exported, used, and
+//! trained again.
 
 use std::fs;
 use std::path::Path;
@@ -126,4 +127,33 @@ fn texts_become_vectors_and_pairs_are_compared() {
     assert_eq!(scored[0]["text_pair"], "Ada in Oslo");
     let score = scored[0]["labels"][0]["score"].as_f64().unwrap();
     assert!((score - cosine).abs() < 1e-5, "{score} {cosine}");
+}
+
+#[test]
+fn a_text_is_written_for_each_text() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let columns = "target = \"other\"\nmax_target_length = 12";
+    let said = exported(directory, "translation", ["eval_chrf", "maximize"], columns);
+    assert!(said.contains("hpsearch translate model \"some text\""), "{said}");
+    let written = predicted(directory, &["yesterday Dr Ada went to Oslo", "--num-beams", "3"]);
+    assert!(written[0]["generated_text"].is_string(), "{written}");
+    let texts = ["translate", "model", "yesterday Dr Ada went to Oslo", "yesterday", "-o", "t.csv"];
+    assert_done(&run(directory, &texts));
+    let table = fs::read_to_string(directory.join("t.csv")).unwrap();
+    assert!(table.starts_with("text,generated_text\nyesterday Dr Ada went to Oslo,"), "{table}");
+    let card = fs::read_to_string(directory.join("model").join("README.md")).unwrap();
+    assert!(card.contains("pipeline_tag: translation"), "{card}");
+    let other = run(directory, &["generate", "model", "yesterday"]);
+    assert_ne!(other.code, 0);
+    assert!(other.err.contains("continues no text: use `hpsearch predict`"), "{}", other.err);
+    // The column of texts to write is named, and labels are not.
+    let study = fs::read_to_string(directory.join("small.toml")).unwrap();
+    let wrong = study.replace("target = \"other\"", "label = \"other\"");
+    fs::write(directory.join("wrong.toml"), wrong).unwrap();
+    let refused = run(directory, &["check", "wrong.toml"]);
+    assert_code(&refused, 2);
+    for said in ["`translation` needs texts to write", "`translation` has no labels"] {
+        assert!(refused.err.contains(said), "{}", refused.err);
+    }
 }

@@ -209,8 +209,11 @@ impl DataArguments {
             return Self::misfits_of_pairs(values, name, misplaced);
         }
         if matches!(task, TaskKind::LanguageModeling | TaskKind::MaskedLanguageModeling) {
-            let has_no =
-                [&NO_LABELS[..], &NO_TARGETS, &[("text_pair", "pairs of texts"), ("score", "pairs of texts")]];
+            let has_no = [
+                &NO_LABELS[..],
+                &NO_TARGETS,
+                &[("text_pair", "pairs of texts"), ("score", "pairs of texts")],
+            ];
             return misplaced(&has_no.concat());
         }
         let has_no: &[(&str, &str)] = match task {

@@ -222,9 +222,9 @@ impl Seq2SeqShape {
         let special = Seq2SeqTokens {
             pad,
             eos,
-            decoder_start: config.token_id("decoder_start_token_id")?.unwrap_or(
-                if family.style == Seq2SeqStyle::Bart { eos } else { pad },
-            ),
+            decoder_start: config
+                .token_id("decoder_start_token_id")?
+                .unwrap_or(if family.style == Seq2SeqStyle::Bart { eos } else { pad }),
             forced_bos: config.token_id("forced_bos_token_id")?,
             forced_eos: config.token_id("forced_eos_token_id")?,
         };
@@ -238,7 +238,8 @@ impl Seq2SeqShape {
             // Since transformers 5 a key says whether the output is scaled, which tied ones are; the
             // other key then always says that it is tied. mT5 never ties it.
             Seq2SeqStyle::T5 => {
-                let tied = config.bool_or("scale_decoder_outputs", tied)? && config.model_type() != "mt5";
+                let tied =
+                    config.bool_or("scale_decoder_outputs", tied)? && config.model_type() != "mt5";
                 Self::t5(config, width, vocabulary, tied, special)
             }
             style => Self::bart(config, style, width, vocabulary, tied, special),

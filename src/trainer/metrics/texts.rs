@@ -141,15 +141,11 @@ fn shared<T: Ord>(one: &BTreeMap<&[T], usize>, other: &BTreeMap<&[T], usize>) ->
 fn tokens_of(text: &str) -> Vec<String> {
     let mut text = text.trim_end().replace("<skipped>", "").replace("-\n", "").replace('\n', " ");
     if text.contains('&') {
-        for (name, character) in
-            [("&quot;", "\""), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")]
-        {
+        for (name, character) in [("&quot;", "\""), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")] {
             text = text.replace(name, character);
         }
     }
-    let is_apart = |character: char| {
-        matches!(character, '{'..='~' | '['..='`' | ' '..='&' | '('..='+' | ':'..='@' | '/')
-    };
+    let is_apart = |character: char| matches!(character, '{'..='~' | '['..='`' | ' '..='&' | '('..='+' | ':'..='@' | '/');
     let mut spaced: Vec<char> = vec![' '];
     for character in text.chars() {
         if is_apart(character) {

@@ -62,8 +62,7 @@ fn pairs(directory: &Path, sources: &[Vec<u32>], targets: &[Vec<u32>]) -> Prepar
         ..plain(sources.len())
     };
     let staged = AtomicDirectory::new(&directory.join("data")).unwrap();
-    let rows =
-        |texts: &[Vec<u32>]| texts.iter().map(|ids| (ids.clone(), 0)).collect::<Vec<_>>();
+    let rows = |texts: &[Vec<u32>]| texts.iter().map(|ids| (ids.clone(), 0)).collect::<Vec<_>>();
     for (split, [sources, targets]) in
         Split::ALL.into_iter().zip([[sources, targets], [sources, targets], [&[], &[]]])
     {

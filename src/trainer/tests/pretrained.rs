@@ -340,7 +340,8 @@ fn pairs_of_texts_are_told_apart_by_their_token_types() {
     assert_eq!(inputs, &json!(["input_ids", "token_type_ids", "attention_mask"]));
     let [texts, pairs] = [["a good film", "a book"], ["the book", "the good film"]]
         .map(|texts| texts.map(str::to_owned));
-    let inputs = PredictionInputs { texts: &texts, pairs: Some(&pairs), writing: WritingOptions::default() };
+    let inputs =
+        PredictionInputs { texts: &texts, pairs: Some(&pairs), writing: WritingOptions::default() };
     let predictions = predict(checkpoint, inputs, 1, "cpu", &|_, _, _| {}).unwrap();
     let best = predictions.iter().map(|one| one.labels()[0].label.as_str());
     assert_eq!(best.collect::<Vec<_>>(), ["first", "second"]);

@@ -316,7 +316,11 @@ fn texts_that_belong_together_get_near_vectors() {
 
         let texts = ["the sun is hot", "the sun is hot"].map(str::to_owned);
         let others = ["warm light", "loud animal"].map(str::to_owned);
-        let inputs = PredictionInputs { texts: &texts, pairs: Some(&others), writing: WritingOptions::default() };
+        let inputs = PredictionInputs {
+            texts: &texts,
+            pairs: Some(&others),
+            writing: WritingOptions::default(),
+        };
         let scored = predict(checkpoint, inputs, 1, "cpu", &|_, _, _| {}).unwrap();
         let score = |pair: usize| scored[pair].labels()[0].score;
         assert!(score(0) > score(1) + 0.1, "{scored:?}");
