@@ -16,13 +16,14 @@ use super::families::decoders::LM_HEAD;
 use super::families::seq2seq::{LOGITS_BIAS, RELATIVE_BIAS, Seq2SeqStyle};
 use super::floats::{as_f32, real};
 use super::layers::{
-    Attention, AttentionMask, CrossKeys, DecodedKeys, Embedding, FeedForward, ForwardContext,
-    HiddenStates, Linear, Memory, Norm, NormOrder, Projections, QkvProjection, biased_logits,
-    cross_entropy, embed, linear_cross_entropy, logits, row_numbers,
+    AttendsTo, Attention, AttentionMask, CrossKeys, DecodedKeys, Embedding, FeedForward,
+    ForwardContext, HiddenStates, Linear, Memory, Norm, NormOrder, Projections, QkvProjection,
+    biased_logits, cross_entropy, embed, linear_cross_entropy, logits, row_numbers,
 };
 use super::parameters::{Depth, ModelPart, ParameterId, Parameters, Role, tensor};
 
-pub(super) use config::{Seq2SeqConfig, Seq2SeqTokens, StackShape};
+pub(super) use config::Seq2SeqConfig;
+use config::StackShape;
 use relative_bias::RelativeBias;
 
 /// The model laid out over a parameter list.
@@ -430,13 +431,20 @@ impl Layer {
     ) -> HiddenStates {
         let (rate, attention) = (self.dropout, &self.attention);
         let x = self.sublayer(context, &self.attention_norm, x, |x, input| {
-            attention.residual_to(context, x, &input, layout, None, bias, rate)
+            attention.residual_to(
+                context,
+                x,
+                &input,
+                layout,
+                AttendsTo::Itself(bias.as_ref()),
+                rate,
+            )
         });
-        let x = match &self.cross {
-            Some((cross, norm)) => self.sublayer(context, norm, x, |x, input| {
-                cross.residual_to(context, x, &input, layout, memory, None, rate)
+        let x = match (&self.cross, memory) {
+            (Some((cross, norm)), Some(memory)) => self.sublayer(context, norm, x, |x, input| {
+                cross.residual_to(context, x, &input, layout, AttendsTo::Other(memory), rate)
             }),
-            None => x,
+            _ => x,
         };
         self.sublayer(context, &self.feed_forward_norm, x, |x, input| {
             self.feed_forward.residual(context, x, input)

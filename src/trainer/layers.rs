@@ -27,7 +27,7 @@ pub(super) use attention::{Attention, KvCache, QkvProjection};
 pub(super) use block::{NormOrder, TransformerBlock};
 use context::to_f32;
 pub(super) use context::{DropoutKey, ForwardContext, IndexRanges};
-pub(super) use cross_attention::{CrossKeys, DecodedKeys, Memory, row_numbers};
+pub(super) use cross_attention::{AttendsTo, CrossKeys, DecodedKeys, Memory, row_numbers};
 pub(super) use feed_forward::{FeedForward, Projections};
 pub(super) use loss::{
     biased_logits, cross_entropy, linear_cross_entropy, logits, weighted_cross_entropy,

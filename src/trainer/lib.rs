@@ -88,6 +88,7 @@ mod training;
 mod training_plan;
 mod vocabulary;
 mod weights;
+mod writing;
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -18,8 +18,9 @@ use super::parameters::{Parameters, Values, host};
 use super::prepared::{Description, Extra};
 use super::sources::Sources;
 use super::task::{Draw, EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
-use super::text_generation::TextGeneration;
+use super::text_generation;
 use super::tokenizer_file::{self, catch_panics};
+use super::writing::TextGeneration;
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::{ModelArguments, TaskKind};
 
@@ -292,6 +293,6 @@ impl SequenceToSequenceModel {
         source: &Batch,
         config: &TextGeneration,
     ) -> Result<Vec<Vec<u32>>, TrainerError> {
-        super::text_generation::write(self, context, source, config)
+        text_generation::write(&self.model, &self.config, context, source, config)
     }
 }

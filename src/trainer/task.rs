@@ -14,7 +14,7 @@ use super::parameters::{Parameters, Values};
 use super::prepared::Description;
 use super::rotary::RotaryAngles;
 use super::sources::Sources;
-use super::text_generation::TextGeneration;
+use super::writing::TextGeneration;
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::{MLM_PROBABILITY, ModelArguments, TaskKind};
 

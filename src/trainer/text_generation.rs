@@ -5,45 +5,31 @@ use burn::tensor::Device;
 
 use super::TrainerError;
 use super::batch::Batch;
-use super::encoder_decoder::{Decoding, Seq2SeqTokens};
+use super::encoder_decoder::{Decoding, EncoderDecoder, Seq2SeqConfig};
 use super::floats::{as_f32, real};
 use super::layers::ForwardContext;
 use super::parameters::host;
-use super::sequence_to_sequence::SequenceToSequenceModel;
-
-/// How texts are written.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct TextGeneration {
-    /// Most tokens of a text, its end included.
-    pub(super) max_new_tokens: usize,
-    /// Beams; 1: the likeliest token each time.
-    pub(super) num_beams: usize,
-    /// The exponent of the length that the scores of beams are divided by.
-    pub(super) length_penalty: f64,
-    /// No sequence of so many tokens is written twice; 0: any may be.
-    pub(super) no_repeat_ngram_size: usize,
-    /// Whether a text is done as soon as it has as many finished beams as beams.
-    pub(super) early_stopping: bool,
-}
+use super::writing::TextGeneration;
 
 /// The score of what is not written.
 const NEVER: f32 = -1e9;
 
 /// Texts written for texts, as token ids without the start, the end included where there is one.
 pub(super) fn write(
-    model: &SequenceToSequenceModel,
+    model: &EncoderDecoder,
+    of_model: &Seq2SeqConfig,
     context: &ForwardContext,
     source: &Batch,
     config: &TextGeneration,
 ) -> Result<Vec<Vec<u32>>, TrainerError> {
-    let writer = Writer { model, context, special: model.config.shape.special, config };
+    let writer = Writer { model, of_model, context, config };
     if config.num_beams <= 1 { writer.greedy(source) } else { writer.beam_search(source) }
 }
 
 struct Writer<'a> {
-    model: &'a SequenceToSequenceModel,
+    model: &'a EncoderDecoder,
+    of_model: &'a Seq2SeqConfig,
     context: &'a ForwardContext<'a>,
-    special: Seq2SeqTokens,
     config: &'a TextGeneration,
 }
 
@@ -59,9 +45,11 @@ impl Writer<'_> {
         rows: &[Vec<u32>],
         as_probabilities: bool,
     ) -> Result<Vec<Vec<f32>>, TrainerError> {
-        let latest = |row: &Vec<u32>| row.last().copied().unwrap_or(self.special.decoder_start);
+        let latest = |row: &Vec<u32>| {
+            row.last().copied().unwrap_or(self.of_model.shape.special.decoder_start)
+        };
         let tokens: Vec<u32> = rows.iter().map(latest).collect();
-        let logits = host(self.model.model.step(self.context, &tokens, decoding))?;
+        let logits = host(self.model.step(self.context, &tokens, decoding))?;
         let vocabulary = logits.len() / rows.len().max(1);
         let scores = logits.chunks(vocabulary).zip(rows).map(|(logits, row)| {
             let mut scores = if as_probabilities { log_softmax(logits) } else { logits.to_vec() };
@@ -80,8 +68,9 @@ impl Writer<'_> {
         };
         let size = self.config.no_repeat_ngram_size;
         // The start counts as a token.
-        let all: Vec<u32> =
-            std::iter::once(self.special.decoder_start).chain(row.iter().copied()).collect();
+        let all: Vec<u32> = std::iter::once(self.of_model.shape.special.decoder_start)
+            .chain(row.iter().copied())
+            .collect();
         if size > 0 && all.len() + 1 >= size {
             let latest = &all[all.len() + 1 - size..];
             for sequence in all.windows(size) {
@@ -93,15 +82,15 @@ impl Writer<'_> {
                 }
             }
         }
-        for token in &self.model.config.suppressed {
+        for token in &self.of_model.suppressed {
             if let Some(score) = scores.get_mut(*token as usize) {
                 *score = f32::NEG_INFINITY;
             }
         }
-        if let Some(token) = self.special.forced_bos.filter(|_| row.is_empty()) {
+        if let Some(token) = self.of_model.shape.special.forced_bos.filter(|_| row.is_empty()) {
             only(scores, token);
         }
-        if let Some(token) = self.special.forced_eos
+        if let Some(token) = self.of_model.shape.special.forced_eos
             && row.len() + 1 == self.config.max_new_tokens
         {
             only(scores, token);
@@ -112,7 +101,7 @@ impl Writer<'_> {
     fn greedy(&self, source: &Batch) -> Result<Vec<Vec<u32>>, TrainerError> {
         let texts = source.lengths().len();
         let mut written = vec![Vec::new(); texts];
-        let mut decoding = self.model.model.begin_decoding(self.context, source, 1);
+        let mut decoding = self.model.begin_decoding(self.context, source, 1);
         let mut open: Vec<usize> = (0..texts).collect();
         for _ in 0..self.config.max_new_tokens {
             let rows: Vec<Vec<u32>> = open.iter().map(|text| written[*text].clone()).collect();
@@ -120,7 +109,8 @@ impl Writer<'_> {
             for (text, scores) in open.iter().zip(&scores) {
                 written[*text].push(likeliest(scores));
             }
-            let is_open = |text: &usize| written[*text].last() != Some(&self.special.eos);
+            let is_open =
+                |text: &usize| written[*text].last() != Some(&self.of_model.shape.special.eos);
             let kept: Vec<usize> = (0..open.len()).filter(|place| is_open(&open[*place])).collect();
             if kept.is_empty() {
                 break;
@@ -136,7 +126,7 @@ impl Writer<'_> {
     /// Beam search (`_beam_search` in transformers' `generation/utils.py`).
     fn beam_search(&self, source: &Batch) -> Result<Vec<Vec<u32>>, TrainerError> {
         let (texts, beams) = (source.lengths().len(), self.config.num_beams);
-        let mut decoding = self.model.model.begin_decoding(self.context, source, beams);
+        let mut decoding = self.model.begin_decoding(self.context, source, beams);
         let mut searches = vec![Beams::new(beams); texts];
         for _ in 0..self.config.max_new_tokens {
             let rows: Vec<Vec<u32>> = searches
@@ -148,7 +138,7 @@ impl Writer<'_> {
             for (text, (search, scores)) in
                 searches.iter_mut().zip(scores.chunks(beams)).enumerate()
             {
-                let from = search.advance(scores, self.special.eos, self.config);
+                let from = search.advance(scores, self.of_model.shape.special.eos, self.config);
                 order.extend(from.into_iter().map(|beam| text * beams + beam));
             }
             if searches.iter().all(|search| search.is_over) {

@@ -23,9 +23,9 @@ use super::learning_rate_schedule::LearningRateSchedule;
 use super::optimiser::Optimiser;
 use super::parameters::Values;
 use super::task::{EvaluationSet, Model};
-use super::text_generation::TextGeneration;
 use super::trainer_state::{EvaluationReport, RunArguments, TrainerState, VERSION};
 use super::training_plan::{DueEvaluation, EpochOrder, TrainingPlan};
+use super::writing::TextGeneration;
 use super::{Host, HostVerdict, Job, RunEnd, Split, TrainerError};
 use hpsearch_core::arguments::LoggingStrategy;
 

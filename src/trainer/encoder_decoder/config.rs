@@ -7,7 +7,7 @@ use super::super::families::seq2seq::{SEQ2SEQ, Seq2SeqFamily, Seq2SeqStyle};
 use super::super::families::{self, ConfigReader};
 use super::super::prepared::TextEnds;
 use super::super::quantization;
-use super::super::text_generation::TextGeneration;
+use super::super::writing::TextGeneration;
 use hpsearch_core::arguments::{Activation, ModelArguments, SEQ2SEQ_TYPES};
 
 /// Its `config.json`.

@@ -13,6 +13,14 @@ pub(in super::super) struct Memory<'a> {
     pub(in super::super) layout: &'a SequenceLayout,
 }
 
+/// What the tokens of texts attend to.
+pub(in super::super) enum AttendsTo<'a> {
+    /// Their own text, with biases added to the scores, `[1, heads, length, length]`.
+    Itself(Option<&'a Tensor<4>>),
+    /// Another text.
+    Other(Memory<'a>),
+}
+
 /// The keys and values that the rows of a decoder attend to, of a text each:
 /// `[rows, heads, length, head_dim]`.
 #[derive(Clone)]
@@ -41,27 +49,24 @@ impl DecodedKeys {
 }
 
 impl Attention {
-    /// `residual` plus, with dropout of `rate`, what attention makes of `x [tokens, width]` where
-    /// it attends to `memory`, or to itself with `bias` added to the scores,
-    /// `[1, heads, length, length]`.
+    /// `residual` plus, with dropout of `rate`, what attention makes of `x [tokens, width]`.
     pub(in super::super) fn residual_to(
         &self,
         context: &ForwardContext,
         residual: HiddenStates,
         x: &HiddenStates,
         layout: &SequenceLayout,
-        memory: Option<Memory<'_>>,
-        bias: Option<Tensor<4>>,
+        to: AttendsTo<'_>,
         rate: f64,
     ) -> HiddenStates {
-        let attended = match memory {
-            None if bias.is_none() && self.scaled => {
+        let attended = match to {
+            AttendsTo::Itself(None) if self.scaled => {
                 self.attend(context, self.project_qkv(context, x, None), layout)
             }
-            memory => {
-                let memory = memory.unwrap_or(Memory { x, layout });
-                self.attend_to(context, x, layout, memory, bias)
+            AttendsTo::Itself(bias) => {
+                self.attend_to(context, x, layout, Memory { x, layout }, bias.cloned())
             }
+            AttendsTo::Other(memory) => self.attend_to(context, x, layout, memory, None),
         };
         self.output.residual(context, residual, attended, rate)
     }

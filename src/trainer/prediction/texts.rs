@@ -4,8 +4,8 @@ use super::super::TrainerError;
 use super::super::batch::Batch;
 use super::super::checkpoint::unusable_tokenizer;
 use super::super::sequence_to_sequence::SequenceToSequenceModel;
-use super::super::text_generation::TextGeneration;
 use super::super::tokenizer_file::{SpecialTokens, catch_panics, encode_portions};
+use super::super::writing::TextGeneration;
 use super::{Prediction, PredictionInputs, Predictor, Tools, WritingOptions};
 
 impl WritingOptions {

@@ -12,7 +12,7 @@ use super::super::prepared::{Description, Extra, TextEnds, TokenRows};
 use super::super::pretrained_weights::load_trained;
 use super::super::sequence_to_sequence::SequenceToSequenceModel;
 use super::super::task::{MicroBatch, Model};
-use super::super::text_generation::TextGeneration;
+use super::super::writing::TextGeneration;
 use super::golden::{Comparison, config_of, golden_directory, integers, plain};
 use super::*;
 
