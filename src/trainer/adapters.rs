@@ -24,8 +24,8 @@ pub(super) struct LoraAdapters {
 }
 
 /// The modules that get adapters by default, peft's: queries and values.
-const QUERIES_AND_VALUES: [&str; 7] =
-    ["query", "value", "q_lin", "v_lin", "c_attn", "q_proj", "v_proj"];
+const QUERIES_AND_VALUES: [&str; 9] =
+    ["query", "value", "q_lin", "v_lin", "c_attn", "q_proj", "v_proj", "q", "v"];
 
 impl LoraAdapters {
     /// Freezes the body, and adds an adapter for each trainable linear layer that the arguments

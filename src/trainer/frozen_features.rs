@@ -63,7 +63,9 @@ impl FeatureExtractor<'_> {
         &self,
         host: &mut dyn Host,
     ) -> Result<Option<FrozenFeatures>, TrainerError> {
-        if self.layers == 0 || !self.model.examples_are_fixed() {
+        let (is_fixed, are_apart) =
+            (self.model.examples_are_fixed(), self.model.examples_are_apart());
+        if self.layers == 0 || !is_fixed || !are_apart {
             return Ok(None);
         }
         let rows = self.model.examples(self.data, Split::Train);

@@ -159,6 +159,11 @@ impl Model for SequenceToSequenceModel {
         true
     }
 
+    /// All sources come before all targets.
+    fn examples_are_apart(&self) -> bool {
+        false
+    }
+
     /// The tokens to write.
     fn targets(&self, data: &PreparedData, example: usize, _: Draw) -> usize {
         let target = data.extras(Extra::SecondTexts, Split::Train);

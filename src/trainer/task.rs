@@ -78,6 +78,11 @@ pub(super) trait Model: Any {
     /// Whether an example has the same tokens in every epoch.
     fn examples_are_fixed(&self) -> bool;
 
+    /// Whether the hidden states of a micro-batch are those of one example after the other.
+    fn examples_are_apart(&self) -> bool {
+        true
+    }
+
     /// The predictions that an example contributes to the loss of a step: its labels, or its
     /// tokens.
     fn targets(&self, data: &PreparedData, example: usize, draw: Draw) -> usize;
