@@ -124,6 +124,10 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     let pair_column = exported::text_pair(&directory);
     let Inputs { texts, pairs } = inputs(arguments, pair_column.as_ref(), console)?;
     check_pairs(arguments, pair_column.as_ref(), pairs.is_some())?;
+    if arguments.length_penalty.is_some_and(|penalty| !penalty.is_finite()) {
+        return Err(Failure::usage("`--length-penalty` is no finite number")
+            .help("give a power, for example 1, or 0 for none"));
+    }
     let usual = Some(RowsAtOnce { train: 1, eval: texts.len().min(TEXTS_AT_ONCE) });
     let mut hear = listener(console);
     hear(Progress::Began("loading the model"));

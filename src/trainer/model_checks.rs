@@ -55,6 +55,14 @@ fn check_tokenizer(
         );
         return Err(TrainerError::model(directory, message));
     }
+    if data.max_target_length() > longest {
+        let message = format!(
+            "writes at most {longest} tokens, and `[data] max_target_length` is {}: set it to \
+             {longest} or less",
+            data.max_target_length()
+        );
+        return Err(TrainerError::model(directory, message));
+    }
     Ok(())
 }
 

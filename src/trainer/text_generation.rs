@@ -22,6 +22,9 @@ pub(super) fn write(
     source: &Batch,
     config: &TextGeneration,
 ) -> Result<Vec<Vec<u32>>, TrainerError> {
+    // Texts have as many positions.
+    let most = config.max_new_tokens.min(of_model.max_tokens());
+    let config = &TextGeneration { max_new_tokens: most, ..*config };
     let writer = Writer { model, of_model, context, config };
     if config.num_beams <= 1 { writer.greedy(source) } else { writer.beam_search(source) }
 }
