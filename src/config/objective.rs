@@ -180,12 +180,22 @@ pub(super) fn check_several(
     }
 }
 
+/// What decides about the built-in trainer's metrics.
+#[derive(Clone, Copy)]
+pub(super) struct Reports {
+    pub(super) task: TaskKind,
+    /// Whether pairs have similarities.
+    pub(super) has_scores: bool,
+    /// Whether evaluations write texts, of tasks that can.
+    pub(super) writes: bool,
+}
+
 /// The built-in trainer's metrics are known: a misspelt one would make every trial fail.
 pub(super) fn check_metric(
     study: &Section<'_>,
     index: usize,
     objective: &Objective,
-    (task, has_scores): (TaskKind, bool),
+    Reports { task, has_scores, writes }: Reports,
     problems: &mut Vec<Diagnostic>,
 ) {
     let place = |key: &str| {
@@ -209,6 +219,13 @@ pub(super) fn check_metric(
             Some(near) => problem.help(format!("did you mean `{near}`?")),
             None => problem.help(format!("it reports {}", quoted(known))),
         });
+        return;
+    }
+    if !writes && task.metrics_of_texts().contains(&metric) {
+        let message =
+            format!("`{metric}` is of texts that `predict_with_generate = false` does not write");
+        let problem = Diagnostic::error(place("metric"), message);
+        problems.push(problem.help("leave that out of [trainer], or search for `eval_loss`"));
         return;
     }
     let smaller = ["loss", "perplexity", "bits_per_byte", "rmse", "mae"];

@@ -85,8 +85,11 @@ pub(super) fn resolve(
     let notify = notify(&file.section("notify", problems), problems);
     if let Some(task) = task {
         let has_scores = file.table("data").is_some_and(|(data, _)| data.get("score").is_some());
+        let writes = !matches!(&program, Some(Program::Trainer { arguments, .. })
+            if arguments.get("predict_with_generate") == Some(&false.into()));
+        let reports = objective::Reports { task, has_scores, writes };
         for (index, objective) in objectives.iter().flatten().enumerate() {
-            objective::check_metric(&study, index, objective, (task, has_scores), problems);
+            objective::check_metric(&study, index, objective, reports, problems);
         }
     }
 

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -175,7 +175,10 @@ fn lock_file(path: &Path) -> Option<File> {
         .open(path)
         .ok()?;
     // Without locks its writer's state is unknown, and it stays.
-    file.try_lock().is_ok().then_some(file)
+    file.try_lock().ok()?;
+    // A living writer may have put another marker, which it holds, in the place of the opened one.
+    let (opened, there) = (file.metadata().ok()?, fs::symlink_metadata(path).ok()?);
+    ((opened.dev(), opened.ino()) == (there.dev(), there.ino())).then_some(file)
 }
 
 /// A path as text: invalid UTF-8, control characters and `%` as `%XX`.

@@ -48,7 +48,7 @@ pub(super) fn prepare(
         } else {
             encode_portions(&trained, &texts(rows), SpecialTokens::Add, &mut on_bytes)?
         };
-        note_tokens(split, &ids, data.max_length, unknown, &mut findings);
+        note_tokens(split, &ids, ("max_length", data.max_length), unknown, &mut findings);
         if let Some((_, row)) = ids.iter().zip(rows).find(|(ids, _)| ids.is_empty()) {
             let message =
                 format!("the tokenizer makes nothing of the {} text `{}`", split.name(), row.text);
@@ -174,7 +174,7 @@ pub(super) fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) 
 pub(super) fn note_tokens(
     split: Split,
     ids: &[Vec<u32>],
-    max_length: usize,
+    (key, max_length): (&str, usize),
     unknown: Option<u32>,
     findings: &mut Vec<Finding>,
 ) {
@@ -183,7 +183,7 @@ pub(super) fn note_tokens(
         findings.push(Finding::note(
             "truncated",
             format!(
-                "{cut} of {} {} texts reach `max_length` = {max_length} tokens and may be cut",
+                "{cut} of {} {} texts reach `{key}` = {max_length} tokens and may be cut",
                 ids.len(),
                 split.name()
             ),

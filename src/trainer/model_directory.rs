@@ -68,16 +68,19 @@ pub(super) fn config(directory: &Path) -> Result<Map<String, Value>, TrainerErro
 
 /// What `generation_config.json` says about writing texts, which `config.json` said in earlier
 /// versions of transformers.
-const OF_GENERATION: [&str; 9] = [
+const OF_GENERATION: [&str; 12] = [
     "decoder_start_token_id",
     "forced_bos_token_id",
     "forced_eos_token_id",
     "max_length",
+    "max_new_tokens",
+    "min_length",
     "num_beams",
     "length_penalty",
     "no_repeat_ngram_size",
     "early_stopping",
     "bad_words_ids",
+    "suppress_tokens",
 ];
 
 /// The configuration of a model in `directory`, of one that writes a text for a text with how it

@@ -50,14 +50,15 @@ pub(super) fn prepare(
     let longest_target = data.max_target_length.unwrap_or(data.max_length);
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
         let (source, target): (Vec<&str>, Vec<&str>) = rows.iter().map(both_texts).unzip();
-        let mut encode = |texts: &[&str], longest: usize| {
+        let of_target = ("max_target_length", longest_target);
+        let mut encode = |texts: &[&str], (key, longest): (&str, usize)| {
             truncate(&mut tokenizer, longest)?;
             let ids = encode_portions(&tokenizer, texts, SpecialTokens::Add, &mut on_bytes)?;
-            note_tokens(split, &ids, longest, unknown, &mut findings);
+            note_tokens(split, &ids, (key, longest), unknown, &mut findings);
             Ok::<_, TrainerError>(ids)
         };
         let (source, target) =
-            (encode(&source, data.max_length)?, encode(&target, longest_target)?);
+            (encode(&source, ("max_length", data.max_length))?, encode(&target, of_target)?);
         let is_empty = |pair: (&Vec<u32>, &Vec<u32>)| pair.0.is_empty() || pair.1.is_empty();
         let empty = source.iter().zip(&target).position(is_empty);
         if let Some(row) = empty.and_then(|row| rows.get(row)) {

@@ -40,7 +40,7 @@ pub(super) fn prepare(
             |texts: &[&str]| encode_portions(&tokenizer, texts, SpecialTokens::Add, &mut on_bytes);
         let (first, second) = (encode(&first)?, encode(&second)?);
         let both: Vec<Vec<u32>> = first.iter().chain(&second).cloned().collect();
-        note_tokens(split, &both, data.max_length, unknown, &mut findings);
+        note_tokens(split, &both, ("max_length", data.max_length), unknown, &mut findings);
         let empty = first
             .iter()
             .zip(&second)

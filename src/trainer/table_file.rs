@@ -18,8 +18,8 @@ pub(super) struct RawFile {
 }
 
 /// The remedy for a missing column.
-const NAME_COLUMNS: &str = "set `[data] text`, `label` and, for pairs, `text_pair`; the first \
-    line must be a header, or `[data] column_names` must name the columns of a file without one";
+const NAME_COLUMNS: &str = "set `[data] text`, `label`, for pairs `text_pair`, for texts to write \
+    `target`; the first line must be a header, or `[data] column_names` must name the columns of a file without one";
 
 impl RawFile {
     /// Reads the file at `path`, or the data files of the folder there. Those of the Hub are

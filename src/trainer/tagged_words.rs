@@ -59,7 +59,7 @@ pub(super) fn prepare(
             })?;
         let ids: Vec<Vec<u32>> =
             encodings.iter().map(|encoding| encoding.get_ids().to_vec()).collect();
-        note_tokens(split, &ids, data.max_length, unknown, &mut findings);
+        note_tokens(split, &ids, ("max_length", data.max_length), unknown, &mut findings);
         let aligned: Vec<Vec<u32>> = encodings
             .iter()
             .zip(rows)

@@ -90,6 +90,11 @@ impl Writer<'_> {
                 *score = f32::NEG_INFINITY;
             }
         }
+        if row.len() < self.config.min_new_tokens
+            && let Some(score) = scores.get_mut(self.of_model.shape.special.eos as usize)
+        {
+            *score = f32::NEG_INFINITY;
+        }
         if let Some(token) = self.of_model.shape.special.forced_bos.filter(|_| row.is_empty()) {
             only(scores, token);
         }

@@ -5,6 +5,8 @@
 pub(super) struct TextGeneration {
     /// Most tokens of a text, its end included.
     pub(super) max_new_tokens: usize,
+    /// Fewest, the end not included.
+    pub(super) min_new_tokens: usize,
     /// Beams; 1: the likeliest token each time.
     pub(super) num_beams: usize,
     /// The exponent of the length that the scores of beams are divided by.

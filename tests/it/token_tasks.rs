@@ -156,4 +156,9 @@ fn a_text_is_written_for_each_text() {
     for said in ["`translation` needs texts to write", "`translation` has no labels"] {
         assert!(refused.err.contains(said), "{}", refused.err);
     }
+    let wrong = study.replace("[space]", "predict_with_generate = false\n[space]");
+    fs::write(directory.join("wrong.toml"), wrong).unwrap();
+    let refused = run(directory, &["check", "wrong.toml"]);
+    assert_code(&refused, 2);
+    assert!(refused.err.contains("`eval_chrf` is of texts that"), "{}", refused.err);
 }

@@ -264,7 +264,7 @@ impl DataArguments {
         ];
         let target = (!values.contains_key("target")).then(|| {
             ArgumentProblem::new("target", format!("`{name}` needs texts to write"))
-                .with_help("name their column: `target = \"translation\"`")
+                .with_help("name their column, as `text` names that of the others")
         });
         misplaced(&has_no).into_iter().chain(target).collect()
     }

@@ -64,6 +64,12 @@ impl TaskKind {
         known
     }
 
+    /// Those of texts that are written.
+    #[must_use]
+    pub fn metrics_of_texts(self) -> &'static [&'static str] {
+        if self.is_sequence_to_sequence() { &METRICS_OF_TEXTS[1..] } else { &[] }
+    }
+
     /// The metrics of its reports.
     #[must_use]
     pub fn reported(self) -> Vec<&'static str> {
@@ -174,6 +180,19 @@ pub struct TrainerTask {
 const ENCODER_TOKENIZERS: &[TokenizerKind] =
     &[TokenizerKind::WordPiece, TokenizerKind::Bpe, TokenizerKind::Word];
 
+/// Those of tasks that write texts.
+const METRICS_OF_TEXTS: &[&str] = &[
+    "eval_loss",
+    "eval_bleu",
+    "eval_chrf",
+    "eval_rouge1",
+    "eval_rouge2",
+    "eval_rougeL",
+    "eval_rougeLsum",
+    "eval_exact_match",
+    "eval_gen_len",
+];
+
 /// Those that give back the text of their tokens.
 const REVERSIBLE_TOKENIZERS: &[TokenizerKind] =
     &[TokenizerKind::Bpe, TokenizerKind::Chars, TokenizerKind::Bytes];
@@ -260,7 +279,7 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
         name: "translation",
         doc: "a text in another language, by an encoder and a decoder: a pretrained model, or one \
             trained from scratch",
-        metrics: &["eval_loss", "eval_bleu", "eval_chrf", "eval_exact_match", "eval_gen_len"],
+        metrics: METRICS_OF_TEXTS,
         tokenizers: REVERSIBLE_TOKENIZERS,
         lowercase: false,
     },
@@ -268,14 +287,7 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
         kind: TaskKind::Summarization,
         name: "summarization",
         doc: "a summary of a text, by an encoder and a decoder",
-        metrics: &[
-            "eval_loss",
-            "eval_rouge1",
-            "eval_rouge2",
-            "eval_rougeL",
-            "eval_rougeLsum",
-            "eval_gen_len",
-        ],
+        metrics: METRICS_OF_TEXTS,
         tokenizers: REVERSIBLE_TOKENIZERS,
         lowercase: false,
     },
@@ -284,14 +296,7 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
         name: "text-to-text",
         doc: "any text from any text, by an encoder and a decoder: a command from a sentence, an \
             answer from a question",
-        metrics: &[
-            "eval_loss",
-            "eval_exact_match",
-            "eval_bleu",
-            "eval_chrf",
-            "eval_rougeL",
-            "eval_gen_len",
-        ],
+        metrics: METRICS_OF_TEXTS,
         tokenizers: REVERSIBLE_TOKENIZERS,
         lowercase: false,
     },

@@ -100,7 +100,21 @@ impl Seq2SeqConfig {
         let name = arguments.model_type.as_deref().unwrap_or(SEQ2SEQ_TYPES[0]);
         let (family, shape) = (family(name)?, arguments.from_scratch());
         let (dropout, attention_dropout) = (arguments.dropout(), arguments.attention_dropout());
-        let tied = arguments.tie_word_embeddings.unwrap_or(true) && family.model_type != "mt5";
+        let is_mt5 = family.model_type == "mt5";
+        let tied = arguments.tie_word_embeddings.unwrap_or(!is_mt5);
+        if tied && is_mt5 {
+            return Err("has an output embedding of its own, as every mT5: leave \
+                        `model.tie_word_embeddings` out"
+                .to_owned());
+        }
+        if let Some(most) = arguments.max_length.filter(|most| *most < longest)
+            && family.style != Seq2SeqStyle::T5
+        {
+            return Err(format!(
+                "has `model.max_length` = {most} positions, and `[data]` has texts of up to \
+                 {longest} tokens (`max_length`, `max_target_length`)"
+            ));
+        }
         let heads = shape.num_heads.max(1);
         let config = match family.style {
             Seq2SeqStyle::T5 => json!({
@@ -151,7 +165,15 @@ impl Seq2SeqConfig {
         let shape = Seq2SeqShape::read(family, keys)?;
         let writing = TextGeneration {
             // The start counts there.
-            max_new_tokens: keys.size_or("max_length", DEFAULT_MAX_LENGTH)?.max(2) - 1,
+            max_new_tokens: match keys.get("max_new_tokens") {
+                Some(_) => keys.size("max_new_tokens")?,
+                None => keys.size_or("max_length", DEFAULT_MAX_LENGTH)?.max(2) - 1,
+            },
+            min_new_tokens: keys
+                .get("min_length")
+                .and_then(Value::as_u64)
+                .and_then(|length| usize::try_from(length).ok())
+                .map_or(0, |length| length.saturating_sub(1)),
             num_beams: keys.size_or("num_beams", 1)?,
             length_penalty: keys.number_or("length_penalty", 1.0)?,
             no_repeat_ngram_size: keys
@@ -162,11 +184,14 @@ impl Seq2SeqConfig {
             early_stopping: keys.get("early_stopping") == Some(&Value::Bool(true)),
         };
         let suppressed = keys.get("bad_words_ids").and_then(Value::as_array).into_iter().flatten();
+        let all = keys.get("suppress_tokens").and_then(Value::as_array).into_iter().flatten();
+        let all = all.filter_map(|token| u32::try_from(token.as_u64()?).ok());
         let suppressed = suppressed
             .filter_map(|words| match words.as_array().map(Vec::as_slice) {
                 Some([only]) => only.as_u64().and_then(|token| u32::try_from(token).ok()),
                 _ => None,
             })
+            .chain(all)
             .collect();
         Ok(Self { family, shape, writing, suppressed, config })
     }

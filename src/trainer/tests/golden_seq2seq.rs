@@ -105,6 +105,7 @@ fn writes_as_there(golden: &Golden) {
         let config = TextGeneration {
             // The start counts there.
             max_new_tokens: there["max_length"].as_u64().unwrap() as usize - 1,
+            min_new_tokens: number("min_length").map_or(0, |length| length - 1),
             num_beams: number("num_beams").unwrap(),
             length_penalty: options["length_penalty"].as_f64().unwrap_or(1.0),
             no_repeat_ngram_size: number("no_repeat_ngram_size").unwrap_or(0),

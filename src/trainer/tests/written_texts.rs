@@ -61,6 +61,15 @@ fn every_family_learns_to_write_and_resumes_bit_for_bit() {
         for metric in ["eval_loss", "eval_bleu", "eval_rougeL", "eval_exact_match"] {
             assert!((evaluated[metric] - last[metric]).abs() < 1e-6, "{family} {metric}");
         }
+        // Beams that do not end stop where the model's positions do.
+        let many = WritingOptions {
+            max_new_tokens: Some(500),
+            num_beams: Some(9),
+            ..WritingOptions::default()
+        };
+        let texts = ["today today today".to_owned()];
+        let inputs = PredictionInputs { texts: &texts, pairs: None, writing: many };
+        predict(runner.last_checkpoint(), inputs, 1, "cpu", &|_, _, _| {}).unwrap();
 
         let stopped = directory.path().join(format!("{family}-stopped"));
         let stopped = interrupted(&job(&arguments, &data, &stopped), 20);
