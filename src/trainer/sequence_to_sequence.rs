@@ -1,7 +1,5 @@
 //! The tasks translation, summarization and text-to-text: writing a text for each text.
 
-use std::path::Path;
-
 use burn::tensor::{Device, Tensor};
 use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
@@ -117,14 +115,9 @@ impl SequenceToSequenceModel {
     }
 
     /// The texts of token ids, without special tokens.
-    fn decoded(
-        tokenizer: &Tokenizer,
-        directory: &Path,
-        texts: &[Vec<u32>],
-    ) -> Result<Vec<String>, TrainerError> {
+    fn decoded(tokenizer: &Tokenizer, texts: &[Vec<u32>]) -> Result<Vec<String>, TrainerError> {
         let decode = |ids: &Vec<u32>| {
-            catch_panics(|| tokenizer.decode(ids, true))
-                .map_err(super::checkpoint::unusable_tokenizer(directory))
+            catch_panics(|| tokenizer.decode(ids, true)).map_err(TrainerError::tokenizer)
         };
         texts.iter().map(decode).collect()
     }
@@ -249,7 +242,7 @@ impl Model for SequenceToSequenceModel {
                 let written = self.write(&context, &source, writing)?;
                 let lengths = written.iter().map(Vec::len);
                 let lengths: Vec<usize> = lengths.collect();
-                let of = |ids: &[Vec<u32>]| Self::decoded(tokenizer, data.directory(), ids);
+                let of = |ids: &[Vec<u32>]| Self::decoded(tokenizer, ids);
                 for ((written, truth), tokens) in
                     of(&written)?.into_iter().zip(of(&targets)?).zip(lengths)
                 {

@@ -115,6 +115,6 @@ fn fill_in_model(model: &mut Value, task: TaskKind) {
     if MEAN_POOLING_TYPES.contains(&model_type.as_str()) && task.is_of_texts() {
         default("pooling", "mean".into());
     } else if !task.is_of_encoders() {
-        default("tie_word_embeddings", true.into());
+        default("tie_word_embeddings", (model_type != "mt5").into());
     }
 }
