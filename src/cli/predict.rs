@@ -17,12 +17,13 @@ use super::output_file::{refuse_existing, refuse_inputs};
 use super::waiting::listener;
 use super::{Console, Exit, Failure};
 use crate::app::worker_job::{self, Progress, halving};
-use crate::arguments::RowsAtOnce;
 use crate::arguments::data_file::{self, Columns, Header, Layout, Words};
 use crate::arguments::data_format::{KNOWN_ENDINGS, format_of};
+use crate::arguments::{RowsAtOnce, WritingOptions};
 use crate::config;
 use crate::config::shown::one_line;
-use crate::runner::protocol::{Job, Writing};
+use crate::report::wording::count;
+use crate::runner::protocol::Job;
 
 /// Arguments of `hpsearch predict`.
 #[derive(Clone, Debug, Args)]
@@ -77,7 +78,7 @@ pub struct PredictArguments {
     /// The power of its length that a beam's score is divided by: above 0, longer texts are preferred
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub length_penalty: Option<f64>,
-    /// Write no sequence of so many tokens twice
+    /// Write no sequence of N tokens twice
     #[arg(long, value_name = "N")]
     pub no_repeat_ngram_size: Option<u32>,
     /// Print JSON
@@ -156,8 +157,8 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     if let Some(output) = &arguments.output {
         shown::write_csv(output, of_text, &predictions)?;
         console.say(&format!(
-            "{} texts with their {} are in {}",
-            texts.len(),
+            "{} with their {} in {}",
+            count(texts.len() as u64, "text"),
             predictions.first().map_or("labels", Shown::what),
             output.display()
         ));
@@ -184,9 +185,9 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
 }
 
 /// How texts are written.
-fn writing(arguments: &PredictArguments) -> Writing {
+fn writing(arguments: &PredictArguments) -> WritingOptions {
     let number = |number: u32| number as usize;
-    Writing {
+    WritingOptions {
         max_new_tokens: arguments.max_new_tokens.map(number),
         num_beams: arguments.num_beams.map(number),
         length_penalty: arguments.length_penalty,

@@ -58,7 +58,8 @@ pub(super) fn resolve(
         (Some(entry), Some(searched)) => enqueue::read(entry, searched, problems),
         _ => Vec::<Params>::new(),
     };
-    let task = arguments.as_ref().map(|arguments| TaskKind::of(&arguments.values));
+    let of_trainer = file.table("trainer").zip(arguments.as_ref());
+    let task = of_trainer.and_then(|((table, _), all)| trainer::task_of(table, &all.values));
     let reported = task.map(TaskKind::reported);
     let metrics = reported.as_deref().map_or(Known::Metrics, Known::Reported);
     if let Some(searched) = &searched {
@@ -313,9 +314,9 @@ impl<'a> StudyFile<'a> {
             trainer::check_searched(searched, &arguments, problems);
         }
         let data = match self.table("data") {
-            Some((table, place)) => {
-                let task = TaskKind::of(&arguments.values);
-                trainer::read_data(table, place, self.base, task, problems)
+            Some((of_data, place)) => {
+                let task = trainer::task_of(table, &arguments.values);
+                trainer::read_data(of_data, place, self.base, task, problems)
             }
             None => {
                 if self.lacks("data") {

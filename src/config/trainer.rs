@@ -12,7 +12,7 @@ use super::syntax::{Leaf, Table};
 use super::tables;
 use crate::arguments::data_format::{format_of, is_on_hub};
 use crate::arguments::{
-    ARGUMENTS, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, TaskKind,
+    ARGUMENTS, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, TRAINER_TASKS, TaskKind,
     TrainerArguments, check_values, newer_name,
 };
 use crate::study::constraint::{self, Constraint};
@@ -302,12 +302,20 @@ fn requirement(multiple: &Multiple, searched: &Searched) -> Option<String> {
     Some(format!("{} % {} == 0", term(of, number), term(by, divisor)))
 }
 
+/// The task of `[trainer]`; `None` if it names one that does not exist, which is reported elsewhere:
+/// what would follow from another task only confuses.
+pub(super) fn task_of(table: &Table, values: &BTreeMap<String, Json>) -> Option<TaskKind> {
+    let named = table.get("task").and_then(|entry| entry.value.text());
+    let is_known = |name| TRAINER_TASKS.iter().any(|task| task.name == name);
+    named.is_none_or(is_known).then(|| TaskKind::of(values))
+}
+
 /// Reads `[data]`; file names are made absolute, and the files must exist.
 pub(super) fn read_data(
     table: &Table,
     place: Place,
     base: &Path,
-    task: TaskKind,
+    task: Option<TaskKind>,
     problems: &mut Vec<Diagnostic>,
 ) -> BTreeMap<String, Json> {
     let leaves = once_each(table, DATA_ARGUMENTS, problems);
@@ -316,7 +324,7 @@ pub(super) fn read_data(
         .map(|leaf| (canonical(DATA_ARGUMENTS, &leaf.name).to_owned(), leaf.value.to_json()))
         .collect();
     let mut found = DataArguments::resolve(&values).err().unwrap_or_default();
-    found.extend(DataArguments::misfits(&values, task));
+    found.extend(task.into_iter().flat_map(|task| DataArguments::misfits(&values, task)));
     let sound = |name: &str| found.iter().all(|problem| problem.key != name);
     let files: Vec<&Leaf<'_>> = leaves
         .iter()

@@ -24,6 +24,7 @@ mod tests;
 mod trainer_table;
 mod training;
 mod unsupported;
+mod writing;
 
 pub use changeable::CHANGEABLE;
 pub use class_weights::ClassWeights;
@@ -44,3 +45,4 @@ pub use tasks::{
 pub use trainer_table::ARGUMENTS;
 pub use training::{EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TrainerArguments};
 pub use unsupported::newer_name;
+pub use writing::WritingOptions;

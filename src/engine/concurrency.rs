@@ -245,7 +245,7 @@ impl Concurrency {
         let needed = |fewer: u32| GROWTH.powf(f64::from(slots - fewer));
         if let Some(growth) = grown.filter(|growth| growth.factor < needed(growth.fewer)) {
             let fewer = growth.fewer;
-            let what = if slots - fewer == 1 { "a slot" } else { "so many slots" };
+            let what = if slots - fewer == 1 { "a slot" } else { "the slots" };
             let reason = format!("{}: not worth {what}", compared(growth));
             self.stage(fewer, now);
             self.set_back(slots, fewer, now);

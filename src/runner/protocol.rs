@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::arguments::{Probe, RowsAtOnce};
+use crate::arguments::{Probe, RowsAtOnce, WritingOptions};
 use crate::engine::GroupNode;
 use crate::study::artifact::NewArtifact;
 use crate::study::decision::Decision;
@@ -290,20 +290,6 @@ pub enum MessageToTrial {
     Kill,
 }
 
-/// How a model writes texts, under the names of transformers' `generate`; `None`: as its
-/// configuration says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Writing {
-    /// Most tokens of a text, its end included.
-    pub max_new_tokens: Option<usize>,
-    /// Beams.
-    pub num_beams: Option<usize>,
-    /// The power of its length that a beam's score is divided by.
-    pub length_penalty: Option<f64>,
-    /// No sequence of so many tokens is written twice.
-    pub no_repeat_ngram_size: Option<usize>,
-}
-
 /// A job of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -384,7 +370,7 @@ pub enum Job {
         /// The second text of each, of pairs.
         pairs: Option<Vec<String>>,
         /// How texts are written, by models that write them.
-        writing: Writing,
+        writing: WritingOptions,
         /// The device.
         device: Device,
         /// Batch size.

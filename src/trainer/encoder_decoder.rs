@@ -162,15 +162,15 @@ impl EncoderDecoder {
 
     /// Token embeddings with their factor.
     fn embedded(&self, context: &ForwardContext, ids: Arc<[u32]>) -> HiddenStates {
-        let learns: Vec<f32> =
-            ids.iter().map(|id| if self.padding == Some(*id) { 0.0 } else { 1.0 }).collect();
-        let x = embed(context, [(&self.token_embedding, ids)]);
-        let x = if learns.contains(&0.0) {
-            let rows = learns.len();
-            let learns: Tensor<2> = tensor(learns, [rows, 1], context.device);
-            x.clone() * learns.clone() + x.detach() * (1.0 - learns)
-        } else {
-            x
+        let padding = self.padding.filter(|padding| ids.contains(padding));
+        let x = embed(context, [(&self.token_embedding, Arc::clone(&ids))]);
+        let x = match padding {
+            Some(padding) => {
+                let learns = ids.iter().map(|id| if *id == padding { 0.0 } else { 1.0 }).collect();
+                let learns: Tensor<2> = tensor(learns, [ids.len(), 1], context.device);
+                x.clone() * learns.clone() + x.detach() * (1.0 - learns)
+            }
+            None => x,
         };
         if self.embedding_scale == 1.0 { x } else { x * self.embedding_scale }
     }
@@ -352,9 +352,9 @@ impl EncoderDecoder {
         decoding.length += 1;
         let x = self.embedded(context, tokens.into());
         let mut x = self.placed(context, &self.decoder, x, &vec![place; tokens.len()]);
+        let bias = self.decoder.bias(context, 1, place + 1);
         for (number, layer) in self.decoder.layers.iter().enumerate() {
-            let bias = self.decoder.bias(context, 1, place + 1);
-            x = layer.step(context, x, decoding, number, bias);
+            x = layer.step(context, x, decoding, number, bias.clone());
         }
         let x = self.output(context, x);
         self.logits(context, x)
@@ -362,16 +362,15 @@ impl EncoderDecoder {
 }
 
 impl Decoding {
-    /// Goes on with other rows, of the same texts or fewer.
+    /// Continues with other rows, of the same texts or fewer.
     pub(super) fn select(&mut self, rows: &[usize], device: &Device) {
+        self.reorder(rows, device);
         let rows = row_numbers(rows, device);
-        let of = |keys: &CrossKeys| keys.select(&rows);
-        self.decoded = self.decoded.iter().map(|keys| keys.select(&rows)).collect();
-        self.cross = self.cross.iter().map(of).collect();
+        self.cross = self.cross.iter().map(|keys| keys.select(&rows)).collect();
         self.mask = self.mask.take().map(|mask| mask.select(0, rows.clone()));
     }
 
-    /// Goes on with other rows of the same text each.
+    /// Continues with other rows of the same text each.
     pub(super) fn reorder(&mut self, rows: &[usize], device: &Device) {
         let rows = row_numbers(rows, device);
         self.decoded = self.decoded.iter().map(|keys| keys.select(&rows)).collect();

@@ -106,7 +106,7 @@ pub use generation::{GenerationConfig, GenerationSummary, generate};
 pub use hpsearch_core::arguments::data_file::DataProblem;
 pub use model_checks::check_fine_tuning;
 pub use model_directory::{find_local, locate};
-pub use prediction::{Entity, Prediction, PredictionInputs, ScoredLabel, WritingOptions, predict};
+pub use prediction::{Entity, Prediction, PredictionInputs, ScoredLabel, predict};
 pub use preparation::prepare;
 pub use prepared::{PreparedData, Split};
 pub use probe::probe;

@@ -11,7 +11,6 @@ use super::lm_tokenizer::{self, END_OF_TEXT, END_OF_TEXT_ID};
 use super::prepared::{Description, Extra, Split, TextEnds};
 use super::progress::{PARSE, TOKENISE, bytes};
 use super::sources::{Sources, clean};
-use super::splits::hold_out_splits;
 use super::tokenizer_file::{self, SpecialTokens, encode_portions};
 use super::{Finding, TrainerError, model_directory};
 use hpsearch_core::arguments::TokenizerSource;
@@ -143,12 +142,6 @@ fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3],
             *rows = clean(file.rows(data)?, path, split, data, findings)?;
         }
     }
-    let all = splits[0].len();
-    hold_out_splits(&mut splits, data, false);
-    let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
-    if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
-        let problem = sources.problem(None, format!("too few rows to split: {all}"));
-        return Err(problem.with_help("give more rows").into());
-    }
+    sources.hold_out(&mut splits)?;
     Ok(splits)
 }

@@ -27,7 +27,7 @@ use super::sequence_to_sequence::SequenceToSequenceModel;
 use super::token_classification::TokenClassification;
 use super::tokenizer_file::{SpecialTokens, encode_pairs, encode_portions};
 use super::{TrainerError, device};
-use hpsearch_core::arguments::TaskKind;
+use hpsearch_core::arguments::{TaskKind, WritingOptions};
 
 /// What a model says about one text.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -88,21 +88,6 @@ pub struct PredictionInputs<'a> {
     pub pairs: Option<&'a [String]>,
     /// How texts are written, by models that write them.
     pub writing: WritingOptions,
-}
-
-/// How texts are written, under the names of transformers' `generate`; `None`: as the model's
-/// configuration says.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct WritingOptions {
-    /// Most tokens of a text, its end included.
-    pub max_new_tokens: Option<usize>,
-    /// Beams; 1: the likeliest token each time.
-    pub num_beams: Option<usize>,
-    /// The exponent of the length that the scores of beams are divided by: above 0, longer texts
-    /// are preferred.
-    pub length_penalty: Option<f64>,
-    /// No sequence of so many tokens is written twice; 0: any may be.
-    pub no_repeat_ngram_size: Option<usize>,
 }
 
 /// What a model predicts with.

@@ -7,7 +7,6 @@ use super::labelled::{both_texts, note_overlap, note_tokens, texts, tokenizer_of
 use super::prepared::{Description, Extra, Split};
 use super::progress::{PARSE, TOKENISE, bytes};
 use super::sources::{Sources, clean};
-use super::splits::hold_out_splits;
 use super::targets::number;
 use super::tokenizer_file::{self, SpecialTokens, encode_portions};
 use super::{Finding, TrainerError};
@@ -88,12 +87,6 @@ fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3],
                 .into());
         }
     }
-    let all = splits[0].len();
-    hold_out_splits(&mut splits, data, false);
-    let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
-    if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
-        let problem = sources.problem(None, format!("too few rows to split: {all}"));
-        return Err(problem.with_help("give more rows").into());
-    }
+    sources.hold_out(&mut splits)?;
     Ok(splits)
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use tokenizers::Tokenizer;
 
 use super::atomic_directory::AtomicDirectory;
-use super::batch::Batch;
+use super::batch::{Batch, truncate};
 use super::encoder_decoder::{EncoderDecoder, Seq2SeqConfig};
 use super::families::seq2seq::SEQ2SEQ;
 use super::floats::real;
@@ -100,7 +100,7 @@ impl SequenceToSequenceModel {
     fn targets_of(&self, data: &PreparedData, split: Split, chosen: &[usize]) -> Vec<Vec<u32>> {
         let Some(rows) = data.extras(Extra::SecondTexts, split) else { return Vec::new() };
         let longest = self.config.max_tokens();
-        let text = |row: &usize| super::batch::truncate(rows.ids(*row).collect(), longest);
+        let text = |row: &usize| truncate(rows.ids(*row).collect(), longest);
         chosen.iter().map(text).collect()
     }
 
@@ -240,13 +240,10 @@ impl Model for SequenceToSequenceModel {
                 (&set.writing, &mut texts, &tokenizer)
             {
                 let written = self.write(&context, &source, writing)?;
-                let lengths = written.iter().map(Vec::len);
-                let lengths: Vec<usize> = lengths.collect();
-                let of = |ids: &[Vec<u32>]| Self::decoded(tokenizer, ids);
-                for ((written, truth), tokens) in
-                    of(&written)?.into_iter().zip(of(&targets)?).zip(lengths)
-                {
-                    metrics.add(&written, &truth, tokens);
+                let texts = Self::decoded(tokenizer, &written)?;
+                let truths = Self::decoded(tokenizer, &targets)?;
+                for ((text, truth), ids) in texts.iter().zip(&truths).zip(&written) {
+                    metrics.add(text, truth, ids.len());
                 }
             }
             done += chosen.len();

@@ -12,6 +12,7 @@ use super::encoder::named_labels;
 use super::lm_tokenizer::chunks;
 use super::prepared::{Description, Extra, FORMAT, Split, TokenRows};
 use super::progress::{MERGES, PARSE, Progress, ProgressCallback, TOKENISE, WORDS};
+use super::splits::hold_out_splits;
 use super::table_file::RawFile;
 use super::{DataProblem, Finding, TrainerError, model_directory};
 use hpsearch_core::arguments::data_file::{DataProblemBuilder, Row, is_delimited};
@@ -142,6 +143,18 @@ impl<'a> Sources<'a> {
     ) -> DataProblemBuilder {
         let own = self.files[split as usize].as_ref().map(|(path, _)| *path);
         DataProblem::new(own.unwrap_or(&self.data.train), line, message)
+    }
+
+    /// Cuts the splits that the arguments ask for from the training rows.
+    pub(super) fn hold_out(&self, splits: &mut [Vec<Row>; 3]) -> Result<(), TrainerError> {
+        let (data, all) = (self.data, splits[0].len());
+        hold_out_splits(splits, data, false);
+        let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
+        if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
+            let problem = self.problem(None, format!("too few rows to split: {all}"));
+            return Err(problem.with_help("give more rows").into());
+        }
+        Ok(())
     }
 
     /// Writes the token ids and targets of a split; `remedy` is that of too many tokens.

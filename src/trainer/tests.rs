@@ -28,7 +28,7 @@ use tempfile::TempDir;
 
 use super::*;
 use hpsearch_core::arguments::{
-    DataArguments, TaskKind, TokenizerArguments, TokenizerKind, TokenizerSource,
+    DataArguments, TaskKind, TokenizerArguments, TokenizerKind, TokenizerSource, WritingOptions,
 };
 
 /// The reports of a run by their study steps.

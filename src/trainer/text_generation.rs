@@ -8,6 +8,7 @@ use super::batch::Batch;
 use super::encoder_decoder::{Decoding, EncoderDecoder, Seq2SeqConfig};
 use super::floats::{as_f32, real};
 use super::layers::ForwardContext;
+use super::metrics::{argmax, log_softmax};
 use super::parameters::host;
 use super::writing::TextGeneration;
 
@@ -55,7 +56,10 @@ impl Writer<'_> {
         let logits = host(self.model.step(self.context, &tokens, decoding))?;
         let vocabulary = logits.len() / rows.len().max(1);
         let scores = logits.chunks(vocabulary).zip(rows).map(|(logits, row)| {
-            let mut scores = if as_probabilities { log_softmax(logits) } else { logits.to_vec() };
+            let mut scores = match as_probabilities {
+                true => log_softmax(logits).into_iter().map(as_f32).collect(),
+                false => logits.to_vec(),
+            };
             self.restrict(&mut scores, row);
             scores
         });
@@ -69,21 +73,10 @@ impl Writer<'_> {
                 *score = if other == token { 0.0 } else { f32::NEG_INFINITY };
             }
         };
-        let size = self.config.no_repeat_ngram_size;
-        // The start counts as a token.
-        let all: Vec<u32> = std::iter::once(self.of_model.shape.special.decoder_start)
-            .chain(row.iter().copied())
-            .collect();
-        if size > 0 && all.len() + 1 >= size {
-            let latest = &all[all.len() + 1 - size..];
-            for sequence in all.windows(size) {
-                if let Some((next, before)) = sequence.split_last()
-                    && before == latest
-                    && let Some(score) = scores.get_mut(*next as usize)
-                {
-                    *score = f32::NEG_INFINITY;
-                }
-            }
+        // NaN is greater than all numbers to `argmax`.
+        scores.iter_mut().filter(|score| score.is_nan()).for_each(|nan| *nan = f32::NEG_INFINITY);
+        if self.config.no_repeat_ngram_size > 0 {
+            self.ban_repeats(scores, row);
         }
         for token in &self.of_model.suppressed {
             if let Some(score) = scores.get_mut(*token as usize) {
@@ -105,6 +98,23 @@ impl Writer<'_> {
         }
     }
 
+    /// Takes from the scores of the token after `row` those that would end a sequence of
+    /// `no_repeat_ngram_size` tokens that is there already; the start counts as a token.
+    fn ban_repeats(&self, scores: &mut [f32], row: &[u32]) {
+        let size = self.config.no_repeat_ngram_size;
+        let start = std::iter::once(self.of_model.shape.special.decoder_start);
+        let all: Vec<u32> = start.chain(row.iter().copied()).collect();
+        let Some(first) = (all.len() + 1).checked_sub(size) else { return };
+        for sequence in all.windows(size) {
+            if let Some((next, before)) = sequence.split_last()
+                && before == &all[first..]
+                && let Some(score) = scores.get_mut(*next as usize)
+            {
+                *score = f32::NEG_INFINITY;
+            }
+        }
+    }
+
     /// The likeliest token each time.
     fn greedy(&self, source: &Batch) -> Result<Vec<Vec<u32>>, TrainerError> {
         let texts = source.lengths().len();
@@ -115,7 +125,7 @@ impl Writer<'_> {
             let rows: Vec<Vec<u32>> = open.iter().map(|text| written[*text].clone()).collect();
             let scores = self.step(&mut decoding, &rows, false)?;
             for (text, scores) in open.iter().zip(&scores) {
-                written[*text].push(likeliest(scores));
+                written[*text].push(u32::try_from(argmax(scores)).expect("a vocabulary"));
             }
             let is_open =
                 |text: &usize| written[*text].last() != Some(&self.of_model.shape.special.eos);
@@ -164,13 +174,13 @@ type Candidate = (Vec<u32>, f32);
 /// The beams of one text.
 #[derive(Debug, Clone)]
 struct Beams {
-    /// Those that go on, the best first.
+    /// Those without an end so far, the best first.
     running: Vec<Candidate>,
     /// Those that ended, with their scores divided by a power of their lengths, the best first.
     finished: Vec<Candidate>,
     /// Whether no running beam may still become better than those that ended.
     is_decided: bool,
-    /// Whether none goes on.
+    /// Whether the search has ended.
     is_over: bool,
     beams: usize,
 }
@@ -188,8 +198,8 @@ impl Beams {
         }
     }
 
-    /// Takes one more token, with the scores of each beam's next; returns which beam each of those
-    /// that go on comes from.
+    /// Takes one more token, with the scores of each beam's next; returns which beam each of
+    /// the next ones continues.
     fn advance(&mut self, scores: &[Vec<f32>], eos: u32, config: &TextGeneration) -> Vec<usize> {
         let mut best: Vec<(f32, usize, u32)> = Vec::new();
         let kept = 2 * self.beams;
@@ -253,23 +263,4 @@ impl Beams {
     fn best(self) -> Vec<u32> {
         self.finished.into_iter().chain(self.running).next().map_or_else(Vec::new, |one| one.0)
     }
-}
-
-/// The index of the greatest score, the first of several.
-fn likeliest(scores: &[f32]) -> u32 {
-    let mut best = (f32::NEG_INFINITY, 0);
-    for (token, score) in (0..).zip(scores) {
-        if *score > best.0 {
-            best = (*score, token);
-        }
-    }
-    best.1
-}
-
-/// Log probabilities, in f32.
-fn log_softmax(logits: &[f32]) -> Vec<f32> {
-    let most = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let sum: f64 = logits.iter().map(|logit| f64::from(logit - most).exp()).sum();
-    let shift = most + as_f32(sum.ln());
-    logits.iter().map(|logit| logit - shift).collect()
 }

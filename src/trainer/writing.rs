@@ -11,7 +11,7 @@ pub(super) struct TextGeneration {
     pub(super) num_beams: usize,
     /// The exponent of the length that the scores of beams are divided by.
     pub(super) length_penalty: f64,
-    /// No sequence of so many tokens is written twice; 0: any may be.
+    /// The length of sequences of tokens that are written once at most; 0: none are.
     pub(super) no_repeat_ngram_size: usize,
     /// Whether a text is done as soon as it has as many finished beams as beams.
     pub(super) early_stopping: bool,

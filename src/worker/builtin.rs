@@ -28,7 +28,7 @@ use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit as StudyStepUnit;
 use crate::trainer::{
     self, GenerationConfig, Host, HostError, HostVerdict, Milestones, Objective, PredictionInputs,
-    PreparedData, RunEnd, Split, Start, StepUnit, TrainerError, WritingOptions,
+    PreparedData, RunEnd, Split, Start, StepUnit, TrainerError,
 };
 
 type Values = BTreeMap<String, serde_json::Value>;
@@ -214,13 +214,7 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
         }
         Job::Predict { directory, texts, pairs, writing, device, rows } => {
             let device = device.to_string();
-            let writing = WritingOptions {
-                max_new_tokens: writing.max_new_tokens,
-                num_beams: writing.num_beams,
-                length_penalty: writing.length_penalty,
-                no_repeat_ngram_size: writing.no_repeat_ngram_size,
-            };
-            let inputs = PredictionInputs { texts, pairs: pairs.as_deref(), writing };
+            let inputs = PredictionInputs { texts, pairs: pairs.as_deref(), writing: *writing };
             answer(trainer::predict(directory, inputs, *rows, &device, &report_progress)?)
         }
         &Job::Generate {

@@ -1,7 +1,7 @@
 //! Arguments that are valid individually and contradict each other.
 
 use super::model::{
-    BYTE_ENTRIES, GATED_TYPES, MEAN_POOLING_TYPES, MODERN_BERT, Pooling, TokenizerKind,
+    BYTE_ENTRIES, GATED_TYPES, MEAN_POOLING_TYPES, MODERN_BERT, Pooling, TokenizerKind, is_t5,
 };
 use super::problem::ArgumentProblem;
 use super::scheduler::{LR_END, SchedulerType};
@@ -135,6 +135,10 @@ fn model_shape(arguments: &TrainerArguments, problems: &mut Problems) {
             message,
             "give `model.attention_dropout`, or leave `model.model_type` out",
         );
+    }
+    if is_t5(model_type) && model.attention_dropout != model.dropout {
+        let message = format!("models of type `{model_type}` have one dropout, `model.dropout`");
+        problems.add("model.attention_dropout", message, "leave it out");
     }
     if model.pooling == Some(Pooling::Mean)
         && kind.is_of_encoders()

@@ -205,68 +205,53 @@ impl DataArguments {
             ("max_target_length", "texts to write"),
             ("source_prefix", "texts to write"),
         ];
-        if task.is_sequence_to_sequence() {
-            return Self::misfits_of_pairs(values, name, misplaced);
-        }
+        const NO_PAIRS: [(&str, &str); 2] =
+            [("text_pair", "pairs of texts"), ("score", "pairs of texts")];
         if matches!(task, TaskKind::LanguageModeling | TaskKind::MaskedLanguageModeling) {
-            let has_no = [
-                &NO_LABELS[..],
-                &NO_TARGETS,
-                &[("text_pair", "pairs of texts"), ("score", "pairs of texts")],
-            ];
-            return misplaced(&has_no.concat());
+            return misplaced(&[&NO_LABELS[..], &NO_TARGETS, &NO_PAIRS].concat());
         }
-        let has_no: &[(&str, &str)] = match task {
-            TaskKind::SentenceSimilarity => &NO_LABELS,
-            TaskKind::TokenClassification => &[
-                ("stratify", "labels of rows"),
-                ("text_pair", "pairs of texts"),
-                ("score", "pairs of texts"),
+        let writes = task.is_sequence_to_sequence();
+        let is_similarity = task == TaskKind::SentenceSimilarity;
+        let has_no = match task {
+            _ if writes => vec![
+                ("label", "labels: `target` names the column of texts to write"),
+                ("stratify", "labels"),
+                ("label_all_tokens", "labels"),
+                ("text_pair", "second texts: `target` names the column of texts to write"),
+                ("score", "similarities"),
             ],
-            _ => &[("label_all_tokens", "labels of words"), ("score", "similarities")],
+            TaskKind::SentenceSimilarity => [NO_LABELS, NO_TARGETS].concat(),
+            TaskKind::TokenClassification => {
+                [&[("stratify", "labels of rows")], &NO_PAIRS[..], &NO_TARGETS].concat()
+            }
+            _ => {
+                let further = [("label_all_tokens", "labels of words"), ("score", "similarities")];
+                [&further[..], &NO_TARGETS].concat()
+            }
         };
-        let second = (task == TaskKind::SentenceSimilarity && !values.contains_key("text_pair"))
-            .then(|| {
-                let message = format!("`{name}` needs pairs of texts");
-                ArgumentProblem::new("text_pair", message)
-                    .with_help("name the column of second texts")
-            });
+        // The column that a task cannot do without, and what is in it.
+        let (key, needed, help) = if writes {
+            ("target", "texts to write", "name their column, as `text` names that of the others")
+        } else {
+            ("text_pair", "pairs of texts", "name the column of second texts")
+        };
+        let second = ((writes || is_similarity) && !values.contains_key(key))
+            .then(|| ArgumentProblem::new(key, format!("`{name}` needs {needed}")).with_help(help));
         let is_text = |key: &&str| {
             let file = values.get(*key).and_then(Value::as_str);
             let format = file.and_then(|file| format_of(Path::new(file)));
             format.is_some_and(|(format, _)| !format.has_rows())
         };
         let problem = |key| {
-            let needed = if task == TaskKind::SentenceSimilarity { "pairs" } else { "labels" };
+            let needed = if writes || is_similarity { "pairs" } else { "labels" };
             let message = format!("a .txt file has no {needed}, which `{name}` needs");
             ArgumentProblem::new(key, message).with_help(
                 "give a file with rows (.csv, .jsonl, ..), or set `task = \"language-modeling\"`",
             )
         };
         let files = ["train", "validation", "test"].into_iter().filter(is_text);
-        let label = if task == TaskKind::SentenceSimilarity { None } else { missing_label(values) };
-        let misplaced = misplaced(&[has_no, &NO_TARGETS].concat());
-        files.map(problem).chain(misplaced).chain(second).chain(label).collect()
-    }
-
-    /// Those of tasks that write a text for each text.
-    fn misfits_of_pairs(
-        values: &BTreeMap<String, Value>,
-        name: &str,
-        misplaced: impl Fn(&[(&str, &str)]) -> Vec<ArgumentProblem>,
-    ) -> Vec<ArgumentProblem> {
-        let has_no = [
-            ("label", "labels: `target` names the column of texts to write"),
-            ("stratify", "labels"),
-            ("label_all_tokens", "labels"),
-            ("text_pair", "second texts: `target` names the column of texts to write"),
-            ("score", "similarities"),
-        ];
-        let target = (!values.contains_key("target")).then(|| {
-            ArgumentProblem::new("target", format!("`{name}` needs texts to write"))
-                .with_help("name their column, as `text` names that of the others")
-        });
-        misplaced(&has_no).into_iter().chain(target).collect()
+        let label = if writes || is_similarity { None } else { missing_label(values) };
+        files.map(problem).chain(misplaced(&has_no)).chain(second).chain(label).collect()
     }
 
     /// The column of the second text of a row: of a pair, or the one to write.
@@ -329,7 +314,8 @@ impl DataArguments {
                 columns[..number].iter().find(|(_, other)| column.is_some() && *other == column);
             if let (Some((other, _)), Some(column)) = (same, column) {
                 let message = format!("`{other}` and `{key}` are the same column `{column}`");
-                problems.push(ArgumentProblem::new(key, message));
+                let problem = ArgumentProblem::new(key, message);
+                problems.push(problem.with_help("name two columns of the file"));
             }
         }
         problems

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::model::{
-    BESIDE_PRETRAINED, DROPOUT, GATED_TYPES, GEMMA, MEAN_POOLING_TYPES, MODERN_BERT, T5,
+    BESIDE_PRETRAINED, DROPOUT, GATED_TYPES, GEMMA, MEAN_POOLING_TYPES, MODERN_BERT, is_t5,
 };
 use super::problem::ArgumentProblem;
 use super::tasks::TaskKind;
@@ -89,17 +89,18 @@ fn fill_in_model(model: &mut Value, task: TaskKind) {
         model["model_type"] = task.model_types()[0].into();
     }
     let model_type = model["model_type"].as_str().unwrap_or_default().to_owned();
-    let mut default = |name: &str, value: Value| {
+    let mut default = |name: &str, value: Value| -> Value {
         if model[name].is_null() {
             model[name] = value;
         }
+        model[name].clone()
     };
     default("tokenizer", line.tokenizers[0].word().into());
     default("lowercase", line.lowercase.into());
     let gated = GATED_TYPES.contains(&model_type.as_str());
     let activation = match model_type.as_str() {
         GEMMA => "gelu_new",
-        T5 => "relu",
+        "t5" => "relu",
         "mt5" => "gelu_new",
         "marian" => "silu",
         _ if gated => "silu",
@@ -107,11 +108,15 @@ fn fill_in_model(model: &mut Value, task: TaskKind) {
     };
     default("activation", activation.into());
     // Llama's config.json has a key for attention dropout only.
-    default("dropout", if gated { 0.0 } else { DROPOUT }.into());
-    // ModernBERT also drops this share of the attention output; small models seem to learn less
-    // with it (the quickstart's best, seeds 0 to 4, one run each: .73 to .79 with .1, .73 to .81
-    // with 0).
-    default("attention_dropout", if model_type == MODERN_BERT { 0.0 } else { DROPOUT }.into());
+    let dropout = default("dropout", if gated { 0.0 } else { DROPOUT }.into());
+    let attention_dropout = match model_type.as_str() {
+        t5 if is_t5(t5) => dropout,
+        // It also drops this share of the attention output; small models seem to learn less with it
+        // (the quickstart's best, seeds 0 to 4, one run each: .73 to .79 with .1, .73 to .81 with 0).
+        MODERN_BERT => 0.0.into(),
+        _ => DROPOUT.into(),
+    };
+    default("attention_dropout", attention_dropout);
     if MEAN_POOLING_TYPES.contains(&model_type.as_str()) && task.is_of_texts() {
         default("pooling", "mean".into());
     } else if !task.is_of_encoders() {

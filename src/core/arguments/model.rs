@@ -97,10 +97,12 @@ pub const DECODER_TYPES: [&str; 6] = ["gpt2", "llama", "qwen2", "mistral", "qwen
 
 /// Architectures of encoders with decoders that can be trained, the default first: its norms come
 /// before its sublayers, so that it learns without a long warm-up.
-pub const SEQ2SEQ_TYPES: [&str; 4] = [T5, "mt5", "bart", "marian"];
+pub const SEQ2SEQ_TYPES: [&str; 4] = ["t5", "mt5", "bart", "marian"];
 
-/// The encoder and decoder with relative positions.
-pub(super) const T5: &str = "t5";
+/// Whether an architecture has T5's relative positions, and one rate of dropout for all of it.
+pub(super) fn is_t5(model_type: &str) -> bool {
+    matches!(model_type, "t5" | "mt5")
+}
 
 /// The decoder with GELU's approximation in its gated feed-forward part.
 pub(super) const GEMMA: &str = "gemma";

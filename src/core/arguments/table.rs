@@ -21,7 +21,7 @@ const OF_TASKS: [OfTasks; 10] = [
     ("model.classifier_dropout", has_classifier, TaskKind::TextClassification),
     ("model.pooling", TaskKind::is_of_texts, TaskKind::TextClassification),
     ("model.num_kv_heads", is_language_modeling, TaskKind::LanguageModeling),
-    ("model.tie_word_embeddings", is_of_decoders, TaskKind::LanguageModeling),
+    ("model.tie_word_embeddings", has_output_embedding, TaskKind::LanguageModeling),
     ("mlm_probability", has_masks, TaskKind::MaskedLanguageModeling),
     ("whole_word_mask", has_masks, TaskKind::MaskedLanguageModeling),
     ("predict_with_generate", TaskKind::is_sequence_to_sequence, TaskKind::TextToText),
@@ -41,7 +41,7 @@ fn is_language_modeling(task: TaskKind) -> bool {
     task == TaskKind::LanguageModeling
 }
 
-fn is_of_decoders(task: TaskKind) -> bool {
+fn has_output_embedding(task: TaskKind) -> bool {
     !task.is_of_encoders()
 }
 

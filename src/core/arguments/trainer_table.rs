@@ -273,7 +273,14 @@ pub static ARGUMENTS: &[Field] = &[
     key("model.dropout", FRACTION, Derived("0.1, or that of the pretrained model"))
         .or(&["hidden_dropout_prob", "model.hidden_dropout_prob"])
         .doc("dropout"),
-    key("model.attention_dropout", FRACTION, Derived("0.1, or that of the pretrained model"))
+    key(
+        "model.attention_dropout",
+        FRACTION,
+        Derived(
+            "model.dropout for t5 and mt5, 0 for modernbert, else 0.1, or that of the pretrained \
+             model",
+        ),
+    )
         .or(&["attention_probs_dropout_prob", "model.attention_probs_dropout_prob"])
         .doc("dropout of attention probabilities"),
     key(

@@ -103,7 +103,7 @@ impl Seq2SeqConfig {
         let is_mt5 = family.model_type == "mt5";
         let tied = arguments.tie_word_embeddings.unwrap_or(!is_mt5);
         if tied && is_mt5 {
-            return Err("has an output embedding of its own, as every mT5: leave \
+            return Err("cannot tie its output embedding, as no mT5 does: leave \
                         `model.tie_word_embeddings` out"
                 .to_owned());
         }
@@ -116,34 +116,56 @@ impl Seq2SeqConfig {
             ));
         }
         let heads = shape.num_heads.max(1);
-        let config = match family.style {
-            Seq2SeqStyle::T5 => json!({
-                "d_model": shape.hidden_size, "d_kv": shape.hidden_size / heads, "d_ff": shape.intermediate_size,
-                "num_layers": shape.num_layers, "num_decoder_layers": shape.num_layers, "num_heads": heads,
-                "relative_attention_num_buckets": 32, "relative_attention_max_distance": 128,
-                "dropout_rate": dropout, "layer_norm_epsilon": 1e-6, "initializer_factor": 1.0,
-                "feed_forward_proj": match shape.activation {
-                    Activation::Relu => "relu",
-                    Activation::Gelu => "gelu",
-                    Activation::GeluNew => "gated-gelu",
-                    Activation::Silu => "gated-silu",
-                },
-                "bos_token_id": Value::Null, "decoder_start_token_id": pad,
-            }),
-            Seq2SeqStyle::Bart | Seq2SeqStyle::Marian => json!({
-                "d_model": shape.hidden_size, POSITIONS: arguments.max_length.unwrap_or(longest),
-                "encoder_layers": shape.num_layers, "encoder_attention_heads": heads, "encoder_ffn_dim": shape.intermediate_size,
-                "decoder_layers": shape.num_layers, "decoder_attention_heads": heads, "decoder_ffn_dim": shape.intermediate_size,
-                "dropout": dropout, "attention_dropout": attention_dropout, "activation_dropout": 0.0,
-                "activation_function": shape.activation, "init_std": 0.02,
-                "scale_embedding": family.style == Seq2SeqStyle::Marian,
-                "bos_token_id": end, "decoder_start_token_id": if family.style == Seq2SeqStyle::Bart { end } else { pad },
-                "forced_eos_token_id": end,
-                "static_position_embeddings": family.style == Seq2SeqStyle::Marian,
-            }),
+        let own: Vec<(&str, Value)> = match family.style {
+            Seq2SeqStyle::T5 => vec![
+                ("d_model", json!(shape.hidden_size)),
+                ("d_kv", json!(shape.hidden_size / heads)),
+                ("d_ff", json!(shape.intermediate_size)),
+                ("num_layers", json!(shape.num_layers)),
+                ("num_decoder_layers", json!(shape.num_layers)),
+                ("num_heads", json!(heads)),
+                ("relative_attention_num_buckets", json!(32)),
+                ("relative_attention_max_distance", json!(128)),
+                ("dropout_rate", json!(dropout)),
+                ("layer_norm_epsilon", json!(1e-6)),
+                ("initializer_factor", json!(1.0)),
+                (
+                    "feed_forward_proj",
+                    json!(match shape.activation {
+                        Activation::Relu => "relu",
+                        Activation::Gelu => "gelu",
+                        Activation::GeluNew => "gated-gelu",
+                        Activation::Silu => "gated-silu",
+                    }),
+                ),
+                ("bos_token_id", json!(Value::Null)),
+                ("decoder_start_token_id", json!(pad)),
+            ],
+            Seq2SeqStyle::Bart | Seq2SeqStyle::Marian => vec![
+                ("d_model", json!(shape.hidden_size)),
+                (POSITIONS, json!(arguments.max_length.unwrap_or(longest))),
+                ("encoder_layers", json!(shape.num_layers)),
+                ("encoder_attention_heads", json!(heads)),
+                ("encoder_ffn_dim", json!(shape.intermediate_size)),
+                ("decoder_layers", json!(shape.num_layers)),
+                ("decoder_attention_heads", json!(heads)),
+                ("decoder_ffn_dim", json!(shape.intermediate_size)),
+                ("dropout", json!(dropout)),
+                ("attention_dropout", json!(attention_dropout)),
+                ("activation_dropout", json!(0.0)),
+                ("activation_function", json!(shape.activation)),
+                ("init_std", json!(0.02)),
+                ("scale_embedding", json!(family.style == Seq2SeqStyle::Marian)),
+                ("bos_token_id", json!(end)),
+                (
+                    "decoder_start_token_id",
+                    json!(if family.style == Seq2SeqStyle::Bart { end } else { pad }),
+                ),
+                ("forced_eos_token_id", json!(end)),
+                ("static_position_embeddings", json!(family.style == Seq2SeqStyle::Marian)),
+            ],
         };
-        let Value::Object(mut config) = config else { unreachable!("written as an object") };
-        for (key, value) in [
+        let common = [
             ("architectures", json!([family.class])),
             ("model_type", family.model_type.into()),
             ("is_encoder_decoder", true.into()),
@@ -151,9 +173,9 @@ impl Seq2SeqConfig {
             ("pad_token_id", pad.into()),
             ("eos_token_id", end.into()),
             ("tie_word_embeddings", tied.into()),
-        ] {
-            config.insert(key.to_owned(), value);
-        }
+        ];
+        let all = own.into_iter().chain(common);
+        let config = all.map(|(key, value)| (key.to_owned(), value)).collect();
         Self::read(config)
     }
 
@@ -355,7 +377,9 @@ impl Seq2SeqShape {
         }
         config.only("share_encoder_decoder_embeddings", &[true.into()])?;
         if !tied {
-            return Err("has an output embedding of its own, which is not supported".to_owned());
+            return Err(
+                "has an output embedding that is not tied, which is not supported".to_owned()
+            );
         }
         let stack = |part: &str| -> Result<StackShape, String> {
             let heads_key = format!("{part}_attention_heads");

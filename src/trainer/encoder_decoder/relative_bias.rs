@@ -32,10 +32,16 @@ impl RelativeBias {
 
     /// The biases of the last `queries` of `keys` tokens, `[1, heads, queries, keys]`.
     pub(super) fn of(&self, context: &ForwardContext, queries: usize, keys: usize) -> Tensor<4> {
-        let rows = keys - queries..keys;
-        let buckets: Vec<usize> = rows
+        // By how far the key lies behind the query, and before it.
+        let bucket = |query, key| self.positions.bucket(query, key, self.is_causal);
+        let behind: Vec<usize> = (0..keys).map(|distance| bucket(distance, 0)).collect();
+        let before: Vec<usize> = (0..keys).map(|distance| bucket(0, distance)).collect();
+        let of = |query: usize, key: usize| {
+            if key <= query { behind[query - key] } else { before[key - query] }
+        };
+        let buckets: Vec<usize> = (keys - queries..keys)
             .flat_map(|query| (0..keys).map(move |key| (query, key)))
-            .map(|(query, key)| self.positions.bucket(query, key, self.is_causal))
+            .map(|(query, key)| of(query, key))
             .collect();
         let table = context.values.get(self.table);
         table

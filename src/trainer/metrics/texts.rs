@@ -2,7 +2,6 @@
 //! sacrebleu, ROUGE as rouge-score, the share of exact matches.
 
 use std::collections::BTreeMap;
-use std::hash::Hash;
 
 use super::super::floats::real;
 use super::Metrics;
@@ -33,7 +32,7 @@ pub(in super::super) struct TextMetrics {
 }
 
 impl TextMetrics {
-    /// Adds a text, of so many tokens, and what it should have been.
+    /// Adds a text of `tokens` tokens, and what it should have been.
     pub(in super::super) fn add(&mut self, written: &str, truth: &str, tokens: usize) {
         self.texts += 1;
         self.tokens += tokens;
@@ -123,7 +122,7 @@ impl TextMetrics {
 }
 
 /// How often each n-gram of `size` items occurs.
-fn counted<T: Ord + Hash>(items: &[T], size: usize) -> BTreeMap<&[T], usize> {
+fn counted<T: Ord>(items: &[T], size: usize) -> BTreeMap<&[T], usize> {
     let mut counts = BTreeMap::new();
     for sequence in items.windows(size) {
         *counts.entry(sequence).or_default() += 1;

@@ -6,19 +6,18 @@ use super::super::checkpoint::unusable_tokenizer;
 use super::super::sequence_to_sequence::SequenceToSequenceModel;
 use super::super::tokenizer_file::{SpecialTokens, catch_panics, encode_portions};
 use super::super::writing::TextGeneration;
-use super::{Prediction, PredictionInputs, Predictor, Tools, WritingOptions};
+use super::{Prediction, PredictionInputs, Predictor, Tools};
+use hpsearch_core::arguments::WritingOptions;
 
-impl WritingOptions {
-    fn applied_to(self, of_model: TextGeneration) -> TextGeneration {
-        TextGeneration {
-            max_new_tokens: self.max_new_tokens.unwrap_or(of_model.max_new_tokens),
-            num_beams: self.num_beams.unwrap_or(of_model.num_beams),
-            length_penalty: self.length_penalty.unwrap_or(of_model.length_penalty),
-            no_repeat_ngram_size: self
-                .no_repeat_ngram_size
-                .unwrap_or(of_model.no_repeat_ngram_size),
-            ..of_model
-        }
+/// As the options say, and else as the model's configuration does.
+fn writing(options: WritingOptions, of_model: TextGeneration) -> TextGeneration {
+    let repeats = options.no_repeat_ngram_size;
+    TextGeneration {
+        max_new_tokens: options.max_new_tokens.unwrap_or(of_model.max_new_tokens),
+        num_beams: options.num_beams.unwrap_or(of_model.num_beams),
+        length_penalty: options.length_penalty.unwrap_or(of_model.length_penalty),
+        no_repeat_ngram_size: repeats.unwrap_or(of_model.no_repeat_ngram_size),
+        ..of_model
     }
 }
 
@@ -36,7 +35,7 @@ impl Predictor for SequenceToSequenceModel {
         let ids = encode_portions(tools.tokenizer, &sources, SpecialTokens::Add, &mut |_| {})
             .map_err(|error| tools.unusable(error))?;
         let source = Batch::truncated(ids.into_iter(), self.config.max_tokens());
-        let writing = inputs.writing.applied_to(self.config.writing);
+        let writing = writing(inputs.writing, self.config.writing);
         let written = self.write(&tools.context(), &source, &writing)?;
         let text = |ids: &Vec<u32>| {
             catch_panics(|| tools.tokenizer.decode(ids, true))

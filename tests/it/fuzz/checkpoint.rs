@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use hpsearch::trainer::{PredictionInputs, WritingOptions};
+use hpsearch::arguments::WritingOptions;
+use hpsearch::trainer::PredictionInputs;
 use serde_json::Value as Json;
 
 use crate::harness::{Site, assert_done};
