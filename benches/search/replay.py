@@ -8,9 +8,10 @@
 
 DIR has the folders taskset, lcbench, lcbench_real, fcnet and hpobench_mlp (README.md says what they hold). With curves, a study has as many
 checkpoints to spend as 20 full trainings have; a complete grid has 80 trials. A proposal is the nearest row that its study has not used yet.
-Regret: the final value of the best fully trained row, from 0 for the table's best to 1 for its median. With `--workers N`
-trials run side by side, each a checkpoint in turn. A run that is in the file is not made again. In the pruner's options
-`max_resource` is the table's length unless it is said.
+Regret: the final value of the best fully trained row, from 0 for the table's best to 1 for its median. With `--workers N` trials run side by side,
+each a checkpoint in turn. A run that is in the file is not made again. The kind `surrogate` (surrogates.py) is continuous and needs no files; what
+counts is the loss without noise of the training that reported the best one. In the pruner's options `max_resource` is the table's length unless it is
+said.
 
 With `--pool N` a proposal is not blurred by nearest rows: the program is shown N random unused rows (`candidates` of an ask) and chooses
 one. The peer `pool-random+asha` takes random rows under promotion ASHA. `regret10` is the regret after half of the budget.
@@ -21,11 +22,13 @@ warnings.filterwarnings("ignore")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
+from surrogates import NAMES, Surrogate
+
 TASKSET = {"learning_rate": (1e-8, 10), "beta1": (1e-4, 1), "beta2": (1e-6, 1), "epsilon": (1e-10, 1e3), "l1": (1e-8, 10),
            "l2": (1e-8, 10), "linear_decay": (1e-7, 1e-4), "exponential_decay": (1e-6, 1e-3)}
 LCBENCH = {"batch_size": ("int", 16, 512, True), "learning_rate": ("float", 1e-4, 1e-1, True), "momentum": ("float", .1, .99, False),
            "weight_decay": ("float", 1e-5, 1e-1, False), "num_layers": ("int", 1, 5, False), "max_units": ("int", 64, 1024, True), "max_dropout": ("float", 0., 1., False)}
-KINDS = ["taskset", "lcbench", "lcbench_real", "fcnet", "hpobench_mlp"]
+KINDS = ["taskset", "lcbench", "lcbench_real", "surrogate", "fcnet", "hpobench_mlp"]
 
 
 def number(text):
@@ -204,15 +207,21 @@ def replay(table, peer, workers, pool=0, seed=0):
     used, spent, best, full, started, live, paused = set(), 0, None, 0, 0, [], {}
     while spent < table.budget:
         while len(live) < workers and started < 400:
-            rows = rng.sample([row for row in range(len(table.unit)) if row not in used], pool) if pool else []
+            if pool and table.kind == "surrogate":
+                rows = [[rng.random() for _ in table.space] for _ in range(pool)]
+            else:
+                rows = rng.sample([row for row in range(len(table.unit)) if row not in used], pool) if pool else []
             number, params = peer.ask([table.params(row) for row in rows]) if pool else peer.ask()
             if number is None:
                 break
             if params is None:
                 live.append(paused.pop(number))
                 continue
-            row = rows[params] if pool else table.row(params, used)
-            used.add(row)
+            if table.kind == "surrogate":
+                row = rows[params] if pool else table.point(params)
+            else:
+                row = rows[params] if pool else table.row(params, used)
+                used.add(row)
             live.append([number, row, 0])
             started += 1
         if not live:
@@ -227,7 +236,9 @@ def replay(table, peer, workers, pool=0, seed=0):
             verdict = peer.report(number, step, value) if table.steps > 1 else "continue"
             if step == table.steps:
                 peer.tell(number, value, False)
-                full, best = full + 1, value if best is None else min(best, value)
+                full = full + 1
+                if best is None or value < best[0]:
+                    best = value, table.end(row) if table.kind == "surrogate" else value
                 live.remove(job)
             elif verdict == "pause":
                 paused[number] = job
@@ -235,13 +246,15 @@ def replay(table, peer, workers, pool=0, seed=0):
             elif verdict == "stop":
                 peer.tell(number, value, True)
                 live.remove(job)
-    of = lambda value: value if value is not None else table.median
+    of = lambda value: value[1] if value is not None else table.median
     return of(best), started, full, of(half)
 
 
 def tables(directory, kinds, names):
     paths = [path for kind in kinds for path in sorted(glob.glob(os.path.join(directory, kind, "*.csv")) + glob.glob(os.path.join(directory, kind, "*.npz")))]
-    return [Table(path) for path in paths if not names or any(name in path for name in names)]
+    found = [Table(path) for path in paths if not names or any(name in path for name in names)]
+    surrogates = NAMES if "surrogate" in kinds else []
+    return found + [Surrogate(name) for name in surrogates if not names or any(only in name for only in names)]
 
 
 def read(paths):
@@ -304,7 +317,7 @@ def report(a):
     print(f"{'tables':13} {'w':>2} {'label':40} {'runs':>4} {'regret':>7} {'ratio':>6} {'5 %':>5} {'95 %':>5} {'trials':>6} {'full':>5}  by table")
     for (kind, workers, label), runs in sorted(groups.items(), key=lambda item: (KINDS.index(item[0][0]), item[0][1], mean_of_tables(item[1], key))):
         peers = groups.get((kind, workers, a.against))
-        if peers and kind in ("taskset", "lcbench", "lcbench_real"):
+        if peers and kind in ("taskset", "lcbench", "lcbench_real", "surrogate"):
             seeds = {(r["table"], r["seed"]) for r in runs} & {(r["table"], r["seed"]) for r in peers}
             paired = lambda rs: [r for r in rs if (r["table"], r["seed"]) in seeds]
             bounds = ratio_with_bounds(paired(runs), paired(peers), key) if seeds else (math.nan,) * 3
@@ -313,6 +326,14 @@ def report(a):
         by_table = {t: statistics.fmean(r[key] for r in runs if r["table"] == t) for t in sorted({r["table"] for r in runs})}
         print(f"{kind:13} {workers:2} {label:40} {len(runs):4} {mean_of_tables(runs, key):7.4f} " + " ".join(f"{b:5.2f}" for b in bounds) +
               f" {statistics.fmean(r['trials'] for r in runs):6.0f} {statistics.fmean(r['full'] for r in runs):5.1f}  " + " ".join(f"{v:.3f}" for v in by_table.values()))
+
+
+def write_tables(a):
+    os.makedirs(a.out, exist_ok=True)
+    for table in tables(a.tables, a.kinds.split(","), []):
+        own = dict(weights=table.weights) if table.kind == "surrogate" else dict(rows=table.unit.tolist(), curves=table.curves.tolist())
+        shared = dict(name=table.name, kind=table.kind, space=table.space, steps=table.steps, budget=table.budget, best=table.best, median=table.median)
+        json.dump({**shared, **own}, open(os.path.join(a.out, f"{table.kind}-{table.name}.json"), "w"))
 
 
 def main():
@@ -333,6 +354,11 @@ def main():
     r.add_argument("--trials", type=int, default=400, help="trials that a study with curves may have; nobody begins more than 400")
     r.add_argument("--out", required=True)
     r.set_defaults(do=run)
+    r = sub.add_parser("tables", help="writes what curves.rs reads")
+    r.add_argument("--tables", required=True)
+    r.add_argument("--kinds", default="taskset,lcbench,lcbench_real,surrogate")
+    r.add_argument("--out", required=True)
+    r.set_defaults(do=write_tables)
     r = sub.add_parser("report")
     r.add_argument("files", nargs="+")
     r.add_argument("--against", default="optuna-tpe+asha")
