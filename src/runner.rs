@@ -18,6 +18,7 @@ pub mod failure_cause;
 pub(crate) mod fixtures;
 pub mod garbage_collection;
 pub mod inline;
+mod killed_runner;
 pub mod launcher;
 pub mod lease;
 pub mod lines;
@@ -58,16 +59,15 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::engine::{
     Effect, Engine, EngineError, FIRST_WAIT, GRACE, Input, Outcome, SlottedAttempt,
-    end_of_killed_runner,
 };
 use crate::report::wording;
 use crate::report::{Happening, Reporter};
-use crate::storage::{Attempt, Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
+use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::device::Slot;
-use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, StudyEvent, TrialEvent};
+use crate::study::event::{AttemptEnd, Event, Seq, StudyEvent};
 use crate::study::program::Program;
 use crate::study::request::{Answer, Request};
-use crate::study::series::{LoggedSeries, SeriesSummary};
+use crate::study::series::LoggedSeries;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
@@ -141,35 +141,6 @@ pub enum RunnerError {
         #[source]
         source: std::io::Error,
     },
-}
-
-/// A killed runner could not record its running time: it is taken up to its last write, or a study
-/// that is killed repeatedly would never exhaust its budget.
-fn record_killed_runner(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
-    if storage.running_since(lease.study)?.1.is_none() {
-        return Ok(());
-    }
-    let mut pages = Vec::new();
-    let mut before = Seq(i64::MAX);
-    loop {
-        let mut page = storage.events_before(lease.study, before, 1000)?;
-        let Some((first, ..)) = page.first() else { break };
-        before = *first;
-        let begun = page
-            .iter()
-            .rposition(|(_, _, event)| matches!(event, Event::Runner(RunnerEvent::Started { .. })));
-        pages.push(page.split_off(begun.unwrap_or(0)));
-        if begun.is_some() {
-            break;
-        }
-    }
-    let paused = storage.summary(lease.study)?.paused.is_some();
-    let events = pages.iter().rev().flatten().map(|(_, at, event)| (*at, event));
-    if let Some(end) = end_of_killed_runner(paused, events) {
-        let at = clock_of(storage, lease.study)?.now();
-        storage.append(lease, at, &[end])?;
-    }
-    Ok(())
 }
 
 /// When a runner last wrote to a study. Notes and tags do not count: they can be written at any
@@ -255,11 +226,11 @@ impl<'a> Runner<'a> {
         store: &Path,
     ) -> Result<Self, RunnerError> {
         let lease = take_lease(storage, study)?;
-        clear_orphaned_files(storage, study, store)?;
+        killed_runner::kill_orphans(storage, study, store)?;
         let requests = waiting_requests(storage, study, &lease)?;
         let files = study.files(store);
         let ours = ownership::is_ours(storage, &files, store)?;
-        forget_lost_checkpoints(storage, &lease)?;
+        killed_runner::forget_lost_checkpoints(storage, &lease)?;
         let at = clock_of(storage, study.id)?.now();
         if ours {
             checkpoint_recovery::settle(storage, &lease, study, &files, at)?;
@@ -279,7 +250,7 @@ impl<'a> Runner<'a> {
         let engine = Engine::new(study.spec.clone(), view, slots)?
             .with_grace(grace)
             .with_first_wait(first_wait);
-        let surviving = surviving(storage, study)?;
+        let surviving = killed_runner::surviving(storage, study)?;
         let engine = engine.with_surviving(surviving.clone());
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
         let attempts = match study.spec.program {
@@ -291,7 +262,7 @@ impl<'a> Runner<'a> {
         );
         let (tx, rx) = unbounded();
         let points = Arc::new(PointQueue::default());
-        note_stored_points(storage, study.id, &surviving, &points)?;
+        killed_runner::note_stored_points(storage, study.id, &surviving, &points)?;
         let mut launcher = launcher;
         launcher.log_to(Arc::clone(&points));
         let begun =
@@ -614,42 +585,6 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// The open attempts of agents, which outlive their runner.
-fn surviving(
-    storage: &dyn Storage,
-    study: &StoredStudy,
-) -> Result<Vec<SlottedAttempt>, StorageError> {
-    if study.spec.cluster.is_none() {
-        return Ok(Vec::new());
-    }
-    let attempts = storage.attempts(study.id, None)?.into_iter();
-    let is_surviving =
-        |attempt: &Attempt| attempt.end.is_none() && attempt.slot.devices.agent().is_some();
-    let surviving = attempts.filter(is_surviving);
-    Ok(surviving
-        .map(|Attempt { trial, attempt, slot, .. }| SlottedAttempt { trial, attempt, slot })
-        .collect())
-}
-
-/// Agents send again what the earlier runner could not acknowledge: points are recognised by when
-/// they were logged.
-fn note_stored_points(
-    storage: &dyn Storage,
-    study: StudyId,
-    surviving: &[SlottedAttempt],
-    points: &PointQueue,
-) -> Result<(), StorageError> {
-    let trials: Vec<TrialNumber> = surviving.iter().map(|attempt| attempt.trial).collect();
-    for SeriesSummary { trial, metric, clock, .. } in storage.series(study, &trials)? {
-        let all = f64::MIN..=f64::MAX;
-        let stored = storage.series_points(study, trial, &metric, clock, all)?;
-        if let Some(last) = stored.iter().map(|point| point.at).max() {
-            points.drop_until(trial, clock, &metric, last);
-        }
-    }
-    Ok(())
-}
-
 /// The checkpoints in the state.
 fn listed_in(view: &StudyState) -> impl Iterator<Item = &Path> {
     view.trials
@@ -661,84 +596,4 @@ fn listed_in(view: &StudyState) -> impl Iterator<Item = &Path> {
 fn seconds_of(variable: &str) -> Option<Duration> {
     let seconds = std::env::var(variable).ok()?.parse().ok()?;
     Duration::try_from_secs_f64(seconds).ok()
-}
-
-/// Drops missing checkpoints, so that no trial is to continue from one: after a power loss the
-/// store may have forgotten that it dropped them, and users delete files. A study whose checkpoints
-/// are unreachable (an unmounted disk) does not run at all, see [`ownership::claim`].
-fn forget_lost_checkpoints(storage: &mut dyn Storage, lease: &Lease) -> Result<(), StorageError> {
-    let trials = storage.view(lease.study)?.trials;
-    let checkpoints = trials.iter().flat_map(|trial| {
-        trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone()))
-    });
-    // A checkpoint that cannot be examined may exist.
-    let lost: Vec<Event> = checkpoints
-        .filter(|(_, path)| matches!(path.try_exists(), Ok(false)))
-        .map(|(trial, path)| Event::Trial(trial, TrialEvent::CheckpointDropped { path }))
-        .collect();
-    if !lost.is_empty() {
-        let at = clock_of(storage, lease.study)?.now();
-        storage.append(lease, at, &lost)?;
-    }
-    Ok(())
-}
-
-/// Kills what a dead runner of this study left: recorded processes that are still the same, and all
-/// with this study's name and store in their environment.
-fn clear_orphaned_files(
-    storage: &dyn Storage,
-    study: &StoredStudy,
-    store: &Path,
-) -> Result<(), RunnerError> {
-    // In a store on a server, runners on other machines have recorded their processes, too; agents
-    // always.
-    let is_on_server = storage.lease_time().is_some();
-    let runners = if is_on_server { storage.runners(study.id)? } else { Vec::new() };
-    let elsewhere: BTreeSet<Seq> = runners
-        .into_iter()
-        .filter(|runner| runner.host != processes::host())
-        .map(|runner| runner.seq)
-        .collect();
-    let open = storage.attempts(study.id, None)?.into_iter().filter(|attempt| {
-        attempt.end.is_none()
-            && attempt.slot.devices.agent().is_none()
-            && attempt.runner.is_none_or(|runner| !elsewhere.contains(&runner))
-    });
-    for (pid, started) in open.filter_map(|attempt| attempt.process) {
-        if processes::is_alive(pid, started) && !belongs_elsewhere(pid, store) {
-            processes::descendants(pid).into_iter().for_each(processes::kill);
-            processes::kill(pid);
-        }
-    }
-    let mine = processes::descendants(std::process::id());
-    let marks = [
-        format!("HPSEARCH_STORE={}", store.display()),
-        format!("HPSEARCH_STUDY={}", study.spec.name),
-    ];
-    processes::with_environment(&marks)
-        .into_iter()
-        .filter(|pid| !mine.contains(pid))
-        .filter(|pid| study.spec.cluster.is_none() || !is_of_an_agent(*pid))
-        .for_each(processes::kill);
-    Ok(())
-}
-
-/// Whether a process belongs to an agent on this machine: what started it is alive.
-fn is_of_an_agent(pid: u32) -> bool {
-    let run = processes::variable(pid, protocol::RUN);
-    let run = run.as_deref().and_then(std::ffi::OsStr::to_str).and_then(|run| run.split_once('.'));
-    run.and_then(|(pid, started)| Some((pid.parse().ok()?, started.parse().ok()?)))
-        .is_some_and(|(pid, started)| processes::is_alive(pid, started))
-}
-
-/// Whether a process belongs to another existing store, of which this one may be a copy with the
-/// same recorded processes.
-fn belongs_elsewhere(pid: u32, store: &Path) -> bool {
-    let said = processes::variable(pid, "HPSEARCH_STORE").map(PathBuf::from);
-    said.is_some_and(|said| said != store && said.exists() && !is_same_file(&said, store))
-}
-
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).ok();
-    real(one).is_some_and(|one| Some(one) == real(other))
 }

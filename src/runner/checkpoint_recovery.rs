@@ -12,7 +12,7 @@ use super::disk::{entries, numbered, size};
 use super::garbage_collection::clear_trial_drafts;
 use super::ownership::{trials_in, unfinished};
 use super::removal::Remover;
-use super::{listed_in, surviving};
+use super::{killed_runner, listed_in};
 use crate::pruners;
 use crate::storage::paths::StudyFiles;
 use crate::storage::sqlite;
@@ -96,7 +96,7 @@ fn running_elsewhere(
     storage: &dyn Storage,
     study: &StoredStudy,
 ) -> Result<BTreeSet<TrialNumber>, StorageError> {
-    Ok(surviving(storage, study)?.iter().map(|attempt| attempt.trial).collect())
+    Ok(killed_runner::surviving(storage, study)?.iter().map(|attempt| attempt.trial).collect())
 }
 
 /// Removes copies, partial or complete, that were not recorded when their runner died; their trials

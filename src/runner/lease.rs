@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
-use super::{last_moment, now, record_killed_runner};
+use super::{killed_runner, last_moment, now};
 use crate::report::wording::rough_duration;
 use crate::runner::processes;
 use crate::storage::{HeldLease, Holder, Lease, Storage, StorageError, StoredStudy, Takeover};
@@ -399,7 +399,7 @@ pub fn take_lease_of_any(
             }
             Err(error) => return Err(error),
             Ok(lease) => {
-                record_killed_runner(storage, &lease)?;
+                killed_runner::record_end(storage, &lease)?;
                 return Ok(OwnLease { lease, lock, renewed: asked });
             }
         }
@@ -463,7 +463,7 @@ pub fn take_over(
     let held = storage.summary(study.id)?.held.filter(|held| liveness(held) == Liveness::Unknown);
     let Some(held) = held else { return Ok(None) };
     let lease = storage.acquire(study.id, &this_process(), now(), Takeover::From(held.epoch))?;
-    let closed = record_killed_runner(storage, &lease);
+    let closed = killed_runner::record_end(storage, &lease);
     storage.release(&lease)?;
     closed.map(|()| Some(held.holder))
 }

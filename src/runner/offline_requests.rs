@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::commit::commit;
+use super::killed_runner::kill_orphans;
 use super::removal::Remover;
-use super::{RunnerError, clear_orphaned_files, listed_in, ownership, take_lease};
+use super::{RunnerError, listed_in, ownership, take_lease};
 use crate::engine::{Effect, Engine};
 use crate::storage::{Lease, Storage, StoredStudy};
 use crate::study::device::{Device, Slot};
@@ -35,7 +36,7 @@ fn serve(
     if requests.is_empty() {
         return Ok(());
     }
-    clear_orphaned_files(storage, study, store)?;
+    kill_orphans(storage, study, store)?;
     // No other process can change it while the lease is held.
     let summary = storage.summary(study.id)?;
     let spec = summary.spec.clone();
