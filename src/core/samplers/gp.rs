@@ -14,7 +14,7 @@ mod warp;
 
 use std::cell::RefCell;
 
-use self::curves::FittedCurves;
+use self::curves::{FittedCurves, Lengths};
 use self::data::Data;
 use self::kernel::Hyperparameters;
 use self::limit::Limit;
@@ -46,8 +46,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
         parameters)",
     // 4: forecasts of pruned trials average several models by their likelihood; 5: the median of an
     // even number of values is the mean of the middle two; 6: where trials are paused, one process
-    // over configurations and steps learns from all reports.
-    version: CURVES_SINCE,
+    // over configurations and steps learns from all reports; 7: with separate length scales for final
+    // losses and for the approach to them.
+    version: OWN_LENGTHS_SINCE,
     options: &[N_STARTUP_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
@@ -58,6 +59,9 @@ pub(super) const MEDIAN_SINCE: u32 = 5;
 
 /// The first version that learns from all reports.
 const CURVES_SINCE: u32 = 6;
+
+/// The first version with separate length scales for the approach to final losses.
+const OWN_LENGTHS_SINCE: u32 = 7;
 
 /// Maximum number of trials that the hyperparameters are fitted to.
 const FIT_MOST: usize = 120;
@@ -74,9 +78,9 @@ pub struct Gp {
     fitted: RefCell<Option<Fitted>>,
     /// Cache of the last fit of each of several objectives.
     objectives_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
-    /// Whether it learns from all reports where trials are paused: a process over configurations and
-    /// steps.
-    learns_curves: bool,
+    /// The length scales of the process over configurations and steps, which learns from all reports
+    /// where trials are paused; `None`: versions before it.
+    curve_lengths: Option<Lengths>,
     /// Cache of the last fit of that.
     curves_fitted: RefCell<Option<FittedCurves>>,
     /// Cache of the last fit of each limit.
@@ -114,7 +118,11 @@ impl Gp {
             waits_for: WaitsFor::Complete,
             middle: Middle::of_version(spec.version, MEDIAN_SINCE),
             startup_trials: N_STARTUP_TRIALS.of(spec),
-            learns_curves: spec.version >= CURVES_SINCE,
+            curve_lengths: match spec.version {
+                OWN_LENGTHS_SINCE.. => Some(Lengths::Own),
+                CURVES_SINCE.. => Some(Lengths::Shared),
+                _ => None,
+            },
             curves_fitted: RefCell::new(None),
             fitted: RefCell::new(None),
             objectives_fitted: RefCell::default(),
@@ -287,8 +295,11 @@ impl Gp {
     ) -> Option<T> {
         let several = ask.history.has_several_objectives();
         let is_paused = |trial: &Trial| trial.state == TrialState::Paused && trial.rests();
-        if self.learns_curves && !several && ask.history.trials().iter().any(is_paused) {
-            return self.learned_from_curves(ask, rng, answer);
+        if let Some(lengths) = self.curve_lengths
+            && !several
+            && ask.history.trials().iter().any(is_paused)
+        {
+            return self.learned_from_curves(ask, lengths, rng, answer);
         }
         let is_known = |trial: &Trial| match trial.value {
             _ if several => trial.values.iter().all(|value| value.is_finite()),

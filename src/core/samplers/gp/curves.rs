@@ -5,13 +5,14 @@
 //! curves:
 //!
 //! ```text
-//! k((x, t), (x', t')) = kx(x, x') (a + b decay(t, t')) + [same trial] (c + d decay(t, t'))
+//! k((x, t), (x', t')) = a k1(x, x') + b decay(t, t') k2(x, x') + [same trial] (c + d decay(t, t'))
 //! decay(t, t') = h / (t + t' + h)
 //! ```
 //!
-//! `kx` is Matern 5/2. The first part is what configurations share: the level of their final losses
-//! and how they approach it; the second is a trial's own. Steps are scaled so that a full trial has
-//! [`FULL`].
+//! `k1` and `k2` are Matern 5/2, each with its own length scales: what a configuration's final loss
+//! depends on may not be what its early losses depend on (benches/search/README.md has figures).
+//! The first two terms are what configurations share, the level of their final losses and how they
+//! approach it; the last is a trial's own. Steps are scaled so that a full trial has [`FULL`].
 
 mod data;
 mod fit;
@@ -38,8 +39,8 @@ const FULL: f64 = 50.0;
 /// The fitted hyperparameters.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct CurveHyperparameters {
-    /// `1 / length^2` per axis.
-    inverse_squares: Vec<f64>,
+    /// `1 / length^2` by term and axis: of level and approach, or one term for both.
+    inverse_squares: Vec<Vec<f64>>,
     /// Variance of final losses over configurations (a).
     level: f64,
     /// Variance of the way to them (b).
@@ -58,9 +59,18 @@ impl CurveHyperparameters {
         self.half_life / (a + b + self.half_life)
     }
 
-    /// The factor of the correlation between configurations.
+    /// The covariance of a configuration with itself that others share.
     fn shared(&self, a: f64, b: f64) -> f64 {
         self.level + self.approach * self.decay(a, b)
+    }
+
+    /// The factor of one term's correlation between configurations.
+    fn factor(&self, term: usize, a: f64, b: f64) -> f64 {
+        match (self.inverse_squares.len(), term) {
+            (1, _) => self.shared(a, b),
+            (_, 0) => self.level,
+            _ => self.approach * self.decay(a, b),
+        }
     }
 
     /// The covariance of a trial with itself besides that.
@@ -72,6 +82,15 @@ impl CurveHyperparameters {
     fn variance(&self, step: f64) -> f64 {
         self.shared(step, step) + self.own(step, step)
     }
+}
+
+/// Which length scales level and approach have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lengths {
+    /// The same.
+    Shared,
+    /// Each its own.
+    Own,
 }
 
 /// A loss at a step.
@@ -100,6 +119,7 @@ pub(crate) fn hyperparameters(
     memo: &RefCell<Option<FittedCurves>>,
     cube: &Cube,
     data: &CurveData,
+    lengths: Lengths,
 ) -> CurveHyperparameters {
     let (points, observations) = data.to_fit();
     if let Some(fitted) = memo.borrow().as_ref()
@@ -109,7 +129,7 @@ pub(crate) fn hyperparameters(
     {
         return fitted.hyperparameters.clone();
     }
-    let hyperparameters = Posterior::new(cube, &points, &observations).mode();
+    let hyperparameters = Posterior::new(cube, &points, &observations, lengths).mode();
     let fitted = FittedCurves { points, observations, hyperparameters: hyperparameters.clone() };
     *memo.borrow_mut() = Some(fitted);
     hyperparameters
@@ -121,6 +141,7 @@ impl Gp {
     pub(super) fn learned_from_curves<T>(
         &self,
         ask: &Ask<'_>,
+        lengths: Lengths,
         rng: &mut StreamRng,
         answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
     ) -> Option<T> {
@@ -129,7 +150,7 @@ impl Gp {
         if (data.reported() as u64) < start::trials(ask, self.startup_trials) {
             return None;
         }
-        let hyperparameters = hyperparameters(&self.curves_fitted, &cube, &data);
+        let hyperparameters = hyperparameters(&self.curves_fitted, &cube, &data, lengths);
         let known = CurveProcess::new(&cube, &hyperparameters, &data)?;
         let ends = known.ends();
         let mut order: Vec<usize> = (0..ends.len()).collect();

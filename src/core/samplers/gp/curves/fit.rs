@@ -1,7 +1,7 @@
 //! Fits the hyperparameters of the process over curves: the posterior mode (MAP), by Rprop.
 
 use super::process::JITTER;
-use super::{CurveHyperparameters, Observation};
+use super::{CurveHyperparameters, Lengths, Observation};
 use crate::analysis::linalg::{Matrix, dot};
 use crate::samplers::cube::{Cube, Point};
 use crate::samplers::gp::fit::{Climb, climb};
@@ -26,12 +26,19 @@ pub(super) struct Posterior<'a> {
     /// Per axis: squared distances of all pairs of trials (row above column), row by row.
     squares: Vec<Vec<f64>>,
     trials: usize,
+    /// Terms of the shared part.
+    terms: usize,
     length_centre: f64,
 }
 
 impl<'a> Posterior<'a> {
     #[expect(clippy::cast_precision_loss, reason = "a number of axes")]
-    pub fn new(cube: &Cube, points: &[Point], observations: &'a [Observation]) -> Self {
+    pub fn new(
+        cube: &Cube,
+        points: &[Point],
+        observations: &'a [Observation],
+        lengths: Lengths,
+    ) -> Self {
         let pairs = |axis: usize| {
             let kind = cube.axes[axis].kind;
             (0..points.len())
@@ -47,6 +54,7 @@ impl<'a> Posterior<'a> {
             targets: observations.iter().map(|one| one.target).collect(),
             squares: (0..axes).map(pairs).collect(),
             trials: points.len(),
+            terms: if lengths == Lengths::Shared { 1 } else { 2 },
             // Distances grow with the square root of the number of axes.
             length_centre: (0.3 * (axes.max(1) as f64).sqrt()).ln(),
         }
@@ -54,28 +62,60 @@ impl<'a> Posterior<'a> {
 
     /// The mode, from the prior's centre.
     pub fn mode(&self) -> CurveHyperparameters {
-        let mut start = vec![self.length_centre; self.squares.len()];
+        let mut start = vec![self.length_centre; self.lengths()];
         start.extend(PRIORS.map(|(centre, _)| centre));
-        let axes = self.squares.len();
-        let bounds = |index: usize| match index.checked_sub(axes) {
+        let lengths = self.lengths();
+        let bounds = |index: usize| match index.checked_sub(lengths) {
             Some(other) => BOUNDS[other],
             None => LENGTH,
         };
         let found = climb(Climb::from(start), STEPS, bounds, |at| self.value_and_gradient(at));
-        hyperparameters(&found.best.1)
+        self.hyperparameters(&found.best.1)
     }
 
-    /// Logarithm of the posterior (up to a constant), and its gradient.
-    pub fn value_and_gradient(&self, at: &[f64]) -> Option<(f64, Vec<f64>)> {
-        let own = hyperparameters(at);
+    /// Number of length scales.
+    fn lengths(&self) -> usize {
+        self.terms * self.squares.len()
+    }
+
+    fn hyperparameters(&self, logarithms: &[f64]) -> CurveHyperparameters {
+        let (lengths, others) = logarithms.split_at(self.lengths());
+        let axes = self.squares.len();
+        let term = |term: usize| -> Vec<f64> {
+            let own = &lengths[term * axes..(term + 1) * axes];
+            own.iter().map(|length| (-2.0 * length).exp()).collect()
+        };
+        CurveHyperparameters {
+            inverse_squares: (0..self.terms).map(term).collect(),
+            level: others[0].exp(),
+            approach: others[1].exp(),
+            own_level: others[2].exp(),
+            own_approach: others[3].exp(),
+            half_life: others[4].exp(),
+            noise: others[5].exp(),
+        }
+    }
+
+    /// Scaled squared distances of all pairs of trials.
+    fn distances(&self, inverse_squares: &[f64]) -> Vec<f64> {
         let mut distances = vec![0.0; self.trials * self.trials.saturating_sub(1) / 2];
-        for (squares, scale) in self.squares.iter().zip(&own.inverse_squares) {
+        for (squares, scale) in self.squares.iter().zip(inverse_squares) {
             for (distance, square) in distances.iter_mut().zip(squares) {
                 *distance += scale * square;
             }
         }
-        let correlations: Vec<f64> =
-            distances.iter().map(|distance| correlation(*distance)).collect();
+        distances
+    }
+
+    /// Logarithm of the posterior (up to a constant), and its gradient.
+    pub fn value_and_gradient(&self, at: &[f64]) -> Option<(f64, Vec<f64>)> {
+        let own = self.hyperparameters(at);
+        let distances: Vec<Vec<f64>> =
+            own.inverse_squares.iter().map(|term| self.distances(term)).collect();
+        let correlations: Vec<Vec<f64>> = distances
+            .iter()
+            .map(|distances| distances.iter().map(|distance| correlation(*distance)).collect())
+            .collect();
         let pair = |a: usize, b: usize| {
             let (low, high) = if a < b { (a, b) } else { (b, a) };
             high * high.saturating_sub(1) / 2 + low
@@ -88,7 +128,11 @@ impl<'a> Posterior<'a> {
                 *cell = if row.trial == other.trial {
                     own.shared(row.step, other.step) + own.own(row.step, other.step)
                 } else {
-                    correlations[pair(row.trial, other.trial)] * own.shared(row.step, other.step)
+                    let pair = pair(row.trial, other.trial);
+                    let term = |(term, correlations): (usize, &Vec<f64>)| {
+                        correlations[pair] * own.factor(term, row.step, other.step)
+                    };
+                    correlations.iter().enumerate().map(term).sum()
                 };
             }
             cells[index] = own.variance(row.step) + JITTER + own.noise + row.noise;
@@ -102,7 +146,8 @@ impl<'a> Posterior<'a> {
         let inverse = inverse_factor.gram();
         // Half the trace of (weights weights^T - inverse) times the derivative of the covariance:
         // pairs count twice.
-        let mut pulls = vec![0.0; distances.len()];
+        let mut pulls: Vec<Vec<f64>> =
+            distances.iter().map(|distances| vec![0.0; distances.len()]).collect();
         let mut others = [0.0; OTHERS];
         for (index, row) in rows.iter().enumerate() {
             let cells = inverse.row(index);
@@ -111,19 +156,22 @@ impl<'a> Posterior<'a> {
                 let pull = half * (weights[index] * weights[column] - cells[column]);
                 let decay = own.decay(row.step, other.step);
                 let same = row.trial == other.trial;
-                let correlation = if same {
-                    1.0
+                // The correlations in the level and in the approach.
+                let (of_level, of_approach) = if same {
+                    (1.0, 1.0)
                 } else {
                     let pair = pair(row.trial, other.trial);
-                    pulls[pair] += pull * own.shared(row.step, other.step);
-                    correlations[pair]
+                    for (term, pulls) in pulls.iter_mut().enumerate() {
+                        pulls[pair] += pull * own.factor(term, row.step, other.step);
+                    }
+                    (correlations[0][pair], correlations[self.terms - 1][pair])
                 };
                 let steps = row.step + other.step;
                 // The derivative of the decay by the logarithm of the half-life.
                 let by_half_life = decay * steps / (steps + own.half_life);
-                others[0] += pull * correlation * own.level;
-                others[1] += pull * correlation * own.approach * decay;
-                let mut approach = own.approach * correlation;
+                others[0] += pull * of_level * own.level;
+                others[1] += pull * of_approach * own.approach * decay;
+                let mut approach = own.approach * of_approach;
                 if same {
                     others[2] += pull * own.own_level;
                     others[3] += pull * own.own_approach * decay;
@@ -135,19 +183,19 @@ impl<'a> Posterior<'a> {
                 }
             }
         }
-        for (pull, distance) in pulls.iter_mut().zip(&distances) {
-            *pull *= derivative(*distance);
+        let mut gradient: Vec<f64> = Vec::with_capacity(at.len());
+        for ((pulls, distances), term) in pulls.iter_mut().zip(&distances).zip(&own.inverse_squares)
+        {
+            for (pull, distance) in pulls.iter_mut().zip(distances) {
+                *pull *= derivative(*distance);
+            }
+            let axes = self.squares.iter().zip(term);
+            gradient.extend(axes.map(|(squares, scale)| scale * dot(squares, pulls)));
         }
-        let mut gradient: Vec<f64> = self
-            .squares
-            .iter()
-            .zip(&own.inverse_squares)
-            .map(|(squares, scale)| scale * dot(squares, &pulls))
-            .collect();
         gradient.extend(others);
-        let axes = self.squares.len();
+        let lengths = self.lengths();
         for (index, logarithm) in at.iter().enumerate() {
-            let (centre, deviation) = match index.checked_sub(axes) {
+            let (centre, deviation) = match index.checked_sub(lengths) {
                 Some(other) => PRIORS[other],
                 None => (self.length_centre, 1.0),
             };
@@ -156,18 +204,5 @@ impl<'a> Posterior<'a> {
             gradient[index] -= off / deviation;
         }
         value.is_finite().then_some((value, gradient))
-    }
-}
-
-fn hyperparameters(logarithms: &[f64]) -> CurveHyperparameters {
-    let (axes, others) = logarithms.split_at(logarithms.len() - OTHERS);
-    CurveHyperparameters {
-        inverse_squares: axes.iter().map(|length| (-2.0 * length).exp()).collect(),
-        level: others[0].exp(),
-        approach: others[1].exp(),
-        own_level: others[2].exp(),
-        own_approach: others[3].exp(),
-        half_life: others[4].exp(),
-        noise: others[5].exp(),
     }
 }

@@ -15,15 +15,16 @@ pub(super) const JITTER: f64 = 1e-6;
 pub(crate) struct CurveProcess<'a> {
     hyperparameters: &'a CurveHyperparameters,
     data: CurveData,
-    columns: Columns,
+    /// By term of the shared part.
+    columns: Vec<Columns>,
     /// Cholesky factor of the covariance.
     factor: Matrix,
     /// `covariance^-1 targets`.
     weights: Vec<f64>,
     /// Prior variance of each observation, noise included.
     variances: Vec<f64>,
-    /// The factors of the correlations with a new configuration's end.
-    at_end: Vec<f64>,
+    /// The factors of the correlations with a new configuration's end, by term.
+    at_end: Vec<Vec<f64>>,
 }
 
 impl<'a> CurveProcess<'a> {
@@ -34,20 +35,29 @@ impl<'a> CurveProcess<'a> {
         data: &CurveData,
     ) -> Option<Self> {
         let points = slices(&data.points);
-        let columns = Columns::new(cube, &hyperparameters.inverse_squares, &points);
+        let columns: Vec<Columns> = hyperparameters
+            .inverse_squares
+            .iter()
+            .map(|inverse_squares| Columns::new(cube, inverse_squares, &points))
+            .collect();
         let rows = &data.observations;
         let mut covariance = Matrix::new(rows.len());
         let mut variances = Vec::with_capacity(rows.len());
-        let (mut distances, mut trial) = (Vec::new(), usize::MAX);
+        let (mut correlations, mut trial) = (vec![Vec::new(); columns.len()], usize::MAX);
         for (row, own) in rows.iter().enumerate() {
             if own.trial != trial {
                 trial = own.trial;
-                columns.distances(points[trial], trial + 1, &mut distances);
-                distances.iter_mut().for_each(|distance| *distance = correlation(*distance));
+                for (columns, distances) in columns.iter().zip(&mut correlations) {
+                    columns.distances(points[trial], trial + 1, distances);
+                    distances.iter_mut().for_each(|distance| *distance = correlation(*distance));
+                }
             }
             let cells = covariance.row_mut(row);
             for (cell, other) in cells.iter_mut().zip(&rows[..row]) {
-                *cell = distances[other.trial] * hyperparameters.shared(own.step, other.step);
+                for (term, correlations) in correlations.iter().enumerate() {
+                    *cell += correlations[other.trial]
+                        * hyperparameters.factor(term, own.step, other.step);
+                }
                 if other.trial == trial {
                     *cell += hyperparameters.own(own.step, other.step);
                 }
@@ -60,23 +70,48 @@ impl<'a> CurveProcess<'a> {
         let factor = covariance.factor()?;
         let targets: Vec<f64> = rows.iter().map(|row| row.target).collect();
         let weights = factor.transposed_solve(&factor.solve(&targets));
-        let at_end = rows.iter().map(|row| hyperparameters.shared(FULL, row.step)).collect();
+        let at_end = (0..columns.len())
+            .map(|term| {
+                rows.iter().map(|row| hyperparameters.factor(term, FULL, row.step)).collect()
+            })
+            .collect();
         let data = data.clone();
         Some(CurveProcess { hyperparameters, data, columns, factor, weights, variances, at_end })
     }
 
-    /// Correlations of a configuration with those of the trials.
-    fn correlations(&self, point: &[f64]) -> (Vec<f64>, Vec<f64>) {
-        let mut distances = Vec::new();
-        self.columns.distances(point, self.data.points.len(), &mut distances);
-        let correlations = distances.iter().map(|distance| correlation(*distance)).collect();
-        (correlations, distances)
+    /// Correlations of a configuration with those of the trials, and scaled squared distances, by
+    /// term.
+    fn correlations(&self, point: &[f64]) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
+        let of_term = |columns: &Columns| {
+            let mut distances = Vec::new();
+            columns.distances(point, self.data.points.len(), &mut distances);
+            (distances.iter().map(|distance| correlation(*distance)).collect(), distances)
+        };
+        self.columns.iter().map(of_term).unzip()
     }
 
-    /// Covariances of the end of a new configuration with the observations.
-    fn covariances(&self, correlations: &[f64]) -> Vec<f64> {
-        let rows = self.data.observations.iter().zip(&self.at_end);
-        rows.map(|(row, factor)| correlations[row.trial] * factor).collect()
+    /// Covariances of a new configuration's loss at a scaled step with the observations.
+    fn covariances_at(&self, correlations: &[Vec<f64>], step: f64) -> Vec<f64> {
+        let covariance = |row: &super::Observation| {
+            let terms = correlations.iter().enumerate();
+            terms
+                .map(|(term, correlations)| {
+                    correlations[row.trial] * self.hyperparameters.factor(term, step, row.step)
+                })
+                .sum()
+        };
+        self.data.observations.iter().map(covariance).collect()
+    }
+
+    /// [`CurveProcess::covariances_at`] the end of a full trial, with cached factors.
+    fn covariances(&self, correlations: &[Vec<f64>]) -> Vec<f64> {
+        let mut sums = vec![0.0; self.data.observations.len()];
+        for (correlations, factors) in correlations.iter().zip(&self.at_end) {
+            for ((sum, row), factor) in sums.iter_mut().zip(&self.data.observations).zip(factors) {
+                *sum += correlations[row.trial] * factor;
+            }
+        }
+        sums
     }
 
     fn variance(&self, step: f64, explained: f64) -> f64 {
@@ -96,12 +131,12 @@ impl<'a> CurveProcess<'a> {
     /// Covariances of a trial's loss at a scaled step with the observations.
     fn of_trial(&self, trial: usize, step: f64) -> (f64, Vec<f64>) {
         let (correlations, _) = self.correlations(&self.data.points[trial]);
-        let covariance = |row: &super::Observation| {
-            let shared = correlations[row.trial] * self.hyperparameters.shared(step, row.step);
-            let is_own = row.trial == trial;
-            shared + if is_own { self.hyperparameters.own(step, row.step) } else { 0.0 }
-        };
-        let covariances: Vec<f64> = self.data.observations.iter().map(covariance).collect();
+        let mut covariances = self.covariances_at(&correlations, step);
+        for (covariance, row) in covariances.iter_mut().zip(&self.data.observations) {
+            if row.trial == trial {
+                *covariance += self.hyperparameters.own(step, row.step);
+            }
+        }
         (dot(&covariances, &self.weights), covariances)
     }
 
@@ -117,10 +152,7 @@ impl<'a> CurveProcess<'a> {
     #[cfg(test)]
     pub fn moments_of_new(&self, point: &[f64], step: f64) -> (f64, f64) {
         let (correlations, _) = self.correlations(point);
-        let covariance = |row: &super::Observation| {
-            correlations[row.trial] * self.hyperparameters.shared(step, row.step)
-        };
-        let covariances: Vec<f64> = self.data.observations.iter().map(covariance).collect();
+        let covariances = self.covariances_at(&correlations, step);
         let whitened = self.factor.solve(&covariances);
         let mean = dot(&covariances, &self.weights);
         (mean, self.variance(step, dot(&whitened, &whitened)))
@@ -156,15 +188,22 @@ impl<'a> CurveProcess<'a> {
         let solved = self.factor.transposed_solve(&whitened);
         let mean = dot(&covariances, &self.weights);
         let (value, by_mean, by_variance) = Acquisition::Improvement(incumbent).of(mean, variance);
-        let mut pulls = vec![0.0; self.data.points.len()];
-        for (index, row) in self.data.observations.iter().enumerate() {
-            pulls[row.trial] += self.at_end[index]
-                * (by_mean * self.weights[index] - 2.0 * by_variance * solved[index]);
+        let mut gradient = vec![0.0; point.len()];
+        let terms = self.columns.iter().zip(&distances).zip(&self.at_end);
+        for (((columns, distances), factors), inverse_squares) in
+            terms.zip(&self.hyperparameters.inverse_squares)
+        {
+            let mut pulls = vec![0.0; self.data.points.len()];
+            for (index, row) in self.data.observations.iter().enumerate() {
+                pulls[row.trial] += factors[index]
+                    * (by_mean * self.weights[index] - 2.0 * by_variance * solved[index]);
+            }
+            for (pull, distance) in pulls.iter_mut().zip(distances) {
+                *pull *= -derivative(*distance);
+            }
+            let own = columns.gradient(point, &pulls, inverse_squares);
+            gradient.iter_mut().zip(own).for_each(|(all, own)| *all += own);
         }
-        for (pull, distance) in pulls.iter_mut().zip(&distances) {
-            *pull *= -derivative(*distance);
-        }
-        let gradient = self.columns.gradient(point, &pulls, &self.hyperparameters.inverse_squares);
         (value, gradient)
     }
 }

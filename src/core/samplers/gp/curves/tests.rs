@@ -1,9 +1,12 @@
 //! Tests of the process over curves.
 
 use super::*;
+use crate::samplers::Sampler as _;
 use crate::samplers::conformance::trial_of;
-use crate::samplers::fixtures::{ask, params, unit_cube};
+use crate::samplers::fixtures::{ask, number, params, unit_cube};
+use crate::study::seed::SeedTree;
 use crate::study::space::Space;
+use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::{Trial, TrialState};
 
 /// Trials whose losses level off at `(x0 - 0.7)^2 + 0.2 x1`, paused at one of three rungs.
@@ -32,7 +35,7 @@ fn asked<'a>(space: &'a Space, trials: &'a [Trial]) -> Ask<'a> {
 fn fitted(space: &Space, trials: &[Trial]) -> (Cube, CurveData, CurveHyperparameters) {
     let cube = Cube::new(space);
     let data = CurveData::new(&cube, &asked(space, trials));
-    let hyperparameters = hyperparameters(&RefCell::default(), &cube, &data);
+    let hyperparameters = hyperparameters(&RefCell::default(), &cube, &data, Lengths::Own);
     (cube, data, hyperparameters)
 }
 
@@ -43,18 +46,23 @@ fn gradients_of_the_posterior_match_finite_differences() {
     let data = CurveData::new(&cube, &asked(&space, &trials));
     let (points, observations) = data.to_fit();
     assert!(observations.len() > 10, "{observations:?}");
-    let posterior = Posterior::new(&cube, &points, &observations);
-    let at = [-0.4, 0.3, 0.2, -0.7, -1.5, -0.6, 1.4, -4.0];
-    let (_, gradient) = posterior.value_and_gradient(&at).unwrap();
-    for index in 0..at.len() {
-        let value = |by: f64| {
-            let mut moved = at;
-            moved[index] += by;
-            posterior.value_and_gradient(&moved).unwrap().0
-        };
-        let numeric = (value(1e-5) - value(-1e-5)) / 2e-5;
-        let off = (gradient[index] - numeric).abs();
-        assert!(off < 1e-4 * numeric.abs().max(1.0), "{index}: {} {numeric}", gradient[index]);
+    for (lengths, at) in [
+        (Lengths::Own, vec![-0.4, 0.3, 0.5, -0.2, 0.2, -0.7, -1.5, -0.6, 1.4, -4.0]),
+        (Lengths::Shared, vec![-0.4, 0.3, 0.2, -0.7, -1.5, -0.6, 1.4, -4.0]),
+    ] {
+        let posterior = Posterior::new(&cube, &points, &observations, lengths);
+        let (_, gradient) = posterior.value_and_gradient(&at).unwrap();
+        for index in 0..at.len() {
+            let value = |by: f64| {
+                let mut moved = at.clone();
+                moved[index] += by;
+                posterior.value_and_gradient(&moved).unwrap().0
+            };
+            let numeric = (value(1e-5) - value(-1e-5)) / 2e-5;
+            let off = (gradient[index] - numeric).abs();
+            let bound = 1e-4 * numeric.abs().max(1.0);
+            assert!(off < bound, "{lengths:?} {index}: {} {numeric}", gradient[index]);
+        }
     }
 }
 
@@ -80,24 +88,32 @@ fn ends_of_paused_trials_are_foretold_and_their_variance_falls_with_their_steps(
 #[test]
 fn values_and_gradients_of_the_acquisition_agree() {
     let (space, trials) = (unit_cube(2), paused(20));
-    let (cube, data, hyperparameters) = fitted(&space, &trials);
-    let process = CurveProcess::new(&cube, &hyperparameters, &data).unwrap();
-    for point in [[0.3, 0.6], [0.72, 0.1]] {
-        let incumbent = -0.8;
-        let (value, gradient) = process.value_and_gradient(&point, incumbent);
-        assert!((value - process.value(&point, incumbent)).abs() < 1e-9);
-        assert!(process.most_improvement(&point, incumbent) >= value - 1e-9);
-        let (mean, _) = process.moments_of_new(&point, FULL);
-        assert!((mean - process.mean_of_new(&point)).abs() < 1e-9);
-        for axis in 0..2 {
-            let value = |by: f64| {
-                let mut moved = point;
-                moved[axis] += by;
-                process.value(&moved, incumbent)
-            };
-            let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
-            let off = (gradient[axis] - numeric).abs();
-            assert!(off < 1e-3 * numeric.abs().max(1.0), "{axis}: {} {numeric}", gradient[axis]);
+    let (cube, data, own) = fitted(&space, &trials);
+    let shared = hyperparameters(&RefCell::default(), &cube, &data, Lengths::Shared);
+    let fits = [own, shared];
+    let processes = fits.iter().map(|fitted| CurveProcess::new(&cube, fitted, &data).unwrap());
+    for process in processes {
+        for point in [[0.3, 0.6], [0.72, 0.1]] {
+            let incumbent = -0.8;
+            let (value, gradient) = process.value_and_gradient(&point, incumbent);
+            assert!((value - process.value(&point, incumbent)).abs() < 1e-9);
+            assert!(process.most_improvement(&point, incumbent) >= value - 1e-9);
+            let (mean, _) = process.moments_of_new(&point, FULL);
+            assert!((mean - process.mean_of_new(&point)).abs() < 1e-9);
+            for axis in 0..2 {
+                let value = |by: f64| {
+                    let mut moved = point;
+                    moved[axis] += by;
+                    process.value(&moved, incumbent)
+                };
+                let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
+                let off = (gradient[axis] - numeric).abs();
+                assert!(
+                    off < 1e-3 * numeric.abs().max(1.0),
+                    "{axis}: {} {numeric}",
+                    gradient[axis]
+                );
+            }
         }
     }
 }
@@ -138,4 +154,54 @@ fn losses_that_are_no_numbers_and_failed_trials_count_as_bad() {
     };
     assert_eq!([target(0), target(1), target(2)], [worst; 3]);
     assert!(CurveProcess::new(&cube, &hyperparameters, &data).is_some());
+}
+
+/// Early losses depend on the second parameter, final ones on the first.
+#[test]
+fn what_ends_depend_on_is_not_what_early_losses_depend_on() {
+    let (space, cube) = (unit_cube(2), Cube::new(&unit_cube(2)));
+    let trials: Vec<Trial> = (0..40u64)
+        .map(|number| {
+            let unit = |by: f64| (number as f64 * by).fract();
+            let (x, y) = (unit(0.618), unit(0.755));
+            let params = params([("x0", x.into()), ("x1", y.into())]);
+            let loss = |step: u64| {
+                let way = 1.0 / step as f64;
+                (1.0 - way) * (9.0 * x).sin() + way * 3.0 * (1.0 - y)
+            };
+            let last = if number % 3 == 0 { 27 } else { 1 };
+            let state = if last == 27 { TrialState::Complete } else { TrialState::Paused };
+            let curve = (1..=last).map(|step| (step, loss(step))).collect();
+            let value = (last == 27).then(|| loss(27));
+            Trial { curve, ..trial_of(number, params, state, value) }
+        })
+        .collect();
+    let data = CurveData::new(&cube, &asked(&space, &trials));
+    let missed = |lengths: Lengths| {
+        let fitted = hyperparameters(&RefCell::default(), &cube, &data, lengths);
+        let process = CurveProcess::new(&cube, &fitted, &data).unwrap();
+        let off = |step: usize| {
+            let x = step as f64 / 10.0;
+            let mean = data.mean + data.deviation * process.mean_of_new(&[x, 0.37]);
+            (mean - (9.0 * x).sin()).powi(2)
+        };
+        (0..=10).map(off).sum::<f64>() / 11.0
+    };
+    let (shared, own) = (missed(Lengths::Shared), missed(Lengths::Own));
+    assert!(own < 0.7 * shared, "{own} {shared}");
+}
+
+/// A study that began with shared length scales continues with them.
+#[test]
+fn version_6_has_shared_length_scales() {
+    let (space, trials) = (unit_cube(2), paused(20));
+    let draw = |version: u32| {
+        let spec = AlgorithmSpec { version, ..AlgorithmSpec::named("gp") };
+        let mut rng = SeedTree::new(3).stream("draw");
+        let found = Gp::new(&spec).suggest(&asked(&space, &trials), &mut rng).unwrap().unwrap();
+        [number(&found, "x0"), number(&found, "x1")]
+    };
+    assert_ne!(draw(6), draw(7));
+    let [x, y] = draw(6);
+    assert!((x - 0.682_700_217_516_561_2).abs() < 1e-9 && y.abs() < 1e-9, "{x} {y}");
 }
