@@ -4,6 +4,8 @@
 mod columns;
 #[cfg(feature = "parquet")]
 mod parquet;
+#[cfg(feature = "parquet")]
+mod typed_rows;
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write};
@@ -328,16 +330,6 @@ impl Table<'_> {
         check_parquet(Format::Parquet, false).map(|()| 0)
     }
 
-    /// Writes the rows with typed columns.
-    #[cfg(feature = "parquet")]
-    fn parquet(&self, of: RowOf, out: &mut dyn Write) -> Result<u64, Failure> {
-        match of {
-            RowOf::Trial => self.trials_as_columns(out),
-            RowOf::Report => self.reports_as_columns(out),
-            RowOf::Point => self.points_as_columns(out),
-        }
-    }
-
     /// Writes each row as a JSON object, with separators before the first and the other ones, and a
     /// terminator after each.
     fn objects(
@@ -535,144 +527,6 @@ impl Table<'_> {
             let cells = study.into_iter().chain([trial.as_str(), metric, &step, &value]);
             csv.write_record(cells).map_err(csv_failure)
         })
-    }
-
-    #[cfg(feature = "parquet")]
-    fn table<'o>(
-        &self,
-        out: &'o mut dyn Write,
-        columns: &[(&str, columns::Kind)],
-        more: Vec<(String, columns::Kind)>,
-    ) -> Result<parquet::ParquetTable<'o>, Failure> {
-        let study = self.is_named.then(|| ("study".to_owned(), columns::Kind::Text));
-        let own = columns.iter().map(|(name, kind)| ((*name).to_owned(), *kind));
-        let all: Vec<_> = study.into_iter().chain(own).chain(more).collect();
-        parquet::ParquetTable::new(out, &all)
-    }
-
-    #[cfg(feature = "parquet")]
-    fn points_as_columns(&self, out: &mut dyn Write) -> Result<u64, Failure> {
-        use columns::{Cell, Kind};
-        let columns = [
-            ("trial", Kind::Integer),
-            ("metric", Kind::Text),
-            ("clock", Kind::Text),
-            ("step", Kind::Number),
-            ("value", Kind::Number),
-            ("seconds", Kind::Number),
-        ];
-        let mut table = self.table(out, &columns, Vec::new())?;
-        let rows = self.each_point(|row| {
-            let study = row.study.map(|study| Cell::Text(study.to_owned()));
-            let own = [
-                Cell::whole(row.trial),
-                Cell::Text(row.metric.to_owned()),
-                Cell::Text(row.clock.as_str().to_owned()),
-                Cell::of(row.step.as_f64(), Cell::Number),
-                Cell::Number(row.value.0),
-                Cell::Number(row.seconds),
-            ];
-            table.row(study.into_iter().chain(own).collect())
-        })?;
-        table.finish().map(|()| rows)
-    }
-
-    #[cfg(feature = "parquet")]
-    fn reports_as_columns(&self, out: &mut dyn Write) -> Result<u64, Failure> {
-        use columns::{Cell, Kind};
-        let columns = [
-            ("trial", Kind::Integer),
-            ("metric", Kind::Text),
-            ("step", Kind::Integer),
-            ("value", Kind::Number),
-        ];
-        let mut table = self.table(out, &columns, Vec::new())?;
-        let rows = self.each_report(|study, trial, metric, step, value| {
-            let study = study.map(|study| Cell::Text(study.to_owned()));
-            let metric = Cell::Text(metric.to_owned());
-            let own = [Cell::whole(trial.0), metric, Cell::whole(step), Cell::Number(value)];
-            table.row(study.into_iter().chain(own).collect())
-        })?;
-        table.finish().map(|()| rows)
-    }
-
-    #[cfg(feature = "parquet")]
-    fn trials_as_columns(&self, out: &mut dyn Write) -> Result<u64, Failure> {
-        use columns::{Cell, Kind};
-        let columns = [
-            ("number", Kind::Integer),
-            ("state", Kind::Text),
-            ("value", Kind::Number),
-            ("last_value", Kind::Number),
-            ("last_step", Kind::Integer),
-            ("seconds", Kind::Number),
-            ("attempts", Kind::Integer),
-            ("failures", Kind::Integer),
-            ("device", Kind::Text),
-            ("origin", Kind::Text),
-            ("created", Kind::Text),
-            ("started", Kind::Text),
-            ("finished", Kind::Text),
-            ("tags", Kind::Text),
-            ("notes", Kind::Text),
-            ("reason", Kind::Text),
-            ("name", Kind::Text),
-            ("group", Kind::Text),
-        ];
-        let params = self.params()?;
-        let metrics = self.metrics()?;
-        // A first pass determines the type of each parameter.
-        let mut kinds = vec![None; params.len()];
-        self.each_trial(|_, trial| {
-            for (name, kind) in params.iter().zip(&mut kinds) {
-                *kind = columns::common(*kind, trial.params.get(name).and_then(columns::kind_of));
-            }
-            Ok(0)
-        })?;
-        let of_params = params
-            .iter()
-            .zip(&kinds)
-            .map(|(name, kind)| (format!("params.{name}"), kind.unwrap_or(Kind::Text)));
-        let of_metrics = metrics.iter().map(|name| (format!("metrics.{name}"), Kind::Number));
-        let objectives = self.objectives();
-        let of_objectives = objectives.iter().map(|name| (format!("values.{name}"), Kind::Number));
-        let more = of_objectives.chain(of_params).chain(of_metrics).collect();
-        let mut table = self.table(out, &columns, more)?;
-        let rows = self.each_trial(|study, trial| {
-            let line = TrialLine::from(trial);
-            let text = |text: &str| Cell::Text(text.to_owned());
-            let run = trial.origin.tracked();
-            let of = |text: Option<&Option<String>>| Cell::of(text.cloned().flatten(), Cell::Text);
-            let own = [
-                Cell::whole(line.number),
-                text(line.state.as_str()),
-                Cell::of(trial.value, Cell::Number),
-                Cell::of(trial.last().map(|(_, value)| value), Cell::Number),
-                Cell::of(line.last_step, Cell::whole),
-                Cell::Number(line.seconds),
-                Cell::whole(line.attempts.into()),
-                Cell::whole(line.failures.into()),
-                Cell::of(line.device.map(DeviceGroup::to_string), Cell::Text),
-                Cell::Text(origin(line.origin)),
-                Cell::Text(line.created),
-                Cell::of(line.started, Cell::Text),
-                Cell::of(line.finished, Cell::Text),
-                Cell::Text(line.tags.join(" ")),
-                Cell::Text(line.notes.join("\n")),
-                Cell::of(line.reason, text),
-                of(run.map(|run| &run.name)),
-                of(run.map(|run| &run.group)),
-            ];
-            let values =
-                objectives.iter().map(|name| Cell::of(value_of(study, trial, name), Cell::Number));
-            let params = params.iter().map(|name| Cell::of(trial.params.get(name), Cell::value));
-            let last =
-                metrics.iter().map(|name| Cell::of(trial.last_metrics.get(name), Cell::Number));
-            let study = self.name(study).map(text);
-            let cells = study.into_iter().chain(own).chain(values).chain(params).chain(last);
-            table.row(cells.collect()).map(|()| 1)
-        })?;
-        table.finish().map(|()| rows)
     }
 
     /// The parameters of each space, followed by those of its earlier versions.

@@ -1,29 +1,25 @@
 //! Garbage collection: orphaned files below the runs directory, half-written by a crash or unknown
 //! to the store.
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+mod known;
+
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::disk::{self, entries, is_directory, name_of, numbered, real_place, size};
-use super::ownership::{Owner, homes, is_gone, own_homes, owner};
+use self::known::Known;
+use super::disk::{self, entries, is_directory, name_of, numbered};
+use super::ownership::{Owner, homes, is_gone, owner};
 use crate::runner::processes;
-use crate::runner::protocol::{CHECKPOINTS, USED_BY};
+use crate::runner::protocol::CHECKPOINTS;
 use crate::storage::address::directory_beside;
-use crate::storage::paths::{COPIES, DATA_CACHE, StudyFiles, component};
+use crate::storage::paths::{COPIES, DATA_CACHE};
 use crate::storage::sqlite::{is_open_here, studies_at};
-use crate::storage::tracked::RemovedRun;
-use crate::storage::{
-    HeldLease, OutcomeCursor, RemovedStudy, Storage, StorageError, StorageReader, StudyId,
-    StudySummary,
-};
-use crate::study::event::{Event, Seq, TrialEvent};
-use crate::study::program::Program;
-use crate::study::trial::{TrialNumber, TrialState};
+use crate::storage::{HeldLease, RemovedStudy, Storage, StorageError, StorageReader};
+use crate::study::trial::TrialNumber;
 
 /// While a study runs, files touched within this time are kept: they may be incomplete.
 const YOUNG: Duration = Duration::from_secs(60);
@@ -412,265 +408,6 @@ fn is_among_copies(path: &Path) -> bool {
 
 fn is_digest(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// What the store knows.
-#[derive(Default)]
-struct Known {
-    /// By the name of the studies' directories.
-    studies: HashMap<String, StudyContent>,
-    /// The names of studies as path components, which mark users of tokenised data.
-    components: HashSet<String>,
-    /// The checkpoints of all studies, links resolved.
-    registered: HashSet<PathBuf>,
-    /// Whether some study uses the built-in trainer.
-    trains: bool,
-    /// The store's id.
-    id: Option<String>,
-    /// Directories of studies that were removed.
-    removed: Removed,
-}
-
-#[derive(Clone)]
-struct StudyContent {
-    name: String,
-    /// The directories of its files that belong to this store.
-    homes: Vec<StudyFiles>,
-    is_held: bool,
-    is_command: bool,
-    states: BTreeMap<TrialNumber, TrialState>,
-    /// Hidden, finished trials.
-    hidden: HashSet<TrialNumber>,
-    /// Runs that were removed, each with whether its files are still being moved.
-    removed: HashMap<TrialNumber, bool>,
-    /// Checkpoints of commands that were registered and dropped: of a command's own files nothing
-    /// else is ours to remove.
-    dropped: OnceCell<HashSet<PathBuf>>,
-    id: StudyId,
-}
-
-impl Known {
-    fn read(stores: &Stores<'_>) -> Result<Known, StorageError> {
-        let removed = directories_of_removed(stores.reader)?;
-        let mut known = Known { id: stores.reader.identity()?, removed, ..Known::default() };
-        let runs = stores.reader.removed_runs()?;
-        for summary in stores.reader.studies()? {
-            known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
-            // It may have had another name when its data was prepared.
-            let names = stores.reader.revisions(summary.id)?.into_iter().map(|(_, spec)| spec.name);
-            known.components.extend(names.map(|name| component(&name)));
-            known.components.insert(component(&summary.spec.name));
-            let checkpoints = stores.reader.checkpoints(summary.id)?.into_iter();
-            known.registered.extend(checkpoints.map(|(_, checkpoint)| real(&checkpoint.path)));
-            let content = StudyContent::read(stores, &summary, &runs)?;
-            let own = summary.files(stores.path);
-            for home in &content.homes {
-                known.studies.insert(home.name().to_owned(), content.clone());
-            }
-            known.studies.entry(own.name().to_owned()).or_insert(content);
-        }
-        Ok(known)
-    }
-
-    fn judge(
-        &self,
-        stores: &Stores<'_>,
-        root: &Path,
-        seen: Seen,
-    ) -> Result<Option<OrphanedFile>, StorageError> {
-        let Seen { path, place } = seen;
-        // A store with the same id beside this one is a copy or a backup: it may know what this one
-        // does not.
-        let has_twin = self.id.as_ref().is_some_and(|id| stores.others.ids.contains(id));
-        // The study with files in this directory, if they carry this store's mark.
-        let is_home = |home: &StudyFiles, study: &str| home.root() == root && home.name() == study;
-        let of = |study: &str| {
-            let content = self.studies.get(study).filter(|_| !has_twin);
-            content.filter(|content| content.homes.iter().any(|home| is_home(home, study)))
-        };
-        let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
-        let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
-        let removed = self.removed_at(stores, &path).filter(|_| !has_twin);
-        let is_gone = |study: &str, trial: &TrialNumber| {
-            of(study).is_some_and(|content| {
-                content.hidden.contains(trial) || content.removed.contains_key(trial)
-            })
-        };
-        let is_unwanted = removed.is_some()
-            || matches!(&place, PlaceOf::Trial { study, trial } if is_gone(study, trial));
-        if is_young && !is_unwanted && self.studies.values().any(|content| content.is_held) {
-            return Ok(None);
-        }
-        let (kind, study) = match &place {
-            PlaceOf::HalfWritten { pid, of: study, is_in_trial } => {
-                let name = name_of(&path).unwrap_or_default();
-                // What a command writes is its own, whatever its name.
-                let is_ours = |content: &StudyContent| {
-                    !content.is_command || was_moved_aside(name) || is_among_copies(&path)
-                };
-                let is_known = study == DATA && !is_in_trial || of(study).is_some_and(is_ours);
-                if !is_known || processes::exists(*pid) {
-                    return Ok(None);
-                }
-                (Kind::HalfWritten, String::new())
-            }
-            PlaceOf::Study { .. } if removed.is_some() => {
-                (Kind::RemovedStudy, removed.cloned().unwrap_or_default())
-            }
-            PlaceOf::Study { study } => {
-                if root != default_root(stores.path)
-                    || self.studies.contains_key(study)
-                    || !self.is_abandoned(stores, &path, study)
-                {
-                    return Ok(None);
-                }
-                (Kind::Study, study.clone())
-            }
-            PlaceOf::Trial { study, trial } => match of(study) {
-                Some(content) if !content.states.contains_key(trial) => {
-                    let kind = match content.removed.get(trial) {
-                        Some(true) => return Ok(None),
-                        Some(false) => Kind::RemovedRun,
-                        None => Kind::Trial,
-                    };
-                    (kind, content.name.clone())
-                }
-                Some(content) if content.hidden.contains(trial) => {
-                    (Kind::HiddenTrial, content.name.clone())
-                }
-                _ => return Ok(None),
-            },
-            PlaceOf::InTrial { study, trial } => match of(study) {
-                Some(content) if content.is_left_behind(stores.reader, *trial, &path)? => {
-                    (Kind::Checkpoint, content.name.clone())
-                }
-                _ => return Ok(None),
-            },
-            PlaceOf::Data => {
-                let users: Vec<String> = entries(&path)
-                    .filter_map(|entry| Some(name_of(&entry)?.strip_prefix(USED_BY)?.to_owned()))
-                    .collect();
-                let is_used = users.iter().any(|user| {
-                    self.components.contains(user) || stores.others.directories.contains(user)
-                });
-                let is_unsure = stores.others.unreadable.is_some()
-                    || users.is_empty() && (self.trains || !stores.others.ids.is_empty());
-                // Data that no trial has used yet, or older than these marks, may be any study's.
-                if is_used || is_unsure {
-                    return Ok(None);
-                }
-                (Kind::Data, String::new())
-            }
-        };
-        let place = real(&path);
-        if self.registered.iter().any(|kept| kept.starts_with(&place)) {
-            return Ok(None);
-        }
-        Ok(Some(OrphanedFile { bytes: size(&path), kind, study, modified, path }))
-    }
-
-    /// The name of the removed study that a directory belonged to: this store's by its mark, and
-    /// not reused. One that was moved aside may have lost its mark.
-    fn removed_at(&self, stores: &Stores<'_>, directory: &Path) -> Option<&String> {
-        let from = moved_from(directory);
-        let name = self.removed.get(from.as_deref().unwrap_or(directory))?;
-        let is_ours = match owner(directory) {
-            Owner::Store { id, .. } => Some(&id) == self.id.as_ref(),
-            Owner::Nobody => from.is_some(),
-            Owner::Unreadable => false,
-        };
-        let is_writing = name_of(directory)
-            .and_then(half_written_by)
-            .is_some_and(|pid| pid != std::process::id() && processes::exists(pid));
-        let is_taken = name_of(directory).is_some_and(|own| self.studies.contains_key(own));
-        (is_ours && !is_writing && !is_taken && stores.others.unreadable.is_none()).then_some(name)
-    }
-
-    /// Whether a directory that belongs to no known study is abandoned: it has this store's mark,
-    /// or none and no other store beside it has it or may have it. One with another store's mark is
-    /// that store's, wherever it is now.
-    fn is_abandoned(&self, stores: &Stores<'_>, directory: &Path, name: &str) -> bool {
-        let others = &stores.others;
-        match owner(directory) {
-            _ if others.unreadable.is_some() => false,
-            Owner::Nobody => !others.directories.contains(name),
-            Owner::Store { id, .. } => Some(&id) == self.id.as_ref() && !others.ids.contains(&id),
-            Owner::Unreadable => false,
-        }
-    }
-}
-
-impl StudyContent {
-    fn read(
-        stores: &Stores<'_>,
-        summary: &StudySummary,
-        removed: &[RemovedRun],
-    ) -> Result<StudyContent, StorageError> {
-        let is_command = matches!(summary.spec.program, Program::Command { .. });
-        let outcomes = stores.reader.outcomes(summary.id, OutcomeCursor::default())?.0;
-        Ok(StudyContent {
-            name: summary.spec.name.clone(),
-            homes: own_homes(stores.reader, &summary.clone().stored(), stores.path)?,
-            is_held: summary.held.as_ref().is_some_and(stores.is_alive),
-            is_command,
-            hidden: outcomes
-                .iter()
-                .filter(|outcome| outcome.hidden && outcome.state.is_finished())
-                .map(|outcome| outcome.number)
-                .collect(),
-            removed: removed
-                .iter()
-                .filter(|removed| removed.study == summary.id)
-                .map(|removed| (removed.run, removed.moved.is_some()))
-                .collect(),
-            states: outcomes.into_iter().map(|outcome| (outcome.number, outcome.state)).collect(),
-            dropped: OnceCell::new(),
-            id: summary.id,
-        })
-    }
-
-    /// Whether an entry of a trial's directory is a checkpoint that nothing continues from.
-    fn is_left_behind(
-        &self,
-        reader: &dyn StorageReader,
-        trial: TrialNumber,
-        path: &Path,
-    ) -> Result<bool, StorageError> {
-        if !self.states.get(&trial).is_some_and(|state| state.is_finished()) {
-            return Ok(false);
-        }
-        if !self.is_command {
-            return Ok(numbered(path, "checkpoint-").is_some());
-        }
-        Ok(is_among_copies(path) || self.dropped(reader)?.contains(&real(path)))
-    }
-
-    /// The dropped checkpoints; the first call reads the journal, which is slow.
-    fn dropped(&self, reader: &dyn StorageReader) -> Result<&HashSet<PathBuf>, StorageError> {
-        if self.dropped.get().is_none() {
-            let _first = self.dropped.set(dropped(reader, self.id)?);
-        }
-        Ok(self.dropped.get_or_init(HashSet::new))
-    }
-}
-
-/// Checkpoints that were dropped according to the journal.
-fn dropped(reader: &dyn StorageReader, study: StudyId) -> Result<HashSet<PathBuf>, StorageError> {
-    let (mut dropped, mut after) = (HashSet::new(), Seq(0));
-    loop {
-        let page = reader.events_after(study, after, 10_000)?;
-        let Some((last, ..)) = page.last() else { return Ok(dropped) };
-        after = *last;
-        dropped.extend(page.iter().filter_map(|(_, _, event)| match event {
-            Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) => Some(real(path)),
-            _ => None,
-        }));
-    }
-}
-
-/// A canonical path, so that relative and absolute ones compare equal.
-fn real(path: &Path) -> PathBuf {
-    real_place(path).unwrap_or_else(|| path.to_owned())
 }
 
 #[cfg(test)]

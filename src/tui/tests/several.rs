@@ -1,5 +1,6 @@
 //! Trials of several studies in one table, and the screens of one study that it leads to.
 
+use super::paging::Counting;
 use super::*;
 use crate::app::several::StudySelection;
 use crate::study::request::Request;
