@@ -735,7 +735,8 @@ fn a_study_ends_with_its_time() {
     assert!((1..=5).contains(&complete), "{first:?}");
     assert_done(&site.run_study());
     assert_eq!(site.trials().len(), first.len());
-    assert_done(&site.run_study_with(&["--set", "budget.time=2s"]));
+    // More than a busy machine takes to start.
+    assert_done(&site.run_study_with(&["--set", "budget.time=4s"]));
     assert!(site.trials().len() > first.len());
 }
 

@@ -130,7 +130,10 @@ fn a_runner_that_died_and_whose_lock_file_was_removed_is_replaced_where_its_proc
     let mut running = site.start_study();
     site.wait_for("started");
     running.kill();
-    fs::remove_file(site.path("runs/hpsearch.db.run-1")).unwrap();
+    let lock = site.path("runs/hpsearch.db.run-1");
+    // While it is open no other file gets its inode, which would tell that nobody has it open.
+    let _open = fs::File::open(&lock).unwrap();
+    fs::remove_file(lock).unwrap();
     site.write("go", "");
     // From elsewhere nobody can tell.
     let Some(elsewhere) = start_in_another_pid_namespace(&site, &["run", "study.toml", "--plain"])
