@@ -117,6 +117,10 @@ impl Weights {
 }
 
 impl Problem {
+    fn weights(&self) -> &Weights {
+        self.weights.as_ref().expect("a surrogate")
+    }
+
     fn space(&self) -> Space {
         #[expect(clippy::cast_possible_truncation, reason = "whole bounds")]
         let axis = |axis: &Axis| match (axis.kind.as_str(), axis.log) {
@@ -192,18 +196,17 @@ struct Study<'a> {
 
 impl Study<'_> {
     fn value(&self, trial: usize, step: u64) -> f64 {
-        match (&self.sources[trial], &self.problem.weights) {
-            (Source::Row(row), _) => self.problem.curves[*row][step as usize - 1],
-            (Source::Point(x), Some(weights)) => weights.value(x, step, self.problem.steps),
-            (Source::Point(_), None) => unreachable!("points belong to surrogates"),
+        match &self.sources[trial] {
+            Source::Row(row) => self.problem.curves[*row][step as usize - 1],
+            Source::Point(x) => self.problem.weights().value(x, step, self.problem.steps),
         }
     }
 
     /// The value that counts: a surrogate's without noise.
     fn end(&self, trial: usize) -> f64 {
-        match (&self.sources[trial], &self.problem.weights) {
-            (Source::Point(x), Some(weights)) => weights.loss(x, 1.0),
-            _ => self.value(trial, self.problem.steps),
+        match &self.sources[trial] {
+            Source::Row(_) => self.value(trial, self.problem.steps),
+            Source::Point(x) => self.problem.weights().loss(x, 1.0),
         }
     }
 
@@ -270,7 +273,7 @@ impl Study<'_> {
         self.trials.len() - 1
     }
 
-    /// One more step of a trial; whether it goes on.
+    /// One more step of a trial; whether it continues.
     fn step(&mut self, index: usize) -> bool {
         let step = self.trials[index].last().map_or(0, |(step, _)| step) + 1;
         let value = self.value(index, step);
@@ -393,12 +396,11 @@ fn main() {
         let text = std::fs::read_to_string(path).expect("a table");
         let problem: Problem = serde_json::from_str(&text).expect("a table");
         if label == "values" {
-            let weights = problem.weights.as_ref().expect("a surrogate");
             let point =
                 |k: usize| (0..6).map(move |axis| 0.1 * (1 + (3 * axis + 2 * k) % 9) as f64);
             let values = (0..3).flat_map(|k| {
                 let x: Vec<f64> = point(k).collect();
-                [1, 20, 60].map(|t| format!("{:.6}", weights.value(&x, t, problem.steps)))
+                [1, 20, 60].map(|t| format!("{:.6}", problem.weights().value(&x, t, problem.steps)))
             });
             println!("{} {}", problem.name, values.collect::<Vec<_>>().join(" "));
             continue;

@@ -131,7 +131,7 @@ fn a_runner_that_died_and_whose_lock_file_was_removed_is_replaced_where_its_proc
     site.wait_for("started");
     running.kill();
     let lock = site.path("runs/hpsearch.db.run-1");
-    // While it is open no other file gets its inode, which would tell that nobody has it open.
+    // Kept open: a lock file with the freed inode would show that the runner is dead.
     let _open = fs::File::open(&lock).unwrap();
     fs::remove_file(lock).unwrap();
     site.write("go", "");
