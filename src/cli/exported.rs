@@ -31,6 +31,11 @@ pub fn text_pair(directory: &Path) -> Option<Option<String>> {
     (!reads_both).then(|| recipe.text_pair().map(str::to_owned))
 }
 
+/// The column of texts that an exported model was trained on, if the directory says so.
+pub fn text(directory: &Path) -> Option<String> {
+    Recipe::of_export(directory)?.text().map(str::to_owned)
+}
+
 /// The device that a command line names.
 pub fn device(name: &str) -> Result<Device, Failure> {
     name.parse().map_err(|error| {

@@ -44,12 +44,12 @@ pub struct PredictArguments {
     /// input
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub file: Option<PathBuf>,
-    /// The second text, of a model of pairs of texts
+    /// The second text, of a model of pairs of texts; the context of a question
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     pub text_pair: Option<String>,
-    /// The column of texts in that file
-    #[arg(long, value_name = "NAME", default_value = "text", requires = "file")]
-    pub column: String,
+    /// The column of texts in that file; by default the one that the model was trained on, or `text`
+    #[arg(long, value_name = "NAME", requires = "file")]
+    pub column: Option<String>,
     /// The column of second texts in that file, of a model of pairs; by default the one it was
     /// trained on
     #[arg(long, value_name = "NAME", requires = "file")]
@@ -323,13 +323,10 @@ fn texts_of_file(
     } else {
         "`--column NAME` says which key holds the texts"
     };
-    let columns = Columns {
-        text: &arguments.column,
-        text_pair: pair_column,
-        label: None,
-        words: Words::Joined,
-        help,
-    };
+    let trained_on = exported::text(&arguments.directory);
+    let column = arguments.column.as_deref().or(trained_on.as_deref()).unwrap_or("text");
+    let columns =
+        Columns { text: column, text_pair: pair_column, label: None, words: Words::Joined, help };
     let rows = data_file::rows(file, content, columns, Layout { separator: found, header })?;
     let (texts, pairs): (Vec<_>, Vec<_>) =
         rows.into_iter().map(|row| (row.text, row.text_pair)).unzip();

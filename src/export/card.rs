@@ -101,6 +101,9 @@ fn in_words(task: TaskKind) -> &'static str {
         TaskKind::TokenClassification => {
             "token classification: a label per word, by its first token"
         }
+        TaskKind::QuestionAnswering => {
+            "question answering: the part of a context that answers a question (extractive)"
+        }
         TaskKind::SentenceSimilarity => {
             "sentence similarity: a vector per text, the mean of its tokens', compared by cosine"
         }
@@ -173,6 +176,7 @@ fn front_matter(exported: &Exported<'_>) -> String {
             ("text-classification", Some(kind.line().name))
         }
         TaskKind::TokenClassification => ("token-classification", None),
+        TaskKind::QuestionAnswering => ("question-answering", None),
         TaskKind::SentenceSimilarity => ("sentence-similarity", None),
         TaskKind::MaskedLanguageModeling => ("fill-mask", None),
         TaskKind::LanguageModeling => ("text-generation", None),

@@ -101,7 +101,20 @@ impl Recipe {
 
     /// The column of second texts, if its model was trained on pairs of texts.
     pub fn text_pair(&self) -> Option<&str> {
-        self.data.get("text_pair")?.as_str()
+        let named = |key: &str| self.data.get(key)?.as_str();
+        match TaskKind::of(&self.trainer_arguments()) {
+            TaskKind::QuestionAnswering => named("context").or(Some("context")),
+            _ => named("text_pair"),
+        }
+    }
+
+    /// The column of texts.
+    pub fn text(&self) -> Option<&str> {
+        let named = |key: &str| self.data.get(key)?.as_str();
+        match TaskKind::of(&self.trainer_arguments()) {
+            TaskKind::QuestionAnswering => named("question").or(Some("question")),
+            _ => named("text"),
+        }
     }
 
     /// The recipe of a trial whose value was reported at `step`.
@@ -241,6 +254,7 @@ impl Recipe {
     pub fn example(&self) -> &'static str {
         match TaskKind::of(&self.trainer_arguments()) {
             TaskKind::MaskedLanguageModeling => "\"some [MASK] text\"",
+            TaskKind::QuestionAnswering => "\"a question\" --text-pair \"its context\"",
             _ if self.text_pair().is_some() => "\"some text\" --text-pair \"another\"",
             _ => "\"some text\"",
         }

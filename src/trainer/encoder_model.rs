@@ -66,6 +66,9 @@ pub(super) trait EncoderHead: Sized + 'static {
         on_progress: &dyn Fn(usize, usize),
     ) -> Result<Metrics, TrainerError>;
 
+    /// Adds to `config.json` what the use of its models depends on.
+    fn describe(_: &mut EncoderConfig, _: &PreparedData) {}
+
     /// See [`Model::is_compatible`].
     fn is_compatible(config: &EncoderConfig, data: &PreparedData) -> bool {
         config.shape.labels == data.labels()
@@ -99,13 +102,14 @@ impl<H: EncoderHead> Task for EncoderTask<H> {
         arguments: &ModelArguments,
         data: &PreparedData,
     ) -> Result<Box<dyn Model>, String> {
-        let architecture = EncoderConfig::new(
+        let mut architecture = EncoderConfig::new(
             arguments,
             self.0,
             data.labels(),
             data.vocab_size(),
             data.max_length(),
         )?;
+        H::describe(&mut architecture, data);
         Ok(Box::new(EncoderModel::<H>::new(architecture)))
     }
 
@@ -118,6 +122,7 @@ impl<H: EncoderHead> Task for EncoderTask<H> {
         let mut architecture = EncoderConfig::read(self.0, config)?;
         let trained_for = architecture.trained_head();
         architecture.adapt(arguments, self.0, data.labels());
+        H::describe(&mut architecture, data);
         Ok(Box::new(EncoderModel { trained_for, ..EncoderModel::<H>::new(architecture) }))
     }
 
@@ -172,9 +177,21 @@ impl<H: EncoderHead> EncoderModel<H> {
         on_progress: &dyn Fn(usize, usize),
         mut with_batch: impl FnMut(&[usize], Batch) -> Result<(), TrainerError>,
     ) -> Result<(), TrainerError> {
+        let order = set.chosen(data.split(set.split).len());
+        self.for_each_batch_of(order, data, set, on_progress, |rows, batch| with_batch(rows, batch))
+    }
+
+    /// The same for some rows.
+    pub(super) fn for_each_batch_of(
+        &self,
+        mut order: Vec<usize>,
+        data: &PreparedData,
+        set: &EvaluationSet,
+        on_progress: &dyn Fn(usize, usize),
+        mut with_batch: impl FnMut(&[usize], Batch) -> Result<(), TrainerError>,
+    ) -> Result<(), TrainerError> {
         let rows = data.split(set.split);
         // Rows are sorted by length, so that little is padding.
-        let mut order = set.chosen(rows.len());
         order.sort_by_key(|row| rows.length(*row));
         let mut done = 0;
         for chosen in order.chunks(set.batch) {

@@ -189,6 +189,16 @@ pub(super) fn note_tokens(
             ),
         ));
     }
+    note_unknown(split, ids, unknown, findings);
+}
+
+/// A finding if more than one in twenty tokens is unknown.
+pub(super) fn note_unknown(
+    split: Split,
+    ids: &[Vec<u32>],
+    unknown: Option<u32>,
+    findings: &mut Vec<Finding>,
+) {
     let tokens: usize = ids.iter().map(|ids| ids.len().saturating_sub(2)).sum();
     let unknown = ids.iter().flatten().filter(|id| Some(**id) == unknown).count();
     if 20 * unknown > tokens {

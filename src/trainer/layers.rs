@@ -25,8 +25,7 @@ use hpsearch_core::arguments::Activation;
 pub(super) use super::fused::AttentionMask;
 pub(super) use attention::{Attention, KvCache, QkvProjection};
 pub(super) use block::{NormOrder, TransformerBlock};
-use context::to_f32;
-pub(super) use context::{DropoutKey, ForwardContext, IndexRanges};
+pub(super) use context::{DropoutKey, ForwardContext, IndexRanges, to_f32};
 pub(super) use cross_attention::{AttendsTo, CrossKeys, DecodedKeys, Memory, row_numbers};
 pub(super) use feed_forward::{FeedForward, Projections};
 pub(super) use loss::{

@@ -1,5 +1,6 @@
 //! The metrics of evaluations, from logits: as scikit-learn and SciPy compute them.
 
+mod answers;
 mod entities;
 mod texts;
 
@@ -7,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::floats::real;
 
+pub(super) use answers::{AnswerMetrics, FoundAnswers};
 pub(super) use entities::EntityMetrics;
 pub(super) use texts::TextMetrics;
 

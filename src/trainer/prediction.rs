@@ -1,6 +1,7 @@
 //! Labels texts, finds entities in them, tells their hidden tokens, or writes texts for them, with an
 //! exported model.
 
+mod answers;
 mod entities;
 mod masks;
 mod texts;
@@ -21,6 +22,7 @@ use super::masked_language_modeling::MaskedLanguageModeling;
 use super::metrics::log_softmax;
 use super::parameters::{Values, host};
 use super::progress::{Progress, ProgressCallback};
+use super::question_answering::QuestionAnswering;
 use super::sentence_similarity::SentenceSimilarity;
 use super::sequence_classification::SequenceClassification;
 use super::sequence_to_sequence::SequenceToSequenceModel;
@@ -43,6 +45,8 @@ pub enum Prediction {
     Masks(Vec<Vec<ScoredLabel>>),
     /// The vector of a text, of length 1, of a model for sentence similarity.
     Vector(Vec<f32>),
+    /// The part of its context that answers a question, of a model for question answering.
+    Answer(Answer),
     /// The text that a model with an encoder and a decoder writes: a translation, a summary.
     Text(String),
 }
@@ -74,6 +78,19 @@ pub struct Entity {
     /// Its part of the text.
     pub word: String,
     /// The character of the text at which it begins, counted from 0.
+    pub start: usize,
+    /// The character after its last one.
+    pub end: usize,
+}
+
+/// An answer, under the keys of transformers' pipeline.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The part of the context; empty where it has no answer.
+    pub answer: String,
+    /// The probability of its start times that of its end, in [0, 1].
+    pub score: f64,
+    /// The character of the context at which it begins, counted from 0.
     pub start: usize,
     /// The character after its last one.
     pub end: usize,
@@ -157,6 +174,9 @@ fn predictor(model: &dyn Any) -> Option<&dyn Predictor> {
         return Some(model);
     }
     if let Some(model) = model.downcast_ref::<EncoderModel<TokenClassification>>() {
+        return Some(model);
+    }
+    if let Some(model) = model.downcast_ref::<EncoderModel<QuestionAnswering>>() {
         return Some(model);
     }
     if let Some(model) = model.downcast_ref::<EncoderModel<SentenceSimilarity>>() {

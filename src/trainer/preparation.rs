@@ -25,6 +25,7 @@ pub fn prepare(
     log: &mut dyn FnMut(&str),
     on_progress: ProgressCallback<'_>,
 ) -> Result<PreparedData, TrainerError> {
+    let data = &data.of_task(kind);
     let sources = Sources::read(data, tokenizer, on_progress)?;
     let digest = sources.digest(kind)?;
     let directory = cache.join(&digest);

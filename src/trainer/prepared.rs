@@ -80,6 +80,9 @@ pub(super) struct Description {
     /// For tasks that write texts only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) text_ends: Option<TextEnds>,
+    /// For question answering only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) questions: Option<QuestionsAbout>,
     pub(super) findings: Vec<Finding>,
 }
 
@@ -97,8 +100,18 @@ pub(super) struct TextEnds {
     pub(super) prefix: Option<String>,
 }
 
+/// What questions ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QuestionsAbout {
+    /// Most tokens of an answer that is found.
+    pub(super) longest_answer: usize,
+    /// Whether a training question has no answer.
+    pub(super) may_be_unanswerable: bool,
+}
+
 /// What prepared data has for each row besides its token ids, in files of its own: a number for each
-/// token, or the ids of another text.
+/// token, or others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Extra {
@@ -110,13 +123,32 @@ pub(super) enum Extra {
     Words,
     /// The second text of a pair whose texts are read one by one.
     SecondTexts,
+    /// The character of the context at which it begins, or [`NO_LABEL`].
+    ContextBegins,
+    /// The character of the context after it, or [`NO_LABEL`].
+    ContextEnds,
+    /// The number of the question, and the first and last token of its answer: 0 and 0 if it is not
+    /// in the row.
+    Answers,
 }
 
 /// The label of a token that has none: special tokens, and those of a word that are not its first.
 pub(super) const NO_LABEL: u32 = u32::MAX;
 
 impl Extra {
-    const ALL: [Self; 4] = [Self::TokenTypes, Self::Labels, Self::Words, Self::SecondTexts];
+    const ALL: [Self; 7] = [
+        Self::TokenTypes,
+        Self::Labels,
+        Self::Words,
+        Self::SecondTexts,
+        Self::ContextBegins,
+        Self::ContextEnds,
+        Self::Answers,
+    ];
+
+    /// Those of question answering.
+    pub(super) const OF_QUESTIONS: [Self; 4] =
+        [Self::TokenTypes, Self::ContextBegins, Self::ContextEnds, Self::Answers];
 
     /// The file of a split.
     pub(super) fn file(self, split: Split) -> String {
@@ -125,6 +157,9 @@ impl Extra {
             Self::Labels => format!("{}.token_labels", split.name()),
             Self::Words => format!("{}.token_words", split.name()),
             Self::SecondTexts => format!("{}.second_texts", split.name()),
+            Self::ContextBegins => format!("{}.context_begins", split.name()),
+            Self::ContextEnds => format!("{}.context_ends", split.name()),
+            Self::Answers => format!("{}.answers", split.name()),
         }
     }
 }
@@ -189,7 +224,7 @@ impl PreparedData {
             }
             let found = each(&|split| what.file(split))?;
             let is_aligned = |(numbers, ids): (&TokenRows, &TokenRows)| {
-                what == Extra::SecondTexts
+                matches!(what, Extra::SecondTexts | Extra::Answers)
                     || (0..ids.len()).all(|row| ids.length(row) == numbers.length(row))
             };
             if let Some((odd, _)) = found.iter().zip(&splits).find(|pair| !is_aligned(*pair)) {
@@ -299,6 +334,11 @@ impl PreparedData {
     /// Whether pairs have similarities, for sentence similarity.
     pub(super) fn has_scores(&self) -> bool {
         self.description.has_scores
+    }
+
+    /// What questions ask for, for question answering.
+    pub(super) fn questions(&self) -> Option<&QuestionsAbout> {
+        self.description.questions.as_ref()
     }
 
     /// What is around texts to write, for tasks that write them.

@@ -108,6 +108,11 @@ impl<'a> Sources<'a> {
             });
             arguments.push(target);
         }
+        if kind == TaskKind::QuestionAnswering {
+            arguments.push(json!({
+                "doc_stride": data.doc_stride(), "max_answer_length": data.max_answer_length,
+            }));
+        }
         if data.label_all_tokens {
             arguments.push(json!({"label_all_tokens": true}));
         }
@@ -206,6 +211,7 @@ impl<'a> Sources<'a> {
             has_scores: false,
             mask: None,
             text_ends: None,
+            questions: None,
             findings,
         }
     }
@@ -278,11 +284,7 @@ pub(super) fn clean(
     }
     if rows.is_empty() {
         let message = format!("all {before} texts in column `{column}` are empty");
-        let key = match &data.target {
-            _ if column == data.text => "text",
-            Some(_) => "target",
-            None => "text_pair",
-        };
+        let key = data.key_of(&column);
         return Err(DataProblem::new(path, None, message)
             .with_help(format!("is that the right column? `[data] {key}` names it")));
     }

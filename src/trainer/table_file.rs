@@ -115,6 +115,11 @@ impl RawFile {
         self.read_rows(data, Some(&data.label), Words::Kept)
     }
 
+    /// The rows with a question, its context and its answers, as text or JSON.
+    pub(super) fn rows_of_questions(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+        self.read_rows(data, Some(&data.label), Words::Answers)
+    }
+
     /// The same with labels, which may be empty only where a text may have none.
     pub(super) fn labelled_rows(
         &self,

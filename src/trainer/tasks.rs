@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::encoder_model::EncoderTask;
 use super::language_modeling::LanguageModeling;
 use super::masked_language_modeling::MaskedLanguageModeling;
+use super::question_answering::QuestionAnswering;
 use super::sentence_similarity::SentenceSimilarity;
 use super::sequence_classification::SequenceClassification;
 use super::sequence_to_sequence::SequenceToSequence;
@@ -22,6 +23,7 @@ static TASKS: &[&dyn Task] = &[
     &EncoderTask::<SequenceClassification>::new(TaskKind::MultiLabelClassification),
     &EncoderTask::<SequenceClassification>::new(TaskKind::TextRegression),
     &EncoderTask::<TokenClassification>::new(TaskKind::TokenClassification),
+    &EncoderTask::<QuestionAnswering>::new(TaskKind::QuestionAnswering),
     &EncoderTask::<SentenceSimilarity>::new(TaskKind::SentenceSimilarity),
     &EncoderTask::<MaskedLanguageModeling>::new(TaskKind::MaskedLanguageModeling),
     &LanguageModeling,

@@ -1,5 +1,6 @@
 //! Training end to end under a mock runner, with the fixtures of the trainer's tests.
 
+mod answers;
 mod data;
 mod devices;
 mod fine_tuning;
@@ -224,14 +225,25 @@ fn prepare_rows(directory: &Path, values: Value) -> Result<PreparedData, Trainer
 }
 
 fn predicted(directory: &Path, texts: &[&str]) -> Result<Vec<Prediction>, TrainerError> {
+    predicted_of(directory, texts, None)
+}
+
+fn predicted_pairs(
+    directory: &Path,
+    texts: &[&str],
+    pairs: &[String],
+) -> Result<Vec<Prediction>, TrainerError> {
+    predicted_of(directory, texts, Some(pairs))
+}
+
+fn predicted_of(
+    directory: &Path,
+    texts: &[&str],
+    pairs: Option<&[String]>,
+) -> Result<Vec<Prediction>, TrainerError> {
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-    predict(
-        directory,
-        PredictionInputs { texts: &texts, pairs: None, writing: WritingOptions::default() },
-        8,
-        "cpu",
-        &|_, _, _| {},
-    )
+    let inputs = PredictionInputs { texts: &texts, pairs, writing: WritingOptions::default() };
+    predict(directory, inputs, 8, "cpu", &|_, _, _| {})
 }
 
 /// The likeliest label of each text.

@@ -15,8 +15,12 @@ fn rows() -> String {
         let (name, place) = (["Ada", "Grace", "Alan"][row % 3], ["Rome", "Oslo"][row / 3 % 2]);
         let words = ["yesterday", "Dr", name, "went", "to", place];
         let tags = ["O", "O", "B-PER", "O", "O", "B-LOC"];
+        let question = ["who went", "where to"][row % 2];
+        let (answer, start) = [(name, 13), (place, 22 + name.len())][row % 2];
         json!({
             "tokens": words, "tags": tags, "text": words.join(" "), "other": format!("{name} in {place}"),
+            "question": question, "context": words.join(" "),
+            "answers": {"text": [answer], "answer_start": [start]},
         })
     };
     (0..60).map(|number| format!("{}\n", row(number))).collect()
@@ -93,6 +97,44 @@ fn words_are_labelled_and_their_entities_found() {
     let pair = run(directory, &["predict", "model", "a", "--text-pair", "b"]);
     assert_code(&pair, 2);
     assert!(pair.err.contains("labels single texts, not pairs"), "{}", pair.err);
+}
+
+#[test]
+fn questions_are_answered_from_their_contexts() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let metric = ["eval_exact_match", "maximize"];
+    let said = exported(directory, "question-answering", metric, "doc_stride = 4");
+    let example = "hpsearch predict model \"a question\" --text-pair \"its context\"";
+    assert!(said.contains(example), "{said}");
+    let context = "today Dr Alan went to Rome";
+    let found = predicted(directory, &["who went", "--text-pair", context]);
+    let place = |key: &str| usize::try_from(found[0][key].as_u64().unwrap()).unwrap();
+    assert_eq!(found[0]["answer"], context[place("start")..place("end")], "{found}");
+    // Columns are those of the training.
+    let rows = format!("{}\n", json!({"question": "where to", "context": context}));
+    fs::write(directory.join("new.jsonl"), rows).unwrap();
+    let output = run(directory, &["predict", "model", "--file", "new.jsonl", "-o", "found.csv"]);
+    assert_done(&output);
+    let written = fs::read_to_string(directory.join("found.csv")).unwrap();
+    let expected = format!("text,text_pair,answer,start,end,score\nwhere to,{context},");
+    assert!(written.starts_with(&expected), "{written}");
+    let row: Vec<&str> = written.lines().nth(1).unwrap().split(',').collect();
+    let place = |cell: &str| cell.parse::<usize>().unwrap();
+    assert_eq!(row[2], &context[place(row[3])..place(row[4])], "{written}");
+    let alone = run(directory, &["predict", "model", "who went"]);
+    assert_code(&alone, 2);
+    assert!(alone.err.contains("give the second one with `--text-pair TEXT`"), "{}", alone.err);
+    let card = fs::read_to_string(directory.join("model").join("README.md")).unwrap();
+    assert!(card.contains("pipeline_tag: question-answering"), "{card}");
+    let study = fs::read_to_string(directory.join("small.toml")).unwrap();
+    let wrong = study.replace("doc_stride = 4", "doc_stride = 16\nlabel = \"answers\"");
+    fs::write(directory.join("wrong.toml"), wrong).unwrap();
+    let refused = run(directory, &["check", "wrong.toml"]);
+    assert_code(&refused, 2);
+    for said in ["`answers` names the column of answers", "leaves nothing new in a window"] {
+        assert!(refused.err.contains(said), "{}", refused.err);
+    }
 }
 
 #[test]

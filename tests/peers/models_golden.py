@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import torch
 import transformers
-from transformers import (AlbertConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, BartConfig, MarianConfig, MT5Config, T5Config, AutoModelForTokenClassification, BertConfig, BertModel, DistilBertConfig, ElectraConfig, GemmaConfig, GPT2Config, LlamaConfig,
+from transformers import (AlbertConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, BartConfig, MarianConfig, MT5Config, T5Config, AutoModelForTokenClassification, BertConfig, BertModel, DistilBertConfig, ElectraConfig, GemmaConfig, GPT2Config, LlamaConfig,
                           MistralConfig, ModernBertConfig, Qwen2Config, Qwen3Config, RobertaConfig, XLMRobertaConfig, get_linear_schedule_with_warmup)
 
 try:
@@ -86,6 +86,26 @@ class Similarity(torch.nn.Module):
         logits = 20 * first @ second.T
         loss = torch.nn.functional.cross_entropy(logits, torch.arange(len(logits)))
         return SimpleNamespace(logits=logits, loss=loss)
+
+
+# The first and the last token of an answer; 0 and 0: there is none.
+ANSWERS = [[1, 2], [0, 0], [3, 6], [2, 2]]
+
+
+def answering(model):
+    """The model with the logits of all tokens, and the mean loss of texts that are not padded: padding takes part in the loss of its class."""
+
+    class Answering(type(model)):
+        def forward(self, input_ids, attention_mask, labels):
+            logits, losses = [], []
+            for ids, mask, answer in zip(input_ids, attention_mask, labels):
+                output = super().forward(input_ids=ids[None, mask.bool()], start_positions=answer[:1], end_positions=answer[1:])
+                logits.append(torch.stack([output.start_logits[0], output.end_logits[0]], -1))
+                losses.append(output.loss)
+            return SimpleNamespace(logits=torch.cat(logits), loss=torch.stack(losses).mean())
+
+    model.__class__ = Answering
+    return model
 
 
 ROPE = dict(SMALL, num_key_value_heads=1, max_position_embeddings=32)
@@ -270,6 +290,18 @@ def main():
             file, _ = write(target / name, model, None)
             result = golden(model, batch_of(texts, config), padded(labels, -100), some_of_four)
             file.write_text(json.dumps({"texts": texts, "labels": labels, **result}) + "\n")
+    for name, config in TOKEN_MODELS.items():
+        name = f"{name}-answers"
+        if wanted and name not in wanted:
+            continue
+        config = copy.deepcopy(config)
+        config.num_labels, config.problem_type, config.qa_dropout = 2, None, 0.0
+        torch.manual_seed(1)
+        model = AutoModelForQuestionAnswering.from_config(config)
+        enlarge(model)
+        file, _ = write(target / name, model, None)
+        result = golden(answering(model), batch_of(TEXTS, config), torch.tensor(ANSWERS), some_of_four)
+        file.write_text(json.dumps({"texts": TEXTS, "answers": ANSWERS, **result}) + "\n")
     if not wanted or "bert-similarity" in wanted:
         torch.manual_seed(1)
         model = Similarity(BertConfig(**SMALL, **OFF, max_position_embeddings=12))

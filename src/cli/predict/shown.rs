@@ -27,6 +27,8 @@ pub(super) enum Shown {
     Masks(Vec<Labels>),
     /// The vector of a text.
     Vector(Vec<f64>),
+    /// The part of its context that answers it.
+    Answer(Answer),
     /// The text written for it.
     Text(String),
     /// A score is not finite, which JSON represents as null.
@@ -42,6 +44,17 @@ pub(super) struct Entity {
     score: f64,
     word: String,
     /// Characters within the text.
+    start: u64,
+    end: u64,
+}
+
+/// A part of a context.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Answer {
+    /// Empty where there is no answer.
+    answer: String,
+    score: f64,
+    /// Characters within the context.
     start: u64,
     end: u64,
 }
@@ -88,6 +101,9 @@ impl Shown {
             let numbers: Option<Vec<f64>> = numbers.iter().map(Value::as_f64).collect();
             return numbers.map_or(Self::NotFinite, Self::Vector);
         }
+        if let Some(answer) = prediction.get("answer") {
+            return Answer::of(answer).map_or(Self::NotFinite, Self::Answer);
+        }
         if let Some(text) = prediction.get("text").and_then(Value::as_str) {
             return Self::Text(text.to_owned());
         }
@@ -102,6 +118,7 @@ impl Shown {
             Self::Entities(_) => "entities",
             Self::Masks(_) => "hidden tokens",
             Self::Vector(_) => "vectors",
+            Self::Answer(_) => "answers",
             Self::Text(_) => "written texts",
         }
     }
@@ -134,6 +151,10 @@ impl Shown {
                 let more = if numbers.len() > FIRST { " .." } else { "" };
                 vec![format!("{} numbers: {}{more}", numbers.len(), first.join(" "))]
             }
+            Self::Answer(one) if one.answer.is_empty() => {
+                vec![format!("{:.3}  no answer", one.score)]
+            }
+            Self::Answer(one) => vec![format!("{:.3}  {}", one.score, one_line(&one.answer))],
             Self::Text(text) => text.lines().map(str::to_owned).collect(),
             Self::NotFinite => vec!["NaN    no label".to_owned()],
         }
@@ -156,6 +177,12 @@ impl Shown {
                 one["masks"] = masks.iter().map(of_mask).collect();
             }
             Self::Vector(numbers) => one["vector"] = numbers.iter().copied().collect(),
+            Self::Answer(answer) => {
+                one["answer"] = answer.answer.as_str().into();
+                one["score"] = answer.score.into();
+                one["start"] = answer.start.into();
+                one["end"] = answer.end.into();
+            }
             Self::Text(text) => one["generated_text"] = text.as_str().into(),
             Self::NotFinite => {
                 one["labels"] = json!([]);
@@ -172,6 +199,18 @@ fn labels(all: &Value) -> Option<Labels> {
         Some((label.get("label")?.as_str()?.to_owned(), label.get("score")?.as_f64()?))
     });
     each.collect()
+}
+
+impl Answer {
+    /// `None` if its score is not finite.
+    fn of(answer: &Value) -> Option<Self> {
+        Some(Self {
+            answer: answer.get("answer")?.as_str()?.to_owned(),
+            score: answer.get("score")?.as_f64()?,
+            start: answer.get("start")?.as_u64()?,
+            end: answer.get("end")?.as_u64()?,
+        })
+    }
 }
 
 impl Entity {
@@ -225,8 +264,9 @@ pub(super) fn unlabelled(predictions: &[Shown]) -> Option<Failure> {
 
 /// Writes each text with what was said about it: `label,score`, and `label_2,score_2` and so on for
 /// several, an empty label and the score NaN if there is none; or a row for each entity
-/// (`entity_group,word,start,end,score`) or token (`mask,token,score`); or the numbers of a vector, or
-/// the text that was written (`generated_text`). Of pairs `text_pair` follows `text`.
+/// (`entity_group,word,start,end,score`) or token (`mask,token,score`); or an answer
+/// (`answer,start,end,score`), the numbers of a vector, or the text that was written
+/// (`generated_text`). Of pairs `text_pair` follows `text`.
 pub(super) fn write_csv<'t>(
     output: &Path,
     of_text: impl Fn(usize) -> (&'t str, Option<&'t str>),
@@ -248,6 +288,7 @@ pub(super) fn write_csv<'t>(
         Some(Shown::Vector(numbers)) => {
             (1..=numbers.len()).map(|number| format!("vector_{number}")).collect()
         }
+        Some(Shown::Answer(_)) => texts(&["answer", "start", "end", "score"]),
         Some(Shown::Text(_)) => texts(&["generated_text"]),
         _ => {
             let count = |shown: &Shown| {
@@ -301,6 +342,10 @@ fn rows(shown: &Shown) -> Vec<Vec<String>> {
             (1..).zip(masks).flat_map(of_mask).collect()
         }
         Shown::Vector(numbers) => vec![numbers.iter().map(f64::to_string).collect()],
+        Shown::Answer(one) => {
+            let [start, end] = [one.start, one.end].map(|at| at.to_string());
+            vec![vec![one.answer.clone(), start, end, one.score.to_string()]]
+        }
         Shown::Text(text) => vec![vec![text.clone()]],
         Shown::NotFinite => vec![vec![String::new(), "NaN".to_owned()]],
     };
@@ -393,6 +438,27 @@ mod tests {
         let broken =
             json!({"entity_group": "PER", "score": null, "word": "A", "start": 0, "end": 1});
         assert_eq!(Shown::of(&json!({"entities": [broken]}), Wanted::default()), Shown::NotFinite);
+    }
+
+    #[test]
+    fn an_answer_has_its_place_and_none_is_said() {
+        let of = |answer: &str, end: u64| {
+            let answer = json!({"answer": answer, "score": 0.75, "start": 0, "end": end});
+            Shown::of(&json!({"answer": answer}), Wanted::default())
+        };
+        let (shown, none) = (of("Ada L.", 6), of("", 0));
+        assert_eq!([shown.lines(), none.lines()], [["0.750  Ada L."], ["0.750  no answer"]]);
+        assert_eq!(
+            shown.json(("who", Some("Ada L. is"))),
+            json!({
+                "text": "who", "text_pair": "Ada L. is", "answer": "Ada L.", "score": 0.75, "start": 0,
+                "end": 6,
+            })
+        );
+        assert_eq!(
+            written(&[shown, none], Some("Ada L.")),
+            "text,text_pair,answer,start,end,score\na,Ada L.,Ada L.,0,6,0.75\nb,Ada L.,,0,0,0.75\n"
+        );
     }
 
     #[test]

@@ -32,7 +32,12 @@ pub(super) fn contradictions(
         problems.0.retain(|problem| known.iter().all(|known| known.key != problem.key));
     }
     if arguments.label_smoothing_factor > 0.0
-        && matches!(arguments.task, TaskKind::MultiLabelClassification | TaskKind::TextRegression)
+        && matches!(
+            arguments.task,
+            TaskKind::MultiLabelClassification
+                | TaskKind::TextRegression
+                | TaskKind::QuestionAnswering
+        )
     {
         let message =
             format!("`label_smoothing_factor` means nothing to `{}`", arguments.task.line().name);

@@ -53,6 +53,22 @@ pub struct DataArguments {
     /// Whether all tokens of a word have its label, not the first one only.
     #[serde(default)]
     pub label_all_tokens: bool,
+    /// The column of questions, of question answering.
+    #[serde(default = "question")]
+    pub question: String,
+    /// The column of the texts that answers are parts of.
+    #[serde(default = "context")]
+    pub context: String,
+    /// The column of answers.
+    #[serde(default = "answers")]
+    pub answers: String,
+    /// How many tokens two neighbouring windows of a long context share; `None`: a third of
+    /// `max_length`.
+    #[serde(default)]
+    pub doc_stride: Option<usize>,
+    /// Longest answer that is found, in tokens.
+    #[serde(default = "max_answer_length")]
+    pub max_answer_length: usize,
     /// The separator of several labels in one cell.
     #[serde(default = "label_separator")]
     pub label_separator: String,
@@ -112,6 +128,20 @@ pub static DATA_ARGUMENTS: &[Field] = &[
         .doc("separator of several labels in one cell"),
     key("label_all_tokens", FieldKind::Flag, Flag(false))
         .doc("whether all tokens of a word have its label, not the first one only"),
+    key("question", FieldKind::AnyText, Text(QUESTION))
+        .or(&["question_column"])
+        .doc("column of questions, to answer them"),
+    key("context", FieldKind::AnyText, Text(CONTEXT))
+        .or(&["context_column"])
+        .doc("column of the texts that answers are parts of"),
+    key("answers", FieldKind::AnyText, Text(ANSWERS))
+        .or(&["answer_column"])
+        .doc("column of answers: texts, or SQuAD's lists with where they begin"),
+    key("doc_stride", FieldKind::Integer { min: 0, max: 8_192 }, Derived("a third of max_length"))
+        .or(&["stride"])
+        .doc("tokens that two neighbouring windows of a long context share"),
+    key("max_answer_length", FieldKind::Integer { min: 1, max: 8_192 }, Int(MAX_ANSWER_LENGTH))
+        .doc("longest answer that is found, in tokens"),
     key("validation_split", OPEN_UNIT, Derived("0.1 when there is no validation file"))
         .doc("share of train held out for validation"),
     key("test_split", OPEN_UNIT, Absent).doc("share of train held out for testing"),
@@ -129,6 +159,28 @@ pub static DATA_ARGUMENTS: &[Field] = &[
 ];
 
 const SEPARATOR: &str = ",";
+/// The columns of SQuAD.
+const QUESTION: &str = "question";
+const CONTEXT: &str = "context";
+const ANSWERS: &str = "answers";
+/// As in transformers' `run_qa.py`.
+const MAX_ANSWER_LENGTH: i64 = 30;
+
+fn question() -> String {
+    QUESTION.to_owned()
+}
+
+fn context() -> String {
+    CONTEXT.to_owned()
+}
+
+fn answers() -> String {
+    ANSWERS.to_owned()
+}
+
+fn max_answer_length() -> usize {
+    MAX_ANSWER_LENGTH as usize
+}
 
 fn label_separator() -> String {
     SEPARATOR.to_owned()
@@ -187,6 +239,41 @@ impl DataArguments {
         self
     }
 
+    /// These arguments with the columns of `task` as those of texts, second texts and labels.
+    #[must_use]
+    pub fn of_task(&self, task: TaskKind) -> Self {
+        let mut own = self.clone();
+        if task == TaskKind::QuestionAnswering {
+            own.text.clone_from(&self.question);
+            own.text_pair = Some(self.context.clone());
+            own.label.clone_from(&self.answers);
+            own.stratify = false;
+        }
+        own
+    }
+
+    /// How many tokens two neighbouring windows of a long context share: `run_qa.py`'s 128 for its
+    /// `max_length` of 384.
+    #[must_use]
+    pub fn doc_stride(&self) -> usize {
+        self.doc_stride.unwrap_or(self.max_length / 3)
+    }
+
+    /// The key that names a column of texts, of arguments [of their task](Self::of_task).
+    #[must_use]
+    pub fn key_of(&self, column: &str) -> &'static str {
+        let has_questions = self.text == self.question
+            && self.text_pair.as_ref() == Some(&self.context)
+            && self.label == self.answers;
+        match &self.target {
+            _ if has_questions && column == self.question => "question",
+            _ if has_questions => "context",
+            _ if column == self.text => "text",
+            Some(_) => "target",
+            None => "text_pair",
+        }
+    }
+
     /// The given values that do not apply to `task`: rejected rather than ignored.
     #[must_use]
     pub fn misfits(values: &BTreeMap<String, Value>, task: TaskKind) -> Vec<ArgumentProblem> {
@@ -207,12 +294,32 @@ impl DataArguments {
         ];
         const NO_PAIRS: [(&str, &str); 2] =
             [("text_pair", "pairs of texts"), ("score", "pairs of texts")];
+        const NO_QUESTIONS: [(&str, &str); 5] = [
+            ("question", "questions"),
+            ("context", "contexts"),
+            ("answers", "answers"),
+            ("doc_stride", "windows of contexts"),
+            ("max_answer_length", "answers"),
+        ];
         if matches!(task, TaskKind::LanguageModeling | TaskKind::MaskedLanguageModeling) {
-            return misplaced(&[&NO_LABELS[..], &NO_TARGETS, &NO_PAIRS].concat());
+            return misplaced(&[&NO_LABELS[..], &NO_TARGETS, &NO_PAIRS, &NO_QUESTIONS].concat());
         }
+        let is_answering = task == TaskKind::QuestionAnswering;
         let writes = task.is_sequence_to_sequence();
         let is_similarity = task == TaskKind::SentenceSimilarity;
-        let has_no = match task {
+        let mut has_no = match task {
+            TaskKind::QuestionAnswering => {
+                let columns = [
+                    ("text", "texts: `question` and `context` name its columns"),
+                    ("text_pair", "second texts: `question` and `context` name its columns"),
+                    ("label", "labels: `answers` names the column of answers"),
+                    ("score", "similarities"),
+                    ("stratify", "labels"),
+                    ("label_all_tokens", "labels"),
+                    ("label_separator", "labels"),
+                ];
+                [&columns[..], &NO_TARGETS].concat()
+            }
             _ if writes => vec![
                 ("label", "labels: `target` names the column of texts to write"),
                 ("stratify", "labels"),
@@ -229,6 +336,9 @@ impl DataArguments {
                 [&further[..], &NO_TARGETS].concat()
             }
         };
+        if !is_answering {
+            has_no.extend(NO_QUESTIONS);
+        }
         // The column that a task cannot do without, and what is in it.
         let (key, needed, help) = if writes {
             ("target", "texts to write", "name their column, as `text` names that of the others")
@@ -243,14 +353,19 @@ impl DataArguments {
             format.is_some_and(|(format, _)| !format.has_rows())
         };
         let problem = |key| {
-            let needed = if writes || is_similarity { "pairs" } else { "labels" };
+            let needed = match task {
+                _ if writes || is_similarity => "pairs",
+                TaskKind::QuestionAnswering => "columns",
+                _ => "labels",
+            };
             let message = format!("a .txt file has no {needed}, which `{name}` needs");
             ArgumentProblem::new(key, message).with_help(
                 "give a file with rows (.csv, .jsonl, ..), or set `task = \"language-modeling\"`",
             )
         };
         let files = ["train", "validation", "test"].into_iter().filter(is_text);
-        let label = if writes || is_similarity { None } else { missing_label(values) };
+        let has_labels = !writes && !is_similarity && !is_answering;
+        let label = if has_labels { missing_label(values) } else { None };
         files.map(problem).chain(misplaced(&has_no)).chain(second).chain(label).collect()
     }
 
@@ -280,6 +395,14 @@ impl DataArguments {
             }
         }
         problems.extend(self.layout_problems());
+        if let Some(stride) = self.doc_stride.filter(|stride| *stride >= self.max_length) {
+            let message = format!(
+                "`doc_stride` = {stride} leaves nothing new in a window of `max_length` = {} tokens",
+                self.max_length
+            );
+            let help = "give less, or a greater `max_length`";
+            problems.push(ArgumentProblem::new("doc_stride", message).with_help(help));
+        }
         let pairs = [
             ("validation_split", self.validation_split, "validation", &self.validation),
             ("test_split", self.test_split, "test", &self.test),
@@ -309,13 +432,21 @@ impl DataArguments {
             ("label", Some(&self.label).filter(|_| self.target.is_none())),
             ("score", self.score.as_ref()),
         ];
-        for (number, (key, column)) in columns.into_iter().enumerate() {
-            let same =
-                columns[..number].iter().find(|(_, other)| column.is_some() && *other == column);
-            if let (Some((other, _)), Some(column)) = (same, column) {
-                let message = format!("`{other}` and `{key}` are the same column `{column}`");
-                let problem = ArgumentProblem::new(key, message);
-                problems.push(problem.with_help("name two columns of the file"));
+        let of_questions = [
+            ("question", Some(&self.question)),
+            ("context", Some(&self.context)),
+            ("answers", Some(&self.answers)),
+        ];
+        for columns in [&columns[..], &of_questions] {
+            for (number, (key, column)) in columns.iter().enumerate() {
+                let is_same =
+                    |(_, other): &&(_, Option<&String>)| column.is_some() && other == column;
+                let same = columns[..number].iter().find(is_same);
+                if let (Some((other, _)), Some(column)) = (same, column) {
+                    let message = format!("`{other}` and `{key}` are the same column `{column}`");
+                    let problem = ArgumentProblem::new(key, message);
+                    problems.push(problem.with_help("name two columns of the file"));
+                }
             }
         }
         problems
@@ -354,7 +485,9 @@ impl DataArguments {
         ];
         for (key, column) in columns {
             let (Some(names), Some(column)) = (&self.column_names, column) else { continue };
-            if !names.contains(column) {
+            // To answer questions there is no column of texts.
+            let is_other = key == "text" && names.contains(&self.question);
+            if !names.contains(column) && !is_other {
                 problems.push(not_named(key, column, names.iter().map(String::as_str)));
             }
         }

@@ -57,6 +57,14 @@ pub enum Words {
     Joined,
     /// Words and their labels become cells that [`list_of`] takes apart again.
     Kept,
+    /// It may not, and a label that is no text becomes a cell of JSON.
+    Answers,
+}
+
+impl Words {
+    fn may_be_lists(self) -> bool {
+        matches!(self, Self::Joined | Self::Kept)
+    }
 }
 
 /// Begins a cell that was a list, and separates its elements: control characters of ASCII for it.
@@ -388,9 +396,14 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
         // An empty cell.
         Some(Value::Null) => Ok(String::new()),
         Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
+        Some(value @ (Value::Array(_) | Value::Object(_)))
+            if columns.words == Words::Answers && columns.label == Some(name) =>
+        {
+            Ok(value.to_string())
+        }
         // Several labels of a text, or words.
         Some(Value::Array(all))
-            if (columns.label == Some(name) || columns.words != Words::Refused)
+            if (columns.label == Some(name) || columns.words.may_be_lists())
                 && all.iter().all(|one| one.is_string() || one.is_number()) =>
         {
             let elements: Vec<String> = all
@@ -401,7 +414,7 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
                 Words::Kept if elements.is_empty() => String::new(),
                 Words::Kept => format!("{LIST}{}", elements.join(ELEMENT)),
                 Words::Joined => elements.join(" "),
-                Words::Refused => elements.join("\n"),
+                Words::Refused | Words::Answers => elements.join("\n"),
             })
         }
         Some(value) => {

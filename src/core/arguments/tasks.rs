@@ -24,6 +24,9 @@ pub enum TaskKind {
     /// A label for each word of a text.
     #[serde(rename = "token-classification")]
     TokenClassification,
+    /// The part of a text that answers a question.
+    #[serde(rename = "question-answering")]
+    QuestionAnswering,
     /// How alike two texts are, by a vector of each.
     #[serde(rename = "sentence-similarity")]
     SentenceSimilarity,
@@ -246,6 +249,15 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
         metrics: &["eval_loss", "eval_precision", "eval_recall", "eval_f1", "eval_accuracy"],
         tokenizers: ENCODER_TOKENIZERS,
         lowercase: false,
+    },
+    TrainerTask {
+        kind: TaskKind::QuestionAnswering,
+        name: "question-answering",
+        doc: "the part of a context that answers a question, as in SQuAD: questions, contexts and \
+            answers, none where the context has none; long contexts in windows that overlap",
+        metrics: &["eval_loss", "eval_exact_match", "eval_f1"],
+        tokenizers: ENCODER_TOKENIZERS,
+        lowercase: true,
     },
     TrainerTask {
         kind: TaskKind::SentenceSimilarity,

@@ -146,6 +146,12 @@ fn arguments_of_another_task_are_refused() {
     let none = ["label_all_tokens", "text_pair"];
     assert_eq!(data(pairs(), TaskKind::MaskedLanguageModeling), none);
     assert!(data(json!({"train": "a.txt"}), TaskKind::MaskedLanguageModeling).is_empty());
+    let asked = || json!({"train": "a.jsonl", "question": "q", "doc_stride": 8});
+    assert!(data(asked(), TaskKind::QuestionAnswering).is_empty());
+    assert_eq!(data(asked(), TaskKind::TextClassification), ["question", "doc_stride"]);
+    let named = json!({"train": "a.jsonl", "text": "q", "label": "a", "stratify": false});
+    assert_eq!(data(named, TaskKind::QuestionAnswering), ["text", "label", "stratify"]);
+    assert_eq!(data(json!({"train": "a.txt"}), TaskKind::QuestionAnswering), ["train"]);
     let similar = TaskKind::SentenceSimilarity;
     assert_eq!(data(json!({"train": "a.csv"}), similar), ["text_pair"]);
     let labelled = json!({"train": "a.csv", "text_pair": "b", "label": "c", "score": "d"});

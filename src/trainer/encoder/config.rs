@@ -192,6 +192,13 @@ impl EncoderConfig {
             (self.shape.task, self.shape.labels) = (task, Vec::new());
             return;
         }
+        if task == TaskKind::QuestionAnswering {
+            for key in ["id2label", "label2id", "num_labels", "problem_type"] {
+                self.config.remove(key);
+            }
+            (self.shape.task, self.shape.labels) = (task, starts_and_ends());
+            return;
+        }
         let labels = if task == TaskKind::TextRegression {
             vec!["LABEL_0".to_owned()]
         } else {
@@ -239,6 +246,7 @@ impl EncoderConfig {
             }
         }
         if arguments.dropout.is_some()
+            && task != TaskKind::QuestionAnswering
             && arguments.classifier_dropout.is_none()
             && keys.head_dropout_default.is_none()
         {
@@ -286,7 +294,8 @@ impl EncoderShape {
                 "has `max_position_embeddings` = {positions}, too few positions for a text"
             ));
         }
-        let labels = labels(config)?;
+        let labels =
+            if task == TaskKind::QuestionAnswering { starts_and_ends() } else { labels(config)? };
         let problem_type = config.get("problem_type").and_then(Value::as_str);
         let task = match problem_type {
             _ if !task.is_of_texts() => task,
@@ -331,8 +340,14 @@ impl EncoderShape {
             inner: config.size(keys.inner)?,
             activation: config.activation_or(keys.activation, Activation::Gelu)?,
             attention_dropout: config.fraction_or(keys.attention_dropout, keys.dropout_default)?,
-            head_dropout: config
-                .fraction_or(keys.head_dropout, keys.head_dropout_default.unwrap_or(dropout))?,
+            head_dropout: match (task, keys.answer_dropout) {
+                (TaskKind::QuestionAnswering, None) => 0.0,
+                (TaskKind::QuestionAnswering, Some((key, default))) => {
+                    config.fraction_or(key, default)?
+                }
+                _ => config
+                    .fraction_or(keys.head_dropout, keys.head_dropout_default.unwrap_or(dropout))?,
+            },
             vocabulary: config.size("vocab_size")?,
             segments: keys.segments.map_or(Ok(0), |(key, default)| config.size_or(key, default))?,
             epsilon: keys
@@ -433,6 +448,11 @@ fn labels(config: ConfigReader) -> Result<Vec<String>, String> {
             ids.get(&id.to_string()).and_then(Value::as_str).map(str::to_owned).ok_or_else(wrong)
         })
         .collect()
+}
+
+/// The outputs of a head that finds answers, by transformers' default names.
+fn starts_and_ends() -> Vec<String> {
+    (0..2).map(|id| format!("LABEL_{id}")).collect()
 }
 
 /// What transformers calls a task.

@@ -74,6 +74,29 @@ impl TokenHead {
     }
 }
 
+/// From a token's vector to the logits of an answer's start and end.
+pub(crate) struct AnswerHead(TokenHead);
+
+/// The layer with an output for starts and one for ends, in the families whose heads over tokens have
+/// no hidden layer.
+const ANSWERS: &str = "qa_outputs";
+
+impl AnswerHead {
+    pub(crate) fn new(list: &mut Parameters, config: &EncoderConfig) -> Self {
+        list.set_part(ModelPart::Head);
+        let dense = config.family.names.head.dense.filter(|dense| dense.of_tokens);
+        let hidden = dense.map(|dense| Hidden::new(list, config, dense));
+        let out = if hidden.is_some() { TOKEN_CLASSIFIER } else { ANSWERS };
+        let dropout = config.shape.head_dropout;
+        Self(TokenHead { hidden, out: labels(list, config, out), dropout })
+    }
+
+    /// `[tokens, width]` to `[tokens, 2]`.
+    pub(crate) fn forward(&self, context: &ForwardContext, x: HiddenStates) -> Tensor<2> {
+        self.0.forward(context, x)
+    }
+}
+
 /// From a hidden token's vector to the logits of the vocabulary.
 pub(crate) struct MaskedHead {
     hidden: Hidden,

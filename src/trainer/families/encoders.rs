@@ -44,6 +44,9 @@ pub(crate) struct EncoderKeys {
     pub(crate) head_dropout_default: Option<f64>,
     /// Whether it is also that of heads over tokens; if not, theirs is as in the layers.
     pub(crate) head_dropout_of_tokens: bool,
+    /// The key of the dropout before the head that finds answers and its default; `None`: there is
+    /// none.
+    pub(crate) answer_dropout: Option<(&'static str, f64)>,
     /// Whether there is dropout of the feed-forward network's output.
     pub(crate) feed_forward_dropout: bool,
     /// Whether there is dropout of the attention's output.
@@ -75,6 +78,7 @@ pub(crate) fn class_ending(task: TaskKind) -> &'static str {
     match task {
         TaskKind::TokenClassification => "ForTokenClassification",
         TaskKind::MaskedLanguageModeling => "ForMaskedLM",
+        TaskKind::QuestionAnswering => "ForQuestionAnswering",
         TaskKind::SentenceSimilarity => "Model",
         _ => "ForSequenceClassification",
     }
@@ -118,6 +122,7 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
             dropout_default: 0.0,
             epsilon: Some(("norm_eps", 1e-5)),
             head_dropout_default: Some(0.0),
+            answer_dropout: Some(("classifier_dropout", 0.0)),
             segments: None,
             ..BERT_KEYS
         },
@@ -199,6 +204,7 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
             head_dropout: "seq_classif_dropout",
             head_dropout_default: Some(0.2),
             head_dropout_of_tokens: false,
+            answer_dropout: Some(("qa_dropout", 0.1)),
             attention_output_dropout: false,
             segments: None,
             ..BERT_KEYS
@@ -331,6 +337,7 @@ const BERT_KEYS: EncoderKeys = EncoderKeys {
     head_dropout: "classifier_dropout",
     head_dropout_default: None,
     head_dropout_of_tokens: true,
+    answer_dropout: None,
     feed_forward_dropout: true,
     attention_output_dropout: true,
     positions_after_padding: false,

@@ -200,6 +200,6 @@ impl<'a> ForwardContext<'a> {
 }
 
 /// `x` in f32.
-pub(super) fn to_f32<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+pub(in super::super) fn to_f32<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     x.cast(FloatDType::F32)
 }

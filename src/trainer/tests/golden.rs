@@ -122,13 +122,26 @@ pub(super) fn with_numbers(
     description: Description,
     (what, numbers): (Extra, &[Vec<u32>]),
 ) -> PreparedData {
+    with_all_numbers(directory, rows, description, &[(what, numbers)])
+}
+
+/// The same with several kinds of numbers.
+pub(super) fn with_all_numbers(
+    directory: &Path,
+    rows: &[(Vec<u32>, u32)],
+    description: Description,
+    all: &[(Extra, &[Vec<u32>])],
+) -> PreparedData {
     let target = directory.join("data");
     drop(prepared(directory, rows, description.clone()));
-    let numbers: Vec<(Vec<u32>, u32)> = numbers.iter().map(|row| (row.clone(), 0)).collect();
-    for (split, numbers) in Split::ALL.into_iter().zip([&numbers[..], &numbers, &[]]) {
-        fs::write(target.join(what.file(split)), TokenRows::encode(numbers)).unwrap();
+    for (what, numbers) in all {
+        let numbers: Vec<(Vec<u32>, u32)> = numbers.iter().map(|row| (row.clone(), 0)).collect();
+        for (split, numbers) in Split::ALL.into_iter().zip([&numbers[..], &numbers, &[]]) {
+            fs::write(target.join(what.file(split)), TokenRows::encode(numbers)).unwrap();
+        }
     }
-    let description = Description { extras: vec![what], ..description };
+    let extras = all.iter().map(|(what, _)| *what).collect();
+    let description = Description { extras, ..description };
     fs::write(target.join("data.json"), serde_json::to_vec(&description).unwrap()).unwrap();
     PreparedData::open(&target).unwrap()
 }
@@ -149,6 +162,7 @@ pub(super) fn plain(rows: usize) -> Description {
         has_scores: false,
         mask: None,
         text_ends: None,
+        questions: None,
         findings: Vec::new(),
     }
 }

@@ -9,14 +9,15 @@ use super::super::encoder_model::EncoderModel;
 use super::super::layers::{ForwardContext, cross_entropy};
 use super::super::masked_language_modeling::MaskedLanguageModeling;
 use super::super::parameters::Values;
-use super::super::prepared::{Description, Extra, NO_LABEL};
+use super::super::prepared::{Description, Extra, NO_LABEL, QuestionsAbout};
 use super::super::pretrained_weights::load_trained;
+use super::super::question_answering::QuestionAnswering;
 use super::super::sentence_similarity::SentenceSimilarity;
 use super::super::task::{EvaluationSet, MicroBatch, Model};
 use super::super::tasks::read_model;
 use super::super::token_classification::TokenClassification;
 use super::golden::{
-    Comparison, close, config_of, golden_directory, integers, plain, with_numbers,
+    Comparison, close, config_of, golden_directory, integers, plain, with_all_numbers, with_numbers,
 };
 use super::*;
 
@@ -142,6 +143,44 @@ fn similarities_are_transformers(device_name: &str, name: &str) {
     close("the loss of an evaluation", metrics["loss"], loss, on(device_name, 1e-4));
 }
 
+fn answers_are_transformers(device_name: &str, name: &str) {
+    let golden = Golden::on(device_name, name);
+    let model: &EncoderModel<QuestionAnswering> = golden.model();
+    let rows: Vec<_> = golden.texts().into_iter().map(|ids| (ids, 0)).collect();
+    let of_texts = |number: u32| -> Vec<Vec<u32>> {
+        rows.iter().map(|(ids, _)| vec![number; ids.len()]).collect()
+    };
+    let answers: Vec<Vec<u32>> = (0..)
+        .zip(rows_of_integers(&golden.expected["answers"]))
+        .map(|(number, answer)| [vec![number], answer].concat())
+        .collect();
+    let asked = QuestionsAbout { longest_answer: 30, may_be_unanswerable: false };
+    let description = Description { questions: Some(asked), ..plain(rows.len()) };
+    let (types, places) = (of_texts(0), of_texts(NO_LABEL));
+    let all = [
+        (Extra::TokenTypes, &types[..]),
+        (Extra::ContextBegins, &places),
+        (Extra::ContextEnds, &places),
+        (Extra::Answers, &answers),
+    ];
+    let directory = TempDir::new().unwrap();
+    let data = with_all_numbers(directory.path(), &rows, description, &all);
+    let references = "{\"context\": \"\", \"answers\": []}\n".repeat(rows.len());
+    fs::write(data.directory().join("validation.questions"), references).unwrap();
+    assert!(model.is_compatible(&data) && model.tensor_names().keeps_labels);
+    let context = ForwardContext::evaluation(&golden.values, &golden.device);
+    golden
+        .is_transformers(model.logits(&context, &Batch::new(golden.texts())), &|context, rows| {
+            model.forward_loss(context, &MicroBatch::whole_step(model, &data, rows))
+        });
+    let set = EvaluationSet { split: Split::Validation, batch: 3, limit: None, writing: None };
+    let metrics = model.measure(&golden.values, &golden.device, &data, &set, &|_, _| {}).unwrap();
+    let loss = golden.expected["loss"].as_f64().unwrap();
+    close("the loss of an evaluation", metrics["loss"], loss, on(device_name, 1e-4));
+    // Without a token of a context there is no answer, which is right here.
+    assert_eq!(metrics["exact_match"], 1.0);
+}
+
 macro_rules! models {
     ($compare:ident; $($test:ident: $name:literal),*) => {$(
         #[test]
@@ -169,6 +208,16 @@ models! {
     electra_for_masks_is_transformers: "electra-masked",
     albert_for_masks_is_transformers: "albert-masked",
     modernbert_for_masks_is_transformers: "modernbert-masked"
+}
+
+models! {
+    answers_are_transformers;
+    bert_for_answers_is_transformers: "bert-answers",
+    roberta_for_answers_is_transformers: "roberta-answers",
+    distilbert_for_answers_is_transformers: "distilbert-answers",
+    electra_for_answers_is_transformers: "electra-answers",
+    albert_for_answers_is_transformers: "albert-answers",
+    modernbert_for_answers_is_transformers: "modernbert-answers"
 }
 
 models! {

@@ -1,0 +1,539 @@
+//! Data of question answering: questions, contexts and answers in them, tokenised as transformers'
+//! `run_qa.py` does: a long context in windows that overlap, each an example.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokenizers::{
+    Encoding, PostProcessor as _, Tokenizer, TruncationDirection, TruncationParams,
+    TruncationStrategy,
+};
+
+use super::atomic_directory::AtomicDirectory;
+use super::findings::in_splits;
+use super::labelled::{note_overlap, note_unknown, texts, tokenizer_of};
+use super::prepared::{Description, Extra, NO_LABEL, QuestionsAbout, Split};
+use super::progress::{PARSE, TOKENISE};
+use super::sources::{Sources, clean, note_header};
+use super::tokenizer_file::{self, SpecialTokens, catch_panics, encode_inputs};
+use super::{DataProblem, Finding, PreparedData, TrainerError};
+use hpsearch_core::arguments::data_file::Row;
+
+/// What an evaluation compares answers with: a line of a file beside the token ids.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Reference {
+    pub(super) context: String,
+    /// Answers that count as right; none if the context has none.
+    pub(super) answers: Vec<String>,
+}
+
+/// A question about a context.
+#[derive(Debug, PartialEq, Eq)]
+struct Question<'r> {
+    row: &'r Row,
+    answers: Vec<String>,
+    /// The characters of the first answer within the context.
+    first: Option<[usize; 2]>,
+}
+
+/// Questions, tokenised and written to `staged`.
+pub(super) fn prepare(
+    sources: &Sources,
+    staged: &AtomicDirectory,
+) -> Result<Description, TrainerError> {
+    let data = sources.data;
+    let mut findings = Vec::new();
+    sources.progress.begin_stage("reading the rows", sources.bytes * PARSE);
+    let splits = read(sources, &mut findings)?;
+    let [train, validation, test] = splits.each_ref().map(Vec::as_slice);
+    let questions = [
+        located(sources, Split::Train, train)?,
+        located(sources, Split::Validation, validation)?,
+        located(sources, Split::Test, test)?,
+    ];
+    note_questions(&splits, &questions, &mut findings);
+
+    let (mut tokenizer, unknown) = tokenizer_of(sources, staged, &texts(&splits[0]), &[])?;
+    let truncation = TruncationParams {
+        direction: TruncationDirection::Right,
+        max_length: data.max_length,
+        strategy: TruncationStrategy::OnlySecond,
+        stride: data.doc_stride(),
+    };
+    let special = tokenizer.get_post_processor().map_or(0, |one| one.added_tokens(true));
+    if truncation.stride + special >= data.max_length {
+        let message = format!(
+            "`[data] doc_stride` = {} and {special} special tokens leave nothing new in a window of \
+             `max_length` = {} tokens",
+            truncation.stride, data.max_length
+        );
+        let help = "give a smaller `doc_stride` or a greater `max_length`";
+        return Err(sources.problem(None, message).with_help(help).into());
+    }
+    tokenizer.with_truncation(Some(truncation)).map_err(TrainerError::tokenizer)?;
+    sources.progress.begin_stage("tokenising the texts", sources.bytes * TOKENISE);
+    let bytes = |row: &Row| row.text.len() + row.text_pair.len();
+    let (mut done, all) = (0, splits.iter().flatten().map(bytes).sum());
+    let mut counted = [0; 3];
+    for (split, questions) in Split::ALL.into_iter().zip(&questions) {
+        let pairs: Vec<(&str, &str)> =
+            questions.iter().map(|one| (&*one.row.text, &*one.row.text_pair)).collect();
+        let windows = windows(&tokenizer, &pairs, &mut |bytes| {
+            done += bytes;
+            sources.progress.update(done, all);
+        })?;
+        let mut written = Written::default();
+        for ((number, question), windows) in (0..).zip(questions).zip(windows) {
+            let windows = windows
+                .map_err(|problem| problem_of_window(sources, split, question.row, &problem))?;
+            for window in windows {
+                written.add(number, &Window::of(&window), question.first);
+            }
+        }
+        note_unknown(split, &written.ids(), unknown, &mut findings);
+        counted[split as usize] = written.rows.len();
+        let remedy = "give fewer rows, or a smaller `doc_stride`";
+        sources.write_rows(staged, split, &written.rows, remedy)?;
+        for (extra, numbers) in Extra::OF_QUESTIONS.into_iter().zip(&written.extras) {
+            sources.write_extra(staged, split, extra, numbers)?;
+        }
+        write_references(staged, split, questions)?;
+    }
+    findings.push(Finding::note(
+        "windows",
+        format!(
+            "{} windows of at most {} tokens, of which {} overlap",
+            in_splits(counted),
+            data.max_length,
+            data.doc_stride()
+        ),
+    ));
+    tokenizer_file::write(staged, &tokenizer)?;
+    Ok(Description {
+        extras: Extra::OF_QUESTIONS.to_vec(),
+        questions: Some(QuestionsAbout {
+            longest_answer: data.max_answer_length,
+            may_be_unanswerable: questions[0].iter().any(|one| one.answers.is_empty()),
+        }),
+        ..sources.describe(counted, tokenizer.get_vocab_size(true), findings)
+    })
+}
+
+/// The questions that a split is compared with, by their numbers.
+pub(super) fn references(
+    data: &PreparedData,
+    split: Split,
+) -> Result<Vec<Reference>, TrainerError> {
+    let path = data.directory().join(references_file(split));
+    let file = fs::File::open(&path).map_err(TrainerError::io("read", &path))?;
+    let of_line = |line: std::io::Result<String>| {
+        let line = line.map_err(TrainerError::io("read", &path))?;
+        serde_json::from_str(&line).map_err(|error| {
+            let problem =
+                DataProblem::new(&path, None, format!("prepared data is damaged: {error}"));
+            problem.with_help("remove its directory; it is made again").into()
+        })
+    };
+    BufReader::new(file).lines().map(of_line).collect()
+}
+
+fn references_file(split: Split) -> String {
+    format!("{}.questions", split.name())
+}
+
+fn write_references(
+    staged: &AtomicDirectory,
+    split: Split,
+    questions: &[Question<'_>],
+) -> Result<(), TrainerError> {
+    let mut lines = Vec::new();
+    for question in questions {
+        let (context, answers) = (question.row.text_pair.clone(), question.answers.clone());
+        let reference = Reference { context, answers };
+        serde_json::to_writer(&mut lines, &reference).expect("a reference is plain data");
+        lines.push(b'\n');
+    }
+    staged.write(&references_file(split), &lines).map(|_| ())
+}
+
+/// The windows of a split.
+#[derive(Debug, Default)]
+struct Written {
+    rows: Vec<(Vec<u32>, u32)>,
+    /// By [`Extra::OF_QUESTIONS`].
+    extras: [Vec<Vec<u32>>; Extra::OF_QUESTIONS.len()],
+}
+
+impl Written {
+    fn add(&mut self, question: u32, window: &Window, answer: Option<[usize; 2]>) {
+        let [first, last] =
+            answer.and_then(|answer| window.tokens_of(answer)).unwrap_or_default().map(number);
+        self.rows.push((window.ids.clone(), 0));
+        let begins_and_ends = [0, 1].map(|side| {
+            let side =
+                |place: &Option<[usize; 2]>| place.map_or(NO_LABEL, |place| number(place[side]));
+            window.places.iter().map(side).collect()
+        });
+        let [begins, ends] = begins_and_ends;
+        let numbers = [window.types.clone(), begins, ends, vec![question, first, last]];
+        for (all, numbers) in self.extras.iter_mut().zip(numbers) {
+            all.push(numbers);
+        }
+    }
+
+    fn ids(&self) -> Vec<Vec<u32>> {
+        self.rows.iter().map(|(ids, _)| ids.clone()).collect()
+    }
+}
+
+fn number(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(NO_LABEL)
+}
+
+/// A question with a part of its context.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) ids: Vec<u32>,
+    pub(super) types: Vec<u32>,
+    /// The characters of the context that a token stands for; `None` outside of it.
+    pub(super) places: Vec<Option<[usize; 2]>>,
+}
+
+impl Window {
+    pub(super) fn of(encoding: &Encoding) -> Self {
+        let places = encoding.get_sequence_ids().into_iter().zip(encoding.get_offsets());
+        let place = |(sequence, (begin, end)): (Option<usize>, &(usize, usize))| {
+            (sequence == Some(1)).then_some([*begin, *end])
+        };
+        Self {
+            ids: encoding.get_ids().to_vec(),
+            types: encoding.get_type_ids().to_vec(),
+            places: places.map(place).collect(),
+        }
+    }
+
+    /// The first and the last token of an answer with these characters, if all of it is in the
+    /// window: the last token that begins at or before it, and the first that ends at or after it.
+    fn tokens_of(&self, [begin, end]: [usize; 2]) -> Option<[usize; 2]> {
+        let inside =
+            || self.places.iter().enumerate().filter_map(|(token, place)| Some((token, (*place)?)));
+        let first = inside().take_while(|(_, place)| place[0] <= begin).last()?.0;
+        let last = inside().find(|(_, place)| place[1] >= end)?.0;
+        Some([first, last.max(first)])
+    }
+}
+
+/// Why a question has no window.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum NoWindow {
+    /// The tokenizer makes nothing of the context.
+    NoTokens,
+    /// Beside the question and special tokens there is room for this many tokens of the context: no
+    /// more than windows overlap.
+    NoRoom(usize),
+}
+
+/// The windows of each pair of a question and a context, by the limits of the tokenizer; questions
+/// without the white space before them, as in `run_qa.py`.
+pub(super) fn windows(
+    tokenizer: &Tokenizer,
+    pairs: &[(&str, &str)],
+    on_bytes: &mut dyn FnMut(usize),
+) -> Result<Vec<Result<Vec<Encoding>, NoWindow>>, TrainerError> {
+    let mut whole = tokenizer.clone();
+    whole.with_truncation(None).map_err(TrainerError::tokenizer)?;
+    whole.with_padding(None);
+    let special = tokenizer.get_post_processor().map_or(0, |one| one.added_tokens(true));
+    let truncation = tokenizer.get_truncation();
+    let longest = truncation.map_or(usize::MAX, |truncation| truncation.max_length);
+    let stride = truncation.map_or(0, |truncation| truncation.stride);
+    let mut all = Vec::with_capacity(pairs.len());
+    let (questions, contexts): (Vec<&str>, Vec<&str>) =
+        pairs.iter().map(|(question, context)| (question.trim_start(), *context)).unzip();
+    let mut encode = |texts: &[&str]| {
+        encode_inputs(&whole, texts, SpecialTokens::None, |text| text.len(), on_bytes)
+    };
+    let (questions, contexts) = (encode(&questions)?, encode(&contexts)?);
+    for (question, mut context) in questions.into_iter().zip(contexts) {
+        let room = longest.saturating_sub(special + question.len());
+        if context.is_empty() {
+            all.push(Err(NoWindow::NoTokens));
+            continue;
+        }
+        if context.len() > room && room <= stride {
+            all.push(Err(NoWindow::NoRoom(room)));
+            continue;
+        }
+        context.set_type_ids(vec![1; context.len()]);
+        context.truncate(room, stride, TruncationDirection::Right);
+        let further = context.take_overflowing();
+        let windows = std::iter::once(context).chain(further).map(|part| {
+            catch_panics(|| whole.post_process(question.clone(), Some(part), true))
+                .map_err(TrainerError::tokenizer)
+        });
+        all.push(Ok(windows.collect::<Result<_, _>>()?));
+    }
+    Ok(all)
+}
+
+fn problem_of_window(
+    sources: &Sources,
+    split: Split,
+    row: &Row,
+    problem: &NoWindow,
+) -> TrainerError {
+    let (message, help) = match problem {
+        NoWindow::NoTokens => (
+            format!("the tokenizer makes nothing of the context `{}`", row.text_pair),
+            "take the row out",
+        ),
+        NoWindow::NoRoom(room) => (
+            format!(
+                "beside this question, `[data] max_length` = {} leaves {room} tokens for the context, \
+                 and `doc_stride` = {} of them overlap",
+                sources.data.max_length,
+                sources.data.doc_stride()
+            ),
+            "give a greater `max_length` or a smaller `doc_stride`, or take the row out",
+        ),
+    };
+    sources.problem_of(split, Some(row.line), message).with_help(help).into()
+}
+
+/// Reads and cleans every file and cuts the splits.
+fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3], TrainerError> {
+    let data = sources.data;
+    // Answers are found by their characters: each is normalised with its context, or not at all.
+    let mut splits: [Vec<Row>; 3] = Default::default();
+    for ((file, split), rows) in sources.files.iter().zip(Split::ALL).zip(&mut splits) {
+        if let Some((path, file)) = file {
+            let read = file.rows_of_questions(data)?;
+            note_header(&read, path, data, findings);
+            *rows = clean(read, path, split, data, findings)?;
+        }
+    }
+    sources.hold_out(&mut splits)?;
+    note_overlap(&splits, findings);
+    Ok(splits)
+}
+
+/// Questions with the places of their answers.
+fn located<'r>(
+    sources: &Sources,
+    split: Split,
+    rows: &'r [Row],
+) -> Result<Vec<Question<'r>>, TrainerError> {
+    let of_row = |row: &'r Row| {
+        let given = answers(&row.label).map_err(|message| {
+            sources.problem_of(split, Some(row.line), message).with_help(
+                "write an answer as text, or as in SQuAD: {\"text\": [\"..\"], \"answer_start\": [12]}",
+            )
+        })?;
+        let normalized = sources.data.clean.normalize;
+        let text = |one: &Answer| {
+            if normalized { super::sources::normalized(&one.text) } else { one.text.clone() }
+        };
+        let answers: Vec<String> = given.iter().map(text).collect();
+        let first = given.first().zip(answers.first()).map(|(given, text)| {
+            let start = given.start.filter(|_| !normalized);
+            place(&row.text_pair, text, start).ok_or_else(|| {
+                let message = format!("the answer `{text}` is not in its context");
+                sources.problem_of(split, Some(row.line), message).with_help(
+                    "an answer is a part of the context, letter by letter; or take the row out",
+                )
+            })
+        });
+        Ok(Question { row, answers, first: first.transpose()? })
+    };
+    rows.iter().map(of_row).collect()
+}
+
+/// An answer as the data has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Answer {
+    text: String,
+    /// The character of the context at which it begins, if the data says so.
+    start: Option<usize>,
+}
+
+/// The answers of a cell: a text, a list of texts, or SQuAD's `{"text": [..], "answer_start": [..]}`
+/// and lists of `{"text": .., "answer_start": ..}`; none of an empty cell or list.
+fn answers(cell: &str) -> Result<Vec<Answer>, String> {
+    let text = |text: &str| Answer { text: text.to_owned(), start: None };
+    if cell.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let parsed = matches!(cell.trim_start().as_bytes()[0], b'{' | b'[')
+        .then(|| serde_json::from_str::<Value>(cell).ok())
+        .flatten();
+    let start = |start: &Value| start.as_u64().and_then(|start| usize::try_from(start).ok());
+    let one = |answer: &Value| match answer {
+        Value::String(answer) => Some(text(answer)),
+        Value::Object(answer) => {
+            let text = answer.get("text")?.as_str()?.to_owned();
+            Some(Answer { text, start: answer.get("answer_start").and_then(start) })
+        }
+        _ => None,
+    };
+    let found = match &parsed {
+        None => Some(vec![text(cell)]),
+        Some(Value::Array(all)) => all.iter().map(one).collect(),
+        Some(Value::Object(object)) => match object.get("text") {
+            Some(Value::Array(texts)) => {
+                let starts = object.get("answer_start").and_then(Value::as_array);
+                let starts = (0..).map(|index| starts.and_then(|all| start(all.get(index)?)));
+                let pairs = texts.iter().zip(starts);
+                pairs
+                    .map(|(text, start)| Some(Answer { text: text.as_str()?.to_owned(), start }))
+                    .collect()
+            }
+            _ => one(&parsed.clone().unwrap_or_default()).map(|one| vec![one]),
+        },
+        Some(_) => None,
+    };
+    let mut found: Vec<Answer> =
+        found.ok_or_else(|| format!("the answers `{cell}` have no texts"))?;
+    found.retain(|answer| !answer.text.trim().is_empty());
+    Ok(found)
+}
+
+/// The characters of an answer within its context: where the data says it begins, else the nearest to
+/// there, else the first.
+fn place(context: &str, answer: &str, start: Option<usize>) -> Option<[usize; 2]> {
+    let length = answer.chars().count();
+    let said = start.and_then(|start| context.char_indices().map(|(byte, _)| byte).nth(start));
+    if let Some(start) = start
+        && said.is_some_and(|byte| context[byte..].starts_with(answer))
+    {
+        return Some([start, start + length]);
+    }
+    let begins = context.match_indices(answer).map(|(byte, _)| context[..byte].chars().count());
+    let begin = begins.min_by_key(|begin| begin.abs_diff(start.unwrap_or(0)))?;
+    Some([begin, begin + length])
+}
+
+fn note_questions(
+    splits: &[Vec<Row>; 3],
+    questions: &[Vec<Question<'_>>; 3],
+    findings: &mut Vec<Finding>,
+) {
+    let without = |questions: &Vec<Question<'_>>| {
+        questions.iter().filter(|question| question.answers.is_empty()).count()
+    };
+    let rows = in_splits(splits.each_ref().map(Vec::len));
+    let [train, others @ ..] = questions.each_ref().map(without);
+    findings.push(Finding::note(
+        "rows",
+        format!("{rows} questions; {train} training ones have no answer"),
+    ));
+    if train == 0 && others.iter().any(|count| *count > 0) {
+        findings.push(Finding::warning(
+            "unanswerable",
+            "some validation or test questions have no answer, and all training questions have one: \
+             the model never learns to give none"
+                .to_owned(),
+        ));
+    }
+    let contexts: std::collections::HashSet<&str> =
+        splits[0].iter().map(|row| row.text_pair.as_str()).collect();
+    for (rows, split) in splits.iter().zip(Split::ALL).skip(1) {
+        let shared = rows.iter().filter(|row| contexts.contains(row.text_pair.as_str())).count();
+        if shared > 0 {
+            findings.push(Finding::note(
+                "shared_contexts",
+                format!(
+                    "{shared} of {} {} questions are about contexts of train",
+                    rows.len(),
+                    split.name()
+                ),
+            ));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(text: &str, start: Option<usize>) -> Answer {
+        Answer { text: text.to_owned(), start }
+    }
+
+    #[test]
+    fn answers_are_texts_or_squads_lists() {
+        let read = |cell: &str| answers(cell).unwrap();
+        assert_eq!(read("in 1815"), [answer("in 1815", None)]);
+        assert_eq!(read("[sic] and {more"), [answer("[sic] and {more", None)]);
+        assert_eq!(read(r#"["Ada", "Lovelace"]"#), [answer("Ada", None), answer("Lovelace", None)]);
+        let squad = r#"{"text": ["Ada", "Ada L."], "answer_start": [3, 3]}"#;
+        assert_eq!(read(squad), [answer("Ada", Some(3)), answer("Ada L.", Some(3))]);
+        let listed = r#"[{"text": "Ada", "answer_start": 3}]"#;
+        assert_eq!(read(listed), [answer("Ada", Some(3))]);
+        for none in ["", " ", "[]", r#"{"text": [], "answer_start": []}"#, r#"[""]"#] {
+            assert!(read(none).is_empty(), "{none}");
+        }
+        assert_eq!(answers("[1]").unwrap_err(), "the answers `[1]` have no texts");
+        assert!(answers(r#"{"answer": "Ada"}"#).is_err());
+    }
+
+    #[test]
+    fn an_answer_is_where_the_data_says_or_nearest_to_there() {
+        let context = "Zoë and Zoë met Zoë.";
+        assert_eq!(place(context, "Zoë", Some(8)), Some([8, 11]));
+        assert_eq!(place(context, "Zoë", None), Some([0, 3]));
+        assert_eq!(place(context, "Zoë", Some(15)), Some([16, 19]));
+        assert_eq!(place(context, "Zoë", Some(999)), Some([16, 19]));
+        assert_eq!(place(context, "Bär", Some(0)), None);
+    }
+
+    /// Made by `tests/peers/answers_golden.py`.
+    #[test]
+    fn windows_are_those_of_run_qa() {
+        let golden: Value =
+            serde_json::from_str(include_str!("tests/golden/answers.json")).unwrap();
+        let of = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
+        let both = |pair: &Value| [of(&pair[0]), of(&pair[1])];
+        let mut tokenizer =
+            tokenizer_file::read(golden["cut"]["tokenizer"].to_string().as_bytes()).unwrap();
+        for case in golden["cut"]["cases"].as_array().unwrap() {
+            let truncation = TruncationParams {
+                max_length: of(&case["max_length"]),
+                stride: of(&case["doc_stride"]),
+                strategy: TruncationStrategy::OnlySecond,
+                direction: TruncationDirection::Right,
+            };
+            tokenizer.with_truncation(Some(truncation)).unwrap();
+            let text = |key: &str| case[key].as_str().unwrap();
+            let pair = (text("question"), text("context"));
+            let cut = windows(&tokenizer, &[pair], &mut |_| {}).unwrap().remove(0).unwrap();
+            let expected = case["windows"].as_array().unwrap();
+            assert_eq!(cut.len(), expected.len(), "{case}");
+            for (encoding, expected) in cut.iter().zip(expected) {
+                let window = Window::of(encoding);
+                assert_eq!(Value::from(window.ids.clone()), expected["ids"]);
+                assert_eq!(Value::from(window.types.clone()), expected["types"]);
+                let places = expected["places"].as_array().unwrap().iter();
+                let places: Vec<_> =
+                    places.map(|place| (!place.is_null()).then(|| both(place))).collect();
+                assert_eq!(window.places, places);
+                let answer = &case["characters"];
+                let found = (!answer.is_null()).then(|| window.tokens_of(both(answer))).flatten();
+                assert_eq!(found.unwrap_or_default(), both(&expected["answer"]), "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_tokens_of_an_answer_cover_it() {
+        let places = [None, None, Some([0, 3]), Some([4, 7]), Some([7, 9]), None].to_vec();
+        let window = Window { ids: vec![0; 6], types: vec![0; 6], places };
+        assert_eq!(window.tokens_of([4, 9]), Some([3, 4]));
+        assert_eq!(window.tokens_of([5, 6]), Some([3, 3]));
+        assert_eq!(window.tokens_of([8, 9]), Some([4, 4]));
+        assert_eq!(window.tokens_of([8, 12]), None);
+        let later = Window { places: vec![None, Some([7, 9]), None], ..window };
+        assert_eq!(later.tokens_of([4, 9]), None);
+    }
+}
