@@ -29,6 +29,7 @@ Examples:
   hpsearch init data/                           its train.csv
   hpsearch init sms.tsv --no-header             the first line is a row
   hpsearch init reviews.csv --model bert/       fine-tunes a pretrained model
+  hpsearch init news.csv --target summary       texts to write
   hpsearch init --command \"python train.py\"     any program
   hpsearch init --command \"./train --lr 0.01\"   numbers become parameters
 
@@ -45,7 +46,7 @@ pub struct InitArguments {
     #[arg(value_name = "DATA")]
     pub data: Option<PathBuf>,
     /// The program to search instead, as it is typed
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["data", "text", "label", "model", "header", "no_header"])]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["data", "text", "label", "target", "model", "header", "no_header"])]
     pub command: Option<String>,
     /// The study file to write
     #[arg(short, long, value_name = "STUDY.toml", default_value = "study.toml")]
@@ -60,6 +61,9 @@ pub struct InitArguments {
     /// The column of labels
     #[arg(long, value_name = "COLUMN")]
     pub label: Option<String>,
+    /// The column of texts to write: translations, summaries
+    #[arg(long, value_name = "COLUMN", conflicts_with = "label")]
+    pub target: Option<String>,
     /// The first line of a csv or tsv file names the columns, whatever it looks like
     #[arg(long, conflicts_with = "no_header")]
     pub header: bool,

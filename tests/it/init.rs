@@ -172,3 +172,44 @@ fn a_command_for_a_shell_is_refused_with_both_ways_out() {
     let ran = site.run(&["init", "--command", "sh -c 'python train.py | tee log.txt'"]);
     assert_done(&ran);
 }
+
+#[test]
+fn questions_and_texts_to_write_become_studies_of_their_tasks() {
+    let site = Site::empty();
+    let row = |row: usize| {
+        serde_json::json!({
+            "id": row, "question": format!("who was number {row}"), "context": format!("Ada {row} was number {row}"),
+            "answers": {"text": [format!("Ada {row}")], "answer_start": [0]},
+        })
+    };
+    let rows: String = (0..90).map(|number| format!("{}\n", row(number))).collect();
+    site.write("squad.jsonl", &rows);
+    let ran = site.run(&["init", "squad.jsonl", "-o", "squad.toml", "--yes"]);
+    assert_done(&ran);
+    assert_names(&ran.err, &["task question-answering: columns `question`, `context`"]);
+    insta::assert_snapshot!("a_study_of_questions", site.read("squad.toml"));
+    assert_done(&site.run(&["check", "squad.toml"]));
+
+    let rows: String =
+        (0..90).map(|row| format!("text number {row},its line {row},{}\n", row % 3)).collect();
+    site.write("news.csv", &format!("article,summary,section\n{rows}"));
+    let ran = site.run(&["init", "news.csv", "-o", "news.toml", "--yes"]);
+    assert_done(&ran);
+    assert_names(
+        &ran.err,
+        &["texts to write: `summary`, guessed by its name", "task summarization"],
+    );
+    insta::assert_snapshot!("a_study_of_texts_to_write", site.read("news.toml"));
+    assert_done(&site.run(&["check", "news.toml"]));
+    let ran = site.run(&["init", "news.csv", "-o", "other.toml", "--yes", "--target", "section"]);
+    assert_done(&ran);
+    assert_names(&site.read("other.toml"), &["target = \"section\"", "task = \"text-to-text\""]);
+    // Labels that are named are labels.
+    let ran = site.run(&["init", "news.csv", "-o", "labels.toml", "--yes", "--label", "section"]);
+    assert_done(&ran);
+    assert_names(&site.read("labels.toml"), &["task = \"text-classification\""]);
+    let both =
+        site.run(&["init", "news.csv", "-o", "b.toml", "--text", "article", "--target", "article"]);
+    assert_eq!(both.code, 2);
+    assert_names(&both.err, &["`article` is both the column of texts and that of texts to write"]);
+}

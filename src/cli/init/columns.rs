@@ -214,6 +214,35 @@ pub fn guess_pair(table: &Table) -> Option<[&Column; 2]> {
     PAIRS.iter().find_map(|[first, second]| Some([named(first)?, named(second)?]))
 }
 
+/// Names that the columns of questions, contexts and answers have in SQuAD and its like.
+const QUESTIONS: [&str; 3] = ["question", "context", "answers"];
+
+/// The columns of questions, contexts and answers, if all are there under their usual names.
+pub fn guess_questions(table: &Table) -> Option<[&Column; 3]> {
+    let [question, context, answers] = QUESTIONS.map(|name| table.column(name));
+    Some([question?, context?, answers?])
+}
+
+/// Names that columns of texts and of the texts to write for them have.
+const TARGETS: [[&str; 2]; 9] = [
+    ["article", "highlights"],
+    ["article", "summary"],
+    ["document", "summary"],
+    ["dialogue", "summary"],
+    ["text", "summary"],
+    ["source", "target"],
+    ["source_text", "target_text"],
+    ["input_text", "target_text"],
+    ["request", "command"],
+];
+
+/// The columns of texts and of texts to write, if both are there under names that are usual for them
+/// and the second one has no labels.
+pub fn guess_target(table: &Table) -> Option<[&Column; 2]> {
+    let pair = |[text, target]: &[&str; 2]| Some([table.column(text)?, table.column(target)?]);
+    TARGETS.iter().filter_map(pair).find(|[_, target]| !table.is_label(target))
+}
+
 /// Names of columns of lists of words, and of lists with a label for each.
 const WORDS: &str = "tokens words";
 const TAGS: &str = "ner_tags tags pos_tags labels";

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::columns::{self, Guess, Table, Why};
+use super::columns::{self, Column, Guess, Table, Why};
 use super::model::{self, Family, Pretrained};
 use super::study_file::{Task, TrainerStudy};
 use super::{InitArguments, Questions, as_named, asked_trials, name, parsed};
@@ -212,7 +212,20 @@ fn look(
     questions: &Questions,
     study: &mut TrainerStudy,
 ) -> Result<(), Failure> {
+    if [&arguments.text, &arguments.label, &arguments.target].into_iter().all(Option::is_none)
+        && !writes(model)
+        && let Some([question, context, _]) = columns::guess_questions(table)
+    {
+        take_questions(question, context, study);
+        return Ok(());
+    }
     let (mut text, mut label) = columns::guess(table);
+    let is_labelled =
+        arguments.label.is_some() || is_family(model, &[Family::Encoder, Family::Decoder]);
+    let target = columns::guess_target(table).filter(|_| !is_labelled);
+    if let Some([first, _]) = target {
+        text = Some(Guess { column: first, why: Why::Name });
+    }
     let words = columns::guess_words(table).filter(|_| !writes(model));
     let pair = columns::guess_pair(table).filter(|_| !writes(model));
     if let Some([first, second]) = words.or(pair) {
@@ -246,6 +259,31 @@ fn look(
         }
     };
     let writes = writes(model);
+    if arguments.target.is_some() || target.is_some() || is_family(model, &[Family::EncoderDecoder])
+    {
+        let target = match (&arguments.target, target) {
+            (Some(named), _) => (found(named)?, "by --target"),
+            (None, Some([_, second])) => (
+                found(&questions.ask("Which column holds the texts to write?", &second.name)?)?,
+                why(Why::Name),
+            ),
+            (None, None) => {
+                return Err(Failure::usage(
+                    "the model writes texts, and no column looks like them",
+                )
+                .help(format!("`--target COLUMN` names their column, of {}", names())));
+            }
+        };
+        if target.0.name == text.name {
+            return Err(Failure::usage(format!(
+                "`{}` is both the column of texts and that of texts to write",
+                one_line(&text.name)
+            ))
+            .help("`--text COLUMN` names the other column"));
+        }
+        take_target((text, text_why), target, model, study);
+        return Ok(());
+    }
     let (label, label_why) = match (&arguments.label, label) {
         (Some(named), _) => (Some(found(named)?), "by --label"),
         (None, Some(guess)) if guess.column.name != text.name && !writes => (
@@ -270,8 +308,7 @@ fn look(
         study.findings.push(format!("second texts: `{name}`, guessed by its name"));
         study.text_pair = Some(second.name.clone());
     }
-    // 1.5 tokens per word, and two special tokens.
-    study.max_length = (long.saturating_mul(3) / 2 + 2).next_power_of_two().clamp(32, 512);
+    study.max_length = length_of(long);
     let Some(label) = label else {
         let why = if writes {
             "the model is a decoder, which learns the texts themselves"
@@ -321,7 +358,59 @@ fn look(
 
 /// Whether the model is one that writes texts.
 fn writes(model: Option<&Pretrained>) -> bool {
-    model.is_some_and(|model| model.family == Some(Family::Decoder))
+    is_family(model, &[Family::Decoder, Family::EncoderDecoder])
+}
+
+/// Whether there is a model, of one of these families.
+fn is_family(model: Option<&Pretrained>, families: &[Family]) -> bool {
+    model.and_then(|model| model.family).is_some_and(|family| families.contains(&family))
+}
+
+/// The maximum length for texts of `words` words: 1.5 tokens per word, and two special tokens.
+fn length_of(words: u32) -> u32 {
+    (words.saturating_mul(3) / 2 + 2).next_power_of_two().clamp(32, 512)
+}
+
+/// Questions about contexts.
+fn take_questions(question: &Column, context: &Column, study: &mut TrainerStudy) {
+    let long = question.words_at(0.95) + context.words_at(0.95);
+    study.findings.push(format!(
+        "task question-answering: columns `question`, `context` and `answers`; 95 % of contexts have \
+         {} or fewer",
+        count(u64::from(context.words_at(0.95)), "word")
+    ));
+    study.max_length = length_of(long).clamp(64, 384);
+    study.task = Task::QuestionAnswering;
+}
+
+/// Texts, and texts to write for them.
+fn take_target(
+    (text, text_why): (&Column, &str),
+    (target, target_why): (&Column, &str),
+    model: Option<&Pretrained>,
+    study: &mut TrainerStudy,
+) {
+    for (what, column, why) in [("texts", text, text_why), ("texts to write", target, target_why)] {
+        study.findings.push(format!(
+            "{what}: `{}`, {why}; median length {}, 95 % have {} or fewer",
+            one_line(&column.name),
+            count(u64::from(column.words_at(0.5)), "word"),
+            column.words_at(0.95)
+        ));
+    }
+    let is_summary = ["summary", "summaries", "highlights"].contains(&target.name.as_str());
+    let name = match model {
+        _ if is_summary => "summarization",
+        Some(model) if model.model_type == "marian" => "translation",
+        _ => "text-to-text",
+    };
+    study.findings.push(format!(
+        "task {name}: a text for each text; `translation` and `summarization` differ in what an \
+         export is called"
+    ));
+    study.text = Some(text.name.clone());
+    study.max_length = length_of(text.words_at(0.95).max(target.words_at(0.95)));
+    study.task = Task::TextToText { name, target: target.name.clone() };
 }
 
 /// A file beside the training data that holds another split: `valid.csv`, or `reviews-test.csv`

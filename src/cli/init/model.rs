@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::as_named;
 use super::study_file::{Task, TrainerStudy};
-use crate::arguments::{DECODER_TYPES, ENCODER_TYPES};
+use crate::arguments::{DECODER_TYPES, ENCODER_TYPES, SEQ2SEQ_TYPES};
 use crate::cli::exit::Failure;
 use crate::config;
 use crate::export::holds_weights;
@@ -19,6 +19,8 @@ pub enum Family {
     Encoder,
     /// It generates text.
     Decoder,
+    /// It writes a text for each text.
+    EncoderDecoder,
 }
 
 /// A pretrained model to fine-tune.
@@ -29,7 +31,7 @@ pub struct Pretrained {
     /// From `config.json`; unknown for a model on the Hub.
     pub family: Option<Family>,
     /// `model_type` of `config.json`.
-    model_type: String,
+    pub model_type: String,
     /// Its maximum number of tokens.
     longest: Option<u32>,
 }
@@ -100,8 +102,10 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
     let family = match model_type.as_str() {
         known if ENCODER_TYPES.contains(&known) => Family::Encoder,
         known if DECODER_TYPES.contains(&known) => Family::Decoder,
+        known if SEQ2SEQ_TYPES.contains(&known) => Family::EncoderDecoder,
         other => {
-            let known: Vec<&str> = ENCODER_TYPES.into_iter().chain(DECODER_TYPES).collect();
+            let known: Vec<&str> =
+                ENCODER_TYPES.into_iter().chain(DECODER_TYPES).chain(SEQ2SEQ_TYPES).collect();
             let message = format!(
                 "`{}` is of the architecture `{}` (`model_type`), which is not known",
                 directory.display(),
@@ -133,7 +137,24 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
 impl TrainerStudy {
     /// Adapts the study to the model, and reports it.
     pub fn take_model(&mut self, model: &Pretrained) -> Result<(), Failure> {
-        if self.task == Task::LanguageModeling {
+        let writes = matches!(self.task, Task::TextToText { .. });
+        if let Some(family) = model.family
+            && writes != (family == Family::EncoderDecoder)
+        {
+            let (is, help) = if writes {
+                (
+                    "writes no text for each text",
+                    "give a t5, bart or marian, or leave out `--target`",
+                )
+            } else {
+                ("writes a text for each text", "`--target COLUMN` names the texts to write")
+            };
+            let message = format!("the model (`{}`) {is}", model.model_type);
+            return Err(Failure::usage(message).help(help));
+        }
+        if writes {
+            self.max_length = self.max_length.max(64);
+        } else if self.task == Task::LanguageModeling {
             if model.family == Some(Family::Encoder) {
                 let message = format!(
                     "the model is an encoder (`{}`), which learns labels, and this data has none",

@@ -52,6 +52,15 @@ pub enum Task {
         /// The column of labels.
         label: String,
     },
+    /// The part of a context that answers a question; the columns have their usual names.
+    QuestionAnswering,
+    /// A text for each text.
+    TextToText {
+        /// Its name in `[trainer] task`.
+        name: &'static str,
+        /// The column of the texts to write.
+        target: String,
+    },
     /// The next token.
     LanguageModeling,
 }
@@ -62,6 +71,8 @@ impl Task {
         match self {
             Task::Classification { .. } => "text-classification",
             Task::TokenClassification { .. } => "token-classification",
+            Task::QuestionAnswering => "question-answering",
+            Task::TextToText { name, .. } => name,
             Task::LanguageModeling => "language-modeling",
         }
     }
@@ -113,6 +124,15 @@ impl TrainerStudy {
             Task::TokenClassification { .. } => {
                 ("eval_f1", "maximize", "\u{1}of entities; or eval_accuracy, of words")
             }
+            Task::QuestionAnswering => {
+                ("eval_f1", "maximize", "\u{1}of words; or eval_exact_match, of answers")
+            }
+            Task::TextToText { name: "summarization", .. } => {
+                ("eval_rougeL", "maximize", "\u{1}or eval_loss (minimize), without writing")
+            }
+            Task::TextToText { .. } => {
+                ("eval_chrf", "maximize", "\u{1}or eval_bleu, or eval_loss (minimize)")
+            }
             Task::LanguageModeling => ("eval_loss", "minimize", "\u{1}or eval_perplexity"),
         };
         let (step, first) = match self.task {
@@ -120,9 +140,7 @@ impl TrainerStudy {
                 "step = \"step\"\u{1}reports are counted in optimiser steps\n",
                 "min_resource = 100\u{1}steps before the first judgement\n",
             ),
-            Task::Classification { .. } | Task::TokenClassification { .. } => {
-                ("", "min_resource = 1\u{1}epochs before the first judgement\n")
-            }
+            _ => ("", "min_resource = 1\u{1}epochs before the first judgement\n"),
         };
         let findings: String =
             self.findings.iter().map(|finding| format!("# {}\n", one_line(finding))).collect();
@@ -170,6 +188,9 @@ impl TrainerStudy {
         if let Some(column) = &self.text {
             text += &format!("text = {}\n", quoted(column));
         }
+        if let Task::TextToText { target, .. } = &self.task {
+            text += &format!("target = {}\u{1}the texts to write\n", quoted(target));
+        }
         if let Some(column) = &self.text_pair {
             text += &format!("text_pair = {}\n", quoted(column));
         }
@@ -190,7 +211,11 @@ impl TrainerStudy {
                 "{mark}test_split = 0.1\u{1}held out too, looked at by `hpsearch export` only\n"
             );
         }
-        text + &format!("max_length = {}\u{1}tokens; longer texts are cut\n", self.max_length)
+        let longer = match self.task {
+            Task::QuestionAnswering => "longer contexts are read in windows",
+            _ => "longer texts are cut",
+        };
+        text + &format!("max_length = {}\u{1}tokens; {longer}\n", self.max_length)
     }
 
     fn trainer(&self) -> String {
@@ -199,31 +224,31 @@ impl TrainerStudy {
             let model =
                 format!("model = {}\u{1}the pretrained model to start from\n", quoted(model));
             return match self.task {
-                Task::Classification { .. } | Task::TokenClassification { .. } => format!(
-                    "{TITLE}task = \"{}\"\n{model}num_train_epochs = \
-                     {}\nlr_scheduler_type = \"linear\"\n",
-                    self.task.name(),
-                    if self.rows > 20_000 { 3 } else { 5 }
-                ),
                 Task::LanguageModeling => format!(
                     "{TITLE}task = \"language-modeling\"\n{model}max_steps = 1000\neval_strategy \
                      = \"steps\"\neval_steps = 100\nlogging_steps = 100\n\
                      per_device_train_batch_size = 8\n"
                 ),
+                _ => format!(
+                    "{TITLE}task = \"{}\"\n{model}num_train_epochs = \
+                     {}\nlr_scheduler_type = \"linear\"\n",
+                    self.task.name(),
+                    if self.rows > 20_000 { 3 } else { 5 }
+                ),
             };
         }
         match self.task {
-            Task::Classification { .. } | Task::TokenClassification { .. } => format!(
-                "{TITLE}task = \"{}\"\nnum_train_epochs = {}\n\
-                 lr_scheduler_type = \"linear\"\n",
-                self.task.name(),
-                if self.rows > 20_000 { 3 } else { 9 }
-            ),
             Task::LanguageModeling => format!(
                 "{TITLE}task = \"language-modeling\"\nmodel.tokenizer = \"chars\"\n\
                  max_steps = 1000\neval_strategy = \"steps\"\neval_steps = 100\n\
                  logging_steps = 100\nper_device_train_batch_size = 12\n\
                  model.hidden_size = 128\nmodel.num_heads = 4\n"
+            ),
+            _ => format!(
+                "{TITLE}task = \"{}\"\nnum_train_epochs = {}\n\
+                 lr_scheduler_type = \"linear\"\n",
+                self.task.name(),
+                if self.rows > 20_000 { 3 } else { 9 }
             ),
         }
     }
@@ -247,14 +272,14 @@ impl TrainerStudy {
         let common =
             "[space]\u{1}what is searched\nlearning_rate = { float = [1e-4, 1e-2], log = true }\n";
         match self.task {
-            Task::Classification { .. } | Task::TokenClassification { .. } => format!(
-                "{common}per_device_train_batch_size = [16, 32]\nweight_decay = {{ float = [1e-4, \
-                 0.3], log = true }}\nmodel.hidden_size = [32, 64, 128]\nmodel.num_layers = {{ \
-                 int = [1, 3] }}\nmodel.dropout = {{ float = [0.0, 0.5] }}\n"
-            ),
             Task::LanguageModeling => format!(
                 "{common}model.num_layers = {{ int = [2, 6] }}\nmodel.dropout = {{ float = [0.0, \
                  0.3] }}\n"
+            ),
+            _ => format!(
+                "{common}per_device_train_batch_size = [16, 32]\nweight_decay = {{ float = [1e-4, \
+                 0.3], log = true }}\nmodel.hidden_size = [32, 64, 128]\nmodel.num_layers = {{ \
+                 int = [1, 3] }}\nmodel.dropout = {{ float = [0.0, 0.5] }}\n"
             ),
         }
     }
