@@ -10,6 +10,7 @@ use super::diagnostic::{Diagnostic, Place};
 use super::space::{Parameter, Searched};
 use super::syntax::{Leaf, Table};
 use super::tables;
+use crate::arguments::data_file::folder_of;
 use crate::arguments::data_format::{format_of, is_on_hub};
 use crate::arguments::{
     ARGUMENTS, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, TRAINER_TASKS, TaskKind,
@@ -358,8 +359,11 @@ pub(super) fn read_data(
             continue;
         }
         let path = super::absolute(base, file);
-        // A folder of files; what is in it is seen when it is read.
-        let is_folder = path.is_dir() && format_of(&path).is_none();
+        // A folder of files, or a pattern in one; what is in it is seen when it is read.
+        let is_folder = match path.is_dir() {
+            true => format_of(&path).is_none(),
+            false => folder_of(&path, false).is_some_and(Path::is_dir),
+        };
         if !path.is_file() && !is_folder {
             let what = match path.metadata() {
                 Ok(found) if found.is_dir() => "this is a directory, not a file",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ExportError;
-use crate::arguments::data_file::DataFiles;
+use crate::arguments::data_file::{DataFiles, folder_of};
 use crate::arguments::data_format::is_on_hub;
 use crate::arguments::{TaskKind, TrainerArguments, monitored};
 use crate::config::shown::{drives_a_terminal, one_line};
@@ -390,10 +390,11 @@ fn digests(
     files.map(of).collect()
 }
 
-/// The digest of a data file, or of a folder of them.
+/// The digest of a data file, or of a folder or pattern of them.
 fn data_digest(path: &Path) -> io::Result<String> {
-    let listed = path.is_dir().then(|| {
-        let entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
+    let folder = if path.is_file() { None } else { folder_of(path, path.is_dir()) };
+    let listed = folder.filter(|folder| folder.is_dir()).map(|folder| {
+        let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
         let paths = entries.into_iter().map(|entry| entry.path());
         Ok::<Vec<PathBuf>, io::Error>(paths.filter(|path| path.is_file()).collect())
     });

@@ -24,8 +24,19 @@ pub(super) struct LoraAdapters {
 }
 
 /// The modules that get adapters by default, peft's: queries and values.
-const QUERIES_AND_VALUES: [&str; 9] =
-    ["query", "value", "q_lin", "v_lin", "c_attn", "q_proj", "v_proj", "q", "v"];
+const QUERIES_AND_VALUES: [&str; 11] = [
+    "query",
+    "value",
+    "q_lin",
+    "v_lin",
+    "c_attn",
+    "q_proj",
+    "v_proj",
+    "q",
+    "v",
+    "query_proj",
+    "value_proj",
+];
 
 impl LoraAdapters {
     /// Freezes the body, and adds an adapter for each trainable linear layer that the arguments

@@ -292,6 +292,7 @@ fn block(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Transform
         head_dim: shape.head_dim,
         attention_mask: AttentionMask::Causal,
         qk_norms,
+        relative: None,
         scaled: true,
         dropout: shape.attention_dropout,
     };

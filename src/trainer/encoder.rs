@@ -3,15 +3,17 @@
 mod config;
 mod heads;
 
+use std::sync::Arc;
+
 use burn::tensor::FloatDType;
 
 use super::batch::{Batch, SequenceLayout};
 use super::device_kernels;
-use super::families::encoders::EncoderStyle;
+use super::families::encoders::{EncoderStyle, RELATIVE_POSITIONS};
 use super::fused;
 use super::layers::{
     Attention, AttentionMask, Embedding, FeedForward, ForwardContext, HiddenStates, Linear, Norm,
-    NormOrder, Projections, QkvProjection, TransformerBlock, embed,
+    NormOrder, Projections, QkvProjection, RelativePositions, TransformerBlock, embed,
 };
 use super::parameters::{Depth, Parameters, Role};
 use super::rotary::Rope;
@@ -52,9 +54,10 @@ impl Encoder {
         let embedding = |list: &mut Parameters, part: &str, entries: usize| {
             Embedding::new(list, &name(part), entries, shape.embedding_width)
         };
+        let has_positions = style != EncoderStyle::ModernBert && shape.relative.is_none();
         let encoder = Self {
             token_embedding: embedding(list, names.token_embedding, shape.vocabulary),
-            position_embedding: (style != EncoderStyle::ModernBert)
+            position_embedding: has_positions
                 .then(|| embedding(list, names.position_embedding, shape.positions)),
             segment_embedding: (shape.segments > 0)
                 .then(|| embedding(list, names.segment_embedding, shape.segments)),
@@ -66,12 +69,21 @@ impl Encoder {
                     Linear::new(list, &name(names.embedding_projection), sizes, Role::Linear, true)
                 })
             }),
-            groups: (0..shape.groups)
-                .map(|number| {
+            groups: {
+                let relative = shape.relative.map(|relative| {
+                    let [table, norm] = RELATIVE_POSITIONS.map(name);
+                    let (width, epsilon, dropout) = (shape.width, shape.epsilon, shape.dropout);
+                    let names = [&*table, &*norm];
+                    RelativePositions::new(list, names, relative, width, epsilon, dropout)
+                });
+                let relative = relative.map(Arc::new);
+                let layer = |number| {
                     list.set_depth(Depth::Layer(number));
-                    block(list, &name(&format!("{}.{number}", names.layer)), number, config)
-                })
-                .collect(),
+                    let name = name(&format!("{}.{number}", names.layer));
+                    block(list, &name, number, relative.clone(), config)
+                };
+                (0..shape.groups).map(layer).collect()
+            },
             layers: shape.layers,
             final_norm: {
                 list.set_depth(Depth::Top);
@@ -209,6 +221,7 @@ fn block(
     list: &mut Parameters,
     name: &str,
     number: usize,
+    relative: Option<Arc<RelativePositions>>,
     config: &EncoderConfig,
 ) -> TransformerBlock {
     let (shape, names, style) = (&config.shape, &config.family.names, config.family.style);
@@ -238,6 +251,7 @@ fn block(
             .filter(|modern| modern.sliding[number])
             .map_or(AttentionMask::Full, |modern| AttentionMask::SlidingWindow(modern.window)),
         qk_norms: None,
+        relative,
         scaled: true,
         dropout: shape.attention_dropout,
     };

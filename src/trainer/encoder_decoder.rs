@@ -532,6 +532,7 @@ fn layer(
             head_dim: of.head_dim,
             attention_mask,
             qk_norms: None,
+            relative: None,
             scaled: !is_t5,
             dropout: shape.attention_dropout,
         };

@@ -12,6 +12,7 @@ mod cross_attention;
 mod feed_forward;
 mod loss;
 mod norm;
+mod relative;
 
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ pub(super) use loss::{
     biased_logits, cross_entropy, linear_cross_entropy, logits, weighted_cross_entropy,
 };
 pub(super) use norm::Norm;
+pub(super) use relative::{RelativePositions, RelativeShape};
 
 /// Activations of all tokens of a batch, text after text without padding, `[tokens, width]`: a
 /// linear layer is one large product.

@@ -57,7 +57,7 @@ impl Task for SequenceToSequence {
         data: &PreparedData,
     ) -> Result<Box<dyn Model>, String> {
         let mut config = Seq2SeqConfig::read(config)?;
-        config.adapt(arguments);
+        config.adapt(arguments)?;
         config.write_as(data.text_ends());
         Ok(Box::new(SequenceToSequenceModel::new(config)))
     }

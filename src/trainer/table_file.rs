@@ -19,7 +19,7 @@ pub(super) struct RawFile {
 
 /// The remedy for a missing column.
 const NAME_COLUMNS: &str = "set `[data] text`, `label`, for pairs `text_pair`, for texts to write \
-    `target`; the first line must be a header, or `[data] column_names` must name the columns of a file without one";
+    `target`, for answers `question`, `context` and `answers`; the first line must be a header, or `[data] column_names` must name the columns of a file without one";
 
 impl RawFile {
     /// Reads the file at `path`, or the data files of the folder there. Those of the Hub are
@@ -39,13 +39,12 @@ impl RawFile {
         self.files.paths.iter().zip(&self.contents)
     }
 
-    /// The files of the folder at `path`, if it is one.
+    /// The files of the folder at `path`, if it is one, or of that in which its pattern looks.
     fn listed(path: &Path) -> Result<Option<Vec<PathBuf>>, TrainerError> {
-        if !path.is_dir() {
-            return Ok(None);
-        }
-        let entries = fs::read_dir(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-        let entries = entries.map_err(TrainerError::io("read", path))?;
+        let folder = if path.is_file() { None } else { data_file::folder_of(path, path.is_dir()) };
+        let Some(folder) = folder.filter(|folder| folder.is_dir()) else { return Ok(None) };
+        let entries = fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let entries = entries.map_err(TrainerError::io("read", folder))?;
         Ok(Some(
             entries.into_iter().map(|entry| entry.path()).filter(|path| path.is_file()).collect(),
         ))
@@ -54,9 +53,9 @@ impl RawFile {
     /// The bytes of the file at `path`, or of all files in the folder there; 0 if there is none.
     pub(super) fn size(path: &Path) -> u64 {
         let size = |path: &Path| path.metadata().map_or(0, |file| file.len());
-        match fs::read_dir(path) {
-            Ok(entries) => entries.flatten().map(|entry| size(&entry.path())).sum(),
-            Err(_) => size(path),
+        match Self::listed(path).map(|listed| DataFiles::of(path, listed)) {
+            Ok(Ok(files)) => files.paths.iter().map(|path| size(path)).sum(),
+            _ => 0,
         }
     }
 

@@ -97,8 +97,8 @@ mod tests {
         let problem = read_model(config.as_object().unwrap().clone()).err().unwrap();
         assert_eq!(
             problem,
-            "has `model_type` = \"t6\"; known are `albert`, `bart`, `bert`, `distilbert`, `electra`, \
-             `gemma`, `gpt2`, `hpsearch-encoder`, `llama`, `marian`, `mistral`, `modernbert`, \
+            "has `model_type` = \"t6\"; known are `albert`, `bart`, `bert`, `deberta-v2`, `distilbert`, \
+             `electra`, `gemma`, `gpt2`, `hpsearch-encoder`, `llama`, `marian`, `mistral`, `modernbert`, \
              `mt5`, `qwen2`, `qwen3`, `roberta`, `t5`, `xlm-roberta`"
         );
     }

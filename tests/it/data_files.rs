@@ -174,6 +174,41 @@ fn a_folder_is_its_training_file_with_the_splits_beside_it() {
     assert_names(&ran.err, &["validation: intents/valid.csv, found beside the training file"]);
 }
 
+#[cfg(feature = "train")]
+#[test]
+fn a_pattern_names_the_files_of_a_split() {
+    let site = Site::empty();
+    fs::create_dir(site.path("data")).unwrap();
+    let content = |first: usize| {
+        format!("text,label\n{}", rows(|index| format!("text {},{}", first + index, index % 3)))
+    };
+    for (number, name) in ["train-1", "train-2", "validation-1"].into_iter().enumerate() {
+        site.write(&format!("data/{name}.csv"), content(100 * number));
+    }
+    let study = |train: &str| {
+        format!(
+            "[study]\nname = \"s\"\nmetric = \"eval_accuracy\"\ndirection = \"maximize\"\n\
+             [budget]\ntrials = 1\n[data]\ntrain = \"data/{train}\"\n\
+             validation = \"data/validation-?.csv\"\n[trainer]\nmax_steps = 2\n\
+             [space]\nlearning_rate = [0.001]\n"
+        )
+    };
+    site.write("s.toml", study("train-*.csv"));
+    let checked = site.run(&["check", "s.toml"]);
+    assert_done(&checked);
+    let all = rows(|index| index.to_string()).lines().count();
+    let counted = format!("{} training, {all} validation", 2 * all);
+    assert!((checked.out.clone() + &checked.err).contains(&counted), "{counted}: {}", checked.err);
+    site.write("s.toml", study("dev-*.csv"));
+    let refused = site.run(&["check", "s.toml"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert_names(&refused.err, &["no data file has a name like `dev-*.csv`"]);
+    site.write("s.toml", study("none/train-*.csv"));
+    let refused = site.run(&["check", "s.toml"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert_names(&refused.err, &["`data.train`: no such file"]);
+}
+
 #[test]
 fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
     let site = Site::empty();

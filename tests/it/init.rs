@@ -192,7 +192,7 @@ fn questions_and_texts_to_write_become_studies_of_their_tasks() {
 
     let rows: String =
         (0..90).map(|row| format!("text number {row},its line {row},{}\n", row % 3)).collect();
-    site.write("news.csv", &format!("article,summary,section\n{rows}"));
+    site.write("news.csv", format!("article,summary,section\n{rows}"));
     let ran = site.run(&["init", "news.csv", "-o", "news.toml", "--yes"]);
     assert_done(&ran);
     assert_names(

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import torch
 import transformers
-from transformers import (AlbertConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, BartConfig, MarianConfig, MT5Config, T5Config, AutoModelForTokenClassification, BertConfig, BertModel, DistilBertConfig, ElectraConfig, GemmaConfig, GPT2Config, LlamaConfig,
+from transformers import (AlbertConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, BartConfig, MarianConfig, MT5Config, T5Config, AutoModelForTokenClassification, BertConfig, BertModel, DebertaV2Config, DistilBertConfig, ElectraConfig, GemmaConfig, GPT2Config, LlamaConfig,
                           MistralConfig, ModernBertConfig, Qwen2Config, Qwen3Config, RobertaConfig, XLMRobertaConfig, get_linear_schedule_with_warmup)
 
 try:
@@ -48,6 +48,13 @@ CLASSIFIERS = {
     # Three layers in two groups, which share their weights.
     "albert": (AlbertConfig(**{**SMALL, "num_hidden_layers": 3}, **OFF, embedding_size=8, num_hidden_groups=2, classifier_dropout_prob=0.0,
                             max_position_embeddings=12), "single_label_classification", 3),
+    "deberta-v2": (DebertaV2Config(**{**SMALL, "num_hidden_layers": 3}, **OFF, max_position_embeddings=12, relative_attention=True,
+                                   position_buckets=4, pos_att_type=["p2c", "c2p"], share_att_key=True, norm_rel_ebd="layer_norm",
+                                   position_biased_input=False, type_vocab_size=0), "single_label_classification", 3),
+    # Distances one by one, normalised by nothing, and seen by queries only.
+    "deberta-v2-plain": (DebertaV2Config(**SMALL, **OFF, max_position_embeddings=12, relative_attention=True, max_relative_positions=4,
+                                         pos_att_type="c2p", share_att_key=True, position_biased_input=False, type_vocab_size=0),
+                         "single_label_classification", 3),
     # Layers that see two tokens to either side: in texts of eight that matters.
     "modernbert": (ModernBertConfig(**{**SMALL, "num_hidden_layers": 3}, max_position_embeddings=12, local_attention=4, pad_token_id=0,
                                     bos_token_id=2, cls_token_id=2, eos_token_id=3, sep_token_id=3, classifier_pooling="mean"),
@@ -63,7 +70,7 @@ TOKEN_LABELS = [[-100, 0, 2, 1, -100], [-100, 1, -100], [-100, 2, 0, -100, 1, -1
 # Hidden tokens: 4 stands for [MASK], and the others are kept or replaced as pretraining does.
 HIDDEN = [[2, 4, 7, 9, 3], [2, 8, 3], [2, 11, 4, 12, 4, 17, 4, 3], [2, 30, 31, 3]]
 HIDDEN_LABELS = [[-100, 5, -100, -100, -100], [-100, 8, -100], [-100, -100, 39, -100, 20, 21, 4, -100], [-100, 30, 31, -100]]
-TOKEN_MODELS = {name: CLASSIFIERS[name][0] for name in ["bert", "roberta", "distilbert", "modernbert", "electra", "albert"]}
+TOKEN_MODELS = {name: CLASSIFIERS[name][0] for name in ["bert", "roberta", "distilbert", "modernbert", "electra", "albert", "deberta-v2"]}
 
 # The second texts of pairs whose texts are read one by one.
 SECOND_TEXTS = [[2, 6, 7, 3], [2, 8, 19, 22, 3], [2, 12, 3], [2, 30, 5, 31, 9, 3]]

@@ -3,7 +3,7 @@
 # hpsearch exported, evaluated by transformers. Needs python3 and the package index; run by hand:
 #   MODEL=path/to/all-MiniLM-L6-v2 NL2BASH=path/to/nl2bash tests/peers/tasks.sh
 # MODEL is an encoder's directory, NL2BASH one with all.nl and all.cm. HPSEARCH=path/to/hpsearch (default: target/release/hpsearch),
-# PEER_VENV=DIR keeps the virtual environment there, TASKS="tags pairs similar texts" says which.
+# PEER_VENV=DIR keeps the virtual environment there, TASKS="tags pairs similar texts answers" says which.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${MODEL:?}" "${NL2BASH:?}"
@@ -47,9 +47,11 @@ TOML
 study tags eval_f1 maximize $'text = "tokens"\nlabel = "ner_tags"' token-classification
 study pairs eval_accuracy maximize $'text = "description"\ntext_pair = "command"' text-classification
 study similar eval_accuracy maximize $'text = "description"\ntext_pair = "command"' sentence-similarity
+study answers eval_exact_match maximize $'doc_stride = 48\nmax_answer_length = 40' question-answering
+sed -i 's/^max_length = 64/max_length = 160/' "$work/answers.toml"
 study texts eval_loss minimize '' masked-language-modeling
 
-for task in ${TASKS:-tags pairs similar texts}; do
+for task in ${TASKS:-tags pairs similar texts answers}; do
     begin=$SECONDS
     "$hpsearch" train "$work/$task.toml" -o "$work/$task-model" > "$work/$task.log" 2>&1 || { cat "$work/$task.log"; exit 1; }
     ours=$((SECONDS - begin))

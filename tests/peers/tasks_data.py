@@ -3,7 +3,8 @@
     python3 tests/peers/tasks_data.py DESCRIPTIONS COMMANDS OUT
 
 OUT gets, each as {name}-train.jsonl and {name}-valid.jsonl: `tags`, words with B-ARG and I-ARG where a word is an argument of the
-command; `pairs`, a description and a command that match or do not; `similar`, descriptions with their commands; `texts`, descriptions.
+command; `pairs`, a description and a command that match or do not; `similar`, descriptions with their commands; `texts`, descriptions;
+`answers`, a list of descriptions with their commands, and one of them or another to find the command of.
 """
 import json
 import random
@@ -12,6 +13,7 @@ import sys
 from pathlib import Path
 
 TRAIN, VALID = 3_000, 500
+LISTED, ANSWERED = 5, 4
 
 
 def tags(words, command):
@@ -26,6 +28,24 @@ def tags(words, command):
     return found
 
 
+def answers(rows):
+    """A question about each fourth row, in a list of it and of those behind it; for one in five it is not in the list."""
+    for number in range(0, len(rows) - LISTED, ANSWERED):
+        listed = rows[number:number + LISTED]
+        random.shuffle(listed)
+        context, begins = "", []
+        for text, command in listed:
+            context += f"{text.rstrip('.')}: "
+            begins.append(len(context))
+            context += f"{command}\n"
+        chosen = random.randrange(LISTED)
+        text, command = listed[chosen]
+        if random.random() < 0.2:
+            yield {"question": random.choice(rows)[0], "context": context, "answers": {"text": [], "answer_start": []}}
+        else:
+            yield {"question": text, "context": context, "answers": {"text": [command], "answer_start": [begins[chosen]]}}
+
+
 def main():
     descriptions, commands = (Path(name).read_text().splitlines() for name in sys.argv[1:3])
     rows = [(text, command) for text, command in zip(descriptions, commands) if text.strip() and command.strip()]
@@ -35,7 +55,7 @@ def main():
     target = Path(sys.argv[3])
     target.mkdir(parents=True, exist_ok=True)
     for name, part in [("train", rows[:TRAIN]), ("valid", rows[TRAIN:TRAIN + VALID])]:
-        made = {"tags": [], "pairs": [], "similar": [], "texts": []}
+        made = {"tags": [], "pairs": [], "similar": [], "texts": [], "answers": list(answers(list(part)))}
         for text, command in part:
             words = text.split()
             made["tags"].append({"tokens": words, "ner_tags": tags(words, command)})

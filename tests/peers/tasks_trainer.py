@@ -5,6 +5,8 @@
 Prints a line of JSON with the metrics of the validation rows, named as hpsearch names them. Metrics are seqeval's and scikit-learn's.
 """
 import json
+import re
+import string
 import sys
 from pathlib import Path
 
@@ -12,11 +14,12 @@ import numpy as np
 import torch
 from seqeval.metrics import accuracy_score, f1_score
 from sklearn.metrics import matthews_corrcoef
-from transformers import (AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer,
+from transformers import (AutoModel, AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer,
                           DataCollatorForLanguageModeling, DataCollatorForTokenClassification, DataCollatorWithPadding, Trainer,
                           TrainingArguments, set_seed)
 
 LENGTH = 64
+ANSWERS = {"max_length": 160, "doc_stride": 48, "max_answer_length": 40}
 ARGUMENTS = dict(num_train_epochs=2, learning_rate=1e-4, per_device_train_batch_size=32, per_device_eval_batch_size=64, weight_decay=0.01,
                  report_to=[], logging_steps=50, save_strategy="no", seed=0, use_cpu=True)
 
@@ -83,6 +86,62 @@ def texts(data, model, tokenizer):
     return AutoModelForMaskedLM.from_pretrained(model), encode, DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15), None
 
 
+def answers(data, verb, model, tokenizer):
+    """As run_qa.py and utils_qa.py do it, with a threshold of 0 for no answer; scores of SQuAD 2.0 by words and without articles."""
+    parts = {part: rows(data, "answers", part) for part in ("train", "valid")}
+
+    def windows(part):
+        texts = parts[part]
+        return tokenizer([row["question"].lstrip() for row in texts], [row["context"] for row in texts], truncation="only_second",
+                         max_length=ANSWERS["max_length"], stride=ANSWERS["doc_stride"], return_overflowing_tokens=True,
+                         return_offsets_mapping=True)
+
+    def examples(part):
+        encoded, found = windows(part), []
+        for number, ids in enumerate(encoded["input_ids"]):
+            row, offsets, sequences = parts[part][encoded["overflow_to_sample_mapping"][number]], encoded["offset_mapping"][number], encoded.sequence_ids(number)
+            places = [index for index, sequence in enumerate(sequences) if sequence == 1]
+            start = end = 0
+            if row["answers"]["text"]:
+                begin = row["answers"]["answer_start"][0]
+                stop = begin + len(row["answers"]["text"][0])
+                if offsets[places[0]][0] <= begin and offsets[places[-1]][1] >= stop:
+                    start = max(index for index in places if offsets[index][0] <= begin)
+                    end = min(index for index in places if offsets[index][1] >= stop)
+            found.append({"input_ids": ids, "token_type_ids": encoded["token_type_ids"][number], "attention_mask": encoded["attention_mask"][number],
+                          "start_positions": start, "end_positions": end})
+        return encoded, Rows(found)
+
+    encoded, valid = examples("valid")
+    network = AutoModelForQuestionAnswering.from_pretrained(model)
+    trainer = Trainer(network, TrainingArguments("/tmp/tasks_trainer", **ARGUMENTS, label_names=["start_positions", "end_positions"]),
+                      data_collator=DataCollatorWithPadding(tokenizer), train_dataset=examples("train")[1], eval_dataset=valid)
+    if verb == "train":
+        trainer.train()
+    output = trainer.predict(valid)
+    best, null = {}, {}
+    for number, (starts, ends) in enumerate(zip(*output.predictions)):
+        question, offsets, sequences = encoded["overflow_to_sample_mapping"][number], encoded["offset_mapping"][number], encoded.sequence_ids(number)
+        null[question] = min(null.get(question, np.inf), starts[0] + ends[0])
+        inside = [index for index, sequence in enumerate(sequences) if sequence == 1]
+        for start in sorted(inside, key=lambda index: -starts[index])[:20]:
+            for end in sorted(inside, key=lambda index: -ends[index])[:20]:
+                if start <= end < start + ANSWERS["max_answer_length"] and starts[start] + ends[end] > best.get(question, (-np.inf,))[0]:
+                    best[question] = (starts[start] + ends[end], offsets[start][0], offsets[end][1])
+
+    def normal(text):
+        text = re.sub(r"\b(a|an|the)\b", " ", "".join(c for c in text.lower() if c not in string.punctuation))
+        return " ".join(text.split())
+
+    exact = 0
+    for question, row in enumerate(parts["valid"]):
+        score, begin, end = best[question]
+        given = "" if null[question] > score else row["context"][begin:end]
+        right = [normal(text) for text in row["answers"]["text"]] or [""]
+        exact += normal(given) in right
+    return {"eval_loss": output.metrics["test_loss"], "eval_exact_match": exact / len(parts["valid"])}
+
+
 def similar(data, model, tokenizer):
     """How often the nearest command among 128 is a description's own, by a model's mean vectors."""
     network = AutoModel.from_pretrained(model).eval()
@@ -110,6 +169,9 @@ def main():
     verb, task, data, model = sys.argv[1:5]
     set_seed(0)
     tokenizer = AutoTokenizer.from_pretrained(model)
+    if task == "answers":
+        print(json.dumps({name: round(value, 6) for name, value in answers(data, verb, model, tokenizer).items()}))
+        return
     if task == "similar":
         print(json.dumps(similar(data, model, tokenizer)))
         return

@@ -78,7 +78,7 @@ pub struct FromScratch {
 /// Architectures of encoders that can be trained, the default first. As the default, ModernBERT
 /// (with the mean of a text's tokens, and no dropout in attention) finds .73, .81, .81, .79 and .80
 /// in the quickstart with seeds 0 to 4, where the trainer's own finds .78, .80, .81, .82 and .81.
-pub const ENCODER_TYPES: [&str; 8] = [
+pub const ENCODER_TYPES: [&str; 9] = [
     "hpsearch-encoder",
     MODERN_BERT,
     "bert",
@@ -87,6 +87,7 @@ pub const ENCODER_TYPES: [&str; 8] = [
     "distilbert",
     "electra",
     "albert",
+    "deberta-v2",
 ];
 
 /// The encoder with rotary embeddings and a gated feed-forward part.

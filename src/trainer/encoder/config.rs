@@ -7,6 +7,8 @@ use super::super::families::encoders::{
     ENCODERS, EncoderFamily, EncoderStyle, OWN_MODEL_TYPE, class_ending,
 };
 use super::super::families::{self, ConfigReader, OtherFamilies};
+use super::super::floats::real;
+use super::super::layers::RelativeShape;
 use super::super::quantization;
 use hpsearch_core::arguments::{Activation, DECODER_TYPES, ModelArguments, Pooling, TaskKind};
 
@@ -58,6 +60,8 @@ pub(crate) struct EncoderShape {
     /// The labels by id; a placeholder for regression.
     pub(crate) labels: Vec<String>,
     pub(crate) modern: Option<ModernBertShape>,
+    /// With relative positions.
+    pub(crate) relative: Option<RelativeShape>,
 }
 
 /// What is particular to ModernBERT.
@@ -163,6 +167,23 @@ impl EncoderConfig {
         if keys.positions_after_padding {
             put("type_vocab_size", 1.into());
         }
+        if keys.has_relative_positions {
+            for (key, value) in [
+                ("relative_attention", true.into()),
+                ("position_biased_input", false.into()),
+                ("pos_att_type", json!(["p2c", "c2p"])),
+                ("share_att_key", true.into()),
+                ("norm_rel_ebd", "layer_norm".into()),
+                ("max_relative_positions", (-1).into()),
+                ("position_buckets", (-1).into()),
+                ("type_vocab_size", 0.into()),
+                ("pooler_hidden_size", from_scratch.hidden_size.into()),
+                ("pooler_hidden_act", "gelu".into()),
+                ("pooler_dropout", 0.into()),
+            ] {
+                put(key, value);
+            }
+        }
         let mut config = Self::read(task, config)?;
         config.set_labels(task, labels);
         Ok(config)
@@ -181,6 +202,7 @@ impl EncoderConfig {
         if task == TaskKind::MaskedLanguageModeling {
             keys.only("tie_word_embeddings", &[true.into()])?;
             keys.only("decoder_bias", &[true.into()])?;
+            keys.only("legacy", &[true.into()])?;
         }
         let shape = EncoderShape::read(family, task, keys)?;
         Ok(Self { family, shape, config })
@@ -331,6 +353,8 @@ impl EncoderShape {
         if modern.is_some() {
             families::check_rotary(head_dim)?;
         }
+        let relative =
+            keys.has_relative_positions.then(|| relative(config, head_dim)).transpose()?;
         Ok(Self {
             embedding_dropout: if modern.is_some() {
                 config.fraction_or("embedding_dropout", 0.0)?
@@ -369,6 +393,7 @@ impl EncoderShape {
             task,
             labels,
             modern,
+            relative,
         })
     }
 }
@@ -448,6 +473,55 @@ fn labels(config: ConfigReader) -> Result<Vec<String>, String> {
             ids.get(&id.to_string()).and_then(Value::as_str).map(str::to_owned).ok_or_else(wrong)
         })
         .collect()
+}
+
+/// The relative positions of a DeBERTa; those whose layers do without are not supported.
+fn relative(config: ConfigReader, head_dim: usize) -> Result<RelativeShape, String> {
+    for (key, default, meant) in [
+        ("relative_attention", false, true),
+        ("share_att_key", false, true),
+        ("position_biased_input", true, false),
+    ] {
+        if config.bool_or(key, default)? != meant {
+            return Err(format!("has no `{key}` = {meant}: without it a model is not supported"));
+        }
+    }
+    let width = config.size("hidden_size")?;
+    for (key, meant) in [
+        ("conv_kernel_size", 0),
+        ("type_vocab_size", 0),
+        ("pooler_dropout", 0),
+        ("embedding_size", width),
+        ("pooler_hidden_size", width),
+        ("attention_head_size", head_dim),
+    ] {
+        config.only(key, &[meant.into(), real(meant).into()])?;
+    }
+    config.only("pooler_hidden_act", &["gelu".into()])?;
+    config.only("norm_rel_ebd", &["layer_norm".into(), "none".into()])?;
+    let longest = match config.number_or("max_relative_positions", -1.0)? {
+        longest if longest < 1.0 => config.size("max_position_embeddings")?,
+        _ => config.size("max_relative_positions")?,
+    };
+    let buckets = match config.number_or("position_buckets", -1.0)? {
+        buckets if buckets < 1.0 => None,
+        _ => Some(config.size("position_buckets")?),
+    };
+    let kinds: Vec<&str> = match config.get("pos_att_type") {
+        Some(Value::String(kinds)) => kinds.split('|').map(str::trim).collect(),
+        Some(Value::Array(kinds)) => kinds.iter().filter_map(Value::as_str).collect(),
+        _ => Vec::new(),
+    };
+    if let Some(other) = kinds.iter().find(|kind| !["c2p", "p2c"].contains(*kind)) {
+        return Err(format!("has `pos_att_type` = \"{other}\", which is not supported"));
+    }
+    Ok(RelativeShape {
+        span: buckets.unwrap_or(longest),
+        bucketed_to: buckets.map(|_| longest),
+        content_to_position: kinds.contains(&"c2p"),
+        position_to_content: kinds.contains(&"p2c"),
+        is_normalised: config.get("norm_rel_ebd").is_some_and(|norm| norm == "layer_norm"),
+    })
 }
 
 /// The outputs of a head that finds answers, by transformers' default names.

@@ -233,8 +233,9 @@ impl Seq2SeqConfig {
         self.config.get(PREFIX).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Adapts a pretrained model's configuration to the dropout rates that the arguments give.
-    pub(crate) fn adapt(&mut self, arguments: &ModelArguments) {
+    /// Adapts a pretrained model's configuration to the dropout rates that the arguments give, or the
+    /// end of a sentence about one that it does not have.
+    pub(crate) fn adapt(&mut self, arguments: &ModelArguments) -> Result<(), String> {
         self.config.insert("architectures".to_owned(), json!([self.family.class]));
         families::declare_f32(&mut self.config);
         if let Some(rate) = arguments.dropout {
@@ -246,12 +247,19 @@ impl Seq2SeqConfig {
             }
             self.config.insert(key.to_owned(), rate.into());
         }
-        if let Some(rate) = arguments.attention_dropout
-            && self.family.style != Seq2SeqStyle::T5
-        {
-            self.shape.attention_dropout = rate;
-            self.config.insert("attention_dropout".to_owned(), rate.into());
+        if let Some(rate) = arguments.attention_dropout {
+            if self.family.style != Seq2SeqStyle::T5 {
+                self.shape.attention_dropout = rate;
+                self.config.insert("attention_dropout".to_owned(), rate.into());
+            } else if rate != self.shape.dropout {
+                return Err(format!(
+                    "is of `{}`, which has one rate of dropout for all its parts, {}: leave out \
+                     `model.attention_dropout` = {rate}, or give both",
+                    self.family.model_type, self.shape.dropout
+                ));
+            }
         }
+        Ok(())
     }
 
     /// Maximum number of tokens of a text.

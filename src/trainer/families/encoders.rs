@@ -53,6 +53,8 @@ pub(crate) struct EncoderKeys {
     pub(crate) attention_output_dropout: bool,
     /// Whether position ids start after the padding token's id (a habit of fairseq).
     pub(crate) positions_after_padding: bool,
+    /// Whether tokens see each other's relative positions and have no others.
+    pub(crate) has_relative_positions: bool,
     /// The number of segments, where there are any, and its default.
     pub(crate) segments: Option<(&'static str, usize)>,
     /// The padding token where `pad_token_id` is absent.
@@ -73,6 +75,9 @@ pub(crate) struct EmbeddingWidth {
 /// does not have it.
 pub(crate) const OWN_MODEL_TYPE: &str = "hpsearch-encoder";
 
+/// The table of relative positions and its norm, where there are any.
+pub(crate) const RELATIVE_POSITIONS: [&str; 2] = ["encoder.rel_embeddings", "encoder.LayerNorm"];
+
 /// The end of the names of transformers' classes for a task.
 pub(crate) fn class_ending(task: TaskKind) -> &'static str {
     match task {
@@ -86,7 +91,7 @@ pub(crate) fn class_ending(task: TaskKind) -> &'static str {
 
 /// All families; names as in transformers' `modeling_modernbert.py`, `modeling_bert.py`,
 /// `modeling_roberta.py`, `modeling_xlm_roberta.py`, `modeling_distilbert.py`,
-/// `modeling_electra.py` and `modeling_albert.py`.
+/// `modeling_electra.py`, `modeling_albert.py` and `modeling_deberta_v2.py`.
 pub(crate) static ENCODERS: &[EncoderFamily] = &[
     EncoderFamily {
         model_type: OWN_MODEL_TYPE,
@@ -320,6 +325,38 @@ pub(crate) static ENCODERS: &[EncoderFamily] = &[
             ..BERT_NAMES
         },
     },
+    EncoderFamily {
+        model_type: "deberta-v2",
+        class: "DebertaV2",
+        prefix: "deberta.",
+        style: EncoderStyle::PostNorm,
+        keys: EncoderKeys {
+            epsilon: Some(("layer_norm_eps", 1e-7)),
+            head_dropout: "cls_dropout",
+            head_dropout_of_tokens: false,
+            has_relative_positions: true,
+            segments: None,
+            ..BERT_KEYS
+        },
+        names: TensorNames {
+            qkv: &[
+                "attention.self.query_proj",
+                "attention.self.key_proj",
+                "attention.self.value_proj",
+            ],
+            head: HeadNames {
+                dense: Some(HeadDense {
+                    name: "pooler.dense",
+                    activation: ActivationFn::Gelu,
+                    norm: None,
+                    has_dropout: false,
+                    of_tokens: false,
+                }),
+                out: "classifier",
+            },
+            ..BERT_NAMES
+        },
+    },
 ];
 
 const BERT_KEYS: EncoderKeys = EncoderKeys {
@@ -341,6 +378,7 @@ const BERT_KEYS: EncoderKeys = EncoderKeys {
     feed_forward_dropout: true,
     attention_output_dropout: true,
     positions_after_padding: false,
+    has_relative_positions: false,
     segments: Some(("type_vocab_size", 2)),
     pad_token_id: 0,
 };

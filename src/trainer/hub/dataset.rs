@@ -12,6 +12,7 @@ use super::HubSettings;
 use super::cache::{self, Cache};
 use super::client::Client;
 use crate::progress::ProgressCallback;
+use hpsearch_core::arguments::data_file::{matches, pattern_of};
 use hpsearch_core::arguments::data_format::{HUB_DATA, format_of};
 
 /// Most pages of a listing, of 1,000 entries each.
@@ -124,7 +125,8 @@ fn download(
         let Some(file) = client.metadata(&commit, name)? else { return Ok(false) };
         cache.store(&client, &file, &commit, name, on_progress).map(|()| true)
     };
-    let is_file = format_of(Path::new(&of.path)).is_some() && store(&of.path)?;
+    let pattern = pattern_of(Path::new(&of.path));
+    let is_file = pattern.is_none() && format_of(Path::new(&of.path)).is_some() && store(&of.path)?;
     if !is_file {
         let names = list(&client, &commit, &of.path)?;
         for name in &names {
@@ -138,9 +140,19 @@ fn download(
     Ok(place)
 }
 
-/// The data files of a folder, not of those below it.
-fn list(client: &Client, commit: &str, folder: &str) -> Result<Vec<String>, String> {
-    let nothing = || format!("has no file or folder `{folder}` on the Hub");
+/// The data files of a folder, not of those below it; or of those the ones that match the pattern in
+/// which `path` ends.
+fn list(client: &Client, commit: &str, path: &str) -> Result<Vec<String>, String> {
+    let nothing = || format!("has no file or folder `{path}` on the Hub");
+    let pattern = pattern_of(Path::new(path));
+    let folder = match pattern {
+        Some(_) => path.rsplit_once('/').map_or("", |(folder, _)| folder),
+        None => path,
+    };
+    let is_chosen = |name: &&str| {
+        let last = name.rsplit_once('/').map_or(*name, |(_, last)| last);
+        is_data_in(name, folder) && pattern.is_none_or(|pattern| matches(pattern, last))
+    };
     let below = if folder.is_empty() { String::new() } else { format!("/{folder}") };
     let mut next = Some(format!("tree/{commit}{below}"));
     let mut names = Vec::new();
@@ -150,7 +162,7 @@ fn list(client: &Client, commit: &str, folder: &str) -> Result<Vec<String>, Stri
         let entries = entries.as_array().map_or(&[][..], Vec::as_slice);
         let files = entries.iter().filter(|entry| entry["type"] == "file");
         let names_of = files.filter_map(|entry| entry["path"].as_str());
-        names.extend(names_of.filter(|name| is_data_in(name, folder)).map(str::to_owned));
+        names.extend(names_of.filter(is_chosen).map(str::to_owned));
         next = following;
     }
     if names.is_empty() {
@@ -256,6 +268,8 @@ mod tests {
         assert!(link.starts_with("../../../blobs"), "{}", link.display());
         let file = get(&settings, "hf://datasets/org/small@~parquet/data/more/test.csv").unwrap();
         assert_eq!(fs::read_to_string(file).unwrap(), "text,label\nz,1\n");
+        let some = get(&settings, "hf://datasets/org/small/data/*2.csv").unwrap();
+        assert_eq!(some, folder.join("*2.csv"));
         let root = get(&settings, "hf://datasets/org/small").unwrap();
         assert_eq!(fs::read_to_string(root.join("all.jsonl")).unwrap(), "{}");
         assert!(!root.join("README.md").exists());
@@ -284,6 +298,7 @@ mod tests {
             ("hf://datasets/org/small@v9/data", "has no revision `v9` on the Hub"),
             ("hf://datasets/org/small/nothing", "has no file or folder `nothing` on the Hub"),
             ("hf://datasets/org/small/data/train 3.csv", "has no file or folder"),
+            ("hf://datasets/org/small/data/dev*.csv", "has no file or folder `data/dev*.csv`"),
             ("hf://datasets/small", "is no path of a data set: write hf://datasets/OWNER/NAME"),
         ] {
             let said = get(&settings, uri).unwrap_err();

@@ -11,7 +11,10 @@ use super::super::floats::real;
 use super::super::fused::{self, AttentionMask, DropoutMask};
 use super::super::parameters::tensor;
 use super::super::rotary::RotaryAngles;
-use super::{ForwardContext, HiddenStates, Linear, Norm, project_separately, to_f32};
+use super::relative;
+use super::{
+    ForwardContext, HiddenStates, Linear, Norm, RelativePositions, project_separately, to_f32,
+};
 
 /// Multi-head self-attention (Vaswani et al. 2017).
 pub(in super::super) struct Attention {
@@ -25,6 +28,8 @@ pub(in super::super) struct Attention {
     pub(in super::super) attention_mask: AttentionMask,
     /// Norms of each head of queries and of keys, before the rotation (Qwen3).
     pub(in super::super) qk_norms: Option<[Norm; 2]>,
+    /// What tokens see of each other's positions besides their contents (DeBERTa).
+    pub(in super::super) relative: Option<Arc<RelativePositions>>,
     /// Whether scores are divided by the root of `head_dim`: T5's are not.
     pub(in super::super) scaled: bool,
     pub(in super::super) dropout: f64,
@@ -176,6 +181,10 @@ impl Attention {
     ) -> HiddenStates {
         let Self { heads, kv_heads, head_dim, attention_mask, .. } = *self;
         let SequenceLayout { lengths, length, .. } = layout;
+        if self.relative.is_some() {
+            let dropout = context.next_mask(self.dropout);
+            return self.attend_padded(context, &qkv, layout, dropout);
+        }
         let (lengths, shape, dropout) = (
             Arc::clone(lengths),
             [qkv.dims()[0], heads * head_dim],
@@ -232,7 +241,14 @@ impl Attention {
             repeat_kv(slice(heads, kv_heads), heads),
             repeat_kv(slice(heads + kv_heads, kv_heads), heads),
         );
-        let scores = to_f32(scores(query, key));
+        let scores = match (&self.relative, &self.qkv) {
+            (Some(relative), QkvProjection::Separate([of_queries, of_keys, _])) => {
+                let projections = [of_queries, of_keys];
+                let vectors = relative.vectors(context, projections, length, heads);
+                relative::scores(query, key, vectors)
+            }
+            _ => to_f32(scores(query, key)),
+        };
         let scores = match padding {
             Some(padding) => scores + padding.mask.clone(),
             None => scores,

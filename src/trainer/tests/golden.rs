@@ -383,5 +383,31 @@ classifiers! {
     electra_is_transformers: "electra",
     albert_with_its_shared_layers_is_transformers: "albert",
     modernbert_with_local_and_global_layers_is_transformers: "modernbert",
-    modernbert_with_biases_and_its_first_token_is_transformers: "modernbert-biased"
+    modernbert_with_biases_and_its_first_token_is_transformers: "modernbert-biased",
+    deberta_is_transformers: "deberta-v2",
+    deberta_without_buckets_is_transformers: "deberta-v2-plain"
+}
+
+#[test]
+fn debertas_of_another_kind_are_refused() {
+    let problem = |values: Value| {
+        let config = merged(json_of(&golden_directory("deberta-v2").join("config.json")), values);
+        read_model(config.as_object().unwrap().clone()).err()
+    };
+    assert_eq!(problem(json!({"pos_att_type": "p2c|c2p", "max_relative_positions": 512})), None);
+    for (values, expected) in [
+        (json!({"share_att_key": false}), "has no `share_att_key` = true"),
+        (json!({"share_att_key": null}), "has no `share_att_key` = true"),
+        (json!({"relative_attention": false}), "has no `relative_attention` = true"),
+        (json!({"position_biased_input": true}), "has no `position_biased_input` = false"),
+        (json!({"conv_kernel_size": 3}), "has `conv_kernel_size` = 3, which is not supported"),
+        (json!({"type_vocab_size": 2}), "has `type_vocab_size` = 2, which is not supported"),
+        (json!({"embedding_size": 8}), "has `embedding_size` = 8, which is not supported"),
+        (json!({"pos_att_type": ["p2p"]}), "has `pos_att_type` = \"p2p\", which is not supported"),
+        (json!({"position_buckets": 0.5e10}), "`position_buckets`"),
+        (json!({"max_relative_positions": "x"}), "`max_relative_positions`"),
+    ] {
+        let said = problem(values.clone()).unwrap();
+        assert!(said.contains(expected), "{values}: {said}");
+    }
 }

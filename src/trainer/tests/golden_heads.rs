@@ -197,7 +197,8 @@ models! {
     distilbert_for_tokens_is_transformers: "distilbert-tokens",
     electra_for_tokens_is_transformers: "electra-tokens",
     albert_for_tokens_is_transformers: "albert-tokens",
-    modernbert_for_tokens_is_transformers: "modernbert-tokens"
+    modernbert_for_tokens_is_transformers: "modernbert-tokens",
+    deberta_for_tokens_is_transformers: "deberta-v2-tokens"
 }
 
 models! {
@@ -207,7 +208,8 @@ models! {
     distilbert_for_masks_is_transformers: "distilbert-masked",
     electra_for_masks_is_transformers: "electra-masked",
     albert_for_masks_is_transformers: "albert-masked",
-    modernbert_for_masks_is_transformers: "modernbert-masked"
+    modernbert_for_masks_is_transformers: "modernbert-masked",
+    deberta_for_masks_is_transformers: "deberta-v2-masked"
 }
 
 models! {
@@ -217,7 +219,8 @@ models! {
     distilbert_for_answers_is_transformers: "distilbert-answers",
     electra_for_answers_is_transformers: "electra-answers",
     albert_for_answers_is_transformers: "albert-answers",
-    modernbert_for_answers_is_transformers: "modernbert-answers"
+    modernbert_for_answers_is_transformers: "modernbert-answers",
+    deberta_for_answers_is_transformers: "deberta-v2-answers"
 }
 
 models! {

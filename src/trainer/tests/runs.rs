@@ -260,6 +260,7 @@ fn every_shape_of_model_trains() {
         json!({"model.num_layers": 3, "model.num_heads": 1, "dataloader_drop_last": true}),
         json!({"model.model_type": "electra"}),
         json!({"model.model_type": "albert", "model.num_layers": 3}),
+        json!({"model.model_type": "deberta-v2", "model.max_length": 6}),
     ] {
         let runner = trained(&fixture.job(&arguments(values), &fixture.path().join("trial")));
         assert!(runner.reports.iter().all(|(_, metrics)| metrics["eval_loss"].is_finite()));

@@ -180,3 +180,25 @@ fn texts_to_write_that_are_missing_are_problems_of_their_rows() {
     let said = problem("text,told\na,b\n");
     assert!(said.starts_with("train.csv: too few rows to split: 1"), "{said}");
 }
+
+#[test]
+fn a_pretrained_t5_has_one_dropout() {
+    let config = super::golden::config_of(&super::golden::golden_directory("t5"));
+    let problem = |values: Value| {
+        let values = merged(json!({"task": "text-to-text"}), values);
+        let model = resolve(values).model;
+        let mut config =
+            super::super::encoder_decoder::Seq2SeqConfig::read(config.clone()).unwrap();
+        config.adapt(&model)
+    };
+    assert!(problem(json!({})).is_ok());
+    let both =
+        json!({"model.pretrained": "x", "model.dropout": 0.2, "model.attention_dropout": 0.2});
+    assert!(problem(both).is_ok());
+    let said =
+        problem(json!({"model.pretrained": "x", "model.attention_dropout": 0.3})).unwrap_err();
+    assert!(
+        said.starts_with("is of `t5`, which has one rate of dropout for all its parts"),
+        "{said}"
+    );
+}

@@ -1,4 +1,4 @@
-//! A data file, or the files of a folder in its place.
+//! A data file, or in its place the files of a folder, or those of them whose names match a pattern.
 
 use std::path::{Path, PathBuf};
 
@@ -14,12 +14,58 @@ pub struct DataFiles {
     pub is_folder: bool,
 }
 
+/// The pattern in which `path` ends: a last part with `*`, any characters, or `?`, any one.
+#[must_use]
+pub fn pattern_of(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str().filter(|name| name.contains(['*', '?']))
+}
+
+/// The folder whose files are behind `path`, which is no file: `path` itself, or, with a pattern, the
+/// folder that it looks in.
+#[must_use]
+pub fn folder_of(path: &Path, is_folder: bool) -> Option<&Path> {
+    if is_folder {
+        return Some(path);
+    }
+    let folder = pattern_of(path).and_then(|_| path.parent())?;
+    Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
+}
+
+/// Whether a name matches a pattern.
+#[must_use]
+pub fn matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
+    let (mut at, mut of_name) = (0, 0);
+    // Behind the last `*`, and how much of the name it took.
+    let mut last = None;
+    while of_name < name.len() {
+        match pattern.get(at) {
+            Some('*') => {
+                at += 1;
+                last = Some((at, of_name));
+            }
+            Some(one) if *one == '?' || *one == name[of_name] => {
+                at += 1;
+                of_name += 1;
+            }
+            _ => {
+                let Some((behind, taken)) = last else { return false };
+                last = Some((behind, taken + 1));
+                (at, of_name) = (behind, taken + 1);
+            }
+        }
+    }
+    pattern[at..].iter().all(|one| *one == '*')
+}
+
 impl DataFiles {
-    /// The file at `path`; or, if that is a folder with the files `listed`, its data files: all of
-    /// one format. Beside Parquet and Arrow files there may be JSON files that describe them.
+    /// The file at `path`; or, if its [folder](folder_of) has the files `listed`, the data files of
+    /// these, which match the pattern if there is one: all of one format. Beside Parquet and Arrow
+    /// files there may be JSON files that describe them.
     ///
     /// # Errors
-    /// The folder has no data file, or files of several formats.
+    /// There is no data file, or there are files of several formats.
     pub fn of(path: &Path, listed: Option<Vec<PathBuf>>) -> Result<Self, DataProblem> {
         let Some(listed) = listed else {
             return Ok(DataFiles { paths: vec![path.to_owned()], is_folder: false });
@@ -28,7 +74,16 @@ impl DataFiles {
             file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
         };
         let known = |file: PathBuf| Some((format_of(&file)?.0, file));
-        let shown = listed.into_iter().filter(|file| !is_hidden(file));
+        let pattern = pattern_of(path);
+        // Not of a folder whose own name looks like one.
+        let is_chosen = |file: &PathBuf| match pattern {
+            Some(pattern) if file.parent() != Some(path) => {
+                let name = file.file_name().and_then(|name| name.to_str());
+                name.is_some_and(|name| matches(pattern, name))
+            }
+            _ => true,
+        };
+        let shown = listed.into_iter().filter(|file| !is_hidden(file) && is_chosen(file));
         let mut files: Vec<(DataFormat, PathBuf)> = shown.filter_map(known).collect();
         let of_columns = [DataFormat::Parquet, DataFormat::Arrow];
         if files.iter().any(|(format, _)| of_columns.contains(format)) {
@@ -41,7 +96,10 @@ impl DataFiles {
             ))
         };
         let Some((format, first)) = files.first() else {
-            return Err(problem("there is no data file in the folder".to_owned()));
+            return Err(problem(match pattern {
+                Some(pattern) => format!("no data file has a name like `{pattern}`"),
+                None => "there is no data file in the folder".to_owned(),
+            }));
         };
         if let Some((_, other)) = files.iter().find(|(other, _)| other != format) {
             let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
@@ -64,5 +122,60 @@ impl DataFiles {
             }
         }
         digest.finalize().to_hex().to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_names() {
+        for (pattern, name, expected) in [
+            ("train-*.parquet", "train-00000-of-00002.parquet", true),
+            ("train-*.parquet", "test-00000-of-00002.parquet", false),
+            ("*", "", true),
+            ("*", "a.csv", true),
+            ("?.csv", "a.csv", true),
+            ("?.csv", "ab.csv", false),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-b-b", false),
+            ("**x", "x", true),
+            ("é?.csv", "éü.csv", true),
+        ] {
+            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        }
+        let long = "a".repeat(2_000);
+        assert!(!matches(&"a*".repeat(500), &(long.clone() + "b").replace('a', "c")));
+        assert!(!matches(&("a*".repeat(500) + "b"), &long));
+    }
+
+    #[test]
+    fn the_files_behind_a_pattern_are_those_of_its_folder_that_match() {
+        let listed = || {
+            let names = ["train-2.csv", "test-1.csv", "train-1.csv", "train-3.txt", ".train-4.csv"];
+            Some(names.map(|name| Path::new("data").join(name)).to_vec())
+        };
+        let path = Path::new("data/train-*.csv");
+        assert_eq!(folder_of(path, false), Some(Path::new("data")));
+        let files = DataFiles::of(path, listed()).unwrap();
+        assert_eq!(
+            files.paths,
+            ["train-1.csv", "train-2.csv"].map(|name| Path::new("data").join(name))
+        );
+        assert!(files.is_folder);
+        let none = DataFiles::of(Path::new("data/dev-*.csv"), listed()).unwrap_err().to_string();
+        assert!(
+            none.starts_with("data/dev-*.csv: no data file has a name like `dev-*.csv`"),
+            "{none}"
+        );
+        let mixed = DataFiles::of(Path::new("data/train-?.*"), listed()).unwrap_err().to_string();
+        assert!(mixed.contains("are of different formats"), "{mixed}");
+        assert_eq!(folder_of(Path::new("*.csv"), false), Some(Path::new(".")));
+        assert_eq!(folder_of(Path::new("a.csv"), false), None);
+        // A folder that is called like a pattern.
+        let odd = Path::new("odd*");
+        assert_eq!(folder_of(odd, true), Some(odd));
+        assert_eq!(DataFiles::of(odd, Some(vec![odd.join("a.csv")])).unwrap().paths.len(), 1);
     }
 }
