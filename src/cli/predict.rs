@@ -44,7 +44,7 @@ pub struct PredictArguments {
     /// input
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub file: Option<PathBuf>,
-    /// The second text, of a model of pairs of texts; the context of a question
+    /// The second text of each, of a model of pairs of texts; the context of questions
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     pub text_pair: Option<String>,
     /// The column of texts in that file; by default the one that the model was trained on, or `text`
@@ -209,6 +209,10 @@ fn check_pairs(
 ) -> Result<(), Failure> {
     let directory = arguments.directory.display();
     match trained_on {
+        Some(Some(_)) if !are_pairs && exported::answers_questions(&arguments.directory) => {
+            Err(Failure::usage(format!("`{directory}` answers questions, and there is no context"))
+                .help("give it with `--text-pair TEXT`, or both as columns of a `--file`"))
+        }
         Some(Some(_)) if !are_pairs => Err(Failure::usage(format!(
             "`{directory}` labels pairs of texts, and there is one text only"
         ))
@@ -228,14 +232,7 @@ fn inputs(
     console: &Console,
 ) -> Result<Inputs, Failure> {
     let is_stdin = |name: &Path| name == Path::new("-");
-    if let Some(pair) = &arguments.text_pair {
-        let [text] = &arguments.texts[..] else {
-            return Err(Failure::usage("`--text-pair` is the second text of exactly one")
-                .help("give one text beside it, or several pairs as columns of a `--file`"));
-        };
-        return Ok(Inputs { texts: vec![text.clone()], pairs: Some(vec![pair.clone()]) });
-    }
-    match (&arguments.file, &arguments.texts[..]) {
+    let texts = match (&arguments.file, &arguments.texts[..]) {
         (Some(file), _) if !is_stdin(file) => {
             let usual = trained_on.and_then(Option::as_ref);
             let pair_column = arguments.pair_column.as_ref().or(usual);
@@ -244,8 +241,10 @@ fn inputs(
         (None, [only]) if !is_stdin(Path::new(only)) => given(&arguments.texts, arguments),
         (None, [_, _, ..]) => given(&arguments.texts, arguments),
         _ => texts_of_stdin(console),
-    }
-    .map(Inputs::from)
+    }?;
+    // The second text of each of them.
+    let pairs = arguments.text_pair.as_ref().map(|pair| vec![pair.clone(); texts.len()]);
+    Ok(Inputs { texts, pairs })
 }
 
 /// The texts of the command line, checked for probable mistakes.

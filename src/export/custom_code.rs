@@ -1,5 +1,5 @@
-//! Ships custom code with the weights, so that transformers can load a classifier of the trainer's
-//! own architecture.
+//! Ships custom code with the weights, so that transformers can load a model of the trainer's own
+//! architecture.
 //!
 //! See "Building custom models", <https://huggingface.co/docs/transformers/custom_models>.
 //! `auto_map` in `config.json` names the classes of a module beside it; `from_pretrained(DIR,
@@ -17,6 +17,9 @@ use crate::arguments::ENCODER_TYPES;
 /// The trainer's own architecture in `config.json`.
 const OWN: &str = ENCODER_TYPES[0];
 
+/// The class of a file that names none.
+const CLASSIFIER: &str = "HpsearchEncoderForSequenceClassification";
+
 /// The module, without its `.py`.
 const MODULE: &str = "modeling_hpsearch";
 
@@ -29,10 +32,11 @@ pub(super) fn add(directory: &Path) -> Result<Vec<(PathBuf, Written)>, ExportErr
     if config["model_type"] != OWN {
         return Ok(Vec::new());
     }
-    config["auto_map"] = json!({
-        "AutoConfig": format!("{MODULE}.HpsearchEncoderConfig"),
-        "AutoModelForSequenceClassification": format!("{MODULE}.HpsearchEncoderForSequenceClassification"),
-    });
+    let class = config["architectures"][0].as_str().unwrap_or(CLASSIFIER).to_owned();
+    let kind = class.trim_start_matches("HpsearchEncoder");
+    let auto = if kind == "Model" { "AutoModel".to_owned() } else { format!("AutoModel{kind}") };
+    config["auto_map"] = json!({"AutoConfig": format!("{MODULE}.HpsearchEncoderConfig")});
+    config["auto_map"][auto] = format!("{MODULE}.{class}").into();
     let config = save(directory, "config.json", format!("{config:#}\n").as_bytes())?;
     Ok(vec![
         config,

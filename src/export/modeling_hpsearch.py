@@ -1,13 +1,16 @@
-"""The text classifier of hpsearch for transformers: an encoder with norms before its parts and learnt positions; a linear map reads a text's vector.
+"""The encoder of hpsearch for transformers: norms before its parts and learnt positions; a linear map reads the vectors of texts or tokens.
 
     AutoModelForSequenceClassification.from_pretrained(DIR, trust_remote_code=True)
+
+And by the class that config.json names: AutoModelForTokenClassification, AutoModelForQuestionAnswering, AutoModelForMaskedLM, AutoModel.
 """
 import torch
 from torch import nn
 from torch.nn import functional as F
 from transformers import PretrainedConfig, PreTrainedModel
 from transformers.activations import ACT2FN
-from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.modeling_outputs import (BaseModelOutput, MaskedLMOutput, QuestionAnsweringModelOutput, SequenceClassifierOutput,
+                                           TokenClassifierOutput)
 
 
 class HpsearchEncoderConfig(PretrainedConfig):
@@ -82,19 +85,91 @@ class Encoder(nn.Module):
         return self.norm(x)
 
 
-class HpsearchEncoderForSequenceClassification(PreTrainedModel):
+class HpsearchEncoderPreTrainedModel(PreTrainedModel):
     config_class = HpsearchEncoderConfig
 
     def __init__(self, config):
         super().__init__(config)
-        self.embeddings, self.encoder = Embeddings(config), Encoder(config)
-        self.dropout, self.classifier = nn.Dropout(config.hidden_dropout_prob), nn.Linear(config.hidden_size, config.num_labels)
+        self.embeddings, self.encoder, self.dropout = Embeddings(config), Encoder(config), nn.Dropout(config.hidden_dropout_prob)
+
+    def encode(self, input_ids, attention_mask):
+        """The vectors of tokens of texts that are padded on the right, and which of them are none of padding."""
+        mask = (torch.ones_like(input_ids) if attention_mask is None else attention_mask).bool()
+        return self.encoder(self.embeddings(input_ids), mask[:, None, None, :]), mask
+
+
+class HpsearchEncoderModel(HpsearchEncoderPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, **_):
+        return BaseModelOutput(last_hidden_state=self.encode(input_ids, attention_mask)[0])
+
+
+class HpsearchEncoderForTokenClassification(HpsearchEncoderPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()
 
     def forward(self, input_ids, attention_mask=None, labels=None, **_):
-        """Logits of texts that are padded on the right."""
-        mask = (torch.ones_like(input_ids) if attention_mask is None else attention_mask).bool()
-        x = self.encoder(self.embeddings(input_ids), mask[:, None, None, :])
+        logits = self.classifier(self.dropout(self.encode(input_ids, attention_mask)[0]))
+        loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return TokenClassifierOutput(loss=loss, logits=logits)
+
+
+class HpsearchEncoderForQuestionAnswering(HpsearchEncoderPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.qa_outputs = nn.Linear(config.hidden_size, 2)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, start_positions=None, end_positions=None, **_):
+        x, mask = self.encode(input_ids, attention_mask)
+        starts, ends = self.qa_outputs(x).masked_fill(~mask.unsqueeze(-1), -1e9).unbind(-1)
+        loss = None
+        if start_positions is not None and end_positions is not None:
+            loss = (F.cross_entropy(starts, start_positions) + F.cross_entropy(ends, end_positions)) / 2
+        return QuestionAnsweringModelOutput(loss=loss, start_logits=starts, end_logits=ends)
+
+
+class Transform(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.dense, self.norm = nn.Linear(config.hidden_size, config.hidden_size), nn.LayerNorm(config.hidden_size, config.layer_norm_eps)
+
+    def forward(self, x):
+        return self.norm(F.gelu(self.dense(x)))
+
+
+class Bias(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(config.vocab_size))
+
+
+class HpsearchEncoderForMaskedLM(HpsearchEncoderPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.head, self.decoder = Transform(config), Bias(config)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, labels=None, **_):
+        x = self.head(self.encode(input_ids, attention_mask)[0])
+        logits = F.linear(x, self.embeddings.word_embeddings.weight, self.decoder.bias)
+        loss = None if labels is None else F.cross_entropy(logits.flatten(0, 1), labels.flatten())
+        return MaskedLMOutput(loss=loss, logits=logits)
+
+
+class HpsearchEncoderForSequenceClassification(HpsearchEncoderPreTrainedModel):
+    def __init__(self, config):
+        super().__init__(config)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None, labels=None, **_):
+        x, mask = self.encode(input_ids, attention_mask)
         share = mask.unsqueeze(-1).to(x.dtype)
         text = (x * share).sum(1) / share.sum(1) if self.config.pooling == "mean" else x[:, 0]
         logits = self.classifier(self.dropout(text))

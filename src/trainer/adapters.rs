@@ -24,7 +24,7 @@ pub(super) struct LoraAdapters {
 }
 
 /// The modules that get adapters by default, peft's: queries and values.
-const QUERIES_AND_VALUES: [&str; 11] = [
+const QUERIES_AND_VALUES: [&str; 12] = [
     "query",
     "value",
     "q_lin",
@@ -34,6 +34,7 @@ const QUERIES_AND_VALUES: [&str; 11] = [
     "v_proj",
     "q",
     "v",
+    "qkv_proj",
     "query_proj",
     "value_proj",
 ];

@@ -297,12 +297,14 @@ fn block(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Transform
         dropout: shape.attention_dropout,
     };
     let feed_forward_norm = norm(list, &name(names.feed_forward_norm), config);
-    let mut linear = |part: &str| {
-        Linear::new(list, &name(part), [shape.width, shape.inner], inward, biases.feed_forward)
+    let mut linear = |part: &str, inner: usize| {
+        Linear::new(list, &name(part), [shape.width, inner], inward, biases.feed_forward)
     };
+    let is_gated = config.family.style != DecoderStyle::Gpt;
     let ups = match names.up {
-        [gate, up] => (Some(linear(gate)), linear(up)),
-        plain => (None, linear(plain[0])),
+        [gate, up] => (Some(linear(gate, shape.inner)), linear(up, shape.inner)),
+        packed if is_gated => (None, linear(packed[0], 2 * shape.inner)),
+        plain => (None, linear(plain[0], shape.inner)),
     };
     let down = Linear::new(
         list,
@@ -313,6 +315,7 @@ fn block(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Transform
     );
     let projections = match ups {
         (Some(gate), up) => Projections::Gated { gate, up, down },
+        (None, gate_up) if is_gated => Projections::PackedGated { gate_up, down },
         (None, up) => Projections::Plain { up, down },
     };
     TransformerBlock {

@@ -28,6 +28,7 @@ pub(super) fn prepare(
     let splits = split(sources, kind, &mut findings)?;
     let targets = Targets::of(kind, &splits, data, &sources.labels_of_model()?)?;
     note_overlap(&splits, &mut findings);
+    note_contradictions(&splits, &mut findings);
     targets.note(&splits, &mut findings);
 
     let (trained, unknown) = tokenizer_of(sources, staged, &texts(&splits[0]), &[])?;
@@ -147,6 +148,7 @@ fn split(
     Ok(splits)
 }
 
+/// A finding about texts that are in the training rows and others.
 pub(super) fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
     let train: HashSet<_> = splits[0].iter().map(both_texts).collect();
     for (rows, split) in splits.iter().zip(Split::ALL).skip(1) {
@@ -158,6 +160,10 @@ pub(super) fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) 
             ));
         }
     }
+}
+
+/// A finding about training rows that repeat a text with another label.
+pub(super) fn note_contradictions(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
     let mut first: BTreeMap<_, &str> = BTreeMap::new();
     let mut count = 0;
     for row in &splits[0] {

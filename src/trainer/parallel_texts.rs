@@ -6,7 +6,7 @@ use tokenizers::{AddedToken, Tokenizer, TruncationParams};
 
 use super::atomic_directory::AtomicDirectory;
 use super::findings::in_splits;
-use super::labelled::{both_texts, note_overlap, note_tokens, texts};
+use super::labelled::{both_texts, note_contradictions, note_overlap, note_tokens, texts};
 use super::lm_tokenizer::{self, END_OF_TEXT, END_OF_TEXT_ID};
 use super::prepared::{Description, Extra, Split, TextEnds};
 use super::progress::{PARSE, TOKENISE, bytes};
@@ -29,6 +29,7 @@ pub(super) fn prepare(
     sources.progress.begin_stage("reading the rows", sources.bytes * PARSE);
     let mut splits = read(sources, &mut findings)?;
     note_overlap(&splits, &mut findings);
+    note_contradictions(&splits, &mut findings);
     let counted = in_splits(splits.each_ref().map(Vec::len));
     findings.push(Finding::note("rows", format!("{counted} pairs of a source and a target")));
     if let Some(prefix) = &data.source_prefix {

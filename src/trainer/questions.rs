@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use tokenizers::{
     Encoding, PostProcessor as _, Tokenizer, TruncationDirection, TruncationParams,
     TruncationStrategy,
@@ -36,6 +36,8 @@ struct Question<'r> {
     answers: Vec<String>,
     /// The characters of the first answer within the context.
     first: Option<[usize; 2]>,
+    /// Whether that is where the data says, if it does.
+    is_as_said: bool,
 }
 
 /// Questions, tokenised and written to `staged`.
@@ -85,13 +87,17 @@ pub(super) fn prepare(
             sources.progress.update(done, all);
         })?;
         let mut written = Written::default();
+        let mut kept = Kept::default();
         for ((number, question), windows) in (0..).zip(questions).zip(windows) {
             let windows = windows
                 .map_err(|problem| problem_of_window(sources, split, question.row, &problem))?;
+            let windows: Vec<Window> = windows.iter().map(Window::of).collect();
+            kept.count(question, &windows, data.max_answer_length);
             for window in windows {
-                written.add(number, &Window::of(&window), question.first);
+                written.add(number, &window, question.first);
             }
         }
+        kept.note(split, data.max_answer_length, &mut findings);
         note_unknown(split, &written.ids(), unknown, &mut findings);
         counted[split as usize] = written.rows.len();
         let remedy = "give fewer rows, or a smaller `doc_stride`";
@@ -104,7 +110,7 @@ pub(super) fn prepare(
     findings.push(Finding::note(
         "windows",
         format!(
-            "{} windows of at most {} tokens, of which {} overlap",
+            "{} examples: windows of at most {} tokens; neighbours share {}",
             in_splits(counted),
             data.max_length,
             data.doc_stride()
@@ -156,6 +162,59 @@ fn write_references(
         lines.push(b'\n');
     }
     staged.write(&references_file(split), &lines).map(|_| ())
+}
+
+/// What becomes of the answers of a split.
+#[derive(Debug, Default)]
+struct Kept {
+    answered: usize,
+    /// Not where the data says.
+    elsewhere: usize,
+    /// As a whole in no window.
+    cut: usize,
+    /// Longer than answers that are found.
+    long: usize,
+}
+
+impl Kept {
+    fn count(&mut self, question: &Question<'_>, windows: &[Window], longest: usize) {
+        let Some(answer) = question.first else { return };
+        self.answered += 1;
+        self.elsewhere += usize::from(!question.is_as_said);
+        let mut found = windows.iter().filter_map(|window| window.tokens_of(answer)).peekable();
+        match found.peek() {
+            None => self.cut += 1,
+            Some([first, last]) => self.long += usize::from(last + 1 - first > longest),
+        }
+    }
+
+    fn note(&self, split: Split, longest: usize, findings: &mut Vec<Finding>) {
+        let all = format!("of {} {} answers", self.answered, split.name());
+        for (count, code, what) in [
+            (
+                self.elsewhere,
+                "answer_start",
+                "not at their `answer_start`: the place nearest to it counts".to_owned(),
+            ),
+            (
+                self.cut,
+                "cut_answers",
+                "in no window as a whole: a greater `[data] max_length` or `doc_stride` keeps them"
+                    .to_owned(),
+            ),
+            (
+                self.long,
+                "long_answers",
+                format!(
+                    "longer than `[data] max_answer_length` = {longest} tokens and cannot be found"
+                ),
+            ),
+        ] {
+            if count > 0 {
+                findings.push(Finding::warning(code, format!("{count} {all} are {what}")));
+            }
+        }
+    }
 }
 
 /// The windows of a split.
@@ -230,9 +289,8 @@ impl Window {
 pub(super) enum NoWindow {
     /// The tokenizer makes nothing of the context.
     NoTokens,
-    /// Beside the question and special tokens there is room for this many tokens of the context: no
-    /// more than windows overlap.
-    NoRoom(usize),
+    /// Beside the question and special tokens there is no room for the context.
+    NoRoom,
 }
 
 /// The windows of each pair of a question and a context, by the limits of the tokenizer; questions
@@ -262,10 +320,12 @@ pub(super) fn windows(
             all.push(Err(NoWindow::NoTokens));
             continue;
         }
-        if context.len() > room && room <= stride {
-            all.push(Err(NoWindow::NoRoom(room)));
+        if room == 0 {
+            all.push(Err(NoWindow::NoRoom));
             continue;
         }
+        // A long question leaves little room, of which not all is shared.
+        let stride = if room <= stride { room / 2 } else { stride };
         context.set_type_ids(vec![1; context.len()]);
         context.truncate(room, stride, TruncationDirection::Right);
         let further = context.take_overflowing();
@@ -289,14 +349,12 @@ fn problem_of_window(
             format!("the tokenizer makes nothing of the context `{}`", row.text_pair),
             "take the row out",
         ),
-        NoWindow::NoRoom(room) => (
+        NoWindow::NoRoom => (
             format!(
-                "beside this question, `[data] max_length` = {} leaves {room} tokens for the context, \
-                 and `doc_stride` = {} of them overlap",
-                sources.data.max_length,
-                sources.data.doc_stride()
+                "the question has no room for its context within `[data] max_length` = {} tokens",
+                sources.data.max_length
             ),
-            "give a greater `max_length` or a smaller `doc_stride`, or take the row out",
+            "give a greater `max_length`, or take the row out",
         ),
     };
     sources.problem_of(split, Some(row.line), message).with_help(help).into()
@@ -326,7 +384,14 @@ fn located<'r>(
     rows: &'r [Row],
 ) -> Result<Vec<Question<'r>>, TrainerError> {
     let of_row = |row: &'r Row| {
-        let given = answers(&row.label).map_err(|message| {
+        let given = answers(&row.label).or_else(|message| match &row.label {
+            // A text that only looks like JSON.
+            text if row.text_pair.contains(text) => {
+                Ok(vec![Answer { text: text.clone(), start: Start::Unsaid }])
+            }
+            _ => Err(message),
+        });
+        let given = given.map_err(|message| {
             sources.problem_of(split, Some(row.line), message).with_help(
                 "write an answer as text, or as in SQuAD: {\"text\": [\"..\"], \"answer_start\": [12]}",
             )
@@ -337,7 +402,10 @@ fn located<'r>(
         };
         let answers: Vec<String> = given.iter().map(text).collect();
         let first = given.first().zip(answers.first()).map(|(given, text)| {
-            let start = given.start.filter(|_| !normalized);
+            let start = match given.start {
+                Start::At(start) if !normalized => Some(start),
+                _ => None,
+            };
             place(&row.text_pair, text, start).ok_or_else(|| {
                 let message = format!("the answer `{text}` is not in its context");
                 sources.problem_of(split, Some(row.line), message).with_help(
@@ -345,7 +413,13 @@ fn located<'r>(
                 )
             })
         });
-        Ok(Question { row, answers, first: first.transpose()? })
+        let first: Option<[usize; 2]> = first.transpose()?;
+        let is_as_said = match given.first().map(|given| given.start) {
+            Some(Start::At(start)) if !normalized => first.is_some_and(|place| place[0] == start),
+            Some(Start::Nowhere) => false,
+            _ => true,
+        };
+        Ok(Question { row, answers, first, is_as_said })
     };
     rows.iter().map(of_row).collect()
 }
@@ -354,47 +428,74 @@ fn located<'r>(
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Answer {
     text: String,
-    /// The character of the context at which it begins, if the data says so.
-    start: Option<usize>,
+    start: Start,
+}
+
+/// The character of a context at which an answer begins, as the data says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Start {
+    /// It does not say.
+    Unsaid,
+    At(usize),
+    /// It says something that is no character's number.
+    Nowhere,
+}
+
+impl Start {
+    fn of(value: Option<&Value>) -> Self {
+        match value {
+            None | Some(Value::Null) => Self::Unsaid,
+            Some(value) => {
+                let number = value.as_u64().and_then(|start| usize::try_from(start).ok());
+                number.map_or(Self::Nowhere, Self::At)
+            }
+        }
+    }
 }
 
 /// The answers of a cell: a text, a list of texts, or SQuAD's `{"text": [..], "answer_start": [..]}`
-/// and lists of `{"text": .., "answer_start": ..}`; none of an empty cell or list.
+/// and lists of `{"text": .., "answer_start": ..}`; none of an empty cell or list. What only looks
+/// like JSON is a text.
 fn answers(cell: &str) -> Result<Vec<Answer>, String> {
-    let text = |text: &str| Answer { text: text.to_owned(), start: None };
+    let text = |text: &str| Answer { text: text.to_owned(), start: Start::Unsaid };
     if cell.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let parsed = matches!(cell.trim_start().as_bytes()[0], b'{' | b'[')
-        .then(|| serde_json::from_str::<Value>(cell).ok())
-        .flatten();
-    let start = |start: &Value| start.as_u64().and_then(|start| usize::try_from(start).ok());
+    let parsed = serde_json::from_str::<Value>(cell).ok();
+    let parsed = parsed.filter(|parsed| parsed.is_array() || parsed.is_object());
+    if parsed.is_none() && cell.starts_with("{'") {
+        return Err(format!("the answers `{cell}` are written as Python shows them, not as JSON"));
+    }
+    let of_object = |object: &Map<String, Value>| {
+        let start = Start::of(object.get("answer_start"));
+        Some(Answer { text: object.get("text")?.as_str()?.to_owned(), start })
+    };
     let one = |answer: &Value| match answer {
         Value::String(answer) => Some(text(answer)),
-        Value::Object(answer) => {
-            let text = answer.get("text")?.as_str()?.to_owned();
-            Some(Answer { text, start: answer.get("answer_start").and_then(start) })
-        }
+        Value::Object(answer) => of_object(answer),
         _ => None,
     };
-    let found = match &parsed {
-        None => Some(vec![text(cell)]),
+    let found: Option<Vec<Answer>> = match &parsed {
         Some(Value::Array(all)) => all.iter().map(one).collect(),
         Some(Value::Object(object)) => match object.get("text") {
             Some(Value::Array(texts)) => {
                 let starts = object.get("answer_start").and_then(Value::as_array);
-                let starts = (0..).map(|index| starts.and_then(|all| start(all.get(index)?)));
-                let pairs = texts.iter().zip(starts);
-                pairs
-                    .map(|(text, start)| Some(Answer { text: text.as_str()?.to_owned(), start }))
-                    .collect()
+                if let Some(starts) = starts.filter(|starts| starts.len() != texts.len()) {
+                    let (texts, starts) = (texts.len(), starts.len());
+                    return Err(format!("{texts} answers and {starts} places in `{cell}`"));
+                }
+                let start = |index: usize| Start::of(starts.and_then(|starts| starts.get(index)));
+                let pairs = texts.iter().enumerate();
+                let answer = |(index, text): (usize, &Value)| {
+                    Some(Answer { text: text.as_str()?.to_owned(), start: start(index) })
+                };
+                pairs.map(answer).collect()
             }
-            _ => one(&parsed.clone().unwrap_or_default()).map(|one| vec![one]),
+            _ => of_object(object).map(|one| vec![one]),
         },
-        Some(_) => None,
+        _ => Some(vec![text(cell)]),
     };
-    let mut found: Vec<Answer> =
-        found.ok_or_else(|| format!("the answers `{cell}` have no texts"))?;
+    let mut found = found.ok_or_else(|| format!("the answers `{cell}` have no texts"))?;
     found.retain(|answer| !answer.text.trim().is_empty());
     Ok(found)
 }
@@ -424,10 +525,16 @@ fn note_questions(
     };
     let rows = in_splits(splits.each_ref().map(Vec::len));
     let [train, others @ ..] = questions.each_ref().map(without);
-    findings.push(Finding::note(
-        "rows",
-        format!("{rows} questions; {train} training ones have no answer"),
-    ));
+    let unanswered = match train {
+        0 => String::new(),
+        1 => "; one training question has no answer".to_owned(),
+        count => format!("; {count} training questions have no answer"),
+    };
+    findings.push(Finding::note("rows", format!("{rows} questions{unanswered}")));
+    if train > 0 && train == splits[0].len() {
+        let message = "no training question has an answer: the model learns to give none";
+        findings.push(Finding::warning("unanswerable", message.to_owned()));
+    }
     if train == 0 && others.iter().any(|count| *count > 0) {
         findings.push(Finding::warning(
             "unanswerable",
@@ -458,7 +565,7 @@ mod tests {
     use super::*;
 
     fn answer(text: &str, start: Option<usize>) -> Answer {
-        Answer { text: text.to_owned(), start }
+        Answer { text: text.to_owned(), start: start.map_or(Start::Unsaid, Start::At) }
     }
 
     #[test]
@@ -476,6 +583,14 @@ mod tests {
         }
         assert_eq!(answers("[1]").unwrap_err(), "the answers `[1]` have no texts");
         assert!(answers(r#"{"answer": "Ada"}"#).is_err());
+        let uneven = r#"{"text": ["Ada"], "answer_start": []}"#;
+        assert_eq!(answers(uneven).unwrap_err(), format!("1 answers and 0 places in `{uneven}`"));
+        let python = "{'text': ['Ada'], 'answer_start': [3]}";
+        assert!(answers(python).unwrap_err().ends_with("as Python shows them, not as JSON"));
+        for start in ["-1", "1e30", "3.5", "\"3\""] {
+            let said = read(&format!(r#"{{"text": "Ada", "answer_start": {start}}}"#));
+            assert_eq!(said[0].start, Start::Nowhere, "{start}");
+        }
     }
 
     #[test]

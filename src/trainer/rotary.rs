@@ -58,6 +58,9 @@ impl Rope {
         let nested = config.get("rope_parameters").or_else(|| config.get("rope_scaling"));
         let empty = Map::new();
         let nested = ConfigReader(nested.and_then(Value::as_object).unwrap_or(&empty));
+        for keys in [config, nested] {
+            keys.only("partial_rotary_factor", &[1.into(), 1.0.into()])?;
+        }
         let theta = nested.positive_or("rope_theta", config.number_or("rope_theta", 10_000.0)?)?;
         let kind = nested.get("rope_type").or_else(|| nested.get("type")).and_then(Value::as_str);
         let scaling = match kind.unwrap_or("default") {

@@ -3,7 +3,9 @@
 
 use super::atomic_directory::AtomicDirectory;
 use super::findings::in_splits;
-use super::labelled::{both_texts, note_overlap, note_tokens, texts, tokenizer_of};
+use super::labelled::{
+    both_texts, note_contradictions, note_overlap, note_tokens, texts, tokenizer_of,
+};
 use super::prepared::{Description, Extra, Split};
 use super::progress::{PARSE, TOKENISE, bytes};
 use super::sources::{Sources, clean};
@@ -22,6 +24,7 @@ pub(super) fn prepare(
     sources.progress.begin_stage("reading the rows", sources.bytes * PARSE);
     let splits = read(sources, &mut findings)?;
     note_overlap(&splits, &mut findings);
+    note_contradictions(&splits, &mut findings);
     let of = if data.score.is_some() { "pairs with similarities" } else { "pairs" };
     let counted = in_splits(splits.each_ref().map(Vec::len));
     findings.push(Finding::note("rows", format!("{counted} {of}")));

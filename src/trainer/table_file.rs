@@ -19,7 +19,11 @@ pub(super) struct RawFile {
 
 /// The remedy for a missing column.
 const NAME_COLUMNS: &str = "set `[data] text`, `label`, for pairs `text_pair`, for texts to write \
-    `target`, for answers `question`, `context` and `answers`; the first line must be a header, or `[data] column_names` must name the columns of a file without one";
+    `target`; the first line must be a header, or `[data] column_names` must name the columns of a file without one";
+
+/// The same of questions.
+const NAME_QUESTIONS: &str =
+    "set `[data] question`, `context` and `answers` to the names of the columns";
 
 impl RawFile {
     /// Reads the file at `path`, or the data files of the folder there. Those of the Hub are
@@ -149,7 +153,8 @@ impl RawFile {
         words: Words,
     ) -> Result<Vec<Row>, DataProblem> {
         let text_pair = data.second_column();
-        let columns = Columns { text: &data.text, text_pair, label, words, help: NAME_COLUMNS };
+        let help = if words == Words::Answers { NAME_QUESTIONS } else { NAME_COLUMNS };
+        let columns = Columns { text: &data.text, text_pair, label, words, help };
         let mut all: Vec<Row> = Vec::new();
         for (path, bytes) in self.parts() {
             let contents = contents(path, bytes)?;

@@ -8,7 +8,7 @@ use tokenizers::{Encoding, Tokenizer};
 
 use super::atomic_directory::AtomicDirectory;
 use super::findings::in_splits;
-use super::labelled::{note_overlap, note_tokens, tokenizer_of};
+use super::labelled::{note_contradictions, note_overlap, note_tokens, tokenizer_of};
 use super::prepared::{Description, Extra, NO_LABEL, Split};
 use super::progress::{PARSE, TOKENISE};
 use super::sources::{Sources, clean, normalized, note_header};
@@ -110,6 +110,7 @@ fn read(
         return Err(problem.with_help("give more rows").into());
     }
     note_overlap(&splits, findings);
+    note_contradictions(&splits, findings);
     let split = |split: Split, rows: Vec<Row>| {
         rows.into_iter().map(|row| words_of(sources, split, &row)).collect::<Result<Vec<_>, _>>()
     };

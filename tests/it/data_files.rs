@@ -269,6 +269,7 @@ fn a_pretrained_model_becomes_a_study_of_fine_tuning() {
 fn a_model_that_cannot_be_fine_tuned_is_refused_before_a_study_is_written() {
     let site = Site::empty();
     model(&site.path("t5"), &json!({"model_type": "t5"}));
+    model(&site.path("t6"), &json!({"model_type": "t6"}));
     model(&site.path("bert"), &json!({"model_type": "bert"}));
     model(&site.path("gpt2"), &json!({"model_type": "gpt2"}));
     model(&site.path("bare"), &json!({"model_type": "bert"}));
@@ -280,9 +281,18 @@ fn a_model_that_cannot_be_fine_tuned_is_refused_before_a_study_is_written() {
     site.write("plain.txt", "a text\n");
     for (arguments, said) in [
         (
-            &["r.csv", "--model", "t5"][..],
-            "`t5` is of the architecture `t5` (`model_type`), which is not known\nhelp: those \
+            &["r.csv", "--model", "t6"][..],
+            "`t6` is of the architecture `t6` (`model_type`), which is not known\nhelp: those \
              known are",
+        ),
+        (&["r.csv", "--model", "t5"], "the model writes texts, and no column looks like them"),
+        (
+            &["r.csv", "--model", "t5", "--label", "label"],
+            "the model writes texts, and no column looks like them",
+        ),
+        (
+            &["r.csv", "--model", "bert", "--target", "label"],
+            "the model (`bert`) writes no text for each text",
         ),
         (&["r.csv", "--model", "bare"], "`bare` has no model.safetensors\nhelp: `AutoModel"),
         (

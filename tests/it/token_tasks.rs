@@ -124,7 +124,16 @@ fn questions_are_answered_from_their_contexts() {
     assert_eq!(row[2], &context[place(row[3])..place(row[4])], "{written}");
     let alone = run(directory, &["predict", "model", "who went"]);
     assert_code(&alone, 2);
-    assert!(alone.err.contains("give the second one with `--text-pair TEXT`"), "{}", alone.err);
+    assert!(alone.err.contains("answers questions, and there is no context"), "{}", alone.err);
+    let both = predicted(directory, &["who went", "where to", "--text-pair", context]);
+    assert_eq!(both[1]["text_pair"], context, "{both}");
+    let config: Value =
+        serde_json::from_str(&fs::read_to_string(directory.join("model/config.json")).unwrap())
+            .unwrap();
+    assert_eq!(
+        config["auto_map"]["AutoModelForQuestionAnswering"],
+        "modeling_hpsearch.HpsearchEncoderForQuestionAnswering"
+    );
     let card = fs::read_to_string(directory.join("model").join("README.md")).unwrap();
     assert!(card.contains("pipeline_tag: question-answering"), "{card}");
     let study = fs::read_to_string(directory.join("small.toml")).unwrap();

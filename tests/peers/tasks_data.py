@@ -4,7 +4,8 @@
 
 OUT gets, each as {name}-train.jsonl and {name}-valid.jsonl: `tags`, words with B-ARG and I-ARG where a word is an argument of the
 command; `pairs`, a description and a command that match or do not; `similar`, descriptions with their commands; `texts`, descriptions;
-`answers`, a list of descriptions with their commands, and one of them or another to find the command of.
+`answers`, a list of descriptions with their commands, and one of them or another to find the command of; `written`, all descriptions but
+the validation rows of the others with their commands.
 """
 import json
 import random
@@ -64,6 +65,8 @@ def main():
                                   "label": "match" if match else "other"})
             made["similar"].append({"description": text, "command": command})
             made["texts"].append({"text": text})
+        whole = rows[:TRAIN] + rows[TRAIN + VALID:] if name == "train" else part
+        made["written"] = [{"description": text, "command": command} for text, command in whole]
         for kind, lines in made.items():
             (target / f"{kind}-{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 

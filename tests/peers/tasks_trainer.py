@@ -1,6 +1,7 @@
 """Fine-tunes a model for the trainer's tasks with transformers' Trainer, and evaluates what hpsearch exported, on what tasks_data.py made.
 
     tests/peers/tasks.sh runs this; by itself: python tests/peers/tasks_trainer.py train|evaluate TASK DATA MODEL
+    python tests/peers/tasks_trainer.py begin written DATA MODEL writes a small T5 with random weights and its tokenizer to MODEL.
 
 Prints a line of JSON with the metrics of the validation rows, named as hpsearch names them. Metrics are seqeval's and scikit-learn's.
 """
@@ -11,14 +12,18 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import sacrebleu
 import torch
 from seqeval.metrics import accuracy_score, f1_score
 from sklearn.metrics import matthews_corrcoef
-from transformers import (AutoModel, AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer,
-                          DataCollatorForLanguageModeling, DataCollatorForTokenClassification, DataCollatorWithPadding, Trainer,
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import (AutoModel, AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer,
+                          DataCollatorForLanguageModeling, DataCollatorForTokenClassification, DataCollatorForSeq2Seq, DataCollatorWithPadding,
+                          PreTrainedTokenizerFast, Seq2SeqTrainer, Seq2SeqTrainingArguments, T5Config, T5ForConditionalGeneration, Trainer,
                           TrainingArguments, set_seed)
 
 LENGTH = 64
+WRITTEN = dict(num_train_epochs=6, learning_rate=2e-3, per_device_train_batch_size=32, warmup_steps=200)
 ANSWERS = {"max_length": 160, "doc_stride": 48, "max_answer_length": 40}
 ARGUMENTS = dict(num_train_epochs=2, learning_rate=1e-4, per_device_train_batch_size=32, per_device_eval_batch_size=64, weight_decay=0.01,
                  report_to=[], logging_steps=50, save_strategy="no", seed=0, use_cpu=True)
@@ -142,6 +147,41 @@ def answers(data, verb, model, tokenizer):
     return {"eval_loss": output.metrics["test_loss"], "eval_exact_match": exact / len(parts["valid"])}
 
 
+def begin(data, model):
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    texts = [text for row in rows(data, "written", "train") for text in row.values()]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=2_000, special_tokens=["<pad>", "</s>"], initial_alphabet=alphabet))
+    tokenizer.post_processor = processors.TemplateProcessing("$A </s>", "$A </s> $B </s>", [("</s>", 1)])
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="</s>").save_pretrained(model)
+    config = T5Config(vocab_size=2_000, d_model=128, d_kv=32, d_ff=512, num_layers=2, num_heads=4, dropout_rate=0.1, pad_token_id=0,
+                      eos_token_id=1, decoder_start_token_id=0)
+    T5ForConditionalGeneration(config).save_pretrained(model)
+
+
+def written(data, verb, model, tokenizer):
+    network = AutoModelForSeq2SeqLM.from_pretrained(model)
+
+    def examples(part):
+        encode = lambda row: {**tokenizer(row["description"], truncation=True, max_length=LENGTH),
+                              "labels": tokenizer(row["command"], truncation=True, max_length=LENGTH)["input_ids"]}
+        return Rows([encode(row) for row in rows(data, "written", part)])
+
+    def score(prediction):
+        texts = tokenizer.batch_decode(np.where(prediction.predictions == -100, 0, prediction.predictions), skip_special_tokens=True)
+        right = [row["command"] for row in rows(data, "written", "valid")]
+        return {"bleu": sacrebleu.corpus_bleu(texts, [right]).score, "chrf": sacrebleu.corpus_chrf(texts, [right]).score,
+                "exact_match": float(np.mean([text == one for text, one in zip(texts, right)]))}
+
+    arguments = Seq2SeqTrainingArguments("/tmp/tasks_trainer", **{**ARGUMENTS, **WRITTEN}, predict_with_generate=True, generation_max_length=LENGTH)
+    trainer = Seq2SeqTrainer(network, arguments, data_collator=DataCollatorForSeq2Seq(tokenizer, network), train_dataset=examples("train"),
+                             eval_dataset=examples("valid"), compute_metrics=score)
+    if verb == "train":
+        trainer.train()
+    return trainer.evaluate()
+
+
 def similar(data, model, tokenizer):
     """How often the nearest command among 128 is a description's own, by a model's mean vectors."""
     network = AutoModel.from_pretrained(model).eval()
@@ -168,7 +208,13 @@ def similar(data, model, tokenizer):
 def main():
     verb, task, data, model = sys.argv[1:5]
     set_seed(0)
+    if verb == "begin":
+        begin(data, model)
+        return
     tokenizer = AutoTokenizer.from_pretrained(model)
+    if task == "written":
+        print(json.dumps({name: round(value, 6) for name, value in written(data, verb, model, tokenizer).items()}))
+        return
     if task == "answers":
         print(json.dumps({name: round(value, 6) for name, value in answers(data, verb, model, tokenizer).items()}))
         return

@@ -215,12 +215,19 @@ pub fn guess_pair(table: &Table) -> Option<[&Column; 2]> {
 }
 
 /// Names that the columns of questions, contexts and answers have in SQuAD and its like.
-const QUESTIONS: [&str; 3] = ["question", "context", "answers"];
+const QUESTIONS: [&[&str]; 3] = [&["question"], &["context"], &["answers", "answer"]];
 
 /// The columns of questions, contexts and answers, if all are there under their usual names.
 pub fn guess_questions(table: &Table) -> Option<[&Column; 3]> {
-    let [question, context, answers] = QUESTIONS.map(|name| table.column(name));
+    let named =
+        |name: &&str| table.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name));
+    let [question, context, answers] = QUESTIONS.map(|names| names.iter().find_map(named));
     Some([question?, context?, answers?])
+}
+
+/// Whether it is a file as SQuAD publishes it, with its rows inside of lists.
+pub fn is_nested_squad(table: &Table) -> bool {
+    table.rows == 1 && table.column("data").is_some() && table.column("version").is_some()
 }
 
 /// Names that columns of texts and of the texts to write for them have.

@@ -212,11 +212,19 @@ fn look(
     questions: &Questions,
     study: &mut TrainerStudy,
 ) -> Result<(), Failure> {
+    if columns::is_nested_squad(table) {
+        let message =
+            format!("`{}` has its rows inside of lists, as SQuAD's own files", data.display());
+        return Err(Failure::usage(message).help(
+            "write a row for each question: `load_dataset(\"squad\")[\"train\"].to_json(\"train.jsonl\")` \
+             of Python's datasets, or `[{\"question\": .., \"context\": .., \"answers\": ..}, ..]`",
+        ));
+    }
     if [&arguments.text, &arguments.label, &arguments.target].into_iter().all(Option::is_none)
         && !writes(model)
-        && let Some([question, context, _]) = columns::guess_questions(table)
+        && let Some(columns) = columns::guess_questions(table)
     {
-        take_questions(question, context, study);
+        take_questions(columns, study);
         return Ok(());
     }
     let (mut text, mut label) = columns::guess(table);
@@ -372,15 +380,18 @@ fn length_of(words: u32) -> u32 {
 }
 
 /// Questions about contexts.
-fn take_questions(question: &Column, context: &Column, study: &mut TrainerStudy) {
+fn take_questions(columns: [&Column; 3], study: &mut TrainerStudy) {
+    let [question, context, answers] = columns;
     let long = question.words_at(0.95) + context.words_at(0.95);
     study.findings.push(format!(
-        "task question-answering: columns `question`, `context` and `answers`; 95 % of contexts have \
-         {} or fewer",
+        "task question-answering: columns `{}`, `{}` and `{}`; 95 % of contexts have {} or fewer",
+        one_line(&question.name),
+        one_line(&context.name),
+        one_line(&answers.name),
         count(u64::from(context.words_at(0.95)), "word")
     ));
     study.max_length = length_of(long).clamp(64, 384);
-    study.task = Task::QuestionAnswering;
+    study.task = Task::QuestionAnswering { columns: columns.map(|column| column.name.clone()) };
 }
 
 /// Texts, and texts to write for them.

@@ -52,8 +52,11 @@ pub enum Task {
         /// The column of labels.
         label: String,
     },
-    /// The part of a context that answers a question; the columns have their usual names.
-    QuestionAnswering,
+    /// The part of a context that answers a question.
+    QuestionAnswering {
+        /// The columns of questions, contexts and answers.
+        columns: [String; 3],
+    },
     /// A text for each text.
     TextToText {
         /// Its name in `[trainer] task`.
@@ -71,7 +74,7 @@ impl Task {
         match self {
             Task::Classification { .. } => "text-classification",
             Task::TokenClassification { .. } => "token-classification",
-            Task::QuestionAnswering => "question-answering",
+            Task::QuestionAnswering { .. } => "question-answering",
             Task::TextToText { name, .. } => name,
             Task::LanguageModeling => "language-modeling",
         }
@@ -124,7 +127,7 @@ impl TrainerStudy {
             Task::TokenClassification { .. } => {
                 ("eval_f1", "maximize", "\u{1}of entities; or eval_accuracy, of words")
             }
-            Task::QuestionAnswering => {
+            Task::QuestionAnswering { .. } => {
                 ("eval_f1", "maximize", "\u{1}of words; or eval_exact_match, of answers")
             }
             Task::TextToText { name: "summarization", .. } => {
@@ -188,6 +191,13 @@ impl TrainerStudy {
         if let Some(column) = &self.text {
             text += &format!("text = {}\n", quoted(column));
         }
+        if let Task::QuestionAnswering { columns } = &self.task {
+            for (key, column) in ["question", "context", "answers"].into_iter().zip(columns) {
+                if key != column {
+                    text += &format!("{key} = {}\n", quoted(column));
+                }
+            }
+        }
         if let Task::TextToText { target, .. } = &self.task {
             text += &format!("target = {}\u{1}the texts to write\n", quoted(target));
         }
@@ -212,7 +222,7 @@ impl TrainerStudy {
             );
         }
         let longer = match self.task {
-            Task::QuestionAnswering => "longer contexts are read in windows",
+            Task::QuestionAnswering { .. } => "longer contexts are read in windows",
             _ => "longer texts are cut",
         };
         text + &format!("max_length = {}\u{1}tokens; {longer}\n", self.max_length)

@@ -105,7 +105,7 @@ pub static DATA_ARGUMENTS: &[Field] = &[
     key("validation", FieldKind::AnyText, Absent)
         .doc("file of validation rows; without it they are cut from train"),
     key("test", FieldKind::AnyText, Absent).doc("file of test rows"),
-    key("text", FieldKind::AnyText, Text("text")).doc("column of texts"),
+    key("text", FieldKind::AnyText, Text(TEXT)).doc("column of texts"),
     key("text_pair", FieldKind::AnyText, Absent)
         .doc("column of second texts, where a row is a pair: a premise and a hypothesis, say"),
     key("target", FieldKind::AnyText, Absent)
@@ -115,7 +115,7 @@ pub static DATA_ARGUMENTS: &[Field] = &[
         .doc("longest text to write in tokens, the end included; longer ones are cut"),
     key("source_prefix", FieldKind::AnyText, Absent)
         .doc("what is put before each text: \"translate English to German: \" for a T5"),
-    key("label", FieldKind::AnyText, Text("label")).doc("column of labels"),
+    key("label", FieldKind::AnyText, Text(LABEL)).doc("column of labels"),
     key("score", FieldKind::AnyText, Absent)
         .doc("column of similarities of pairs, from -1 to 1; without it each pair means the same"),
     key("separator", FieldKind::AnyText, Derived("a comma, in tsv files a tab"))
@@ -159,6 +159,8 @@ pub static DATA_ARGUMENTS: &[Field] = &[
 ];
 
 const SEPARATOR: &str = ",";
+const TEXT: &str = "text";
+const LABEL: &str = "label";
 /// The columns of SQuAD.
 const QUESTION: &str = "question";
 const CONTEXT: &str = "context";
@@ -302,7 +304,10 @@ impl DataArguments {
             ("max_answer_length", "answers"),
         ];
         if matches!(task, TaskKind::LanguageModeling | TaskKind::MaskedLanguageModeling) {
-            return misplaced(&[&NO_LABELS[..], &NO_TARGETS, &NO_PAIRS, &NO_QUESTIONS].concat());
+            let mut problems =
+                misplaced(&[&NO_LABELS[..], &NO_TARGETS, &NO_PAIRS, &NO_QUESTIONS].concat());
+            problems.extend(unnamed(values, &[("text", TEXT)]));
+            return problems;
         }
         let is_answering = task == TaskKind::QuestionAnswering;
         let writes = task.is_sequence_to_sequence();
@@ -364,9 +369,15 @@ impl DataArguments {
             )
         };
         let files = ["train", "validation", "test"].into_iter().filter(is_text);
-        let has_labels = !writes && !is_similarity && !is_answering;
-        let label = if has_labels { missing_label(values) } else { None };
-        files.map(problem).chain(misplaced(&has_no)).chain(second).chain(label).collect()
+        let columns: &[(&str, &str)] = match task {
+            TaskKind::QuestionAnswering => {
+                &[("question", QUESTION), ("context", CONTEXT), ("answers", ANSWERS)]
+            }
+            _ if writes || is_similarity => &[("text", TEXT)],
+            _ => &[("text", TEXT), ("label", LABEL)],
+        };
+        let unnamed = unnamed(values, columns);
+        files.map(problem).chain(misplaced(&has_no)).chain(second).chain(unnamed).collect()
     }
 
     /// The column of the second text of a row: of a pair, or the one to write.
@@ -478,16 +489,13 @@ impl DataArguments {
                 .push(problem.with_help("write for example \";\", \"|\" or, for a tab, \"\\t\""));
         }
         let columns = [
-            ("text", Some(&self.text)),
             ("text_pair", self.text_pair.as_ref()),
             ("target", self.target.as_ref()),
             ("score", self.score.as_ref()),
         ];
         for (key, column) in columns {
             let (Some(names), Some(column)) = (&self.column_names, column) else { continue };
-            // To answer questions there is no column of texts.
-            let is_other = key == "text" && names.contains(&self.question);
-            if !names.contains(column) && !is_other {
+            if !names.contains(column) {
                 problems.push(not_named(key, column, names.iter().map(String::as_str)));
             }
         }
@@ -495,12 +503,17 @@ impl DataArguments {
     }
 }
 
-/// Checks that the label column is among the named columns.
-fn missing_label(values: &BTreeMap<String, Value>) -> Option<ArgumentProblem> {
-    let names = values.get("column_names")?.as_array()?.iter().filter_map(Value::as_str);
-    let names: Vec<&str> = names.map(str::trim).collect();
-    let label = values.get("label").map_or(Some("label"), Value::as_str)?;
-    (!names.contains(&label)).then(|| not_named("label", label, names.into_iter()))
+/// The columns among `keys`, each with its default, that `column_names` does not name.
+fn unnamed(values: &BTreeMap<String, Value>, keys: &[(&str, &str)]) -> Vec<ArgumentProblem> {
+    let Some(names) = values.get("column_names").and_then(Value::as_array) else {
+        return Vec::new();
+    };
+    let names: Vec<&str> = names.iter().filter_map(Value::as_str).map(str::trim).collect();
+    let problem = |(key, default): &(&str, &str)| {
+        let column = values.get(*key).map_or(Some(*default), Value::as_str)?;
+        (!names.contains(&column)).then(|| not_named(key, column, names.iter().copied()))
+    };
+    keys.iter().filter_map(problem).collect()
 }
 
 fn not_named<'a>(key: &str, column: &str, names: impl Iterator<Item = &'a str>) -> ArgumentProblem {

@@ -94,7 +94,7 @@ pub const ENCODER_TYPES: [&str; 9] = [
 pub(super) const MODERN_BERT: &str = "modernbert";
 
 /// Architectures of decoders that can be trained, the default first.
-pub const DECODER_TYPES: [&str; 6] = ["gpt2", "llama", "qwen2", "mistral", "qwen3", GEMMA];
+pub const DECODER_TYPES: [&str; 7] = ["gpt2", "llama", "qwen2", "mistral", "qwen3", GEMMA, "phi3"];
 
 /// Architectures of encoders with decoders that can be trained, the default first: its norms come
 /// before its sublayers, so that it learns without a long warm-up.
@@ -110,7 +110,7 @@ pub(super) const GEMMA: &str = "gemma";
 
 /// Architectures whose feed-forward part has a gate, and whose keys and values may have fewer
 /// heads.
-pub(super) const GATED_TYPES: [&str; 5] = ["llama", "qwen2", "mistral", "qwen3", GEMMA];
+pub(super) const GATED_TYPES: [&str; 6] = ["llama", "qwen2", "mistral", "qwen3", GEMMA, "phi3"];
 
 /// Architectures that can classify by the mean of a text's tokens.
 pub(super) const MEAN_POOLING_TYPES: [&str; 2] = [ENCODER_TYPES[0], MODERN_BERT];

@@ -101,6 +101,10 @@ impl DecoderConfig {
                 // transformers' default is that of Mistral 7B.
                 put(key, Value::Null);
             }
+            if family.model_type == "phi3" {
+                // The default is an id of a vocabulary of 32,064.
+                put("pad_token_id", Value::Null);
+            }
             put("rope_theta", 10_000.0.into());
             put("initializer_range", 0.02.into());
         }
@@ -123,6 +127,9 @@ impl DecoderConfig {
             keys.only(key, &[false.into()])?;
         }
         keys.only("scale_attn_weights", &[true.into()])?;
+        if family.keys.residual_dropouts.is_none() {
+            keys.only("resid_pdrop", &[0.into(), 0.0.into()])?;
+        }
         if let Some(kinds) = keys.get("layer_types").and_then(Value::as_array)
             && let Some(other) = kinds.iter().find(|kind| *kind != "full_attention")
         {

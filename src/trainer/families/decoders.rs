@@ -49,7 +49,8 @@ pub(crate) struct DecoderKeys {
 pub(crate) const LM_HEAD: &str = "lm_head.weight";
 
 /// All families; names as in transformers' `modeling_gpt2.py`, `modeling_llama.py`,
-/// `modeling_qwen2.py`, `modeling_mistral.py`, `modeling_qwen3.py` and `modeling_gemma.py`.
+/// `modeling_qwen2.py`, `modeling_mistral.py`, `modeling_qwen3.py`, `modeling_gemma.py` and
+/// `modeling_phi3.py`.
 pub(crate) static DECODERS: &[DecoderFamily] = &[
     DecoderFamily {
         model_type: "gpt2",
@@ -127,6 +128,18 @@ pub(crate) static DECODERS: &[DecoderFamily] = &[
         style: DecoderStyle::Llama { qkv_bias: false },
         keys: DecoderKeys { tied: true, head_dim: Some(256), is_gemma: true, ..LLAMA_KEYS },
         names: LLAMA_NAMES,
+    },
+    DecoderFamily {
+        model_type: "phi3",
+        class: "Phi3ForCausalLM",
+        prefix: "model.",
+        style: DecoderStyle::Llama { qkv_bias: false },
+        keys: DecoderKeys { sliding_window: Some("sliding_window"), ..LLAMA_KEYS },
+        names: TensorNames {
+            qkv: &["self_attn.qkv_proj"],
+            up: &["mlp.gate_up_proj"],
+            ..LLAMA_NAMES
+        },
     },
 ];
 

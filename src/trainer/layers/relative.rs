@@ -4,9 +4,10 @@
 
 use burn::tensor::Tensor;
 
+use super::super::batch::Batch;
 use super::super::floats::{as_f32, real};
 use super::super::parameters::{ParameterId, Parameters, Role};
-use super::{ForwardContext, Linear, Norm, row_numbers, to_f32};
+use super::{ForwardContext, Linear, Norm, to_f32};
 
 /// Learnt vectors of relative positions, which all layers share.
 pub(in super::super) struct RelativePositions {
@@ -79,7 +80,7 @@ impl RelativePositions {
             let rows: Vec<usize> =
                 distances.into_iter().map(|distance| self.shape.row(distance)).collect();
             let count = rows.len();
-            let vectors = table.clone().select(0, row_numbers(&rows, context.device));
+            let vectors = table.clone().select(0, Batch::token_indices(&rows, context.device));
             let vectors = context.to_compute_dtype(linear.forward(context, vectors));
             let head_dim = vectors.dims()[1] / heads;
             vectors.reshape([1, count, heads, head_dim]).swap_dims(1, 2)

@@ -15,7 +15,8 @@ const BEST: usize = 20;
 pub(in super::super) struct Span {
     /// The sum of the logits of its start and its end.
     pub(in super::super) score: f64,
-    /// The probability of its start times that of its end, within its window.
+    /// The probability of its start times that of its end, among the tokens of the context in its
+    /// window and the first one, which stands for no answer.
     pub(in super::super) probability: f64,
     /// The window that it is in.
     window: usize,
@@ -44,7 +45,14 @@ impl FoundAnswers {
         places: &[Option<[usize; 2]>],
         longest: usize,
     ) {
-        let [of_starts, of_ends] = [starts, ends].map(log_softmax);
+        let may_be = |(token, number): (usize, &f32)| match places.get(token) {
+            Some(Some(_)) => *number,
+            _ if token == 0 => *number,
+            _ => f32::NEG_INFINITY,
+        };
+        let [of_starts, of_ends] = [starts, ends]
+            .map(|numbers| numbers.iter().enumerate().map(may_be).collect::<Vec<f32>>())
+            .map(|numbers| log_softmax(&numbers));
         let score = |start: usize, end: usize| f64::from(starts[start]) + f64::from(ends[end]);
         let probability = |start: usize, end: usize| (of_starts[start] + of_ends[end]).exp();
         let none = [score(0, 0), probability(0, 0)];

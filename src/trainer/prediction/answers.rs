@@ -27,13 +27,15 @@ impl Predictor for EncoderModel<QuestionAnswering> {
         let pairs: Vec<(&str, &str)> =
             inputs.texts().into_iter().zip(contexts.iter().map(String::as_str)).collect();
         let (longest, may_be_none) = self.answers();
-        let of_question = |(windows, context): (Result<_, NoWindow>, &String)| {
+        let of_question = |(windows, (question, context)): (Result<_, NoWindow>, &(&str, &str))| {
             let windows: Vec<Window> = match windows {
                 Ok(encodings) => Vec::from_iter(encodings).iter().map(Window::of).collect(),
                 // Of an empty context.
                 Err(NoWindow::NoTokens) => Vec::new(),
-                Err(NoWindow::NoRoom(_)) => {
-                    let long = "a question is too long: with it no token of its context fits";
+                Err(NoWindow::NoRoom) => {
+                    let begin: String = question.chars().take(60).collect();
+                    let long =
+                        format!("it has no room for a context beside the question `{begin}..`");
                     return Err(TrainerError::checkpoint(tools.directory, long));
                 }
             };
@@ -57,7 +59,7 @@ impl Predictor for EncoderModel<QuestionAnswering> {
         windows(tools.tokenizer, &pairs, &mut |_| {})
             .map_err(|error| tools.unusable(error))?
             .into_iter()
-            .zip(contexts)
+            .zip(&pairs)
             .map(of_question)
             .collect()
     }
