@@ -4,15 +4,16 @@
 
 Classifiers: the probabilities of every label (`hpsearch predict --json --top-k 1000`). Language models: the tokens written
 without chance (`hpsearch generate --temperature 0`). Token classifiers: entities and their scores; masked language models: the
-likeliest tokens of a mask, which each text needs; models of similar texts: vectors.
+likeliest tokens of a mask, which each text needs; models of similar texts: vectors. Models that answer questions: answers and their
+scores; the last text is the context of the others.
 """
 import json
 import subprocess
 import sys
 
 import torch
-from transformers import (AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForSequenceClassification,
-                          AutoModelForTokenClassification, AutoTokenizer)
+from transformers import (AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForQuestionAnswering,
+                          AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer)
 
 torch.set_num_threads(1)
 
@@ -66,8 +67,33 @@ def entities(program, directory, texts):
     return same and worst < 1e-4
 
 
+def answers(program, directory, texts):
+    """Of contexts that fit one window."""
+    model, tokenizer = AutoModelForQuestionAnswering.from_pretrained(directory, trust_remote_code=True).eval(), AutoTokenizer.from_pretrained(directory)
+    *questions, context = texts
+    worst, same = 0.0, True
+    for question, own in zip(questions, predicted(program, directory, questions, "--text-pair", context)):
+        encoded = tokenizer(question, context, return_tensors="pt", return_offsets_mapping=True)
+        offsets, inside = encoded.pop("offset_mapping")[0].tolist(), [number == 1 for number in encoded.sequence_ids(0)]
+        with torch.no_grad():
+            output = model(**encoded)
+        kept = torch.tensor([True] + inside[1:])
+        starts, ends = (logits[0].masked_fill(~kept, -1e9).softmax(0) for logits in (output.start_logits, output.end_logits))
+        best = max(((starts[a] * ends[b]).item(), a, b) for a in range(len(inside)) for b in range(a, min(len(inside), a + 30)) if inside[a] and inside[b])
+        own_parameters = (getattr(model.config, "task_specific_params", None) or {}).get("question-answering", {})
+        if own_parameters.get("handle_impossible_answer") and (starts[0] * ends[0]).item() > best[0]:
+            theirs = ("", (starts[0] * ends[0]).item())
+        else:
+            theirs = (context[offsets[best[1]][0]:offsets[best[2]][1]], best[0])
+        same &= own["answer"] == theirs[0]
+        worst = max(worst, abs(own["score"] - theirs[1]))
+        print(f"{question!r}: hpsearch {own['answer']!r} {own['score']:.6f}, transformers {theirs}")
+    print(f"greatest difference of a score: {worst:.2e}")
+    return same and worst < 1e-4
+
+
 def masks(program, directory, texts):
-    model, tokenizer = AutoModelForMaskedLM.from_pretrained(directory).eval(), AutoTokenizer.from_pretrained(directory)
+    model, tokenizer = AutoModelForMaskedLM.from_pretrained(directory, trust_remote_code=True).eval(), AutoTokenizer.from_pretrained(directory)
     worst, same = 0.0, True
     for text, own in zip(texts, predicted(program, directory, texts, "--top-k", "5")):
         encoded = tokenizer(text, return_tensors="pt")
@@ -83,7 +109,7 @@ def masks(program, directory, texts):
 
 
 def vectors(program, directory, texts):
-    model, tokenizer = AutoModel.from_pretrained(directory).eval(), AutoTokenizer.from_pretrained(directory)
+    model, tokenizer = AutoModel.from_pretrained(directory, trust_remote_code=True).eval(), AutoTokenizer.from_pretrained(directory)
     worst = 0.0
     for text, own in zip(texts, predicted(program, directory, texts)):
         with torch.no_grad():
@@ -110,7 +136,7 @@ def writer(program, directory, texts):
 def main():
     program, directory, *texts = sys.argv[1:]
     name = AutoConfig.from_pretrained(directory, trust_remote_code=True).architectures[0]
-    kinds = {"CausalLM": writer, "LMHeadModel": writer, "ForTokenClassification": entities, "ForMaskedLM": masks,
+    kinds = {"CausalLM": writer, "LMHeadModel": writer, "ForTokenClassification": entities, "ForMaskedLM": masks, "ForQuestionAnswering": answers,
              "ForSequenceClassification": classifier, "Model": vectors}
     kind = next(kind for ending, kind in kinds.items() if name.endswith(ending))
     same = kind(program, directory, texts)
