@@ -146,13 +146,13 @@ fn answers_that_cannot_be_found_are_counted() {
     data.unwrap();
     for expected in [
         "warning: 2 of 13 train answers are not at their `answer_start`",
-        "warning: 1 of 13 train answers are in no window as a whole",
+        "warning: 1 of 13 train answers is in no window as a whole",
     ] {
         assert!(log.iter().any(|line| line.starts_with(expected)), "{expected}: {log:?}");
     }
     let long = json!({"train": "train.jsonl", "max_answer_length": 4});
     let (_, log) = prepare_logged(directory.path(), KIND, long, &words());
-    let expected = "warning: 1 of 12 train answers are longer than `[data] max_answer_length` = 4";
+    let expected = "warning: 1 of 12 train answers is longer than `[data] max_answer_length` = 4";
     assert!(log.iter().any(|line| line.starts_with(expected)), "{log:?}");
 }
 
