@@ -199,7 +199,9 @@ fn a_log_that_somebody_else_wrote_to_is_not_mixed_with_the_one_that_was_removed(
     running.signal(rustix::process::Signal::CONT);
     let ended = running.end();
     assert_code(&ended, 5);
-    assert_names(&ended.err, &["another process has written to the new one"]);
+    // A new file may have the inode of the one that was removed; else it is missed as others are.
+    let noticed = ["another process has written to the new one", "was replaced by another file"];
+    assert!(noticed.iter().any(|said| ended.err.contains(said)), "{}", ended.err);
     site.assert_sound();
     assert_eq!(
         site.database().query_row("SELECT x FROM of_mine", [], |row| row.get::<_, i64>(0)).unwrap(),
