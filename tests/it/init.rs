@@ -188,7 +188,9 @@ fn questions_and_texts_to_write_become_studies_of_their_tasks() {
     assert_done(&ran);
     assert_names(&ran.err, &["task question-answering: columns `question`, `context`"]);
     insta::assert_snapshot!("a_study_of_questions", site.read("squad.toml"));
-    assert_done(&site.run(&["check", "squad.toml"]));
+    if cfg!(feature = "train") {
+        assert_done(&site.run(&["check", "squad.toml"]));
+    }
 
     let rows: String =
         (0..90).map(|row| format!("text number {row},its line {row},{}\n", row % 3)).collect();
@@ -200,7 +202,9 @@ fn questions_and_texts_to_write_become_studies_of_their_tasks() {
         &["texts to write: `summary`, guessed by its name", "task summarization"],
     );
     insta::assert_snapshot!("a_study_of_texts_to_write", site.read("news.toml"));
-    assert_done(&site.run(&["check", "news.toml"]));
+    if cfg!(feature = "train") {
+        assert_done(&site.run(&["check", "news.toml"]));
+    }
     let ran = site.run(&["init", "news.csv", "-o", "other.toml", "--yes", "--target", "section"]);
     assert_done(&ran);
     assert_names(&site.read("other.toml"), &["target = \"section\"", "task = \"text-to-text\""]);
