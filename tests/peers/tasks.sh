@@ -3,7 +3,7 @@
 # hpsearch exported, evaluated by transformers. Needs python3 and the package index; run by hand:
 #   MODEL=path/to/all-MiniLM-L6-v2 NL2BASH=path/to/nl2bash tests/peers/tasks.sh
 # MODEL is an encoder's directory, NL2BASH one with all.nl and all.cm. HPSEARCH=path/to/hpsearch (default: target/release/hpsearch),
-# PEER_VENV=DIR keeps the virtual environment there, TASKS="tags pairs similar texts answers written" says which.
+# SEED=N is the seed of both, PEER_VENV=DIR keeps the virtual environment there, TASKS="tags pairs similar texts answers written" says which.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${MODEL:?}" "${NL2BASH:?}"
@@ -15,7 +15,7 @@ venv=${PEER_VENV:-$work/venv}
 python=$venv/bin/python
 "$python" -c 'import accelerate, sacrebleu, seqeval, sklearn, torch, transformers' 2>/dev/null ||
     "$venv/bin/pip" install --quiet --disable-pip-version-check torch transformers accelerate sacrebleu seqeval scikit-learn
-export HPSEARCH_STORE=$work/store.db
+export HPSEARCH_STORE=$work/store.db SEED=${SEED:-0}
 "$python" "$here/tasks_data.py" "$NL2BASH/all.nl" "$NL2BASH/all.cm" "$work"
 
 study() { # name, metric, direction, columns, task
@@ -57,7 +57,7 @@ study texts eval_loss minimize '' masked-language-modeling
 
 for task in ${TASKS:-tags pairs similar texts answers written}; do
     begin=$SECONDS
-    "$hpsearch" train "$work/$task.toml" -o "$work/$task-model" > "$work/$task.log" 2>&1 || { cat "$work/$task.log"; exit 1; }
+    "$hpsearch" train "$work/$task.toml" --set "study.seed=$SEED" -o "$work/$task-model" > "$work/$task.log" 2>&1 || { cat "$work/$task.log"; exit 1; }
     ours=$((SECONDS - begin))
     metrics=$("$python" -c 'import json, sys; print(json.dumps({k: v for k, v in json.load(open(sys.argv[1]))["metrics"].items() if k.startswith("eval_")}))' \
         "$work/$task-model/metrics.json")

@@ -6,6 +6,7 @@
 Prints a line of JSON with the metrics of the validation rows, named as hpsearch names them. Metrics are seqeval's and scikit-learn's.
 """
 import json
+import os
 import re
 import string
 import sys
@@ -23,10 +24,11 @@ from transformers import (AutoModel, AutoModelForMaskedLM, AutoModelForQuestionA
                           TrainingArguments, set_seed)
 
 LENGTH = 64
+SEED = int(os.environ.get("SEED", "0"))
 WRITTEN = dict(num_train_epochs=6, learning_rate=2e-3, per_device_train_batch_size=32, warmup_steps=200)
 ANSWERS = {"max_length": 160, "doc_stride": 48, "max_answer_length": 40}
 ARGUMENTS = dict(num_train_epochs=2, learning_rate=1e-4, per_device_train_batch_size=32, per_device_eval_batch_size=64, weight_decay=0.01,
-                 report_to=[], logging_steps=50, save_strategy="no", seed=0, use_cpu=True)
+                 report_to=[], logging_steps=50, save_strategy="no", seed=SEED, use_cpu=True)
 
 
 def rows(data, name, part):
@@ -211,6 +213,7 @@ def main():
     if verb == "begin":
         begin(data, model)
         return
+    set_seed(SEED)
     tokenizer = AutoTokenizer.from_pretrained(model)
     if task == "written":
         print(json.dumps({name: round(value, 6) for name, value in written(data, verb, model, tokenizer).items()}))
