@@ -7,6 +7,7 @@ use super::AppError;
 use crate::config;
 use crate::storage::sqlite;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
+use crate::study::pattern::matches;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::suggestion::nearest;
@@ -141,33 +142,6 @@ fn read(reader: &dyn StorageReader, named: Vec<(StudyId, String)>) -> Result<Fou
 /// Whether a study is archived.
 pub fn is_archived(study: &StudySummary) -> bool {
     study.tags.iter().any(|tag| tag == ARCHIVED)
-}
-
-/// Whether `pattern` matches all of `name`.
-fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), name.chars().collect());
-    let (mut at, mut in_name) = (0, 0);
-    // The position of the last `*`, and the end of its match in the name.
-    let mut star: Option<(usize, usize)> = None;
-    while in_name < name.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                star = Some((at, in_name));
-                at += 1;
-            }
-            Some(char) if *char == '?' || *char == name[in_name] => {
-                at += 1;
-                in_name += 1;
-            }
-            _ => {
-                let Some((begin, reach)) = star else { return false };
-                star = Some((begin, reach + 1));
-                (at, in_name) = (begin + 1, reach + 1);
-            }
-        }
-    }
-    pattern[at..].iter().all(|char| *char == '*')
 }
 
 /// A trial of a study.
@@ -468,31 +442,5 @@ mod tests {
         for other in ["best", "", "3,", "-1", "1.5", "a-b"] {
             assert_eq!(numbers(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn a_pattern_matches_whole_names() {
-        for (pattern, name, is_match) in [
-            ("sms", "sms", true),
-            ("sms", "sms-2", false),
-            ("sms*", "sms", true),
-            ("sms*", "sms-2", true),
-            ("*", "", true),
-            ("*-2", "sms-2-2", true),
-            ("s?s-*-x", "sms-a-b-x", true),
-            ("s?s-*-x", "sms-x", false),
-            ("?", "\u{5b66}", true),
-            ("?", "", false),
-            ("**a**", "ba", true),
-            ("[s]", "s", false),
-        ] {
-            assert_eq!(matches(pattern, name), is_match, "{pattern} {name}");
-        }
-    }
-
-    #[test]
-    fn a_pattern_with_many_stars_takes_no_time() {
-        let (pattern, name) = ("*a".repeat(2_000), "a".repeat(4_000) + "b");
-        assert!(!matches(&pattern, &name));
     }
 }

@@ -25,6 +25,7 @@ pub mod number;
 pub mod outcome;
 pub mod params;
 pub mod pareto;
+pub mod pattern;
 pub mod printed_metrics;
 pub mod program;
 pub mod provenance;

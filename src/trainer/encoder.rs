@@ -20,7 +20,7 @@ use super::rotary::Rope;
 use hpsearch_core::arguments::Pooling;
 
 pub(super) use config::{EncoderConfig, TrainedHead, named_labels};
-pub(super) use heads::{AnswerHead, MaskedHead, SequenceHead, TokenHead};
+pub(super) use heads::{MaskedHead, SequenceHead, TokenHead};
 
 /// The encoder laid out over a parameter list.
 pub(super) struct Encoder {

@@ -175,10 +175,10 @@ impl<H: EncoderHead> EncoderModel<H> {
         data: &PreparedData,
         set: &EvaluationSet,
         on_progress: &dyn Fn(usize, usize),
-        mut with_batch: impl FnMut(&[usize], Batch) -> Result<(), TrainerError>,
+        with_batch: impl FnMut(&[usize], Batch) -> Result<(), TrainerError>,
     ) -> Result<(), TrainerError> {
         let order = set.chosen(data.split(set.split).len());
-        self.for_each_batch_of(order, data, set, on_progress, |rows, batch| with_batch(rows, batch))
+        self.for_each_batch_of(order, data, set, on_progress, with_batch)
     }
 
     /// The same for some rows.

@@ -8,6 +8,7 @@ use super::floats::{as_f32, real};
 use super::parameters::{Depth, ModelPart, Parameter, Parameters, Role, Values};
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::{ClassWeights, TrainerArguments};
+use hpsearch_core::study::pattern;
 
 /// The options that are not marked on the parameters themselves.
 #[derive(Debug, Clone, Default)]
@@ -162,16 +163,9 @@ fn matches(pattern: &str, parameter: &Parameter) -> bool {
         }
     }
     if pattern.contains('*') {
-        return matches_glob(pattern, &parameter.name);
+        return pattern::matches(pattern, &parameter.name);
     }
     format!(".{}.", parameter.name).contains(&format!(".{pattern}."))
-}
-
-/// Whether `name` matches `pattern`, where `*` stands for any text.
-fn matches_glob(pattern: &str, name: &str) -> bool {
-    let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
-    let Some(left) = name.strip_prefix(first) else { return false };
-    (0..=left.len()).any(|skipped| left.get(skipped..).is_some_and(|left| matches_glob(rest, left)))
 }
 
 /// The weight of each label, as scikit-learn's `compute_class_weight("balanced")` or as given.
@@ -215,21 +209,6 @@ pub(super) fn balanced(counts: &[usize]) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn stars_match_any_text() {
-        for (pattern, name, fitting) in [
-            ("*.attention.*", "encoder.layer.0.attention.query.weight", true),
-            ("encoder*bias", "encoder.layer.0.attention.query.bias", true),
-            ("encoder*bias", "encoder.layer.0.attention.query.weight", false),
-            ("*", "anything", true),
-            ("a*b*c", "abc", true),
-            ("a*b*c", "acb", false),
-            ("*é*", "encodér", true),
-        ] {
-            assert_eq!(matches_glob(pattern, name), fitting, "{pattern} {name}");
-        }
-    }
 
     #[test]
     fn rates_fall_from_the_head_to_the_embeddings() {

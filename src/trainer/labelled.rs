@@ -195,18 +195,18 @@ pub(super) fn note_tokens(
             ),
         ));
     }
-    note_unknown(split, ids, unknown, findings);
+    note_unknown(split, ids.iter(), unknown, findings);
 }
 
 /// A finding if more than one in twenty tokens is unknown.
-pub(super) fn note_unknown(
+pub(super) fn note_unknown<'i>(
     split: Split,
-    ids: &[Vec<u32>],
+    ids: impl Iterator<Item = &'i Vec<u32>> + Clone,
     unknown: Option<u32>,
     findings: &mut Vec<Finding>,
 ) {
-    let tokens: usize = ids.iter().map(|ids| ids.len().saturating_sub(2)).sum();
-    let unknown = ids.iter().flatten().filter(|id| Some(**id) == unknown).count();
+    let tokens: usize = ids.clone().map(|ids| ids.len().saturating_sub(2)).sum();
+    let unknown = ids.flatten().filter(|id| Some(**id) == unknown).count();
     if 20 * unknown > tokens {
         findings.push(Finding::warning(
             "unknown",

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::atomic_directory::AtomicDirectory;
 use super::batch::{Batch, SequenceLayout};
-use super::encoder::{AnswerHead, EncoderConfig};
+use super::encoder::{EncoderConfig, TokenHead};
 use super::encoder_model::{EncoderHead, EncoderModel};
 use super::floats::real;
 use super::layers::{ForwardContext, HiddenStates, cross_entropy, to_f32};
@@ -22,7 +22,7 @@ use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::TaskKind;
 
 /// A head with the logits of starts and ends.
-pub(super) struct QuestionAnswering(AnswerHead);
+pub(super) struct QuestionAnswering(TokenHead);
 
 /// The key of transformers' `config.json` for what a task's use depends on.
 const TASK_PARAMETERS: &str = "task_specific_params";
@@ -35,6 +35,22 @@ impl EncoderModel<QuestionAnswering> {
     /// The logits of an answer's start and end at each token, `[tokens, 2]`.
     pub(super) fn logits(&self, context: &ForwardContext, batch: &Batch) -> Tensor<2> {
         self.head.0.forward(context, self.encoder.forward(context, batch))
+    }
+
+    /// The same of each text of a batch: the logits of starts, and those of ends.
+    pub(super) fn starts_and_ends(
+        &self,
+        context: &ForwardContext,
+        batch: &Batch,
+    ) -> Result<Vec<[Vec<f32>; 2]>, TrainerError> {
+        let logits = host(self.logits(context, batch))?;
+        let mut pairs = logits.chunks_exact(2);
+        let of_text = |length: &usize| {
+            let (starts, ends) =
+                pairs.by_ref().take(*length).map(|pair| (pair[0], pair[1])).unzip();
+            [starts, ends]
+        };
+        Ok(batch.lengths().iter().map(of_text).collect())
     }
 
     /// Most tokens of an answer, and whether there may be none: of an export.
@@ -90,7 +106,7 @@ impl EncoderHead for QuestionAnswering {
     }
 
     fn new(list: &mut Parameters, config: &EncoderConfig) -> Self {
-        Self(AnswerHead::new(list, config))
+        Self(TokenHead::of_answers(list, config))
     }
 
     /// The mean of the cross-entropies of starts and ends; a window without the answer has both at
@@ -131,17 +147,14 @@ impl EncoderHead for QuestionAnswering {
             (0..data.rows(set.split)).filter(|row| found.contains_key(&question(*row))).collect();
         let (mut loss, windows) = (0.0, rows.len());
         model.for_each_batch_of(rows, data, set, on_progress, |rows, batch| {
-            let logits = host(model.logits(context, &batch))?;
-            let mut logits = logits.chunks_exact(2);
-            for (row, length) in rows.iter().zip(&*batch.lengths()) {
-                let (starts, ends): (Vec<f32>, Vec<f32>) =
-                    logits.by_ref().take(*length).map(|pair| (pair[0], pair[1])).unzip();
+            let logits = model.starts_and_ends(context, &batch)?;
+            for (row, [starts, ends]) in rows.iter().zip(&logits) {
                 let [number, first, last] =
                     answer_of(data, set.split, *row).map(|one| one as usize);
-                loss -= (log_softmax(&starts)[first] + log_softmax(&ends)[last]) / 2.0;
+                loss -= (log_softmax(starts)[first] + log_softmax(ends)[last]) / 2.0;
                 let places = places_of(data, set.split, *row);
                 if let Some(found) = found.get_mut(&number) {
-                    found.add(*row, [&starts, &ends], &places, longest);
+                    found.add(*row, [starts, ends], &places, longest);
                 }
             }
             Ok(())

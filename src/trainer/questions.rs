@@ -97,11 +97,12 @@ pub(super) fn prepare(
             let windows: Vec<Window> = windows.iter().map(Window::of).collect();
             kept.count(question, &windows, data.max_answer_length);
             for window in windows {
-                written.add(number, &window, question.first);
+                written.add(number, window, question.first);
             }
         }
         kept.note(split, data.max_answer_length, &mut findings);
-        note_unknown(split, &written.ids(), unknown, &mut findings);
+        let ids = written.rows.iter().map(|(ids, _)| ids);
+        note_unknown(split, ids, unknown, &mut findings);
         counted[split as usize] = written.rows.len();
         let remedy = "give fewer rows, or a smaller `doc_stride`";
         sources.write_rows(staged, split, &written.rows, remedy)?;
@@ -230,24 +231,20 @@ struct Written {
 }
 
 impl Written {
-    fn add(&mut self, question: u32, window: &Window, answer: Option<[usize; 2]>) {
+    fn add(&mut self, question: u32, window: Window, answer: Option<[usize; 2]>) {
         let [first, last] =
             answer.and_then(|answer| window.tokens_of(answer)).unwrap_or_default().map(number);
-        self.rows.push((window.ids.clone(), 0));
         let begins_and_ends = [0, 1].map(|side| {
             let side =
                 |place: &Option<[usize; 2]>| place.map_or(NO_LABEL, |place| number(place[side]));
             window.places.iter().map(side).collect()
         });
         let [begins, ends] = begins_and_ends;
-        let numbers = [window.types.clone(), begins, ends, vec![question, first, last]];
+        let numbers = [window.types, begins, ends, vec![question, first, last]];
+        self.rows.push((window.ids, 0));
         for (all, numbers) in self.extras.iter_mut().zip(numbers) {
             all.push(numbers);
         }
-    }
-
-    fn ids(&self) -> Vec<Vec<u32>> {
-        self.rows.iter().map(|(ids, _)| ids.clone()).collect()
     }
 }
 

@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 pub use contents::contents;
-pub use folder::{DataFiles, folder_of, matches, pattern_of};
+pub use folder::{DataFiles, folder_of, pattern_of};
 pub use problem::{DataProblem, DataProblemBuilder};
 
 use crate::arguments::DataArguments;

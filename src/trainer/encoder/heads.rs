@@ -52,16 +52,30 @@ pub(crate) struct TokenHead {
 
 /// The layer with an output for each label, in all families.
 const TOKEN_CLASSIFIER: &str = "classifier";
+/// The layer with an output for starts of answers and one for ends, in the families whose heads over
+/// tokens have no hidden layer.
+const ANSWERS: &str = "qa_outputs";
 
 impl TokenHead {
     pub(crate) fn new(list: &mut Parameters, config: &EncoderConfig) -> Self {
         let (family, shape) = (config.family, &config.shape);
-        list.set_part(ModelPart::Head);
-        let dense = family.names.head.dense.filter(|dense| dense.of_tokens);
-        let hidden = dense.map(|dense| Hidden::new(list, config, dense));
+        let hidden = Self::hidden(list, config);
         let dropout =
             if family.keys.head_dropout_of_tokens { shape.head_dropout } else { shape.dropout };
         Self { hidden, out: labels(list, config, TOKEN_CLASSIFIER), dropout }
+    }
+
+    /// The logits of an answer's start and end are its labels.
+    pub(crate) fn of_answers(list: &mut Parameters, config: &EncoderConfig) -> Self {
+        let hidden = Self::hidden(list, config);
+        let out = if hidden.is_some() { TOKEN_CLASSIFIER } else { ANSWERS };
+        Self { hidden, out: labels(list, config, out), dropout: config.shape.head_dropout }
+    }
+
+    fn hidden(list: &mut Parameters, config: &EncoderConfig) -> Option<Hidden> {
+        list.set_part(ModelPart::Head);
+        let dense = config.family.names.head.dense.filter(|dense| dense.of_tokens);
+        dense.map(|dense| Hidden::new(list, config, dense))
     }
 
     /// `[tokens, width]` to `[tokens, labels]`.
@@ -71,29 +85,6 @@ impl TokenHead {
             None => x,
         };
         self.out.forward(context, context.dropout(x, self.dropout))
-    }
-}
-
-/// From a token's vector to the logits of an answer's start and end.
-pub(crate) struct AnswerHead(TokenHead);
-
-/// The layer with an output for starts and one for ends, in the families whose heads over tokens have
-/// no hidden layer.
-const ANSWERS: &str = "qa_outputs";
-
-impl AnswerHead {
-    pub(crate) fn new(list: &mut Parameters, config: &EncoderConfig) -> Self {
-        list.set_part(ModelPart::Head);
-        let dense = config.family.names.head.dense.filter(|dense| dense.of_tokens);
-        let hidden = dense.map(|dense| Hidden::new(list, config, dense));
-        let out = if hidden.is_some() { TOKEN_CLASSIFIER } else { ANSWERS };
-        let dropout = config.shape.head_dropout;
-        Self(TokenHead { hidden, out: labels(list, config, out), dropout })
-    }
-
-    /// `[tokens, width]` to `[tokens, 2]`.
-    pub(crate) fn forward(&self, context: &ForwardContext, x: HiddenStates) -> Tensor<2> {
-        self.0.forward(context, x)
     }
 }
 

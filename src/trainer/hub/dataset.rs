@@ -12,8 +12,9 @@ use super::HubSettings;
 use super::cache::{self, Cache};
 use super::client::Client;
 use crate::progress::ProgressCallback;
-use hpsearch_core::arguments::data_file::{matches, pattern_of};
+use hpsearch_core::arguments::data_file::pattern_of;
 use hpsearch_core::arguments::data_format::{HUB_DATA, format_of};
+use hpsearch_core::study::pattern::matches;
 
 /// Most pages of a listing, of 1,000 entries each.
 const MOST_PAGES: usize = 100;

@@ -4,7 +4,6 @@ use super::super::TrainerError;
 use super::super::batch::Batch;
 use super::super::encoder_model::EncoderModel;
 use super::super::metrics::FoundAnswers;
-use super::super::parameters::host;
 use super::super::question_answering::QuestionAnswering;
 use super::super::questions::{NoWindow, Window, windows};
 use super::{Answer, Prediction, PredictionInputs, Predictor, Tools};
@@ -76,13 +75,10 @@ impl EncoderModel<QuestionAnswering> {
         for (first, some) in windows.chunks(WINDOWS_AT_ONCE).enumerate() {
             let batch = Batch::truncated(some.iter().map(|window| window.ids.clone()), most)
                 .with_token_types(some.iter().map(|window| window.types.clone()), most);
-            let logits = host(self.logits(&tools.context(), &batch))?;
-            let mut logits = logits.chunks_exact(2);
+            let logits = self.starts_and_ends(&tools.context(), &batch)?;
             let numbered = (first * WINDOWS_AT_ONCE..).zip(some);
-            for ((number, window), length) in numbered.zip(&*batch.lengths()) {
-                let (starts, ends): (Vec<f32>, Vec<f32>) =
-                    logits.by_ref().take(*length).map(|pair| (pair[0], pair[1])).unzip();
-                found.add(number, [&starts, &ends], &window.places, longest);
+            for ((number, window), [starts, ends]) in numbered.zip(&logits) {
+                found.add(number, [starts, ends], &window.places, longest);
             }
         }
         Ok(found)

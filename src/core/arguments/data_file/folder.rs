@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::DataProblem;
 use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
+use crate::study::pattern::matches;
 
 /// The files behind a path of `[data]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,34 +30,6 @@ pub fn folder_of(path: &Path, is_folder: bool) -> Option<&Path> {
     }
     let folder = pattern_of(path).and_then(|_| path.parent())?;
     Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
-}
-
-/// Whether a name matches a pattern.
-#[must_use]
-pub fn matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), name.chars().collect());
-    let (mut at, mut of_name) = (0, 0);
-    // Behind the last `*`, and how much of the name it took.
-    let mut last = None;
-    while of_name < name.len() {
-        match pattern.get(at) {
-            Some('*') => {
-                at += 1;
-                last = Some((at, of_name));
-            }
-            Some(one) if *one == '?' || *one == name[of_name] => {
-                at += 1;
-                of_name += 1;
-            }
-            _ => {
-                let Some((behind, taken)) = last else { return false };
-                last = Some((behind, taken + 1));
-                (at, of_name) = (behind, taken + 1);
-            }
-        }
-    }
-    pattern[at..].iter().all(|one| *one == '*')
 }
 
 impl DataFiles {
@@ -128,27 +101,6 @@ impl DataFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn patterns_match_names() {
-        for (pattern, name, expected) in [
-            ("train-*.parquet", "train-00000-of-00002.parquet", true),
-            ("train-*.parquet", "test-00000-of-00002.parquet", false),
-            ("*", "", true),
-            ("*", "a.csv", true),
-            ("?.csv", "a.csv", true),
-            ("?.csv", "ab.csv", false),
-            ("a*b*c", "a-b-b-c", true),
-            ("a*b*c", "a-b-b", false),
-            ("**x", "x", true),
-            ("é?.csv", "éü.csv", true),
-        ] {
-            assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
-        }
-        let long = "a".repeat(2_000);
-        assert!(!matches(&"a*".repeat(500), &(long.clone() + "b").replace('a', "c")));
-        assert!(!matches(&("a*".repeat(500) + "b"), &long));
-    }
 
     #[test]
     fn the_files_behind_a_pattern_are_those_of_its_folder_that_match() {
