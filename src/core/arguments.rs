@@ -32,7 +32,7 @@ pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
 pub use defaults::MLM_PROBABILITY;
 pub use model::{
     Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling, SEQ2SEQ_TYPES,
-    TokenizerArguments, TokenizerKind, TokenizerSource,
+    TokenizerArguments, TokenizerKind, TokenizerSource, vocabulary_files,
 };
 pub use probe::Probe;
 pub use problem::{ArgumentProblem, Multiple};

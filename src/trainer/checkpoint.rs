@@ -15,7 +15,7 @@ use tokenizers::Tokenizer;
 use super::adapters::LoraAdapters;
 use super::atomic_directory::{AtomicDirectory, IfExists};
 use super::averaging::trainable;
-use super::model_directory::{check_tokens, with_generation};
+use super::model_directory::{check_tokens, tokenizer_json, with_generation};
 use super::optimiser::Optimiser;
 use super::parameters::{Parameters, Values};
 use super::pretrained_weights::load_trained;
@@ -124,7 +124,11 @@ impl SavedModel {
             // Exported, or not of this trainer: it may be in several files, or in 16-bit floats.
             None => load_trained(directory, &*model, device)?,
         };
-        Ok(Self { values, tokenizer: files.read(TOKENIZER)?, model })
+        let tokenizer = match files.digests {
+            Some(_) => files.read(TOKENIZER)?,
+            None => tokenizer_json(directory)?,
+        };
+        Ok(Self { values, tokenizer, model })
     }
 
     /// The same with the model as the task's type `M`, or `otherwise` as the problem.

@@ -5,12 +5,12 @@ mod config;
 use burn::tensor::Tensor;
 
 use super::batch::SequenceLayout;
-use super::families::decoders::{DecoderStyle, LM_HEAD};
+use super::families::decoders::{DecoderStyle, LM_HEAD, LM_HEAD_BIAS};
 use super::floats::real;
 use super::layers::{
     Attention, AttentionMask, Embedding, FeedForward, ForwardContext, HiddenStates, KvCache,
-    Linear, Norm, NormOrder, Projections, QkvProjection, TransformerBlock, embed,
-    linear_cross_entropy, logits,
+    Linear, Norm, NormOrder, Projections, QkvProjection, TransformerBlock, biased_logits,
+    cross_entropy, embed, linear_cross_entropy, logits,
 };
 use super::parameters::{Depth, ModelPart, ParameterId, Parameters, Role};
 use super::rotary::{RotaryAngles, rotary_angles};
@@ -26,6 +26,8 @@ pub(super) struct Decoder {
     final_norm: Norm,
     /// The output embedding, unless tied to the token embedding.
     lm_head: Option<ParameterId>,
+    /// The output's bias, `[1, vocabulary]` (Phi).
+    lm_head_bias: Option<ParameterId>,
     embedding_dropout: f64,
     /// The factor of embeddings, where there is one.
     embedding_scale: Option<f64>,
@@ -40,7 +42,7 @@ impl Decoder {
         let mut parameters = Parameters::new(shape.initializer_range);
         let list = &mut parameters;
         let name = |name: &str| format!("{}{name}", family.prefix);
-        let learnt_positions = family.style == DecoderStyle::Gpt;
+        let rotary = family.style.is_rotary();
         let decoder = Self {
             token_embedding: Embedding::new(
                 list,
@@ -48,7 +50,7 @@ impl Decoder {
                 shape.vocabulary,
                 shape.width,
             ),
-            position_embedding: learnt_positions.then(|| {
+            position_embedding: (!rotary).then(|| {
                 Embedding::new(
                     list,
                     &name(family.names.position_embedding),
@@ -70,10 +72,14 @@ impl Decoder {
                 list.set_part(ModelPart::Labels);
                 list.add(LM_HEAD.to_owned(), [shape.vocabulary, shape.width], Role::Embedding)
             }),
+            lm_head_bias: (family.style == DecoderStyle::Phi).then(|| {
+                list.set_part(ModelPart::Labels);
+                list.add(LM_HEAD_BIAS.to_owned(), [1, shape.vocabulary], Role::Bias)
+            }),
             embedding_dropout: shape.embedding_dropout,
             embedding_scale: family.keys.is_gemma.then(|| real(shape.width).sqrt()),
-            inverse_frequencies: (!learnt_positions)
-                .then(|| shape.rope.inverse_frequencies(shape.head_dim / 2)),
+            inverse_frequencies: rotary
+                .then(|| shape.rope.inverse_frequencies(shape.rope.rotated(shape.head_dim) / 2)),
         };
         (decoder, parameters)
     }
@@ -86,8 +92,7 @@ impl Decoder {
         tokens: &[u32],
         length: usize,
     ) -> Tensor<2> {
-        let x = self.hidden_states(context, tokens, length);
-        logits(context, x, self.output_embedding(context))
+        self.logits(context, self.hidden_states(context, tokens, length))
     }
 
     /// The cross-entropy of `targets`, the tokens after each of `tokens`, summed and times `scale`:
@@ -102,14 +107,8 @@ impl Decoder {
         smoothing: f64,
         scale: f64,
     ) -> Tensor<1> {
-        linear_cross_entropy(
-            context,
-            self.hidden_states(context, tokens, length),
-            self.output_embedding(context),
-            targets.into(),
-            smoothing,
-            scale,
-        )
+        let x = self.hidden_states(context, tokens, length);
+        self.cross_entropy(context, x, targets, smoothing, scale)
     }
 
     /// The same from the last layer's output.
@@ -122,14 +121,36 @@ impl Decoder {
         scale: f64,
     ) -> Tensor<1> {
         context.enter(Depth::Top);
-        linear_cross_entropy(
-            context,
-            self.final_norm.forward(context, x),
-            self.output_embedding(context),
-            targets.into(),
-            smoothing,
-            scale,
-        )
+        let x = self.final_norm.forward(context, x);
+        self.cross_entropy(context, x, targets, smoothing, scale)
+    }
+
+    /// The cross-entropy of `targets` from the final hidden states.
+    fn cross_entropy(
+        &self,
+        context: &ForwardContext,
+        x: HiddenStates,
+        targets: Vec<u32>,
+        smoothing: f64,
+        scale: f64,
+    ) -> Tensor<1> {
+        let (targets, table) = (targets.into(), self.output_embedding(context));
+        match self.lm_head_bias {
+            Some(bias) => {
+                let logits = biased_logits(context, x, table, context.values.get(bias));
+                cross_entropy(logits, targets, smoothing, scale)
+            }
+            None => linear_cross_entropy(context, x, table, targets, smoothing, scale),
+        }
+    }
+
+    /// From the final hidden states, `[tokens, vocabulary]`.
+    fn logits(&self, context: &ForwardContext, x: HiddenStates) -> Tensor<2> {
+        let table = self.output_embedding(context);
+        match self.lm_head_bias {
+            Some(bias) => biased_logits(context, x, table, context.values.get(bias)),
+            None => logits(context, x, table),
+        }
     }
 
     /// The final hidden states, `[tokens, width]`.
@@ -205,7 +226,7 @@ impl Decoder {
         }
         let last = x.dims()[0] - 1;
         let x = self.final_norm.forward(context, x.narrow(0, last, 1));
-        logits(context, x, self.output_embedding(context))
+        self.logits(context, x)
     }
 
     /// Token embeddings, plus position embeddings where positions are learnt, `[tokens, width]`.
@@ -243,7 +264,9 @@ impl Decoder {
 fn norm(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Norm {
     let shape = &config.shape;
     match config.family.style {
-        DecoderStyle::Gpt => Norm::layer(list, name, shape.width, shape.epsilon, true),
+        DecoderStyle::Gpt | DecoderStyle::Phi => {
+            Norm::layer(list, name, shape.width, shape.epsilon, true)
+        }
         DecoderStyle::Llama { .. } if config.family.keys.is_gemma => {
             Norm::rms_from_one(list, name, shape.width, shape.epsilon)
         }
@@ -253,15 +276,16 @@ fn norm(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Norm {
 
 /// A layer whose parameters' names begin with `name`.
 fn block(list: &mut Parameters, name: &str, config: &DecoderConfig) -> TransformerBlock {
-    let (shape, names) = (&config.shape, &config.family.names);
+    let (shape, family) = (&config.shape, config.family);
+    let names = &family.names;
     let name = |part: &str| format!("{name}.{part}");
     // GPT-2: weights that write to the residual stream start smaller by the square root of how many
     // of them there are.
-    let (inward, outward) = match config.family.style {
+    let (inward, outward) = match family.style {
         DecoderStyle::Gpt => {
             (Role::Conv1d { additions: 1 }, Role::Conv1d { additions: 2 * shape.layers })
         }
-        DecoderStyle::Llama { .. } => (Role::Linear, Role::Linear),
+        DecoderStyle::Llama { .. } | DecoderStyle::Phi => (Role::Linear, Role::Linear),
     };
     let biases = &shape.biases;
     let (queries, keys) = (shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim);
@@ -296,11 +320,12 @@ fn block(list: &mut Parameters, name: &str, config: &DecoderConfig) -> Transform
         scaled: true,
         dropout: shape.attention_dropout,
     };
-    let feed_forward_norm = norm(list, &name(names.feed_forward_norm), config);
+    let feed_forward_norm = (family.style != DecoderStyle::Phi)
+        .then(|| norm(list, &name(names.feed_forward_norm), config));
     let mut linear = |part: &str, inner: usize| {
         Linear::new(list, &name(part), [shape.width, inner], inward, biases.feed_forward)
     };
-    let is_gated = config.family.style != DecoderStyle::Gpt;
+    let is_gated = family.style.is_gated();
     let ups = match names.up {
         [gate, up] => (Some(linear(gate, shape.inner)), linear(up, shape.inner)),
         packed if is_gated => (None, linear(packed[0], 2 * shape.inner)),

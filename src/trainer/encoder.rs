@@ -94,9 +94,9 @@ impl Encoder {
             first_position: shape.first_position,
             pooling: shape.pooling,
             inverse_frequencies: shape.modern.as_ref().map(|modern| {
-                modern.thetas.map(|theta| {
-                    Rope { theta, scaling: None }.inverse_frequencies(shape.width / shape.heads / 2)
-                })
+                modern
+                    .thetas
+                    .map(|theta| Rope::of(theta).inverse_frequencies(shape.width / shape.heads / 2))
             }),
         };
         (encoder, parameters)
@@ -278,7 +278,7 @@ fn block(
             _ if config.family.keys.attention_output_dropout => shape.dropout,
             _ => 0.0,
         },
-        feed_forward_norm,
+        feed_forward_norm: Some(feed_forward_norm),
         feed_forward: FeedForward {
             projections,
             activation: shape.activation,

@@ -13,10 +13,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::progress::ProgressCallback;
-use super::tokenizer_file::TOKENIZER_EXTRAS;
+use super::vocabulary_files::{TOKENIZER_EXTRAS, has_tokenizer, model_type};
 use super::weights::{INDEX, SINGLE, WeightIndex};
 use cache::Cache;
 use client::Client;
+use hpsearch_core::arguments::vocabulary_files;
 
 /// huggingface_hub's settings, from its environment variables.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -131,7 +132,7 @@ fn complete_snapshot(cache: &Cache, revision: &str) -> Option<PathBuf> {
         Some(shards) => shards.iter().all(|name| has(name)),
         None => has(SINGLE),
     };
-    (has(CONFIG) && has(TOKENIZER) && weights).then_some(directory)
+    (has(CONFIG) && has_tokenizer(&directory) && weights).then_some(directory)
 }
 
 const CONFIG: &str = "config.json";
@@ -168,15 +169,23 @@ fn download(
         cache.store(&client, &file, &commit, name, on_progress)?;
         Ok(true)
     };
-    for name in [CONFIG, TOKENIZER] {
-        if !fetch(name)? {
-            return Err(lacks(name));
+    if !fetch(CONFIG)? {
+        return Err(lacks(CONFIG));
+    }
+    let directory = cache.snapshot(&commit);
+    let model_type = model_type(&directory);
+    // Marian's two texts have a tokenizer each.
+    if !fetch(TOKENIZER)? || model_type == "marian" {
+        for name in vocabulary_files(&model_type) {
+            fetch(name)?;
         }
+    }
+    if !has_tokenizer(&directory) {
+        return Err(lacks(TOKENIZER));
     }
     for name in TOKENIZER_EXTRAS {
         fetch(name)?;
     }
-    let directory = cache.snapshot(&commit);
     if !fetch(SINGLE)? {
         if !fetch(INDEX)? {
             return Err(format!(

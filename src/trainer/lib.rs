@@ -89,6 +89,7 @@ mod trainer_state;
 mod training;
 mod training_plan;
 mod vocabulary;
+mod vocabulary_files;
 mod weights;
 mod writing;
 

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use tokenizers::{Tokenizer, TruncationParams};
 
 use super::progress::ProgressCallback;
-use super::{TrainerError, tokenizer_file};
+use super::{TrainerError, tokenizer_file, vocabulary_files};
+use hpsearch_core::arguments::vocabulary_files;
 
 /// Whether a model is given by its name on the Hugging Face Hub, not as a directory: study files
 /// have absolute paths.
@@ -43,7 +44,7 @@ pub fn locate(model: &Path, on_progress: ProgressCallback<'_>) -> Result<PathBuf
 #[must_use]
 pub fn find_local(model: &Path) -> Option<PathBuf> {
     if !is_hub_name(model) {
-        return model.join("tokenizer.json").is_file().then(|| model.to_owned());
+        return vocabulary_files::has_tokenizer(model).then(|| model.to_owned());
     }
     #[cfg(feature = "hub")]
     return super::hub::cached(&model.to_string_lossy());
@@ -115,14 +116,36 @@ pub(super) fn config_bytes(directory: &Path) -> Result<Vec<u8>, TrainerError> {
 /// The bytes of a file that must be there.
 pub(super) fn file(directory: &Path, name: &str) -> Result<Vec<u8>, TrainerError> {
     fs::read(directory.join(name)).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound if name == "tokenizer.json" => TrainerError::model(
-            directory,
-            "has no `tokenizer.json`: `AutoTokenizer.from_pretrained(..).save_pretrained(..)` of \
-             transformers makes it of what else there is",
-        ),
         std::io::ErrorKind::NotFound => TrainerError::model(directory, format!("has no `{name}`")),
         _ => TrainerError::model(directory, format!("`{name}` cannot be read: {error}")),
     })
+}
+
+/// The bytes of `tokenizer.json`, made of other files where it is not there.
+pub(super) fn tokenizer_json(directory: &Path) -> Result<Vec<u8>, TrainerError> {
+    let path = directory.join("tokenizer.json");
+    match fs::read(&path) {
+        Ok(bytes) => return Ok(bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(TrainerError::io("read", &path)(error)),
+    }
+    let model_type = vocabulary_files::model_type(directory);
+    if let Some(bytes) = vocabulary_files::tokenizer_json(directory, &model_type)? {
+        return Ok(bytes);
+    }
+    let files = vocabulary_files(&model_type);
+    let others = if files.is_empty() {
+        String::new()
+    } else {
+        format!(", nor all of what it could be made of (`{}`)", files.join("`, `"))
+    };
+    Err(TrainerError::model(
+        directory,
+        format!(
+            "has no `tokenizer.json`{others}: \
+             `AutoTokenizer.from_pretrained(..).save_pretrained(..)` of transformers writes it"
+        ),
+    ))
 }
 
 /// The tokenizer of a directory, truncating to `max_length` tokens where given, and never padding.
@@ -130,11 +153,24 @@ pub(super) fn tokenizer(
     directory: &Path,
     max_length: Option<usize>,
 ) -> Result<Tokenizer, TrainerError> {
-    let bytes = file(directory, "tokenizer.json")?;
+    usable(directory, &tokenizer_json(directory)?, max_length)
+}
+
+/// The tokenizer of the texts to write, without a limit, where they have one of their own.
+pub(super) fn target_tokenizer(directory: &Path) -> Result<Option<Tokenizer>, TrainerError> {
+    let bytes = vocabulary_files::target_tokenizer_json(directory)?;
+    bytes.map(|bytes| usable(directory, &bytes, None)).transpose()
+}
+
+fn usable(
+    directory: &Path,
+    bytes: &[u8],
+    max_length: Option<usize>,
+) -> Result<Tokenizer, TrainerError> {
     let unusable = |error: tokenizers::Error| {
         TrainerError::model(directory, format!("`tokenizer.json` cannot be used: {error}"))
     };
-    let mut tokenizer = tokenizer_file::read(&bytes).map_err(unusable)?;
+    let mut tokenizer = tokenizer_file::read(bytes).map_err(unusable)?;
     tokenizer.with_padding(None);
     let truncation =
         max_length.map(|max_length| TruncationParams { max_length, ..TruncationParams::default() });

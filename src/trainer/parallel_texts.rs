@@ -39,6 +39,10 @@ pub(super) fn prepare(
     }
 
     let (mut tokenizer, [pad, end]) = tokenizer_of(sources, staged, &texts(&splits[0]))?;
+    let mut target_tokenizer = match sources.tokenizer {
+        TokenizerSource::Pretrained(directory) => model_directory::target_tokenizer(directory)?,
+        TokenizerSource::Trained(_) => None,
+    };
     let unknown = lm_tokenizer::unknown_token_id(&tokenizer)
         .or_else(|| model_directory::unknown_token(&tokenizer));
     sources.progress.begin_stage("tokenising the texts", sources.bytes * TOKENISE);
@@ -51,14 +55,15 @@ pub(super) fn prepare(
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
         let (source, target): (Vec<&str>, Vec<&str>) = rows.iter().map(both_texts).unzip();
         let of_target = ("max_target_length", longest_target);
-        let mut encode = |texts: &[&str], (key, longest): (&str, usize)| {
-            truncate(&mut tokenizer, longest)?;
-            let ids = encode_portions(&tokenizer, texts, SpecialTokens::Add, &mut on_bytes)?;
-            note_tokens(split, &ids, (key, longest), unknown, &mut findings);
+        let mut encode = |tokenizer: &mut Tokenizer, texts: &[&str], limit: (&str, usize)| {
+            truncate(tokenizer, limit.1)?;
+            let ids = encode_portions(tokenizer, texts, SpecialTokens::Add, &mut on_bytes)?;
+            note_tokens(split, &ids, limit, unknown, &mut findings);
             Ok::<_, TrainerError>(ids)
         };
-        let (source, target) =
-            (encode(&source, ("max_length", data.max_length))?, encode(&target, of_target)?);
+        let source = encode(&mut tokenizer, &source, ("max_length", data.max_length))?;
+        let of_targets = target_tokenizer.as_mut().unwrap_or(&mut tokenizer);
+        let target = encode(of_targets, &target, of_target)?;
         let is_empty = |pair: (&Vec<u32>, &Vec<u32>)| pair.0.is_empty() || pair.1.is_empty();
         let empty = source.iter().zip(&target).position(is_empty);
         if let Some(row) = empty.and_then(|row| rows.get(row)) {

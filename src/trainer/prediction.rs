@@ -28,7 +28,7 @@ use super::sequence_classification::SequenceClassification;
 use super::sequence_to_sequence::SequenceToSequenceModel;
 use super::token_classification::TokenClassification;
 use super::tokenizer_file::{SpecialTokens, encode_pairs, encode_portions};
-use super::{TrainerError, device};
+use super::{TrainerError, device, model_directory};
 use hpsearch_core::arguments::{TaskKind, WritingOptions};
 
 /// What a model says about one text.
@@ -112,6 +112,8 @@ struct Tools<'a> {
     values: &'a Values,
     device: &'a Device,
     tokenizer: &'a Tokenizer,
+    /// That of the texts to write, where they have one of their own.
+    target_tokenizer: Option<Tokenizer>,
     directory: &'a Path,
 }
 
@@ -155,7 +157,13 @@ pub fn predict(
         let otherwise = "it is a language model and predicts no labels: use `hpsearch generate`";
         TrainerError::checkpoint(directory, otherwise)
     })?;
-    let tools = Tools { values: &values, device: &device, tokenizer: &tokenizer, directory };
+    let tools = Tools {
+        values: &values,
+        device: &device,
+        tokenizer: &tokenizer,
+        target_tokenizer: model_directory::target_tokenizer(directory)?,
+        directory,
+    };
     let (rows, all) = (batch.max(1), inputs.texts.len());
     let progress = Progress::new(on_progress, all as u64);
     progress.begin_stage("labelling texts", all as u64);

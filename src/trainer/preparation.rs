@@ -8,7 +8,7 @@ use super::prepared::PreparedData;
 use super::progress::ProgressCallback;
 use super::sources::Sources;
 use super::tasks::task;
-use super::tokenizer_file::TOKENIZER_EXTRAS;
+use super::vocabulary_files::extras_in;
 use super::{Severity, TrainerError, model_checks, model_directory};
 use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
 
@@ -40,16 +40,9 @@ pub fn prepare(
         description.digest = digest;
         if let TokenizerSource::Pretrained(directory) = tokenizer {
             // With these, trials and exports need only the weights of the model's directory.
-            for name in std::iter::once("config.json")
-                .chain(TOKENIZER_EXTRAS)
-                .filter(|name| directory.join(name).is_file())
-            {
-                let bytes = if name == "config.json" {
-                    model_directory::config_bytes(directory)?
-                } else {
-                    model_directory::file(directory, name)?
-                };
-                staged.write(name, &bytes)?;
+            staged.write("config.json", &model_directory::config_bytes(directory)?)?;
+            for name in extras_in(directory) {
+                staged.write(name, &model_directory::file(directory, name)?)?;
             }
         }
         let text = serde_json::to_string_pretty(&description).expect("a description is plain data");

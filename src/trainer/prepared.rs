@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use tokenizers::Tokenizer;
 
-use super::tokenizer_file::TOKENIZER_EXTRAS;
-use super::{DataProblem, Finding, TrainerError, mapped_file};
+use super::tokenizer_file;
+use super::vocabulary_files::extras_in;
+use super::{DataProblem, Finding, TrainerError, mapped_file, model_directory};
 use hpsearch_core::arguments::TokenizerSource;
 
 /// The version of the directory's format; part of its key, so that versions do not collide.
@@ -378,15 +380,19 @@ impl PreparedData {
 
     /// The files that Hugging Face keeps beside `tokenizer.json`.
     pub(super) fn tokenizer_extras(&self) -> Result<Vec<(&'static str, Vec<u8>)>, TrainerError> {
-        let there = TOKENIZER_EXTRAS
-            .into_iter()
-            .map(|name| (name, self.directory.join(name)))
-            .filter(|(_, path)| path.is_file());
-        there
-            .map(|(name, path)| {
-                Ok((name, fs::read(&path).map_err(TrainerError::io("read", &path))?))
-            })
-            .collect()
+        let read = |name: &'static str| {
+            let path = self.directory.join(name);
+            Ok((name, fs::read(&path).map_err(TrainerError::io("read", &path))?))
+        };
+        extras_in(&self.directory).map(read).collect()
+    }
+
+    /// The tokenizer of the texts to write.
+    pub(super) fn target_tokenizer(&self) -> Result<Tokenizer, TrainerError> {
+        if let Some(tokenizer) = model_directory::target_tokenizer(&self.directory)? {
+            return Ok(tokenizer);
+        }
+        tokenizer_file::read(&self.tokenizer_file()?).map_err(TrainerError::tokenizer)
     }
 }
 

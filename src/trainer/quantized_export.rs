@@ -10,7 +10,7 @@ use super::checkpoint::SavedModel;
 use super::parameters::Role;
 use super::quantization::{Axis, CONFIG_KEY, METHOD, SCALE_SUFFIX, quantize_channels};
 use super::tensor_file::{self, TensorEntry};
-use super::tokenizer_file::TOKENIZER_EXTRAS;
+use super::vocabulary_files::extras_in;
 use super::{TrainerError, device};
 
 /// Writes the model in `checkpoint` with int8 weights to the new directory `target`, with its
@@ -51,11 +51,9 @@ pub fn quantize(checkpoint: &Path, target: &Path) -> Result<[u64; 2], TrainerErr
     tensor_file::write(&staged, "model.safetensors", entries)?;
     staged.write("config.json", format!("{config:#}\n").as_bytes())?;
     staged.write("tokenizer.json", &files.tokenizer)?;
-    for name in TOKENIZER_EXTRAS {
+    for name in extras_in(checkpoint) {
         let path = checkpoint.join(name);
-        if path.is_file() {
-            staged.write(name, &fs::read(&path).map_err(TrainerError::io("read", &path))?)?;
-        }
+        staged.write(name, &fs::read(&path).map_err(TrainerError::io("read", &path))?)?;
     }
     staged.publish(IfExists::Replace)?;
     Ok([before, after])

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use super::families::ConfigReader;
 use super::floats::{as_f32, real};
 
-/// For each token `head_dim / 2` cosines, then as many sines: `[tokens, head_dim]`.
+/// For each token as many cosines as each head has rotated pairs, then as many sines:
+/// `[tokens, rotated]`.
 pub(super) type RotaryAngles = Arc<[f32]>;
 
 /// The angles of tokens at these positions.
@@ -40,6 +41,8 @@ pub(super) struct Rope {
     /// The base of the frequencies.
     pub(super) theta: f64,
     pub(super) scaling: Option<Llama3Scaling>,
+    /// The share of each head that is rotated, its first numbers.
+    pub(super) partial_factor: f64,
 }
 
 /// Llama 3.1's scaling to longer contexts: low frequencies are divided by `factor`.
@@ -53,13 +56,31 @@ pub(super) struct Llama3Scaling {
 }
 
 impl Rope {
-    /// From `rope_parameters` (transformers 5), or from `rope_theta` and `rope_scaling`.
-    pub(super) fn read(config: ConfigReader) -> Result<Self, String> {
+    /// Rotations of whole heads, for contexts as long as the model was trained on.
+    pub(super) fn of(theta: f64) -> Self {
+        Self { theta, scaling: None, partial_factor: 1.0 }
+    }
+
+    /// From `rope_parameters` (transformers 5), or from `rope_theta` and `rope_scaling`;
+    /// `partial_factor` is the default of a family whose models may choose it.
+    pub(super) fn read(config: ConfigReader, partial_factor: Option<f64>) -> Result<Self, String> {
         let nested = config.get("rope_parameters").or_else(|| config.get("rope_scaling"));
         let empty = Map::new();
         let nested = ConfigReader(nested.and_then(Value::as_object).unwrap_or(&empty));
-        for keys in [config, nested] {
-            keys.only("partial_rotary_factor", &[1.into(), 1.0.into()])?;
+        const PARTIAL_KEY: &str = "partial_rotary_factor";
+        let partial_factor = match partial_factor {
+            Some(default) => {
+                nested.positive_or(PARTIAL_KEY, config.positive_or(PARTIAL_KEY, default)?)?
+            }
+            None => {
+                for keys in [config, nested] {
+                    keys.only(PARTIAL_KEY, &[1.into(), 1.0.into()])?;
+                }
+                1.0
+            }
+        };
+        if partial_factor > 1.0 {
+            return Err(format!("has `{PARTIAL_KEY}` = {partial_factor}, which is above 1"));
         }
         let theta = nested.positive_or("rope_theta", config.number_or("rope_theta", 10_000.0)?)?;
         let kind = nested.get("rope_type").or_else(|| nested.get("type")).and_then(Value::as_str);
@@ -79,7 +100,15 @@ impl Rope {
                 ));
             }
         };
-        Ok(Self { theta, scaling })
+        Ok(Self { theta, scaling, partial_factor })
+    }
+
+    /// How many of the `head_dim` numbers of a head are rotated.
+    pub(super) fn rotated(&self, head_dim: usize) -> usize {
+        #[expect(clippy::cast_precision_loss, reason = "a width")]
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a part of it")]
+        let rotated = (head_dim as f64 * self.partial_factor) as usize;
+        rotated
     }
 
     /// The angle between one position and the next of each of `pairs` pairs, in radians.

@@ -17,7 +17,7 @@ use super::prepared::{Description, Extra};
 use super::sources::Sources;
 use super::task::{Draw, EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
 use super::text_generation;
-use super::tokenizer_file::{self, catch_panics};
+use super::tokenizer_file::catch_panics;
 use super::writing::TextGeneration;
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::{ModelArguments, TaskKind};
@@ -223,9 +223,7 @@ impl Model for SequenceToSequenceModel {
         order.sort_by_key(|row| rows.length(*row));
         let mut texts = set.writing.map(|_| TextMetrics::default());
         let tokenizer = match &set.writing {
-            Some(_) => Some(
-                tokenizer_file::read(&data.tokenizer_file()?).map_err(TrainerError::tokenizer)?,
-            ),
+            Some(_) => Some(data.target_tokenizer()?),
             None => None,
         };
         let (mut sum, mut count, mut done) = (0.0, 0, 0);

@@ -14,7 +14,7 @@ use super::prepared::{Description, Extra, FORMAT, Split, TokenRows};
 use super::progress::{MERGES, PARSE, Progress, ProgressCallback, TOKENISE, WORDS};
 use super::splits::hold_out_splits;
 use super::table_file::RawFile;
-use super::{DataProblem, Finding, TrainerError, model_directory};
+use super::{DataProblem, Finding, TrainerError, model_directory, vocabulary_files};
 use hpsearch_core::arguments::data_file::{DataProblemBuilder, Row, is_delimited};
 use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
 
@@ -74,7 +74,15 @@ impl<'a> Sources<'a> {
             TokenizerSource::Trained(arguments) => json!(arguments),
             TokenizerSource::Pretrained(directory) => {
                 let config = model_directory::config(directory)?;
-                json!({"config": config, "tokenizer": blake3::hash(&model_directory::file(directory, "tokenizer.json")?).to_hex().to_string()})
+                let digest = |bytes: &[u8]| blake3::hash(bytes).to_hex().to_string();
+                let mut tokenizer = json!({
+                    "config": config,
+                    "tokenizer": digest(&model_directory::tokenizer_json(directory)?),
+                });
+                if let Some(bytes) = vocabulary_files::target_tokenizer_json(directory)? {
+                    tokenizer["target_tokenizer"] = digest(&bytes).into();
+                }
+                tokenizer
             }
         };
         let mut arguments = vec![

@@ -99,7 +99,7 @@ mod tests {
             problem,
             "has `model_type` = \"t6\"; known are `albert`, `bart`, `bert`, `deberta-v2`, `distilbert`, \
              `electra`, `gemma`, `gpt2`, `hpsearch-encoder`, `llama`, `marian`, `mistral`, `modernbert`, \
-             `mt5`, `phi3`, `qwen2`, `qwen3`, `roberta`, `t5`, `xlm-roberta`"
+             `mt5`, `phi`, `phi3`, `qwen2`, `qwen3`, `roberta`, `t5`, `xlm-roberta`"
         );
     }
 }

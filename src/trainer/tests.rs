@@ -15,6 +15,7 @@ mod pretrained;
 mod runs;
 mod stopping;
 mod token_tasks;
+mod vocabularies;
 mod written_texts;
 
 pub(super) use optimizers::golden_optimizers;

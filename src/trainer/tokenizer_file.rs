@@ -11,10 +11,6 @@ use super::TrainerError;
 use super::atomic_directory::AtomicDirectory;
 use super::progress::portions;
 
-/// Files that Hugging Face keeps beside `tokenizer.json`; copied if they exist.
-pub(super) const TOKENIZER_EXTRAS: [&str; 3] =
-    ["tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"];
-
 /// Calls into the library in progress.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
 

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 import torch
 import transformers
 from transformers import (AlbertConfig, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForQuestionAnswering, AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, BartConfig, MarianConfig, MT5Config, T5Config, AutoModelForTokenClassification, BertConfig, BertModel, DebertaV2Config, DistilBertConfig, ElectraConfig, GemmaConfig, GPT2Config, LlamaConfig,
-                          MistralConfig, ModernBertConfig, Phi3Config, Qwen2Config, Qwen3Config, RobertaConfig, XLMRobertaConfig, get_linear_schedule_with_warmup)
+                          MistralConfig, ModernBertConfig, Phi3Config, PhiConfig, Qwen2Config, Qwen3Config, RobertaConfig, XLMRobertaConfig, get_linear_schedule_with_warmup)
 
 try:
     from transformers.trainer_pt_utils import get_parameter_names
@@ -124,6 +124,8 @@ DECODERS = {
     "mistral": MistralConfig(**ROPE, bos_token_id=1, eos_token_id=2, sliding_window=None, head_dim=6, tie_word_embeddings=False),
     # A token for padding would get no gradient.
     "gemma": GemmaConfig(**ROPE, bos_token_id=1, eos_token_id=2, pad_token_id=None, head_dim=12),
+    # Heads of 8 numbers, of which 4 are rotated.
+    "phi": PhiConfig(**ROPE, bos_token_id=1, eos_token_id=2),
     "phi3": Phi3Config(**ROPE, bos_token_id=1, eos_token_id=2, pad_token_id=None),
     "qwen3": Qwen3Config(**ROPE, bos_token_id=1, eos_token_id=2, head_dim=12, tie_word_embeddings=True),
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::as_named;
 use super::study_file::{Task, TrainerStudy};
-use crate::arguments::{DECODER_TYPES, ENCODER_TYPES, SEQ2SEQ_TYPES};
+use crate::arguments::{DECODER_TYPES, ENCODER_TYPES, SEQ2SEQ_TYPES, vocabulary_files};
 use crate::cli::exit::Failure;
 use crate::config;
 use crate::export::holds_weights;
@@ -90,15 +90,17 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
              other weights",
         ));
     }
-    if !directory.join("tokenizer.json").is_file() {
+    let model_type =
+        described.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let files = vocabulary_files(&model_type);
+    let there = |name: &str| directory.join(name).is_file();
+    if !there("tokenizer.json") && (files.is_empty() || !files.iter().all(|name| there(name))) {
         return Err(lacks(
             "tokenizer.json",
             "`AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes it \
              of what else there is",
         ));
     }
-    let model_type =
-        described.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned();
     let family = match model_type.as_str() {
         known if ENCODER_TYPES.contains(&known) => Family::Encoder,
         known if DECODER_TYPES.contains(&known) => Family::Decoder,

@@ -1,7 +1,7 @@
 //! Arguments that are valid individually and contradict each other.
 
 use super::model::{
-    BYTE_ENTRIES, GATED_TYPES, MEAN_POOLING_TYPES, MODERN_BERT, Pooling, TokenizerKind, is_t5,
+    BYTE_ENTRIES, GATED_TYPES, MEAN_POOLING_TYPES, MODERN_BERT, PHI, Pooling, TokenizerKind, is_t5,
 };
 use super::problem::ArgumentProblem;
 use super::scheduler::{LR_END, SchedulerType};
@@ -110,7 +110,7 @@ fn model_shape(arguments: &TrainerArguments, problems: &mut Problems) {
             ("model.num_kv_heads", shape.num_kv_heads),
         ));
     }
-    if shape.num_kv_heads != shape.num_heads && !gated {
+    if shape.num_kv_heads != shape.num_heads && !gated && model_type != PHI {
         let message = format!(
             "models of type `{model_type}` have as many heads of keys and values as of queries"
         );
@@ -120,16 +120,19 @@ fn model_shape(arguments: &TrainerArguments, problems: &mut Problems) {
             "leave it out, or set `model.model_type = \"llama\"`",
         );
     }
-    if (gated || model_type == MODERN_BERT)
-        && !(shape.hidden_size / shape.num_heads).is_multiple_of(2)
-    {
-        let message = format!(
-            "rotary embeddings need an even head size, not {}",
-            shape.hidden_size / shape.num_heads
-        );
+    let head_dim = shape.hidden_size / shape.num_heads;
+    if model_type == PHI && !head_dim.is_multiple_of(4) {
         problems.add(
             "model.num_heads",
-            message,
+            format!(
+                "rotary embeddings of half of each head need heads of 4, 8, .., not {head_dim}"
+            ),
+            "let `model.hidden_size` / `model.num_heads` be a multiple of 4",
+        );
+    } else if (gated || model_type == MODERN_BERT) && !head_dim.is_multiple_of(2) {
+        problems.add(
+            "model.num_heads",
+            format!("rotary embeddings need an even head size, not {head_dim}"),
             "let `model.hidden_size` / `model.num_heads` be even",
         );
     }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::model::{
-    BESIDE_PRETRAINED, DROPOUT, GATED_TYPES, GEMMA, MEAN_POOLING_TYPES, MODERN_BERT, is_t5,
+    BESIDE_PRETRAINED, DROPOUT, GATED_TYPES, GEMMA, MEAN_POOLING_TYPES, MODERN_BERT, PHI, is_t5,
 };
 use super::problem::ArgumentProblem;
 use super::tasks::TaskKind;
@@ -99,7 +99,7 @@ fn fill_in_model(model: &mut Value, task: TaskKind) {
     default("lowercase", line.lowercase.into());
     let gated = GATED_TYPES.contains(&model_type.as_str());
     let activation = match model_type.as_str() {
-        GEMMA => "gelu_new",
+        GEMMA | PHI => "gelu_new",
         "t5" => "relu",
         "mt5" => "gelu_new",
         "marian" => "silu",

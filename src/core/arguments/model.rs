@@ -94,11 +94,27 @@ pub const ENCODER_TYPES: [&str; 9] = [
 pub(super) const MODERN_BERT: &str = "modernbert";
 
 /// Architectures of decoders that can be trained, the default first.
-pub const DECODER_TYPES: [&str; 7] = ["gpt2", "llama", "qwen2", "mistral", "qwen3", GEMMA, "phi3"];
+pub const DECODER_TYPES: [&str; 8] =
+    ["gpt2", "llama", "qwen2", "mistral", "qwen3", GEMMA, PHI, "phi3"];
 
 /// Architectures of encoders with decoders that can be trained, the default first: its norms come
 /// before its sublayers, so that it learns without a long warm-up.
 pub const SEQ2SEQ_TYPES: [&str; 4] = ["t5", "mt5", "bart", "marian"];
+
+/// The files that a pretrained model may have in place of `tokenizer.json`: what its architecture
+/// had before it. None where it always had one.
+#[must_use]
+pub fn vocabulary_files(model_type: &str) -> &'static [&'static str] {
+    match model_type {
+        "t5" | "mt5" | "albert" => &["spiece.model"],
+        "xlm-roberta" => &["sentencepiece.bpe.model"],
+        "deberta-v2" => &["spm.model"],
+        "marian" => &["source.spm", "target.spm", "vocab.json"],
+        "bert" | "distilbert" | "electra" => &["vocab.txt"],
+        "gpt2" | "roberta" | "bart" => &["vocab.json", "merges.txt"],
+        _ => &[],
+    }
+}
 
 /// Whether an architecture has T5's relative positions, and one rate of dropout for all of it.
 pub(super) fn is_t5(model_type: &str) -> bool {
@@ -107,6 +123,9 @@ pub(super) fn is_t5(model_type: &str) -> bool {
 
 /// The decoder with GELU's approximation in its gated feed-forward part.
 pub(super) const GEMMA: &str = "gemma";
+
+/// The decoder whose positions rotate half of each head, without a gate.
+pub(super) const PHI: &str = "phi";
 
 /// Architectures whose feed-forward part has a gate, and whose keys and values may have fewer
 /// heads.

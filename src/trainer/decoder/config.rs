@@ -92,7 +92,7 @@ impl DecoderConfig {
         put(keys.attention_dropout, arguments.attention_dropout().into());
         put(keys.epsilon, 1e-5.into());
         put("tie_word_embeddings", arguments.tie_word_embeddings.unwrap_or(true).into());
-        if let DecoderStyle::Llama { .. } = family.style {
+        if family.style.is_rotary() {
             put("num_key_value_heads", shape.num_kv_heads.into());
             if keys.head_dim.is_some() {
                 put("head_dim", (shape.hidden_size / shape.num_heads.max(1)).into());
@@ -104,6 +104,9 @@ impl DecoderConfig {
             if family.model_type == "phi3" {
                 // The default is an id of a vocabulary of 32,064.
                 put("pad_token_id", Value::Null);
+            }
+            if let Some(factor) = keys.partial_rotary_factor {
+                put("partial_rotary_factor", factor.into());
             }
             put("rope_theta", 10_000.0.into());
             put("initializer_range", 0.02.into());
@@ -123,6 +126,7 @@ impl DecoderConfig {
             "scale_attn_by_inverse_layer_idx",
             "use_sliding_window",
             "use_bidirectional_attention",
+            "qk_layernorm",
         ] {
             keys.only(key, &[false.into()])?;
         }
@@ -168,9 +172,9 @@ impl DecoderShape {
     fn read(family: &DecoderFamily, config: ConfigReader) -> Result<Self, String> {
         let keys = &family.keys;
         let (width, heads) = (config.size(keys.width)?, config.size(keys.heads)?);
-        let gated = family.style != DecoderStyle::Gpt;
-        let kv_heads = if gated { config.size_or("num_key_value_heads", heads)? } else { heads };
-        let head_dim = match (config.get("head_dim").filter(|_| gated), keys.head_dim) {
+        let (gated, rotary) = (family.style.is_gated(), family.style.is_rotary());
+        let kv_heads = if rotary { config.size_or("num_key_value_heads", heads)? } else { heads };
+        let head_dim = match (config.get("head_dim").filter(|_| rotary), keys.head_dim) {
             (Some(_), _) => config.size("head_dim")?,
             (None, Some(head_dim)) => head_dim,
             (None, None) => config.head_dim(keys.width, keys.heads)?,
@@ -180,14 +184,17 @@ impl DecoderShape {
                 "has {heads} attention heads, not a multiple of its {kv_heads} key-value heads"
             ));
         }
-        if gated {
-            families::check_rotary(head_dim)?;
+        let rope = Rope::read(config, keys.partial_rotary_factor)?;
+        if rotary {
+            families::check_rotary(rope.rotated(head_dim))?;
         }
         let residual_dropout = |index: usize| {
-            keys.residual_dropouts.map_or(Ok(0.0), |names| config.fraction_or(names[index], 0.1))
+            let default = if rotary { 0.0 } else { 0.1 };
+            keys.residual_dropouts
+                .map_or(Ok(0.0), |names| config.fraction_or(names[index], default))
         };
         let biases = match family.style {
-            DecoderStyle::Gpt => {
+            DecoderStyle::Gpt | DecoderStyle::Phi => {
                 DecoderBiases { qkv: true, attention_output: true, feed_forward: true }
             }
             DecoderStyle::Llama { qkv_bias: true } => {
@@ -217,7 +224,7 @@ impl DecoderShape {
         }
         Ok(Self {
             layers: config.layers(keys.layers)?,
-            inner: if gated {
+            inner: if rotary {
                 config.size(keys.inner)?
             } else {
                 config.size_or(keys.inner, 4 * width)?
@@ -232,12 +239,12 @@ impl DecoderShape {
             embedding_dropout: residual_dropout(0)?,
             dropout: residual_dropout(1)?,
             attention_dropout: config
-                .fraction_or(keys.attention_dropout, if gated { 0.0 } else { 0.1 })?,
+                .fraction_or(keys.attention_dropout, if rotary { 0.0 } else { 0.1 })?,
             window: config.size_or(WINDOW_KEY, positions)?.min(positions),
             epsilon: config.fraction_or(keys.epsilon, if gated { 1e-6 } else { 1e-5 })?,
-            rope: Rope::read(config)?,
+            rope,
             tied: config.bool_or("tie_word_embeddings", keys.tied)?,
-            initializer_range: gated
+            initializer_range: rotary
                 .then(|| config.number_or("initializer_range", 0.02))
                 .transpose()?,
             vocabulary,

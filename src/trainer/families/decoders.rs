@@ -18,6 +18,21 @@ pub(crate) enum DecoderStyle {
         /// Whether query, key and value always have biases.
         qkv_bias: bool,
     },
+    /// Rotary positions of a part of each head, layer norms, one norm for both sublayers, which run
+    /// side by side, and biases everywhere, the output's included (Li et al. 2023).
+    Phi,
+}
+
+impl DecoderStyle {
+    /// Whether the feed-forward network has a gate.
+    pub(crate) fn is_gated(self) -> bool {
+        matches!(self, Self::Llama { .. })
+    }
+
+    /// Whether positions are rotations of queries and keys.
+    pub(crate) fn is_rotary(self) -> bool {
+        self != Self::Gpt
+    }
 }
 
 /// Keys of `config.json`.
@@ -40,6 +55,8 @@ pub(crate) struct DecoderKeys {
     pub(crate) sliding_window: Option<&'static str>,
     /// The default of `head_dim`; `None`: the width divided by the number of heads.
     pub(crate) head_dim: Option<usize>,
+    /// The default share of a head that is rotated, where the family lets a model choose it.
+    pub(crate) partial_rotary_factor: Option<f64>,
     /// Gemma's ways (Mesnard et al. 2024): embeddings are multiplied by the root of the width, the
     /// scales of norms are stored as their differences from 1, and `gelu` is its approximation.
     pub(crate) is_gemma: bool,
@@ -48,9 +65,12 @@ pub(crate) struct DecoderKeys {
 /// The output embedding, where it is not tied.
 pub(crate) const LM_HEAD: &str = "lm_head.weight";
 
+/// Its bias, where it has one, tied or not.
+pub(crate) const LM_HEAD_BIAS: &str = "lm_head.bias";
+
 /// All families; names as in transformers' `modeling_gpt2.py`, `modeling_llama.py`,
-/// `modeling_qwen2.py`, `modeling_mistral.py`, `modeling_qwen3.py`, `modeling_gemma.py` and
-/// `modeling_phi3.py`.
+/// `modeling_qwen2.py`, `modeling_mistral.py`, `modeling_qwen3.py`, `modeling_gemma.py`,
+/// `modeling_phi.py` and `modeling_phi3.py`.
 pub(crate) static DECODERS: &[DecoderFamily] = &[
     DecoderFamily {
         model_type: "gpt2",
@@ -70,6 +90,7 @@ pub(crate) static DECODERS: &[DecoderFamily] = &[
             tied: true,
             sliding_window: None,
             head_dim: None,
+            partial_rotary_factor: None,
             is_gemma: false,
         },
         names: TensorNames {
@@ -130,11 +151,35 @@ pub(crate) static DECODERS: &[DecoderFamily] = &[
         names: LLAMA_NAMES,
     },
     DecoderFamily {
+        model_type: "phi",
+        class: "PhiForCausalLM",
+        prefix: "model.",
+        style: DecoderStyle::Phi,
+        keys: DecoderKeys {
+            epsilon: "layer_norm_eps",
+            residual_dropouts: Some(["embd_pdrop", "resid_pdrop"]),
+            partial_rotary_factor: Some(0.5),
+            ..LLAMA_KEYS
+        },
+        names: TensorNames {
+            attention_output: "self_attn.dense",
+            up: &["mlp.fc1"],
+            down: "mlp.fc2",
+            feed_forward_norm: "",
+            final_norm: "final_layernorm",
+            ..LLAMA_NAMES
+        },
+    },
+    DecoderFamily {
         model_type: "phi3",
         class: "Phi3ForCausalLM",
         prefix: "model.",
         style: DecoderStyle::Llama { qkv_bias: false },
-        keys: DecoderKeys { sliding_window: Some("sliding_window"), ..LLAMA_KEYS },
+        keys: DecoderKeys {
+            sliding_window: Some("sliding_window"),
+            partial_rotary_factor: Some(1.0),
+            ..LLAMA_KEYS
+        },
         names: TensorNames {
             qkv: &["self_attn.qkv_proj"],
             up: &["mlp.gate_up_proj"],
@@ -156,6 +201,7 @@ const LLAMA_KEYS: DecoderKeys = DecoderKeys {
     tied: false,
     sliding_window: None,
     head_dim: None,
+    partial_rotary_factor: None,
     is_gemma: false,
 };
 

@@ -230,6 +230,30 @@ fn a_model_is_downloaded_once_in_the_layout_that_huggingface_hub_shares() {
 }
 
 #[test]
+fn a_model_without_a_tokenizer_file_brings_the_files_that_it_is_made_of() {
+    const BERT: &[(&str, &str)] =
+        &[("config.json", "{\"model_type\": \"bert\"}"), ("vocab.txt", "[UNK]\na\n")];
+    let store = Server::start(whole_store);
+    let found = |small: &'static [(&'static str, &'static str)]| {
+        let (server, cache) = (Server::start(hub(&store.address, small)), TempDir::new().unwrap());
+        find_tiny(&settings(&server, &cache)).map(|directory| {
+            let there = |name: &str| directory.join(name).is_file();
+            ["tokenizer.json", "vocab.txt", "source.spm", "target.spm"].map(there)
+        })
+    };
+    assert_eq!(found(BERT).unwrap(), [false, true, false, false]);
+    assert_contains(&found(&BERT[..1]).unwrap_err(), "has no `tokenizer.json` on the Hub");
+    let marian = &[
+        ("config.json", "{\"model_type\": \"marian\"}"),
+        ("tokenizer.json", "{}"),
+        ("source.spm", ""),
+        ("target.spm", ""),
+        ("vocab.json", "{}"),
+    ];
+    assert_eq!(found(marian).unwrap(), [true, false, true, true]);
+}
+
+#[test]
 fn an_interrupted_download_resumes_where_it_ended() {
     let cache = TempDir::new().unwrap();
     // Twice the connection breaks.

@@ -135,8 +135,8 @@ impl Attention {
         Tensor::cat(vec![queries, keys, slice(self.heads + self.kv_heads, self.kv_heads)], 1)
     }
 
-    /// Queries and keys rotated; elements `i` and `i + head_dim / 2` of a head are one pair (Su et
-    /// al. 2021).
+    /// Queries and keys rotated, as many elements of each head as a token has angles; elements `i`
+    /// and `i + rotated / 2` of a head are one pair (Su et al. 2021).
     fn apply_rotary(
         &self,
         context: &ForwardContext,
@@ -145,25 +145,38 @@ impl Attention {
     ) -> HiddenStates {
         let ([tokens, columns], heads, head_dim) =
             (qkv.dims(), self.heads + self.kv_heads, self.head_dim);
-        let operation =
-            fused::RotaryEmbedding { heads, head_dim, columns, angles: Arc::clone(angles) };
+        let rotated = angles.len() / tokens.max(1);
+        let operation = fused::RotaryEmbedding {
+            heads,
+            head_dim,
+            rotated,
+            columns,
+            angles: Arc::clone(angles),
+        };
         fused::apply(operation, [&qkv], [tokens, columns]).unwrap_or_else(|| {
-            let half = head_dim / 2;
+            let half = rotated / 2;
             let angles: Tensor<4> = tensor(angles.to_vec(), [tokens, 1, 2, half], context.device);
             let (cosines, sines) = (angles.clone().narrow(2, 0, 1), angles.narrow(2, 1, 1));
+            let of_heads: Tensor<3> =
+                qkv.clone().narrow(1, 0, heads * head_dim).reshape([tokens, heads, head_dim]);
             let pairs: Tensor<4> =
-                qkv.clone().narrow(1, 0, heads * head_dim).reshape([tokens, heads, 2, half]);
+                of_heads.clone().narrow(2, 0, rotated).reshape([tokens, heads, 2, half]);
             let (first, second) = (pairs.clone().narrow(2, 0, 1), pairs.narrow(2, 1, 1));
-            let rotated = Tensor::cat(
+            let pairs = Tensor::cat(
                 vec![
                     first.clone() * cosines.clone() - second.clone() * sines.clone(),
                     second * cosines + first * sines,
                 ],
                 2,
             );
+            let mut turned = pairs.reshape([tokens, heads, rotated]);
+            if rotated < head_dim {
+                let passed = of_heads.narrow(2, rotated, head_dim - rotated);
+                turned = Tensor::cat(vec![turned, passed], 2);
+            }
             Tensor::cat(
                 vec![
-                    rotated.reshape([tokens, heads * head_dim]),
+                    turned.reshape([tokens, heads * head_dim]),
                     qkv.narrow(1, heads * head_dim, columns - heads * head_dim),
                 ],
                 1,

@@ -13,7 +13,8 @@ pub(in super::super) struct TransformerBlock {
     pub(in super::super) attention: Attention,
     /// Dropout of the attention's output.
     pub(in super::super) attention_output_dropout: f64,
-    pub(in super::super) feed_forward_norm: Norm,
+    /// Absent where one norm serves both sublayers, which then read the same (Phi).
+    pub(in super::super) feed_forward_norm: Option<Norm>,
     pub(in super::super) feed_forward: FeedForward,
 }
 
@@ -63,21 +64,24 @@ impl TransformerBlock {
         x: HiddenStates,
         attend: impl FnOnce(HiddenStates, &HiddenStates) -> HiddenStates,
     ) -> HiddenStates {
-        let normalise = |x: HiddenStates| match &self.attention_norm {
+        let normalise = |norm: &Option<Norm>, x: HiddenStates| match norm {
             Some(norm) => norm.forward(context, x),
             None => x,
         };
         match self.norm_order {
             NormOrder::Pre => {
-                let input = normalise(x.clone());
+                let input = normalise(&self.attention_norm, x.clone());
                 let x = attend(x, &input);
-                let input = self.feed_forward_norm.forward(context, x.clone());
+                let input = match &self.feed_forward_norm {
+                    Some(norm) => norm.forward(context, x.clone()),
+                    None => input,
+                };
                 self.feed_forward.residual(context, x, input)
             }
             NormOrder::Post => {
-                let x = normalise(attend(x.clone(), &x));
-                self.feed_forward_norm
-                    .forward(context, self.feed_forward.residual(context, x.clone(), x))
+                let x = normalise(&self.attention_norm, attend(x.clone(), &x));
+                let x = self.feed_forward.residual(context, x.clone(), x);
+                normalise(&self.feed_forward_norm, x)
             }
         }
     }

@@ -37,8 +37,9 @@ impl Predictor for SequenceToSequenceModel {
         let source = Batch::truncated(ids.into_iter(), self.config.max_tokens());
         let writing = writing(inputs.writing, self.config.writing);
         let written = self.write(&tools.context(), &source, &writing)?;
+        let tokenizer = tools.target_tokenizer.as_ref().unwrap_or(tools.tokenizer);
         let text = |ids: &Vec<u32>| {
-            catch_panics(|| tools.tokenizer.decode(ids, true))
+            catch_panics(|| tokenizer.decode(ids, true))
                 .map(Prediction::Text)
                 .map_err(unusable_tokenizer(tools.directory))
         };

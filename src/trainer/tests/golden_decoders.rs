@@ -89,6 +89,7 @@ decoders! {
     gpt2_is_transformers: "gpt2",
     llama_with_grouped_query_attention_is_transformers: "llama",
     gemma_with_its_scaled_embeddings_is_transformers: "gemma",
+    phi_with_its_parallel_sublayers_is_transformers: "phi",
     phi3_with_its_packed_layers_is_transformers: "phi3",
     qwen2_with_its_biases_and_tied_embeddings_is_transformers: "qwen2",
     mistral_with_heads_of_their_own_width_is_transformers: "mistral",

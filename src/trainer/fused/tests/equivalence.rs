@@ -390,17 +390,18 @@ fn embedding_sums_are_those_of_tensor_operations() {
 
 #[test]
 fn rotary_positions_are_those_of_tensor_operations() {
-    let (tokens, heads, head_dim, columns) = (5, 3, 4, 16);
+    // The last two numbers of each head stay as they are.
+    let (tokens, heads, head_dim, rotated, columns) = (5, 3, 6, 4, 22);
     let angle =
         |token: usize, i: usize| (token as f32 + 1.0) / 10.0_f32.powi(i32::try_from(i).unwrap());
     let functions: [fn(f32) -> f32; 2] = [f32::cos, f32::sin];
     let half = |token: usize, function: fn(f32) -> f32| {
-        (0..head_dim / 2).map(move |i| function(angle(token, i)))
+        (0..rotated / 2).map(move |i| function(angle(token, i)))
     };
     let row = |token| functions.into_iter().flat_map(move |function| half(token, function));
     let angles = (0..tokens).flat_map(row).collect();
-    let operation = RotaryEmbedding { heads, head_dim, columns, angles };
-    let rotated = |[x]: [Tensor<2>; 1]| {
+    let operation = RotaryEmbedding { heads, head_dim, rotated, columns, angles };
+    let expected = |[x]: [Tensor<2>; 1]| {
         let [cosines, sines] = functions.map(|function| -> Tensor<2> {
             let column = (0..tokens).flat_map(|token| half(token, function)).collect();
             tensor(column, [tokens, 2], &x.device())
@@ -408,11 +409,12 @@ fn rotary_positions_are_those_of_tensor_operations() {
         let head = |head: usize| {
             let [a, b] = [0, 2].map(|half| x.clone().narrow(1, head * head_dim + half, 2));
             let first = a.clone() * cosines.clone() - b.clone() * sines.clone();
-            Tensor::cat(vec![first, b * cosines.clone() + a * sines.clone()], 1)
+            let second = b * cosines.clone() + a * sines.clone();
+            Tensor::cat(vec![first, second, x.clone().narrow(1, head * head_dim + rotated, 2)], 1)
         };
         let rest = x.clone().narrow(1, heads * head_dim, columns - heads * head_dim);
         Tensor::cat((0..heads).map(head).chain([rest]).collect(), 1)
     };
     let fused = |[x]: [Tensor<2>; 1]| apply(operation.clone(), [&x], [tokens, columns]).unwrap();
-    assert_same([random(3, [tokens, columns], 1.0)], fused, rotated, 1e-6);
+    assert_same([random(3, [tokens, columns], 1.0)], fused, expected, 1e-6);
 }
