@@ -31,11 +31,9 @@ pub fn text_pair(directory: &Path) -> Option<Option<String>> {
     (!reads_both).then(|| recipe.text_pair().map(str::to_owned))
 }
 
-/// Whether an exported model finds answers to questions.
-pub fn answers_questions(directory: &Path) -> bool {
-    Recipe::of_export(directory).is_some_and(|recipe| {
-        TaskKind::of(&recipe.trainer_arguments()) == TaskKind::QuestionAnswering
-    })
+/// The task that an exported model was trained for, if the directory says so.
+pub fn task(directory: &Path) -> Option<TaskKind> {
+    Recipe::of_export(directory).map(|recipe| TaskKind::of(&recipe.trainer_arguments()))
 }
 
 /// The column of texts that an exported model was trained on, if the directory says so.

@@ -19,7 +19,7 @@ use super::{Console, Exit, Failure};
 use crate::app::worker_job::{self, Progress, halving};
 use crate::arguments::data_file::{self, Columns, Header, Layout, Words};
 use crate::arguments::data_format::{KNOWN_ENDINGS, format_of};
-use crate::arguments::{RowsAtOnce, WritingOptions};
+use crate::arguments::{RowsAtOnce, TaskKind, WritingOptions};
 use crate::config;
 use crate::config::shown::one_line;
 use crate::report::wording::count;
@@ -109,6 +109,7 @@ impl From<Vec<String>> for Inputs {
 pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Exit, Failure> {
     let device = exported::device(&arguments.device)?;
     let directory = exported::model(&arguments.directory)?;
+    check_options(arguments)?;
     if let Some(output) = &arguments.output {
         refuse_inputs(output, files_of(&directory).chain(arguments.file.clone()))?;
         if !arguments.overwrite {
@@ -184,6 +185,40 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     shown::unlabelled(&predictions).map_or(Ok(Exit::Done), Err)
 }
 
+fn answers_questions(directory: &Path) -> bool {
+    exported::task(directory) == Some(TaskKind::QuestionAnswering)
+}
+
+/// Refuses options that mean nothing to a model of the task it was trained for.
+fn check_options(arguments: &PredictArguments) -> Result<(), Failure> {
+    let Some(task) = exported::task(&arguments.directory) else { return Ok(()) };
+    let of_writing = [
+        ("--max-new-tokens", arguments.max_new_tokens.is_some()),
+        ("--num-beams", arguments.num_beams.is_some()),
+        ("--length-penalty", arguments.length_penalty.is_some()),
+        ("--no-repeat-ngram-size", arguments.no_repeat_ngram_size.is_some()),
+    ];
+    let labels = matches!(
+        task,
+        TaskKind::TextClassification
+            | TaskKind::MultiLabelClassification
+            | TaskKind::MaskedLanguageModeling
+    );
+    let (option, models) = match of_writing.into_iter().find(|(_, given)| *given) {
+        Some((option, _)) if !task.is_sequence_to_sequence() => (option, "that write texts"),
+        _ if arguments.top_k.is_some() && !labels => {
+            ("--top-k", "that label texts or tell hidden tokens")
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::usage(format!(
+        "`{option}` is for models {models}; `{}` was trained for `{}`",
+        arguments.directory.display(),
+        task.line().name
+    ))
+    .help("leave it out"))
+}
+
 /// How texts are written.
 fn writing(arguments: &PredictArguments) -> WritingOptions {
     let number = |number: u32| number as usize;
@@ -209,7 +244,7 @@ fn check_pairs(
 ) -> Result<(), Failure> {
     let directory = arguments.directory.display();
     match trained_on {
-        Some(Some(_)) if !are_pairs && exported::answers_questions(&arguments.directory) => {
+        Some(Some(_)) if !are_pairs && answers_questions(&arguments.directory) => {
             Err(Failure::usage(format!("`{directory}` answers questions, and there is no context"))
                 .help("give it with `--text-pair TEXT`, or both as columns of a `--file`"))
         }

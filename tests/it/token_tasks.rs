@@ -125,6 +125,14 @@ fn questions_are_answered_from_their_contexts() {
     let alone = run(directory, &["predict", "model", "who went"]);
     assert_code(&alone, 2);
     assert!(alone.err.contains("answers questions, and there is no context"), "{}", alone.err);
+    for (option, models) in [("--num-beams", "write texts"), ("--top-k", "label texts")] {
+        let refused =
+            run(directory, &["predict", "model", "who", "--text-pair", context, option, "3"]);
+        assert_code(&refused, 2);
+        let said = format!("`{option}` is for models that {models}");
+        assert!(refused.err.contains(&said), "{}", refused.err);
+        assert!(refused.err.contains("trained for `question-answering`"), "{}", refused.err);
+    }
     let both = predicted(directory, &["who went", "where to", "--text-pair", context]);
     assert_eq!(both[1]["text_pair"], context, "{both}");
     let config: Value =

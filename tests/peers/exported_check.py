@@ -4,7 +4,8 @@
 
 Classifiers: the probabilities of every label (`hpsearch predict --json --top-k 1000`). Language models: the tokens written
 without chance (`hpsearch generate --temperature 0`). Token classifiers: entities and their scores; masked language models: the
-likeliest tokens of a mask, which each text needs; models of similar texts: vectors. Models that answer questions: answers and their
+likeliest tokens of a mask, which each text needs; models of similar texts: vectors; models with an encoder and a decoder: what
+they write greedily and with four beams. Models that answer questions: answers and their
 scores; the last text is the context of the others.
 """
 import json
@@ -13,7 +14,7 @@ import sys
 
 import torch
 from transformers import (AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForQuestionAnswering,
-                          AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer)
+                          AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer)
 
 torch.set_num_threads(1)
 
@@ -133,10 +134,23 @@ def writer(program, directory, texts):
     return same
 
 
+def translator(program, directory, texts):
+    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(directory).eval(), AutoTokenizer.from_pretrained(directory)
+    same = True
+    for beams in (1, 4):
+        for text, own in zip(texts, predicted(program, directory, texts, "--num-beams", str(beams), "--max-new-tokens", "30")):
+            with torch.no_grad():
+                written = model.generate(**tokenizer(text, return_tensors="pt", return_token_type_ids=False), max_new_tokens=30, num_beams=beams, do_sample=False)
+            theirs = tokenizer.decode(written[0], skip_special_tokens=True)
+            print(f"{beams} beams, hpsearch {own['generated_text']!r}, transformers {theirs!r}")
+            same &= own["generated_text"].strip() == theirs.strip()
+    return same
+
+
 def main():
     program, directory, *texts = sys.argv[1:]
     name = AutoConfig.from_pretrained(directory, trust_remote_code=True).architectures[0]
-    kinds = {"CausalLM": writer, "LMHeadModel": writer, "ForTokenClassification": entities, "ForMaskedLM": masks, "ForQuestionAnswering": answers,
+    kinds = {"ForConditionalGeneration": translator, "MTModel": translator, "CausalLM": writer, "LMHeadModel": writer, "ForTokenClassification": entities, "ForMaskedLM": masks, "ForQuestionAnswering": answers,
              "ForSequenceClassification": classifier, "Model": vectors}
     kind = next(kind for ending, kind in kinds.items() if name.endswith(ending))
     same = kind(program, directory, texts)
