@@ -23,6 +23,7 @@ use super::task::Model;
 use super::tasks::read_model;
 use super::tensor_file::{self, TensorFile, f32_from_le_bytes};
 use super::trainer_state::{RunArguments, TrainerState, VERSION};
+use super::vocabulary_files::of_targets;
 use super::{TrainerError, tokenizer_file};
 use hpsearch_core::arguments::TrainerArguments;
 
@@ -125,7 +126,13 @@ impl SavedModel {
             None => load_trained(directory, &*model, device)?,
         };
         let tokenizer = match files.digests {
-            Some(_) => files.read(TOKENIZER)?,
+            Some(_) => {
+                // Where texts to write have pieces of their own, their files are verified, too.
+                for name in of_targets(directory) {
+                    files.read(name)?;
+                }
+                files.read(TOKENIZER)?
+            }
             None => tokenizer_json(directory)?,
         };
         Ok(Self { values, tokenizer, model })

@@ -152,16 +152,6 @@ pub(super) fn find<S, K>(
     })
 }
 
-/// Refuses heads whose elements rotary positions cannot pair.
-pub(super) fn check_rotary(head_dim: usize) -> Result<(), String> {
-    if head_dim.is_multiple_of(2) {
-        return Ok(());
-    }
-    Err(format!(
-        "has heads of {head_dim} elements, an odd number, which rotary positions cannot pair"
-    ))
-}
-
 /// Reads the keys of a `config.json`; an error is the end of a sentence about it.
 #[derive(Clone, Copy)]
 pub(super) struct ConfigReader<'a>(pub(super) &'a Map<String, Value>);

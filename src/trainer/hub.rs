@@ -126,17 +126,23 @@ fn download_or_find(
 
 /// The snapshot of a revision, if it has all files that the trainer reads.
 fn complete_snapshot(cache: &Cache, revision: &str) -> Option<PathBuf> {
-    let directory = cache.snapshot(&cache.commit(revision)?);
+    let commit = cache.commit(revision)?;
+    let directory = cache.snapshot(&commit);
     let has = |name: &str| directory.join(name).is_file();
     let weights = match shards(&directory) {
         Some(shards) => shards.iter().all(|name| has(name)),
         None => has(SINGLE),
     };
-    (has(CONFIG) && has_tokenizer(&directory) && weights).then_some(directory)
+    // Without it, the settings beside it count.
+    let settings = TOKENIZER_EXTRAS.iter().all(|name| cache.knows(&commit, name));
+    let tokenizer = has(TOKENIZER) || settings && has_tokenizer(&directory);
+    (has(CONFIG) && tokenizer && weights).then_some(directory)
 }
 
 const CONFIG: &str = "config.json";
 const TOKENIZER: &str = "tokenizer.json";
+/// How texts are written.
+const GENERATION_CONFIG: &str = "generation_config.json";
 /// The files of sharded weights.
 fn shards(directory: &Path) -> Option<BTreeSet<String>> {
     let index: WeightIndex =
@@ -181,9 +187,12 @@ fn download(
         }
     }
     if !has_tokenizer(&directory) {
-        return Err(lacks(TOKENIZER));
+        return Err(match vocabulary_files(&model_type) {
+            [] => lacks(TOKENIZER),
+            files => format!("{}, nor all of `{}`", lacks(TOKENIZER), files.join("`, `")),
+        });
     }
-    for name in TOKENIZER_EXTRAS {
+    for name in TOKENIZER_EXTRAS.into_iter().chain([GENERATION_CONFIG]) {
         fetch(name)?;
     }
     if !fetch(SINGLE)? {

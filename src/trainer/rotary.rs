@@ -35,6 +35,9 @@ pub(super) fn rotary_angles(
     angles.into()
 }
 
+/// The share of each head that is rotated.
+const PARTIAL_KEY: &str = "partial_rotary_factor";
+
 /// What the angles depend on besides the position.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Rope {
@@ -67,7 +70,6 @@ impl Rope {
         let nested = config.get("rope_parameters").or_else(|| config.get("rope_scaling"));
         let empty = Map::new();
         let nested = ConfigReader(nested.and_then(Value::as_object).unwrap_or(&empty));
-        const PARTIAL_KEY: &str = "partial_rotary_factor";
         let partial_factor = match partial_factor {
             Some(default) => {
                 nested.positive_or(PARTIAL_KEY, config.positive_or(PARTIAL_KEY, default)?)?
@@ -101,6 +103,20 @@ impl Rope {
             }
         };
         Ok(Self { theta, scaling, partial_factor })
+    }
+
+    /// Refuses heads of `head_dim` numbers of which no pairs are rotated.
+    pub(super) fn check(&self, head_dim: usize) -> Result<(), String> {
+        let rotated = self.rotated(head_dim);
+        if rotated > 0 && rotated.is_multiple_of(2) {
+            return Ok(());
+        }
+        let part = if rotated == head_dim {
+            String::new()
+        } else {
+            format!(", {rotated} of them rotated (`{PARTIAL_KEY}`)")
+        };
+        Err(format!("has heads of {head_dim} elements{part}, which rotary positions cannot pair"))
     }
 
     /// How many of the `head_dim` numbers of a head are rotated.

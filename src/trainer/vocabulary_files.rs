@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokenizers::NormalizerWrapper;
 use tokenizers::normalizers::Precompiled;
@@ -65,17 +66,39 @@ pub(super) fn tokenizer_json(
     if !are_there(directory, model_type) {
         return Ok(None);
     }
-    let files = Files { directory, settings: settings(directory) };
-    let tokenizer = match model_type {
-        "t5" | "mt5" => files.t5(),
-        "albert" => files.albert(),
-        "xlm-roberta" => files.xlm_roberta(),
-        "deberta-v2" => files.deberta_v2(),
-        "marian" => files.marian(SOURCE_PIECES),
-        "bert" | "distilbert" | "electra" => files.word_pieces(),
-        _ => files.byte_pairs(model_type != "gpt2"),
+    let files = Files::of(directory)?;
+    let usual = match model_type {
+        "t5" | "mt5" => "T5Tokenizer",
+        "albert" => "AlbertTokenizer",
+        "xlm-roberta" => "XLMRobertaTokenizer",
+        "deberta-v2" => "DebertaV2Tokenizer",
+        "marian" => "MarianTokenizer",
+        "gpt2" => "GPT2Tokenizer",
+        "roberta" | "bart" => "RobertaTokenizer",
+        _ => "BertTokenizer",
+    };
+    let tokenizer = match (files.class(usual).as_str(), usual) {
+        ("T5Tokenizer" | "MT5Tokenizer", "T5Tokenizer") => files.t5(),
+        ("AlbertTokenizer", "AlbertTokenizer") => files.albert(),
+        ("XLMRobertaTokenizer", "XLMRobertaTokenizer") => files.xlm_roberta(),
+        ("DebertaV2Tokenizer", "DebertaV2Tokenizer") => files.deberta_v2(),
+        ("MarianTokenizer", "MarianTokenizer") => files.marian(SOURCE_PIECES),
+        ("BertTokenizer" | "DistilBertTokenizer" | "ElectraTokenizer", "BertTokenizer") => {
+            files.word_pieces()
+        }
+        ("GPT2Tokenizer", "GPT2Tokenizer" | "RobertaTokenizer") => files.byte_pairs(false),
+        ("RobertaTokenizer" | "BartTokenizer", "GPT2Tokenizer" | "RobertaTokenizer") => {
+            files.byte_pairs(true)
+        }
+        (class, _) => Err(TrainerError::model(
+            directory,
+            format!(
+                "has no `tokenizer.json`, and its `tokenizer_class` is `{class}`, which is not \
+                 supported without one (`{usual}` is)"
+            ),
+        )),
     }?;
-    Ok(Some(tokenizer.json().to_string().into_bytes()))
+    tokenizer.bytes(directory).map(Some)
 }
 
 /// The files with which the texts to write have a tokenizer of their own, where they are there.
@@ -91,32 +114,111 @@ pub(super) fn target_tokenizer_json(directory: &Path) -> Result<Option<Vec<u8>>,
     if of_targets(directory).is_empty() {
         return Ok(None);
     }
-    let files = Files { directory, settings: settings(directory) };
-    Ok(Some(files.marian(TARGET_PIECES)?.json().to_string().into_bytes()))
+    Files::of(directory)?.marian(TARGET_PIECES)?.bytes(directory).map(Some)
 }
 
-/// What `tokenizer_config.json` and `special_tokens_map.json` say.
-fn settings(directory: &Path) -> Map<String, Value> {
-    let mut settings = Map::new();
-    for name in ["special_tokens_map.json", "tokenizer_config.json"] {
-        let bytes = fs::read(directory.join(name)).unwrap_or_default();
-        if let Ok(Value::Object(of_file)) = serde_json::from_slice(&bytes) {
-            settings.extend(of_file.into_iter().filter(|(_, value)| !value.is_null()));
-        }
-    }
-    settings
-}
-
-/// Before a token that a tokenizer knows by its number only: no text contains it.
+/// Before a token that a tokenizer knows by its number only: a private character, which texts do
+/// not contain.
 const UNREACHABLE: char = '\u{e000}';
 
 /// The files of a directory that tokenizers are made of.
 struct Files<'a> {
     directory: &'a Path,
+    /// What `tokenizer_config.json` says, and `special_tokens_map.json` where that counts.
     settings: Map<String, Value>,
+    /// Tokens that were added to the vocabulary, by their numbers.
+    added: BTreeMap<u32, AddedToken>,
 }
 
-impl Files<'_> {
+/// A token that is found in texts before the model sees them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct AddedToken {
+    content: String,
+    #[serde(default)]
+    single_word: bool,
+    #[serde(default)]
+    lstrip: bool,
+    #[serde(default)]
+    rstrip: bool,
+    #[serde(default)]
+    normalized: bool,
+    #[serde(default)]
+    special: bool,
+}
+
+impl AddedToken {
+    fn special(content: &str) -> Self {
+        Self { special: true, ..Self::plain(content) }
+    }
+
+    /// One that is part of a text.
+    fn plain(content: &str) -> Self {
+        let content = content.to_owned();
+        let [single_word, lstrip, rstrip, normalized, special] = [false; 5];
+        Self { content, single_word, lstrip, rstrip, normalized, special }
+    }
+}
+
+/// The names of tokens with a meaning, in the order in which transformers adds them.
+const NAMES: [&str; 7] =
+    ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
+
+/// The largest number of a vocabulary with `tokens` tokens: holes cost memory.
+fn largest_id(tokens: usize) -> usize {
+    2 * tokens + 1_000
+}
+
+impl<'a> Files<'a> {
+    fn of(directory: &'a Path) -> Result<Self, TrainerError> {
+        let mut files = Self { directory, settings: Map::new(), added: BTreeMap::new() };
+        files.settings = files.object("tokenizer_config.json")?;
+        if let Some(decoder) = files.settings.remove("added_tokens_decoder") {
+            files.added = serde_json::from_value(decoder).map_err(|error| {
+                files.problem("tokenizer_config.json", format!("`added_tokens_decoder`: {error}"))
+            })?;
+        } else {
+            let map = files.object("special_tokens_map.json")?;
+            files.settings.extend(map);
+            let added = files.object("added_tokens.json")?;
+            let special: Vec<String> =
+                NAMES.iter().filter_map(|name| files.named(name)).map(|one| one.content).collect();
+            for (content, id) in added {
+                let id = id.as_u64().and_then(|id| u32::try_from(id).ok());
+                let id = id.ok_or_else(|| {
+                    files.problem("added_tokens.json", format!("`{content}` has no number"))
+                })?;
+                let special = special.contains(&content);
+                let token =
+                    AddedToken { special, normalized: !special, ..AddedToken::plain(&content) };
+                files.added.insert(id, token);
+            }
+        }
+        Ok(files)
+    }
+
+    /// The keys of a JSON file that have values; none where it is not there.
+    fn object(&self, name: &str) -> Result<Map<String, Value>, TrainerError> {
+        let bytes = match fs::read(self.directory.join(name)) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
+            Err(error) => return Err(self.problem(name, error)),
+        };
+        let object: Map<String, Value> =
+            serde_json::from_slice(&bytes).map_err(|error| self.problem(name, error))?;
+        Ok(object.into_iter().filter(|(_, value)| !value.is_null()).collect())
+    }
+
+    /// The class of transformers' tokenizer, `usual` unless the directory says another.
+    fn class(&self, usual: &str) -> String {
+        let config: Value = fs::read(self.directory.join("config.json"))
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .unwrap_or_default();
+        let named = self.settings.get("tokenizer_class").unwrap_or(&config["tokenizer_class"]);
+        let named = named.as_str().unwrap_or(usual);
+        named.strip_suffix("Fast").unwrap_or(named).to_owned()
+    }
+
     fn problem(&self, name: &str, problem: impl std::fmt::Display) -> TrainerError {
         TrainerError::model(self.directory, format!("`{name}` cannot be used: {problem}"))
     }
@@ -130,19 +232,83 @@ impl Files<'_> {
         pieces.map_err(|problem| self.problem(name, problem))
     }
 
-    fn ids(&self, name: &str) -> Result<HashMap<String, u32>, TrainerError> {
-        serde_json::from_slice(&self.read(name)?).map_err(|error| self.problem(name, error))
+    /// The tokens of `vocab.json`.
+    fn ids(&self) -> Result<Ids, TrainerError> {
+        let ids: Ids = serde_json::from_slice(&self.read(VOCABULARY)?)
+            .map_err(|error| self.problem(VOCABULARY, error))?;
+        let largest = ids.iter().max_by_key(|(_, id)| **id);
+        if let Some((token, id)) = largest.filter(|(_, id)| **id as usize > largest_id(ids.len())) {
+            let problem =
+                format!("`{token}` has the number {id}, with {} tokens in all", ids.len());
+            return Err(self.problem(VOCABULARY, problem));
+        }
+        let mut tokens = HashMap::new();
+        for (token, id) in &ids {
+            if let Some(other) = tokens.insert(*id, token) {
+                let problem = format!("`{other}` and `{token}` both have the number {id}");
+                return Err(self.problem(VOCABULARY, problem));
+            }
+        }
+        Ok(ids)
     }
 
     fn flag(&self, name: &str, default: bool) -> bool {
         self.settings.get(name).and_then(Value::as_bool).unwrap_or(default)
     }
 
-    /// The token that `name`, such as `eos_token`, stands for.
+    /// The token that `name`, such as `eos_token`, stands for, where the directory says so.
+    fn named(&self, name: &str) -> Option<AddedToken> {
+        let value = self.settings.get(name)?;
+        match value.as_str() {
+            Some(content) => {
+                let added = self.added.values().find(|token| token.content == content);
+                Some(added.cloned().unwrap_or_else(|| AddedToken::special(content)))
+            }
+            None => serde_json::from_value(value.clone())
+                .ok()
+                .map(|token| AddedToken { special: true, ..token }),
+        }
+    }
+
+    /// The same as text, or a default.
     fn token(&self, name: &str, default: &str) -> String {
-        let value = self.settings.get(name);
-        let value = value.and_then(|value| value.as_str().or_else(|| value["content"].as_str()));
-        value.unwrap_or(default).to_owned()
+        self.named(name).map_or_else(|| default.to_owned(), |token| token.content)
+    }
+
+    /// Adds the tokens that the directory adds, then those with a meaning, which `defaults` name
+    /// where the directory does not, then further special ones.
+    fn add_tokens(
+        &self,
+        converted: &mut ConvertedTokenizer,
+        defaults: &[(&str, &str)],
+    ) -> Result<(), TrainerError> {
+        for (id, token) in &self.added {
+            let given = converted.add(token);
+            if given != *id {
+                let problem = format!("`{}` has the number {id}, not {given}", token.content);
+                return Err(self.problem("the list of added tokens", problem));
+            }
+        }
+        for name in NAMES {
+            let default = defaults.iter().find(|(of, _)| *of == name);
+            let default = default.map(|(_, token)| AddedToken::special(token));
+            if let Some(token) = self.named(name).or(default) {
+                converted.add(&token);
+            }
+        }
+        for name in ["extra_special_tokens", "additional_special_tokens"] {
+            for token in self.settings.get(name).and_then(Value::as_array).into_iter().flatten() {
+                if let Some(content) = token.as_str().or_else(|| token["content"].as_str()) {
+                    converted.add(&AddedToken::special(content));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether words are marked in a text: all, all but the first, or none.
+    fn prepend(&self, without_prefix: &'static str) -> &'static str {
+        if self.flag("add_prefix_space", true) { "always" } else { without_prefix }
     }
 
     /// `T5Tokenizer`.
@@ -158,12 +324,13 @@ impl Files<'_> {
         };
         let end = self.token("eos_token", "</s>");
         let mut converted =
-            ConvertedTokenizer::unigram(unigram, self.precompiled(name, &pieces)?, split_words());
-        for token in [&end, &self.token("unk_token", "<unk>"), &self.token("pad_token", "<pad>")] {
-            converted.add_special(token);
-        }
+            ConvertedTokenizer::unigram(unigram, self.precompiled(name, &pieces)?, "always");
+        let defaults = [("eos_token", "</s>"), ("unk_token", "<unk>"), ("pad_token", "<pad>")];
+        self.add_tokens(&mut converted, &defaults)?;
         converted.add_pieces(&pieces);
-        extra.iter().for_each(|token| converted.add_special(token));
+        for token in extra {
+            converted.add(&AddedToken::special(&token));
+        }
         converted.template(&["$A", &end], &[("$A", 0), (&end, 0), ("$B", 0), (&end, 0)]);
         Ok(converted)
     }
@@ -184,9 +351,12 @@ impl Files<'_> {
         }
         normalizers.extend(self.precompiled(name, &pieces)?);
         let unigram = Unigram { vocabulary: pieces.scored().collect(), unknown: pieces.unknown };
-        let mut converted =
-            ConvertedTokenizer::unigram(unigram, Some(sequence(normalizers)), split_words());
-        self.add_bert_tokens(&mut converted, ["<unk>", "<pad>"]);
+        let mut converted = ConvertedTokenizer::unigram(
+            unigram,
+            Some(sequence(normalizers)),
+            self.prepend("never"),
+        );
+        self.add_bert_tokens(&mut converted, ["<unk>", "<pad>"])?;
         converted.add_pieces(&pieces);
         Ok(converted)
     }
@@ -195,21 +365,25 @@ impl Files<'_> {
     fn xlm_roberta(&self) -> Result<ConvertedTokenizer, TrainerError> {
         let name = "sentencepiece.bpe.model";
         let pieces = self.pieces(name)?;
-        let own = [
+        const OWN: [(&str, &str); 4] = [
             ("bos_token", "<s>"),
             ("pad_token", "<pad>"),
             ("eos_token", "</s>"),
             ("unk_token", "<unk>"),
-        ]
-        .map(|(name, default)| self.token(name, default));
+        ];
+        let own = OWN.map(|(name, default)| self.token(name, default));
         let mask = self.token("mask_token", "<mask>");
         let vocabulary = own.iter().map(|token| (token.clone(), 0.0));
         let vocabulary = vocabulary.chain(pieces.scored().skip(3)).chain([(mask.clone(), 0.0)]);
         let unigram = Unigram { vocabulary: vocabulary.collect(), unknown: 3 };
         let [begin, _, end, _] = own.each_ref().map(String::as_str);
-        let mut converted =
-            ConvertedTokenizer::unigram(unigram, self.precompiled(name, &pieces)?, split_words());
-        own.iter().chain([&mask]).for_each(|token| converted.add_special(token));
+        let mut converted = ConvertedTokenizer::unigram(
+            unigram,
+            self.precompiled(name, &pieces)?,
+            self.prepend("never"),
+        );
+        let defaults = [("sep_token", "</s>"), ("cls_token", "<s>"), ("mask_token", "<mask>")];
+        self.add_tokens(&mut converted, &[&OWN[..], &defaults].concat())?;
         converted.add_pieces(&pieces);
         let pair = [begin, "$A", end, end, "$B", end].map(|part| (part, 0));
         converted.template(&[begin, "$A", end], &pair);
@@ -232,7 +406,8 @@ impl Files<'_> {
         if self.flag("split_by_punct", false) {
             pre_tokenizers.push(json!({"type": "Punctuation", "behavior": "Isolated"}));
         }
-        pre_tokenizers.push(metaspace());
+        let prepend = self.prepend("first");
+        pre_tokenizers.push(metaspace(prepend));
         let unknown = self.token("unk_token", "[UNK]");
         let named = pieces.scored().position(|(piece, _)| piece == unknown);
         let named = named.and_then(|id| u32::try_from(id).ok());
@@ -240,12 +415,10 @@ impl Files<'_> {
             vocabulary: pieces.scored().collect(),
             unknown: named.unwrap_or(pieces.unknown),
         };
-        let mut converted = ConvertedTokenizer::unigram(
-            unigram,
-            Some(sequence(normalizers)),
-            json!({"type": "Sequence", "pretokenizers": pre_tokenizers}),
-        );
-        self.add_bert_tokens(&mut converted, ["[UNK]", "[PAD]"]);
+        let mut converted =
+            ConvertedTokenizer::unigram(unigram, Some(sequence(normalizers)), prepend);
+        converted.pre_tokenizer = json!({"type": "Sequence", "pretokenizers": pre_tokenizers});
+        self.add_bert_tokens(&mut converted, ["[UNK]", "[PAD]"])?;
         converted.add_pieces(&pieces);
         Ok(converted)
     }
@@ -254,17 +427,12 @@ impl Files<'_> {
     /// numbers of `vocab.json`. Pieces without a number are left out, so that a text falls into
     /// smaller ones, where transformers makes them unknown tokens.
     fn marian(&self, name: &str) -> Result<ConvertedTokenizer, TrainerError> {
-        let (pieces, ids) = (self.pieces(name)?, self.ids(VOCABULARY)?);
+        let (pieces, ids) = (self.pieces(name)?, self.ids()?);
         let unknown = self.token("unk_token", "<unk>");
         let Some(unknown_id) = ids.get(&unknown).copied() else {
             return Err(self.problem(VOCABULARY, format!("it has no `{unknown}`")));
         };
         let end = ids.values().max().map_or(0, |id| *id as usize + 1);
-        if end > 2 * ids.len() + 1_000 {
-            return Err(
-                self.problem(VOCABULARY, format!("it has a token with the number {}", end - 1))
-            );
-        }
         let scores: HashMap<String, f64> = pieces.scored().collect();
         let mut vocabulary: Vec<(String, f64)> =
             (0..end).map(|id| (format!("{UNREACHABLE}{id}"), 0.0)).collect();
@@ -275,9 +443,8 @@ impl Files<'_> {
             };
         }
         let of_text = [self.token("eos_token", "</s>"), self.token("pad_token", "<pad>"), unknown];
-        let mut of_languages: Vec<&String> =
+        let of_languages: Vec<&String> =
             ids.keys().filter(|token| token.starts_with(">>") && token.ends_with("<<")).collect();
-        of_languages.sort();
         for token in of_text.iter().chain(of_languages.iter().copied()) {
             if let Some(id) = ids.get(token) {
                 vocabulary[*id as usize].0.clone_from(token);
@@ -288,16 +455,17 @@ impl Files<'_> {
         let marked = json!({"type": "Replace", "pattern": {"Regex": r"(?<!\S)▁"}, "content": "▁▁"});
         let normalizers = self.precompiled(name, &pieces)?.into_iter().chain([marked]).collect();
         let mut converted =
-            ConvertedTokenizer::unigram(unigram, Some(sequence(normalizers)), split_words());
+            ConvertedTokenizer::unigram(unigram, Some(sequence(normalizers)), "always");
         converted.decoder = json!({"type": "Sequence", "decoders": [
             {"type": "Replace", "pattern": {"String": UNREACHABLE.to_string()}, "content": ""},
-            metaspace(),
+            metaspace("always"),
             {"type": "Fuse"},
             {"type": "Strip", "content": " ", "start": 1, "stop": 0},
         ]});
-        of_text.iter().for_each(|token| converted.add_special(token));
+        let defaults = [("eos_token", "</s>"), ("unk_token", "<unk>"), ("pad_token", "<pad>")];
+        self.add_tokens(&mut converted, &defaults)?;
         for token in of_languages {
-            converted.add(token, false);
+            converted.add(&AddedToken::plain(token));
         }
         let end = &of_text[0];
         converted.template(&["$A", end], &[("$A", 0), ("$B", 0), (end, 0)]);
@@ -308,12 +476,7 @@ impl Files<'_> {
     fn word_pieces(&self) -> Result<ConvertedTokenizer, TrainerError> {
         let text = String::from_utf8(self.read(WORD_PIECES)?)
             .map_err(|error| self.problem(WORD_PIECES, error))?;
-        let ids: Ids = text
-            .trim_end_matches(['\n', '\r'])
-            .split('\n')
-            .zip(0..)
-            .map(|(line, id)| (line.trim_end_matches('\r').to_owned(), id))
-            .collect();
+        let ids: Ids = text.lines().map(|line| line.trim_end().to_owned()).zip(0..).collect();
         let unknown = self.token("unk_token", "[UNK]");
         let mut converted = ConvertedTokenizer {
             normalizer: json!({
@@ -334,13 +497,13 @@ impl Files<'_> {
             }),
             ..ConvertedTokenizer::of(ids)
         };
-        self.add_bert_tokens(&mut converted, ["[UNK]", "[PAD]"]);
+        self.add_bert_tokens(&mut converted, ["[UNK]", "[PAD]"])?;
         Ok(converted)
     }
 
     /// `GPT2Tokenizer`, and `RobertaTokenizer`, which puts tokens around texts.
     fn byte_pairs(&self, is_roberta: bool) -> Result<ConvertedTokenizer, TrainerError> {
-        let ids: Ids = self.ids(VOCABULARY)?.into_iter().collect();
+        let ids = self.ids()?;
         let merges =
             String::from_utf8(self.read(MERGES)?).map_err(|error| self.problem(MERGES, error))?;
         let merges: Vec<&str> = merges
@@ -373,12 +536,18 @@ impl Files<'_> {
             ..ConvertedTokenizer::of(ids)
         };
         if !is_roberta {
-            for name in ["bos_token", "eos_token", "unk_token"] {
-                converted.add_special(&self.token(name, "<|endoftext|>"));
+            for name in ["add_bos_token", "add_eos_token"] {
+                if self.flag(name, false) {
+                    let problem = format!("`{name}` is not supported without `tokenizer.json`");
+                    return Err(self.problem("tokenizer_config.json", problem));
+                }
             }
+            let end = "<|endoftext|>";
+            let defaults = [("bos_token", end), ("eos_token", end), ("unk_token", end)];
+            self.add_tokens(&mut converted, &defaults)?;
             return Ok(converted);
         }
-        let tokens = [
+        let defaults = [
             ("bos_token", "<s>"),
             ("eos_token", "</s>"),
             ("unk_token", "<unk>"),
@@ -386,15 +555,14 @@ impl Files<'_> {
             ("pad_token", "<pad>"),
             ("cls_token", "<s>"),
             ("mask_token", "<mask>"),
-        ]
-        .map(|(name, default)| self.token(name, default));
-        tokens.iter().for_each(|token| converted.add_special(token));
-        let [.., separator, _, class, _] = &tokens;
+        ];
+        self.add_tokens(&mut converted, &defaults)?;
+        let (separator, class) = (self.token("sep_token", "</s>"), self.token("cls_token", "<s>"));
         let with_id = |token: &str| json!([token, converted.id(token)]);
         converted.post_processor = json!({
             "type": "RobertaProcessing",
-            "sep": with_id(separator),
-            "cls": with_id(class),
+            "sep": with_id(&separator),
+            "cls": with_id(&class),
             "trim_offsets": self.flag("trim_offsets", true),
             "add_prefix_space": prefix_space,
         });
@@ -402,20 +570,26 @@ impl Files<'_> {
     }
 
     /// BERT's tokens around texts, those for unknown words and for padding, and the mask.
-    fn add_bert_tokens(&self, converted: &mut ConvertedTokenizer, defaults: [&str; 2]) {
-        let [unknown, pad] = defaults;
+    fn add_bert_tokens(
+        &self,
+        converted: &mut ConvertedTokenizer,
+        [unknown, pad]: [&str; 2],
+    ) -> Result<(), TrainerError> {
+        let defaults = [
+            ("unk_token", unknown),
+            ("sep_token", "[SEP]"),
+            ("pad_token", pad),
+            ("cls_token", "[CLS]"),
+            ("mask_token", "[MASK]"),
+        ];
+        self.add_tokens(converted, &defaults)?;
         let (class, separator) =
             (self.token("cls_token", "[CLS]"), self.token("sep_token", "[SEP]"));
-        let others = [("unk_token", unknown), ("pad_token", pad), ("mask_token", "[MASK]")]
-            .map(|(name, default)| self.token(name, default));
-        let [unknown, pad, mask] = &others;
-        for token in [unknown, &separator, pad, &class, mask] {
-            converted.add_special(token);
-        }
         converted.template(
             &[&class, "$A", &separator],
             &[(&class, 0), ("$A", 0), (&separator, 0), ("$B", 1), (&separator, 1)],
         );
+        Ok(())
     }
 
     /// The normalisation of a SentencePiece model, if it has one.
@@ -424,8 +598,15 @@ impl Files<'_> {
         name: &str,
         pieces: &SentencePieces,
     ) -> Result<Option<Value>, TrainerError> {
-        if pieces.character_map.is_empty() {
-            return Ok(None);
+        let map = &pieces.character_map;
+        let Some(size) = map.first_chunk() else {
+            let cut = |_| Err(self.problem(name, "its normalisation is cut off"));
+            return map.first().map_or(Ok(None), cut);
+        };
+        // The library reserves what the size says.
+        let (size, rest) = (u32::from_le_bytes(*size) as usize, map.len() - 4);
+        if size == 0 || size > rest || !size.is_multiple_of(4) {
+            return Err(self.problem(name, "its normalisation is damaged"));
         }
         let precompiled = catch_panics(|| Ok(Precompiled::from(&pieces.character_map)?))
             .map_err(|error| self.problem(name, error))?;
@@ -435,13 +616,8 @@ impl Files<'_> {
     }
 }
 
-/// Words between white space, each with a mark before it.
-fn split_words() -> Value {
-    json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace()]})
-}
-
-fn metaspace() -> Value {
-    json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": true})
+fn metaspace(prepend: &str) -> Value {
+    json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": prepend, "split": true})
 }
 
 fn sequence(normalizers: Vec<Value>) -> Value {
@@ -463,8 +639,9 @@ struct Unigram {
 #[derive(Default)]
 struct ConvertedTokenizer {
     ids: Ids,
-    /// Tokens that are found in texts before the model sees them.
-    added: BTreeMap<u32, Value>,
+    /// The size of the vocabulary, which further tokens are numbered from.
+    next: u32,
+    added: BTreeMap<u32, AddedToken>,
     normalizer: Value,
     pre_tokenizer: Value,
     post_processor: Value,
@@ -474,22 +651,30 @@ struct ConvertedTokenizer {
 
 impl ConvertedTokenizer {
     fn of(ids: Ids) -> Self {
-        Self { ids, ..Self::default() }
+        // The library, too, counts tokens.
+        let next = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+        Self { ids, next, ..Self::default() }
     }
 
-    fn unigram(unigram: Unigram, normalizer: Option<Value>, pre_tokenizer: Value) -> Self {
+    /// A Unigram model of words between white space, before which `prepend` puts marks.
+    fn unigram(unigram: Unigram, normalizer: Option<Value>, prepend: &str) -> Self {
         let Unigram { vocabulary, unknown } = unigram;
+        let pieces = vocabulary.len();
         let ids = vocabulary.iter().zip(0..).map(|((piece, _), id)| (piece.clone(), id)).collect();
         Self {
             normalizer: normalizer.unwrap_or_default(),
-            pre_tokenizer,
-            decoder: metaspace(),
+            pre_tokenizer: json!({
+                "type": "Sequence",
+                "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace(prepend)],
+            }),
+            decoder: metaspace(prepend),
             model: json!({
                 "type": "Unigram",
                 "unk_id": unknown,
                 "vocab": vocabulary,
                 "byte_fallback": false,
             }),
+            next: u32::try_from(pieces).unwrap_or(u32::MAX),
             ..Self::of(ids)
         }
     }
@@ -499,36 +684,26 @@ impl ConvertedTokenizer {
         self.ids.get(token).copied()
     }
 
-    /// A special token, with the next number if the vocabulary does not have it.
-    fn add_special(&mut self, token: &str) {
-        self.add(token, true);
-    }
-
     /// The control tokens and those of users.
     fn add_pieces(&mut self, pieces: &SentencePieces) {
         for piece in &pieces.pieces {
             match piece.kind {
-                PieceKind::Control => self.add(&piece.text, true),
-                PieceKind::UserDefined => self.add(&piece.text, false),
-                PieceKind::Other => {}
-            }
+                PieceKind::Control => self.add(&AddedToken::special(&piece.text)),
+                PieceKind::UserDefined => self.add(&AddedToken::plain(&piece.text)),
+                PieceKind::Other => continue,
+            };
         }
     }
 
-    fn add(&mut self, token: &str, special: bool) {
-        let next = self.ids.values().max().map_or(0, |last| last + 1);
-        let id = *self.ids.entry(token.to_owned()).or_insert(next);
-        self.added.entry(id).or_insert_with(|| {
-            json!({
-                "id": id,
-                "content": token,
-                "single_word": false,
-                "lstrip": false,
-                "rstrip": false,
-                "normalized": false,
-                "special": special,
-            })
+    /// Adds a token, with the next number if the vocabulary does not have it; returns its number.
+    fn add(&mut self, token: &AddedToken) -> u32 {
+        let id = self.id(&token.content).unwrap_or_else(|| {
+            self.ids.insert(token.content.clone(), self.next);
+            self.next = self.next.saturating_add(1);
+            self.next - 1
         });
+        self.added.entry(id).or_insert_with(|| token.clone());
+        id
     }
 
     /// The tokens around a text `$A`, and around that and a second one `$B`, there with the types
@@ -553,17 +728,24 @@ impl ConvertedTokenizer {
         });
     }
 
-    fn json(self) -> Value {
-        json!({
+    /// The bytes of `tokenizer.json`.
+    fn bytes(self, directory: &Path) -> Result<Vec<u8>, TrainerError> {
+        let added = self.added.into_iter().map(|(id, token)| {
+            let mut added = json!(token);
+            added["id"] = id.into();
+            added
+        });
+        let file = json!({
             "version": "1.0",
             "truncation": null,
             "padding": null,
-            "added_tokens": self.added.into_values().collect::<Vec<_>>(),
+            "added_tokens": added.collect::<Vec<_>>(),
             "normalizer": self.normalizer,
             "pre_tokenizer": self.pre_tokenizer,
             "post_processor": self.post_processor,
             "decoder": self.decoder,
             "model": self.model,
-        })
+        });
+        serde_json::to_vec(&file).map_err(|error| TrainerError::model(directory, error.to_string()))
     }
 }

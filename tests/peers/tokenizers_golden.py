@@ -8,6 +8,7 @@ the texts of the ids. Marian's are of sentencepiece itself, with the numbers of 
 """
 import io
 import json
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -28,7 +29,7 @@ OTHER_LINES = [
     "die kurve eines versuchs wird gelesen, während er lernt", "nach zehn versuchen ist eine bessere rate gefunden",
 ]
 TEXTS = ["the best trial is exported", "a curve of   the model, 10,000 steps", "", " Ünïcode: naïve “quotes” ``and'' ｆｕｌｌ", "tabs\tand\nlines  ", "it's <unk> or </s> [MASK] <mask>",
-         "日本 the search 0.01", "▁marks in_texts", "<extra_id_3> rates"]
+         "日本 the search 0.01", "▁marks in_texts", "<extra_id_3> rates", "what does <user> say, <User> or  <mask> here?"]
 # Short letters and wide ones, instead of the 240 kB of NMT_NFKC.
 RULES = "FF46\t66\nFF55\t75\nFF4C\t6C\n2026\t2E 2E 2E\n9\t20\nA\t20\n201C\t22\n201D\t22\n"
 
@@ -92,6 +93,27 @@ def main():
     golden(path, BertTokenizer.from_pretrained(path), "bert")
     golden(target / "roberta", RobertaTokenizer.from_pretrained(target / "roberta"), "roberta")
     golden(target / "gpt2", GPT2Tokenizer.from_pretrained(target / "gpt2"), "gpt2")
+
+    # Tokens of users, tokens that take the space before them along, and settings that are not the usual ones.
+    for name in ["bert", "roberta", "albert"]:
+        for file in (target / name).iterdir():
+            if file.name not in ("golden.json", "config.json"):
+                shutil.copy(file, directory(f"{name}-changed"))
+    path = target / "bert-changed"
+    tokens = len((path / "vocab.txt").read_text().splitlines())
+    (path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False, "tokenizer_class": "BertTokenizerFast"}) + "\n")
+    mask = {"content": "[MASK]", "lstrip": True, "normalized": False, "rstrip": False, "single_word": False}
+    (path / "special_tokens_map.json").write_text(json.dumps({"mask_token": mask, "additional_special_tokens": ["<extra_id_3>"]}) + "\n")
+    (path / "added_tokens.json").write_text(json.dumps({"<user>": tokens}) + "\n")
+    golden(path, BertTokenizer.from_pretrained(path), "bert")
+    path = target / "roberta-changed"
+    tokens = len(json.loads((path / "vocab.json").read_text()))
+    added = {4: dict(mask, content="<mask>", special=True), tokens: dict(mask, content="<user>", lstrip=False, rstrip=True, normalized=True, special=False)}
+    (path / "tokenizer_config.json").write_text(json.dumps({"add_prefix_space": True, "added_tokens_decoder": added, "mask_token": "<mask>"}) + "\n")
+    golden(path, RobertaTokenizer.from_pretrained(path), "roberta")
+    path = target / "albert-changed"
+    (path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": False, "keep_accents": True, "add_prefix_space": False}) + "\n")
+    golden(path, AlbertTokenizer.from_pretrained(path), "albert")
 
     path = directory("marian")
     sides = {"source.spm": pieces(LINES, 110), "target.spm": pieces(OTHER_LINES, 110)}

@@ -102,7 +102,7 @@ pub const DECODER_TYPES: [&str; 8] =
 pub const SEQ2SEQ_TYPES: [&str; 4] = ["t5", "mt5", "bart", "marian"];
 
 /// The files that a pretrained model may have in place of `tokenizer.json`: what its architecture
-/// had before it. None where it always had one.
+/// had before it. None where only that file is read.
 #[must_use]
 pub fn vocabulary_files(model_type: &str) -> &'static [&'static str] {
     match model_type {

@@ -186,7 +186,7 @@ impl DecoderShape {
         }
         let rope = Rope::read(config, keys.partial_rotary_factor)?;
         if rotary {
-            families::check_rotary(rope.rotated(head_dim))?;
+            rope.check(head_dim)?;
         }
         let residual_dropout = |index: usize| {
             let default = if rotary { 0.0 } else { 0.1 };

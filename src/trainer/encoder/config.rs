@@ -10,6 +10,7 @@ use super::super::families::{self, ConfigReader, OtherFamilies};
 use super::super::floats::real;
 use super::super::layers::RelativeShape;
 use super::super::quantization;
+use super::super::rotary::Rope;
 use hpsearch_core::arguments::{Activation, DECODER_TYPES, ModelArguments, Pooling, TaskKind};
 
 /// An encoder's `config.json`.
@@ -350,8 +351,8 @@ impl EncoderShape {
         let embedding = keys.embedding_width;
         let is_modern = family.style == EncoderStyle::ModernBert;
         let modern = is_modern.then(|| ModernBertShape::read(config, layers)).transpose()?;
-        if modern.is_some() {
-            families::check_rotary(head_dim)?;
+        if let Some(modern) = &modern {
+            Rope::of(modern.thetas[0]).check(head_dim)?;
         }
         let relative =
             keys.has_relative_positions.then(|| relative(config, head_dim)).transpose()?;

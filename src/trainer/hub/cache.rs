@@ -75,9 +75,18 @@ impl Cache {
 
     /// Records that a commit has no such file, as huggingface_hub does.
     pub(super) fn mark_missing(&self, commit: &str, name: &str) {
-        let path = self.directory.join(".no_exist").join(commit).join(name);
+        let path = self.missing(commit, name);
         let _only_looked_up_again =
             path.parent().map(fs::create_dir_all).map(|_| fs::write(&path, ""));
+    }
+
+    /// Whether it is known whether a commit has a file.
+    pub(super) fn knows(&self, commit: &str, name: &str) -> bool {
+        self.has(commit, name) || self.missing(commit, name).is_file()
+    }
+
+    fn missing(&self, commit: &str, name: &str) -> PathBuf {
+        self.directory.join(".no_exist").join(commit).join(name)
     }
 
     /// Sets the commit of a revision.

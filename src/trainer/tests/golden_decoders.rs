@@ -95,3 +95,25 @@ decoders! {
     mistral_with_heads_of_their_own_width_is_transformers: "mistral",
     qwen3_with_norms_of_heads_is_transformers: "qwen3"
 }
+
+#[test]
+fn phis_of_another_kind_are_refused() {
+    let problem = |rope: Value, values: Value| {
+        let mut config = merged(json_of(&golden_directory("phi").join("config.json")), values);
+        config["rope_parameters"] = rope;
+        DecoderConfig::read(config.as_object().unwrap().clone()).err()
+    };
+    let factor = |factor: f64| json!({"rope_theta": 10_000.0, "partial_rotary_factor": factor});
+    assert_eq!(problem(factor(0.5), json!({})), None);
+    // Phi-2's, before transformers 5.
+    assert_eq!(problem(Value::Null, json!({"partial_rotary_factor": 0.25})), None);
+    for (rope, values, expected) in [
+        (factor(0.4), json!({}), "has heads of 8 elements, 3 of them rotated"),
+        (factor(0.1), json!({}), "has heads of 8 elements, 0 of them rotated"),
+        (factor(1.5), json!({}), "has `partial_rotary_factor` = 1.5, which is above 1"),
+        (factor(0.5), json!({"qk_layernorm": true}), "has `qk_layernorm` = true"),
+    ] {
+        let said = problem(rope, values).unwrap();
+        assert!(said.contains(expected), "{said}");
+    }
+}

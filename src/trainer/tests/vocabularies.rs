@@ -35,8 +35,20 @@ fn assert_encodes(name: &str, tokenizer: &Tokenizer, texts: &Value, ids: &Value,
 
 #[test]
 fn files_from_before_tokenizer_json_make_the_tokenizers_of_transformers() {
-    let names =
-        ["t5", "mt5", "albert", "xlm-roberta", "deberta-v2", "bert", "roberta", "gpt2", "marian"];
+    let names = [
+        "t5",
+        "mt5",
+        "albert",
+        "xlm-roberta",
+        "deberta-v2",
+        "bert",
+        "roberta",
+        "gpt2",
+        "marian",
+        "bert-changed",
+        "roberta-changed",
+        "albert-changed",
+    ];
     for name in names {
         let (golden, tokenizer) = (golden(name), tokenizer(&directory(name), None).unwrap());
         assert_encodes(name, &tokenizer, &golden["texts"], &golden["ids"], &golden["decoded"]);
@@ -170,12 +182,10 @@ fn damaged_vocabularies_are_refused_with_the_file() {
     let problem = refused();
     assert!(problem.contains("nor all of what it could be made of (`spiece.model`)"), "{problem}");
     let model = fs::read(directory("t5").join("spiece.model")).unwrap();
-    // Every prefix is an error or a tokenizer, never a panic.
-    for end in 0..model.len() {
+    // A file that is cut off is no tokenizer of fewer pieces.
+    for end in 0..model.len() - 1 {
         write("spiece.model", &model[..end]);
-        if let Err(error) = tokenizer(scratch.path(), None) {
-            assert!(error.to_string().contains("`spiece.model` cannot be used"), "{error}");
-        }
+        assert_contains(&refused(), "`spiece.model` cannot be used");
     }
     for position in 0..model.len() {
         let mut damaged = model.clone();
@@ -187,10 +197,24 @@ fn damaged_vocabularies_are_refused_with_the_file() {
     for name in ["source.spm", "target.spm"] {
         write(name, &fs::read(directory("marian").join(name)).unwrap());
     }
-    write("vocab.json", b"{\"<unk>\": 4000000000, \"</s>\": 0}");
-    assert!(refused().contains("`vocab.json` cannot be used: it has a token with the number"));
-    write("vocab.json", b"{\"</s>\": 0}");
-    assert!(refused().contains("`vocab.json` cannot be used: it has no `<unk>`"));
+    let of_vocabulary = |vocabulary: &str, said: &str| {
+        write("vocab.json", vocabulary.as_bytes());
+        assert_contains(&refused(), &format!("`vocab.json` cannot be used: {said}"));
+    };
+    of_vocabulary(r#"{"<unk>": 4000000000, "</s>": 0}"#, "`<unk>` has the number 4000000000");
+    of_vocabulary(r#"{"</s>": 0}"#, "it has no `<unk>`");
+    of_vocabulary(r#"{"a": 1, "<unk>": 1}"#, "`<unk>` and `a` both have the number 1");
+    write("config.json", b"{\"model_type\": \"gpt2\"}");
+    write("merges.txt", b"");
+    of_vocabulary(r#"{"a": 4294967295}"#, "`a` has the number 4294967295");
+    write("vocab.json", b"{\"a\": 0}");
+    write("added_tokens.json", b"{\"<user>\": 7}");
+    assert_contains(&refused(), "`<user>` has the number 7, not 1");
+    write("tokenizer_config.json", b"{\"tokenizer_class\": \"BertJapaneseTokenizer\"}");
+    write("added_tokens.json", b"{}");
+    assert_contains(&refused(), "its `tokenizer_class` is `BertJapaneseTokenizer`");
+    write("tokenizer_config.json", b"{");
+    assert_contains(&refused(), "`tokenizer_config.json` cannot be used");
     write("config.json", b"{\"model_type\": \"llama\"}");
     assert!(refused().contains("has no `tokenizer.json`: `AutoTokenizer"));
 }

@@ -37,10 +37,13 @@ impl SentencePieces {
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         let mut model = Self::default();
         let mut algorithm = UNIGRAM;
+        // They come after the pieces.
+        let [mut has_trainer, mut has_normalizer] = [false; 2];
         for field in Fields(bytes) {
             match field? {
                 (1, FieldValue::Bytes(piece)) => model.pieces.push(Piece::read(piece)?),
                 (2, FieldValue::Bytes(trainer)) => {
+                    has_trainer = true;
                     for field in Fields(trainer) {
                         match field? {
                             (3, FieldValue::Integer(which)) => algorithm = which,
@@ -52,6 +55,7 @@ impl SentencePieces {
                     }
                 }
                 (3, FieldValue::Bytes(normalizer)) => {
+                    has_normalizer = true;
                     for field in Fields(normalizer) {
                         if let (2, FieldValue::Bytes(map)) = field? {
                             model.character_map = map.to_vec();
@@ -64,8 +68,11 @@ impl SentencePieces {
         if algorithm != UNIGRAM {
             return Err("it was not trained by Unigram, the one algorithm that is supported".into());
         }
+        if !has_trainer || !has_normalizer {
+            return Err("it is not a SentencePiece model, or it is cut off".into());
+        }
         if model.unknown as usize >= model.pieces.len() {
-            return Err("it has no pieces: it is not a SentencePiece model".into());
+            return Err("it has no piece for unknown characters".into());
         }
         Ok(model)
     }
