@@ -43,6 +43,9 @@ task = "$1"
 "model.model_type" = "$2"
 "model.hidden_size" = 32
 num_train_epochs = 4
+[space]
+learning_rate = { float = [1e-3, 1e-2], log = true }
+[[enqueue]]
 learning_rate = 5e-3
 TOML
 }
@@ -66,6 +69,8 @@ for family in ${FAMILIES:-$all}; do
     case $family in
         gpt2 | llama | qwen2 | mistral | qwen3 | gemma | phi | phi3)
             study language-modeling "$family" eval_loss minimize texts.txt ''
+            # What is written must fit.
+            sed -i 's/^max_length = 24/max_length = 96/' study.toml
             check language-modeling "$family" "today Ada" "today Kurt flew" ;;
         t5 | mt5 | bart | marian)
             study translation "$family" eval_loss minimize rows.jsonl 'target = "target"'
