@@ -189,21 +189,16 @@ pub(super) fn unknown_token(tokenizer: &Tokenizer) -> Option<u32> {
 
 /// The id of a model's mask token.
 pub(super) fn mask_token(directory: &Path, tokenizer: &Tokenizer) -> Result<u32, TrainerError> {
-    let of_file = |name: &str| {
-        let bytes = fs::read(directory.join(name)).ok()?;
-        let file: Value = serde_json::from_slice(&bytes).ok()?;
-        let token = &file["mask_token"];
-        token.as_str().or_else(|| token["content"].as_str()).map(str::to_owned)
-    };
-    let named =
-        ["special_tokens_map.json", "tokenizer_config.json"].into_iter().filter_map(of_file);
+    let named = vocabulary_files::mask_token(directory)?;
     let usual = ["[MASK]", "<mask>"].map(str::to_owned);
-    named.chain(usual).find_map(|token| tokenizer.token_to_id(&token)).ok_or_else(|| {
-        TrainerError::model(
-            directory,
-            "has a tokenizer without a mask token: it was not pretrained on hidden tokens",
-        )
-    })
+    named.into_iter().chain(usual).find_map(|token| tokenizer.token_to_id(&token)).ok_or_else(
+        || {
+            TrainerError::model(
+                directory,
+                "has a tokenizer without a mask token: it was not pretrained on hidden tokens",
+            )
+        },
+    )
 }
 
 /// Checks that every token has an embedding.
