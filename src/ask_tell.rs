@@ -170,7 +170,10 @@ impl Settled {
     /// Acquires the study.
     fn hold(self) -> Result<Study, HeldError> {
         let Settled { store, study, growth, is_stored } = self;
-        let held = HeldStudy::new(store, study, growth)?;
+        let mut held = HeldStudy::new(store, study, growth)?;
+        if !is_stored {
+            held.make_temporary();
+        }
         Ok(Study { held, growth, owners: BTreeMap::new(), is_stored })
     }
 }

@@ -1,5 +1,5 @@
 //! A study whose trials a program runs itself by ask and tell; every call is durable before it
-//! returns.
+//! returns, unless the study is temporary.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::runner::lease::OwnLease;
 use crate::runner::{self, RunnerError};
 use crate::storage::{Storage, StorageError, StoredStudy};
 use crate::study::decision::Decision;
-use crate::study::event::AttemptEnd;
+use crate::study::event::{AttemptEnd, Event, StudyEvent};
 use crate::study::params::{Params, Value};
 use crate::study::request::{Answer, Request};
 use crate::study::space::Distribution;
@@ -152,8 +152,18 @@ pub struct HeldStudy {
     outcome: Option<Outcome>,
     looked: Timestamp,
     growth: Growth,
+    /// It ends with this process, and no other one sees it: nothing is written.
+    is_temporary: bool,
     /// A write failed: the state is ahead of the store and must not be used.
     is_broken: bool,
+}
+
+/// What became of an input.
+#[derive(Default)]
+struct Outcomes {
+    launched: Option<Assignment>,
+    verdict: Option<Decision>,
+    answer: Option<Answer>,
 }
 
 impl HeldStudy {
@@ -178,7 +188,7 @@ impl HeldStudy {
         let engine = Engine::on_demand(study.spec.clone(), view).map_err(RunnerError::Engine)?;
         let clock = runner::clock_of(store.as_ref(), study.id)?;
         let (leaving, outcome) = (BTreeSet::new(), None);
-        let (looked, is_broken) = (clock.now(), false);
+        let looked = clock.now();
         let mut held = HeldStudy {
             store,
             study,
@@ -189,7 +199,8 @@ impl HeldStudy {
             outcome,
             looked,
             growth,
-            is_broken,
+            is_temporary: false,
+            is_broken: false,
         };
         let holder = runner::this_process();
         for stored in &waiting {
@@ -198,6 +209,12 @@ impl HeldStudy {
         let requests = waiting.into_iter().map(|stored| (stored.id, stored.request)).collect();
         held.step(Input::Begin { pid: holder.pid, host: holder.host, requests })?;
         Ok(held)
+    }
+
+    /// Makes it a study that ends with this process and that no other one sees: from now on nothing
+    /// is written.
+    pub fn make_temporary(&mut self) {
+        self.is_temporary = true;
     }
 
     /// The present state.
@@ -237,7 +254,7 @@ impl HeldStudy {
         self.check()?;
         let now = self.clock.now();
         let effects = self.engine.ask(now, candidates).map_err(HeldError::Sampler)?;
-        Ok(self.carry_out(effects)?.0)
+        Ok(self.carry_out(effects)?.launched)
     }
 
     /// Whether the user paused it: there may be trials once it is resumed or stopped.
@@ -284,9 +301,11 @@ impl HeldStudy {
     }
 
     fn widen(&mut self, spec: StudySpec) -> Result<(), HeldError> {
-        let written = self.store.update_spec(&self.lease, self.clock.now(), &spec);
-        self.is_broken |= written.is_err();
-        written?;
+        if !self.is_temporary {
+            let written = self.store.update_spec(&self.lease, self.clock.now(), &spec);
+            self.is_broken |= written.is_err();
+            written?;
+        }
         self.study.spec = spec.clone();
         Ok(self.engine.widen(spec).map_err(RunnerError::Engine)?)
     }
@@ -312,15 +331,19 @@ impl HeldStudy {
             return Err(HeldError::Over { reason: outcome.reason().to_owned() });
         }
         let request = Request::Enqueue { params };
-        let id = self.store.request(self.study.id, self.clock.now(), &request)?;
-        self.serve(id, request)?;
-        let answer = self.store.answer(self.study.id, id)?;
+        let id = match self.is_temporary {
+            true => 0,
+            false => self.store.request(self.study.id, self.clock.now(), &request)?,
+        };
+        let answer = self.serve(id, request)?;
         Ok(answer.expect("a run that is not over serves a request at once"))
     }
 
-    fn serve(&mut self, id: i64, request: Request) -> Result<(), HeldError> {
+    fn serve(&mut self, id: i64, request: Request) -> Result<Option<Answer>, HeldError> {
         self.make_room_for(&request)?;
-        self.step(Input::Request { id, request }).map(drop)
+        self.check()?;
+        let effects = self.engine.step(self.clock.now(), Input::Request { id, request });
+        Ok(self.carry_out(effects)?.answer)
     }
 
     /// Checks that another program's specification describes the same study.
@@ -350,7 +373,7 @@ impl HeldStudy {
     pub fn start_again(&mut self, trial: TrialNumber) -> Result<bool, HeldError> {
         self.check()?;
         let effects = self.engine.start_again(self.clock.now(), trial);
-        Ok(self.carry_out(effects)?.0.is_some())
+        Ok(self.carry_out(effects)?.launched.is_some())
     }
 
     /// Requeues an outstanding trial whose program no longer runs it, unless its last report was
@@ -399,7 +422,8 @@ impl HeldStudy {
             self.leaving.remove(&(*trial, *attempt));
         }
         let effects = self.engine.step(self.clock.now(), input);
-        self.carry_out(effects)
+        let outcomes = self.carry_out(effects)?;
+        Ok((outcomes.launched, outcomes.verdict))
     }
 
     /// Whether it is still usable.
@@ -411,18 +435,25 @@ impl HeldStudy {
     }
 
     /// Writes the events, then carries out the other effects.
-    fn carry_out(
-        &mut self,
-        effects: Vec<Effect>,
-    ) -> Result<(Option<Assignment>, Option<Decision>), HeldError> {
-        let now = self.clock.now();
-        let committed = commit(self.store.as_mut(), &self.lease, now, effects, &[]);
-        self.is_broken |= committed.is_err();
-        let (mut launched, mut answered) = (None, None);
-        for effect in committed?.acts {
+    fn carry_out(&mut self, effects: Vec<Effect>) -> Result<Outcomes, HeldError> {
+        let mut outcomes = Outcomes::default();
+        for effect in &effects {
+            if let Effect::Append(Event::Study(StudyEvent::RequestServed { answer, .. })) = effect {
+                outcomes.answer = Some(answer.clone());
+            }
+        }
+        let acts = if self.is_temporary {
+            effects
+        } else {
+            let now = self.clock.now();
+            let committed = commit(self.store.as_mut(), &self.lease, now, effects, &[]);
+            self.is_broken |= committed.is_err();
+            committed?.acts
+        };
+        for effect in acts {
             match effect {
-                Effect::Launch(assignment) => launched = Some(assignment),
-                Effect::Answer { verdict, .. } => answered = Some(verdict),
+                Effect::Launch(assignment) => outcomes.launched = Some(assignment),
+                Effect::Answer { verdict, .. } => outcomes.verdict = Some(verdict),
                 Effect::Leave { trial, attempt } | Effect::Kill { trial, attempt } => {
                     self.leaving.insert((trial, attempt));
                 }
@@ -434,7 +465,7 @@ impl HeldStudy {
                 | Effect::Vacate { .. } => {}
             }
         }
-        Ok((launched, answered))
+        Ok(outcomes)
     }
 
     /// Handles requests by others (`hpsearch stop`, `kill`), and deadlines.
@@ -450,7 +481,7 @@ impl HeldStudy {
             return Ok(());
         }
         self.looked = now;
-        if self.store.changed()? {
+        if !self.is_temporary && self.store.changed()? {
             for stored in self.store.pending_requests(self.study.id)? {
                 self.serve(stored.id, stored.request)?;
             }
