@@ -3,7 +3,7 @@
 # hpsearch exported, evaluated by transformers. Needs python3 and the package index; run by hand:
 #   MODEL=path/to/all-MiniLM-L6-v2 NL2BASH=path/to/nl2bash tests/peers/tasks.sh
 # MODEL is an encoder's directory, NL2BASH one with all.nl and all.cm. HPSEARCH=path/to/hpsearch (default: target/release/hpsearch),
-# SEED=N is the seed of both, PEER_VENV=DIR keeps the virtual environment there, TASKS="tags pairs similar texts answers written" says which.
+# SEED=N is the seed of both, PEER_VENV=DIR keeps the virtual environment there, TASKS="tags pairs similar texts answers written summaries" says which.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 : "${MODEL:?}" "${NL2BASH:?}"
@@ -13,8 +13,8 @@ trap 'rm -rf "$work"' EXIT
 venv=${PEER_VENV:-$work/venv}
 [[ -x $venv/bin/python ]] || python3 -m venv "$venv"
 python=$venv/bin/python
-"$python" -c 'import accelerate, sacrebleu, seqeval, sklearn, torch, transformers' 2>/dev/null ||
-    "$venv/bin/pip" install --quiet --disable-pip-version-check torch transformers accelerate sacrebleu seqeval scikit-learn
+"$python" -c 'import accelerate, rouge_score, sacrebleu, seqeval, sklearn, torch, transformers' 2>/dev/null ||
+    "$venv/bin/pip" install --quiet --disable-pip-version-check torch transformers accelerate rouge-score sacrebleu seqeval scikit-learn
 export HPSEARCH_STORE=$work/store.db SEED=${SEED:-0}
 "$python" "$here/tasks_data.py" "$NL2BASH/all.nl" "$NL2BASH/all.cm" "$work"
 
@@ -49,13 +49,17 @@ study pairs eval_accuracy maximize $'text = "description"\ntext_pair = "command"
 study similar eval_accuracy maximize $'text = "description"\ntext_pair = "command"' sentence-similarity
 study answers eval_exact_match maximize $'doc_stride = 48\nmax_answer_length = 40' question-answering
 sed -i 's/^max_length = 64/max_length = 160/' "$work/answers.toml"
-"$python" "$here/tasks_trainer.py" begin written "$work" "$work/written-begun" 2> /dev/null
 study written eval_bleu maximize $'text = "description"\ntarget = "command"' translation
-sed -i "s|^model = .*|model = \"$work/written-begun\"|; s/^num_train_epochs.*/num_train_epochs = 6\nwarmup_steps = 200/" "$work/written.toml"
-sed -i 's/= 1e-4$/= 2e-3/; s/1e-3\], log/1e-2], log/' "$work/written.toml"
+study summaries eval_rougeL maximize $'text = "document"\ntarget = "summary"\nmax_target_length = 64' summarization
+sed -i 's/^max_length = 64/max_length = 128/' "$work/summaries.toml"
+for task in written summaries; do
+    "$python" "$here/tasks_trainer.py" begin "$task" "$work" "$work/$task-begun" 2> /dev/null
+    sed -i "s|^model = .*|model = \"$work/$task-begun\"|; s/^num_train_epochs.*/num_train_epochs = 6\nwarmup_steps = 200/" "$work/$task.toml"
+    sed -i 's/= 1e-4$/= 2e-3/; s/1e-3\], log/1e-2], log/' "$work/$task.toml"
+done
 study texts eval_loss minimize '' masked-language-modeling
 
-for task in ${TASKS:-tags pairs similar texts answers written}; do
+for task in ${TASKS:-tags pairs similar texts answers written summaries}; do
     begin=$SECONDS
     "$hpsearch" train "$work/$task.toml" --set "study.seed=$SEED" -o "$work/$task-model" > "$work/$task.log" 2>&1 || { cat "$work/$task.log"; exit 1; }
     ours=$((SECONDS - begin))
@@ -65,7 +69,7 @@ for task in ${TASKS:-tags pairs similar texts answers written}; do
     echo "$task, its export in transformers: $("$python" "$here/tasks_trainer.py" evaluate "$task" "$work" "$work/$task-model" 2> /dev/null | tail -1)"
     begin=$SECONDS
     model=$MODEL
-    if [ "$task" = written ]; then model=$work/written-begun; fi
+    if [[ -d $work/$task-begun ]]; then model=$work/$task-begun; fi
     if [ "$task" = similar ]; then
         echo "$task, before training: $("$python" "$here/tasks_trainer.py" evaluate "$task" "$work" "$MODEL" 2> /dev/null | tail -1)"
     else

@@ -1,9 +1,9 @@
 """Fine-tunes a model for the trainer's tasks with transformers' Trainer, and evaluates what hpsearch exported, on what tasks_data.py made.
 
     tests/peers/tasks.sh runs this; by itself: python tests/peers/tasks_trainer.py train|evaluate TASK DATA MODEL
-    python tests/peers/tasks_trainer.py begin written DATA MODEL writes a small T5 with random weights and its tokenizer to MODEL.
+    python tests/peers/tasks_trainer.py begin written|summaries DATA MODEL writes a small T5 with random weights and its tokenizer to MODEL.
 
-Prints a line of JSON with the metrics of the validation rows, named as hpsearch names them. Metrics are seqeval's and scikit-learn's.
+Prints a line of JSON with the metrics of the validation rows, named as hpsearch names them. Metrics are those of seqeval, scikit-learn, sacrebleu and rouge-score.
 """
 import json
 import os
@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import sacrebleu
 import torch
+from rouge_score.rouge_scorer import RougeScorer
 from seqeval.metrics import accuracy_score, f1_score
 from sklearn.metrics import matthews_corrcoef
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
@@ -25,6 +26,7 @@ from transformers import (AutoModel, AutoModelForMaskedLM, AutoModelForQuestionA
 
 LENGTH = 64
 SEED = int(os.environ.get("SEED", "0"))
+WRITES = {"written": ("description", "command", 64), "summaries": ("document", "summary", 128)}
 WRITTEN = dict(num_train_epochs=6, learning_rate=2e-3, per_device_train_batch_size=32, warmup_steps=200)
 ANSWERS = {"max_length": 160, "doc_stride": 48, "max_answer_length": 40}
 ARGUMENTS = dict(num_train_epochs=2, learning_rate=1e-4, per_device_train_batch_size=32, per_device_eval_batch_size=64, weight_decay=0.01,
@@ -149,10 +151,10 @@ def answers(data, verb, model, tokenizer):
     return {"eval_loss": output.metrics["test_loss"], "eval_exact_match": exact / len(parts["valid"])}
 
 
-def begin(data, model):
+def begin(data, task, model):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    texts = [text for row in rows(data, "written", "train") for text in row.values()]
+    texts = [text for row in rows(data, task, "train") for text in row.values()]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer.train_from_iterator(texts, trainers.BpeTrainer(vocab_size=2_000, special_tokens=["<pad>", "</s>"], initial_alphabet=alphabet))
     tokenizer.post_processor = processors.TemplateProcessing("$A </s>", "$A </s> $B </s>", [("</s>", 1)])
@@ -162,18 +164,21 @@ def begin(data, model):
     T5ForConditionalGeneration(config).save_pretrained(model)
 
 
-def written(data, verb, model, tokenizer):
+def written(data, verb, task, model, tokenizer):
+    source, target, length = WRITES[task]
     network = AutoModelForSeq2SeqLM.from_pretrained(model)
 
     def examples(part):
-        encode = lambda row: {**tokenizer(row["description"], truncation=True, max_length=LENGTH),
-                              "labels": tokenizer(row["command"], truncation=True, max_length=LENGTH)["input_ids"]}
-        return Rows([encode(row) for row in rows(data, "written", part)])
+        encode = lambda row: {**tokenizer(row[source], truncation=True, max_length=length),
+                              "labels": tokenizer(row[target], truncation=True, max_length=LENGTH)["input_ids"]}
+        return Rows([encode(row) for row in rows(data, task, part)])
 
     def score(prediction):
         texts = tokenizer.batch_decode(np.where(prediction.predictions == -100, 0, prediction.predictions), skip_special_tokens=True)
-        right = [row["command"] for row in rows(data, "written", "valid")]
+        right = [row[target] for row in rows(data, task, "valid")]
+        rouge = [RougeScorer(["rouge1", "rougeL"]).score(one, text) for text, one in zip(texts, right)]
         return {"bleu": sacrebleu.corpus_bleu(texts, [right]).score, "chrf": sacrebleu.corpus_chrf(texts, [right]).score,
+                **{name: float(np.mean([score[name].fmeasure for score in rouge])) for name in rouge[0]},
                 "exact_match": float(np.mean([text == one for text, one in zip(texts, right)]))}
 
     arguments = Seq2SeqTrainingArguments("/tmp/tasks_trainer", **{**ARGUMENTS, **WRITTEN}, predict_with_generate=True, generation_max_length=LENGTH)
@@ -211,12 +216,12 @@ def main():
     verb, task, data, model = sys.argv[1:5]
     set_seed(0)
     if verb == "begin":
-        begin(data, model)
+        begin(data, task, model)
         return
     set_seed(SEED)
     tokenizer = AutoTokenizer.from_pretrained(model)
-    if task == "written":
-        print(json.dumps({name: round(value, 6) for name, value in written(data, verb, model, tokenizer).items()}))
+    if task in WRITES:
+        print(json.dumps({name: round(value, 6) for name, value in written(data, verb, task, model, tokenizer).items()}))
         return
     if task == "answers":
         print(json.dumps({name: round(value, 6) for name, value in answers(data, verb, model, tokenizer).items()}))
