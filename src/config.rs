@@ -42,6 +42,7 @@ pub(crate) use trainer::{is_of_hub, of_hub};
 
 use crate::arguments::data_format::format_of;
 use crate::arguments::default_of;
+use crate::pruners::MAX_RESOURCE;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
 use crate::study::step::StepUnit;
@@ -310,6 +311,14 @@ pub fn parse_with_warnings(
             Err(Diagnostics::new(sources, problems))
         }
     }
+}
+
+/// Steps of a full trial, as far as the specification says: the pruner's `max_resource`, or those of
+/// the trainer.
+pub fn max_resource(spec: &StudySpec) -> Option<u64> {
+    let of_pruner = spec.pruner.options.get(MAX_RESOURCE.name);
+    let of_pruner = of_pruner.and_then(serde_json::Value::as_u64);
+    of_pruner.into_iter().chain(full_trial(spec)).min()
 }
 
 /// Steps of a full trial, if the study fixes them: the trainer's epochs or steps, in the study's

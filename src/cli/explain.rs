@@ -1,6 +1,7 @@
 //! `hpsearch explain`: why a trial was proposed and stopped, how its attempts ended, and how it
 //! compares.
 
+mod predicted;
 mod story;
 
 use std::io::Write;
@@ -19,7 +20,7 @@ use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     attempt_end, count, duration, number, one_line, param, result, shown_value, states,
 };
-use crate::samplers::{self, SAMPLERS};
+use crate::samplers::{self, Predicted, SAMPLERS};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::event::Seq;
 use crate::study::field;
@@ -109,6 +110,8 @@ struct DecisionJson {
     best: Option<Number>,
     median: Option<Number>,
     cut_off: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted_end: Option<Predicted>,
 }
 
 #[derive(Serialize)]
@@ -200,7 +203,7 @@ fn story(
     study: &StudySummary,
     trial: &Trial,
 ) -> Result<Story, Failure> {
-    let mut teller = Teller::new(&study.spec, trial.number);
+    let mut teller = Teller::new(&study.spec, trial.number).predicting(predicted::steps(trial));
     let mut after = Seq::default();
     loop {
         let events = reader.events_after(study.id, after, BATCH)?;
@@ -282,6 +285,7 @@ fn json<'a>(
         best: field(judgement, |field| Some(field.best)),
         median: field(judgement, |field| Some(field.median)),
         cut_off: field(judgement, |field| field.cut_off),
+        predicted_end: judgement.predicted_end,
     });
     let attempts = story.attempts.iter().map(|attempt| AttemptJson {
         attempt: attempt.attempt.0,
@@ -328,6 +332,10 @@ fn print(
     writeln!(console.out)?;
     for (title, text) in lines {
         console.fact(title, &text)?;
+    }
+    let predicted = story.proposal.as_ref().map_or(&[][..], |proposal| &proposal.predicted);
+    if !predicted.is_empty() {
+        predicted::print(spec, trial, predicted, console)?;
     }
     writeln!(console.out, "\nparameters")?;
     let params: Vec<_> = trial.params.iter().collect();
@@ -507,17 +515,22 @@ fn decision_columns(spec: &StudySpec, judgements: &[Judgement]) -> Vec<Column> {
         let word = |judgement: &Judgement| judgement.verdict.word();
         return columns.left("decision", word).left("why", why).end();
     }
-    columns
+    let columns = columns
         .point("value", |judgement| value(judgement.value))
         .right("rank", rank)
         .point("cut-off", |judgement| field(judgement, |field| field.cut_off))
         .point("best", |judgement| field(judgement, |field| Some(field.best)))
         .optional()
         .point("median", |judgement| field(judgement, |field| Some(field.median)))
-        .optional()
-        .left("decision", |judgement| judgement.verdict.word())
-        .left("why", why)
-        .end()
+        .optional();
+    let end = |judgement: &Judgement| {
+        judgement.predicted_end.as_ref().map_or_else(String::new, predicted::interval)
+    };
+    let columns = match judgements.iter().any(|judgement| judgement.predicted_end.is_some()) {
+        true => columns.left("predicted end", end).optional(),
+        false => columns,
+    };
+    columns.left("decision", |judgement| judgement.verdict.word()).left("why", why).end()
 }
 
 fn attempt_columns(spec: &StudySpec, story: &Story) -> Vec<Column> {

@@ -26,6 +26,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 pub use earlier::{Taken, earlier};
+pub use gp::{CurvePredictor, Predicted, PredictedTrial};
 pub use untried::untried;
 
 use crate::analysis::memory_model::{MemoryModel, smallest_sizes};

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Engine;
 use super::pruning::history_of;
-use crate::pruners::MAX_RESOURCE;
 use crate::samplers::{self, Ask, Room};
 use crate::study::budget::Count;
 use crate::study::configuration::{Run, configurations, for_samplers};
@@ -267,12 +266,9 @@ impl Engine {
         Err(format!("none of the {} candidates satisfies the constraints", self.offered.len()))
     }
 
-    /// Steps of a full trial, as far as the specification says: the pruner's `max_resource`, or
-    /// the trainer's budget.
+    /// Steps of a full trial, as far as the specification says.
     pub(super) fn max_resource(&self) -> Option<u64> {
-        let of_pruner = self.spec.pruner.options.get(MAX_RESOURCE.name);
-        let of_pruner = of_pruner.and_then(serde_json::Value::as_u64);
-        of_pruner.into_iter().chain(crate::config::full_trial(&self.spec)).min()
+        crate::config::max_resource(&self.spec)
     }
 
     /// Has the next proposal repeated among the candidates that were offered then.

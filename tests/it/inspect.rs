@@ -40,7 +40,12 @@ fn the_best_trial_is_explained_as_such() {
 
 #[test]
 fn an_explanation_as_json_has_the_field_at_each_decision() {
-    let answer = judged().json(&["explain", "4", "--json"]);
+    let mut answer = judged().json(&["explain", "4", "--json"]);
+    // The process has an end after its first report, of five trials; none before.
+    let end = answer["decisions"][0].as_object_mut().unwrap().remove("predicted_end").unwrap();
+    let [low, mean, high] = ["low", "mean", "high"].map(|name| end[name].as_f64().unwrap());
+    assert!(low < mean && mean < high && end["step"] == 3, "{end}");
+    assert_eq!(answer["proposed"].get("predicted"), None);
     assert_eq!(
         (&answer["version"], &answer["trial"]["state"], &answer["origin"]["sampler"]),
         (&json!(1), &json!("pruned"), &json!("random"))

@@ -6,11 +6,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::cli::trial_json::{BestJson, as_instant};
+use crate::config::max_resource;
 use crate::report::journal::said;
 use crate::report::wording::shown_value;
+use crate::samplers::{CurvePredictor, Predicted, PredictedTrial};
 use crate::study::decision::{CutOff, Decision, Reason};
 use crate::study::device::Device;
 use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, TrialEvent};
+use crate::study::history::History;
 use crate::study::metric::{Number, Score, median};
 use crate::study::params::Params;
 use crate::study::provenance::AgentProvenance;
@@ -45,6 +48,9 @@ pub struct Proposal {
     pub best: Option<BestJson>,
     /// The earlier trial with the closest parameters.
     pub nearest: Option<Neighbour>,
+    /// The reports that were to be expected then, the last one at the end of a full trial.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub predicted: Vec<Predicted>,
 }
 
 /// An earlier trial close to this one.
@@ -70,6 +76,8 @@ pub struct Judgement {
     pub value: Option<f64>,
     /// The other reports at that time.
     pub field: Option<Field>,
+    /// The report that was to be expected then at the end of a full trial.
+    pub predicted_end: Option<Predicted>,
 }
 
 /// Reports of several trials at one step.
@@ -126,6 +134,9 @@ pub struct Teller<'a> {
     packed: BTreeMap<Device, String>,
     /// The machines of agents that have come, by name.
     agents: BTreeMap<String, AgentProvenance>,
+    predictor: CurvePredictor,
+    /// The steps of which reports are predicted.
+    steps: Vec<u64>,
 }
 
 impl<'a> Teller<'a> {
@@ -138,7 +149,15 @@ impl<'a> Teller<'a> {
             story: Story::default(),
             packed: BTreeMap::new(),
             agents: BTreeMap::new(),
+            predictor: CurvePredictor::default(),
+            steps: Vec::new(),
         }
+    }
+
+    /// Predicts the reports at these steps when the trial is proposed, and its end when it is judged
+    /// at one of them.
+    pub fn predicting(self, steps: Vec<u64>) -> Self {
+        Teller { steps, ..self }
     }
 
     /// Applies an event.
@@ -173,11 +192,15 @@ impl<'a> Teller<'a> {
                 let value =
                     self.view.trial(self.number).and_then(|trial| at_step(&trial.curve, *step));
                 let field = value.map(|value| self.field(*step, value, verdict));
+                let this = PredictedTrial::Reported(self.number);
+                let is_predicted = value.is_some() && self.steps.contains(step);
+                let end = is_predicted.then(|| self.predicted(this, &[])).flatten();
                 self.story.judgements.push(Judgement {
                     step: *step,
                     verdict: verdict.clone(),
                     value,
                     field,
+                    predicted_end: end.and_then(|end| end.last().copied()),
                 });
             }
             TrialEvent::AttemptStarted { attempt, slot, resume, .. } => {
@@ -234,7 +257,17 @@ impl<'a> Teller<'a> {
 
     fn proposal(&self, at: Timestamp, params: &Params) -> Proposal {
         let best = self.view.best().and_then(|best| Some((best.number, best.value?).into()));
-        Proposal { at, others: self.view.counts, best, nearest: self.nearest(params) }
+        let predicted = match self.steps.is_empty() {
+            true => None,
+            false => self.predicted(PredictedTrial::New(params), &self.steps),
+        };
+        let (others, nearest) = (self.view.counts, self.nearest(params));
+        Proposal { at, others, best, nearest, predicted: predicted.unwrap_or_default() }
+    }
+
+    fn predicted(&self, trial: PredictedTrial<'_>, steps: &[u64]) -> Option<Vec<Predicted>> {
+        let (space, most) = (&self.spec.space, max_resource(self.spec));
+        self.predictor.predict(space, History::new(&self.view), most, trial, steps)
     }
 
     fn nearest(&self, params: &Params) -> Option<Neighbour> {
@@ -419,6 +452,35 @@ mod tests {
         assert_eq!(cut_off(rank), None);
         let (value, bound, threshold) = (Number(0.3), Bound::Upper, Number(0.25));
         assert_eq!(cut_off(Reason::Threshold { value, bound, threshold, at }), Some(0.25));
+    }
+
+    #[test]
+    fn curves_are_predicted_from_what_was_known_at_that_moment() {
+        let mut journal = reported(&[0.5, 0.2, 0.3, 0.6, 0.4]);
+        journal.extend(events(5, 0.1, 0.35));
+        let at = StepUnit::Step.at(3);
+        let reason = Reason::Rank { rank: 3, of: 6, first: 2, at, forecast_from: None };
+        let verdict = Decision::Stop(reason);
+        journal.push(Event::Trial(TrialNumber(5), TrialEvent::Decided { step: 3, verdict }));
+        let told = |journal: &[Event], number: u64, steps: &[u64]| {
+            let spec = spec();
+            let mut teller = Teller::new(&spec, TrialNumber(number)).predicting(steps.to_vec());
+            journal.iter().for_each(|event| teller.hear(Timestamp(0), event));
+            teller.finish()
+        };
+        let story = told(&journal, 5, &[3]);
+        let predicted = story.proposal.unwrap().predicted;
+        // Without a length of trials: three times as long as any.
+        assert_eq!(predicted.iter().map(|row| row.step).collect::<Vec<_>>(), [3, 9]);
+        assert!(predicted[0].low < 0.4 && predicted[0].high > 0.4, "{predicted:?}");
+        let end = story.judgements[0].predicted_end.unwrap();
+        assert!(end.high - end.low < predicted[1].high - predicted[1].low, "{end:?}");
+        // Later events change nothing, and four trials are too few.
+        journal.extend(events(6, 0.1, 9.0));
+        let later = told(&journal, 5, &[3]).proposal.unwrap().predicted;
+        assert_eq!(later, predicted);
+        assert!(told(&journal, 4, &[3]).proposal.unwrap().predicted.is_empty());
+        assert!(told(&journal, 5, &[]).proposal.unwrap().predicted.is_empty());
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod warp;
 
 use std::cell::RefCell;
 
+pub use self::curves::{CurvePredictor, Predicted, PredictedTrial};
 use self::curves::{FittedCurves, Lengths};
 use self::data::Data;
 use self::kernel::Hyperparameters;

@@ -16,12 +16,14 @@
 
 mod data;
 mod fit;
+mod predicted;
 mod process;
 
 use std::cell::RefCell;
 
 pub(crate) use self::data::CurveData;
 use self::fit::Posterior;
+pub use self::predicted::{CurvePredictor, Predicted, PredictedTrial};
 pub(crate) use self::process::CurveProcess;
 use super::Gp;
 use super::limit::Limit;

@@ -37,10 +37,10 @@ pub(crate) struct CurveData {
     /// Points of unfinished trials without a report.
     pub pending: Vec<Point>,
     /// Mean and deviation of the losses.
-    #[cfg_attr(not(test), expect(dead_code, reason = "predictions are not shown yet"))]
     pub mean: f64,
-    #[cfg_attr(not(test), expect(dead_code, reason = "predictions are not shown yet"))]
     pub deviation: f64,
+    /// Steps of a full trial.
+    pub horizon: u64,
 }
 
 /// The losses of a trial at the steps at which it is observed, ascending.
@@ -52,14 +52,19 @@ struct Curve<'a> {
 
 impl CurveData {
     /// The data of a history.
-    #[expect(clippy::cast_precision_loss, reason = "numbers of steps and losses")]
     pub fn new(cube: &Cube, ask: &Ask<'_>) -> Self {
+        CurveData::seen_at(cube, ask, 0)
+    }
+
+    /// The data of a history, with the last report of each trial up to a step as well.
+    #[expect(clippy::cast_precision_loss, reason = "numbers of steps and losses")]
+    pub fn seen_at(cube: &Cube, ask: &Ask<'_>, step: u64) -> Self {
         let history = &ask.history;
         let horizon = horizon(history, ask.max_resource);
         let trials = history.trials().iter().enumerate();
         let curves: Vec<Curve<'_>> = trials
             .filter_map(|(index, trial)| {
-                let losses = observed(history, trial, horizon);
+                let losses = observed(history, trial, horizon, step);
                 (!losses.is_empty()).then_some(Curve { index, trial, losses })
             })
             .collect();
@@ -95,6 +100,7 @@ impl CurveData {
             pending: Vec::new(),
             mean,
             deviation,
+            horizon,
         };
         for curve in &curves {
             for (step, loss) in &curve.losses {
@@ -202,9 +208,9 @@ fn horizon(history: &History<'_>, max_resource: Option<u64>) -> u64 {
 }
 
 /// The observations of a trial: its last report, and the last ones up to the horizon divided by
-/// powers of the ratio; a complete trial's value at the end.
+/// powers of the ratio and up to `seen_at`; a complete trial's value at the end.
 #[expect(clippy::cast_precision_loss, reason = "steps")]
-fn observed(history: &History<'_>, trial: &Trial, horizon: u64) -> Vec<(f64, f64)> {
+fn observed(history: &History<'_>, trial: &Trial, horizon: u64, seen_at: u64) -> Vec<(f64, f64)> {
     let scaled = |step: u64| FULL * (step as f64 / horizon as f64).min(1.0);
     let loss = |value: f64| {
         let loss = history.score(value).loss();
@@ -213,8 +219,9 @@ fn observed(history: &History<'_>, trial: &Trial, horizon: u64) -> Vec<(f64, f64
     let mut kept: Vec<(f64, f64)> = Vec::new();
     let level = |step: u64| (scaled(step) * 1.02 / FULL).max(1e-9).log(RATIO).floor();
     for (index, (step, value)) in trial.curve.iter().enumerate() {
-        let is_last =
-            trial.curve.get(index + 1).is_none_or(|(next, _)| level(*next) > level(*step));
+        let is_last = trial.curve.get(index + 1).is_none_or(|(next, _)| {
+            level(*next) > level(*step) || (*step <= seen_at && *next > seen_at)
+        });
         if is_last {
             kept.push((scaled(*step), loss(*value)));
         }

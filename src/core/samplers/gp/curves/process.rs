@@ -141,7 +141,6 @@ impl<'a> CurveProcess<'a> {
     }
 
     /// Mean and variance of a trial's loss at a scaled step.
-    #[cfg(test)]
     pub fn moments_of_trial(&self, trial: usize, step: f64) -> (f64, f64) {
         let (mean, covariances) = self.of_trial(trial, step);
         let whitened = self.factor.solve(&covariances);
@@ -149,13 +148,35 @@ impl<'a> CurveProcess<'a> {
     }
 
     /// Mean and variance of a new configuration's loss at a scaled step.
-    #[cfg(test)]
     pub fn moments_of_new(&self, point: &[f64], step: f64) -> (f64, f64) {
         let (correlations, _) = self.correlations(point);
         let covariances = self.covariances_at(&correlations, step);
         let whitened = self.factor.solve(&covariances);
         let mean = dot(&covariances, &self.weights);
         (mean, self.variance(step, dot(&whitened, &whitened)))
+    }
+
+    /// The difference of an observation from what all observations but `left_out` predict of it, of
+    /// which it is the last, in deviations of that prediction (leave-one-out of several: Rasmussen
+    /// and Williams 2006, section 5.4.2).
+    pub fn standard_residual(&self, left_out: &[usize]) -> Option<f64> {
+        let solved = |factor: &Matrix, at: usize, size: usize| {
+            let mut unit = vec![0.0; size];
+            unit[at] = 1.0;
+            factor.transposed_solve(&factor.solve(&unit))
+        };
+        let mut precision = Matrix::new(left_out.len());
+        for (row, at) in left_out.iter().enumerate() {
+            let column = solved(&self.factor, *at, self.weights.len());
+            for (cell, other) in precision.row_mut(row).iter_mut().zip(&left_out[..=row]) {
+                *cell = column[*other];
+            }
+        }
+        let factor = precision.factor()?;
+        let weights: Vec<f64> = left_out.iter().map(|at| self.weights[*at]).collect();
+        let residual = *factor.transposed_solve(&factor.solve(&weights)).last()?;
+        let variance = *solved(&factor, left_out.len() - 1, left_out.len()).last()?;
+        Some(residual / variance.sqrt()).filter(|residual| residual.is_finite())
     }
 
     /// The log expected improvement at the end of a new configuration.

@@ -4,10 +4,12 @@ use super::*;
 use crate::samplers::Sampler as _;
 use crate::samplers::conformance::trial_of;
 use crate::samplers::fixtures::{ask, number, params, unit_cube};
+use crate::study::history::History;
+use crate::study::metric::Direction;
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
 use crate::study::spec::AlgorithmSpec;
-use crate::study::trial::{Trial, TrialState};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// Trials whose losses level off at `(x0 - 0.7)^2 + 0.2 x1`, paused at one of three rungs.
 fn paused(count: u64) -> Vec<Trial> {
@@ -204,4 +206,89 @@ fn version_6_has_shared_length_scales() {
     assert_ne!(draw(6), draw(7));
     let [x, y] = draw(6);
     assert!((x - 0.682_700_217_516_561_2).abs() < 1e-9 && y.abs() < 1e-9, "{x} {y}");
+}
+
+/// A value in `[-1, 1]` for a trial and a step.
+fn noise(number: u64, step: u64) -> f64 {
+    ((number * 31 + step * 17) as f64 * 12.9898).sin()
+}
+
+/// [`paused`] trials with noisy reports, complete ones without.
+fn noisy(count: u64, sign: f64) -> Vec<Trial> {
+    let of = |mut trial: Trial| {
+        for (step, value) in &mut trial.curve {
+            *value = sign * (*value + 0.04 * noise(trial.number.0, *step));
+        }
+        trial.value = trial.value.and_then(|_| trial.curve.last().map(|(_, value)| *value));
+        trial
+    };
+    paused(count).into_iter().map(of).collect()
+}
+
+#[test]
+fn nine_in_ten_reports_of_new_trials_lie_in_their_intervals() {
+    let space = unit_cube(2);
+    for (direction, sign) in [(Direction::Minimize, 1.0), (Direction::Maximize, -1.0)] {
+        let trials = noisy(90, sign);
+        let (known, new) = trials.split_at(30);
+        let history = History::of(known, direction);
+        let predictor = CurvePredictor::default();
+        let (mut inside, mut all) = (0, 0);
+        for trial in new {
+            let this = PredictedTrial::New(&trial.params);
+            let predicted = predictor.predict(&space, history, Some(27), this, &[1, 3, 9]).unwrap();
+            assert_eq!(predicted.iter().map(|row| row.step).collect::<Vec<_>>(), [1, 3, 9, 27]);
+            for Predicted { step, mean, low, high } in predicted {
+                assert!(low < mean && mean < high);
+                let reported = trial.curve.iter().find(|(at, _)| *at == step);
+                if let Some((_, value)) = reported {
+                    all += 1;
+                    inside += i32::from(low < *value && *value < high);
+                }
+            }
+        }
+        let share = f64::from(inside) / f64::from(all);
+        assert!((0.8..1.0).contains(&share), "{direction:?}: {inside} of {all}");
+    }
+}
+
+#[test]
+fn reports_narrow_what_is_predicted_and_few_trials_predict_nothing() {
+    let space = unit_cube(2);
+    let trials = paused(40);
+    let predictor = CurvePredictor::default();
+    let end = |known: &[Trial], this: PredictedTrial<'_>| {
+        let history = History::of(known, Direction::Minimize);
+        let predicted = predictor.predict(&space, history, Some(27), this, &[])?;
+        predicted.last().map(|end| end.high - end.low)
+    };
+    let new = end(&trials[..37], PredictedTrial::New(&trials[37].params)).unwrap();
+    let reported = end(&trials[..38], PredictedTrial::Reported(TrialNumber(37))).unwrap();
+    assert!(reported < new, "{reported} {new}");
+    assert_eq!(end(&trials[..4], PredictedTrial::New(&trials[37].params)), None);
+    assert_eq!(end(&trials[..37], PredictedTrial::Reported(TrialNumber(38))), None);
+    let (several, directions) = (&trials[..37], [Direction::Minimize; 2]);
+    let history = History::of_several(several, &directions);
+    let this = PredictedTrial::New(&trials[37].params);
+    assert_eq!(predictor.predict(&space, history, Some(27), this, &[]), None);
+}
+
+#[test]
+fn residuals_are_those_of_a_process_without_what_is_left_out() {
+    let (space, trials) = (unit_cube(2), noisy(20, 1.0));
+    let (cube, data, hyperparameters) = fitted(&space, &trials);
+    let process = CurveProcess::new(&cube, &hyperparameters, &data).unwrap();
+    for (trial, known) in [(2, 0.0), (2, 10.0), (5, 20.0), (7, 0.0)] {
+        let is_out = |row: &Observation| row.trial == trial && row.step > known;
+        let rows = 0..data.observations.len();
+        let left_out: Vec<usize> = rows.filter(|at| is_out(&data.observations[*at])).collect();
+        let last = data.observations[*left_out.last().unwrap()];
+        let mut without = data.clone();
+        without.observations.retain(|row| !is_out(row));
+        let others = CurveProcess::new(&cube, &hyperparameters, &without).unwrap();
+        let (mean, variance) = others.moments_of_trial(trial, last.step);
+        let expected = (last.target - mean) / (variance + hyperparameters.noise).sqrt();
+        let found = process.standard_residual(&left_out).unwrap();
+        assert!((found - expected).abs() < 1e-3 * (1.0 + expected.abs()), "{found} {expected}");
+    }
 }

@@ -1,0 +1,143 @@
+//! What the process over configurations and steps predicts of one trial.
+
+use std::cell::RefCell;
+
+use serde::Serialize;
+
+use super::{CurveData, CurveProcess, FULL, FittedCurves, Lengths, hyperparameters};
+use crate::samplers::Ask;
+use crate::samplers::cube::Cube;
+use crate::study::history::History;
+use crate::study::params::Params;
+use crate::study::seed::SeedTree;
+use crate::study::space::Space;
+use crate::study::trial::{Trial, TrialNumber};
+
+/// Trials that must have reported before anything is predicted.
+const FEWEST: usize = 5;
+/// Half the width of a central interval of 90 % of a normal distribution, in deviations.
+const NINETY: f64 = 1.644_853_626_951_472_2;
+
+/// A predicted report, in the study's metric.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Predicted {
+    /// Its step.
+    pub step: u64,
+    /// The mean.
+    pub mean: f64,
+    /// The lower end of the interval in which nine in ten such reports should lie; it is widened
+    /// until nine in ten of what other trials reported later lie in theirs (split conformal
+    /// prediction).
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+/// Whose reports are predicted.
+#[derive(Clone, Copy, Debug)]
+pub enum PredictedTrial<'a> {
+    /// Those of a trial that is not in the history.
+    New(&'a Params),
+    /// Those of one that has reported.
+    Reported(TrialNumber),
+}
+
+/// Predicts reports of trials by the Gaussian process over configurations and steps from which `gp`
+/// learns where trials are paused. It keeps its fit for the next state of the same study.
+#[derive(Debug, Default)]
+pub struct CurvePredictor {
+    fitted: RefCell<Option<FittedCurves>>,
+}
+
+impl CurvePredictor {
+    /// The reports of `trial` at those of these ascending steps that are below a full trial's, and
+    /// at its end, as far as `history` tells. `max_resource`: the steps of a full trial; without it,
+    /// as many as the longest complete trial has, or three times as many as any. `None`: fewer than five trials have reported, the study has
+    /// several objectives, or all losses are infinite.
+    #[expect(clippy::cast_precision_loss, reason = "steps")]
+    pub fn predict(
+        &self,
+        space: &Space,
+        history: History<'_>,
+        max_resource: Option<u64>,
+        trial: PredictedTrial<'_>,
+        steps: &[u64],
+    ) -> Option<Vec<Predicted>> {
+        if history.has_several_objectives() {
+            return None;
+        }
+        let number = TrialNumber(history.trials().len() as u64);
+        let ask = Ask { max_resource, ..Ask::new(space, history, number, SeedTree::new(0)) };
+        let cube = Cube::new(space);
+        let last = match trial {
+            PredictedTrial::New(_) => 0,
+            PredictedTrial::Reported(number) => {
+                let known = history.trials().iter().find(|trial| trial.number == number);
+                known.and_then(Trial::last_step).unwrap_or(0)
+            }
+        };
+        let data = CurveData::seen_at(&cube, &ask, last);
+        if data.reported() < FEWEST {
+            return None;
+        }
+        let hyperparameters = hyperparameters(&self.fitted, &cube, &data, Lengths::Own);
+        let process = CurveProcess::new(&cube, &hyperparameters, &data)?;
+        let index = match trial {
+            PredictedTrial::New(_) => None,
+            PredictedTrial::Reported(number) => {
+                let is_it = |index: &Option<usize>| {
+                    index.is_some_and(|index| history.trials()[index].number == number)
+                };
+                Some(data.trials.iter().position(is_it)?)
+            }
+        };
+        let point = match trial {
+            PredictedTrial::New(params) => cube.encode(params),
+            PredictedTrial::Reported(_) => Vec::new(),
+        };
+        let known = index.and_then(|index| {
+            let own = data.observations.iter().filter(|row| row.trial == index);
+            own.map(|row| row.step).reduce(f64::max)
+        });
+        let width = NINETY * widening(&process, &data, known.unwrap_or(0.0));
+        let of_step = |step: &u64| {
+            let scaled = FULL * (*step as f64 / data.horizon as f64).min(1.0);
+            let (mean, variance) = match index {
+                Some(index) => process.moments_of_trial(index, scaled),
+                None => process.moments_of_new(&point, scaled),
+            };
+            let deviation = (variance + hyperparameters.noise).sqrt();
+            let value = |target: f64| history.direction().loss(data.mean + data.deviation * target);
+            let ends = [mean - width * deviation, mean + width * deviation].map(value);
+            let [low, high] = [ends[0].min(ends[1]), ends[0].max(ends[1])];
+            Predicted { step: *step, mean: value(mean), low, high }
+        };
+        let below = steps.iter().take_while(|step| **step < data.horizon);
+        Some(below.chain([&data.horizon]).map(of_step).collect())
+    }
+}
+
+/// By how much intervals are widened so that nine in ten of the last reports of other trials lie in
+/// theirs, as they are predicted from what they had reported up to a step (the quantile of split
+/// conformal prediction): of those that reached the end if there are several, and otherwise of all
+/// that reported later.
+fn widening(process: &CurveProcess<'_>, data: &CurveData, known: f64) -> f64 {
+    let later = |trial: usize| -> Vec<usize> {
+        let rows = data.observations.iter().enumerate();
+        rows.filter(|(_, row)| row.trial == trial && row.step > known).map(|(at, _)| at).collect()
+    };
+    let own = (0..data.points.len()).filter(|trial| data.trials[*trial].is_some());
+    let left_out: Vec<Vec<usize>> = own.map(later).filter(|rows| !rows.is_empty()).collect();
+    let last = |rows: &&Vec<usize>| rows.last().map_or(0.0, |at| data.observations[*at].step);
+    let whole = left_out.iter().filter(|rows| last(rows) >= FULL).count();
+    let counts = |rows: &&Vec<usize>| whole < FEWEST || last(rows) >= FULL;
+    let mut residuals: Vec<f64> = left_out
+        .iter()
+        .filter(counts)
+        .filter_map(|rows| process.standard_residual(rows))
+        .map(f64::abs)
+        .collect();
+    residuals.sort_by(f64::total_cmp);
+    let rank = ((residuals.len() + 1) * 9).div_ceil(10).min(residuals.len());
+    rank.checked_sub(1).map_or(1.0, |at| (residuals[at] / NINETY).max(1.0))
+}
