@@ -50,7 +50,7 @@ pub(super) fn print(
     let drawing = Drawing::of(predicted, reported, console.look.charset);
     writeln!(
         console.out,
-        "\nreports as predicted from the other trials when it was proposed; nine in ten should lie between"
+        "\npredicted when it was proposed; nine in ten reports should lie between"
     )?;
     let columns = Columns::of(predicted)
         .right(spec.step.as_str(), |row| row.step.to_string())
