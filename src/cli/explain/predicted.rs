@@ -14,7 +14,7 @@ use crate::study::trial::Trial;
 /// Rows of the drawing.
 const ROWS: usize = 12;
 /// Columns of it.
-const WIDTH: usize = 40;
+const WIDTH: usize = 36;
 /// Significant digits of predicted values.
 const DIGITS: usize = 3;
 
@@ -131,7 +131,7 @@ mod tests {
         ];
         let reports = [Some(3.9), None];
         let drawing = Drawing::of(&rows, |row| reports[usize::from(row.step == 9)], Charset::Ascii);
-        assert_eq!(drawing.line(&rows[0], reports[0]), "|---------+---------|                  o");
+        assert_eq!(drawing.line(&rows[0], reports[0]), "|--------+--------|                o");
         assert_eq!(drawing.line(&rows[1], reports[1]).trim_start(), "|+|");
         assert_eq!(drawing.line(&rows[1], Some(f64::NAN)), drawing.line(&rows[1], None));
         let flat = [Predicted { step: 1, mean: 1.0, low: 1.0, high: 1.0 }];
