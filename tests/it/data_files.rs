@@ -3,9 +3,10 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use hpsearch::arguments::data_file::contents;
 use hpsearch::config;
 use hpsearch::study::program::Program;
 use serde_json::{Value as Json, json};
@@ -516,22 +517,46 @@ fn compressed_files_and_lists_of_objects_are_examined_as_others() {
     assert_names(&ran.err, &["c.csv.gz: cannot be unpacked: "]);
 }
 
-/// Files that `tests/peers/data_files.py` writes.
+/// Files that `tests/peers/data_files.py` writes with `datasets`, and whether they are read here.
+const COLUMNS: [(&str, &[u8], bool); 2] = [
+    (
+        "parquet",
+        include_bytes!("../../src/core/arguments/data_file/fixtures/reviews.parquet"),
+        cfg!(feature = "parquet"),
+    ),
+    (
+        "arrow",
+        include_bytes!("../../src/core/arguments/data_file/fixtures/reviews.arrow"),
+        cfg!(feature = "arrow"),
+    ),
+];
+
+/// Their rows.
+const ROWS: [&str; 3] = [
+    r#"{"checked":true,"label":"positive","ner_tags":["B-PER","I-PER","O"],"stars":4.5,"text":"a \"good\" film\nindeed","tokens":["Ada","Lovelace","wrote"]}"#,
+    r#"{"checked":false,"label":"negative","ner_tags":["O"],"stars":1.0,"text":"söß","tokens":["ok"]}"#,
+    r#"{"checked":null,"label":-1,"ner_tags":[],"stars":null,"text":null,"tokens":[]}"#,
+];
+
+#[test]
+fn rows_of_columns_have_the_names_of_their_classes() {
+    let parsed = |line: &str| serde_json::from_str::<Json>(line).unwrap();
+    for (ending, bytes, _) in COLUMNS.into_iter().filter(|(.., is_built)| *is_built) {
+        let path = PathBuf::from(format!("reviews.{ending}"));
+        let lines = contents(&path, bytes).unwrap().into_owned();
+        let lines = String::from_utf8(lines).unwrap();
+        assert_eq!(lines.lines().map(parsed).collect::<Vec<_>>(), ROWS.map(parsed), "{lines}");
+        for torn in [&bytes[..bytes.len() / 2], b"text,label\nx,1\n", b""] {
+            let said = contents(&path, torn).unwrap_err().to_string();
+            assert!(said.starts_with(&format!("{}: cannot be read as ", path.display())), "{said}");
+        }
+    }
+}
+
 #[test]
 fn columns_are_examined_by_binaries_that_are_built_for_them() {
     let site = Site::empty();
-    for (ending, bytes, is_built) in [
-        (
-            "parquet",
-            &include_bytes!("../../src/core/arguments/data_file/fixtures/reviews.parquet")[..],
-            cfg!(feature = "parquet"),
-        ),
-        (
-            "arrow",
-            &include_bytes!("../../src/core/arguments/data_file/fixtures/reviews.arrow")[..],
-            cfg!(feature = "arrow"),
-        ),
-    ] {
+    for (ending, bytes, is_built) in COLUMNS {
         let file = format!("reviews.{ending}");
         fs::write(site.path(&file), bytes).unwrap();
         let ran = site.run(&["init", &file, "--label", "label", "-o", &format!("{ending}.toml")]);

@@ -1164,3 +1164,37 @@ fn comments_strings_and_tests_are_no_code() {
     ];
     assert_eq!(violations(&with_tests, &BTreeSet::new()).0, Vec::<String>::new());
 }
+
+/// `.ci/run` runs again, with other features, the tests that these features change.
+#[test]
+fn the_gate_names_the_tests_that_depend_on_features() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let gate = fs::read_to_string(root.join(".ci/run")).unwrap();
+    let (_, list) = gate.split_once("\nchanged=(").unwrap();
+    let named: BTreeSet<&str> = list.split_once(')').unwrap().0.split(' ').collect();
+    let depends = |text: &str| {
+        ["mlflow", "parquet", "arrow", "webhook", "postgres"]
+            .iter()
+            .map(|name| format!("feature = \"{name}\""))
+            .chain(["not(feature = \"train\")".to_owned()])
+            .any(|condition| text.contains(&condition))
+    };
+    let tests = root.join("tests/it");
+    let main = fs::read_to_string(tests.join("main.rs")).unwrap();
+    let lines: Vec<&str> = main.lines().collect();
+    let module = |line: &&str| Some((*line).strip_prefix("mod ")?.strip_suffix(';')?.to_owned());
+    let all: BTreeSet<String> = lines.iter().filter_map(module).collect();
+    let with_feature = lines.windows(2).filter(|pair| depends(pair[0]));
+    let mut needed: BTreeSet<String> = with_feature.filter_map(|pair| module(&pair[1])).collect();
+    for (path, text) in crate::harness::files_below(&tests) {
+        let below = path.strip_prefix(&tests).unwrap().with_extension("");
+        let of = below.components().next().unwrap().as_os_str().to_string_lossy().into_owned();
+        if of != "layering" && all.contains(&of) && depends(&String::from_utf8_lossy(&text)) {
+            needed.insert(of);
+        }
+    }
+    let lacking: Vec<_> = needed.iter().filter(|name| !named.contains(name.as_str())).collect();
+    assert!(lacking.is_empty(), "`changed` in .ci/run lacks {lacking:?}");
+    let gone: Vec<_> = named.iter().filter(|name| !all.contains(**name)).collect();
+    assert!(gone.is_empty(), "`changed` in .ci/run names {gone:?}, which are no tests");
+}

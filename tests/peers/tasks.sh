@@ -47,13 +47,17 @@ TOML
 study tags eval_f1 maximize $'text = "tokens"\nlabel = "ner_tags"' token-classification
 study pairs eval_accuracy maximize $'text = "description"\ntext_pair = "command"' text-classification
 study similar eval_accuracy maximize $'text = "description"\ntext_pair = "command"' sentence-similarity
-study answers eval_exact_match maximize $'doc_stride = 48\nmax_answer_length = 40' question-answering
-sed -i 's/^max_length = 64/max_length = 160/' "$work/answers.toml"
+study answers eval_exact_match maximize $'doc_stride = 32\nmax_answer_length = 40' question-answering
+sed -i 's/^max_length = 64/max_length = 128/; s/^num_train_epochs.*/num_train_epochs = 3/; s/= 1e-4$/= 3e-4/' "$work/answers.toml"
 study written eval_bleu maximize $'text = "description"\ntarget = "command"' translation
 study summaries eval_rougeL maximize $'text = "document"\ntarget = "summary"\nmax_target_length = 64' summarization
 sed -i 's/^max_length = 64/max_length = 128/' "$work/summaries.toml"
+# What a peer says on standard error (progress, warnings) is shown where it fails only.
+peer() {
+    "$python" "$here/tasks_trainer.py" "$@" 2> "$work/peer.log" | tail -1 || { cat "$work/peer.log" >&2; return 1; }
+}
 for task in written summaries; do
-    "$python" "$here/tasks_trainer.py" begin "$task" "$work" "$work/$task-begun" 2> /dev/null
+    peer begin "$task" "$work" "$work/$task-begun"
     sed -i "s|^model = .*|model = \"$work/$task-begun\"|; s/^num_train_epochs.*/num_train_epochs = 6\nwarmup_steps = 200/" "$work/$task.toml"
     sed -i 's/= 1e-4$/= 2e-3/; s/1e-3\], log/1e-2], log/' "$work/$task.toml"
 done
@@ -66,14 +70,16 @@ for task in ${TASKS:-tags pairs similar texts answers written summaries}; do
     metrics=$("$python" -c 'import json, sys; print(json.dumps({k: v for k, v in json.load(open(sys.argv[1]))["metrics"].items() if k.startswith("eval_")}))' \
         "$work/$task-model/metrics.json")
     echo "$task, hpsearch, $ours s: $metrics"
-    echo "$task, its export in transformers: $("$python" "$here/tasks_trainer.py" evaluate "$task" "$work" "$work/$task-model" 2> /dev/null | tail -1)"
+    exported=$(peer evaluate "$task" "$work" "$work/$task-model")
+    echo "$task, its export in transformers: $exported"
     begin=$SECONDS
     model=$MODEL
     if [[ -d $work/$task-begun ]]; then model=$work/$task-begun; fi
     if [ "$task" = similar ]; then
-        echo "$task, before training: $("$python" "$here/tasks_trainer.py" evaluate "$task" "$work" "$MODEL" 2> /dev/null | tail -1)"
+        before=$(peer evaluate "$task" "$work" "$MODEL")
+        echo "$task, before training: $before"
     else
-        theirs=$("$python" "$here/tasks_trainer.py" train "$task" "$work" "$model" 2> /dev/null | tail -1)
+        theirs=$(peer train "$task" "$work" "$model")
         echo "$task, transformers' Trainer, $((SECONDS - begin)) s: $theirs"
     fi
 done

@@ -28,7 +28,8 @@ LENGTH = 64
 SEED = int(os.environ.get("SEED", "0"))
 WRITES = {"written": ("description", "command", 64), "summaries": ("document", "summary", 128)}
 WRITTEN = dict(num_train_epochs=6, learning_rate=2e-3, per_device_train_batch_size=32, warmup_steps=200)
-ANSWERS = {"max_length": 160, "doc_stride": 48, "max_answer_length": 40}
+ANSWERS = {"max_length": 128, "doc_stride": 32, "max_answer_length": 40}
+ANSWERED = dict(num_train_epochs=3, learning_rate=3e-4)
 ARGUMENTS = dict(num_train_epochs=2, learning_rate=1e-4, per_device_train_batch_size=32, per_device_eval_batch_size=64, weight_decay=0.01,
                  report_to=[], logging_steps=50, save_strategy="no", seed=SEED, use_cpu=True)
 
@@ -123,7 +124,7 @@ def answers(data, verb, model, tokenizer):
 
     encoded, valid = examples("valid")
     network = AutoModelForQuestionAnswering.from_pretrained(model)
-    trainer = Trainer(network, TrainingArguments("/tmp/tasks_trainer", **ARGUMENTS, label_names=["start_positions", "end_positions"]),
+    trainer = Trainer(network, TrainingArguments("/tmp/tasks_trainer", **{**ARGUMENTS, **ANSWERED}, label_names=["start_positions", "end_positions"]),
                       data_collator=DataCollatorWithPadding(tokenizer), train_dataset=examples("train")[1], eval_dataset=valid)
     if verb == "train":
         trainer.train()
