@@ -5,6 +5,7 @@ pub mod bar;
 pub mod document;
 mod events;
 pub mod figure;
+pub mod interval;
 pub mod journal;
 pub mod journal_entry;
 pub mod lineage;

@@ -252,7 +252,7 @@ pub static KEYS: &[KeyLine] = keys! {
     NONE [char('o')] "o", Output, ONE, LOOK, "the log on the whole screen, and back", "log";
     NONE [char('n')] "n", NextMatch, ONE, LOOK, "the next match in the log; N the one before";
     NONE [char('N')] "N", PreviousMatch, ONE, LOOK, "";
-    NONE [char('v')] "v", View, SEARCH, LOOK, "history, parameters, rungs", "view";
+    NONE [char('v')] "v", View, SEARCH, LOOK, "history, parameters, rungs, paused", "view";
     NONE [char('v')] "v", Reports, EVENTS, LOOK, "show or hide reports", "reports";
     NONE [char('x'), Delete] "x", Kill, OF_A_TRIAL, CHANGE, "kill the trial (asks first)", "kill";
     NONE [char('p')] "p", PauseTrial, OF_A_TRIAL, CHANGE, "pause or resume the trial", "pause";

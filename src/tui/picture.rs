@@ -97,8 +97,10 @@ impl PictureCache {
                     }
                 };
                 let data = self.search.insert(data);
-                if *view == SearchView::Slices {
-                    data.read_importance(reader, study)?;
+                match view {
+                    SearchView::Slices => data.read_importance(reader, study)?,
+                    SearchView::Paused => data.read_paused(reader, study)?,
+                    SearchView::History | SearchView::Rungs => {}
                 }
                 search::draw(&mut buffer, area, data, *view, request.scroll, theme)
             }

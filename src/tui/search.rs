@@ -1,9 +1,11 @@
-//! How the search goes: the best value so far, the value against each parameter, and the rungs of
-//! the pruner.
+//! How the search goes: the best value so far, the value against each parameter, the rungs of the
+//! pruner, and the trials that it has paused.
 
 mod history;
+mod paused;
 mod rungs;
 mod slices;
+mod table;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -23,6 +25,7 @@ use crate::study::space::Dimension;
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
+pub use paused::PausedTrials;
 pub use rungs::Decided;
 
 /// What of the search is shown.
@@ -35,11 +38,14 @@ pub enum SearchView {
     Slices,
     /// What the pruner decided, step by step.
     Rungs,
+    /// The trials that wait for the pruner, and the ends that are predicted for them.
+    Paused,
 }
 
 impl SearchView {
     /// All of them, in their order.
-    pub const ALL: [SearchView; 3] = [SearchView::History, SearchView::Slices, SearchView::Rungs];
+    pub const ALL: [SearchView; 4] =
+        [SearchView::History, SearchView::Slices, SearchView::Rungs, SearchView::Paused];
 
     /// Its name.
     pub fn as_str(self) -> &'static str {
@@ -47,6 +53,7 @@ impl SearchView {
             SearchView::History => "history",
             SearchView::Slices => "parameters",
             SearchView::Rungs => "rungs",
+            SearchView::Paused => "paused",
         }
     }
 
@@ -85,6 +92,8 @@ pub struct SearchData {
     /// active.
     places: Vec<Vec<f64>>,
     decided: BTreeMap<TrialNumber, Vec<Decided>>,
+    /// Those that wait, once that was read.
+    paused: PausedTrials,
     /// So many trials' decisions are read, by number.
     decisions_of: u64,
     best: Option<TrialNumber>,
@@ -121,6 +130,7 @@ impl SearchData {
             dots: Vec::new(),
             places,
             decided: BTreeMap::new(),
+            paused: PausedTrials::default(),
             decisions_of: 0,
             best: None,
             shown: Vec::new(),
@@ -257,6 +267,15 @@ impl SearchData {
         Ok(())
     }
 
+    /// Reads the trials that wait for their pruner, and predicts their ends, but not all the time.
+    pub fn read_paused(
+        &mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+    ) -> Result<(), StorageError> {
+        self.paused.refresh(reader, study, &self.spec, self.dots.len())
+    }
+
     /// What the charts need of all trials at once, so that drawing need not look at all of them.
     fn summarise(&mut self) {
         let direction = self.direction();
@@ -343,5 +362,6 @@ pub fn draw(
         }
         SearchView::Slices => slices::draw(buffer, area, data, scroll, theme),
         SearchView::Rungs => rungs::draw(buffer, area, data, scroll, theme),
+        SearchView::Paused => paused::draw(buffer, area, data, scroll, theme),
     }
 }

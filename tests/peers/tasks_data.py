@@ -17,7 +17,7 @@ import sysconfig
 from pathlib import Path
 
 TRAIN, VALID = 3_000, 500
-LISTED, ANSWERED = 3, 2
+LISTED, ANSWERED, LONGEST = 3, 2, 150
 SUMMARIES = 12_000
 
 
@@ -34,7 +34,9 @@ def tags(words, command):
 
 
 def answers(rows):
-    """A question about every second row, in a list of it and of those behind it; for one in five it is not in the list."""
+    """A question about every second row, in a list of it and of those behind it; for one in five it is not in the list.
+    transformers needs room for a part of the list behind the question, so that long rows are left out."""
+    rows = [row for row in rows if max(map(len, row)) <= LONGEST]
     for number in range(0, len(rows) - LISTED, ANSWERED):
         listed = rows[number:number + LISTED]
         random.shuffle(listed)

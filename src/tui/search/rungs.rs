@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::text::{Line, Span};
+use ratatui::text::Span;
 
 use super::SearchData;
+use super::table::Table;
 use crate::pruners::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
@@ -167,29 +168,9 @@ pub fn draw(
     };
     let metric = one_line(&data.spec.objective().metric);
     let heading = format!(" {pruner}: what became of trials at each step, by {metric}{part}");
-    let cut = theme.charset.cut();
-    let row = |cell: &dyn Fn(&Column) -> String| {
-        columns.iter().map(|column| format!(" {} ", cell(column))).collect::<String>()
-    };
-    let titles = row(&|column| column.title(column.width(), cut));
-    let mut lines = vec![Line::styled(heading, theme.strong()), Line::styled(titles, theme.dim())];
     let most = rungs.iter().map(Rung::reached).max().unwrap_or(1).max(1);
-    let visible = usize::from(area.height.saturating_sub(2));
-    let scroll = scroll.min(rungs.len().saturating_sub(visible));
-    for (index, rung) in rungs.iter().enumerate().skip(scroll).take(visible) {
-        let mut line = Line::raw(row(&|column| column.cell(index, column.width(), cut)) + " ");
-        line.extend(bar(
-            rung,
-            most,
-            usize::from(area.width).saturating_sub(line.width() + 1),
-            theme,
-        ));
-        lines.push(line);
-    }
-    for (y, line) in (area.top()..area.bottom()).zip(&lines) {
-        buffer.set_line(area.x, y, line, area.width);
-    }
-    scroll
+    let table = Table { heading, columns, rows: rungs.len() };
+    table.draw(buffer, area, scroll, theme, |index, room| bar(&rungs[index], most, room, theme))
 }
 
 /// The table without its bars; columns in which every cell is empty are left out.

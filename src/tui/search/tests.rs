@@ -10,6 +10,7 @@ use crate::study::params::{Params, Value};
 use crate::study::program::Program;
 use crate::study::space::{Condition, Distribution, Scale, Space};
 use crate::study::spec::AlgorithmSpec;
+use crate::study::trial::AttemptNumber;
 use crate::tui::tests::{
     COLOURS, PLAIN, Script, at_every_size, attempt_started, created, dimension, drawn, ended,
     processor_time, reported,
@@ -197,9 +198,55 @@ fn what_is_read_later_gives_the_same_as_reading_all() {
     }
 }
 
+/// A study that pauses its trials after three steps, and lets each third one run to its end.
+fn pausing(trials: u64) -> SearchData {
+    let mut spec = spec();
+    spec.pruner = AlgorithmSpec::named("asha").with("mode", "promote").with("max_resource", 9);
+    let mut script = Script::new(&spec);
+    for trial in (0..trials).map(TrialNumber) {
+        let slot = Slot::on(0, Device::Cpu);
+        let mut events = vec![created(trial, params(trial.0)), attempt_started(trial, slot)];
+        let last = if trial.0 % 3 == 0 { 9 } else { 3 };
+        for step in 1..=last {
+            events.push(reported(trial, step, &[("eval_loss", loss(trial.0, step))]));
+        }
+        if last == 9 {
+            events.extend(ended(trial, AttemptEnd::Completed, Some(loss(trial.0, 9)), None));
+        } else {
+            events.push(Event::Trial(
+                trial,
+                TrialEvent::AttemptEnded {
+                    attempt: AttemptNumber(0),
+                    end: AttemptEnd::Paused,
+                    reason: None,
+                    device_micros: None,
+                    memory: None,
+                },
+            ));
+            let reason = "waits".to_owned();
+            events.push(Event::Trial(trial, TrialEvent::Paused { reason, hold: None }));
+        }
+        script.clock += 19;
+        script.append(&events);
+    }
+    let mut data = SearchData::load(&script.store, script.study).unwrap();
+    data.read_paused(&script.store, script.study).unwrap();
+    data
+}
+
+#[test]
+fn trials_that_wait_are_in_the_order_of_their_predicted_ends() {
+    let data = pausing(18);
+    insta::assert_snapshot!("paused", view(&data, SearchView::Paused, (100, 16), COLOURS));
+    insta::assert_snapshot!("paused_in_ascii", view(&data, SearchView::Paused, (60, 8), PLAIN));
+    // Too few have reported for predictions.
+    let few = view(&pausing(3), SearchView::Paused, (80, 8), COLOURS);
+    insta::assert_snapshot!("paused_few", few);
+}
+
 #[test]
 fn no_size_makes_drawing_panic() {
-    let data = Halving::of(12).data();
+    let data = pausing(18);
     for shown in SearchView::ALL {
         at_every_size((0..64).chain([120, 200]), (0..20).chain([40]), |buffer, area| {
             draw(buffer, area, &data, shown, 0, COLOURS)
