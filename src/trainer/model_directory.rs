@@ -162,13 +162,24 @@ pub(super) fn target_tokenizer(directory: &Path) -> Result<Option<Tokenizer>, Tr
     bytes.map(|bytes| usable(directory, &bytes, None)).transpose()
 }
 
+/// What a message calls the tokenizer: by the files that it is read from.
+fn name_of_tokenizer(directory: &Path) -> String {
+    let made_of = vocabulary_files(&vocabulary_files::model_type(directory));
+    if made_of.is_empty() || directory.join("tokenizer.json").is_file() {
+        "`tokenizer.json`".to_owned()
+    } else {
+        format!("the tokenizer in `{}`", made_of.join("` and `"))
+    }
+}
+
 fn usable(
     directory: &Path,
     bytes: &[u8],
     max_length: Option<usize>,
 ) -> Result<Tokenizer, TrainerError> {
     let unusable = |error: tokenizers::Error| {
-        TrainerError::model(directory, format!("`tokenizer.json` cannot be used: {error}"))
+        let name = name_of_tokenizer(directory);
+        TrainerError::model(directory, format!("{name} cannot be used: {error}"))
     };
     let mut tokenizer = tokenizer_file::read(bytes).map_err(unusable)?;
     tokenizer.with_padding(None);
@@ -212,9 +223,10 @@ pub(super) fn check_tokens(
         Some((token, id)) => Err(TrainerError::model(
             directory,
             format!(
-                "`tokenizer.json` does not fit: it has the token `{token}` with the number {id}, \
+                "{} does not fit: it has the token `{token}` with the number {id}, \
                  and the model (`vocab_size` in config.json) knows those below {vocabulary}; copy \
-                 the tokenizer that the model was trained with"
+                 the tokenizer that the model was trained with",
+                name_of_tokenizer(directory)
             ),
         )),
         None => Ok(()),

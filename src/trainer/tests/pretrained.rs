@@ -246,6 +246,10 @@ fn a_model_that_does_not_fit_the_data_is_refused_before_training() {
     assert_contains(&problem, "reads at most 12 tokens, and `[data] max_length` is 13");
     fs::remove_file(study.model().join("tokenizer.json")).unwrap();
     study.assert_problem("has no `tokenizer.json`");
+    let tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "d", "e", "f"];
+    fs::write(study.model().join("vocab.txt"), tokens.join("\n")).unwrap();
+    study.edit_config(json!({"vocab_size": 10}));
+    study.assert_problem("the tokenizer in `vocab.txt` does not fit: it has the token `f`");
     fs::remove_dir_all(study.model()).unwrap();
     study.assert_problem("there is no such directory");
 }
