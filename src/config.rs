@@ -12,6 +12,7 @@ mod enqueue;
 pub mod file;
 mod json;
 mod objective;
+mod one_training;
 mod overrides;
 pub mod placeholder;
 mod populations;
@@ -224,6 +225,23 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<StudySpec, ConfigError>
 
 /// The same with its warnings.
 pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, ConfigError> {
+    load_for(path, overrides, Purpose::Search)
+}
+
+/// The same for the training of one of its configurations: what [trainer] fixes is not searched, and
+/// there may be no [space].
+pub fn load_for_training(path: &Path, overrides: &[String]) -> Result<Checked, ConfigError> {
+    load_for(path, overrides, Purpose::OneTraining)
+}
+
+/// What a study file is read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Search,
+    OneTraining,
+}
+
+fn load_for(path: &Path, overrides: &[String], purpose: Purpose) -> Result<Checked, ConfigError> {
     let refused = |source| ConfigError::Unreadable { path: path.to_owned(), source };
     let bytes = file::read(path).map_err(refused)?;
     if format_of(path).is_some_and(|(format, _)| format.has_rows()) {
@@ -241,7 +259,7 @@ pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, 
     }
     let base = std::path::absolute(path).map_err(refused)?;
     let base = base.parent().unwrap_or(Path::new("/"));
-    parse_with_warnings(&text, path, base, overrides).map_err(ConfigError::Invalid)
+    parse_for(&text, path, base, overrides, purpose).map_err(ConfigError::Invalid)
 }
 
 /// Parses a study file. `origin`: its name in messages, whose stem is the default name of the
@@ -262,6 +280,16 @@ pub fn parse_with_warnings(
     origin: &Path,
     base_dir: &Path,
     overrides: &[String],
+) -> Result<Checked, Diagnostics> {
+    parse_for(text, origin, base_dir, overrides, Purpose::Search)
+}
+
+fn parse_for(
+    text: &str,
+    origin: &Path,
+    base_dir: &Path,
+    overrides: &[String],
+    purpose: Purpose,
 ) -> Result<Checked, Diagnostics> {
     // Editors on Windows may write a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -289,7 +317,10 @@ pub fn parse_with_warnings(
     let stem = origin
         .file_stem()
         .map_or_else(|| "study".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    let spec = resolve::resolve(&tree, &stem, base_dir, &mut problems);
+    if purpose == Purpose::OneTraining {
+        one_training::fix_arguments(&mut tree);
+    }
+    let spec = resolve::resolve(&tree, &stem, base_dir, purpose, &mut problems);
     let failed = problems.iter().any(|problem| problem.severity == Severity::Error);
     match spec {
         Some(spec) if !failed => {

@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value as Json;
+
 use super::best::{self, value_step, view_of_runs};
 use super::worker_job::{self, OnProgress, Progress, halving};
 use super::{AppError, checkpoint_step, find};
-use crate::arguments::RowsAtOnce;
+use crate::arguments::{PRETRAINED, RowsAtOnce};
 use crate::config::full_trial;
 use crate::export::{
     self, Draft, ExportError, Exported, Holds, Needed, Obstacle, Otherwise, Placed, Purpose,
@@ -43,6 +45,10 @@ pub fn target(
     let mut needed: Vec<(Needed, PathBuf)> =
         store_files(store).map(|path| (Needed::Store, path)).into();
     needed.extend(file.map(|file| (Needed::StudyFile, file.to_owned())));
+    if let Program::Trainer { arguments, .. } = &spec.program {
+        let models = arguments.get(PRETRAINED).and_then(Json::as_str).map(PathBuf::from);
+        needed.extend(models.filter(|path| path.is_dir()).map(|path| (Needed::Model, path)));
+    }
     needed.push((Needed::CurrentDirectory, std::env::current_dir()?));
     let trials = match known {
         Some((reader, study)) => reader.summary(study)?.files(store).directory(),

@@ -31,6 +31,11 @@ pub fn text_pair(directory: &Path) -> Option<Option<String>> {
     (!reads_both).then(|| recipe.text_pair().map(str::to_owned))
 }
 
+/// Whether the texts that an exported model was trained on were normalised.
+pub fn normalizes(directory: &Path) -> bool {
+    Recipe::of_export(directory).is_some_and(|recipe| recipe.normalizes())
+}
+
 /// The task that an exported model was trained for, if the directory says so.
 pub fn task(directory: &Path) -> Option<TaskKind> {
     Recipe::of_export(directory).map(|recipe| TaskKind::of(&recipe.trainer_arguments()))

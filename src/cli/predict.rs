@@ -8,7 +8,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use shown::{Shown, Wanted};
 
@@ -19,7 +19,7 @@ use super::{Console, Exit, Failure};
 use crate::app::worker_job::{self, Progress, halving};
 use crate::arguments::data_file::{self, Columns, Header, Layout, Words};
 use crate::arguments::data_format::{KNOWN_ENDINGS, format_of};
-use crate::arguments::{RowsAtOnce, TaskKind, WritingOptions};
+use crate::arguments::{MOST_BEAMS, MOST_NEW_TOKENS, RowsAtOnce, TaskKind, WritingOptions};
 use crate::config;
 use crate::config::shown::one_line;
 use crate::report::wording::count;
@@ -40,8 +40,8 @@ pub struct PredictArguments {
     /// The texts; from standard input, one per line, if there are none or `-`
     #[arg(value_name = "TEXT")]
     pub texts: Vec<String>,
-    /// A file of texts instead: .csv, .tsv, .jsonl, or .txt with one per line; `-` for standard
-    /// input
+    /// A file of texts instead, in a format of training data, or .txt with one per line; `-` for
+    /// standard input
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub file: Option<PathBuf>,
     /// The second text of each, of a model of pairs of texts; the context of questions
@@ -70,10 +70,10 @@ pub struct PredictArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
     /// The most tokens of a text that the model writes; by default those of its training
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8192))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NEW_TOKENS)))]
     pub max_new_tokens: Option<u32>,
     /// Beams of a text that the model writes; 1: the likeliest token each time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BEAMS)))]
     pub num_beams: Option<u32>,
     /// The power of its length that a beam's score is divided by: above 0, longer texts are preferred
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
@@ -111,7 +111,8 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     let directory = exported::model(&arguments.directory)?;
     check_options(arguments)?;
     if let Some(output) = &arguments.output {
-        refuse_inputs(output, files_of(&directory).chain(arguments.file.clone()))?;
+        let inputs = arguments.file.clone().into_iter().chain(standard_input(arguments));
+        refuse_inputs(output, files_of(&directory).chain(inputs))?;
         if !arguments.overwrite {
             refuse_existing(output)?;
         }
@@ -130,6 +131,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         return Err(Failure::usage("`--length-penalty` is no finite number")
             .help("give a power, for example 1, or 0 for none"));
     }
+    let normalize = exported::normalizes(&directory);
     let usual = Some(RowsAtOnce { train: 1, eval: texts.len().min(TEXTS_AT_ONCE) });
     let mut hear = listener(console);
     hear(Progress::Began("loading the model"));
@@ -138,17 +140,27 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         let (directory, device) = (directory.clone(), device.clone());
         let (texts, pairs) = (texts.clone(), pairs.clone());
         let writing = writing(arguments);
-        worker_job::again(Job::Predict { directory, texts, pairs, writing, device, rows }, hear)
+        worker_job::again(
+            Job::Predict { directory, texts, pairs, normalize, writing, device, rows },
+            hear,
+        )
     });
     drop(hear);
     let answer = answer?;
+    if let Some(finding) = truncated(&answer, texts.len()) {
+        console.say(&finding);
+    }
     let wanted = Wanted {
         top_k: arguments.top_k,
         to_file: arguments.output.is_some(),
         as_json: arguments.json,
     };
-    let predictions: Vec<Shown> =
-        answer.as_array().into_iter().flatten().map(|one| Shown::of(one, wanted)).collect();
+    let predictions: Vec<Shown> = answer["predictions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| Shown::of(one, wanted))
+        .collect();
     let of_text = |number: usize| {
         (texts[number].as_str(), pairs.as_ref().map(|pairs| pairs[number].as_str()))
     };
@@ -183,6 +195,20 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         }
     }
     shown::unlabelled(&predictions).map_or(Ok(Exit::Done), Err)
+}
+
+/// What is said of texts of which the model did not see the end.
+fn truncated(answer: &Json, texts: usize) -> Option<String> {
+    let longer = answer["truncated"].as_u64().filter(|longer| *longer > 0)?;
+    let which = match texts {
+        1 => "the text is".to_owned(),
+        _ => format!("{longer} of {texts} texts are"),
+    };
+    Some(format!(
+        "warning: {which} longer than {} tokens, what the model was trained on or reads at most \
+         (`max_length`): the rest is not looked at",
+        answer["max_length"]
+    ))
 }
 
 fn answers_questions(directory: &Path) -> bool {
@@ -253,11 +279,22 @@ fn check_pairs(
         ))
         .help("give the second one with `--text-pair TEXT`, or both as columns of a `--file`")),
         Some(None) if are_pairs => {
-            Err(Failure::usage(format!("`{directory}` labels single texts, not pairs"))
+            Err(Failure::usage(format!("`{directory}` reads single texts, not pairs"))
                 .help("leave `--text-pair` and `--pair-column` out"))
         }
         _ => Ok(()),
     }
+}
+
+/// The file that is standard input, where texts are read from it.
+fn standard_input(arguments: &PredictArguments) -> Option<PathBuf> {
+    let is_stdin = |name: &Path| name == Path::new("-");
+    let is_read = match &arguments.file {
+        Some(file) => is_stdin(file),
+        None => arguments.texts.iter().all(|text| is_stdin(Path::new(text))),
+    };
+    let input = PathBuf::from("/dev/stdin");
+    (is_read && input.is_file()).then_some(input)
 }
 
 /// The texts from the command line, a file, or standard input.

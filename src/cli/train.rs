@@ -29,8 +29,8 @@ use crate::storage::paths::store_files;
         study.toml --overfit-one-batch --steps 200\n  hpsearch train study.toml --profile 20"
 )]
 pub struct TrainArguments {
-    /// A best.toml, as `export` writes it, or a study file: its first [[enqueue]] or the middle of
-    /// its space
+    /// A best.toml, as `export` writes it, or a study file: what its [trainer] fixes, and its first
+    /// [[enqueue]] or the middle of its space
     #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
     /// Override a key of a study file, as often as needed
@@ -73,7 +73,7 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
             data.chain([arguments.file.clone()]).chain(store_files(&console.store)),
         )?;
     }
-    let target = target(arguments, console)?;
+    let target = target(arguments, &recipe, console)?;
     let is_written =
         !arguments.overfit_one_batch && !arguments.find_lr && arguments.profile.is_none();
     if is_written {
@@ -120,7 +120,11 @@ fn tell(recipe: &Recipe, trained: &Trained, console: &mut Console) {
 }
 
 /// The directory of the model.
-fn target(arguments: &TrainArguments, console: &Console) -> Result<Target, Failure> {
+fn target(
+    arguments: &TrainArguments,
+    recipe: &Recipe,
+    console: &Console,
+) -> Result<Target, Failure> {
     let directory = arguments
         .output
         .clone()
@@ -129,6 +133,7 @@ fn target(arguments: &TrainArguments, console: &Console) -> Result<Target, Failu
         (Needed::StudyFile, arguments.file.clone()),
         (Needed::CurrentDirectory, std::env::current_dir()?),
     ];
+    needed.extend(recipe.model().map(|path| (Needed::Model, path)));
     needed.extend(store_files(&console.store).map(|path| (Needed::Store, path)));
     Ok(Target::new(&directory, needed)?)
 }
@@ -146,7 +151,7 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
         .parse::<toml::Table>()
         .is_ok_and(|table| table.get("study").is_some_and(toml::Value::is_str));
     if !names_study {
-        let checked = config::load_with_warnings(file, &arguments.set)?;
+        let checked = config::load_for_training(file, &arguments.set)?;
         console.warn(&checked.warnings);
         let (recipe, troubles) = train_once::recipe_of_study(&checked.spec)?;
         troubles.iter().for_each(|trouble| console.say(&format!("warning: {trouble}")));

@@ -17,7 +17,7 @@ use super::space::{self, Searched};
 use super::syntax::{Entry, Item, Node, Table};
 use super::tables::{self, Contents, TABLES, fields_of};
 use super::trainer::{self, Arguments};
-use super::{STUDY_NAME_RULE, is_study_name};
+use super::{Purpose, STUDY_NAME_RULE, is_study_name};
 use super::{cluster, devices};
 use crate::arguments::TaskKind;
 use crate::study::condition::Known;
@@ -26,6 +26,7 @@ use crate::study::field::{self, keep_best};
 use crate::study::notify::NotifySpec;
 use crate::study::params::Params;
 use crate::study::program::Program;
+use crate::study::space::Space;
 use crate::study::spec::{CheckpointsSpec, ExportSpec, RetrySpec, StudySpec, TrackSpec, ValueRule};
 use crate::study::step::StepUnit;
 use crate::study::suggestion::{nearest, quoted};
@@ -37,10 +38,11 @@ pub(super) fn resolve(
     tree: &Table,
     stem: &str,
     base: &Path,
+    purpose: Purpose,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<StudySpec> {
     check_tables(tree, problems);
-    let file = StudyFile { tree, base, meant: meant(tree) };
+    let file = StudyFile { tree, base, purpose, meant: meant(tree) };
     let study = file.section("study", problems);
     let name = name(&study, stem, problems);
     let objectives = if study.place.is_some() || file.lacks("study") {
@@ -206,6 +208,7 @@ fn unknown_table(entry: &Entry) -> Diagnostic {
 struct StudyFile<'a> {
     tree: &'a Table,
     base: &'a Path,
+    purpose: Purpose,
     /// Probable meanings of unknown tables.
     meant: Vec<&'static str>,
 }
@@ -245,6 +248,9 @@ impl<'a> StudyFile<'a> {
         match self.table("space") {
             Some((table, place)) => {
                 Some(space::read(table, place, space::Names::Plain, Some(self.base), problems))
+            }
+            None if self.purpose == Purpose::OneTraining && self.lacks("space") => {
+                Some(Searched { space: Space::new(Vec::new()).ok(), ..Searched::default() })
             }
             None => {
                 if self.lacks("space") {

@@ -13,8 +13,8 @@ use super::tables;
 use crate::arguments::data_file::folder_of;
 use crate::arguments::data_format::{format_of, is_on_hub};
 use crate::arguments::{
-    ARGUMENTS, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, TRAINER_TASKS, TaskKind,
-    TrainerArguments, check_values, newer_name,
+    ARGUMENTS, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, PRETRAINED, TRAINER_TASKS,
+    TaskKind, TrainerArguments, check_values, newer_name,
 };
 use crate::study::constraint::{self, Constraint};
 use crate::study::field::{self, Field};
@@ -44,8 +44,6 @@ impl Arguments {
     }
 }
 
-/// The argument with the directory of a pretrained model.
-const PRETRAINED: &str = "model.pretrained";
 const PRETRAINED_LAYOUT: &str = "a pretrained model is a directory with config.json, \
     model.safetensors and tokenizer.json";
 

@@ -31,8 +31,8 @@ pub use class_weights::ClassWeights;
 pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
 pub use defaults::MLM_PROBABILITY;
 pub use model::{
-    Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, Pooling, SEQ2SEQ_TYPES,
-    TokenizerArguments, TokenizerKind, TokenizerSource, vocabulary_files,
+    Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, PRETRAINED, Pooling,
+    SEQ2SEQ_TYPES, TokenizerArguments, TokenizerKind, TokenizerSource, vocabulary_files,
 };
 pub use probe::Probe;
 pub use problem::{ArgumentProblem, Multiple};
@@ -45,4 +45,4 @@ pub use tasks::{
 pub use trainer_table::ARGUMENTS;
 pub use training::{EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TrainerArguments};
 pub use unsupported::newer_name;
-pub use writing::WritingOptions;
+pub use writing::{MOST_BEAMS, MOST_NEW_TOKENS, WritingOptions};

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::ExportError;
 use crate::arguments::data_file::{DataFiles, folder_of};
 use crate::arguments::data_format::is_on_hub;
-use crate::arguments::{TaskKind, TrainerArguments, monitored};
+use crate::arguments::{PRETRAINED, TaskKind, TrainerArguments, monitored};
 use crate::config::shown::{drives_a_terminal, one_line};
 use crate::engine::{seed_of, seed_of_number};
 use crate::storage::sqlite;
@@ -239,6 +239,17 @@ impl Recipe {
     /// The data arguments in the trainer's format.
     pub fn data_arguments(&self) -> BTreeMap<String, serde_json::Value> {
         to_json(&self.data)
+    }
+
+    /// Whether texts are normalised before they are read.
+    pub fn normalizes(&self) -> bool {
+        self.data_arguments().get("clean.normalize") == Some(&true.into())
+    }
+
+    /// The pretrained model that it begins with, where that is a directory.
+    pub fn model(&self) -> Option<PathBuf> {
+        let model = PathBuf::from(self.trainer.get(PRETRAINED)?.as_str()?);
+        model.is_dir().then_some(model)
     }
 
     /// The verb that uses its model.

@@ -25,12 +25,14 @@ pub enum Needed {
     TrialFiles,
     /// A checkpoint of the study.
     Checkpoint,
+    /// The pretrained model that it trains.
+    Model,
 }
 
 impl Needed {
     /// Whether its contents may be removed with it, or are being read.
     fn is_whole(self) -> bool {
-        matches!(self, Needed::TrialFiles | Needed::Checkpoint)
+        matches!(self, Needed::TrialFiles | Needed::Checkpoint | Needed::Model)
     }
 }
 
@@ -43,6 +45,7 @@ impl fmt::Display for Needed {
             Needed::CurrentDirectory => "the current directory",
             Needed::TrialFiles => "the directory of trials' files or prepared data",
             Needed::Checkpoint => "a checkpoint of the study",
+            Needed::Model => "the pretrained model that is trained",
         })
     }
 }

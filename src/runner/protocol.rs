@@ -369,6 +369,8 @@ pub enum Job {
         texts: Vec<String>,
         /// The second text of each, of pairs.
         pairs: Option<Vec<String>>,
+        /// Whether texts are normalised first, as those of the training were.
+        normalize: bool,
         /// How texts are written, by models that write them.
         writing: WritingOptions,
         /// The device.

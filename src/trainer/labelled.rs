@@ -156,7 +156,13 @@ pub(super) fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) 
         if shared > 0 {
             findings.push(Finding::warning(
                 "overlap",
-                format!("{shared} of {} {} texts also occur in train", rows.len(), split.name()),
+                format!(
+                    "{shared} of {} {} texts also occur in train, so that metrics are too good: take \
+                     them out of one of the two files (`[data] clean.deduplicate = true` does where \
+                     both come of one file)",
+                    rows.len(),
+                    split.name()
+                ),
             ));
         }
     }
@@ -170,9 +176,13 @@ pub(super) fn note_contradictions(splits: &[Vec<Row>; 3], findings: &mut Vec<Fin
         count += usize::from(*first.entry(both_texts(row)).or_insert(&row.label) != row.label);
     }
     if count > 0 {
+        let rows = if count == 1 { "row repeats" } else { "rows repeat" };
         findings.push(Finding::warning(
             "contradictions",
-            format!("{count} training rows repeat a text with another label"),
+            format!(
+                "{count} training {rows} a text with another label: correct or remove them, since a \
+                 model cannot learn both"
+            ),
         ));
     }
 }

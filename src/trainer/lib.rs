@@ -109,7 +109,9 @@ pub use generation::{GenerationConfig, GenerationSummary, generate};
 pub use hpsearch_core::arguments::data_file::DataProblem;
 pub use model_checks::check_fine_tuning;
 pub use model_directory::{find_local, locate};
-pub use prediction::{Answer, Entity, Prediction, PredictionInputs, ScoredLabel, predict};
+pub use prediction::{
+    Answer, Entity, Prediction, PredictionInputs, Predictions, ScoredLabel, predict,
+};
 pub use preparation::prepare;
 pub use prepared::{PreparedData, Split};
 pub use probe::probe;
@@ -117,6 +119,7 @@ pub use profile::Profile;
 pub use profile_steps::profile;
 pub use progress::ProgressCallback;
 pub use quantized_export::quantize;
+pub use sources::normalized;
 pub use tokenizer_file::panics_are_caught;
 pub use training::train;
 

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-use tokenizers::{Tokenizer, TruncationParams};
+use tokenizers::{PostProcessor as _, Tokenizer, TruncationParams};
 
 use super::batch::Batch;
 use super::checkpoint::{SavedModel, unusable_tokenizer};
@@ -107,6 +107,17 @@ pub struct PredictionInputs<'a> {
     pub writing: WritingOptions,
 }
 
+/// What was predicted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Predictions {
+    /// For each text, in their order.
+    pub predictions: Vec<Prediction>,
+    /// Texts, or pairs, that have more tokens than were looked at.
+    pub truncated: usize,
+    /// Tokens that are looked at: those of the training's texts, or what the model reads.
+    pub max_length: usize,
+}
+
 /// What a model predicts with.
 struct Tools<'a> {
     values: &'a Values,
@@ -122,6 +133,14 @@ const MOST_TOKENS: usize = 8_192;
 
 /// A model that predicts for texts.
 trait Predictor {
+    /// Most tokens that the model reads; `None` where longer texts are read in parts.
+    fn most_tokens(&self) -> Option<usize>;
+
+    /// What every text begins with.
+    fn prefix(&self) -> &str {
+        ""
+    }
+
     /// The predictions for a batch of texts, or of pairs.
     fn predict(
         &self,
@@ -141,7 +160,7 @@ pub fn predict(
     batch: usize,
     device: &str,
     on_progress: ProgressCallback<'_>,
-) -> Result<Vec<Prediction>, TrainerError> {
+) -> Result<Predictions, TrainerError> {
     let device = device::open(device)?;
     let (model, values, mut tokenizer) = SavedModel::load_with_tokenizer(directory, &device)?;
     if tokenizer.get_truncation().is_none() {
@@ -167,14 +186,21 @@ pub fn predict(
     let (rows, all) = (batch.max(1), inputs.texts.len());
     let progress = Progress::new(on_progress, all as u64);
     progress.begin_stage("labelling texts", all as u64);
+    let most = predictor.most_tokens().unwrap_or(usize::MAX);
+    let of_tokenizer = tokenizer.get_truncation().map_or(usize::MAX, |cut| cut.max_length);
+    let max_length = most.min(of_tokenizer);
     let mut predictions = Vec::with_capacity(all);
+    let mut truncated = 0;
     for texts in inputs.texts.chunks(rows) {
         let pairs = inputs.pairs.map(|pairs| &pairs[predictions.len()..][..texts.len()]);
         let inputs = PredictionInputs { texts, pairs, ..inputs };
         predictions.extend(predictor.predict(&tools, inputs)?);
+        if predictor.most_tokens().is_some() {
+            truncated += tools.longer_than(max_length, predictor.prefix(), inputs)?;
+        }
         progress.update(predictions.len(), all);
     }
-    Ok(predictions)
+    Ok(Predictions { predictions, truncated, max_length })
 }
 
 fn predictor(model: &dyn Any) -> Option<&dyn Predictor> {
@@ -201,6 +227,31 @@ impl Tools<'_> {
         ForwardContext::evaluation(self.values, self.device)
     }
 
+    /// How many texts, or pairs, have more tokens.
+    fn longer_than(
+        &self,
+        max_length: usize,
+        prefix: &str,
+        inputs: PredictionInputs<'_>,
+    ) -> Result<usize, TrainerError> {
+        let mut whole = self.tokenizer.clone();
+        whole.with_truncation(None).map_err(unusable_tokenizer(self.directory))?;
+        let counts = |texts: &[String], prefix: &str| -> Result<Vec<usize>, TrainerError> {
+            let texts: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
+            let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+            let ids = encode_portions(&whole, &texts, SpecialTokens::None, &mut |_| {})
+                .map_err(|error| self.unusable(error))?;
+            Ok(ids.iter().map(Vec::len).collect())
+        };
+        let mut tokens = counts(inputs.texts, prefix)?;
+        if let Some(pairs) = inputs.pairs {
+            tokens.iter_mut().zip(counts(pairs, "")?).for_each(|(all, second)| *all += second);
+        }
+        let post_processor = whole.get_post_processor();
+        let special = post_processor.map_or(0, |one| one.added_tokens(inputs.pairs.is_some()));
+        Ok(tokens.iter().filter(|tokens| *tokens + special > max_length).count())
+    }
+
     /// What the tokenizers library does not manage is the tokenizer's fault.
     fn unusable(&self, error: TrainerError) -> TrainerError {
         unusable_tokenizer(self.directory)(error.into())
@@ -224,6 +275,10 @@ impl PredictionInputs<'_> {
 }
 
 impl Predictor for EncoderModel<SequenceClassification> {
+    fn most_tokens(&self) -> Option<usize> {
+        Some(self.architecture.max_tokens())
+    }
+
     fn predict(
         &self,
         tools: &Tools<'_>,

@@ -404,7 +404,8 @@ fn located<'r>(
         let answers: Vec<String> = given.iter().map(text).collect();
         let first = given.first().zip(answers.first()).map(|(given, text)| {
             let start = match given.start {
-                Start::At(start) if !normalized => Some(start),
+                // Of a normalised context at least about there.
+                Start::At(start) => Some(start),
                 _ => None,
             };
             place(&row.text_pair, text, start).ok_or_else(|| {

@@ -350,7 +350,8 @@ fn too_long(path: &Path, line: u64, what: &str, bytes: usize) -> DataProblemBuil
 }
 
 /// `text` in Unicode NFKC with runs of white space as one space.
-pub(super) fn normalized(text: &str) -> String {
+#[must_use]
+pub fn normalized(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
     // In pieces, to bound memory; nothing composes across a space.
     for piece in chunks(text) {

@@ -148,11 +148,17 @@ impl<'a> Targets<'a> {
             counts.into_iter().map(|(label, count)| (count, label)).collect();
         let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else { return };
         if most.0 >= 10 * least.0 {
+            let weights = match self.kind {
+                TaskKind::TextClassification => {
+                    "; `[trainer] class_weights = \"balanced\"` weighs labels alike"
+                }
+                _ => "",
+            };
             findings.push(Finding::warning(
                 "imbalance",
                 format!(
-                    "labels are uneven: {} training rows of `{}`, {} of `{}`; accuracy says \
-                     little, see eval_macro_f1",
+                    "labels are uneven: {} training rows of `{}`, {} of `{}`; eval_macro_f1 tells \
+                     more than accuracy{weights}",
                     most.0, most.1, least.0, least.1
                 ),
             ));

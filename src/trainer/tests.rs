@@ -244,7 +244,7 @@ fn predicted_of(
 ) -> Result<Vec<Prediction>, TrainerError> {
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
     let inputs = PredictionInputs { texts: &texts, pairs, writing: WritingOptions::default() };
-    predict(directory, inputs, 8, "cpu", &|_, _, _| {})
+    predict(directory, inputs, 8, "cpu", &|_, _, _| {}).map(|done| done.predictions)
 }
 
 /// The likeliest label of each text.

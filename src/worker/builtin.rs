@@ -212,9 +212,18 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             let [before, after] = trainer::quantize(checkpoint, target)?;
             answer(serde_json::json!({ "before": before, "after": after }))
         }
-        Job::Predict { directory, texts, pairs, writing, device, rows } => {
+        Job::Predict { directory, texts, pairs, normalize, writing, device, rows } => {
             let device = device.to_string();
-            let inputs = PredictionInputs { texts, pairs: pairs.as_deref(), writing: *writing };
+            let read = |texts: &[String]| -> Vec<String> {
+                let text = |text: &String| match normalize {
+                    true => trainer::normalized(text),
+                    false => text.clone(),
+                };
+                texts.iter().map(text).collect()
+            };
+            let (texts, pairs) = (read(texts), pairs.as_deref().map(read));
+            let inputs =
+                PredictionInputs { texts: &texts, pairs: pairs.as_deref(), writing: *writing };
             answer(trainer::predict(directory, inputs, *rows, &device, &report_progress)?)
         }
         &Job::Generate {

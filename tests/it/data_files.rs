@@ -231,7 +231,8 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
         (
             2,
             "error: which file in `d` is to learn from? There are `d/a.csv`, `d/b.csv`\nhelp: \
-             name it: `hpsearch init d/a.csv`\n"
+             name it: `hpsearch init d/a.csv`; if they are parts of one set, write `train = \
+             \"d/*.csv\"` under [data] of that study\n"
         )
     );
     model(&site.path("bert"), &json!({"model_type": "bert"}));

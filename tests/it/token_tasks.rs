@@ -96,7 +96,7 @@ fn words_are_labelled_and_their_entities_found() {
     assert!(written.starts_with(&expected), "{written}");
     let pair = run(directory, &["predict", "model", "a", "--text-pair", "b"]);
     assert_code(&pair, 2);
-    assert!(pair.err.contains("labels single texts, not pairs"), "{}", pair.err);
+    assert!(pair.err.contains("reads single texts, not pairs"), "{}", pair.err);
 }
 
 #[test]

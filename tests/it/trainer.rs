@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::harness::training::{run_small, small_study, start_small, trials, wait_for_reports};
-use crate::harness::{Ended, assert_done, assert_names, command, run};
+use crate::harness::{Ended, PROGRAM, assert_done, assert_names, command, run};
 
 #[test]
 fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_value() {
@@ -259,6 +259,109 @@ fn one_configuration_of_a_study_file_can_be_trained_alone() {
     // The middle of a logarithmic range is its geometric mean.
     assert!(recipe.contains("learning_rate = 0.00447213595"), "{recipe}");
     assert!(recipe.contains("num_train_epochs = 1.0"), "{recipe}");
+}
+
+#[test]
+fn what_the_trainer_table_fixes_is_not_searched_in_one_training() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let path = small_study(directory, "[[enqueue]]\nlearning_rate = 0.007\n");
+    let train = |words: &[&str]| {
+        let all = [&["train", "small.toml"], words, &["--set", "trainer.num_train_epochs=1"]];
+        assert_done(&run(directory, &all.concat()));
+    };
+    train(&["-o", "one", "--set", "trainer.learning_rate=3e-3"]);
+    let recipe = fs::read_to_string(directory.join("one/best.toml")).unwrap();
+    assert!(recipe.contains("learning_rate = 0.003\n") && !recipe.contains("0.007"), "{recipe}");
+    // Nothing is left to search.
+    train(&[
+        "-o",
+        "two",
+        "--set",
+        "trainer.learning_rate=3e-3",
+        "--set",
+        "trainer.model.dropout=0.0",
+    ]);
+    let text = fs::read_to_string(&path).unwrap();
+    let (begin, rest) = text.split_once("[space]").unwrap();
+    let (_, end) = rest.split_once("[devices]").unwrap();
+    let (end, _) = end.split_once("[[enqueue]]").unwrap();
+    fs::write(
+        &path,
+        format!("{begin}learning_rate = 3e-3\n\"model.dropout\" = 0.0\n[devices]{end}"),
+    )
+    .unwrap();
+    train(&["-o", "three"]);
+    let weights = |model: &str| fs::read(directory.join(model).join("model.safetensors")).unwrap();
+    assert_eq!(weights("two"), weights("three"));
+    assert_done(&run(directory, &["train", "three/best.toml", "-o", "four"]));
+    assert_eq!(weights("three"), weights("four"));
+    let searched = run(directory, &["check", "small.toml"]);
+    assert_eq!(searched.code, 2, "a study has something to search");
+}
+
+#[test]
+fn texts_are_read_as_they_were_in_training_and_the_model_they_begin_with_is_kept() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    // Full-width letters, which are normalised to others.
+    let wide = ["\u{ff21}\u{ff22}\u{ff23}", "\u{ff24}\u{ff25}\u{ff26}"];
+    let row = |row: usize| format!("{},{}\n", wide[row % 2], ["a", "b"][row % 2]);
+    let rows: String = (0..80).map(row).collect();
+    fs::write(directory.join("wide.csv"), format!("text,label\n{rows}")).unwrap();
+    let study = |trainer: &str| {
+        format!(
+            r#"
+            [study]
+            metric = "eval_accuracy"
+            direction = "maximize"
+            [data]
+            train = "wide.csv"
+            clean.normalize = true
+            [budget]
+            trials = 1
+            [export]
+            dir = "model"
+            on_finish = true
+            [trainer]
+            task = "text-classification"
+            num_train_epochs = 8
+            {trainer}
+            "#
+        )
+    };
+    let rate = "learning_rate = 1e-2";
+    let small = "model = { hidden_size = 16, num_layers = 1, num_heads = 2 }";
+    fs::write(directory.join("wide.toml"), study(&format!("{rate}\n{small}"))).unwrap();
+    assert_done(&run(directory, &["train", "wide.toml", "-o", "model"]));
+    let shown = run(directory, &["predict", "model", "--json", wide[0], wide[1], "ABC", "DEF"]);
+    assert_done(&shown);
+    let json: Value = serde_json::from_str(&shown.out).unwrap();
+    let best = json["predictions"].as_array().unwrap().iter().map(|one| &one["labels"][0]["label"]);
+    assert_eq!(best.collect::<Vec<_>>(), ["a", "b", "a", "b"], "{json}");
+
+    // Standard input is a file that would be overwritten.
+    fs::write(directory.join("texts.csv"), "ABC\n").unwrap();
+    let over = "\"$0\" predict model -o texts.csv --overwrite < texts.csv";
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", over, PROGRAM]).current_dir(directory);
+    let refused = Ended::of(shell.output().unwrap());
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert_eq!(fs::read_to_string(directory.join("texts.csv")).unwrap(), "ABC\n");
+
+    let weights = || fs::read(directory.join("model/model.safetensors")).unwrap();
+    let before = weights();
+    let tuned = "model = \"model\"";
+    fs::write(directory.join("tuned.toml"), study(&format!("{rate}\n{tuned}"))).unwrap();
+    let searched = format!("{tuned}\n[space]\nlearning_rate = [1e-3]");
+    fs::write(directory.join("searched.toml"), study(&searched)).unwrap();
+    for words in [["train", "tuned.toml", "-o", "model"], ["run", "searched.toml", "--plain", "-q"]]
+    {
+        let refused = run(directory, &words);
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert_names(&refused.err, &["the pretrained model"]);
+        assert!(weights() == before, "{words:?}");
+    }
 }
 
 /// `hpsearch train best.toml` repeats a member of a population stage by stage: every trial that

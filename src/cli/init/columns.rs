@@ -1,6 +1,7 @@
 //! Examines a data file: its columns, and which of them are texts and labels.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -417,7 +418,11 @@ fn unknown(path: &Path, ending: &str, separator: Option<u8>) -> Failure {
 }
 
 fn delimited(path: &Path, input: impl Read, separator: u8) -> Result<Table, DataProblem> {
-    let broken = |error: csv::Error| data_file::unreadable(path, &error);
+    let broken = |error: csv::Error| {
+        let is_packed = format_of(path).is_some_and(|(_, packed)| packed.is_some());
+        let content = if is_packed { Vec::new() } else { fs::read(path).unwrap_or_default() };
+        data_file::unreadable(path, &error, &content)
+    };
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(separator)
         .quoting(data_file::is_quoted(path))

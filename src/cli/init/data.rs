@@ -134,7 +134,23 @@ pub fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
         "which file in `{place}` is to learn from? There are {}{more}",
         names.join(", ")
     ))
-    .help(format!("name it: `hpsearch init {}`", shown(first))))
+    .help(help_of_several(directory, first, &files)))
+}
+
+/// What to do about several files: parts of one set are read together by the study that `init` writes of
+/// one of them.
+fn help_of_several(directory: &Path, first: &Path, files: &[PathBuf]) -> String {
+    let name = format!("name it: `hpsearch init {}`", shown(first));
+    let ending = first.extension();
+    let Some(shared) = ending.filter(|_| files.iter().all(|path| path.extension() == ending))
+    else {
+        return name;
+    };
+    let pattern = directory.join(format!("*.{}", shared.display()));
+    format!(
+        "{name}; if they are parts of one set, write `train = \"{}\"` under [data] of that study",
+        pattern.display()
+    )
 }
 
 /// Determines the separator and whether the first line is a header, and reports both.

@@ -255,7 +255,7 @@ fn delimited(
         .quoting(quoting)
         .has_headers(has_header)
         .from_reader(content.as_bytes());
-    let broken = |error: csv::Error| unreadable(path, &error);
+    let broken = |error: csv::Error| unreadable(path, &error, content.as_bytes());
     let header: Vec<String> = match layout.header {
         Header::FirstLine => reader.headers().map_err(broken)?.iter().map(str::to_owned).collect(),
         Header::Names(names) => {
@@ -287,7 +287,7 @@ fn delimited(
     let mut rows = Vec::new();
     for record in reader.records() {
         let record = record.map_err(broken)?;
-        let line = record.position().map_or(0, csv::Position::line);
+        let line = record.position().map_or(0, |at| line_of(at, content.as_bytes()));
         let cell = |column: Option<usize>| column.map_or("", |column| &record[column]).to_owned();
         let (text, text_pair) = (cell(Some(text_column)), cell(pair_column));
         rows.push(Row { text, text_pair, label: cell(label_column), line });
@@ -295,11 +295,21 @@ fn delimited(
     Ok(rows)
 }
 
-/// An error of the csv crate as a [`DataProblem`].
-pub fn unreadable(path: &Path, error: &csv::Error) -> DataProblem {
+/// The line of `content` on which a record begins. The csv crate says where the one before it ended:
+/// there may be the rest of a line break, and empty lines.
+fn line_of(position: &csv::Position, content: &[u8]) -> u64 {
+    let begin = usize::try_from(position.byte()).unwrap_or(usize::MAX);
+    let rest = content.get(begin..).unwrap_or_default();
+    let breaks = rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n'));
+    position.line() + breaks.filter(|byte| **byte == b'\n').count() as u64
+}
+
+/// An error of the csv crate about this content as a [`DataProblem`].
+pub fn unreadable(path: &Path, error: &csv::Error, content: &[u8]) -> DataProblem {
+    let line = |position: Option<&csv::Position>| position.map(|at| line_of(at, content));
     match error.kind() {
         csv::ErrorKind::UnequalLengths { pos, expected_len, len } => {
-            let line = pos.as_ref().map(csv::Position::line);
+            let line = line(pos.as_ref());
             DataProblem::new(
                 path,
                 line,
@@ -312,10 +322,9 @@ pub fn unreadable(path: &Path, error: &csv::Error) -> DataProblem {
             })
         }
         csv::ErrorKind::Utf8 { pos, .. } => {
-            DataProblem::new(path, pos.as_ref().map(csv::Position::line), "not UTF-8")
-                .with_help(encoding_help(&[]))
+            DataProblem::new(path, line(pos.as_ref()), "not UTF-8").with_help(encoding_help(&[]))
         }
-        _ => DataProblem::new(path, error.position().map(csv::Position::line), error.to_string())
+        _ => DataProblem::new(path, line(error.position()), error.to_string())
             .with_help("rows are lines, fields are separated by commas (in a .tsv by tabs)"),
     }
 }
@@ -572,6 +581,18 @@ mod tests {
             "a.tsv:2: 1 fields where the first line has 2 (a .tsv has no quoting: no text in it \
              can hold a tab or a line break)"
         );
+    }
+
+    #[test]
+    fn lines_are_those_of_an_editor_whatever_ends_them() {
+        for end in ["\n", "\r\n"] {
+            let text = ["text,label", "a,1", "", "\"b", "c\",2", "d,3", ""].join(end);
+            let rows = read("a.csv", &text, Layout::default()).unwrap();
+            let lines: Vec<u64> = rows.iter().map(|row| row.line).collect();
+            assert_eq!(lines, [2, 4, 6], "{end:?}");
+            let torn = read("a.csv", &format!("{text}e{end}"), Layout::default()).unwrap_err();
+            assert_begins(&torn, "a.csv:7: 1 fields where the first line has 2");
+        }
     }
 
     #[test]

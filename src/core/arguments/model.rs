@@ -134,9 +134,12 @@ pub(super) const GATED_TYPES: [&str; 6] = ["llama", "qwen2", "mistral", "qwen3",
 /// Architectures that can classify by the mean of a text's tokens.
 pub(super) const MEAN_POOLING_TYPES: [&str; 2] = [ENCODER_TYPES[0], MODERN_BERT];
 
+/// The argument that names a pretrained model.
+pub const PRETRAINED: &str = "model.pretrained";
+
 /// Arguments of the model that apply to a pretrained one, too.
 pub(super) const BESIDE_PRETRAINED: [&str; 5] = [
-    "model.pretrained",
+    PRETRAINED,
     "model.dropout",
     "model.attention_dropout",
     "model.classifier_dropout",

@@ -5,6 +5,7 @@ use std::ops::Bound::{Excluded, Included};
 use super::model::{DECODER_TYPES, ENCODER_TYPES, SEQ2SEQ_TYPES};
 use super::scheduler::SCHEDULER_NAMES;
 use super::tasks::TASK_NAMES;
+use super::writing::{MOST_BEAMS, MOST_NEW_TOKENS};
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Float, Int, Text};
 use crate::study::field::FieldKind::Choice;
 use crate::study::field::{
@@ -146,9 +147,9 @@ pub static ARGUMENTS: &[Field] = &[
     key("predict_with_generate", FieldKind::Flag, Derived("true")).doc(
         "write texts in evaluations, for eval_bleu, eval_rougeL and the like, besides eval_loss",
     ),
-    key("generation_max_length", up_to(8_192), Derived("[data] max_target_length"))
+    key("generation_max_length", up_to(MOST_NEW_TOKENS as i64), Derived("[data] max_target_length"))
         .doc("most tokens of a text that an evaluation writes"),
-    key("generation_num_beams", up_to(64), Derived("1, or that of the pretrained model"))
+    key("generation_num_beams", up_to(MOST_BEAMS as i64), Derived("1, or that of the pretrained model"))
         .or(&["num_beams"])
         .doc("beams of the texts that evaluations write; 1: the likeliest token each time"),
     key("gradient_accumulation_steps", up_to(65_536), Int(1))
@@ -241,7 +242,7 @@ pub static ARGUMENTS: &[Field] = &[
         "matrix products in bf16 in training, for GPUs; parameters, norms, softmax, losses, \
              evaluations and checkpoints stay f32",
     ),
-    key("fp16", FieldKind::Flag, Flag(false)).doc("the same in fp16, with dynamic loss scaling"),
+    key("fp16", FieldKind::Flag, Flag(false)).doc("mixed precision in fp16, with dynamic loss scaling"),
     key("model.pretrained", FieldKind::AnyText, Absent)
         .or(&["model", "model_name_or_path"])
         .doc("pretrained model to start from: a directory in Hugging Face's layout"),

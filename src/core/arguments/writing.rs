@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Beams of a text at most: memory grows with them.
+pub const MOST_BEAMS: u32 = 64;
+/// Tokens of a text at most.
+pub const MOST_NEW_TOKENS: u32 = 8_192;
+
 /// Under the names of transformers' `generate`; `None`: as the model's configuration says.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct WritingOptions {

@@ -8,7 +8,9 @@ use super::super::families::{self, ConfigReader};
 use super::super::prepared::TextEnds;
 use super::super::quantization;
 use super::super::writing::TextGeneration;
-use hpsearch_core::arguments::{Activation, ModelArguments, SEQ2SEQ_TYPES};
+use hpsearch_core::arguments::{
+    Activation, MOST_BEAMS, MOST_NEW_TOKENS, ModelArguments, SEQ2SEQ_TYPES,
+};
 
 /// Its `config.json`.
 #[derive(Debug, Clone, PartialEq)]
@@ -185,18 +187,25 @@ impl Seq2SeqConfig {
         let keys = ConfigReader(&config);
         let family = family(keys.model_type())?;
         let shape = Seq2SeqShape::read(family, keys)?;
-        let writing = TextGeneration {
+        let longest = match keys.get("max_new_tokens") {
+            Some(_) => keys.size("max_new_tokens")?,
             // The start counts there.
-            max_new_tokens: match keys.get("max_new_tokens") {
-                Some(_) => keys.size("max_new_tokens")?,
-                None => keys.size_or("max_length", DEFAULT_MAX_LENGTH)?.max(2) - 1,
-            },
+            None => keys.size_or("max_length", DEFAULT_MAX_LENGTH)?.max(2) - 1,
+        };
+        let num_beams = keys.size_or("num_beams", 1)?;
+        if num_beams > MOST_BEAMS as usize {
+            return Err(format!(
+                "has `num_beams` = {num_beams}; at most {MOST_BEAMS} are supported"
+            ));
+        }
+        let writing = TextGeneration {
+            max_new_tokens: longest.min(MOST_NEW_TOKENS as usize),
             min_new_tokens: keys
                 .get("min_length")
                 .and_then(Value::as_u64)
                 .and_then(|length| usize::try_from(length).ok())
                 .map_or(0, |length| length.saturating_sub(1)),
-            num_beams: keys.size_or("num_beams", 1)?,
+            num_beams,
             length_penalty: keys.number_or("length_penalty", 1.0)?,
             no_repeat_ngram_size: keys
                 .get("no_repeat_ngram_size")
@@ -432,4 +441,28 @@ fn family(name: &str) -> Result<&'static Seq2SeqFamily, String> {
         };
         format!("{has}; models that write a text for a text are {}", known.join(", "))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_written_with_few_beams_and_end() {
+        let read = |key: &str, value: u32| {
+            let mut config = json!({
+                "model_type": "t5", "vocab_size": 9, "d_model": 4, "d_kv": 2, "d_ff": 8,
+                "num_layers": 1, "num_heads": 2, "pad_token_id": 0, "eos_token_id": 1,
+                "decoder_start_token_id": 0,
+            });
+            config[key] = value.into();
+            let Value::Object(config) = config else { unreachable!() };
+            Seq2SeqConfig::read(config).map(|config| config.writing)
+        };
+        assert_eq!(read("num_beams", MOST_BEAMS).unwrap().num_beams, MOST_BEAMS as usize);
+        let refused = read("num_beams", 10_000_000).unwrap_err();
+        assert_eq!(refused, "has `num_beams` = 10000000; at most 64 are supported");
+        let writing = read("max_length", u32::MAX).unwrap();
+        assert_eq!(writing.max_new_tokens, MOST_NEW_TOKENS as usize);
+    }
 }

@@ -12,6 +12,10 @@ use super::{Answer, Prediction, PredictionInputs, Predictor, Tools};
 const WINDOWS_AT_ONCE: usize = 32;
 
 impl Predictor for EncoderModel<QuestionAnswering> {
+    fn most_tokens(&self) -> Option<usize> {
+        None
+    }
+
     /// Of each question in the context beside it.
     fn predict(
         &self,

@@ -26,6 +26,10 @@ struct LabelledWord<'a> {
 }
 
 impl Predictor for EncoderModel<TokenClassification> {
+    fn most_tokens(&self) -> Option<usize> {
+        Some(self.architecture.max_tokens())
+    }
+
     fn predict(
         &self,
         tools: &Tools<'_>,

@@ -14,6 +14,10 @@ use super::{Prediction, PredictionInputs, Predictor, ScoredLabel, Tools};
 const TOLD: usize = 50;
 
 impl Predictor for EncoderModel<MaskedLanguageModeling> {
+    fn most_tokens(&self) -> Option<usize> {
+        Some(self.architecture.max_tokens())
+    }
+
     fn predict(
         &self,
         tools: &Tools<'_>,

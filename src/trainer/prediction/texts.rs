@@ -22,6 +22,14 @@ fn writing(options: WritingOptions, of_model: TextGeneration) -> TextGeneration 
 }
 
 impl Predictor for SequenceToSequenceModel {
+    fn most_tokens(&self) -> Option<usize> {
+        Some(self.config.max_tokens())
+    }
+
+    fn prefix(&self) -> &str {
+        self.config.prefix()
+    }
+
     fn predict(
         &self,
         tools: &Tools<'_>,

@@ -12,6 +12,10 @@ use super::{Prediction, PredictionInputs, Predictor, ScoredLabel, Tools};
 const SIMILARITY: &str = "similarity";
 
 impl Predictor for EncoderModel<SentenceSimilarity> {
+    fn most_tokens(&self) -> Option<usize> {
+        Some(self.architecture.max_tokens())
+    }
+
     fn predict(
         &self,
         tools: &Tools<'_>,

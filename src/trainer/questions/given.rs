@@ -24,7 +24,12 @@ impl Start {
         match value {
             None | Some(Value::Null) => Self::Unsaid,
             Some(value) => {
-                let number = value.as_u64().and_then(|start| usize::try_from(start).ok());
+                // Tables with empty cells make 14.0 of 14, and columns of texts "14".
+                let text = match value {
+                    Value::String(text) => text.trim().to_owned(),
+                    value => value.to_string(),
+                };
+                let number = text.strip_suffix(".0").unwrap_or(&text).parse();
                 number.map_or(Self::Nowhere, Self::At)
             }
         }
@@ -120,7 +125,11 @@ mod tests {
         assert_eq!(answers(uneven).unwrap_err(), format!("1 answers and 0 places in `{uneven}`"));
         let python = "{'text': ['Ada'], 'answer_start': [3]}";
         assert!(answers(python).unwrap_err().ends_with("as Python shows them, not as JSON"));
-        for start in ["-1", "1e30", "3.5", "\"3\""] {
+        for start in ["3.0", "\"3\"", "\" 3.0\""] {
+            let said = read(&format!(r#"{{"text": "Ada", "answer_start": {start}}}"#));
+            assert_eq!(said[0].start, Start::At(3), "{start}");
+        }
+        for start in ["-1", "1e30", "3.5", "\"three\"", "true", "[3]"] {
             let said = read(&format!(r#"{{"text": "Ada", "answer_start": {start}}}"#));
             assert_eq!(said[0].start, Start::Nowhere, "{start}");
         }

@@ -346,9 +346,15 @@ fn pairs_of_texts_are_told_apart_by_their_token_types() {
         .map(|texts| texts.map(str::to_owned));
     let inputs =
         PredictionInputs { texts: &texts, pairs: Some(&pairs), writing: WritingOptions::default() };
-    let predictions = predict(checkpoint, inputs, 1, "cpu", &|_, _, _| {}).unwrap();
+    let predictions = predict(checkpoint, inputs, 1, "cpu", &|_, _, _| {}).unwrap().predictions;
     let best = predictions.iter().map(|one| one.labels()[0].label.as_str());
     assert_eq!(best.collect::<Vec<_>>(), ["first", "second"]);
+    // With [CLS] and two [SEP], nine tokens are looked at, and one more is not.
+    let longer = ["a a a a a", "a a a a"].map(str::to_owned);
+    let pairs = ["a a a a a", "a a a a a"].map(str::to_owned);
+    let inputs = PredictionInputs { texts: &longer, pairs: Some(&pairs), ..inputs };
+    let said = predict(checkpoint, inputs, 2, "cpu", &|_, _, _| {}).unwrap();
+    assert_eq!((said.predictions.len(), said.truncated, said.max_length), (2, 1, 12));
 }
 
 #[test]

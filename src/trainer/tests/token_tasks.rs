@@ -321,7 +321,7 @@ fn texts_that_belong_together_get_near_vectors() {
             pairs: Some(&others),
             writing: WritingOptions::default(),
         };
-        let scored = predict(checkpoint, inputs, 1, "cpu", &|_, _, _| {}).unwrap();
+        let scored = predict(checkpoint, inputs, 1, "cpu", &|_, _, _| {}).unwrap().predictions;
         let score = |pair: usize| scored[pair].labels()[0].score;
         assert!(score(0) > score(1) + 0.1, "{scored:?}");
         let vectors = predicted(checkpoint, &["the sun is hot", "warm light"]).unwrap();

@@ -69,7 +69,7 @@ fn every_family_learns_to_write_and_resumes_bit_for_bit() {
         };
         let texts = ["today today today".to_owned()];
         let inputs = PredictionInputs { texts: &texts, pairs: None, writing: many };
-        predict(runner.last_checkpoint(), inputs, 1, "cpu", &|_, _, _| {}).unwrap();
+        predict(runner.last_checkpoint(), inputs, 1, "cpu", &|_, _, _| {}).unwrap().predictions;
 
         let stopped = directory.path().join(format!("{family}-stopped"));
         let stopped = interrupted(&job(&arguments, &data, &stopped), 20);
@@ -101,7 +101,7 @@ fn what_is_written_is_text_and_beams_and_lengths_may_be_given() {
     let texts = sources.map(str::to_owned);
     let with = |writing: WritingOptions| {
         let inputs = PredictionInputs { texts: &texts, pairs: None, writing };
-        predict(checkpoint, inputs, 1, "cpu", &|_, _, _| {}).unwrap()
+        predict(checkpoint, inputs, 1, "cpu", &|_, _, _| {}).unwrap().predictions
     };
     let beams = WritingOptions { num_beams: Some(4), ..WritingOptions::default() };
     assert_eq!(with(beams), written);

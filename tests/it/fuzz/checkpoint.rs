@@ -95,7 +95,7 @@ impl Checkpoint {
         fs::write(directory.join(file), &self.sound[index]).unwrap();
         fs::write(directory.join("digests.json"), &self.sound[3]).unwrap();
         match said {
-            Ok(predictions) => format!("{} labels", predictions.len()),
+            Ok(predictions) => format!("{} labels", predictions.predictions.len()),
             Err(error) => super::kind(&error.to_string()),
         }
     }

@@ -32,6 +32,27 @@ pub fn folder_of(path: &Path, is_folder: bool) -> Option<&Path> {
     Some(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
 }
 
+/// A part of a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Split {
+    Train,
+    Other,
+}
+
+/// The first word of a file's name.
+fn split_word(name: &str) -> &str {
+    name.split(|character: char| !character.is_alphanumeric()).next().unwrap_or_default()
+}
+
+/// The part of a data set that a file belongs to by the first word of its name.
+fn split_of(file: &Path) -> Option<Split> {
+    match split_word(file.file_name()?.to_str()?).to_lowercase().as_str() {
+        "train" | "training" => Some(Split::Train),
+        "validation" | "valid" | "val" | "dev" | "test" | "eval" => Some(Split::Other),
+        _ => None,
+    }
+}
+
 impl DataFiles {
     /// The file at `path`; or, if its [folder](folder_of) has the files `listed`, the data files of
     /// these, which match the pattern if there is one: all of one format. Beside Parquet and Arrow
@@ -74,8 +95,20 @@ impl DataFiles {
                 None => "there is no data file in the folder".to_owned(),
             }));
         };
+        let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
+        let of_split = |split| files.iter().find(|(_, file)| split_of(file) == Some(split));
+        if let (None, Some((_, train)), Some((_, other))) =
+            (pattern, of_split(Split::Train), of_split(Split::Other))
+        {
+            let (train, other) = (name(train), name(other));
+            let message =
+                format!("the folder has files of several splits: `{train}` and `{other}`");
+            return Err(DataProblem::new(path, None, message).with_help(format!(
+                "name those of one with a pattern, such as `{}*`",
+                path.join(split_word(&train)).display()
+            )));
+        }
         if let Some((_, other)) = files.iter().find(|(other, _)| other != format) {
-            let name = |path: &Path| path.file_name().unwrap_or_default().display().to_string();
             let (first, other) = (name(first), name(other));
             return Err(problem(format!("`{first}` and `{other}` are of different formats")));
         }
@@ -129,5 +162,23 @@ mod tests {
         let odd = Path::new("odd*");
         assert_eq!(folder_of(odd, true), Some(odd));
         assert_eq!(DataFiles::of(odd, Some(vec![odd.join("a.csv")])).unwrap().paths.len(), 1);
+    }
+
+    #[test]
+    fn a_folder_of_several_splits_is_not_all_training_data() {
+        let names = ["train-0.csv", "train-1.csv", "validation-0.csv"];
+        let listed = || names.map(|name| Path::new("data").join(name)).to_vec();
+        let refused = DataFiles::of(Path::new("data"), Some(listed())).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "data: the folder has files of several splits: `train-0.csv` and `validation-0.csv` \
+             (name those of one with a pattern, such as `data/train*`)"
+        );
+        for (path, count) in [("data/train-*", 2), ("data/validation*", 1)] {
+            let files = DataFiles::of(Path::new(path), Some(listed())).unwrap();
+            assert_eq!(files.paths.len(), count);
+        }
+        let trains = listed()[..2].to_vec();
+        assert_eq!(DataFiles::of(Path::new("data"), Some(trains)).unwrap().paths.len(), 2);
     }
 }
