@@ -228,8 +228,8 @@ pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, 
     load_for(path, overrides, Purpose::Search)
 }
 
-/// The same for the training of one of its configurations: what [trainer] fixes is not searched, and
-/// there may be no [space].
+/// The same for the training of one of its configurations: what `[trainer]` fixes is not searched, and
+/// there may be no `[space]`.
 pub fn load_for_training(path: &Path, overrides: &[String]) -> Result<Checked, ConfigError> {
     load_for(path, overrides, Purpose::OneTraining)
 }
