@@ -75,7 +75,12 @@ fn waiting(spec: &StudySpec, trials: &[Trial]) -> Vec<PausedTrial> {
         .iter()
         .filter(|trial| trial.waits_for_its_pruner())
         .filter_map(|trial| {
-            let (step, value) = trial.last()?;
+            // Of several objectives the first, as in the charts.
+            let of_several = || {
+                let (step, values) = trial.vectors.last()?;
+                Some((*step, values.first().copied().flatten().unwrap_or(f64::NAN)))
+            };
+            let (step, value) = trial.last().or_else(of_several)?;
             Some(PausedTrial { trial: trial.number, step, value, end: None })
         })
         .collect();
@@ -107,8 +112,9 @@ pub(super) fn draw(
         let nothing = match data.dots.len() > MOST_TRIALS {
             _ if pruner == "none" => "this study pauses no trial: it has no `[pruner]`".to_owned(),
             true => format!(
-                "the study has more than {MOST_TRIALS} trials: `hpsearch trials --where state=paused` \
-                 lists those that wait"
+                "more than {MOST_TRIALS} trials: `hpsearch trials {} --where state=paused` lists \
+                 those that wait",
+                one_line(&data.spec.name)
             ),
             false => format!("no trial waits for `{pruner}`"),
         };
@@ -154,4 +160,30 @@ pub(super) fn draw(
             _ => Vec::new(),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::program::Program;
+    use crate::study::space::Space;
+    use crate::study::time::Timestamp;
+    use crate::study::trial::{Origin, TrialState};
+
+    #[test]
+    fn trials_of_several_objectives_wait_too() {
+        let space = Space::new(Vec::new()).unwrap();
+        let spec = StudySpec::new("s", "loss", Direction::Minimize, space, Program::Inline);
+        let number = TrialNumber(0);
+        let origin = Origin::Enqueued(0);
+        let trial = Trial {
+            state: TrialState::Paused,
+            vectors: vec![(1, vec![Some(0.5), Some(2.0)]), (3, vec![Some(0.25), None])],
+            ..Trial::new(number, Params::new(), origin, Timestamp(0))
+        };
+        let expected = PausedTrial { trial: number, step: 3, value: 0.25, end: None };
+        assert_eq!(waiting(&spec, &[trial]), [expected]);
+    }
 }

@@ -160,21 +160,16 @@ impl Running {
     }
 }
 
-/// Looks until it is so. What costs much to look at is looked at less often, so that the others have
-/// the processors.
+/// Looks until it is so.
 pub fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
     wait_at_most(PATIENCE, what, is_so);
 }
 
 pub fn wait_at_most(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + patience;
-    loop {
-        let looked = Instant::now();
-        if is_so() {
-            return;
-        }
-        assert!(looked < until, "still waiting after {patience:?}: {what}");
-        std::thread::sleep((looked.elapsed() * 3).max(Duration::from_millis(10)));
+    while !is_so() {
+        assert!(Instant::now() < until, "still waiting after {patience:?}: {what}");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
