@@ -97,7 +97,18 @@ struct State {
     /// Why agents could not be used, as said already.
     unfit: BTreeSet<String>,
     senders: u64,
-    is_over: bool,
+    phase: Phase,
+}
+
+/// How far a run is, for its agents.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Phase {
+    #[default]
+    Running,
+    /// Its agents are told to end, also those that connect again for it; new ones are refused.
+    Ended,
+    /// Another runner continues; its file tells agents where.
+    HandedOver,
 }
 
 impl Hub {
@@ -144,7 +155,7 @@ impl Hub {
     /// The stream fails or holds something else.
     pub fn serve(&self, mut reader: FrameReader, mut writer: FrameWriter) -> io::Result<()> {
         let Some(frame) = reader.read()? else { return Ok(()) };
-        if !self.lease.is_held() {
+        if !self.lease.is_held() || self.lock().phase == Phase::HandedOver {
             // It tries again, and finds the runner that has the study then.
             return Ok(());
         }
@@ -228,7 +239,7 @@ impl Hub {
         while !self.lease.is_held() {
             let state = self.lock();
             let can_return = state.agents.get(session).is_none_or(|agent| agent.can_return);
-            if state.is_over || can_return {
+            if state.phase != Phase::Running || can_return {
                 return false;
             }
             drop(state);
@@ -360,7 +371,7 @@ impl Hub {
                 return Ok(false);
             }
             ToRunner::Left => {
-                let is_known = agent.is_leaving || state.is_over;
+                let is_known = agent.is_leaving || state.phase != Phase::Running;
                 let agent = state.agents.remove(session);
                 if !is_known {
                     left("it has ended");
@@ -527,22 +538,23 @@ impl Hub {
         }
     }
 
-    /// Asks all agents to end, and takes no new ones.
+    /// Asks all agents to end, those whose connection is broken once they are back, and takes no new
+    /// ones.
     pub fn end(&self) {
-        self.lock().is_over = true;
+        self.lock().phase = Phase::Ended;
         self.send_to_all(&ToAgent::End);
     }
 
     /// Closes all connections, and takes no new ones: another runner continues.
     pub fn abandon(&self) {
         let mut state = self.lock();
-        state.is_over = true;
+        state.phase = Phase::HandedOver;
         state.agents.clear();
     }
 
     /// Whether the run is over.
     pub fn is_over(&self) -> bool {
-        self.lock().is_over
+        self.lock().phase != Phase::Running
     }
 
     /// How long a connection may be silent: agents send pings.

@@ -7,8 +7,8 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 
 use super::agent::{Agent, Connection};
-use super::{Hub, State};
-use crate::cluster::message::{AttemptOf, Hello, PROTOCOL, Welcome, bytes};
+use super::{Hub, Phase, State};
+use crate::cluster::message::{AttemptOf, Hello, PROTOCOL, ToAgent, Welcome, bytes};
 use crate::cluster::outbox::Outbox;
 use crate::study::event::AttemptEnd;
 
@@ -31,7 +31,9 @@ impl Hub {
             return Err(format!("it has worked for another study than this `{name}`"));
         }
         let mut state = self.lock();
-        if state.is_over {
+        let has_ended = state.phase == Phase::Ended;
+        let has_worked = hello.study.is_some() || state.agents.contains_key(&hello.session);
+        if has_ended && !has_worked {
             return Err("the run is over".to_owned());
         }
         if state.given_up.contains(&hello.session) {
@@ -85,6 +87,9 @@ impl Hub {
                 for message in state.early.remove(&of).unwrap_or_default() {
                     agent.outbox.put(&bytes(&message));
                 }
+            }
+            if has_ended {
+                agent.put(&ToAgent::End);
             }
             state.agents.insert(hello.session.clone(), agent);
         }

@@ -57,7 +57,10 @@ impl Link {
     /// The answer to a greeting; `None`: the connection was closed.
     fn greet(&mut self, can_return: bool, received: u64) -> Option<Greeting> {
         let runner = (received > 0).then(|| "runner".to_owned());
-        let hello = Hello { can_return, received, runner, ..Hello::of_session("a") };
+        self.say(Hello { can_return, received, runner, ..Hello::of_session("a") })
+    }
+
+    fn say(&mut self, hello: Hello) -> Option<Greeting> {
         self.writer.write(&bytes(&hello)).unwrap();
         let answer = self.reader.read().ok().flatten()?;
         Some(serde_json::from_slice(&answer).unwrap())
@@ -108,6 +111,35 @@ fn agents_leave_a_runner_whose_lease_is_over_and_hear_nothing_of_it() {
     link.send(Some(1), &leaving());
     let input = heard.recv_timeout(Duration::from_secs(10)).unwrap();
     assert!(matches!(input, Input::AgentLeft { .. }), "{input:?}");
+}
+
+#[test]
+fn agents_whose_connection_is_broken_when_the_run_ends_are_told_once_they_are_back() {
+    let (hub, _heard) = hub();
+    let mut link = Link::to(&hub);
+    assert!(matches!(link.greet(true, 0), Some(Greeting::Welcome(_))));
+    drop(link);
+    hub.end();
+    let mut link = Link::to(&hub);
+    assert!(matches!(link.greet(true, 0), Some(Greeting::Welcome(_))));
+    assert_eq!(link.next(), Some(ToAgent::End));
+    // One that worked for an earlier runner of the study, and one that never did.
+    let mut link = Link::to(&hub);
+    let study = Some(hub.run.welcome.study.clone());
+    let answer = link.say(Hello { study, can_return: true, ..Hello::of_session("b") });
+    assert!(matches!(answer, Some(Greeting::Welcome(_))));
+    assert_eq!(link.next(), Some(ToAgent::End));
+    let answer = Link::to(&hub).say(Hello::of_session("c"));
+    assert!(matches!(answer, Some(Greeting::Refused { .. })));
+}
+
+#[test]
+fn agents_that_come_back_to_a_runner_that_handed_over_try_again() {
+    let (hub, _heard) = hub();
+    let mut link = Link::to(&hub);
+    assert!(matches!(link.greet(true, 0), Some(Greeting::Welcome(_))));
+    hub.abandon();
+    assert!(Link::to(&hub).greet(true, 0).is_none(), "no greeting, so that it tries again");
 }
 
 #[test]
