@@ -23,6 +23,7 @@ pub mod find;
 pub mod held_study;
 pub mod import;
 pub mod import_optuna;
+pub mod inputs;
 pub mod log_tail;
 pub mod missing_files;
 pub mod page;

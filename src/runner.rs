@@ -18,6 +18,7 @@ pub mod failure_cause;
 pub(crate) mod fixtures;
 pub mod garbage_collection;
 pub mod inline;
+pub mod inputs;
 mod killed_runner;
 pub mod launcher;
 pub mod lease;

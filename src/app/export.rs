@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::best::{self, value_step, view_of_runs};
 use super::worker_job::{self, OnProgress, Progress, halving};
-use super::{AppError, checkpoint_step, find};
+use super::{AppError, checkpoint_step, find, inputs};
 use crate::arguments::{PRETRAINED, RowsAtOnce};
 use crate::config::full_trial;
 use crate::export::{
@@ -135,6 +135,9 @@ pub struct Written {
     pub has_model: bool,
     /// The metrics.
     pub metrics: Metrics,
+    /// Data that changed since the trial was trained, or is gone, where something would have been
+    /// measured on it.
+    pub changed_data: Vec<PathBuf>,
     /// The loss due to quantization.
     pub quantized: Option<Quantized>,
     /// The verb that uses the model.
@@ -179,16 +182,22 @@ pub fn export_trial(
     }
     let held = holds.step(step);
     let mut metrics = best::result_metrics(reader, study, &trial, held)?;
+    let read = inputs::recorded(reader, study.id, number)?;
+    let data = TestData { spec, trial: &trial, store, changed: inputs::changed_data(spec, &read) };
     let small = match (wanted.quantize, &checkpoint) {
         (Some(format), Some(checkpoint)) => {
-            Some(Small::new(spec, &trial, checkpoint, format, wanted.target, store, on_progress)?)
+            Some(Small::new(&data, checkpoint, format, wanted.target, on_progress)?)
         }
         _ => None,
     };
-    metrics.0.extend(match &small {
-        Some(small) => small.after.0.clone(),
-        None => test_metrics(reader, study, &trial, checkpoint.as_deref(), store, on_progress)?.0,
+    let earlier = winner_metrics(reader, study, number)?;
+    let is_measured = small.is_some() || (earlier.is_none() && data.has_test());
+    metrics.0.extend(match (&small, earlier) {
+        (Some(small), _) => small.after.0.clone(),
+        (None, Some(earlier)) => earlier.0,
+        (None, None) => data.measure_on_test(checkpoint.as_deref(), on_progress)?.0,
     });
+    let changed_data = if is_measured { data.changed } else { Vec::new() };
     let mut exported = Exported {
         spec,
         trial: &trial,
@@ -196,7 +205,10 @@ pub fn export_trial(
         step,
         holds,
         metrics,
-        recipe: recipe(reader, study, &trial, held)?,
+        recipe: Recipe {
+            digests: inputs::data_digests(spec, &read)?,
+            ..recipe(reader, study, &trial, held)?
+        },
         leaders: leaders(reader, study)?,
         quantized: small.as_ref().map(|small| small.told.clone()),
     };
@@ -214,6 +226,7 @@ pub fn export_trial(
         example: exported.recipe.example(),
         metrics: exported.metrics,
         quantized: exported.quantized,
+        changed_data,
         trial,
         placed,
     })
@@ -282,12 +295,10 @@ impl Small {
     /// Quantizes the model beside `target`, and evaluates both on the test split, or on the
     /// validation split if there is none.
     fn new(
-        spec: &StudySpec,
-        trial: &Trial,
+        data: &TestData<'_>,
         checkpoint: &Path,
         format: Quantize,
         target: &Target,
-        store: &Path,
         on_progress: &mut OnProgress<'_>,
     ) -> Result<Self, AppError> {
         fs::create_dir_all(directory_of(target.path()))?;
@@ -298,33 +309,22 @@ impl Small {
         let job = Job::Quantize { checkpoint: checkpoint.to_owned(), target: small.model.clone() };
         let answer = worker_job::run("quantising the weights", job, on_progress)?;
         small.told.bytes = ["before", "after"].map(|key| answer[key].as_u64().unwrap_or_default());
-        let mut measured =
-            |model| measure(spec, trial, Some(model), OrValidation::Yes, store, &mut *on_progress);
+        let mut measured = |model| data.measure(Some(model), OrValidation::Yes, &mut *on_progress);
         small.told.before = measured(checkpoint)?;
         small.after = measured(&small.model)?;
         Ok(small)
     }
 }
 
-/// The test split is evaluated once: for the winner of a race, that was at its end.
-fn test_metrics(
+/// The metrics of the winner of a race on the test split, which is evaluated once: at its end.
+fn winner_metrics(
     reader: &dyn StorageReader,
     study: &StudySummary,
-    trial: &Trial,
-    checkpoint: Option<&Path>,
-    store: &Path,
-    on_progress: &mut OnProgress<'_>,
-) -> Result<Metrics, AppError> {
+    trial: TrialNumber,
+) -> Result<Option<Metrics>, StorageError> {
     let race = view_of_runs(reader, study)?.and_then(|view| view.race);
-    let measured = race
-        .as_ref()
-        .and_then(|race| race.winner())
-        .filter(|winner| winner.trial == trial.number)
-        .and_then(|winner| winner.test.clone());
-    match measured {
-        Some(measured) => Ok(measured),
-        None => measure_on_test(&study.spec, trial, checkpoint, store, on_progress),
-    }
+    let winner = race.as_ref().and_then(|race| race.winner());
+    Ok(winner.filter(|winner| winner.trial == trial).and_then(|winner| winner.test.clone()))
 }
 
 /// Evaluates the winner of the study's race on the test split, unless that was done, and records
@@ -351,7 +351,10 @@ pub fn test_winner(
     let checkpoint = trial
         .checkpoint_of(value_step(&study.spec, trial))
         .map(|checkpoint| checkpoint.path.clone());
-    let metrics = measure_on_test(&study.spec, trial, checkpoint.as_deref(), path, on_progress)?;
+    let read = inputs::recorded(store, study.id, winner.trial)?;
+    let (spec, changed) = (&study.spec, inputs::changed_data(&study.spec, &read));
+    let data = TestData { spec, trial, store: path, changed };
+    let metrics = data.measure_on_test(checkpoint.as_deref(), on_progress)?;
     if metrics.iter().next().is_none() {
         return Ok(());
     }
@@ -385,48 +388,65 @@ enum OrValidation {
     No,
 }
 
-/// The only evaluation on the test split: for the selected trial.
-fn measure_on_test(
-    spec: &StudySpec,
-    trial: &Trial,
-    checkpoint: Option<&Path>,
-    store: &Path,
-    on_progress: &mut OnProgress<'_>,
-) -> Result<Metrics, AppError> {
-    let measured = measure(spec, trial, checkpoint, OrValidation::No, store, on_progress)?;
-    Ok(measured.iter().map(|(name, value)| (test_name(name), value)).collect())
+/// What a trial's model is measured on.
+struct TestData<'a> {
+    spec: &'a StudySpec,
+    trial: &'a Trial,
+    store: &'a Path,
+    /// Files that are not what the trial was trained on: rows of their test split may be some that
+    /// it was trained on, so nothing is measured.
+    changed: Vec<PathBuf>,
 }
 
-/// The metrics of a checkpoint on the test split.
-fn measure(
-    spec: &StudySpec,
-    trial: &Trial,
-    checkpoint: Option<&Path>,
-    or: OrValidation,
-    store: &Path,
-    on_progress: &mut OnProgress<'_>,
-) -> Result<Metrics, AppError> {
-    let (Program::Trainer { arguments, data }, Some(checkpoint)) = (&spec.program, checkpoint)
-    else {
-        return Ok(Metrics::default());
-    };
-    let mut values = arguments.clone();
-    values.extend(trial.params.iter().map(|(name, value)| (name.to_owned(), value.to_json())));
-    let usual = RowsAtOnce::that_may_be_halved(&values).map(|rows| RowsAtOnce { train: 1, ..rows });
-    on_progress(Progress::Began("measuring on the test split"));
-    let answer = halving(usual, on_progress, |rows, on_progress| {
-        let job = Job::Evaluate {
-            checkpoint: checkpoint.to_owned(),
-            arguments: values.clone(),
-            data: data.clone(),
-            cache: paths::data_cache(spec, store),
-            device: Device::Cpu,
-            or_validation: or == OrValidation::Yes,
-            rows: rows.map(|rows| rows.eval),
+impl TestData<'_> {
+    /// Whether the study has a test split.
+    fn has_test(&self) -> bool {
+        let Program::Trainer { data, .. } = &self.spec.program else { return false };
+        data.contains_key("test") || data.contains_key("test_split")
+    }
+
+    /// The only evaluation on the test split: for the selected trial.
+    fn measure_on_test(
+        &self,
+        checkpoint: Option<&Path>,
+        on_progress: &mut OnProgress<'_>,
+    ) -> Result<Metrics, AppError> {
+        let measured = self.measure(checkpoint, OrValidation::No, on_progress)?;
+        Ok(measured.iter().map(|(name, value)| (test_name(name), value)).collect())
+    }
+
+    /// The metrics of a checkpoint on the test split; none if the data changed.
+    fn measure(
+        &self,
+        checkpoint: Option<&Path>,
+        or: OrValidation,
+        on_progress: &mut OnProgress<'_>,
+    ) -> Result<Metrics, AppError> {
+        let (Program::Trainer { arguments, data }, Some(checkpoint)) =
+            (&self.spec.program, checkpoint.filter(|_| self.changed.is_empty()))
+        else {
+            return Ok(Metrics::default());
         };
-        worker_job::again(job, on_progress)
-    });
-    Ok(serde_json::from_value(answer?)?)
+        let own = self.trial.params.iter();
+        let mut values = arguments.clone();
+        values.extend(own.map(|(name, value)| (name.to_owned(), value.to_json())));
+        let usual =
+            RowsAtOnce::that_may_be_halved(&values).map(|rows| RowsAtOnce { train: 1, ..rows });
+        on_progress(Progress::Began("measuring on the test split"));
+        let answer = halving(usual, on_progress, |rows, on_progress| {
+            let job = Job::Evaluate {
+                checkpoint: checkpoint.to_owned(),
+                arguments: values.clone(),
+                data: data.clone(),
+                cache: paths::data_cache(self.spec, self.store),
+                device: Device::Cpu,
+                or_validation: or == OrValidation::Yes,
+                rows: rows.map(|rows| rows.eval),
+            };
+            worker_job::again(job, on_progress)
+        });
+        Ok(serde_json::from_value(answer?)?)
+    }
 }
 
 fn test_name(name: &str) -> String {

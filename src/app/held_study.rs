@@ -119,7 +119,7 @@ pub fn settle(
         // The program does not know about `hpsearch extend`.
         spec.budget.extend(known.extension);
         // It has no command, and so no variables with salted digests.
-        let changes = reconcile::changes(store, (known.id, &known.spec), spec, "")?;
+        let changes = reconcile::changes(store, (known.id, &known.spec), spec, "", &[])?;
         if let Some(class) = reconcile::refusal(&changes, consent)
             && let Some(change) = changes.iter().find(|change| change.class == class)
         {
@@ -353,7 +353,8 @@ impl HeldStudy {
     pub fn admit(&self, mut spec: StudySpec) -> Result<(), HeldError> {
         let Some(known) = self.store.study(&self.study.spec.name)? else { return Ok(()) };
         spec.budget.extend(known.extension);
-        let changes = reconcile::changes(self.store.as_ref(), (known.id, &known.spec), &spec, "")?;
+        let changes =
+            reconcile::changes(self.store.as_ref(), (known.id, &known.spec), &spec, "", &[])?;
         match changes.iter().max_by_key(|change| change.class) {
             None => Ok(()),
             Some(change) => Err(self.runs_otherwise(change.to_string())),

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use super::inputs;
 use crate::config::{self, Change, ChangeClass, Moved};
 use crate::runner::ownership::{self, Owner};
 use crate::runner::provenance::environment;
@@ -11,6 +12,7 @@ use crate::storage::address::{RUNS, is_on_server};
 use crate::storage::paths::StudyFiles;
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
 use crate::study::budget::Extension;
+use crate::study::provenance::SourceFile;
 use crate::study::spec::StudySpec;
 
 /// The user's consent to a changed search.
@@ -43,7 +45,8 @@ pub fn refusal(changes: &[Change], consent: Consent) -> Option<ChangeClass> {
     (class != ChangeClass::Free && !is_accepted).then_some(class)
 }
 
-/// The changes of a stored study. `salt`: the store's, for the variables of a command.
+/// The changes of a stored study. `salt`: the store's, for the variables of a command; `now`: what
+/// its trials would read.
 ///
 /// # Errors
 /// The store failed.
@@ -52,9 +55,11 @@ pub fn changes(
     (study, known): (StudyId, &StudySpec),
     spec: &StudySpec,
     salt: &str,
+    now: &[SourceFile],
 ) -> Result<Vec<Change>, StorageError> {
     let complete = reader.summary(study)?.counts.complete;
     let mut changes = config::difference_to_stored(known, spec, complete);
+    changes.extend(inputs::changes(reader, study, now)?);
     changes.extend(changed_variables(reader, study, spec, salt)?);
     Ok(changes)
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::AppError;
 use super::remove_runs::move_files;
 use crate::runner;
+use crate::runner::inputs;
 use crate::runner::provenance::look_around;
 use crate::storage::any::AnyStore;
 use crate::storage::{Storage as _, StorageReader as _, StoredStudy};
@@ -106,8 +107,10 @@ pub fn begin(
     }
     let command = masked(&wanted.command);
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let spec = spec_of(&study, &wanted);
     let found = look_around(
-        &spec_of(&study, &wanted),
+        &spec,
+        inputs::of_study(&spec),
         masked(&words).into_iter().map(OsString::from).collect(),
         None,
         &store.salt()?,

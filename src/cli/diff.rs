@@ -21,6 +21,7 @@ use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     count, duration, metric_names, micros, number, one_line, param, values,
 };
+use crate::runner::inputs;
 use crate::storage::{StorageReader as _, StudySummary};
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value;
@@ -412,7 +413,13 @@ fn file_against_study(
     };
     // The file does not know about `hpsearch extend`.
     spec.budget.extend(study.extension);
-    let changes = changes(&reader, (study.id, &study.spec), &spec, &reader.salt()?)?;
+    let changes = changes(
+        &reader,
+        (study.id, &study.spec),
+        &spec,
+        &reader.salt()?,
+        &inputs::of_study(&spec),
+    )?;
     let needed = changes.iter().map(|change| change.class).max();
     if arguments.json {
         let changes = changes.into_iter().map(|change| ChangeJson {

@@ -82,6 +82,16 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
             console.say(&format!("  {name} {}", number(value)));
         }
     }
+    for file in &exported.changed_data {
+        let change = match file.exists() {
+            true => format!("is not what trial {trial} was trained on"),
+            false => "is gone".to_owned(),
+        };
+        console.say(&format!(
+            "warning: `{}` {change}: the exported model was not measured on its data",
+            shown(file)
+        ));
+    }
     if matches!(spec.program, Program::Trainer { .. }) {
         console.say(&format!("`{} {directory} {}` uses it", exported.verb, exported.example));
     }

@@ -33,6 +33,7 @@ use crate::app::warm_start;
 use crate::config::{self, Moved, command_line};
 use crate::report::wording::{count, extension, one_line};
 use crate::report::{Reporter, notices, plain, reporter};
+use crate::runner::inputs;
 use crate::runner::launcher::Launcher;
 use crate::runner::notifier::{Mailbox, Notifier, Recipients};
 use crate::runner::ownership::{self, Unreachable};
@@ -177,6 +178,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         command_line::keep_rules(&known.spec, &mut spec);
         print_extension(known, &arguments.set, console);
     }
+    let inputs = inputs::of_study(&spec);
     if let Some(known) = &known {
         let moved = reconcile::moved(known, &spec, &path);
         if let Some((Moved { from, to }, _)) = &moved {
@@ -188,7 +190,8 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
             ));
         }
         let before = moved.as_ref().map_or(&known.spec, |(_, spec)| spec);
-        let changes = reconcile::changes(&store, (known.id, before), &spec, &store.salt()?)?;
+        let changes =
+            reconcile::changes(&store, (known.id, before), &spec, &store.salt()?, &inputs)?;
         if let Some(exit) = refuse_change(&changes, &spec, arguments, &file, console) {
             return Ok(exit);
         }
@@ -220,7 +223,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     }
     let words = std::env::args_os;
     let command = foreground::command_line(words()).unwrap_or_else(|| words().collect());
-    let found = look_around(&spec, command, prepared.directory.as_deref(), &store.salt()?);
+    let found = look_around(&spec, inputs, command, prepared.directory.as_deref(), &store.salt()?);
     provenance::warn_changed_programs(
         &store,
         &store.summary(study.id)?,

@@ -50,6 +50,12 @@ impl Change {
         );
         Change { path, old, new, class: Free }
     }
+
+    /// Changed contents of files behind a key, with abbreviated digests.
+    pub fn of_contents(key: &str, old: &str, new: &str, class: ChangeClass) -> Self {
+        let side = |digest: &str| Some(format!("contents {digest}"));
+        Change { path: key.to_owned(), old: side(old), new: side(new), class }
+    }
 }
 
 impl fmt::Display for Change {

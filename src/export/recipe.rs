@@ -2,18 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::ExportError;
-use crate::arguments::data_file::{DataFiles, folder_of};
-use crate::arguments::data_format::is_on_hub;
 use crate::arguments::{PRETRAINED, TaskKind, TrainerArguments, monitored};
 use crate::config::shown::{drives_a_terminal, one_line};
 use crate::engine::{seed_of, seed_of_number};
-use crate::storage::sqlite;
+use crate::runner::inputs;
 use crate::study::device::Device;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
@@ -117,7 +114,7 @@ impl Recipe {
         }
     }
 
-    /// The recipe of a trial whose value was reported at `step`.
+    /// The recipe of a trial whose value was reported at `step`, without digests of data.
     pub fn of(
         spec: &StudySpec,
         trial: &Trial,
@@ -161,7 +158,6 @@ impl Recipe {
                 }
                 recipe.trainer = to_toml(&complete(&values)?)?;
                 recipe.data = to_toml(data)?;
-                recipe.digests = digests(data)?;
             }
             Program::Command { run, .. } => recipe.command.clone_from(run),
             Program::Inline => {}
@@ -274,7 +270,7 @@ impl Recipe {
     /// Data files whose contents have changed.
     pub fn changed_files(&self) -> Vec<PathBuf> {
         let changed = |(path, digest): &(&String, &String)| {
-            data_digest(Path::new(path)).map_or(true, |found| found != **digest)
+            inputs::data_digest(Path::new(path)).map_or(true, |found| found != **digest)
         };
         self.digests.iter().filter(changed).map(|(path, _)| PathBuf::from(path)).collect()
     }
@@ -383,36 +379,6 @@ fn to_json(values: &BTreeMap<String, toml::Value>) -> BTreeMap<String, serde_jso
         Some((name.clone(), serde_json::to_value(value).ok()?))
     };
     values.iter().filter_map(convert).collect()
-}
-
-fn digests(
-    data: &BTreeMap<String, serde_json::Value>,
-) -> Result<BTreeMap<String, String>, ExportError> {
-    // What is on the Hub does not change at a commit, and is not downloaded for this.
-    let files = ["train", "validation", "test"]
-        .into_iter()
-        .filter_map(|key| data.get(key)?.as_str())
-        .filter(|path| !is_on_hub(Path::new(path)));
-    let of = |path: &str| {
-        let digest =
-            data_digest(Path::new(path)).map_err(ExportError::io("read", Path::new(path)))?;
-        Ok((path.to_owned(), digest))
-    };
-    files.map(of).collect()
-}
-
-/// The digest of a data file, or of a folder or pattern of them.
-fn data_digest(path: &Path) -> io::Result<String> {
-    let folder = if path.is_file() { None } else { folder_of(path, path.is_dir()) };
-    let listed = folder.filter(|folder| folder.is_dir()).map(|folder| {
-        let entries = fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()?;
-        let paths = entries.into_iter().map(|entry| entry.path());
-        Ok::<Vec<PathBuf>, io::Error>(paths.filter(|path| path.is_file()).collect())
-    });
-    let files = DataFiles::of(path, listed.transpose()?).map_err(io::Error::other)?;
-    let contents = files.paths.iter().map(|path| sqlite::read_file(path));
-    let contents = contents.collect::<io::Result<Vec<_>>>()?;
-    Ok(files.digest(contents.iter().map(Vec::as_slice)))
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::runner::inputs;
 use crate::runner::monitor;
 use crate::runner::process::own_program;
 use crate::runner::python_packages::{self, Interpreter};
 use crate::runner::untracked_sources;
 use crate::runner::{processes, threads};
-use crate::storage::sqlite;
 use crate::study::program::Program;
 use crate::study::provenance::{
     AgentProvenance, Build, Changes, ClusterJob, Code, GpuKind, Machine, Masked, Packages,
@@ -26,8 +26,6 @@ pub const MOST_CHANGES: usize = 256 * 1024;
 const MOST_UNTRACKED: usize = 20;
 /// Time limit for all git commands together.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Larger files are not read, so that a study starts quickly.
-const LONGEST_FILE: u64 = 4 << 30;
 
 /// The provenance of a run, and the documents it refers to by digest.
 #[derive(Clone, Debug)]
@@ -47,20 +45,22 @@ pub struct PythonProgram<'a> {
     pub sites: &'a [PathBuf],
 }
 
-/// Collects the provenance of a run of `spec`, started by `command`. `prepared` is the directory of
-/// its prepared data, `salt` the store's.
+/// Collects the provenance of a run of `spec`, started by `command`. `inputs` are the files that its
+/// trials read, `prepared` is the directory of its prepared data, `salt` the store's.
 pub fn look_around(
     spec: &StudySpec,
+    inputs: Vec<SourceFile>,
     command: Vec<OsString>,
     prepared: Option<&Path>,
     salt: &str,
 ) -> Found {
-    look_around_python(spec, command, prepared, salt, None)
+    look_around_python(spec, inputs, command, prepared, salt, None)
 }
 
 /// The same for a running program; `python` is its own description.
 pub fn look_around_python(
     spec: &StudySpec,
+    inputs: Vec<SourceFile>,
     command: Vec<OsString>,
     prepared: Option<&Path>,
     salt: &str,
@@ -76,7 +76,10 @@ pub fn look_around_python(
     if let (Code::Commit { changes: Some(known), .. }, Some(text)) = (&code, changes) {
         documents.push((known.digest.clone(), text));
     }
-    let mut files = files_of(spec, &directory, prepared);
+    let mut files = inputs;
+    let tokenizer = prepared.map(|prepared| prepared.join("tokenizer.json"));
+    let tokenizer = tokenizer.filter(|path| path.is_file());
+    files.extend(tokenizer.map(|path| inputs::described("tokenizer", &path)));
     if matches!(code, Code::Commit { .. }) {
         for (file, text) in untracked_in(&directory, &masked) {
             documents.extend(file.digest.clone().zip(text));
@@ -293,52 +296,13 @@ fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<
     Ok(Answer { text: String::from_utf8_lossy(&bytes).into_owned(), cut: !is_whole })
 }
 
-/// The files that trials read according to the study: arguments of the command that are files, the
-/// data, the tokenizer.
-fn files_of(spec: &StudySpec, directory: &Path, prepared: Option<&Path>) -> Vec<SourceFile> {
-    let mut files: Vec<(String, PathBuf)> = Vec::new();
-    match &spec.program {
-        Program::Command { run, .. } => {
-            let words = run.iter().map(|word| directory.join(word)).filter(|path| path.is_file());
-            files.extend(words.map(|path| (SourceFile::PROGRAM.to_owned(), path)));
-        }
-        Program::Trainer { data, .. } => {
-            for split in ["train", "validation", "test"] {
-                let path = data.get(split).and_then(serde_json::Value::as_str);
-                files.extend(path.map(|path| (split.to_owned(), PathBuf::from(path))));
-            }
-        }
-        Program::Inline => {}
-    }
-    let tokenizer = prepared.map(|prepared| prepared.join("tokenizer.json"));
-    let tokenizer = tokenizer.filter(|path| path.is_file());
-    files.extend(tokenizer.map(|path| ("tokenizer".to_owned(), path)));
-    let described = |(role, path): (String, PathBuf)| {
-        let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
-        let digest = digest_of(&path);
-        SourceFile { role, bytes, digest, path: path.display().to_string(), why: None }
-    };
-    files.into_iter().map(described).collect()
-}
-
 /// Which build of hpsearch this is, hexadecimal: the linker's build id, which differs whenever the
 /// code does; without one, the digest of the program's file, which takes longer.
 fn own_build() -> Option<String> {
     let by_linker = buildid::build_id().filter(|id| id.len() >= 8);
     by_linker
         .map(|id| id.iter().map(|byte| format!("{byte:02x}")).collect())
-        .or_else(|| digest_of(&own_program()))
-}
-
-/// BLAKE3 of a file, hexadecimal, if it is readable, not too large, and not part of the store.
-fn digest_of(path: &Path) -> Option<String> {
-    let file = sqlite::open_file(path).ok()?;
-    if file.metadata().ok()?.len() > LONGEST_FILE {
-        return None;
-    }
-    let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(file).ok()?;
-    Some(hasher.finalize().to_hex().to_string())
+        .or_else(|| Some(inputs::file_digest(&own_program()).ok()?.to_hex().to_string()))
 }
 
 #[cfg(test)]
@@ -402,14 +366,5 @@ mod tests {
             .unwrap();
         let (_, changes, _, text) = commits_in(path);
         assert_eq!((changes.unwrap().cut, text.unwrap().len()), (true, MOST_CHANGES));
-    }
-
-    #[test]
-    fn files_are_known_by_their_content() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("a");
-        std::fs::write(&path, "abc").unwrap();
-        assert_eq!(digest_of(&path), Some(blake3::hash(b"abc").to_hex().to_string()));
-        assert_eq!(digest_of(&directory.path().join("b")), None);
     }
 }

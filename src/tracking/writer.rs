@@ -18,7 +18,7 @@ use super::{find_run, open_study, settle_dead, study_named_for};
 use crate::runner::artifacts::{self, Places};
 use crate::runner::protocol::{Clock, MessageToRunner, PREFIX, Reported, Spoken};
 use crate::runner::provenance::{PythonProgram, look_around_python};
-use crate::runner::{self, disk};
+use crate::runner::{self, disk, inputs};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::artifact::NewArtifact;
 use crate::study::event::{Event, Seq, TrialEvent};
@@ -487,7 +487,7 @@ fn provenance(
     let words = words.into_iter().map(OsString::from).collect();
     let python = PythonProgram { interpreter, sites: &header.path };
     // The salt is for values of `[command] env`, of which there are none.
-    let found = look_around_python(&spec, words, None, "", Some(python));
+    let found = look_around_python(&spec, inputs::of_study(&spec), words, None, "", Some(python));
     for (digest, text) in &found.documents {
         storage.keep_document(digest, text)?;
     }

@@ -82,7 +82,7 @@ impl RawFile {
 
     /// The digest of its contents.
     pub(super) fn digest(&self) -> String {
-        self.files.digest(self.contents.iter().map(Vec::as_slice))
+        self.files.digest(self.contents.iter().map(|bytes| blake3::hash(bytes)))
     }
 
     /// Whether it is text without rows.

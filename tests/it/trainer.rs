@@ -364,6 +364,84 @@ fn texts_are_read_as_they_were_in_training_and_the_model_they_begin_with_is_kept
     }
 }
 
+#[test]
+fn data_and_models_that_changed_need_another_study_and_are_not_measured_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let row = |row: usize| format!("{} {row},{}\n", ["cat", "tram"][row % 2], ["a", "b"][row % 2]);
+    let rows: String = (0..120).map(row).collect();
+    let rows = format!("text,label\n{rows}");
+    let data = directory.join("rows.csv");
+    fs::write(&data, &rows).unwrap();
+    let study = |trainer: &str| {
+        format!(
+            r#"
+            [study]
+            name = "tuned"
+            metric = "eval_accuracy"
+            direction = "maximize"
+            [data]
+            train = "rows.csv"
+            test_split = 0.2
+            [budget]
+            trials = 2
+            [trainer]
+            task = "text-classification"
+            num_train_epochs = 1
+            {trainer}
+            "#
+        )
+    };
+    let small = "learning_rate = 1e-2\nmodel = { hidden_size = 16, num_layers = 1, num_heads = 2 }";
+    fs::write(directory.join("base.toml"), study(small)).unwrap();
+    assert_done(&run(directory, &["train", "base.toml", "-o", "base"]));
+    let tuned = "model = \"base\"\n[space]\nlearning_rate = [1e-3, 2e-3]";
+    fs::write(directory.join("tuned.toml"), study(tuned)).unwrap();
+    let again = |options: &[&str]| {
+        run(directory, &[&["run", "tuned.toml", "--plain", "-q"], options].concat())
+    };
+    let export = |to: &str| {
+        let exported = run(directory, &["export", "tuned", "-o", to]);
+        assert_done(&exported);
+        exported.err
+    };
+    let digests = |of: &str| -> toml::Value {
+        let recipe = fs::read_to_string(directory.join(of).join("best.toml")).unwrap();
+        toml::from_str::<toml::Value>(&recipe).unwrap()["digests"].clone()
+    };
+    assert_done(&again(&[]));
+    let said = export("first");
+    assert!(said.contains("test_accuracy") && !said.contains("warning"), "{said}");
+
+    fs::write(&data, format!("{rows}dog,a\n")).unwrap();
+    let refused = again(&["--accept"]);
+    assert_eq!(refused.code, 6, "{}", refused.err);
+    assert_names(&refused.err, &["data.train: contents ", "--fork NAME"]);
+    let differs = run(directory, &["diff", "tuned.toml"]);
+    assert_names(&differs.out, &["data.train"]);
+    let said = export("second");
+    assert_names(&said, &["is not what trial", "was not measured on its data"]);
+    assert!(!said.contains("test_accuracy"), "{said}");
+    assert_eq!(digests("first"), digests("second"), "of what it was trained on");
+    assert_done(&again(&["--fork", "other"]));
+
+    fs::remove_file(&data).unwrap();
+    let said = export("third");
+    assert_names(&said, &["rows.csv` is gone: the exported model was not measured"]);
+    assert_eq!(digests("first"), digests("third"));
+
+    // As it was: nothing changed. What is no part of the model is not compared.
+    fs::write(&data, &rows).unwrap();
+    fs::write(directory.join("base/README.md"), "A model.\n").unwrap();
+    assert_done(&again(&[]));
+    let config = directory.join("base/config.json");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{text}\n")).unwrap();
+    let refused = again(&[]);
+    assert_eq!(refused.code, 6, "{}", refused.err);
+    assert_names(&refused.err, &["trainer.model: contents "]);
+}
+
 /// `hpsearch train best.toml` repeats a member of a population stage by stage: every trial that
 /// copied another, bit for bit.
 fn assert_every_schedule_repeats(further: &str) {

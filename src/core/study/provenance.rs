@@ -23,7 +23,7 @@ pub struct Provenance {
     pub hpsearch: Build,
     /// The machine.
     pub machine: Machine,
-    /// Files that trials read, by role: program, data, tokenizer; and untracked source files.
+    /// Files that trials read, by role: program, data, model, tokenizer; and untracked source files.
     pub files: Vec<SourceFile>,
     /// The Python packages of the command's interpreter, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -256,7 +256,8 @@ impl AgentProvenance {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourceFile {
-    /// Its role: `program`, `tokenizer`, or the split of the data: `train`, `validation`, `test`.
+    /// Its role: `program`, `model`, `tokenizer`, or the split of the data: `train`, `validation`,
+    /// `test`.
     pub role: String,
     /// Its path.
     pub path: String,
@@ -503,6 +504,10 @@ impl Machine {
 impl SourceFile {
     /// The role of files named by a command.
     pub const PROGRAM: &'static str = "program";
+    /// The role of pretrained models' directories.
+    pub const MODEL: &'static str = "model";
+    /// The roles of the data's files, or folders or patterns of them.
+    pub const DATA: [&'static str; 3] = ["train", "validation", "test"];
     /// The role of untracked source files; paths are relative to the repository.
     pub const UNTRACKED: &'static str = "untracked";
 

@@ -115,17 +115,18 @@ impl DataFiles {
         Ok(DataFiles { paths: files.into_iter().map(|(_, path)| path).collect(), is_folder: true })
     }
 
-    /// The digest of their contents, given in order; of a folder also of the names in it.
-    pub fn digest<'a>(&self, contents: impl IntoIterator<Item = &'a [u8]>) -> String {
+    /// The digest of their contents, from those of each file's, in order; of a folder also of the
+    /// names in it.
+    pub fn digest(&self, contents: impl IntoIterator<Item = blake3::Hash>) -> String {
+        let mut contents = contents.into_iter();
+        if !self.is_folder {
+            return contents.next().map_or_else(String::new, |only| only.to_hex().to_string());
+        }
         let mut digest = blake3::Hasher::new();
-        for (path, bytes) in self.paths.iter().zip(contents) {
-            if self.is_folder {
-                let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-                digest.update(&(name.len() as u64).to_le_bytes()).update(name);
-                digest.update(blake3::hash(bytes).as_bytes());
-            } else {
-                digest.update(bytes);
-            }
+        for (path, content) in self.paths.iter().zip(contents) {
+            let name = path.file_name().unwrap_or_default().as_encoded_bytes();
+            digest.update(&(name.len() as u64).to_le_bytes()).update(name);
+            digest.update(content.as_bytes());
         }
         digest.finalize().to_hex().to_string()
     }
