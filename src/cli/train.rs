@@ -1,11 +1,12 @@
 //! `hpsearch train`: trains the model of a `best.toml` again, or one configuration of a study file,
 //! or runs a diagnostic.
 
+mod interruption;
 mod probe;
 mod profile;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -20,6 +21,7 @@ use crate::config;
 use crate::export::{self, Draft, Needed, Purpose, Recipe, Target};
 use crate::report::wording::number;
 use crate::storage::paths::store_files;
+use interruption::Interruption;
 
 /// Arguments of `hpsearch train`.
 #[derive(Clone, Debug, Args)]
@@ -81,21 +83,47 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
         target.check()?;
     }
     fs::create_dir_all(directory_of(target.path()))?;
-    let scratch = Draft::beside(target.path(), Purpose::Training)?;
-    let scratch = scratch.path();
+    let draft = Draft::beside(target.path(), Purpose::Training)?;
+    let interruption = Interruption::watch()?;
+    let ended = carry_out(arguments, &recipe, draft.path(), &target, console);
+    let Err(failure) = ended else { return ended };
+    let (kept, interrupted) = (draft.keep_checkpoint(target.path()), interruption.exit());
+    let kept = kept.map(|kept| {
+        let (kept, verb) = (shown(&kept), recipe.verb());
+        format!(
+            "the newest checkpoint is kept in {kept}, which `{verb}` reads as it does an export"
+        )
+    });
+    match (interrupted, kept) {
+        (Some(_), None) => console.complain("interrupted: nothing was written"),
+        (Some(_), Some(kept)) => console.complain(&format!("interrupted: {kept}")),
+        (None, Some(kept)) => console.complain(&kept),
+        (None, None) => {}
+    }
+    interrupted.ok_or(failure)
+}
+
+/// Trains, or runs a diagnostic, with files in `scratch`.
+fn carry_out(
+    arguments: &TrainArguments,
+    recipe: &Recipe,
+    scratch: &Path,
+    target: &Target,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
     match arguments {
         TrainArguments { overfit_one_batch: true, steps, .. } => {
-            probe::one_batch(&recipe, scratch, *steps, console)
+            probe::one_batch(recipe, scratch, *steps, console)
         }
         TrainArguments { profile: Some(steps), trace, .. } => {
-            profile::profile(&recipe, scratch, *steps, trace, console)
+            profile::profile(recipe, scratch, *steps, trace, console)
         }
         TrainArguments { find_lr: true, steps, .. } => {
-            probe::learning_rates(&recipe, scratch, *steps, console)
+            probe::learning_rates(recipe, scratch, *steps, console)
         }
         _ => {
-            let trained = train_once::train(&recipe, scratch, &target, &mut listener(console))?;
-            tell(&recipe, &trained, console);
+            let trained = train_once::train(recipe, scratch, target, &mut listener(console))?;
+            tell(recipe, &trained, console);
             Ok(Exit::Done)
         }
     }

@@ -207,7 +207,7 @@ fn put_in_place(
                 swap(&from, &path, target.path()).map(|old| Some((old, earlier)))
             }
             // It may have been edited, which cannot be detected: it is kept under a visible name.
-            Found::WithoutMarker => draft::aside(&path, &path).and_then(|aside| {
+            Found::WithoutMarker => draft::aside(&path, &path, "old").and_then(|aside| {
                 fs::rename(&from, &path).inspect_err(|_| drop(fs::rename(&aside, &path)))?;
                 kept.push(aside);
                 Ok(None)

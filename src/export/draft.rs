@@ -7,9 +7,9 @@ use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::ExportError;
 use super::earlier::{self, Depth, Found, Stamps};
 use super::marker::{self, MARKER, Marker, State, Written};
+use super::{ExportError, holds_weights};
 
 /// The purpose of a temporary directory, as in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,16 @@ impl Draft {
     pub(super) fn complete(&mut self, marker: &Marker) -> Result<(), ExportError> {
         self.held = marker.write(&self.path).map_err(ExportError::io("write", &self.path))?;
         Ok(())
+    }
+
+    /// Keeps the newest checkpoint of a training that ended early, as `model.checkpoint` beside the
+    /// directory `target`; returns where it is, if there is one and it can be moved.
+    pub fn keep_checkpoint(&self, target: &Path) -> Option<PathBuf> {
+        let entries = fs::read_dir(&self.path).ok()?.flatten();
+        let saved = entries.map(|entry| entry.path()).filter(|path| holds_weights(path));
+        let newest =
+            saved.max_by_key(|path| fs::metadata(path).and_then(|file| file.modified()).ok())?;
+        aside(&newest, target, "checkpoint").ok()
     }
 
     /// It has been moved into place.
@@ -216,15 +226,18 @@ pub(super) fn remove(old: &Path, target: &Path, depth: Depth, known: &Stamps) ->
         Ok(Found::Empty) => fs::remove_dir(old).is_ok(),
         Ok(Found::WithoutMarker) | Err(_) => false,
     };
-    if is_gone { None } else { Some(aside(old, target).unwrap_or_else(|_| old.to_owned())) }
+    if is_gone { None } else { Some(aside(old, target, "old").unwrap_or_else(|_| old.to_owned())) }
 }
 
-/// Renames a directory to the first free name of the form `model.old`.
-pub(super) fn aside(directory: &Path, target: &Path) -> io::Result<PathBuf> {
+/// Renames a directory to the first free name beside `target` of the form `model.old`, `model.old-2`.
+pub(super) fn aside(directory: &Path, target: &Path, word: &str) -> io::Result<PathBuf> {
     let mut number = 1;
     loop {
         let mut name = target.file_name().unwrap_or(OsStr::new("export")).to_owned();
-        name.push(if number == 1 { ".old".to_owned() } else { format!(".old-{number}") });
+        name.push(format!(".{word}"));
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
         let path = target.with_file_name(name);
         if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             // A non-empty directory that appears there meanwhile cannot be replaced.

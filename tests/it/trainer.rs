@@ -6,7 +6,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::harness::training::{run_small, small_study, start_small, trials, wait_for_reports};
-use crate::harness::{Ended, PROGRAM, assert_done, assert_names, command, run};
+use crate::harness::{
+    Ended, PROGRAM, Running, assert_code, assert_done, assert_names, command, run, wait_until,
+};
 
 #[test]
 fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_value() {
@@ -440,6 +442,47 @@ fn data_and_models_that_changed_need_another_study_and_are_not_measured_on() {
     let refused = again(&[]);
     assert_eq!(refused.code, 6, "{}", refused.err);
     assert_names(&refused.err, &["trainer.model: contents "]);
+}
+
+#[test]
+fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let further = "[[enqueue]]\nlearning_rate = 1e-2";
+    let file = small_study(directory, further);
+    let long = fs::read_to_string(&file)
+        .unwrap()
+        .replace("num_train_epochs = 3", "num_train_epochs = 3000\neval_strategy = \"epoch\"");
+    fs::write(&file, long).unwrap();
+    let start = || Running::start(command(directory, &["train", "small.toml", "-o", "model"]));
+    let left = || -> Vec<String> {
+        let entries = fs::read_dir(directory).unwrap().flatten();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    let running = start();
+    wait_until("it has begun", || left().len() > 1);
+    running.signal(Signal::TERM);
+    let ended = running.end();
+    assert_code(&ended, 143);
+    assert_names(&ended.err, &["interrupted: nothing was written"]);
+    assert_eq!(left(), ["small.toml"]);
+
+    for kept in ["model.checkpoint", "model.checkpoint-2"] {
+        let running = start();
+        wait_until("it is evaluated", || running.complained_so_far().contains("epoch 2: "));
+        running.signal(Signal::INT);
+        let ended = running.end();
+        assert_code(&ended, 130);
+        assert_names(
+            &ended.err,
+            &[&format!("interrupted: the newest checkpoint is kept in {kept},")],
+        );
+        assert_done(&run(directory, &["predict", kept, "the bus never came"]));
+    }
+    assert_eq!(left(), ["model.checkpoint", "model.checkpoint-2", "small.toml"]);
 }
 
 /// `hpsearch train best.toml` repeats a member of a population stage by stage: every trial that
