@@ -56,6 +56,17 @@ pub fn prepare_data(
         answer = worker_job::again(job.clone(), on_progress);
     }
     let answer = answer?;
+    let undefined = answer["undefined"]["metrics"].as_array().into_iter().flatten();
+    let undefined: Vec<&str> = undefined.filter_map(Json::as_str).collect();
+    let objective = spec.objectives.iter().find(|one| undefined.contains(&&*one.metric));
+    if let Some(objective) = objective {
+        return Err(JobError::Failed(format!(
+            "`{}` says nothing about a model here: {}; give more validation rows, or search for \
+             another metric",
+            objective.metric,
+            answer["undefined"]["why"].as_str().unwrap_or_default()
+        )));
+    }
     let findings = answer["findings"].as_array().into_iter().flatten();
     Ok(PreparedData {
         findings: findings
@@ -66,8 +77,15 @@ pub fn prepare_data(
 }
 
 /// Arguments that may not fit a model or the data, which is only known once both are read.
-const MAY_NOT_FIT: [&str; 5] =
-    ["model.pretrained", "freeze", "freeze_layers", "lora_target_modules", "class_weights"];
+const MAY_NOT_FIT: [&str; 7] = [
+    "model.pretrained",
+    "freeze",
+    "freeze_layers",
+    "lora_target_modules",
+    "class_weights",
+    "per_device_train_batch_size",
+    "dataloader_drop_last",
+];
 
 /// Further configurations whose models are checked: each end and each choice of such an argument,
 /// as far as it can be trained.

@@ -50,6 +50,7 @@ pub(super) fn prepare(
             encode_portions(&trained, &texts(rows), SpecialTokens::Add, &mut on_bytes)?
         };
         note_tokens(split, &ids, ("max_length", data.max_length), unknown, &mut findings);
+        note_blank(&trained, (split, rows), &ids, &mut findings);
         if let Some((_, row)) = ids.iter().zip(rows).find(|(ids, _)| ids.is_empty()) {
             let message =
                 format!("the tokenizer makes nothing of the {} text `{}`", split.name(), row.text);
@@ -206,6 +207,33 @@ pub(super) fn note_tokens(
         ));
     }
     note_unknown(split, ids.iter(), unknown, findings);
+}
+
+/// A finding about texts in which the tokenizer finds nothing, such as those of characters without
+/// width.
+fn note_blank(
+    tokenizer: &Tokenizer,
+    (split, rows): (Split, &[Row]),
+    ids: &[Vec<u32>],
+    findings: &mut Vec<Finding>,
+) {
+    let is_pair = rows.first().is_some_and(|row| !row.text_pair.is_empty());
+    let processor = tokenizer.get_post_processor();
+    let special = processor.map_or(0, |processor| processor.added_tokens(is_pair));
+    let blank = ids.iter().zip(rows).filter(|(ids, _)| ids.len() <= special);
+    let lines: Vec<u64> = blank.map(|(_, row)| row.line).collect();
+    if let Some(first) = lines.first() {
+        findings.push(Finding::warning(
+            "blank",
+            format!(
+                "{} of {} {} texts have no token besides special ones, so that all of them look \
+                 alike (the first is on line {first})",
+                lines.len(),
+                rows.len(),
+                split.name()
+            ),
+        ));
+    }
 }
 
 /// A finding if more than one in twenty tokens is unknown.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Finding;
 use super::floats::real;
 use hpsearch_core::arguments::{
     LR_END, Optim, Ramp, SchedulerSettings, SchedulerType, TrainerArguments,
@@ -51,6 +52,23 @@ impl LearningRateSchedule {
             total_steps,
             is_schedule_free: arguments.optim == Optim::ScheduleFreeAdamW,
         }
+    }
+
+    /// A finding about a warm-up that does not end.
+    pub(super) fn finding(&self) -> Option<Finding> {
+        let Self { scheduler, warmup_steps: warmup, total_steps: total, .. } = *self;
+        let warms_up =
+            !matches!(scheduler, SchedulerType::Constant | SchedulerType::ReduceLrOnPlateau);
+        (warmup > total && (warms_up || self.is_schedule_free)).then(|| {
+            let reached = 100.0 * real(total) / real(warmup);
+            Finding::warning(
+                "warmup",
+                format!(
+                    "warm-up takes {warmup} optimiser steps and the training has {total}: the \
+                     learning rate reaches {reached:.0} % of `learning_rate`"
+                ),
+            )
+        })
     }
 
     /// The learning rate of optimiser step `step`, counted from 0.

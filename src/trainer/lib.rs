@@ -107,7 +107,7 @@ pub use evaluation::evaluate;
 pub use findings::{Finding, Severity};
 pub use generation::{GenerationConfig, GenerationSummary, generate};
 pub use hpsearch_core::arguments::data_file::DataProblem;
-pub use model_checks::check_fine_tuning;
+pub use model_checks::{UndefinedMetrics, check_training, undefined_metrics};
 pub use model_directory::{find_local, locate};
 pub use prediction::{
     Answer, Entity, Prediction, PredictionInputs, Predictions, ScoredLabel, predict,

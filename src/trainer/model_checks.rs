@@ -3,11 +3,16 @@
 use std::path::Path;
 
 use super::fine_tuning::{FineTuning, summary};
-use super::pretrained_weights::findings;
+use super::learning_rate_schedule::LearningRateSchedule;
+use super::pretrained_weights::{check_finite, findings};
 use super::task::Model;
 use super::tasks::{new_model, task};
+use super::training_plan::TrainingPlan;
 use super::weights::Weights;
-use super::{Finding, PreparedData, TrainerError, model_directory, tokenizer_file};
+use super::{
+    Finding, Milestones, PreparedData, Split, StepUnit, TrainerError, model_directory,
+    tokenizer_file,
+};
 use hpsearch_core::arguments::{ModelArguments, TaskKind, TrainerArguments};
 
 /// Checks that a directory has a model for the task, and readable weights.
@@ -66,19 +71,76 @@ fn check_tokenizer(
     Ok(())
 }
 
-/// Checks that the options of arguments fit the model and the data; a finding if some parameters
-/// are frozen.
+/// Checks that a model can be trained with these arguments on the data; findings about what is
+/// frozen and about the learning rate.
 ///
 /// # Errors
-/// Names that match nothing in the model, class weights for other labels than those of the data.
-pub fn check_fine_tuning(
+/// Names that match nothing in the model, class weights for other labels than those of the data, no
+/// batch to train on, weights that are no numbers.
+pub fn check_training(
     arguments: &TrainerArguments,
     data: &PreparedData,
-) -> Result<Option<Finding>, TrainerError> {
+) -> Result<Vec<Finding>, TrainerError> {
     let mut model = new_model(arguments.task, &arguments.model, data)?;
+    if let Some(source) = &arguments.model.pretrained {
+        let directory = model_directory::locate(Path::new(source), &|_, _, _| {})?;
+        check_finite(&directory, &*model)?;
+    }
     let all = model.parameters().count();
     FineTuning::new(model.parameters_mut(), arguments, data)?;
     let parameters = model.parameters();
-    Ok((parameters.trainable().count() < all)
-        .then(|| Finding::note("trained", summary(parameters))))
+    let mut findings = Vec::new();
+    if parameters.trainable().count() < all {
+        findings.push(Finding::note("trained", summary(parameters)));
+    }
+    let is_alone = arguments.per_device_train_batch_size == 1;
+    if arguments.task == TaskKind::SentenceSimilarity && is_alone && !data.has_scores() {
+        return Err(TrainerError::arguments(
+            "`per_device_train_batch_size` = 1: each text is to be told from those of other rows of \
+             its batch, and there are none",
+        ));
+    }
+    let examples = model.examples(data, Split::Train);
+    let never = Milestones::default();
+    let plan = TrainingPlan::new(arguments, examples, StepUnit::Step, never, None, 0, None)?;
+    let plan = plan.with_lengths(arguments, None, || {
+        (0..examples).map(|example| model.length(data, example)).collect()
+    });
+    findings.extend(LearningRateSchedule::new(arguments, plan.total_steps).finding());
+    Ok(findings)
+}
+
+/// Metrics that tell nothing about a model on the validation rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndefinedMetrics {
+    /// Their names.
+    pub names: &'static [&'static str],
+    /// The reason, for users.
+    pub why: String,
+}
+
+/// The metrics that are undefined, or the same for every model, on the validation rows.
+#[must_use]
+pub fn undefined_metrics(kind: TaskKind, data: &PreparedData) -> Option<UndefinedMetrics> {
+    let rows = data.split(Split::Validation);
+    let are_numbers = match kind {
+        TaskKind::TextRegression => true,
+        TaskKind::SentenceSimilarity => data.has_scores(),
+        _ => return None,
+    };
+    if !are_numbers {
+        let why = "the only validation row has no other texts to be told from".to_owned();
+        let names = &["eval_loss", "eval_accuracy", "eval_mrr"];
+        return (rows.len() == 1).then_some(UndefinedMetrics { names, why });
+    }
+    let first = rows.number_of(0);
+    (0..rows.len()).all(|row| rows.number_of(row).to_bits() == first.to_bits()).then(|| {
+        UndefinedMetrics {
+            names: &["eval_r2", "eval_pearson", "eval_spearmanr"],
+            why: match rows.len() {
+                1 => "there is one validation row".to_owned(),
+                count => format!("all {count} validation rows have the number {first}"),
+            },
+        }
+    })
 }

@@ -54,6 +54,25 @@ pub(super) fn findings(directory: &Path, model: &dyn Model) -> Result<Vec<Findin
     Ok(TensorMapping::of(directory, model, &Weights::open(directory)?)?.findings)
 }
 
+/// Checks that the weights that a pretrained directory has for `model` are numbers.
+pub(super) fn check_finite(directory: &Path, model: &dyn Model) -> Result<(), TrainerError> {
+    let weights = Weights::open(directory)?;
+    let sources = TensorMapping::of(directory, model, &weights)?.sources;
+    let is_finite = |name: &String| {
+        weights.values(name).is_none_or(|values| values.iter().all(|value| value.is_finite()))
+    };
+    match sources.iter().flatten().find(|name| !is_finite(name)) {
+        None => Ok(()),
+        Some(name) => Err(TrainerError::model(
+            directory,
+            format!(
+                "has values in `{name}` that are infinite or no numbers: it was saved by a training \
+                 that diverged, or is damaged; take an earlier checkpoint, or download it again"
+            ),
+        )),
+    }
+}
+
 fn read(
     directory: &Path,
     model: &dyn Model,

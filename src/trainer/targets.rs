@@ -129,6 +129,16 @@ impl<'a> Targets<'a> {
                 });
             let range = format!("{counted} with numbers from {least} to {most}");
             findings.push(Finding::note("rows", range));
+            let largest = least.abs().max(most.abs());
+            if largest >= LARGE {
+                findings.push(Finding::warning(
+                    "scale",
+                    format!(
+                        "numbers up to {largest} are far from what a new model predicts, so that \
+                         training is slow or diverges: divide them, or take their logarithms"
+                    ),
+                ));
+            }
             if least.to_bits() == most.to_bits() {
                 findings.push(Finding::warning(
                     "constant",
@@ -179,6 +189,10 @@ pub(super) fn in_order(labels: BTreeSet<&str>, known: &[String]) -> Vec<String> 
     }
     labels
 }
+
+/// Numbers from which on those to learn are called large: squared errors are a million times those of
+/// numbers near 1.
+const LARGE: f32 = 1_000.0;
 
 /// A finite number within the range of f32.
 pub(super) fn number(label: &str) -> Option<f32> {

@@ -1,6 +1,7 @@
 //! Training end to end under a mock runner, with the fixtures of the trainer's tests.
 
 mod answers;
+mod checks;
 mod data;
 mod devices;
 mod fine_tuning;

@@ -153,9 +153,23 @@ impl TrainingPlan {
             .collect()
     }
 
+    /// The same plan with batches by the lengths of all rows, as far as the arguments ask for it.
+    pub(super) fn with_lengths(
+        self,
+        arguments: &TrainerArguments,
+        rows_at_once: Option<usize>,
+        lengths: impl FnOnce() -> Vec<usize>,
+    ) -> Self {
+        match (arguments.max_tokens_per_batch, arguments.train_sampling_strategy) {
+            (Some(tokens), _) => self.with_token_budget(arguments, tokens, lengths(), rows_at_once),
+            (None, SamplingStrategy::Random | SamplingStrategy::Sequential) => self,
+            (None, SamplingStrategy::GroupByLength) => self.grouped_by_length(lengths()),
+        }
+    }
+
     /// The same plan with micro-batches of at most `tokens` tokens, padding included; `lengths` are
     /// those of all rows.
-    pub(super) fn with_token_budget(
+    fn with_token_budget(
         self,
         arguments: &TrainerArguments,
         tokens: usize,
@@ -190,7 +204,7 @@ impl TrainingPlan {
     }
 
     /// The same plan with rows of similar lengths in a step; `lengths` are those of all rows.
-    pub(super) fn grouped_by_length(self, lengths: Vec<usize>) -> Self {
+    fn grouped_by_length(self, lengths: Vec<usize>) -> Self {
         Self { lengths: Some(lengths), ..self }
     }
 

@@ -178,14 +178,26 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             diagnose(train, incoming, |run, host| trainer::profile(run, *steps, trace, host))
         }
         Job::Prepare { arguments, data, cache, others } => {
-            let (prepared, mut findings) = prepare_and_check(arguments, data, cache)?;
+            let prepared = prepare(arguments, data, cache)?;
+            let first = resolve(arguments)?;
+            let mut findings = prepared.findings().to_vec();
+            findings.extend(trainer::check_training(&first, &prepared)?);
             for other in others {
-                let (_, found) = prepare_and_check(other, data, cache)?;
-                // Findings about the data are the same.
+                let other_arguments = resolve(other)?;
+                let found = if other_arguments.tokenizer() == first.tokenizer() {
+                    trainer::check_training(&other_arguments, &prepared)?
+                } else {
+                    let prepared = prepare(other, data, cache)?;
+                    let trained = trainer::check_training(&other_arguments, &prepared)?;
+                    prepared.findings().iter().cloned().chain(trained).collect()
+                };
+                // Findings about the data are the same, those about the training may be of a few
+                // configurations only.
                 let of_model = ["new_head", "unused_tensors"];
                 let is_new = |finding: &trainer::Finding| of_model.contains(&&*finding.code);
                 findings.extend(found.into_iter().filter(is_new));
             }
+            let undefined = trainer::undefined_metrics(first.task, &prepared);
             let mut said = HashSet::new();
             findings.retain(|finding| said.insert(finding.message.clone()));
             let rows: BTreeMap<&str, usize> =
@@ -193,6 +205,7 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             answer(serde_json::json!({
                 "digest": prepared.digest(), "directory": prepared.directory(), "labels": prepared.labels(), "rows": rows,
                 "max_length": prepared.max_length(), "vocab_size": prepared.vocab_size(), "findings": findings,
+                "undefined": undefined.map(|found| serde_json::json!({ "metrics": found.names, "why": found.why })),
             }))
         }
         Job::Evaluate { checkpoint, arguments, data, cache, device, or_validation, rows } => {
@@ -352,18 +365,6 @@ fn diagnose<T: Serialize>(
 
 fn prepare(arguments: &Values, data: &Values, cache: &Path) -> Result<PreparedData, Failed> {
     prepare_for(None, arguments, data, cache)
-}
-
-/// The data prepared for these arguments, with findings about it and the model.
-fn prepare_and_check(
-    arguments: &Values,
-    data: &Values,
-    cache: &Path,
-) -> Result<(PreparedData, Vec<trainer::Finding>), Failed> {
-    let prepared = prepare(arguments, data, cache)?;
-    let trained = trainer::check_fine_tuning(&resolve(arguments)?, &prepared)?;
-    let findings = prepared.findings().iter().cloned().chain(trained).collect();
-    Ok((prepared, findings))
 }
 
 /// The data for a `checkpoint`, which has its own copy of the tokenizer in case the pretrained

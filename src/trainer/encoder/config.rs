@@ -309,6 +309,12 @@ impl EncoderShape {
         let head_dim = config.head_dim(keys.width, keys.heads)?;
         let dropout = config.fraction_or(keys.dropout, keys.dropout_default)?;
         let pad_token_id = config.token_id("pad_token_id")?.unwrap_or(keys.pad_token_id);
+        let vocabulary = config.size("vocab_size")?;
+        if config.get("pad_token_id").is_some() && pad_token_id as usize >= vocabulary {
+            return Err(format!(
+                "has `pad_token_id` = {pad_token_id} beyond its `vocab_size` = {vocabulary}"
+            ));
+        }
         let first_position =
             if keys.positions_after_padding { pad_token_id as usize + 1 } else { 0 };
         let positions = config.size("max_position_embeddings")?;
@@ -373,7 +379,7 @@ impl EncoderShape {
                 _ => config
                     .fraction_or(keys.head_dropout, keys.head_dropout_default.unwrap_or(dropout))?,
             },
-            vocabulary: config.size("vocab_size")?,
+            vocabulary,
             segments: keys.segments.map_or(Ok(0), |(key, default)| config.size_or(key, default))?,
             epsilon: keys
                 .epsilon

@@ -381,6 +381,37 @@ fn trials_share_the_cached_outputs_of_frozen_layers_of_a_pretrained_model() {
 }
 
 #[test]
+fn weights_that_are_no_numbers_are_refused_before_anything_is_trained() {
+    let study = Study::new();
+    let data = study.prepare(json!({})).unwrap();
+    let arguments = fine_tuning(&study, json!({}));
+    check_training(&arguments, &data).unwrap();
+    let damaged = "bert.encoder.layer.0.output.dense.weight";
+    study.edit_weights(|name, shape, bytes| {
+        let mut bytes = bytes.to_vec();
+        if name == damaged {
+            bytes[4..8].copy_from_slice(&f32::NAN.to_le_bytes());
+        }
+        Some((Dtype::F32, shape.to_vec(), bytes))
+    });
+    let problem = check_training(&arguments, &data).unwrap_err().to_string();
+    assert_contains(&problem, &format!("`{damaged}` that are infinite or no numbers"));
+}
+
+#[test]
+fn texts_without_a_token_of_their_own_are_found() {
+    let study = Study::new();
+    let csv = fs::read_to_string(study.path().join("train.csv")).unwrap();
+    let blank = format!("{csv}\u{200b},neutral\n");
+    fs::write(study.path().join("train.csv"), blank).unwrap();
+    let data = study.prepare(json!({"validation": "train.csv", "validation_split": null})).unwrap();
+    let messages: Vec<&str> =
+        data.findings().iter().map(|finding| finding.message.as_str()).collect();
+    let expected = "1 of 121 train texts have no token besides special ones";
+    assert!(messages.iter().any(|message| message.starts_with(expected)), "{messages:?}");
+}
+
+#[test]
 fn a_tokenizer_with_more_tokens_than_the_model_is_refused() {
     let study = Study::new();
     let tokenizer = study.model().join("tokenizer.json");

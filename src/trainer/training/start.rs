@@ -21,7 +21,7 @@ use super::super::trainer_state::{RunArguments, TrainerState};
 use super::super::training_plan::TrainingPlan;
 use super::super::{Host, Job, Split, Start, TrainerError, device, model_directory, vocabulary};
 use super::TrainingRun;
-use hpsearch_core::arguments::{SamplingStrategy, TrainerArguments};
+use hpsearch_core::arguments::TrainerArguments;
 
 impl<'a> TrainingRun<'a> {
     /// A run from fresh parameters, a pretrained model, or a checkpoint.
@@ -52,7 +52,6 @@ impl<'a> TrainingRun<'a> {
         };
         let tuning = FineTuning::new(model.parameters_mut(), arguments, data)?;
         let (parameters, examples) = (model.parameters(), model.examples(data, Split::Train));
-        let lengths = || (0..examples).map(|example| model.length(data, example)).collect();
         let rows_at_once = job.rows_at_once.map(|rows| rows.train);
         let plan = TrainingPlan::new(
             arguments,
@@ -63,11 +62,9 @@ impl<'a> TrainingRun<'a> {
             job.seed,
             rows_at_once,
         )?;
-        let plan = match (arguments.max_tokens_per_batch, arguments.train_sampling_strategy) {
-            (Some(tokens), _) => plan.with_token_budget(arguments, tokens, lengths(), rows_at_once),
-            (None, SamplingStrategy::Random | SamplingStrategy::Sequential) => plan,
-            (None, SamplingStrategy::GroupByLength) => plan.grouped_by_length(lengths()),
-        };
+        let plan = plan.with_lengths(arguments, rows_at_once, || {
+            (0..examples).map(|example| model.length(data, example)).collect()
+        });
         let mut optimiser =
             Optimiser::new(arguments, parameters, &device, device::optimiser_placement(job.device));
         let (values, in_training, state) = match job.start {
