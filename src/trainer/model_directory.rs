@@ -115,7 +115,12 @@ pub(super) fn config_bytes(directory: &Path) -> Result<Vec<u8>, TrainerError> {
 
 /// The bytes of a file that must be there.
 pub(super) fn file(directory: &Path, name: &str) -> Result<Vec<u8>, TrainerError> {
-    fs::read(directory.join(name)).map_err(|error| match error.kind() {
+    let path = directory.join(name);
+    // A pipe would be waited for.
+    if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+        return Err(TrainerError::model(directory, format!("has no file `{name}`")));
+    }
+    fs::read(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => TrainerError::model(directory, format!("has no `{name}`")),
         _ => TrainerError::model(directory, format!("`{name}` cannot be read: {error}")),
     })

@@ -136,6 +136,19 @@ trait Predictor {
     /// Most tokens that the model reads; `None` where longer texts are read in parts.
     fn most_tokens(&self) -> Option<usize>;
 
+    /// How many of these texts, or pairs, have more tokens than are looked at.
+    fn truncated(
+        &self,
+        tools: &Tools<'_>,
+        max_length: usize,
+        inputs: PredictionInputs<'_>,
+    ) -> Result<usize, TrainerError> {
+        match self.most_tokens() {
+            Some(_) => tools.longer_than(max_length, self.prefix(), inputs),
+            None => Ok(0),
+        }
+    }
+
     /// What every text begins with.
     fn prefix(&self) -> &str {
         ""
@@ -195,9 +208,7 @@ pub fn predict(
         let pairs = inputs.pairs.map(|pairs| &pairs[predictions.len()..][..texts.len()]);
         let inputs = PredictionInputs { texts, pairs, ..inputs };
         predictions.extend(predictor.predict(&tools, inputs)?);
-        if predictor.most_tokens().is_some() {
-            truncated += tools.longer_than(max_length, predictor.prefix(), inputs)?;
-        }
+        truncated += predictor.truncated(&tools, max_length, inputs)?;
         progress.update(predictions.len(), all);
     }
     Ok(Predictions { predictions, truncated, max_length })

@@ -63,14 +63,16 @@ pub(super) fn check_finite(directory: &Path, model: &dyn Model) -> Result<(), Tr
     };
     match sources.iter().flatten().find(|name| !is_finite(name)) {
         None => Ok(()),
-        Some(name) => Err(TrainerError::model(
-            directory,
-            format!(
-                "has values in `{name}` that are infinite or no numbers: it was saved by a training \
-                 that diverged, or is damaged; take an earlier checkpoint, or download it again"
-            ),
-        )),
+        Some(name) => Err(not_finite(directory, name)),
     }
+}
+
+fn not_finite(directory: &Path, name: &str) -> TrainerError {
+    let message = format!(
+        "has values in `{name}` that are infinite or no numbers: it was saved by a training that \
+         diverged, or is damaged; take an earlier checkpoint, or download it again"
+    );
+    TrainerError::model(directory, message)
 }
 
 fn read(
@@ -86,9 +88,11 @@ fn read(
     parameters.read_entries("", device, |name, _| {
         let (source, parameter) = sources.next().expect("a source for each parameter");
         match source {
-            Some(source) => weights
-                .values(&source)
-                .ok_or_else(|| TrainerError::model(directory, format!("`{name}` cannot be read"))),
+            Some(source) => match weights.values(&source) {
+                Some(values) if values.iter().all(|value| value.is_finite()) => Ok(values),
+                Some(_) => Err(not_finite(directory, &source)),
+                None => Err(TrainerError::model(directory, format!("`{name}` cannot be read"))),
+            },
             None => Ok(parameters.initial_in_file_order(parameter, seed)),
         }
     })

@@ -1,5 +1,7 @@
 //! Answers to questions, as evaluations find them.
 
+use tokenizers::PostProcessor;
+
 use super::super::TrainerError;
 use super::super::batch::Batch;
 use super::super::encoder_model::EncoderModel;
@@ -16,7 +18,22 @@ impl Predictor for EncoderModel<QuestionAnswering> {
         None
     }
 
-    /// Of each question in the context beside it.
+    /// Questions that leave no room for a context.
+    fn truncated(
+        &self,
+        tools: &Tools<'_>,
+        _: usize,
+        inputs: PredictionInputs<'_>,
+    ) -> Result<usize, TrainerError> {
+        let mut all = 0;
+        for question in inputs.texts {
+            all += usize::from(shortened(tools, question)?.is_some());
+        }
+        Ok(all)
+    }
+
+    /// Of each question in the context beside it; a question that leaves no room for one is cut, as in
+    /// transformers' pipeline (`max_question_len`).
     fn predict(
         &self,
         tools: &Tools<'_>,
@@ -27,19 +44,23 @@ impl Predictor for EncoderModel<QuestionAnswering> {
                            `--text-pair` or as a column of a `--file`";
             return Err(TrainerError::checkpoint(tools.directory, missing));
         };
-        let pairs: Vec<(&str, &str)> =
-            inputs.texts().into_iter().zip(contexts.iter().map(String::as_str)).collect();
+        let cut: Vec<Option<String>> = inputs
+            .texts
+            .iter()
+            .map(|question| shortened(tools, question))
+            .collect::<Result<_, _>>()?;
+        let questions = inputs.texts().into_iter().zip(&cut);
+        let questions = questions.map(|(whole, cut)| cut.as_deref().unwrap_or(whole));
+        let pairs: Vec<(&str, &str)> = questions.zip(contexts.iter().map(String::as_str)).collect();
         let (longest, may_be_none) = self.answers();
-        let of_question = |(windows, (question, context)): (Result<_, NoWindow>, &(&str, &str))| {
+        let of_question = |(windows, (_, context)): (Result<_, NoWindow>, &(&str, &str))| {
             let windows: Vec<Window> = match windows {
                 Ok(encodings) => Vec::from_iter(encodings).iter().map(Window::of).collect(),
                 // Of an empty context.
                 Err(NoWindow::NoTokens) => Vec::new(),
                 Err(NoWindow::NoRoom) => {
-                    let begin: String = question.chars().take(60).collect();
-                    let long =
-                        format!("it has no room for a context beside the question `{begin}..`");
-                    return Err(TrainerError::checkpoint(tools.directory, long));
+                    let none = "it reads too few tokens for a question and its context";
+                    return Err(TrainerError::checkpoint(tools.directory, none));
                 }
             };
             let found = self.found(tools, &windows, longest)?;
@@ -66,6 +87,24 @@ impl Predictor for EncoderModel<QuestionAnswering> {
             .map(of_question)
             .collect()
     }
+}
+
+/// The first half of what the model reads, of a question that leaves no room for a context.
+fn shortened(tools: &Tools<'_>, question: &str) -> Result<Option<String>, TrainerError> {
+    let special = tools.tokenizer.get_post_processor().map_or(0, |one| one.added_tokens(true));
+    let longest = tools.tokenizer.get_truncation().map_or(usize::MAX, |cut| cut.max_length);
+    let room = longest.saturating_sub(special);
+    let question = question.trim_start();
+    // A token has at least a byte.
+    if question.len() < room {
+        return Ok(None);
+    }
+    let mut whole = tools.tokenizer.clone();
+    whole.with_truncation(None).map_err(TrainerError::tokenizer)?;
+    let encoding = whole.encode(question, false).map_err(TrainerError::tokenizer)?;
+    let kept = encoding.get_offsets().get((room / 2).saturating_sub(1));
+    let end = kept.map_or(question.len(), |(_, end)| *end);
+    Ok((encoding.len() >= room).then(|| question.get(..end).unwrap_or(question).to_owned()))
 }
 
 impl EncoderModel<QuestionAnswering> {

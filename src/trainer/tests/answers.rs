@@ -80,8 +80,17 @@ fn answers_are_learnt_resumed_and_found_in_windows() {
     let without = predicted(runner.last_checkpoint(), &["name of the dog"]).unwrap_err();
     assert!(without.to_string().contains("give each question its context"), "{without}");
     let long = "name of the dog ".repeat(8);
-    let problem = predicted_pairs(runner.last_checkpoint(), &[&long], &contexts[..1]).unwrap_err();
-    assert!(problem.to_string().contains("no room for a context beside"), "{problem}");
+    let texts = [long, "name of the dog".to_owned()];
+    let inputs = PredictionInputs {
+        texts: &texts,
+        pairs: Some(&contexts[..2]),
+        writing: WritingOptions::default(),
+    };
+    let said = predict(runner.last_checkpoint(), inputs, 2, "cpu", &|_, _, _| {}).unwrap();
+    // The first half of the long question is read, and the other question as it is.
+    assert_eq!((said.predictions.len(), said.truncated), (2, 1));
+    let Prediction::Answer(answer) = &said.predictions[1] else { panic!("{said:?}") };
+    assert_eq!(answer.answer, "rex");
 }
 
 #[test]
