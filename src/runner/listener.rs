@@ -366,6 +366,11 @@ impl Listener {
                     self.send_end(&current, end, message);
                 }
             }
+            MessageToRunner::StartsOver { why } => {
+                let remark = Remark::new(RemarkKind::StartedOver, why);
+                current.note_once(&remark);
+                self.send([current.remark(remark)]);
+            }
             MessageToRunner::Peak { bytes } => {
                 self.points.measure(trial, attempt, peak_memory::measured(bytes));
                 self.send([Input::Peak { trial, attempt, bytes }]);

@@ -89,6 +89,12 @@ pub enum MessageToRunner {
         /// Step of the state.
         step: u64,
     },
+    /// The trial cannot resume from its checkpoint, and starts over.
+    #[serde(rename = "hpsearch_starts_over")]
+    StartsOver {
+        /// The reason.
+        why: String,
+    },
     /// The process's peak memory for the job that ends now.
     #[serde(rename = "hpsearch_peak")]
     Peak {
@@ -530,6 +536,7 @@ mod tests {
             },
             MessageToRunner::Checkpoint { path: "/tmp/a b".into(), step: 9 },
             MessageToRunner::End { end: AttemptEnd::Diverged, message: Some("loss is NaN".into()) },
+            MessageToRunner::StartsOver { why: "it is damaged".into() },
             MessageToRunner::Peak { bytes: 1 << 33 },
             MessageToRunner::At { what: "tokenising \"a\"".into(), done: 3, of: 4 },
         ];

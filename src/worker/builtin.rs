@@ -298,10 +298,7 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     }
     let mut ended = trainer::train(&run, &mut host);
     if let (Err(error @ TrainerError::Checkpoint { .. }), Start::Resume(_)) = (&ended, start) {
-        host.log(&format!(
-            "[hpsearch] cannot resume from the checkpoint, so this starts from the \
-            beginning: {error}"
-        ));
+        say(&MessageToRunner::StartsOver { why: chain(error) });
         run.start = Start::Fresh;
         ended = trainer::train(&run, &mut host);
     }

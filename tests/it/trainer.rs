@@ -1,6 +1,7 @@
 //! The built-in trainer through the command line: search, resumption, export, retraining.
 
 use std::fs;
+use std::path::PathBuf;
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -126,6 +127,29 @@ fn an_interrupted_study_ends_like_an_uninterrupted_one() {
     }
     run_small(stormy.path());
     assert_eq!(trials(stormy.path()), trials(calm.path()));
+}
+
+#[test]
+fn a_trial_whose_checkpoint_is_damaged_starts_over_and_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    small_study(directory, "[pruner]\ntype = \"asha\"\n");
+    let running = start_small(directory);
+    wait_for_reports(directory, 1);
+    running.signal(Signal::INT);
+    assert_eq!(running.end().code, 130);
+    let inside = |path: PathBuf| fs::read_dir(path).unwrap().flatten().map(|entry| entry.path());
+    let trials_of = inside(directory.join("runs/files/small")).filter(|path| path.is_dir());
+    let saved = trials_of.flat_map(inside).filter(|path| path.join("model.safetensors").is_file());
+    let saved: Vec<_> = saved.collect();
+    assert!(!saved.is_empty());
+    for checkpoint in saved {
+        fs::write(checkpoint.join("optimizer.safetensors"), "torn").unwrap();
+    }
+    let ended = run(directory, &["run", "small.toml", "--plain"]);
+    assert_done(&ended);
+    assert_names(&ended.out, &["optimizer.safetensors", "the trial starts over"]);
+    assert!(trials(directory).iter().all(|trial| trial["state"] != "failed"));
 }
 
 #[test]

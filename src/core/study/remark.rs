@@ -39,6 +39,8 @@ pub enum RemarkKind {
     Artifact,
     /// A truncated text.
     Cut,
+    /// A checkpoint from which the trainer could not resume.
+    StartedOver,
     /// Two values for the same step.
     Repeated,
     /// A step after a later one.
@@ -55,6 +57,7 @@ impl RemarkKind {
                 | RemarkKind::Superseded
                 | RemarkKind::Pattern
                 | RemarkKind::MetricFile
+                | RemarkKind::StartedOver
         )
     }
 
@@ -96,6 +99,7 @@ impl RemarkKind {
             }
             RemarkKind::MetricFile => "see `json` and `tensorboard` in [command.metrics]",
             RemarkKind::Artifact => "it is not kept",
+            RemarkKind::StartedOver => "the trial starts over",
             RemarkKind::Cut | RemarkKind::Repeated | RemarkKind::WentBack => "",
         }
     }

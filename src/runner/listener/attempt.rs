@@ -97,7 +97,7 @@ impl Current {
             | RemarkKind::Superseded => {
                 format!("[hpsearch] {why}\n")
             }
-            RemarkKind::Pattern | RemarkKind::MetricFile => {
+            RemarkKind::Pattern | RemarkKind::MetricFile | RemarkKind::StartedOver => {
                 format!("[hpsearch] {}\n", remark.text())
             }
             RemarkKind::Misplaced | RemarkKind::StandardError | RemarkKind::TooLong => {
