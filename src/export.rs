@@ -308,7 +308,7 @@ fn what_to_do(doing: &str) -> &'static str {
 }
 
 impl ExportError {
-    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+    fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| ExportError::Io { doing, path, source }
     }

@@ -206,7 +206,7 @@ pub fn export_trial(
         holds,
         metrics,
         recipe: Recipe {
-            digests: inputs::data_digests(spec, &read)?,
+            digests: inputs::data_digests(spec, &read),
             ..recipe(reader, study, &trial, held)?
         },
         leaders: leaders(reader, study)?,

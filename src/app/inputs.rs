@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::arguments::data_file::DataFiles;
 use crate::arguments::data_format::is_on_hub;
+use crate::config::shown::one_line;
 use crate::config::{Change, ChangeClass};
-use crate::export::ExportError;
-use crate::runner::inputs::{data_digest, data_of, described};
+use crate::runner::inputs::{data_digest, data_files, data_of, described};
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::provenance::{SourceFile, short};
 use crate::study::spec::StudySpec;
@@ -32,24 +33,25 @@ pub fn changes(
     let runners = reader.runners(study)?;
     let last = runners.iter().rev().find_map(|runner| runner.provenance.as_ref());
     let before = last.map_or(&[][..], |provenance| &provenance.files);
+    let known = |file: &&SourceFile| {
+        file.role == SourceFile::MODEL || SourceFile::DATA.contains(&&*file.role)
+    };
+    let models = now.iter().filter(|file| file.role == SourceFile::MODEL).count();
     let mut changes = Vec::new();
-    for role in SourceFile::DATA.into_iter().chain([SourceFile::MODEL]) {
-        let key = match role {
-            SourceFile::MODEL => format!("trainer.{role}"),
-            split => format!("data.{split}"),
+    for file in now.iter().filter(known) {
+        // Of several models each is known by its path; a moved project has one under another.
+        let is_same = |other: &&SourceFile| {
+            other.role == file.role && (models < 2 || other.path == file.path)
         };
-        let digests = |files: &[SourceFile]| {
-            let of_role = files.iter().filter(|file| file.role == role);
-            of_role.map(|file| file.digest.clone()).collect::<Vec<_>>()
-        };
-        let [before, now] = [before, now].map(digests);
-        // Other numbers of them are a change of the specification.
-        for (old, new) in before.into_iter().zip(now) {
-            if let (Some(old), Some(new)) = (old, new)
-                && old != new
-            {
-                changes.push(Change::of_contents(&key, short(&old), short(&new), class));
-            }
+        let earlier = before.iter().find(is_same).and_then(|file| file.digest.as_ref());
+        if let (Some(old), Some(new)) = (earlier, &file.digest)
+            && old != new
+        {
+            let key = match &*file.role {
+                SourceFile::MODEL => format!("trainer.model ({})", one_line(&file.path)),
+                split => format!("data.{split}"),
+            };
+            changes.push(Change::of_contents(&key, short(old), short(new), class));
         }
     }
     Ok(changes)
@@ -75,30 +77,24 @@ pub fn recorded(
 
 /// The data of a study that is not what was recorded, or is gone.
 pub fn changed_data(spec: &StudySpec, recorded: &[SourceFile]) -> Vec<PathBuf> {
-    let is_changed = |(split, path): &(&str, &Path)| {
-        let before = recorded_digest(recorded, split);
-        before.is_some() && described(split, path).digest.as_deref() != before
+    let is_changed = |(split, path): &(&str, &Path)| match recorded_digest(recorded, split) {
+        Some(before) => described(split, path).digest.as_deref() != Some(before),
+        None => {
+            let are_there = |files: DataFiles| files.paths.iter().all(|path| path.is_file());
+            !is_on_hub(path) && !data_files(path).is_ok_and(are_there)
+        }
     };
     data_of(spec).filter(is_changed).map(|(_, path)| path.to_owned()).collect()
 }
 
-/// The digests of a study's data by path: as recorded, or of the files as they are.
-///
-/// # Errors
-/// A file that is not recorded cannot be read.
-pub fn data_digests(
-    spec: &StudySpec,
-    recorded: &[SourceFile],
-) -> Result<BTreeMap<String, String>, ExportError> {
-    let files = data_of(spec).filter(|(_, path)| !is_on_hub(path));
+/// The digests of a study's data by path: as recorded, or of the files as they are, if they can be
+/// read.
+pub fn data_digests(spec: &StudySpec, recorded: &[SourceFile]) -> BTreeMap<String, String> {
     let of = |(split, path): (&str, &Path)| {
-        let digest = match recorded_digest(recorded, split) {
-            Some(digest) => digest.to_owned(),
-            None => data_digest(path).map_err(ExportError::io("read", path))?,
-        };
-        Ok((path.display().to_string(), digest))
+        let digest = recorded_digest(recorded, split).map(str::to_owned);
+        Some((path.display().to_string(), digest.or_else(|| data_digest(path).ok())?))
     };
-    files.map(of).collect()
+    data_of(spec).filter_map(of).collect()
 }
 
 fn recorded_digest<'a>(recorded: &'a [SourceFile], split: &str) -> Option<&'a str> {

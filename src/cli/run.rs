@@ -33,7 +33,7 @@ use crate::app::warm_start;
 use crate::config::{self, Moved, command_line};
 use crate::report::wording::{count, extension, one_line};
 use crate::report::{Reporter, notices, plain, reporter};
-use crate::runner::inputs;
+use crate::runner::inputs::{self, KnownInputs};
 use crate::runner::launcher::Launcher;
 use crate::runner::notifier::{Mailbox, Notifier, Recipients};
 use crate::runner::ownership::{self, Unreachable};
@@ -224,6 +224,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let words = std::env::args_os;
     let command = foreground::command_line(words()).unwrap_or_else(|| words().collect());
     let found = look_around(&spec, inputs, command, prepared.directory.as_deref(), &store.salt()?);
+    let known_inputs = KnownInputs::of(&found.provenance.files);
     provenance::warn_changed_programs(
         &store,
         &store.summary(study.id)?,
@@ -270,13 +271,17 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
             let prepared = prepared.directory.as_deref();
             Box::new(app::cluster::launcher(&study, (&spec, cluster), &path, prepared, protected))
         }
-        None => Box::new(ProcessLauncher::new(
-            own_program(),
-            Arc::new(spec.clone()),
-            path.clone(),
-            study.files(&path),
-            protected,
-        )),
+        None => {
+            let files = study.files(&path);
+            let launcher = ProcessLauncher::new(
+                own_program(),
+                Arc::new(spec.clone()),
+                path.clone(),
+                files,
+                protected,
+            );
+            Box::new(launcher.with_inputs(known_inputs))
+        }
     };
     // Adopts orphans of killed supervisors, so that they can be killed.
     let _refused_by_old_kernels =

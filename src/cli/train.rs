@@ -84,7 +84,7 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     }
     fs::create_dir_all(directory_of(target.path()))?;
     let interruption = Interruption::watch()?;
-    let draft = Draft::beside(target.path(), Purpose::Training)?;
+    let mut draft = Draft::beside(target.path(), Purpose::Training)?;
     let ended = carry_out(arguments, &recipe, draft.path(), &target, console);
     let Err(failure) = ended else { return ended };
     let (kept, interrupted) = (draft.keep_checkpoint(target.path()), interruption.exit());

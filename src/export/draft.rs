@@ -75,13 +75,13 @@ impl Draft {
     }
 
     /// Keeps the newest checkpoint of a training that ended early, as `model.checkpoint` beside the
-    /// directory `target`; returns where it is, if there is one and it can be moved.
-    pub fn keep_checkpoint(&self, target: &Path) -> Option<PathBuf> {
-        let entries = fs::read_dir(&self.path).ok()?.flatten();
-        let saved = entries.map(|entry| entry.path()).filter(|path| holds_weights(path));
-        let newest =
-            saved.max_by_key(|path| fs::metadata(path).and_then(|file| file.modified()).ok())?;
-        aside(&newest, target, "checkpoint").ok()
+    /// directory `target`, or where it is if it cannot be moved; returns where, if there is one.
+    pub fn keep_checkpoint(&mut self, target: &Path) -> Option<PathBuf> {
+        let newest = newest_checkpoint(&self.path)?;
+        Some(aside(&newest, target, CHECKPOINT).unwrap_or_else(|_| {
+            self.is_placed = true;
+            newest
+        }))
     }
 
     /// It has been moved into place.
@@ -96,6 +96,18 @@ impl Drop for Draft {
             clear(&self.path);
         }
     }
+}
+
+/// The word in the names of kept checkpoints.
+const CHECKPOINT: &str = "checkpoint";
+
+/// The newest complete checkpoint in a directory: those that are being written have hidden names.
+fn newest_checkpoint(directory: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(directory).ok()?.flatten();
+    let is_hidden = |entry: &fs::DirEntry| entry.file_name().as_bytes().starts_with(b".");
+    let saved = entries.filter(|entry| !is_hidden(entry)).map(|entry| entry.path());
+    let modified = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).ok();
+    saved.filter(|path| holds_weights(path)).max_by_key(modified)
 }
 
 /// Removes a directory whose marker says that it is entirely ours. The marker goes last, so that it
@@ -182,7 +194,14 @@ pub(super) fn settle(target: &Path) -> Vec<PathBuf> {
             Ok(marker::Found::Marker(marker)) => {
                 let Some(_dead) = marker::lock(&left) else { continue };
                 match marker.state {
-                    State::Draft => clear(&left),
+                    State::Draft => {
+                        // Of a training that was killed; where it cannot be moved, it stays.
+                        let newest =
+                            newest_checkpoint(&left).filter(|_| purpose == Purpose::Training);
+                        if newest.is_none_or(|newest| aside(&newest, target, CHECKPOINT).is_ok()) {
+                            clear(&left);
+                        }
+                    }
                     State::Complete if purpose == Purpose::Old && is_vacant => {
                         drop(fs::rename(&left, target))
                     }

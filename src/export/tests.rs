@@ -700,3 +700,34 @@ fn the_card_names_the_task_that_the_model_was_trained_for() {
         assert!(tag.is_none_or(|tag| card.contains(tag)), "{card}");
     }
 }
+
+#[test]
+fn the_newest_complete_checkpoint_of_a_training_is_kept_and_nothing_is_lost_that_cannot_be_moved() {
+    let directory = tempfile::tempdir().unwrap();
+    let target = directory.path().join("model");
+    let save = |draft: &Path, name: &str| {
+        fs::create_dir(draft.join(name)).unwrap();
+        fs::write(draft.join(name).join("model.safetensors"), name).unwrap();
+    };
+    let kept =
+        |name: &str| fs::read_to_string(directory.path().join(name).join("model.safetensors"));
+    let mut draft = Draft::beside(&target, Purpose::Training).unwrap();
+    assert_eq!(draft.keep_checkpoint(&target), None);
+    // The last one is still being written.
+    for name in ["checkpoint-8", ".checkpoint-9.1-1.tmp"] {
+        save(draft.path(), name);
+    }
+    assert_eq!(draft.keep_checkpoint(&target), Some(directory.path().join("model.checkpoint")));
+    drop(draft);
+    assert_eq!(kept("model.checkpoint").unwrap(), "checkpoint-8");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    // Of a killed training the next one keeps it.
+    let draft = Draft::beside(&target, Purpose::Training).unwrap();
+    save(draft.path(), "checkpoint-4");
+    let left = directory.path().join(".model.training-1");
+    fs::rename(draft.path(), &left).unwrap();
+    drop(draft);
+    draft::settle(&target);
+    assert_eq!(kept("model.checkpoint-2").unwrap(), "checkpoint-4");
+    assert!(!left.exists());
+}

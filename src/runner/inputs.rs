@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::arguments::PRETRAINED;
@@ -17,8 +18,21 @@ use crate::study::spec::StudySpec;
 /// Larger files are not read, so that a study starts quickly.
 const LONGEST_FILE: u64 = 4 << 30;
 
-/// Endings of the files that a pretrained model is read from.
-const OF_MODELS: [&str; 4] = ["json", "safetensors", "txt", "model"];
+/// Files that a pretrained model is read from, besides its weights.
+const OF_MODELS: [&str; 9] = [
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+];
+
+/// Endings of weights, of their index, and of SentencePiece models.
+const OF_WEIGHTS: [&str; 3] = [".safetensors", ".safetensors.index.json", ".model"];
 
 /// The files that trials read according to the study: words of its command that are files; the data
 /// and the pretrained models of the trainer.
@@ -67,15 +81,57 @@ fn models_of(spec: &StudySpec) -> Vec<PathBuf> {
 /// A file, with the digest of its contents if it can be read and is not too large; a directory or a
 /// pattern with that of the files behind it.
 pub fn described(role: &str, path: &Path) -> SourceFile {
-    let files = match role {
-        SourceFile::MODEL => model_files(path),
-        _ => data_files(path),
-    };
-    let files = files.ok();
+    let files = files_of(role, path).ok();
     let lengths = files.iter().flat_map(|files| &files.paths);
     let bytes = lengths.map(|path| fs::metadata(path).map_or(0, |metadata| metadata.len())).sum();
     let digest = files.filter(|_| bytes <= LONGEST_FILE).and_then(|files| digest(&files).ok());
     SourceFile { role: role.to_owned(), path: path.display().to_string(), bytes, digest, why: None }
+}
+
+fn files_of(role: &str, path: &Path) -> io::Result<DataFiles> {
+    match role {
+        SourceFile::MODEL => model_files(path),
+        _ => data_files(path),
+    }
+}
+
+/// What the trials of a run read, as it was when the run began.
+#[derive(Clone, Debug, Default)]
+pub struct KnownInputs(Vec<(SourceFile, Stamp)>);
+
+/// Name, length, time of the last write and identity of each file: where these are the same, the
+/// contents are not read again.
+type Stamp = Vec<(PathBuf, u64, i64, i64, u64)>;
+
+impl KnownInputs {
+    /// The data and models among these files.
+    pub fn of(files: &[SourceFile]) -> Self {
+        let is_input = |file: &&SourceFile| {
+            file.role == SourceFile::MODEL || SourceFile::DATA.contains(&&*file.role)
+        };
+        let known = |file: &SourceFile| (file.clone(), stamp(&file.role, Path::new(&file.path)));
+        KnownInputs(files.iter().filter(is_input).map(known).collect())
+    }
+
+    /// The path of one that is not what it was, if there is one.
+    pub fn changed(&self) -> Option<&str> {
+        let is_changed = |(file, known): &&(SourceFile, Stamp)| {
+            let path = Path::new(&file.path);
+            file.digest.is_some()
+                && stamp(&file.role, path) != *known
+                && described(&file.role, path).digest != file.digest
+        };
+        self.0.iter().find(is_changed).map(|(file, _)| file.path.as_str())
+    }
+}
+
+fn stamp(role: &str, path: &Path) -> Stamp {
+    let files = files_of(role, path).map_or_else(|_| Vec::new(), |files| files.paths);
+    let of_file = |path: PathBuf| {
+        let found = fs::metadata(&path).ok()?;
+        Some((path, found.len(), found.mtime(), found.mtime_nsec(), found.ino()))
+    };
+    files.into_iter().filter_map(of_file).collect()
 }
 
 /// The digest of a data file, or of a folder or pattern of them, whatever its size.
@@ -86,7 +142,11 @@ pub fn data_digest(path: &Path) -> io::Result<String> {
     digest(&data_files(path)?)
 }
 
-fn data_files(path: &Path) -> io::Result<DataFiles> {
+/// The files behind a path of `[data]`.
+///
+/// # Errors
+/// There is none, they are of several formats, or the path is of the Hub.
+pub fn data_files(path: &Path) -> io::Result<DataFiles> {
     // What is on the Hub does not change at a commit, and is not downloaded for this.
     if is_on_hub(path) {
         return Err(io::ErrorKind::Unsupported.into());
@@ -104,7 +164,9 @@ fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
 fn model_files(directory: &Path) -> io::Result<DataFiles> {
     let mut paths = files_in(directory)?;
     paths.retain(|path| {
-        path.extension().and_then(|end| end.to_str()).is_some_and(|end| OF_MODELS.contains(&end))
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| {
+            OF_MODELS.contains(&name) || OF_WEIGHTS.iter().any(|end| name.ends_with(end))
+        })
     });
     paths.sort();
     Ok(DataFiles { paths, is_folder: true })
@@ -120,7 +182,46 @@ fn digest(files: &DataFiles) -> io::Result<String> {
 /// # Errors
 /// It cannot be read, or belongs to the store.
 pub fn file_digest(path: &Path) -> io::Result<blake3::Hash> {
+    // A pipe would be waited for, and a device has no end.
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(sqlite::open_file(path)?)?;
     Ok(hasher.finalize())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_known_by_what_they_are_read_from_and_changes_are_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
+        write("config.json", "{}");
+        write("model.safetensors", "weights");
+        write("rows.csv", "text,label\n");
+        let data = directory.path().join("rows.csv");
+        let files = [described(SourceFile::MODEL, directory.path()), described("train", &data)];
+        assert_eq!(files[1].digest, Some(blake3::hash(b"text,label\n").to_hex().to_string()));
+        let known = KnownInputs::of(&files);
+        for other in ["notes.txt", "all_results.json", "README.md"] {
+            write(other, "x");
+        }
+        // Written again, with the same contents.
+        write("rows.csv", "text,label\n");
+        assert_eq!(known.changed(), None);
+        write("model.safetensors", "others");
+        assert_eq!(known.changed(), directory.path().to_str());
+        write("model.safetensors", "weights");
+        fs::remove_file(&data).unwrap();
+        assert_eq!(known.changed(), data.to_str());
+    }
+
+    #[test]
+    fn what_is_no_file_has_no_digest() {
+        assert_eq!(described("train", Path::new("/dev/zero")).digest, None);
+        assert!(file_digest(Path::new("/dev/zero")).is_err());
+    }
 }

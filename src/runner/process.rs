@@ -29,6 +29,7 @@ use crate::arguments::monitored;
 use crate::config::command_line::{self, GroupValues, TrialValues};
 use crate::engine::{Assignment, GroupNode, Input};
 use crate::pruners;
+use crate::runner::inputs::KnownInputs;
 use crate::runner::processes;
 use crate::runner::protocol::{
     self, Clock, Cloned, CommandJob, LONGEST_LINE, MessageToTrial, TrainJob, TrialJob,
@@ -74,6 +75,7 @@ pub struct ProcessLauncher {
     pids: BTreeSet<u32>,
     place: Place,
     is_of_agent: bool,
+    known: KnownInputs,
 }
 
 /// Where a study's programs run.
@@ -180,7 +182,14 @@ impl ProcessLauncher {
             pids: BTreeSet::new(),
             place: Place::Slots,
             is_of_agent: false,
+            known: KnownInputs::default(),
         }
+    }
+
+    /// The same with what its trials read: while that is not what it was, none is started.
+    #[must_use]
+    pub fn with_inputs(self, known: KnownInputs) -> Self {
+        ProcessLauncher { known, ..self }
     }
 
     /// The same for an agent, whose scheduler may send signals to all its processes.
@@ -434,6 +443,12 @@ impl Launcher for ProcessLauncher {
         assignment: &Assignment,
         inputs: &Sender<Input>,
     ) -> Result<Box<dyn Job>, LaunchError> {
+        if let Some(path) = self.known.changed() {
+            return Err(LaunchError::Refused(format!(
+                "`{path}` is not what it was when this run began, and trials of both could not be \
+                 compared: restore it, or stop and run with `--fork NAME`"
+            )));
+        }
         let directory = self.files.trial(assignment.trial);
         std::fs::create_dir_all(&directory)
             .map_err(LaunchError::refused(&format!("make `{}`", directory.display())))?;

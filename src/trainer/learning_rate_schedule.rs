@@ -54,21 +54,34 @@ impl LearningRateSchedule {
         }
     }
 
-    /// A finding about a warm-up that does not end.
-    pub(super) fn finding(&self) -> Option<Finding> {
-        let Self { scheduler, warmup_steps: warmup, total_steps: total, .. } = *self;
+    /// What is odd about it: a warm-up that does not end, a last rate above the peak.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let Self { scheduler, settings, peak, warmup_steps: warmup, total_steps: total, .. } =
+            *self;
+        let mut findings = Vec::new();
         let warms_up =
             !matches!(scheduler, SchedulerType::Constant | SchedulerType::ReduceLrOnPlateau);
-        (warmup > total && (warms_up || self.is_schedule_free)).then(|| {
+        if warmup > total && (warms_up || self.is_schedule_free) {
             let reached = 100.0 * real(total) / real(warmup);
-            Finding::warning(
+            findings.push(Finding::warning(
                 "warmup",
                 format!(
                     "warm-up takes {warmup} optimiser steps and the training has {total}: the \
                      learning rate reaches {reached:.0} % of `learning_rate`"
                 ),
-            )
-        })
+            ));
+        }
+        let least = settings.min_lr.filter(|_| scheduler == SchedulerType::CosineWithMinLr);
+        if let Some(least) = least.filter(|least| *least > peak) {
+            findings.push(Finding::warning(
+                "rising_rate",
+                format!(
+                    "`lr_scheduler_kwargs.min_lr` = {least} is above `learning_rate` = {peak}: the \
+                     learning rate rises to it"
+                ),
+            ));
+        }
+        findings
     }
 
     /// The learning rate of optimiser step `step`, counted from 0.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use serde_json::Value;
+
 use super::fine_tuning::{FineTuning, summary};
 use super::learning_rate_schedule::LearningRateSchedule;
 use super::pretrained_weights::{check_finite, findings};
@@ -85,6 +87,16 @@ pub fn check_training(
     if let Some(source) = &arguments.model.pretrained {
         let directory = model_directory::locate(Path::new(source), &|_, _, _| {})?;
         check_finite(&directory, &*model)?;
+        let described = model_directory::config(&directory)?;
+        let (pad, vocabulary) = (described.get("pad_token_id"), described.get("vocab_size"));
+        if let Some((pad, vocabulary)) =
+            pad.and_then(Value::as_u64).zip(vocabulary.and_then(Value::as_u64))
+            && pad >= vocabulary
+        {
+            let message =
+                format!("has `pad_token_id` = {pad} beyond its `vocab_size` = {vocabulary}");
+            return Err(TrainerError::model(&directory, message));
+        }
     }
     let all = model.parameters().count();
     FineTuning::new(model.parameters_mut(), arguments, data)?;
@@ -93,20 +105,20 @@ pub fn check_training(
     if parameters.trainable().count() < all {
         findings.push(Finding::note("trained", summary(parameters)));
     }
-    let is_alone = arguments.per_device_train_batch_size == 1;
-    if arguments.task == TaskKind::SentenceSimilarity && is_alone && !data.has_scores() {
-        return Err(TrainerError::arguments(
-            "`per_device_train_batch_size` = 1: each text is to be told from those of other rows of \
-             its batch, and there are none",
-        ));
-    }
     let examples = model.examples(data, Split::Train);
     let never = Milestones::default();
     let plan = TrainingPlan::new(arguments, examples, StepUnit::Step, never, None, 0, None)?;
     let plan = plan.with_lengths(arguments, None, || {
         (0..examples).map(|example| model.length(data, example)).collect()
     });
-    findings.extend(LearningRateSchedule::new(arguments, plan.total_steps).finding());
+    let is_alone = arguments.per_device_train_batch_size == 1 || plan.has_single_rows();
+    if arguments.task == TaskKind::SentenceSimilarity && is_alone && !data.has_scores() {
+        return Err(TrainerError::arguments(
+            "each text is to be told from those of other rows of its batch, and every batch has one \
+             row: give a greater `per_device_train_batch_size` or `max_tokens_per_batch`",
+        ));
+    }
+    findings.extend(LearningRateSchedule::new(arguments, plan.total_steps).findings());
     Ok(findings)
 }
 
@@ -119,28 +131,43 @@ pub struct UndefinedMetrics {
     pub why: String,
 }
 
-/// The metrics that are undefined, or the same for every model, on the validation rows.
+/// The metrics that are undefined, or the same for every model, on the validation rows that are
+/// measured.
 #[must_use]
-pub fn undefined_metrics(kind: TaskKind, data: &PreparedData) -> Option<UndefinedMetrics> {
+pub fn undefined_metrics(
+    arguments: &TrainerArguments,
+    data: &PreparedData,
+) -> Option<UndefinedMetrics> {
     let rows = data.split(Split::Validation);
-    let are_numbers = match kind {
+    let measured = rows.len().min(arguments.max_eval_samples.unwrap_or(usize::MAX));
+    let undefined = |names: &'static [&'static str], why: String| UndefinedMetrics { names, why };
+    let are_numbers = match arguments.task {
         TaskKind::TextRegression => true,
         TaskKind::SentenceSimilarity => data.has_scores(),
+        TaskKind::TextClassification => {
+            let counts = data.label_counts(Split::Validation);
+            let only = counts.iter().position(|count| *count == rows.len() && *count > 0)?;
+            let names: &[&str] = match (counts.len(), only) {
+                (2, 0) => &["eval_matthews_correlation", "eval_f1"],
+                _ => &["eval_matthews_correlation"],
+            };
+            let why = format!("all validation rows have the label `{}`", data.labels()[only]);
+            return Some(undefined(names, why));
+        }
         _ => return None,
     };
     if !are_numbers {
         let why = "the only validation row has no other texts to be told from".to_owned();
-        let names = &["eval_loss", "eval_accuracy", "eval_mrr"];
-        return (rows.len() == 1).then_some(UndefinedMetrics { names, why });
+        return (measured == 1)
+            .then(|| undefined(&["eval_loss", "eval_accuracy", "eval_mrr"], why));
     }
     let first = rows.number_of(0);
-    (0..rows.len()).all(|row| rows.number_of(row).to_bits() == first.to_bits()).then(|| {
-        UndefinedMetrics {
-            names: &["eval_r2", "eval_pearson", "eval_spearmanr"],
-            why: match rows.len() {
-                1 => "there is one validation row".to_owned(),
-                count => format!("all {count} validation rows have the number {first}"),
-            },
-        }
+    let is_constant = (0..rows.len()).all(|row| rows.number_of(row).to_bits() == first.to_bits());
+    (measured == 1 || is_constant).then(|| {
+        let why = match measured {
+            1 => "one validation row is measured".to_owned(),
+            _ => format!("all {} validation rows have the number {first}", rows.len()),
+        };
+        undefined(&["eval_r2", "eval_pearson", "eval_spearmanr"], why)
     })
 }

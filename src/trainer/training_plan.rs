@@ -153,6 +153,11 @@ impl TrainingPlan {
             .collect()
     }
 
+    /// Whether every micro-batch is a single row, for lack of tokens.
+    pub(super) fn has_single_rows(&self) -> bool {
+        self.token_budget.as_ref().is_some_and(|budget| budget.sizes.iter().all(|size| *size == 1))
+    }
+
     /// The same plan with batches by the lengths of all rows, as far as the arguments ask for it.
     pub(super) fn with_lengths(
         self,

@@ -197,7 +197,7 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
                 let is_new = |finding: &trainer::Finding| of_model.contains(&&*finding.code);
                 findings.extend(found.into_iter().filter(is_new));
             }
-            let undefined = trainer::undefined_metrics(first.task, &prepared);
+            let undefined = trainer::undefined_metrics(&first, &prepared);
             let mut said = HashSet::new();
             findings.retain(|finding| said.insert(finding.message.clone()));
             let rows: BTreeMap<&str, usize> =

@@ -1,7 +1,7 @@
 //! The built-in trainer through the command line: search, resumption, export, retraining.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -465,7 +465,7 @@ fn data_and_models_that_changed_need_another_study_and_are_not_measured_on() {
     fs::write(&config, format!("{text}\n")).unwrap();
     let refused = again(&[]);
     assert_eq!(refused.code, 6, "{}", refused.err);
-    assert_names(&refused.err, &["trainer.model: contents "]);
+    assert_names(&refused.err, &["trainer.model (", "base): contents "]);
 }
 
 #[test]
@@ -507,6 +507,30 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
         assert_done(&run(directory, &["predict", kept, "the bus never came"]));
     }
     assert_eq!(left(), ["model.checkpoint", "model.checkpoint-2", "small.toml"]);
+}
+
+#[test]
+fn no_trial_starts_on_data_that_changed_since_its_run_began() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let file = small_study(directory, "");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/data/train.csv");
+    let rows = fs::read_to_string(&data).unwrap();
+    let own = directory.join("train.csv");
+    fs::write(&own, &rows).unwrap();
+    let study = fs::read_to_string(&file).unwrap();
+    fs::write(&file, study.replace(&data.display().to_string(), "train.csv")).unwrap();
+    let mut run_it = command(directory, &["run", "small.toml", "--plain"]);
+    run_it.env("HPSEARCH_FIRST_WAIT", "0.01");
+    let running = Running::start(run_it);
+    wait_for_reports(directory, 1);
+    fs::write(&own, format!("{rows}more rows,transit\n")).unwrap();
+    let ended = running.end();
+    assert_ne!(ended.code, 0);
+    assert_names(&ended.err, &["train.csv` is not what it was when this run began", "--fork NAME"]);
+    fs::write(&own, &rows).unwrap();
+    run_small(directory);
+    assert!(trials(directory).iter().all(|trial| trial["state"] == "complete"));
 }
 
 /// `hpsearch train best.toml` repeats a member of a population stage by stage: every trial that

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::cli::exit::Exit;
 use crate::runner::signals::PassedOn;
@@ -11,6 +11,9 @@ use crate::runner::{processes, threads};
 
 /// Interval at which workers that were just being started are ended.
 const AGAIN: Duration = Duration::from_millis(50);
+
+/// Signals within this time are one.
+const TOGETHER: Duration = Duration::from_secs(1);
 
 /// Ends the workers of this process at the first signal, and the process at the second.
 pub struct Interruption {
@@ -31,9 +34,11 @@ impl Interruption {
             // The channel closes without a signal when nothing is trained any more.
             let Ok(signal) = signals.recv() else { return };
             first.store(signal, Ordering::Relaxed);
+            let at = Instant::now();
             loop {
                 processes::children(std::process::id()).into_iter().for_each(processes::kill);
-                if signals.recv_timeout(AGAIN).is_ok() {
+                // One that was sent to the process and to its group is one.
+                if signals.recv_timeout(AGAIN).is_ok() && at.elapsed() > TOGETHER {
                     std::process::exit(exit_of(signal).code().into());
                 }
             }

@@ -249,19 +249,6 @@ fn learning_rate_schedule(arguments: &TrainerArguments, problems: &mut Problems)
                 "give one of them",
             )
         }
-        SchedulerType::CosineWithMinLr | SchedulerType::ReduceLrOnPlateau
-            if settings.min_lr.is_some_and(|least| least > arguments.learning_rate) =>
-        {
-            problems.add(
-                "lr_scheduler_kwargs.min_lr",
-                format!(
-                    "`{name}` would rise to {}, which is above `learning_rate` = {}",
-                    settings.min_lr.unwrap_or_default(),
-                    arguments.learning_rate
-                ),
-                "give a smaller `lr_scheduler_kwargs.min_lr`",
-            )
-        }
         SchedulerType::Polynomial
             if settings.lr_end.unwrap_or(LR_END) >= arguments.learning_rate =>
         {

@@ -309,12 +309,6 @@ impl EncoderShape {
         let head_dim = config.head_dim(keys.width, keys.heads)?;
         let dropout = config.fraction_or(keys.dropout, keys.dropout_default)?;
         let pad_token_id = config.token_id("pad_token_id")?.unwrap_or(keys.pad_token_id);
-        let vocabulary = config.size("vocab_size")?;
-        if config.get("pad_token_id").is_some() && pad_token_id as usize >= vocabulary {
-            return Err(format!(
-                "has `pad_token_id` = {pad_token_id} beyond its `vocab_size` = {vocabulary}"
-            ));
-        }
         let first_position =
             if keys.positions_after_padding { pad_token_id as usize + 1 } else { 0 };
         let positions = config.size("max_position_embeddings")?;
@@ -379,7 +373,7 @@ impl EncoderShape {
                 _ => config
                     .fraction_or(keys.head_dropout, keys.head_dropout_default.unwrap_or(dropout))?,
             },
-            vocabulary,
+            vocabulary: config.size("vocab_size")?,
             segments: keys.segments.map_or(Ok(0), |(key, default)| config.size_or(key, default))?,
             epsilon: keys
                 .epsilon

@@ -25,11 +25,7 @@ impl Predictor for EncoderModel<QuestionAnswering> {
         _: usize,
         inputs: PredictionInputs<'_>,
     ) -> Result<usize, TrainerError> {
-        let mut all = 0;
-        for question in inputs.texts {
-            all += usize::from(shortened(tools, question)?.is_some());
-        }
-        Ok(all)
+        Ok(shortened(tools, inputs.texts)?.into_iter().flatten().count())
     }
 
     /// Of each question in the context beside it; a question that leaves no room for one is cut, as in
@@ -44,11 +40,7 @@ impl Predictor for EncoderModel<QuestionAnswering> {
                            `--text-pair` or as a column of a `--file`";
             return Err(TrainerError::checkpoint(tools.directory, missing));
         };
-        let cut: Vec<Option<String>> = inputs
-            .texts
-            .iter()
-            .map(|question| shortened(tools, question))
-            .collect::<Result<_, _>>()?;
+        let cut = shortened(tools, inputs.texts)?;
         let questions = inputs.texts().into_iter().zip(&cut);
         let questions = questions.map(|(whole, cut)| cut.as_deref().unwrap_or(whole));
         let pairs: Vec<(&str, &str)> = questions.zip(contexts.iter().map(String::as_str)).collect();
@@ -89,22 +81,30 @@ impl Predictor for EncoderModel<QuestionAnswering> {
     }
 }
 
-/// The first half of what the model reads, of a question that leaves no room for a context.
-fn shortened(tools: &Tools<'_>, question: &str) -> Result<Option<String>, TrainerError> {
-    let special = tools.tokenizer.get_post_processor().map_or(0, |one| one.added_tokens(true));
-    let longest = tools.tokenizer.get_truncation().map_or(usize::MAX, |cut| cut.max_length);
-    let room = longest.saturating_sub(special);
-    let question = question.trim_start();
-    // A token has at least a byte.
-    if question.len() < room {
-        return Ok(None);
-    }
+/// Of each question that leaves no room for a context, what makes the first half of the tokens that
+/// the model reads.
+fn shortened(tools: &Tools<'_>, questions: &[String]) -> Result<Vec<Option<String>>, TrainerError> {
     let mut whole = tools.tokenizer.clone();
     whole.with_truncation(None).map_err(TrainerError::tokenizer)?;
-    let encoding = whole.encode(question, false).map_err(TrainerError::tokenizer)?;
-    let kept = encoding.get_offsets().get((room / 2).saturating_sub(1));
-    let end = kept.map_or(question.len(), |(_, end)| *end);
-    Ok((encoding.len() >= room).then(|| question.get(..end).unwrap_or(question).to_owned()))
+    let special = whole.get_post_processor().map_or(0, |one| one.added_tokens(true));
+    let longest = tools.tokenizer.get_truncation().map_or(usize::MAX, |cut| cut.max_length);
+    let room = longest.saturating_sub(special);
+    let cut = |question: &String| {
+        let question = question.trim_start();
+        let encoding = whole.encode(question, false).map_err(TrainerError::tokenizer)?;
+        let kept = encoding.get_offsets().get((room / 2).saturating_sub(1));
+        // A character may become many tokens, more than there is room for.
+        let end = kept.map_or(question.len(), |(begin, end)| {
+            if encoding.get_offsets().get(room / 2).is_some_and(|next| next.0 < *end) {
+                *begin
+            } else {
+                *end
+            }
+        });
+        let part = question.get(..end).unwrap_or_default();
+        Ok((encoding.len() >= room).then(|| part.to_owned()))
+    };
+    questions.iter().map(cut).collect()
 }
 
 impl EncoderModel<QuestionAnswering> {

@@ -19,6 +19,15 @@ fn batches_and_learning_rates_that_make_no_training_are_found() {
     assert_contains(&found(steps.clone()), "has 30: the learning rate reaches 25 % of");
     let constant = json!({"lr_scheduler_type": "constant"});
     assert_eq!(found(merged(steps, constant)), "", "without a warm-up");
+    let with_least = |kind: &str, rate: f64| {
+        found(json!({
+            "lr_scheduler_type": kind, "learning_rate": 1e-3, "eval_strategy": "epoch",
+            "lr_scheduler_kwargs": {"min_lr": rate},
+        }))
+    };
+    assert_contains(&with_least("cosine_with_min_lr", 0.01), "the learning rate rises to it");
+    assert_eq!(with_least("cosine_with_min_lr", 1e-4), "");
+    assert_eq!(with_least("reduce_lr_on_plateau", 0.01), "", "it stays");
 }
 
 #[test]
@@ -30,7 +39,9 @@ fn metrics_that_say_nothing_on_the_validation_rows_are_named() {
         let base = json!({"train": "train.csv", "validation": "validation.csv", "max_length": 8});
         let data = prepare_logged(directory.path(), kind, merged(base, values), &words()).0;
         let data = data.unwrap();
-        let found = undefined_metrics(kind, &data).map(|found| (found.names.to_vec(), found.why));
+        let arguments = resolve(json!({"task": kind.line().name}));
+        let found = undefined_metrics(&arguments, &data);
+        let found = found.map(|found| (found.names.to_vec(), found.why));
         let findings = messages(data.findings()).join("\n");
         (found, findings)
     };
@@ -49,6 +60,17 @@ fn metrics_that_say_nothing_on_the_validation_rows_are_named() {
     assert_eq!(why, "all 2 validation rows have the number 3");
     assert_contains(&findings, "numbers up to 5000 are far from what a new model predicts");
     assert_eq!(regression([3, 4]).0, None);
+    let labelled = |labels: [&str; 2]| {
+        let [one, other] = labels;
+        let train = "text,label\na film,no\na book,yes\nthe film,no\n";
+        let validation = format!("text,label\none film,{one}\none book,{other}\n");
+        undefined(TaskKind::TextClassification, json!({}), train, &validation).0
+    };
+    let (names, why) = labelled(["no", "no"]).unwrap();
+    assert_eq!(names, ["eval_matthews_correlation", "eval_f1"]);
+    assert_eq!(why, "all validation rows have the label `no`");
+    assert_eq!(labelled(["yes", "yes"]).unwrap().0, ["eval_matthews_correlation"]);
+    assert_eq!(labelled(["yes", "no"]), None);
     let pairs = "text,other\na film,the film\na book,the book\n";
     let similarity = |rows: &str| {
         let columns = json!({"text_pair": "other"});
@@ -66,10 +88,14 @@ fn a_batch_of_one_pair_has_nothing_to_be_told_from() {
     let values = json!({"train": "train.csv", "text_pair": "other", "max_length": 8});
     let kind = TaskKind::SentenceSimilarity;
     let data = prepare_logged(directory.path(), kind, values, &words()).0.unwrap();
-    let check = |rows: usize| {
+    let check = |rows: usize, tokens: Value| {
         let values = json!({"task": "sentence-similarity", "per_device_train_batch_size": rows});
-        check_training(&arguments(values), &data)
+        check_training(&arguments(merged(values, tokens)), &data)
     };
-    assert_contains(&check(1).unwrap_err().to_string(), "told from those of other rows");
-    assert!(check(2).is_ok());
+    let none = |problem: TrainerError| {
+        assert_contains(&problem.to_string(), "told from those of other rows");
+    };
+    none(check(1, json!({})).unwrap_err());
+    none(check(8, json!({"max_tokens_per_batch": 3})).unwrap_err());
+    assert!(check(2, json!({})).is_ok());
 }
