@@ -163,7 +163,7 @@ pub fn export_trial(
     let number = wanted.trial.map_or_else(|| best::number(reader, study), Ok)?;
     let trial = find::trial(reader, study, number)?;
     let step = value_step(spec, &trial);
-    let registered = trial.checkpoint_of(step);
+    let registered = trial.checkpoint_of(step, &spec.program);
     if let Some(Checkpoint { step, path, .. }) =
         registered.filter(|checkpoint| matches!(checkpoint.path.try_exists(), Ok(false)))
     {
@@ -349,7 +349,7 @@ pub fn test_winner(
     };
     let Some(trial) = view.trial(winner.trial) else { return Ok(()) };
     let checkpoint = trial
-        .checkpoint_of(value_step(&study.spec, trial))
+        .checkpoint_of(value_step(&study.spec, trial), &study.spec.program)
         .map(|checkpoint| checkpoint.path.clone());
     let read = inputs::recorded(store, study.id, winner.trial)?;
     let (spec, changed) = (&study.spec, inputs::changed_data(&study.spec, &read));

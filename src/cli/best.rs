@@ -17,7 +17,7 @@ use crate::report::wording::{
 };
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number};
-use crate::study::spec::Objective;
+use crate::study::spec::{Objective, StudySpec};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,7 +84,7 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
     let best = best::best(&reader, &study)?;
     if arguments.json {
         let answer = BestAnswer {
-            trial: BestTrialJson::from(best),
+            trial: BestTrialJson::of(best, &study.spec),
             front: front_of(&reader, &study)?,
             hypervolume: study.front.as_ref().and_then(|front| front.hypervolume).map(Number),
             reference: study
@@ -106,9 +106,9 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-impl From<Best> for BestTrialJson {
-    fn from(best: Best) -> Self {
-        let checkpoint = best.trial.checkpoint_of(best.step);
+impl BestTrialJson {
+    fn of(best: Best, spec: &StudySpec) -> Self {
+        let checkpoint = best.trial.checkpoint_of(best.step, &spec.program);
         BestTrialJson {
             trial: TrialJson { value: best.value.map(Number), ..TrialJson::from(&best.trial) },
             checkpoint: checkpoint.map(|checkpoint| checkpoint.path.display().to_string()),
@@ -165,7 +165,7 @@ fn print(study: &StudySummary, best: &Best, console: &mut Console) -> Result<(),
     let others: BTreeMap<&str, f64> =
         best.metrics.iter().filter(|(name, _)| !spec.is_objective(name)).collect();
     comments.extend(others.into_iter().map(|(name, value)| format!("{name} {}", number(value))));
-    comments.push(match trial.checkpoint_of(step) {
+    comments.push(match trial.checkpoint_of(step, &study.spec.program) {
         Some(checkpoint) if Some(checkpoint.step) != step => format!(
             "checkpoint {}, of {unit} {}: there is none of the value's {unit}",
             shown(&checkpoint.path),

@@ -305,9 +305,10 @@ impl Engine {
     /// Where a trial would continue, in words.
     pub(super) fn resume_point(&self, number: TrialNumber) -> String {
         let checkpoint = self.view.trial(number).and_then(Trial::resumable_checkpoint);
-        checkpoint.map_or_else(
-            || "from the start".to_owned(),
-            |checkpoint| format!("from {}", self.spec.step.at(checkpoint.step)),
-        )
+        match checkpoint.map(|checkpoint| checkpoint.step) {
+            None => "from the start".to_owned(),
+            Some(0) => "from its checkpoint, before its first report".to_owned(),
+            Some(step) => format!("from {}", self.spec.step.at(step)),
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::front;
 use crate::study::metric::{Direction, Score};
+use crate::study::program::Program;
 use crate::study::spec::{Objective, StudySpec, ValueRule};
 use crate::study::state::{StudyState, value_step};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -27,6 +28,7 @@ pub struct Rule {
     objectives: Vec<Objective>,
     /// Whether other trials may continue from a running one's checkpoint of its last rung.
     offers: bool,
+    program: Program,
 }
 
 /// A checkpoint to drop.
@@ -55,6 +57,7 @@ impl Rule {
             direction: spec.direction(),
             objectives: spec.objectives.clone(),
             offers: is_asynchronous(&spec.pruner),
+            program: spec.program.clone(),
         }
     }
 
@@ -186,9 +189,7 @@ impl Rule {
 
     /// The checkpoint of the trial's value, or else the newest one.
     fn best_of(&self, trial: &Trial) -> Option<usize> {
-        let step = value_step(self.value, self.direction, trial);
-        let exact = trial.checkpoints.iter().rposition(|checkpoint| Some(checkpoint.step) == step);
-        exact.or_else(|| trial.checkpoints.len().checked_sub(1))
+        trial.checkpoint_index(value_step(self.value, self.direction, trial), &self.program)
     }
 
     /// What a trial needs: a complete one its best; an unfinished one what it needs to continue.

@@ -137,7 +137,7 @@ fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path, digests: bool)
     found.sort();
     let mut adopted = Vec::new();
     for path in found {
-        match step_of(&path, clock).filter(|step| *step <= reported) {
+        match step_of(&path, clock, reported).filter(|step| *step <= reported) {
             Some(step) => adopted.push(Event::Trial(
                 trial.number,
                 TrialEvent::CheckpointSaved {
@@ -170,7 +170,7 @@ struct Report {
 }
 
 /// The step of a complete checkpoint; `None` if it is incomplete or has no step.
-fn step_of(directory: &Path, clock: StepUnit) -> Option<u64> {
+fn step_of(directory: &Path, clock: StepUnit, reported: u64) -> Option<u64> {
     let read = |name: &str| sqlite::read_file(&directory.join(name)).ok();
     let digests: BTreeMap<String, String> = serde_json::from_slice(&read("digests.json")?).ok()?;
     for (name, digest) in &digests {
@@ -191,9 +191,10 @@ fn step_of(directory: &Path, clock: StepUnit) -> Option<u64> {
         // The number of rows per step is not recorded.
         StepUnit::Samples => None,
     };
-    let is_reported = state.evaluated_step == state.global_step;
-    let reported = state.last_report.filter(|_| is_reported).map(|report| report.clock);
-    reported.into_iter().chain(passed).min()
+    // As the trainer registers it.
+    let is_between = state.evaluated_step != state.global_step;
+    let last = state.last_report.map(|report| report.clock).or(is_between.then_some(reported));
+    last.into_iter().chain(passed).min()
 }
 
 #[cfg(test)]

@@ -273,19 +273,11 @@ impl TrainingRun<'_> {
         };
         checkpoint::write(&directory, &contents)?;
         self.saved_step = Some(step);
-        // The study step of the report, which in samples may be slightly behind the exact one.
-        let reported = self
-            .state
-            .last_report
-            .as_ref()
-            .filter(|_| self.state.evaluated_step == step)
-            .map(|report| report.study_step);
-        let study_step = self.plan.study_step(step);
-        host.checkpoint(
-            reported.map_or(study_step, |reported| reported.min(study_step)),
-            &directory,
-        )?;
-        Ok(())
+        // Of the last report: in samples it may be slightly behind the exact step; and a state between
+        // two reports lacks none that the runner has to wait for.
+        let reported = self.state.last_report.as_ref().map(|report| report.study_step);
+        let reported = reported.or(self.job.reported).unwrap_or(0);
+        Ok(host.checkpoint(reported.min(self.plan.study_step(step)), &directory)?)
     }
 
     /// The report in the checkpoint that this run resumed from, if the runner does not have it.

@@ -8,6 +8,7 @@ use crate::study::device::DeviceGroup;
 use crate::study::metric::Metrics;
 pub use crate::study::number::{AttemptNumber, TrialNumber};
 use crate::study::params::Params;
+use crate::study::program::Program;
 use crate::study::segment::Segment;
 use crate::study::time::Timestamp;
 use crate::study::tracked::TrackedRun;
@@ -365,12 +366,28 @@ impl Trial {
         self.segments.last().filter(|_| self.resumable_index().is_none())
     }
 
-    /// The newest checkpoint of `step`, else the newest of all.
-    pub fn checkpoint_of(&self, step: Option<u64>) -> Option<&Checkpoint> {
-        self.checkpoints
-            .iter()
-            .rfind(|checkpoint| Some(checkpoint.step) == step)
-            .or_else(|| self.checkpoints.last())
+    /// The checkpoint of `step`, else the newest of all.
+    pub fn checkpoint_of(&self, step: Option<u64>, program: &Program) -> Option<&Checkpoint> {
+        self.checkpoints.get(self.checkpoint_index(step, program)?)
+    }
+
+    /// Its index. Of several of one step a program's newest counts. One that the built-in trainer saved
+    /// when it was interrupted, between this step and the next, has a later state: of its own, the one
+    /// after the fewest optimiser steps counts, which is saved with the report.
+    pub fn checkpoint_index(&self, step: Option<u64>, program: &Program) -> Option<usize> {
+        let of_step = |index: &usize| Some(self.checkpoints[*index].step) == step;
+        let all = 0..self.checkpoints.len();
+        let found = match program {
+            Program::Trainer { .. } => {
+                let optimiser_step = |index: &usize| {
+                    let name = self.checkpoints[*index].path.file_name()?.to_str()?;
+                    name.rsplit('-').next()?.parse::<u64>().ok()
+                };
+                all.clone().filter(of_step).min_by_key(optimiser_step)
+            }
+            Program::Command { .. } | Program::Inline => all.clone().rfind(of_step),
+        };
+        found.or_else(|| all.last())
     }
 
     /// Whether it is paused and its pruner may resume it: not if its user paused it.
@@ -386,5 +403,37 @@ impl Trial {
     /// The attempt that is running, or the last one.
     pub fn last_attempt(&self) -> Option<AttemptNumber> {
         self.attempts.checked_sub(1).map(AttemptNumber)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn the_checkpoint_of_a_value_is_the_one_that_was_saved_with_its_report() {
+        let saved = |step: u64, name: &str| Checkpoint {
+            step,
+            path: PathBuf::from("/trial-0").join(name),
+            bytes: None,
+            digest: None,
+        };
+        let mut trial = Trial::new(TrialNumber(0), Params::new(), Origin::Asked, Timestamp(0));
+        let (arguments, data) = (BTreeMap::new(), BTreeMap::new());
+        let trainer = Program::Trainer { arguments, data };
+        let names = ["checkpoint-38", "checkpoint-59", "checkpoint-100"];
+        for order in [[0, 1, 2], [1, 0, 2]] {
+            trial.checkpoints = order.map(|index| saved([1, 1, 2][index], names[index])).to_vec();
+            let name = |step: u64, program: &Program| {
+                let found = trial.checkpoint_of(Some(step), program).unwrap();
+                found.path.file_name().unwrap().to_str().unwrap().to_owned()
+            };
+            assert_eq!(name(1, &trainer), "checkpoint-38");
+            assert_eq!(name(1, &Program::Inline), names[order[1]], "a program's newest");
+            assert_eq!([2, 7].map(|step| name(step, &trainer)), ["checkpoint-100"; 2]);
+        }
     }
 }

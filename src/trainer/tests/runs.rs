@@ -106,6 +106,23 @@ fn interrupted_and_resumed_equals_uninterrupted_bit_for_bit() {
 }
 
 #[test]
+fn what_an_interruption_saves_has_the_step_of_the_last_report() {
+    let fixture = Fixture::new();
+    // 12 steps an epoch.
+    let saved = |evaluations: Value, step: usize| {
+        let arguments = arguments(merged(json!({"num_train_epochs": 4}), evaluations));
+        let directory = TempDir::new().unwrap();
+        let (step_unit, milestones) = (StepUnit::Epoch, Milestones::default());
+        let job = Job { step_unit, milestones, ..fixture.job(&arguments, directory.path()) };
+        interrupted(&job, step).checkpoints.last().unwrap().0
+    };
+    let at_the_end = json!({"eval_strategy": "no"});
+    assert_eq!([5, 17, 30].map(|step| saved(at_the_end.clone(), step)), [0, 0, 0]);
+    let each_epoch = json!({"eval_strategy": "epoch"});
+    assert_eq!([5, 17, 30].map(|step| saved(each_epoch.clone(), step)), [0, 1, 2]);
+}
+
+#[test]
 fn a_report_the_runner_did_not_receive_is_given_again_and_no_other() {
     let fixture = Fixture::new();
     let arguments = arguments(json!({}));
