@@ -51,6 +51,8 @@ pub fn changes(
                 SourceFile::MODEL => format!("trainer.model ({})", one_line(&file.path)),
                 split => format!("data.{split}"),
             };
+            // No trial reads the test split.
+            let class = if file.role == SourceFile::TEST { ChangeClass::Free } else { class };
             changes.push(Change::of_contents(&key, short(old), short(new), class));
         }
     }
@@ -77,7 +79,10 @@ pub fn recorded(
 
 /// The data of a study that is not what was recorded, or is gone.
 pub fn changed_data(spec: &StudySpec, recorded: &[SourceFile]) -> Vec<PathBuf> {
-    let is_changed = |(split, path): &(&str, &Path)| match recorded_digest(recorded, split) {
+    // The test split may be another one: trials do not read it.
+    let before =
+        |split: &str| recorded_digest(recorded, split).filter(|_| split != SourceFile::TEST);
+    let is_changed = |(split, path): &(&str, &Path)| match before(split) {
         Some(before) => described(split, path).digest.as_deref() != Some(before),
         None => {
             let are_there = |files: DataFiles| files.paths.iter().all(|path| path.is_file());

@@ -214,6 +214,7 @@ fn said_of_trial(
                 until.map(|until| format!(" up to {}", clock.at(until))).unwrap_or_default();
             let place = format!("on {}{until}{rows}", slot.devices);
             match (resume, attempt.0, trial) {
+                (Some((0, _)), ..) => format!("continues before its first report {place}"),
                 (Some((step, _)), ..) => format!("continues from {} {place}", clock.at(*step)),
                 (None, 0, None) => format!("started {place}"),
                 (None, 0, Some(trial)) => format!("started {place}: {}", params(&trial.params)),

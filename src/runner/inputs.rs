@@ -107,7 +107,8 @@ impl KnownInputs {
     /// The data and models among these files.
     pub fn of(files: &[SourceFile]) -> Self {
         let is_input = |file: &&SourceFile| {
-            file.role == SourceFile::MODEL || SourceFile::DATA.contains(&&*file.role)
+            let is_data = SourceFile::DATA.contains(&&*file.role) && file.role != SourceFile::TEST;
+            is_data || file.role == SourceFile::MODEL
         };
         let known = |file: &SourceFile| (file.clone(), stamp(&file.role, Path::new(&file.path)));
         KnownInputs(files.iter().filter(is_input).map(known).collect())

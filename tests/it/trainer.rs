@@ -456,6 +456,19 @@ fn data_and_models_that_changed_need_another_study_and_are_not_measured_on() {
     assert_names(&said, &["rows.csv` is gone: the exported model was not measured"]);
     assert_eq!(digests("first"), digests("third"));
 
+    // Trials do not read the test split.
+    let tested =
+        study(tuned).replace("test_split = 0.2", "validation_split = 0.2\ntest = \"t.csv\"");
+    fs::write(directory.join("tested.toml"), tested.replace("\"tuned\"", "\"tested\"")).unwrap();
+    fs::write(&data, &rows).unwrap();
+    for more in ["", "a dog,a\n"] {
+        fs::write(directory.join("t.csv"), format!("{rows}{more}")).unwrap();
+        assert_done(&run(directory, &["run", "tested.toml", "--plain"]));
+        let to = format!("tested{}", more.len());
+        let exported = run(directory, &["export", "tested", "-o", &to]);
+        assert_names(&exported.err, &["test_accuracy"]);
+    }
+
     // As it was: nothing changed. What is no part of the model is not compared.
     fs::write(&data, &rows).unwrap();
     fs::write(directory.join("base/README.md"), "A model.\n").unwrap();

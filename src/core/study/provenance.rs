@@ -507,7 +507,9 @@ impl SourceFile {
     /// The role of pretrained models' directories.
     pub const MODEL: &'static str = "model";
     /// The roles of the data's files, or folders or patterns of them.
-    pub const DATA: [&'static str; 3] = ["train", "validation", "test"];
+    pub const DATA: [&'static str; 3] = ["train", "validation", Self::TEST];
+    /// The role of the test split's file, which trials do not read.
+    pub const TEST: &'static str = "test";
     /// The role of untracked source files; paths are relative to the repository.
     pub const UNTRACKED: &'static str = "untracked";
 
