@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::fine_tuning::{FineTuning, summary};
 use super::learning_rate_schedule::LearningRateSchedule;
+use super::prepared::Extra;
 use super::pretrained_weights::{check_finite, findings};
 use super::task::Model;
 use super::tasks::{new_model, task};
@@ -153,6 +154,15 @@ pub fn undefined_metrics(
             };
             let why = format!("all validation rows have the label `{}`", data.labels()[only]);
             return Some(undefined(names, why));
+        }
+        TaskKind::TokenClassification => {
+            let tokens = data.extras(Extra::Labels, Split::Validation)?;
+            let name = |id: u32| data.labels().get(usize::try_from(id).ok()?);
+            let mut names = (0..tokens.len()).flat_map(|row| tokens.ids(row)).filter_map(name);
+            let why = "no word of the validation rows has a label but `O`".to_owned();
+            return names
+                .all(|label| label == "O")
+                .then(|| undefined(&["eval_f1", "eval_precision", "eval_recall"], why));
         }
         _ => return None,
     };

@@ -235,6 +235,11 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
              \"d/*.csv\"` under [data] of that study\n"
         )
     );
+    fs::create_dir(site.path("gz")).unwrap();
+    for part in ["gz/a.csv.gz", "gz/b.csv.gz"] {
+        site.write(part, "");
+    }
+    assert_names(&site.run(&["init", "gz"]).err, &["write `train = \"gz/*.csv.gz\"` under"]);
     model(&site.path("bert"), &json!({"model_type": "bert"}));
     let ran = site.run(&["init", "bert"]);
     assert!(

@@ -141,12 +141,12 @@ pub fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
 /// one of them.
 fn help_of_several(directory: &Path, first: &Path, files: &[PathBuf]) -> String {
     let name = format!("name it: `hpsearch init {}`", shown(first));
-    let ending = first.extension();
-    let Some(shared) = ending.filter(|_| files.iter().all(|path| path.extension() == ending))
-    else {
+    let ending = |path: &Path| Some(stem_of(path)?.1.to_owned());
+    let is_shared = |one: &String| files.iter().all(|path| ending(path).as_ref() == Some(one));
+    let Some(shared) = ending(first).filter(is_shared) else {
         return name;
     };
-    let pattern = directory.join(format!("*.{}", shared.display()));
+    let pattern = directory.join(format!("*{shared}"));
     format!(
         "{name}; if they are parts of one set, write `train = \"{}\"` under [data] of that study",
         pattern.display()

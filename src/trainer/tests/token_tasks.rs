@@ -37,6 +37,22 @@ fn labels_of(data: &PreparedData, row: usize) -> Vec<u32> {
 }
 
 #[test]
+fn validation_rows_without_entities_are_found() {
+    let directory = TempDir::new().unwrap();
+    fs::write(directory.path().join("train.jsonl"), names(20)).unwrap();
+    let source = tokenizer(TokenizerKind::WordPiece, 90, false);
+    let arguments = arguments(json!({"task": "token-classification"}));
+    let undefined = |row: Value| {
+        fs::write(directory.path().join("v.jsonl"), row.to_string()).unwrap();
+        let values = json!({"validation": "v.jsonl", "max_length": 32});
+        undefined_metrics(&arguments, &prepare_in(&directory, values, &source))
+    };
+    let none = undefined(json!({"tokens": ["by", "Rome"], "ner_tags": ["O", "O"]})).unwrap();
+    assert!(none.names.contains(&"eval_f1") && none.why.contains("but `O`"), "{none:?}");
+    assert_eq!(undefined(json!({"tokens": ["by", "Rome"], "ner_tags": ["O", "B-LOC"]})), None);
+}
+
+#[test]
 fn entities_are_learnt_resumed_and_found_in_texts() {
     let directory = TempDir::new().unwrap();
     fs::write(directory.path().join("train.jsonl"), names(120)).unwrap();
