@@ -487,10 +487,9 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     let directory = directory.path();
     let further = "[[enqueue]]\nlearning_rate = 1e-2";
     let file = small_study(directory, further);
-    let long = fs::read_to_string(&file)
-        .unwrap()
-        .replace("num_train_epochs = 3", "num_train_epochs = 3000\neval_strategy = \"epoch\"");
-    fs::write(&file, long).unwrap();
+    let study = fs::read_to_string(&file).unwrap();
+    let study = study.replace("num_train_epochs = 3", "num_train_epochs = 3000");
+    fs::write(&file, &study).unwrap();
     let start = || Running::start(command(directory, &["train", "small.toml", "-o", "model"]));
     let left = || -> Vec<String> {
         let entries = fs::read_dir(directory).unwrap().flatten();
@@ -507,6 +506,8 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     assert_names(&ended.err, &["interrupted: nothing was written"]);
     assert_eq!(left(), ["small.toml"]);
 
+    // A checkpoint is saved at each evaluation.
+    fs::write(&file, study.replace("[trainer]", "[trainer]\neval_strategy = \"epoch\"")).unwrap();
     for kept in ["model.checkpoint", "model.checkpoint-2"] {
         let running = start();
         wait_until("it is evaluated", || running.complained_so_far().contains("epoch 2: "));
