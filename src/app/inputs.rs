@@ -33,12 +33,9 @@ pub fn changes(
     let runners = reader.runners(study)?;
     let last = runners.iter().rev().find_map(|runner| runner.provenance.as_ref());
     let before = last.map_or(&[][..], |provenance| &provenance.files);
-    let known = |file: &&SourceFile| {
-        file.role == SourceFile::MODEL || SourceFile::DATA.contains(&&*file.role)
-    };
     let models = now.iter().filter(|file| file.role == SourceFile::MODEL).count();
     let mut changes = Vec::new();
-    for file in now.iter().filter(known) {
+    for file in now.iter().filter(|file| file.is_data_or_model()) {
         // Of several models each is known by its path; a moved project has one under another.
         let is_same = |other: &&SourceFile| {
             other.role == file.role && (models < 2 || other.path == file.path)
@@ -72,8 +69,8 @@ pub fn recorded(
     let Some(runner) = attempts.last().and_then(|attempt| attempt.runner) else {
         return Ok(Vec::new());
     };
-    let runners = reader.runners(study)?.into_iter();
-    let runner = runners.into_iter().find(|found| found.seq == runner);
+    let mut runners = reader.runners(study)?.into_iter();
+    let runner = runners.find(|found| found.seq == runner);
     Ok(runner.and_then(|runner| runner.provenance).map_or_else(Vec::new, |found| found.files))
 }
 

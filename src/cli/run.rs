@@ -179,6 +179,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
         print_extension(known, &arguments.set, console);
     }
     let inputs = inputs::of_study(&spec);
+    let known_inputs = KnownInputs::of(&inputs);
     if let Some(known) = &known {
         let moved = reconcile::moved(known, &spec, &path);
         if let Some((Moved { from, to }, _)) = &moved {
@@ -224,7 +225,6 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     let words = std::env::args_os;
     let command = foreground::command_line(words()).unwrap_or_else(|| words().collect());
     let found = look_around(&spec, inputs, command, prepared.directory.as_deref(), &store.salt()?);
-    let known_inputs = KnownInputs::of(&found.provenance.files);
     provenance::warn_changed_programs(
         &store,
         &store.summary(study.id)?,
@@ -272,12 +272,11 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
             Box::new(app::cluster::launcher(&study, (&spec, cluster), &path, prepared, protected))
         }
         None => {
-            let files = study.files(&path);
             let launcher = ProcessLauncher::new(
                 own_program(),
                 Arc::new(spec.clone()),
                 path.clone(),
-                files,
+                study.files(&path),
                 protected,
             );
             Box::new(launcher.with_inputs(known_inputs))

@@ -105,7 +105,7 @@ struct State {
 enum Phase {
     #[default]
     Running,
-    /// Its agents are told to end, also those that connect again for it; new ones are refused.
+    /// Its agents are asked to end, also those that reconnect; new ones are refused.
     Ended,
     /// Another runner continues; its file tells agents where.
     HandedOver,

@@ -104,25 +104,29 @@ pub struct KnownInputs(Vec<(SourceFile, Stamp)>);
 type Stamp = Vec<(PathBuf, u64, i64, i64, u64)>;
 
 impl KnownInputs {
-    /// The data and models among these files.
+    /// The data and models that trials read among these files, which have just been described.
     pub fn of(files: &[SourceFile]) -> Self {
-        let is_input = |file: &&SourceFile| {
-            let is_data = SourceFile::DATA.contains(&&*file.role) && file.role != SourceFile::TEST;
-            is_data || file.role == SourceFile::MODEL
-        };
+        let is_input =
+            |file: &&SourceFile| file.is_data_or_model() && file.role != SourceFile::TEST;
         let known = |file: &SourceFile| (file.clone(), stamp(&file.role, Path::new(&file.path)));
         KnownInputs(files.iter().filter(is_input).map(known).collect())
     }
 
     /// The path of one that is not what it was, if there is one.
-    pub fn changed(&self) -> Option<&str> {
-        let is_changed = |(file, known): &&(SourceFile, Stamp)| {
+    pub fn changed(&mut self) -> Option<&str> {
+        for (file, known) in self.0.iter_mut().filter(|(file, _)| file.digest.is_some()) {
             let path = Path::new(&file.path);
-            file.digest.is_some()
-                && stamp(&file.role, path) != *known
-                && described(&file.role, path).digest != file.digest
-        };
-        self.0.iter().find(is_changed).map(|(file, _)| file.path.as_str())
+            let now = stamp(&file.role, path);
+            if now == *known {
+                continue;
+            }
+            if described(&file.role, path).digest != file.digest {
+                return Some(&file.path);
+            }
+            // Written again with the same contents, which are not read once more.
+            *known = now;
+        }
+        None
     }
 }
 
@@ -206,7 +210,7 @@ mod tests {
         let data = directory.path().join("rows.csv");
         let files = [described(SourceFile::MODEL, directory.path()), described("train", &data)];
         assert_eq!(files[1].digest, Some(blake3::hash(b"text,label\n").to_hex().to_string()));
-        let known = KnownInputs::of(&files);
+        let mut known = KnownInputs::of(&files);
         for other in ["notes.txt", "all_results.json", "README.md"] {
             write(other, "x");
         }

@@ -513,6 +513,11 @@ impl SourceFile {
     /// The role of untracked source files; paths are relative to the repository.
     pub const UNTRACKED: &'static str = "untracked";
 
+    /// Whether it is data or a pretrained model.
+    pub fn is_data_or_model(&self) -> bool {
+        self.role == SourceFile::MODEL || SourceFile::DATA.contains(&&*self.role)
+    }
+
     fn in_words(&self, digests: Digests) -> String {
         let why = self.why.as_deref().unwrap_or("not read");
         let digest = self.digest.as_deref().map_or(why, |digest| digests.shown(digest));

@@ -371,9 +371,10 @@ impl Trial {
         self.checkpoints.get(self.checkpoint_index(step, program)?)
     }
 
-    /// Its index. Of several of one step a program's newest counts. One that the built-in trainer saved
-    /// when it was interrupted, between this step and the next, has a later state: of its own, the one
-    /// after the fewest optimiser steps counts, which is saved with the report.
+    /// Its index. Of several checkpoints of one step, the newest counts for a command. With the
+    /// built-in trainer it is the one after the fewest optimiser steps, which was saved with the
+    /// report: one that was saved at an interruption, between this step and the next, has a later
+    /// state.
     pub fn checkpoint_index(&self, step: Option<u64>, program: &Program) -> Option<usize> {
         let of_step = |index: &usize| Some(self.checkpoints[*index].step) == step;
         let all = 0..self.checkpoints.len();

@@ -14,7 +14,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Draws as many rows as there is room for; `end` draws what follows a row in so many columns.
+    /// Draws as many rows as fit; `end` draws what follows a row in so many columns.
     /// How far it is scrolled.
     pub fn draw(
         &self,
