@@ -205,13 +205,12 @@ pub fn export_trial(
         step,
         holds,
         metrics,
-        recipe: Recipe {
-            digests: inputs::data_digests(spec, &read),
-            ..recipe(reader, study, &trial, held)?
-        },
+        recipe: recipe(reader, study, &trial, held)?,
         leaders: leaders(reader, study)?,
         quantized: small.as_ref().map(|small| small.told.clone()),
     };
+    let model = exported.recipe.model();
+    exported.recipe.digests = inputs::digests(spec, model.as_deref(), &read);
     let first = || exported.metrics.get(&spec.objective().metric);
     let several = spec.has_several_objectives();
     let value = exported.held_value().or_else(|| several.then(first).flatten());
@@ -328,7 +327,7 @@ fn winner_metrics(
 }
 
 /// Evaluates the winner of the study's race on the test split, unless that was done, and records
-/// the result.
+/// the result. Returns the data files that changed, where it was not measured for that.
 ///
 /// # Errors
 /// It cannot be evaluated, or the store failed.
@@ -337,17 +336,17 @@ pub fn test_winner(
     study: &StoredStudy,
     path: &Path,
     on_progress: &mut OnProgress<'_>,
-) -> Result<(), AppError> {
+) -> Result<Vec<PathBuf>, AppError> {
     if study.spec.race == 0 {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let view = store.view(study.id)?;
     let Some(winner) =
         view.race.as_ref().and_then(|race| race.winner()).filter(|winner| winner.test.is_none())
     else {
-        return Ok(());
+        return Ok(Vec::new());
     };
-    let Some(trial) = view.trial(winner.trial) else { return Ok(()) };
+    let Some(trial) = view.trial(winner.trial) else { return Ok(Vec::new()) };
     let checkpoint = trial
         .checkpoint_of(value_step(&study.spec, trial), &study.spec.program)
         .map(|checkpoint| checkpoint.path.clone());
@@ -356,7 +355,7 @@ pub fn test_winner(
     let data = TestData { spec, trial, store: path, changed };
     let metrics = data.measure_on_test(checkpoint.as_deref(), on_progress)?;
     if metrics.iter().next().is_none() {
-        return Ok(());
+        return Ok(if data.has_test() { data.changed } else { Vec::new() });
     }
     let lease = runner::take_lease(store, study)?;
     let written = store.append(
@@ -366,7 +365,7 @@ pub fn test_winner(
     );
     store.release(&lease)?;
     written?;
-    Ok(())
+    Ok(Vec::new())
 }
 
 /// The study's best trials, for the model card.

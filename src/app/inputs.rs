@@ -89,14 +89,25 @@ pub fn changed_data(spec: &StudySpec, recorded: &[SourceFile]) -> Vec<PathBuf> {
     data_of(spec).filter(is_changed).map(|(_, path)| path.to_owned()).collect()
 }
 
-/// The digests of a study's data by path: as recorded, or of the files as they are, if they can be
-/// read.
-pub fn data_digests(spec: &StudySpec, recorded: &[SourceFile]) -> BTreeMap<String, String> {
-    let of = |(split, path): (&str, &Path)| {
+/// The digests of a study's data, and of the pretrained `model` of a trial, by path: as recorded, or
+/// of the files as they are, if they can be read.
+pub fn digests(
+    spec: &StudySpec,
+    model: Option<&Path>,
+    recorded: &[SourceFile],
+) -> BTreeMap<String, String> {
+    let of_data = |(split, path): (&str, &Path)| {
         let digest = recorded_digest(recorded, split).map(str::to_owned);
         Some((path.display().to_string(), digest.or_else(|| data_digest(path).ok())?))
     };
-    data_of(spec).filter_map(of).collect()
+    let of_model = model.and_then(|path| {
+        let path = path.display().to_string();
+        let is_it = |file: &&SourceFile| file.role == SourceFile::MODEL && file.path == path;
+        let found = recorded.iter().find(is_it).cloned();
+        let found = found.unwrap_or_else(|| described(SourceFile::MODEL, Path::new(&path)));
+        Some((path, found.digest?))
+    });
+    data_of(spec).filter_map(of_data).chain(of_model).collect()
 }
 
 fn recorded_digest<'a>(recorded: &'a [SourceFile], split: &str) -> Option<&'a str> {

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use super::AppError;
 use super::export::{milestones, write};
-use super::inputs::data_digests;
+use super::inputs;
 use super::worker_job::{OnProgress, Progress, at, halving};
 use crate::arguments::RowsAtOnce;
 use crate::export::{Exported, Holds, Otherwise, Placed, Recipe, Target};
@@ -60,7 +60,7 @@ pub fn recipe_of_study(spec: &StudySpec) -> Result<(Recipe, Vec<String>), AppErr
     let (places, troubles) = tried(places, &spec.devices, &spec.program)?;
     let trial = Trial::new(TrialNumber(0), params, Origin::Enqueued(0), Timestamp(0));
     let mut recipe = Recipe::of(spec, &trial, None, milestones(spec))?;
-    recipe.digests = data_digests(spec, &[]);
+    recipe.digests = inputs::digests(spec, recipe.model().as_deref(), &[]);
     if let Some(first) = places.into_iter().next() {
         recipe.device = first.devices.first().clone();
     }

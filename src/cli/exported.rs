@@ -83,18 +83,20 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
         }
     }
     for file in &exported.changed_data {
-        let change = match file.exists() {
-            true => format!("is not what trial {trial} was trained on"),
-            false => "is gone".to_owned(),
-        };
         console.say(&format!(
-            "warning: `{}` {change}: the exported model was not measured on its data",
-            shown(file)
+            "warning: the exported model was not measured on data: `{}` {}",
+            shown(file),
+            how_changed(file)
         ));
     }
     if matches!(spec.program, Program::Trainer { .. }) {
         console.say(&format!("`{} {directory} {}` uses it", exported.verb, exported.example));
     }
+}
+
+/// What is wrong with a data file that is not what a trial was trained on.
+pub fn how_changed(file: &Path) -> &'static str {
+    if file.exists() { "is not what it was in training" } else { "is gone" }
 }
 
 /// Reports an export's directory if it is not the requested one, and what happened to other files.

@@ -4,10 +4,12 @@ mod args;
 mod columns;
 mod data;
 mod declared;
+mod guesses;
 mod model;
 mod ranges;
 mod script;
 mod study_file;
+mod tasks;
 
 use std::fs;
 use std::io::{self, Write};
@@ -30,23 +32,24 @@ Examples:
   hpsearch init sms.tsv --no-header             the first line is a row
   hpsearch init reviews.csv --model bert/       fine-tunes a pretrained model
   hpsearch init news.csv --target summary       texts to write
+  hpsearch init mails.csv --task masked-language-modeling --model bert/
   hpsearch init --command \"python train.py\"     any program
   hpsearch init --command \"./train --lr 0.01\"   numbers become parameters
 
 What is in the file is guessed: what separates its cells, whether it has a
-header, the columns of texts and labels, the classes, the lengths. Files beside
-it called validation or test are taken as such.
+header, the task, the columns of texts and labels, the classes, the lengths.
+Files beside it called validation or test are taken as such.
 An existing file is never overwritten.";
 
 /// Arguments of `hpsearch init`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct InitArguments {
-    /// The data to learn from: csv, tsv, jsonl, json, parquet, arrow or txt, or a directory with such a file
+    /// The data to learn from: csv, tsv, jsonl, json, parquet, arrow, conll or txt, or a directory with such a file
     #[arg(value_name = "DATA")]
     pub data: Option<PathBuf>,
     /// The program to search instead, as it is typed
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["data", "text", "label", "target", "model", "header", "no_header"])]
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["data", "task", "text", "text_pair", "label", "target", "model", "header", "no_header"])]
     pub command: Option<String>,
     /// The study file to write
     #[arg(short, long, value_name = "STUDY.toml", default_value = "study.toml")]
@@ -55,10 +58,16 @@ pub struct InitArguments {
     /// script where that is study.toml
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// The task, one of `hpsearch list tasks`; by default what the columns look like
+    #[arg(long, value_name = "TASK")]
+    pub task: Option<String>,
     /// The column of texts
     #[arg(long, value_name = "COLUMN")]
     pub text: Option<String>,
-    /// The column of labels
+    /// The column of second texts, of pairs
+    #[arg(long, value_name = "COLUMN", conflicts_with = "target")]
+    pub text_pair: Option<String>,
+    /// The column of labels, or of numbers to learn
     #[arg(long, value_name = "COLUMN")]
     pub label: Option<String>,
     /// The column of texts to write: translations, summaries

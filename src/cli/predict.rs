@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use shown::{Shown, Wanted};
+use shown::{Kept, Shown, Wanted};
 
 use super::exported;
 use super::output_file::{refuse_existing, refuse_inputs};
@@ -50,16 +50,19 @@ pub struct PredictArguments {
     /// The column of texts in that file; by default the one that the model was trained on, or `text`
     #[arg(long, value_name = "NAME", requires = "file")]
     pub column: Option<String>,
-    /// The column of second texts in that file, of a model of pairs; by default the one it was
-    /// trained on
+    /// The column of second texts in that file, of a model of pairs, or of contexts, of questions;
+    /// by default the one that the model was trained on
     #[arg(long, value_name = "NAME", requires = "file")]
     pub pair_column: Option<String>,
     /// The first line of that .csv or .tsv file is a row; its columns are called column1, column2,
     /// ..
     #[arg(long, requires = "file")]
     pub no_header: bool,
+    /// Columns of that file that are written, too, before each text and with --json
+    #[arg(long, value_name = "NAMES", requires = "file", value_delimiter = ',')]
+    pub keep: Vec<String>,
     /// Write a .csv with each text, its labels and their scores; of entities and hidden tokens, one
-    /// row each
+    /// row each; of several labels those with a score of at least 0.5
     #[arg(short, long, value_name = "OUT.csv")]
     pub output: Option<PathBuf>,
     /// Replace that file if it exists
@@ -97,11 +100,13 @@ struct Inputs {
     texts: Vec<String>,
     /// The second text of each, of pairs.
     pairs: Option<Vec<String>>,
+    /// Columns of their file that are written beside them.
+    kept: Vec<Kept>,
 }
 
 impl From<Vec<String>> for Inputs {
     fn from(texts: Vec<String>) -> Self {
-        Self { texts, pairs: None }
+        Self { texts, pairs: None, kept: Vec::new() }
     }
 }
 
@@ -125,7 +130,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         }
     }
     let pair_column = exported::text_pair(&directory);
-    let Inputs { texts, pairs } = inputs(arguments, pair_column.as_ref(), console)?;
+    let Inputs { texts, pairs, kept } = inputs(arguments, pair_column.as_ref(), console)?;
     check_pairs(arguments, pair_column.as_ref(), pairs.is_some())?;
     if arguments.length_penalty.is_some_and(|penalty| !penalty.is_finite()) {
         return Err(Failure::usage("`--length-penalty` is no finite number")
@@ -154,6 +159,8 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         top_k: arguments.top_k,
         to_file: arguments.output.is_some(),
         as_json: arguments.json,
+        has_several: exported::task(&arguments.directory)
+            == Some(TaskKind::MultiLabelClassification),
     };
     let predictions: Vec<Shown> = answer["predictions"]
         .as_array()
@@ -168,7 +175,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         return Err(failure);
     }
     if let Some(output) = &arguments.output {
-        shown::write_csv(output, of_text, &predictions)?;
+        shown::write_csv(output, of_text, &kept, &predictions)?;
         console.say(&format!(
             "{} with their {} in {}",
             count(texts.len() as u64, "text"),
@@ -177,8 +184,14 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         ));
     }
     if arguments.json {
-        let each =
-            predictions.iter().enumerate().map(|(number, shown)| shown.json(of_text(number)));
+        let each = predictions.iter().enumerate().map(|(number, shown)| {
+            let mut one = shown.json(of_text(number));
+            let cell = |(name, cells): &Kept| (name.clone(), Json::from(cells[number].as_str()));
+            if !kept.is_empty() {
+                one["kept"] = Json::Object(kept.iter().map(cell).collect());
+            }
+            one
+        });
         console.json(None, &json!({"predictions": each.collect::<Vec<_>>()}))?;
     } else if arguments.output.is_none() {
         for (number, shown) in predictions.iter().enumerate() {
@@ -316,7 +329,7 @@ fn inputs(
     }?;
     // The second text of each of them.
     let pairs = arguments.text_pair.as_ref().map(|pair| vec![pair.clone(); texts.len()]);
-    Ok(Inputs { texts, pairs })
+    Ok(Inputs { texts, pairs, kept: Vec::new() })
 }
 
 /// The texts of the command line, checked for probable mistakes.
@@ -380,6 +393,10 @@ fn texts_of_file(
         .help("leave it out"));
     }
     let is_text = format_of(file).is_some_and(|(format, _)| !format.has_rows());
+    if is_text && !arguments.keep.is_empty() {
+        return Err(Failure::usage(format!("`{}` has no columns to keep", file.display()))
+            .help("leave `--keep` out"));
+    }
     if is_text && !content.trim().is_empty() {
         let texts: Vec<String> = content.lines().map(str::to_owned).collect();
         return Ok(texts.into());
@@ -398,8 +415,16 @@ fn texts_of_file(
     let column = arguments.column.as_deref().or(trained_on.as_deref()).unwrap_or("text");
     let columns =
         Columns { text: column, text_pair: pair_column, label: None, words: Words::Joined, help };
-    let rows = data_file::rows(file, content, columns, Layout { separator: found, header })?;
+    let layout = Layout { separator: found, header };
+    let rows = data_file::rows(file, content, columns, layout)?;
+    let kept = arguments.keep.iter().map(|name| {
+        let help = "`--keep` names columns of the file";
+        let column = Columns { text: name, text_pair: None, help, ..columns };
+        let rows = data_file::rows(file, content, column, layout)?;
+        Ok((name.clone(), rows.into_iter().map(|row| row.text).collect()))
+    });
+    let kept = kept.collect::<Result<Vec<Kept>, Failure>>()?;
     let (texts, pairs): (Vec<_>, Vec<_>) =
         rows.into_iter().map(|row| (row.text, row.text_pair)).unzip();
-    Ok(Inputs { texts, pairs: pair_column.map(|_| pairs) })
+    Ok(Inputs { texts, pairs: pair_column.map(|_| pairs), kept })
 }

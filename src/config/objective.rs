@@ -3,7 +3,7 @@
 use super::diagnostic::{Diagnostic, Place};
 use super::section::Section;
 use super::syntax::{Entry, Node, Table};
-use crate::arguments::{COMMON_OBJECTIVES, TaskKind};
+use crate::arguments::{COMMON_OBJECTIVES, TRAINER_TASKS, TaskKind};
 use crate::study::condition::nearest_metric;
 use crate::study::field::{MOST_OBJECTIVES, OBJECTIVE};
 use crate::study::metric::Direction;
@@ -206,16 +206,22 @@ pub(super) fn check_metric(
     let known = task.objectives_of(has_scores);
     let metric = objective.metric.as_str();
     if !known.contains(&metric) {
+        // A metric of other tasks is no slip of the pen.
+        let is_of_another = !task.reported().contains(&metric)
+            && TRAINER_TASKS.iter().any(|other| other.metrics.contains(&metric));
         let message = match task.reported().contains(&metric) {
             true if task.objectives().contains(&metric) => {
                 let without = if has_scores { "with" } else { "without" };
                 format!("`{metric}` is not reported for pairs {without} `[data] score`")
             }
             true => format!("`{metric}` is no objective: it says nothing about a model"),
+            false if is_of_another => {
+                format!("`{}` reports no metric `{metric}`", task.line().name)
+            }
             false => format!("the trainer reports no metric `{metric}`"),
         };
         let problem = Diagnostic::error(place("metric"), message);
-        problems.push(match nearest_metric(metric, &known) {
+        problems.push(match nearest_metric(metric, &known).filter(|_| !is_of_another) {
             Some(near) => problem.help(format!("did you mean `{near}`?")),
             None => problem.help(format!("it reports {}", quoted(known))),
         });

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 
 use super::syntax::{Item, Table, dotted};
 
-/// Removes from [space] and from [[enqueue]] the parameters that [trainer] fixes, and an empty [space].
+/// Removes from [space] and from [[enqueue]] the parameters that [trainer] fixes, an empty [space],
+/// and [pruner]: one training is judged by nobody.
 pub(super) fn fix_arguments(tree: &mut Table) {
     let of_trainer = tree.get("trainer").and_then(|entry| entry.value.table());
     let leaves = of_trainer.map(Table::leaves).unwrap_or_default();
@@ -24,7 +25,11 @@ pub(super) fn fix_arguments(tree: &mut Table) {
         }
     }
     let is_empty = |item: &Item| matches!(item, Item::Table(table) if table.entries.is_empty());
-    tree.entries.retain(|entry| entry.key != "space" || !is_empty(&entry.value.item));
+    let is_read = |key: &str, item: &Item| match key {
+        "space" => !is_empty(item),
+        _ => key != "pruner",
+    };
+    tree.entries.retain(|entry| is_read(&entry.key, &entry.value.item));
 }
 
 fn remove(table: &mut Table, prefix: &str, names: &BTreeSet<String>) {

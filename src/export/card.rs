@@ -152,17 +152,25 @@ fn weights(text: &mut String, quantized: &Quantized, after: &Metrics) {
          a study's `model` read them as they are. transformers refuses this directory, for it \
          does not know the\n\
          `model_type` `hpsearch-int8`: `hpsearch export` without `--quantize` writes one that it \
-         loads.\n\n\
-         | metric | single floats | {} | difference |\n|---|---|---|---|",
-        format.word(),
+         loads.\n",
         format.word(),
     );
-    for (name, before) in before.iter() {
-        if let Some(after) = after.get(name) {
-            let _infallible =
-                writeln!(text, "| {name} | {before} | {after} | {:+.6} |", after - before);
-        }
+    let both = before.iter().filter_map(|(name, before)| Some((name, before, after.get(name)?)));
+    let lines: Vec<String> = both
+        .map(|(name, before, after)| {
+            format!("| {name} | {before} | {after} | {:+.6} |\n", after - before)
+        })
+        .collect();
+    if lines.is_empty() {
+        text.push_str("It was not measured: the data is not what the model was trained on.\n");
+        return;
     }
+    let _infallible = write!(
+        text,
+        "| metric | single floats | {} | difference |\n|---|---|---|---|\n{}",
+        format.word(),
+        lines.concat(),
+    );
 }
 
 /// The metadata by which the Hub sorts models.

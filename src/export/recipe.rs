@@ -15,6 +15,7 @@ use crate::study::device::Device;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::program::Program;
+use crate::study::provenance::SourceFile;
 use crate::study::schedule::Stage;
 use crate::study::seed::SeedTree;
 use crate::study::spec::{Milestones, StudySpec, ValueRule};
@@ -59,7 +60,7 @@ pub struct Recipe {
     /// The data arguments; paths absolute.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub data: BTreeMap<String, toml::Value>,
-    /// BLAKE3 of the data files.
+    /// BLAKE3 of the data files and of the pretrained model, by path.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub digests: BTreeMap<String, String>,
     /// The stages of a trial of a population, oldest first; absent where it never copied another.
@@ -267,10 +268,17 @@ impl Recipe {
         }
     }
 
-    /// Data files whose contents have changed.
+    /// Data files, and a pretrained model, whose contents have changed.
     pub fn changed_files(&self) -> Vec<PathBuf> {
+        let model = self.model();
         let changed = |(path, digest): &(&String, &String)| {
-            inputs::data_digest(Path::new(path)).map_or(true, |found| found != **digest)
+            let path = Path::new(path);
+            let found = if model.as_deref() == Some(path) {
+                inputs::described(SourceFile::MODEL, path).digest
+            } else {
+                inputs::data_digest(path).ok()
+            };
+            found.as_ref() != Some(*digest)
         };
         self.digests.iter().filter(changed).map(|(path, _)| PathBuf::from(path)).collect()
     }

@@ -220,7 +220,7 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
         (
             2,
             "error: there is no data file in `d`\nhelp: give the path of the file to learn from: \
-             .csv, .tsv, .jsonl, .json, .parquet, .arrow or .txt, also with .gz or .zst behind it\n"
+             .csv, .tsv, .jsonl, .json, .parquet, .arrow, .conll or .txt, also with .gz or .zst behind it\n"
         )
     );
     site.write("d/a.csv", "text,label\n");

@@ -217,3 +217,174 @@ fn questions_and_texts_to_write_become_studies_of_their_tasks() {
     assert_eq!(both.code, 2);
     assert_names(&both.err, &["`article` is both the column of texts and that of texts to write"]);
 }
+
+#[test]
+fn a_table_becomes_a_study_of_the_task_that_its_columns_look_like() {
+    let rows = |row: &dyn Fn(usize) -> String| -> String {
+        (0..90).map(|number| row(number) + "\n").collect()
+    };
+    let genres = |n: usize| [["a", "b", "c"][n % 3], ["", "|d", "|e|f"][n / 3 % 3]].concat();
+    let several = |n: usize| serde_json::json!(["a", "b", "c"][..1 + n % 3]);
+    let sentence = |n: usize| format!("word{n} lives\tin Oslo{n}").replace('\t', " ");
+    let tags = |n: usize| ["B-PER O O B-LOC", "B-PER O O O"][n % 2];
+    let words = |n: usize| -> String {
+        let both = sentence(n);
+        let lines = both.split(' ').zip(tags(n).split(' '));
+        lines.map(|(word, tag)| format!("{word} {tag}\n")).collect()
+    };
+    let cases: [(&str, String, &[&str], &[&str]); 14] = [
+        (
+            "films.csv",
+            format!("plot,genres\n{}", rows(&|n| format!("a film about number {n},{}", genres(n)))),
+            &[],
+            &[
+                "text = \"plot\"",
+                "label = \"genres\"",
+                "label_separator = \"|\"",
+                "task = \"multi-label-classification\"",
+                "metric = \"eval_micro_f1\"",
+            ],
+        ),
+        (
+            "posts.jsonl",
+            rows(&|n| {
+                serde_json::json!({"body": format!("a post of number {n}"), "labels": several(n)})
+                    .to_string()
+            }),
+            &[],
+            &["text = \"body\"", "label = \"labels\"", "task = \"multi-label-classification\""],
+        ),
+        (
+            "fares.csv",
+            format!("trip,fare\n{}", rows(&|n| format!("a ride of {n} minutes,{n}.25"))),
+            &[],
+            &[
+                "text = \"trip\"",
+                "label = \"fare\"",
+                "task = \"text-regression\"",
+                "metric = \"eval_rmse\"",
+            ],
+        ),
+        // Numbers that pandas wrote as decimals are classes all the same.
+        (
+            "stars.csv",
+            format!("text,rating\n{}", rows(&|n| format!("a text of number {n},{}.0", n % 5))),
+            &[],
+            &["label = \"rating\"", "task = \"text-classification\""],
+        ),
+        (
+            "stars.csv",
+            format!("text,rating\n{}", rows(&|n| format!("a text of number {n},{}.0", n % 5))),
+            &["--task", "text-regression"],
+            &["label = \"rating\"", "task = \"text-regression\""],
+        ),
+        (
+            "sts.csv",
+            format!(
+                "sentence1,sentence2,score\n{}",
+                rows(&|n| format!("one man {n},a man {n},{}", f64::from(n as u32 % 7) / 10.0))
+            ),
+            &[],
+            &[
+                "text_pair = \"sentence2\"",
+                "score = \"score\"",
+                "task = \"sentence-similarity\"",
+                "metric = \"eval_spearmanr\"",
+            ],
+        ),
+        (
+            "stsb.csv",
+            format!(
+                "sentence1,sentence2,score\n{}",
+                rows(&|n| format!("one man {n},a man {n},{}", f64::from(n as u32 % 11) / 2.0))
+            ),
+            &[],
+            &["text_pair = \"sentence2\"", "label = \"score\"", "task = \"text-regression\""],
+        ),
+        (
+            "duplicates.csv",
+            format!("anchor,positive\n{}", rows(&|n| format!("what is {n},which one is {n}"))),
+            &[],
+            &[
+                "text = \"anchor\"",
+                "text_pair = \"positive\"",
+                "task = \"sentence-similarity\"",
+                "metric = \"eval_mrr\"",
+            ],
+        ),
+        (
+            "ner.csv",
+            format!("tokens,tags\n{}", rows(&|n| format!("{},{}", sentence(n), tags(n)))),
+            &[],
+            &["text = \"tokens\"", "label = \"tags\"", "task = \"token-classification\""],
+        ),
+        (
+            "ner.conll",
+            rows(&words),
+            &[],
+            &["text = \"tokens\"", "label = \"tags\"", "task = \"token-classification\""],
+        ),
+        (
+            "opus.jsonl",
+            rows(&|n| {
+                serde_json::json!({"translation": {"de": format!("die Zahl {n}"), "en": format!("the number {n}")}}).to_string()
+            }),
+            &["--text", "translation.en"],
+            &["text = \"translation.en\"", "target = \"translation.de\"", "task = \"translation\""],
+        ),
+        (
+            "shell.jsonl",
+            rows(&|n| {
+                serde_json::json!({"cmd": format!("head -n {n}"), "nl": format!("print {n} lines")})
+                    .to_string()
+            }),
+            &[],
+            &["text = \"nl\"", "target = \"cmd\"", "task = \"text-to-text\""],
+        ),
+        (
+            "recipes.csv",
+            format!("dish,how\n{}", rows(&|n| format!("a soup of {n} beans,boil all {n} beans"))),
+            &[],
+            &["text = \"dish\"", "target = \"how\"", "task = \"text-to-text\""],
+        ),
+        (
+            "notes.csv",
+            format!("text,kind\n{}", rows(&|n| format!("a note of number {n},{}", n % 2))),
+            &["--task", "masked-language-modeling"],
+            &["text = \"text\"\n", "task = \"masked-language-modeling\"", "metric = \"eval_loss\""],
+        ),
+    ];
+    for (file, content, flags, expected) in &cases {
+        let site = Site::empty();
+        site.write(file, content);
+        let ran = site.run(&[&["init", file, "--yes"], *flags].concat());
+        assert_done(&ran);
+        assert_names(&site.read("study.toml"), expected);
+        if cfg!(feature = "train") {
+            assert_done(&site.run(&["check", "study.toml"]));
+        }
+    }
+}
+
+#[test]
+fn a_task_that_is_named_needs_its_columns() {
+    let site = Site::empty();
+    reviews(&site.path(""), "data.csv", 90);
+    for (task, flags, said) in [
+        ("ner", &[][..], "there is no task `ner`"),
+        ("text-regression", &[], "`verdict` does not hold a number in each row"),
+        ("token-classification", &["--label", "verdict"], "`verdict` has not one label for each"),
+        ("translation", &[], "no column of texts to write\nhelp: `--target COLUMN` names one"),
+        ("sentence-similarity", &[], "no column of second texts\nhelp: `--text-pair COLUMN`"),
+        ("question-answering", &[], "no columns `question`, `context` and `answers`"),
+        ("language-modeling", &["--label", "verdict"], "reads no column of `--label`"),
+    ] {
+        let ran = site.run(&[&["init", "data.csv", "--task", task, "--yes"], flags].concat());
+        assert_eq!(ran.code, 2, "{task}: {}", ran.err);
+        assert_names(&ran.err, &[said]);
+        assert!(!site.exists("study.toml"));
+    }
+    site.write("wrapped.json", r#"{"version": 1, "rows": [{"text": "a", "label": "b"}]}"#);
+    let ran = site.run(&["init", "wrapped.json"]);
+    assert_names(&ran.err, &["wrapped.json: its 1 rows are inside of `rows`", "json.dump("]);
+}

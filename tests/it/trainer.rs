@@ -446,7 +446,7 @@ fn data_and_models_that_changed_need_another_study_and_are_not_measured_on() {
     let differs = run(directory, &["diff", "tuned.toml"]);
     assert_names(&differs.out, &["data.train"]);
     let said = export("second");
-    assert_names(&said, &["is not what trial", "was not measured on its data"]);
+    assert_names(&said, &["was not measured on data: `", "is not what it was in training"]);
     assert!(!said.contains("test_accuracy"), "{said}");
     assert_eq!(digests("first"), digests("second"), "of what it was trained on");
     assert_done(&again(&["--fork", "other"]));

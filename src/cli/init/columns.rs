@@ -1,9 +1,11 @@
-//! Examines a data file: its columns, and which of them are texts and labels.
+//! Examines a data file: its columns, and what is in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
+
+use serde_json::Value as Json;
 
 use crate::arguments::data_file::{self, DataProblem, numbered};
 use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
@@ -19,23 +21,33 @@ const BYTES: u64 = 256 << 20;
 /// Bytes at the beginning from which the separator is detected.
 const BEGIN: usize = 1 << 16;
 
+/// Maximum number of distinct values that are counted of a column.
+const MOST_COUNTED: usize = 20_000;
+
 /// Maximum number of distinct values of a label column.
-const MOST_VALUES: usize = 1_000;
+const MOST_LABELS: usize = 1_000;
+
+/// Maximum number of characters of one of several labels in a cell.
+const LONGEST_LABEL: usize = 40;
 
 /// A column, as far as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Column {
-    /// Its name in the header.
+    /// Its name in the header; of an object in JSON, as in `translation.en`.
     pub name: String,
-    /// Rows by value; `None` if there are too many values for a label.
+    /// Rows by value; of lists in JSON, rows by element; `None` if there are too many.
     pub values: Option<BTreeMap<String, u64>>,
-    /// Words of each text, ascending.
+    /// Words of each text, by row.
     words: Vec<u32>,
     characters: u64,
     /// Number of numeric values.
     numbers: usize,
-    /// The length of each list, of a column of lists in JSON; its values are their elements.
-    lists: Vec<u32>,
+    /// How many of these are no integers.
+    fractions: usize,
+    /// The smallest and the largest of these.
+    pub range: [f64; 2],
+    /// Number of lists, in JSON.
+    lists: usize,
 }
 
 impl Column {
@@ -46,22 +58,55 @@ impl Column {
             words: Vec::new(),
             characters: 0,
             numbers: 0,
-            lists: Vec::new(),
+            fractions: 0,
+            range: [f64::INFINITY, f64::NEG_INFINITY],
+            lists: 0,
         }
     }
 
-    /// Whether both are lists, of equal lengths in each row.
-    pub fn lists_as(&self, other: &Self) -> bool {
-        self.is_of_lists() && other.is_of_lists() && self.lists == other.lists
+    /// Whether each row has as many words, or elements of a list, as in `other`; at least one row
+    /// has several.
+    pub fn has_words_as(&self, other: &Self) -> bool {
+        self.is_of_lists() == other.is_of_lists()
+            && self.words == other.words
+            && self.words.iter().any(|words| *words > 1)
     }
 
     /// Whether each value is a list.
-    fn is_of_lists(&self) -> bool {
-        !self.lists.is_empty() && self.lists.len() == self.words.len()
+    pub fn is_of_lists(&self) -> bool {
+        self.lists > 0 && self.lists == self.words.len()
+    }
+
+    /// Whether each value is a number.
+    pub fn is_of_numbers(&self) -> bool {
+        self.numbers > 0 && self.numbers == self.words.len()
+    }
+
+    /// Whether each value is a number, and some are no integers.
+    pub fn is_of_fractions(&self) -> bool {
+        self.is_of_numbers() && self.fractions > 0
+    }
+
+    /// Whether each value is a number from -1 to 1.
+    pub fn is_of_similarities(&self) -> bool {
+        self.is_of_numbers() && self.range[0] >= -1.0 && self.range[1] <= 1.0
+    }
+
+    /// Whether its rows are texts of several words that hardly repeat.
+    pub fn is_of_texts(&self) -> bool {
+        let is_varied = |values: &BTreeMap<_, _>| values.len() * 2 >= self.words.len();
+        !self.is_of_lists()
+            && !self.is_of_numbers()
+            && self.words_at(0.5) > 1
+            && self.values.as_ref().is_none_or(is_varied)
     }
 
     fn add(&mut self, text: &str) {
-        self.numbers += usize::from(text.trim().parse::<f64>().is_ok());
+        if let Ok(number) = text.trim().parse::<f64>() {
+            self.numbers += 1;
+            self.fractions += usize::from(number.fract() != 0.0);
+            self.range = [self.range[0].min(number), self.range[1].max(number)];
+        }
         self.characters += text.chars().count() as u64;
         self.words.push(u32::try_from(text.split_whitespace().count()).unwrap_or(u32::MAX));
         self.count(text);
@@ -69,20 +114,55 @@ impl Column {
 
     /// Adds a row with a list of texts.
     fn add_list(&mut self, all: &[String]) {
-        let length = u32::try_from(all.len()).unwrap_or(u32::MAX);
         self.characters += all.iter().map(|one| one.chars().count() as u64).sum::<u64>();
-        self.words.push(length);
-        self.lists.push(length);
+        self.words.push(u32::try_from(all.len()).unwrap_or(u32::MAX));
+        self.lists += 1;
         all.iter().for_each(|one| self.count(one));
     }
 
     fn count(&mut self, value: &str) {
         if let Some(values) = &mut self.values {
             *values.entry(value.to_owned()).or_default() += 1;
-            if values.len() > MOST_VALUES {
+            if values.len() > MOST_COUNTED {
                 self.values = None;
             }
         }
+    }
+
+    /// Its values, if there are few enough for labels.
+    pub fn labels(&self) -> Option<&BTreeMap<String, u64>> {
+        self.values.as_ref().filter(|values| (2..=MOST_LABELS).contains(&values.len()))
+    }
+
+    /// Rows by label, of several in each list or, between `separator`, in each cell.
+    pub fn by_label(&self, separator: Option<char>) -> Option<BTreeMap<String, u64>> {
+        let Some(separator) = separator else { return self.labels().cloned() };
+        let mut rows_of = BTreeMap::new();
+        for (cell, rows) in self.values.as_ref()? {
+            for label in cell.split(separator).map(str::trim).filter(|label| !label.is_empty()) {
+                *rows_of.entry(label.to_owned()).or_default() += rows;
+            }
+        }
+        Some(rows_of)
+    }
+
+    /// What separates several labels in a cell: some cells have several, which also occur in other
+    /// combinations or alone.
+    pub fn separator_of_labels(&self) -> Option<char> {
+        let values = self.values.as_ref().filter(|_| self.lists == 0)?;
+        let is_separator = |mark: &char| {
+            let (mut labels, mut several) = (BTreeSet::new(), 0);
+            for (cell, rows) in values {
+                let of_cell: Vec<&str> = cell.split(*mark).map(str::trim).collect();
+                several += if of_cell.len() > 1 { *rows } else { 0 };
+                labels.extend(of_cell);
+            }
+            labels.iter().all(|label| label.chars().count() <= LONGEST_LABEL)
+                && several * 20 >= self.words.len() as u64
+                && (2..values.len()).contains(&labels.len())
+                && labels.len() * 4 <= self.words.len()
+        };
+        [',', ';', '|'].into_iter().find(is_separator)
     }
 
     /// The number of words at this quantile of text lengths.
@@ -94,11 +174,13 @@ impl Column {
             reason = "an index of at most 100,000 rows"
         )]
         let index = (share * self.words.len().saturating_sub(1) as f64) as usize;
-        self.words.get(index).copied().unwrap_or(0)
+        let mut words = self.words.clone();
+        words.sort_unstable();
+        words.get(index).copied().unwrap_or(0)
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a mean for a guess")]
-    fn mean_characters(&self) -> f64 {
+    pub fn mean_characters(&self) -> f64 {
         self.characters as f64 / self.words.len().max(1) as f64
     }
 
@@ -148,11 +230,8 @@ impl Table {
     }
 
     /// Whether a column has so few values that each may be a label.
-    fn is_label(&self, column: &Column) -> bool {
-        column
-            .values
-            .as_ref()
-            .is_some_and(|values| values.len() >= 2 && values.len() * 4 <= self.rows.max(8))
+    pub fn is_label(&self, column: &Column) -> bool {
+        column.labels().is_some_and(|values| values.len() * 4 <= self.rows.max(8))
     }
 
     /// Evidence that the first line is a row: at least half of the columns with few values are
@@ -173,10 +252,9 @@ impl Table {
             return named.into_iter().next();
         }
         let is_number = |cell: &str| cell.trim().parse::<f64>().is_ok();
-        let (((cell, _), index), _) =
-            cells().zip(&self.columns).find(|(((cell, _), _), column)| {
-                is_number(cell) && column.numbers == column.words.len()
-            })?;
+        let (((cell, _), index), _) = cells()
+            .zip(&self.columns)
+            .find(|(((cell, _), _), column)| is_number(cell) && column.is_of_numbers())?;
         Some(Doubt { cell: cell.clone(), column: index, same: 0 })
     }
 
@@ -187,138 +265,9 @@ impl Table {
         {
             column.name = numbered(number);
             column.add(&cell);
-            column.words.sort_unstable();
         }
         self.rows += 1;
     }
-}
-
-/// Names that columns of texts and labels often have, the likeliest first.
-const TEXTS: &str = "\
-    text sentence content message review body comment document utterance question tweet title";
-const LABELS: &str = "\
-    label labels class category target sentiment intent topic department rating stars y";
-
-/// Names that the columns of pairs of texts have, most of them in GLUE.
-const PAIRS: [[&str; 2]; 6] = [
-    ["sentence1", "sentence2"],
-    ["premise", "hypothesis"],
-    ["question1", "question2"],
-    ["question", "sentence"],
-    ["text", "text_pair"],
-    ["text_a", "text_b"],
-];
-
-/// The columns of pairs of texts, if both are there under names that are usual for them.
-pub fn guess_pair(table: &Table) -> Option<[&Column; 2]> {
-    let named = |name: &str| table.columns.iter().find(|column| column.name == name);
-    PAIRS.iter().find_map(|[first, second]| Some([named(first)?, named(second)?]))
-}
-
-/// Names that the columns of questions, contexts and answers have in SQuAD and its like.
-const QUESTIONS: [&[&str]; 3] = [&["question"], &["context"], &["answers", "answer"]];
-
-/// The columns of questions, contexts and answers, if all are there under their usual names.
-pub fn guess_questions(table: &Table) -> Option<[&Column; 3]> {
-    let named =
-        |name: &&str| table.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name));
-    let [question, context, answers] = QUESTIONS.map(|names| names.iter().find_map(named));
-    Some([question?, context?, answers?])
-}
-
-/// Whether it is a file as SQuAD publishes it, with its rows inside of lists.
-pub fn is_nested_squad(table: &Table) -> bool {
-    table.rows == 1 && table.column("data").is_some() && table.column("version").is_some()
-}
-
-/// Names that columns of texts and of the texts to write for them have.
-const TARGETS: [[&str; 2]; 9] = [
-    ["article", "highlights"],
-    ["article", "summary"],
-    ["document", "summary"],
-    ["dialogue", "summary"],
-    ["text", "summary"],
-    ["source", "target"],
-    ["source_text", "target_text"],
-    ["input_text", "target_text"],
-    ["request", "command"],
-];
-
-/// The columns of texts and of texts to write, if both are there under names that are usual for them
-/// and the second one has no labels.
-pub fn guess_target(table: &Table) -> Option<[&Column; 2]> {
-    let pair = |[text, target]: &[&str; 2]| Some([table.column(text)?, table.column(target)?]);
-    TARGETS.iter().filter_map(pair).find(|[_, target]| !table.is_label(target))
-}
-
-/// Names of columns of lists of words, and of lists with a label for each.
-const WORDS: &str = "tokens words";
-const TAGS: &str = "ner_tags tags pos_tags labels";
-
-/// The columns of words and of their labels, lists of equal lengths.
-pub fn guess_words(table: &Table) -> Option<[&Column; 2]> {
-    let named = |names: &str| -> Vec<&Column> {
-        let find = |name: &str| table.columns.iter().find(|column| column.name == name);
-        names.split(' ').filter_map(find).collect()
-    };
-    let words = *named(WORDS).first()?;
-    named(TAGS).into_iter().find(|tags| tags.lists_as(words)).map(|tags| [words, tags])
-}
-
-/// A candidate column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Guess<'a> {
-    /// The column.
-    pub column: &'a Column,
-    /// Why it was chosen.
-    pub why: Why,
-}
-
-/// The basis of a guess.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// Its name is usual for it.
-    Name,
-    /// It has the longest values.
-    Longest,
-    /// It has the fewest different values.
-    Fewest,
-}
-
-impl Why {
-    /// As the end of a sentence about the column.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Why::Name => "guessed by its name",
-            Why::Longest => "guessed: it has the longest values",
-            Why::Fewest => "guessed: it has the fewest different values",
-        }
-    }
-}
-
-/// Guesses the columns of texts and labels by names and contents; `None` if nothing fits.
-pub fn guess(table: &Table) -> (Option<Guess<'_>>, Option<Guess<'_>>) {
-    let named = |names: &str| {
-        names.split(' ').find_map(|name| {
-            table.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name))
-        })
-    };
-    let of = |why: Why| move |column| Guess { column, why };
-    let label =
-        named(LABELS).filter(|column| table.is_label(column)).map(of(Why::Name)).or_else(|| {
-            let likely = table.columns.iter().filter(|column| table.is_label(column));
-            likely
-                .min_by_key(|column| column.values.as_ref().map_or(usize::MAX, BTreeMap::len))
-                .map(of(Why::Fewest))
-        });
-    let is_free = |column: &&Column| label.is_none_or(|label| label.column.name != column.name);
-    let longest = table
-        .columns
-        .iter()
-        .filter(is_free)
-        .max_by(|one, other| one.mean_characters().total_cmp(&other.mean_characters()));
-    let text = named(TEXTS).filter(is_free).map(of(Why::Name)).or(longest.map(of(Why::Longest)));
-    (text, label)
 }
 
 /// Reads the beginning of a file with rows.
@@ -340,6 +289,11 @@ pub fn read(path: &Path) -> Result<Table, Failure> {
     } else {
         let bytes = config::file::read(path).map_err(broken)?;
         let contents = data_file::contents(path, &bytes)?.into_owned();
+        if let (Some((DataFormat::Json, _)), Ok(text)) = (known, str::from_utf8(&contents))
+            && let Some(problem) = data_file::rows_inside(path, text)
+        {
+            return Err(problem.into());
+        }
         let size = contents.len() as u64;
         (Box::new(io::Cursor::new(contents)), size)
     };
@@ -361,7 +315,11 @@ pub fn read(path: &Path) -> Result<Table, Failure> {
         Some(DataFormat::Tsv) => delimited(path, input, b'\t')?,
         Some(DataFormat::Json) if is_list => json_list(path, input)?,
         Some(
-            DataFormat::JsonLines | DataFormat::Json | DataFormat::Parquet | DataFormat::Arrow,
+            DataFormat::JsonLines
+            | DataFormat::Json
+            | DataFormat::Parquet
+            | DataFormat::Arrow
+            | DataFormat::Conll,
         ) => json_lines(path, input)?,
         Some(DataFormat::Text) | None => {
             let ending = path.extension().and_then(|extension| extension.to_str());
@@ -374,9 +332,6 @@ pub fn read(path: &Path) -> Result<Table, Failure> {
         return Err(problem
             .with_help("the first line of a csv or tsv names the columns, the others are rows")
             .into());
-    }
-    for column in &mut table.columns {
-        column.words.sort_unstable();
     }
     Ok(table)
 }
@@ -486,97 +441,62 @@ fn json_list(path: &Path, input: impl Read) -> Result<Table, DataProblem> {
 }
 
 /// An object of a row.
-type JsonRow = BTreeMap<String, serde_json::Value>;
+type JsonRow = serde_json::Map<String, Json>;
 
 impl Table {
     /// Adds a row, whose names may be new.
     fn add(&mut self, row: JsonRow) {
         for (name, value) in row {
-            let list = value.as_array().and_then(|all| {
-                let scalar = |one: &serde_json::Value| match one {
-                    serde_json::Value::String(text) => Some(text.clone()),
-                    serde_json::Value::Number(number) => Some(number.to_string()),
-                    _ => None,
-                };
-                all.iter().map(scalar).collect::<Option<Vec<String>>>()
-            });
-            let text = match value {
-                serde_json::Value::String(text) => text,
-                serde_json::Value::Null => String::new(),
-                other => other.to_string(),
-            };
-            let at = self.columns.iter().position(|column| column.name == name);
-            let at = at.unwrap_or_else(|| {
-                self.columns.push(Column::new(&name));
-                self.columns.len() - 1
-            });
-            match list {
-                Some(list) => self.columns[at].add_list(&list),
-                None => self.columns[at].add(&text),
-            }
+            self.add_value(name, value);
         }
         self.rows += 1;
+    }
+
+    fn add_value(&mut self, name: String, value: Json) {
+        // Each value of an object of texts is a column; SQuAD's answers are objects of lists.
+        if let Json::Object(inside) = &value
+            && !inside.is_empty()
+            && inside.values().all(|one| !one.is_array())
+        {
+            for (key, value) in inside {
+                self.add_value(format!("{name}.{key}"), value.clone());
+            }
+            return;
+        }
+        let list = value.as_array().and_then(|all| {
+            let scalar = |one: &Json| match one {
+                Json::String(text) => Some(text.clone()),
+                Json::Number(number) => Some(number.to_string()),
+                _ => None,
+            };
+            all.iter().map(scalar).collect::<Option<Vec<String>>>()
+        });
+        let text = match value {
+            Json::String(text) => text,
+            Json::Null => String::new(),
+            other => other.to_string(),
+        };
+        let at = self.columns.iter().position(|column| column.name == name);
+        let at = at.unwrap_or_else(|| {
+            self.columns.push(Column::new(&name));
+            self.columns.len() - 1
+        });
+        match list {
+            Some(list) => self.columns[at].add_list(&list),
+            None => self.columns[at].add(&text),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn rows(row: impl Fn(usize) -> String) -> String {
+    pub fn rows(row: impl Fn(usize) -> String) -> String {
         (0..40).map(|index| row(index) + "\n").collect()
     }
 
-    #[test]
-    fn columns_are_guessed_by_their_names_else_by_their_contents() {
-        let reviews = rows(|index| {
-            format!("{index},\"a text, number {index}\",{},web", ["good", "bad"][index % 2])
-        });
-        let messages =
-            rows(|index| format!("{index}\tthis is \"message\" number {index}\t{}", index % 3));
-        let json = rows(|index| {
-            format!("{{\"review\": \"number {index} of them\", \"stars\": {}}}", index % 5)
-        });
-        let json_list = format!("[{}]", json.trim_end().replace('\n', ",\n"));
-        let plain = rows(|index| format!("only text {index}"));
-        for (name, content, text, label) in [
-            ("reviews.csv", format!("id,Text,Label,source\n{reviews}"), "Text", Some("Label")),
-            ("messages.tsv", format!("a\tb\tc\n{messages}"), "b", Some("c")),
-            ("reviews.jsonl", json, "review", Some("stars")),
-            ("reviews.json", json_list, "review", Some("stars")),
-            ("plain.csv", format!("text\n{plain}"), "text", None),
-        ] {
-            let table = table(name, content.as_bytes()).unwrap();
-            let guessed = guess(&table);
-            assert_eq!(guessed.0.map(|guess| guess.column.name.as_str()), Some(text), "{name}");
-            assert_eq!(guessed.1.map(|guess| guess.column.name.as_str()), label, "{name}");
-        }
-    }
-
-    #[test]
-    fn words_with_their_labels_and_pairs_are_known_by_their_columns() {
-        let words = rows(|index| {
-            let tags = if index == 7 { "[\"O\"]" } else { "[\"B-X\", 3]" };
-            format!("{{\"tokens\": [\"a\", \"b\"], \"ner_tags\": [1, 2], \"tags\": {tags}}}")
-        });
-        let found = table("a.jsonl", words.as_bytes()).unwrap();
-        let [of_words, of_tags] = guess_words(&found).unwrap();
-        assert_eq!((of_words.name.as_str(), of_tags.name.as_str()), ("tokens", "ner_tags"));
-        assert_eq!((of_words.words_at(0.5), of_tags.values.as_ref().unwrap().len()), (2, 2));
-        let tags = found.column("tags").unwrap();
-        assert!(!tags.lists_as(of_words), "one row has another length");
-        assert!(guess_pair(&found).is_none());
-        let pairs = rows(|index| format!("first {index},second {index},{}", index % 2));
-        let found =
-            table("a.csv", format!("premise,hypothesis,label\n{pairs}").as_bytes()).unwrap();
-        assert_eq!(
-            guess_pair(&found).unwrap().map(|column| column.name.as_str()),
-            ["premise", "hypothesis"]
-        );
-        assert!(guess_words(&found).is_none());
-    }
-
-    fn table(name: &str, content: &[u8]) -> Result<Table, String> {
+    pub fn table(name: &str, content: &[u8]) -> Result<Table, String> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(name);
         std::fs::write(&path, content).unwrap();
@@ -616,9 +536,6 @@ mod tests {
             (vec!["column1", "column2"], 40, None)
         );
         assert_eq!(found.columns[0].values.as_ref().unwrap()["ham"], 20);
-        let (text, label) = guess(&found);
-        assert_eq!(text.unwrap().column.name, "column2");
-        assert_eq!(label.unwrap().column.name, "column1");
         let numbers = rows(|index| format!("{index},message number {index}"));
         for (content, doubt) in [
             (numbers.as_str(), Some(Doubt { cell: "0".into(), column: 1, same: 0 })),

@@ -5,16 +5,17 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::columns::{self, Column, Guess, Table, Why};
-use super::model::{self, Family, Pretrained};
-use super::study_file::{Task, TrainerStudy};
+use super::columns::{self, Table};
+use super::model;
+use super::study_file::TrainerStudy;
+use super::tasks;
 use super::{InitArguments, Questions, as_named, asked_trials, name, parsed};
+use crate::arguments::TaskKind;
 use crate::arguments::data_file::{shown_separator, usual_separator};
 use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
 use crate::report::wording::{count, one_line};
-use crate::study::suggestion::quoted;
 
 /// The text of the study file for a data file, or for the training file in a directory.
 pub fn of_data(
@@ -32,15 +33,16 @@ pub fn of_data(
     let named = |path: &Path| as_named(path, &arguments.output);
     let mut study = TrainerStudy {
         name: name(arguments, data),
-        task: Task::LanguageModeling,
+        task: TaskKind::LanguageModeling,
         model: model.as_ref().map(|model| model.named.clone()),
         train: named(data)?,
         validation: None,
         test: None,
         separator: None,
         column_names: None,
-        text: None,
-        text_pair: None,
+        columns: Vec::new(),
+        label_separator: None,
+        is_unbalanced: false,
         rows: 0,
         max_length: 64,
         trials: arguments.trials,
@@ -50,12 +52,12 @@ pub fn of_data(
         let size = size(data)?;
         study.rows = usize::try_from(size / 64).unwrap_or(usize::MAX);
         study.findings.push(format!("{}: {size} bytes of text", shown(data)));
-        study.findings.push("task language-modeling: a .txt file has no labels".to_owned());
+        take_running_text(tasks::named(arguments)?, &mut study)?;
     } else {
         let mut table = columns::read(data)?;
         settle_header(&mut table, data, arguments, questions, &mut study)?;
         study.rows = table.rows;
-        look(&table, data, model.as_ref(), arguments, questions, &mut study)?;
+        tasks::settle((&table, data), model.as_ref(), arguments, questions, &mut study)?;
     }
     for (split, words, place) in [
         ("validation", &["validation", "valid", "val", "dev"][..], &mut study.validation),
@@ -78,6 +80,19 @@ pub fn of_data(
     let text = study.text();
     // Errors (such as a model that cannot be found) are reported before anything is written.
     parsed(&text, &arguments.output).map(|()| text)
+}
+
+/// The task of a file of running text.
+fn take_running_text(task: Option<TaskKind>, study: &mut TrainerStudy) -> Result<(), Failure> {
+    study.task = task.unwrap_or(TaskKind::LanguageModeling);
+    let name = study.task.line().name;
+    if !matches!(study.task, TaskKind::LanguageModeling | TaskKind::MaskedLanguageModeling) {
+        let message = format!("a .txt file has no columns, which `{name}` needs");
+        return Err(Failure::usage(message).help("give a file with rows: .csv, .jsonl, .."));
+    }
+    let why = if task.is_some() { "by --task" } else { "a .txt file has no labels" };
+    study.findings.push(format!("task {name}: {why}"));
+    Ok(())
 }
 
 fn size(data: &Path) -> Result<u64, Failure> {
@@ -217,227 +232,6 @@ fn settle_header(
         study.column_names = Some(named);
     }
     Ok(())
-}
-
-/// Determines the columns, and reports their contents.
-fn look(
-    table: &Table,
-    data: &Path,
-    model: Option<&Pretrained>,
-    arguments: &InitArguments,
-    questions: &Questions,
-    study: &mut TrainerStudy,
-) -> Result<(), Failure> {
-    if columns::is_nested_squad(table) {
-        let message =
-            format!("`{}` has its rows inside of lists, as SQuAD's own files", data.display());
-        return Err(Failure::usage(message).help(
-            "write a row for each question: `load_dataset(\"squad\")[\"train\"].to_json(\"train.jsonl\")` \
-             of Python's datasets, or `[{\"question\": .., \"context\": .., \"answers\": ..}, ..]`",
-        ));
-    }
-    if [&arguments.text, &arguments.label, &arguments.target].into_iter().all(Option::is_none)
-        && !writes(model)
-        && let Some(columns) = columns::guess_questions(table)
-    {
-        take_questions(columns, study);
-        return Ok(());
-    }
-    let (mut text, mut label) = columns::guess(table);
-    let is_labelled =
-        arguments.label.is_some() || is_family(model, &[Family::Encoder, Family::Decoder]);
-    let target = columns::guess_target(table).filter(|_| !is_labelled);
-    if let Some([first, _]) = target {
-        text = Some(Guess { column: first, why: Why::Name });
-    }
-    let words = columns::guess_words(table).filter(|_| !writes(model));
-    let pair = columns::guess_pair(table).filter(|_| !writes(model));
-    if let Some([first, second]) = words.or(pair) {
-        text = Some(Guess { column: first, why: Why::Name });
-        if words.is_some() {
-            label = Some(Guess { column: second, why: Why::Name });
-        }
-    }
-    let columns = || table.columns.iter().map(|column| column.name.as_str());
-    let names = || one_line(&quoted(columns()));
-    let found = |named: &str| {
-        table.column(named).ok_or_else(|| {
-            Failure::usage(format!("`{}` has no column `{}`", data.display(), one_line(named)))
-                .known(named, "it has", columns())
-        })
-    };
-    // Why a column was chosen without asking.
-    let why = |why: Why| if questions.asks { "as you said" } else { why.as_str() };
-    let (text, text_why) = match (&arguments.text, text) {
-        (Some(named), _) => (found(named)?, "by --text"),
-        (None, Some(guess)) => (
-            found(&questions.ask(
-                &format!("Which column holds the texts? (of {})", names()),
-                &guess.column.name,
-            )?)?,
-            why(guess.why),
-        ),
-        (None, None) => {
-            return Err(Failure::usage(format!("`{}` has no column of texts", data.display()))
-                .help(format!("it has {}", names())));
-        }
-    };
-    let writes = writes(model);
-    if arguments.target.is_some() || target.is_some() || is_family(model, &[Family::EncoderDecoder])
-    {
-        let target = match (&arguments.target, target) {
-            (Some(named), _) => (found(named)?, "by --target"),
-            (None, Some([_, second])) => (
-                found(&questions.ask("Which column holds the texts to write?", &second.name)?)?,
-                why(Why::Name),
-            ),
-            (None, None) => {
-                return Err(Failure::usage(
-                    "the model writes texts, and no column looks like them",
-                )
-                .help(format!("`--target COLUMN` names their column, of {}", names())));
-            }
-        };
-        if target.0.name == text.name {
-            return Err(Failure::usage(format!(
-                "`{}` is both the column of texts and that of texts to write",
-                one_line(&text.name)
-            ))
-            .help("`--text COLUMN` names the other column"));
-        }
-        take_target((text, text_why), target, model, study);
-        return Ok(());
-    }
-    let (label, label_why) = match (&arguments.label, label) {
-        (Some(named), _) => (Some(found(named)?), "by --label"),
-        (None, Some(guess)) if guess.column.name != text.name && !writes => (
-            Some(found(&questions.ask("Which column holds the labels?", &guess.column.name)?)?),
-            why(guess.why),
-        ),
-        _ => (None, ""),
-    };
-    let pair = pair.filter(|[first, _]| words.is_none() && first.name == text.name);
-    let pair = pair.map(|[_, second]| second);
-    let pair = pair.filter(|second| label.is_none_or(|label| label.name != second.name));
-    let second = |share: f64| pair.map_or(0, |second| second.words_at(share));
-    let (median, long) = (text.words_at(0.5) + second(0.5), text.words_at(0.95) + second(0.95));
-    study.findings.push(format!(
-        "texts: `{}`, {text_why}; median length {}, 95 % have {long} or fewer",
-        one_line(&text.name),
-        count(u64::from(median), "word")
-    ));
-    study.text = Some(text.name.clone());
-    if let Some(second) = pair.filter(|_| label.is_some()) {
-        let name = one_line(&second.name);
-        study.findings.push(format!("second texts: `{name}`, guessed by its name"));
-        study.text_pair = Some(second.name.clone());
-    }
-    study.max_length = length_of(long);
-    let Some(label) = label else {
-        let why = if writes {
-            "the model is a decoder, which learns the texts themselves"
-        } else {
-            "no column looks like labels (`--label COLUMN` names one)"
-        };
-        study.findings.push(format!("task language-modeling: {why}"));
-        return Ok(());
-    };
-    let values = label.values.as_ref().filter(|values| values.len() >= 2);
-    let Some(values) = values else {
-        return Err(Failure::usage(format!(
-            "`{}` holds no labels: it has one value, or a thousand and more",
-            one_line(&label.name)
-        ))
-        .help("`--label COLUMN` names another column"));
-    };
-    let mut classes: Vec<(&String, &u64)> = values.iter().collect();
-    classes.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
-    let first: Vec<String> =
-        classes.iter().take(5).map(|(name, rows)| format!("{} ({rows})", one_line(name))).collect();
-    let more = if classes.len() > 5 { ", ..." } else { "" };
-    study.findings.push(format!(
-        "labels: `{}`, {label_why}; {} classes: {}{more}",
-        one_line(&label.name),
-        classes.len(),
-        first.join(", ")
-    ));
-    if label.lists_as(text) {
-        study.findings.push("task token-classification: one label per word".to_owned());
-        study.task = Task::TokenClassification { label: label.name.clone() };
-        return Ok(());
-    }
-    let unbalanced = label.largest_share() > 0.6;
-    let metric = if unbalanced {
-        format!(
-            "; metric eval_macro_f1: {:.0} % of the rows have one label",
-            100.0 * label.largest_share()
-        )
-    } else {
-        String::new()
-    };
-    study.findings.push(format!("task text-classification: one label per text{metric}"));
-    study.task = Task::Classification { label: label.name.clone(), unbalanced };
-    Ok(())
-}
-
-/// Whether the model is one that writes texts.
-fn writes(model: Option<&Pretrained>) -> bool {
-    is_family(model, &[Family::Decoder, Family::EncoderDecoder])
-}
-
-/// Whether there is a model, of one of these families.
-fn is_family(model: Option<&Pretrained>, families: &[Family]) -> bool {
-    model.and_then(|model| model.family).is_some_and(|family| families.contains(&family))
-}
-
-/// The maximum length for texts of `words` words: 1.5 tokens per word, and two special tokens.
-fn length_of(words: u32) -> u32 {
-    (words.saturating_mul(3) / 2 + 2).next_power_of_two().clamp(32, 512)
-}
-
-/// Questions about contexts.
-fn take_questions(columns: [&Column; 3], study: &mut TrainerStudy) {
-    let [question, context, answers] = columns;
-    let long = question.words_at(0.95) + context.words_at(0.95);
-    study.findings.push(format!(
-        "task question-answering: columns `{}`, `{}` and `{}`; 95 % of contexts have {} or fewer",
-        one_line(&question.name),
-        one_line(&context.name),
-        one_line(&answers.name),
-        count(u64::from(context.words_at(0.95)), "word")
-    ));
-    study.max_length = length_of(long).clamp(64, 384);
-    study.task = Task::QuestionAnswering { columns: columns.map(|column| column.name.clone()) };
-}
-
-/// Texts, and texts to write for them.
-fn take_target(
-    (text, text_why): (&Column, &str),
-    (target, target_why): (&Column, &str),
-    model: Option<&Pretrained>,
-    study: &mut TrainerStudy,
-) {
-    for (what, column, why) in [("texts", text, text_why), ("texts to write", target, target_why)] {
-        study.findings.push(format!(
-            "{what}: `{}`, {why}; median length {}, 95 % have {} or fewer",
-            one_line(&column.name),
-            count(u64::from(column.words_at(0.5)), "word"),
-            column.words_at(0.95)
-        ));
-    }
-    let is_summary = ["summary", "summaries", "highlights"].contains(&target.name.as_str());
-    let name = match model {
-        _ if is_summary => "summarization",
-        Some(model) if model.model_type == "marian" => "translation",
-        _ => "text-to-text",
-    };
-    study.findings.push(format!(
-        "task {name}: a text for each text; `translation` and `summarization` differ in what an \
-         export is called"
-    ));
-    study.text = Some(text.name.clone());
-    study.max_length = length_of(text.words_at(0.95).max(target.words_at(0.95)));
-    study.task = Task::TextToText { name, target: target.name.clone() };
 }
 
 /// A file beside the training data that holds another split: `valid.csv`, or `reviews-test.csv`

@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::as_named;
-use super::study_file::{Task, TrainerStudy};
-use crate::arguments::{DECODER_TYPES, ENCODER_TYPES, SEQ2SEQ_TYPES, vocabulary_files};
+use super::study_file::TrainerStudy;
+use crate::arguments::{DECODER_TYPES, ENCODER_TYPES, SEQ2SEQ_TYPES, TaskKind, vocabulary_files};
 use crate::cli::exit::Failure;
 use crate::config;
 use crate::export::holds_weights;
@@ -139,7 +139,7 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
 impl TrainerStudy {
     /// Adapts the study to the model, and reports it.
     pub fn take_model(&mut self, model: &Pretrained) -> Result<(), Failure> {
-        let writes = matches!(self.task, Task::TextToText { .. });
+        let writes = self.task.is_sequence_to_sequence();
         if let Some(family) = model.family
             && writes != (family == Family::EncoderDecoder)
         {
@@ -156,14 +156,15 @@ impl TrainerStudy {
         }
         if writes {
             self.max_length = self.max_length.max(64);
-        } else if self.task == Task::LanguageModeling {
+        } else if self.task == TaskKind::LanguageModeling {
             if model.family == Some(Family::Encoder) {
                 let message = format!(
                     "the model is an encoder (`{}`), which learns labels, and this data has none",
                     model.model_type
                 );
                 return Err(Failure::usage(message).help(
-                    "`--label COLUMN` names the column of labels; decoders learn texts alone",
+                    "`--label COLUMN` names the column of labels; `--task masked-language-modeling` \
+                     adapts the model to the texts",
                 ));
             }
             self.max_length = self.max_length.max(128);

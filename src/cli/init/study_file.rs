@@ -1,6 +1,7 @@
 //! The text of a first study file: the chosen values, with comments on alternatives.
 
 use super::script::Script;
+use crate::arguments::TaskKind;
 use crate::report::wording::{one_line, toml_key, toml_text as quoted, width};
 use crate::study::metric::Direction;
 
@@ -9,8 +10,8 @@ use crate::study::metric::Direction;
 pub struct TrainerStudy {
     /// Its name.
     pub name: String,
-    /// The word in `[trainer] task`.
-    pub task: Task,
+    /// Its task.
+    pub task: TaskKind,
     /// The pretrained model to fine-tune, by its name in the study file.
     pub model: Option<String>,
     /// The training file, by its name in the study file.
@@ -23,10 +24,12 @@ pub struct TrainerStudy {
     pub separator: Option<u8>,
     /// The columns of a file without a header.
     pub column_names: Option<Vec<String>>,
-    /// The column of texts; none in a text file.
-    pub text: Option<String>,
-    /// The column of second texts, of pairs.
-    pub text_pair: Option<String>,
+    /// Columns by their key under `[data]`; none of a text file.
+    pub columns: Vec<(&'static str, String)>,
+    /// What separates several labels in a cell, if it is no comma.
+    pub label_separator: Option<char>,
+    /// Whether one label is so frequent that accuracy is uninformative.
+    pub is_unbalanced: bool,
     /// Number of rows read.
     pub rows: usize,
     /// Maximum length of texts in tokens.
@@ -35,50 +38,6 @@ pub struct TrainerStudy {
     pub trials: u64,
     /// Findings, one comment line each.
     pub findings: Vec<String>,
-}
-
-/// The task.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Task {
-    /// One label per text.
-    Classification {
-        /// The column of labels.
-        label: String,
-        /// Whether one label is so frequent that accuracy is uninformative.
-        unbalanced: bool,
-    },
-    /// One label per word.
-    TokenClassification {
-        /// The column of labels.
-        label: String,
-    },
-    /// The part of a context that answers a question.
-    QuestionAnswering {
-        /// The columns of questions, contexts and answers.
-        columns: [String; 3],
-    },
-    /// A text for each text.
-    TextToText {
-        /// Its name in `[trainer] task`.
-        name: &'static str,
-        /// The column of the texts to write.
-        target: String,
-    },
-    /// The next token.
-    LanguageModeling,
-}
-
-impl Task {
-    /// Its name in `[trainer] task`.
-    fn name(&self) -> &'static str {
-        match self {
-            Task::Classification { .. } => "text-classification",
-            Task::TokenClassification { .. } => "token-classification",
-            Task::QuestionAnswering { .. } => "question-answering",
-            Task::TextToText { name, .. } => name,
-            Task::LanguageModeling => "language-modeling",
-        }
-    }
 }
 
 /// Trailing comments start in this column, or after the longest line of their paragraph.
@@ -117,29 +76,9 @@ fn aligned(text: &str) -> String {
 impl TrainerStudy {
     /// The study file.
     pub fn text(&self) -> String {
-        let (metric, direction, why) = match &self.task {
-            Task::Classification { unbalanced: true, .. } => {
-                ("eval_macro_f1", "maximize", "\u{1}one label is frequent; else eval_accuracy")
-            }
-            Task::Classification { .. } => {
-                ("eval_accuracy", "maximize", "\u{1}or eval_macro_f1, or eval_loss (minimize)")
-            }
-            Task::TokenClassification { .. } => {
-                ("eval_f1", "maximize", "\u{1}of entities; or eval_accuracy, of words")
-            }
-            Task::QuestionAnswering { .. } => {
-                ("eval_f1", "maximize", "\u{1}of words; or eval_exact_match, of answers")
-            }
-            Task::TextToText { name: "summarization", .. } => {
-                ("eval_rougeL", "maximize", "\u{1}or eval_loss (minimize), without writing")
-            }
-            Task::TextToText { .. } => {
-                ("eval_chrf", "maximize", "\u{1}or eval_bleu, or eval_loss (minimize)")
-            }
-            Task::LanguageModeling => ("eval_loss", "minimize", "\u{1}or eval_perplexity"),
-        };
+        let (metric, direction, why) = self.objective();
         let (step, first) = match self.task {
-            Task::LanguageModeling => (
+            TaskKind::LanguageModeling => (
                 "step = \"step\"\u{1}reports are counted in optimiser steps\n",
                 "min_resource = 100\u{1}steps before the first judgement\n",
             ),
@@ -171,6 +110,46 @@ impl TrainerStudy {
         ))
     }
 
+    /// The metric, its direction, and a comment on others.
+    fn objective(&self) -> (&'static str, &'static str, &'static str) {
+        let has_scores = self.columns.iter().any(|(key, _)| *key == "score");
+        match self.task {
+            TaskKind::TextClassification if self.is_unbalanced => {
+                ("eval_macro_f1", "maximize", "\u{1}one label is frequent; else eval_accuracy")
+            }
+            TaskKind::TextClassification => {
+                ("eval_accuracy", "maximize", "\u{1}or eval_macro_f1, or eval_loss (minimize)")
+            }
+            TaskKind::MultiLabelClassification => {
+                ("eval_micro_f1", "maximize", "\u{1}or eval_macro_f1, or eval_exact_match")
+            }
+            TaskKind::TextRegression => {
+                ("eval_rmse", "minimize", "\u{1}or eval_mae, or eval_pearson (maximize)")
+            }
+            TaskKind::TokenClassification => {
+                ("eval_f1", "maximize", "\u{1}of entities; or eval_accuracy, of words")
+            }
+            TaskKind::QuestionAnswering => {
+                ("eval_f1", "maximize", "\u{1}of words; or eval_exact_match, of answers")
+            }
+            TaskKind::SentenceSimilarity if has_scores => {
+                ("eval_spearmanr", "maximize", "\u{1}or eval_pearson, or eval_loss (minimize)")
+            }
+            TaskKind::SentenceSimilarity => {
+                ("eval_mrr", "maximize", "\u{1}or eval_accuracy, or eval_loss (minimize)")
+            }
+            TaskKind::Summarization => {
+                ("eval_rougeL", "maximize", "\u{1}or eval_loss (minimize), without writing")
+            }
+            TaskKind::Translation | TaskKind::TextToText => {
+                ("eval_chrf", "maximize", "\u{1}or eval_bleu, or eval_loss (minimize)")
+            }
+            TaskKind::LanguageModeling | TaskKind::MaskedLanguageModeling => {
+                ("eval_loss", "minimize", "\u{1}or eval_perplexity")
+            }
+        }
+    }
+
     fn data(&self) -> String {
         let mut text = format!("[data]\ntrain = {}\n", quoted(&self.train));
         for (key, file) in [("validation", &self.validation), ("test", &self.test)] {
@@ -188,25 +167,19 @@ impl TrainerStudy {
             let names: Vec<String> = names.iter().map(|name| quoted(name)).collect();
             text += &format!("column_names = [{}]\u{1}the file has no header\n", names.join(", "));
         }
-        if let Some(column) = &self.text {
-            text += &format!("text = {}\n", quoted(column));
+        for (key, column) in &self.columns {
+            let comment = match *key {
+                "target" => "\u{1}the texts to write",
+                "score" => "\u{1}similarities from -1 to 1",
+                _ => "",
+            };
+            text += &format!("{key} = {}{comment}\n", quoted(column));
         }
-        if let Task::QuestionAnswering { columns } = &self.task {
-            for (key, column) in ["question", "context", "answers"].into_iter().zip(columns) {
-                if key != column {
-                    text += &format!("{key} = {}\n", quoted(column));
-                }
-            }
-        }
-        if let Task::TextToText { target, .. } = &self.task {
-            text += &format!("target = {}\u{1}the texts to write\n", quoted(target));
-        }
-        if let Some(column) = &self.text_pair {
-            text += &format!("text_pair = {}\n", quoted(column));
-        }
-        if let Task::Classification { label, .. } | Task::TokenClassification { label } = &self.task
-        {
-            text += &format!("label = {}\n", quoted(label));
+        if let Some(separator) = self.label_separator {
+            text += &format!(
+                "label_separator = {}\u{1}of several labels\n",
+                quoted(&separator.to_string())
+            );
         }
         if self.validation.is_none() {
             text += &format!(
@@ -222,7 +195,8 @@ impl TrainerStudy {
             );
         }
         let longer = match self.task {
-            Task::QuestionAnswering { .. } => "longer contexts are read in windows",
+            TaskKind::QuestionAnswering => "longer contexts are read in windows",
+            TaskKind::MaskedLanguageModeling => "longer texts are cut into rows",
             _ => "longer texts are cut",
         };
         text + &format!("max_length = {}\u{1}tokens; {longer}\n", self.max_length)
@@ -234,7 +208,7 @@ impl TrainerStudy {
             let model =
                 format!("model = {}\u{1}the pretrained model to start from\n", quoted(model));
             return match self.task {
-                Task::LanguageModeling => format!(
+                TaskKind::LanguageModeling => format!(
                     "{TITLE}task = \"language-modeling\"\n{model}max_steps = 1000\neval_strategy \
                      = \"steps\"\neval_steps = 100\nlogging_steps = 100\n\
                      per_device_train_batch_size = 8\n"
@@ -242,13 +216,13 @@ impl TrainerStudy {
                 _ => format!(
                     "{TITLE}task = \"{}\"\n{model}num_train_epochs = \
                      {}\nlr_scheduler_type = \"linear\"\n",
-                    self.task.name(),
+                    self.task.line().name,
                     if self.rows > 20_000 { 3 } else { 5 }
                 ),
             };
         }
         match self.task {
-            Task::LanguageModeling => format!(
+            TaskKind::LanguageModeling => format!(
                 "{TITLE}task = \"language-modeling\"\nmodel.tokenizer = \"chars\"\n\
                  max_steps = 1000\neval_strategy = \"steps\"\neval_steps = 100\n\
                  logging_steps = 100\nper_device_train_batch_size = 12\n\
@@ -257,7 +231,7 @@ impl TrainerStudy {
             _ => format!(
                 "{TITLE}task = \"{}\"\nnum_train_epochs = {}\n\
                  lr_scheduler_type = \"linear\"\n",
-                self.task.name(),
+                self.task.line().name,
                 if self.rows > 20_000 { 3 } else { 9 }
             ),
         }
@@ -265,7 +239,7 @@ impl TrainerStudy {
 
     fn space(&self) -> String {
         if self.model.is_some() {
-            let batch = if self.task == Task::LanguageModeling {
+            let batch = if self.task == TaskKind::LanguageModeling {
                 ""
             } else {
                 "per_device_train_batch_size = [16, 32]\n"
@@ -282,7 +256,7 @@ impl TrainerStudy {
         let common =
             "[space]\u{1}what is searched\nlearning_rate = { float = [1e-4, 1e-2], log = true }\n";
         match self.task {
-            Task::LanguageModeling => format!(
+            TaskKind::LanguageModeling => format!(
                 "{common}model.num_layers = {{ int = [2, 6] }}\nmodel.dropout = {{ float = [0.0, \
                  0.3] }}\n"
             ),

@@ -14,6 +14,8 @@ pub(super) struct Wanted {
     pub(super) top_k: Option<u32>,
     pub(super) to_file: bool,
     pub(super) as_json: bool,
+    /// Whether a text has any number of labels.
+    pub(super) has_several: bool,
 }
 
 /// What a model said about one text, as far as it is shown.
@@ -62,6 +64,9 @@ pub(super) struct Answer {
 /// Minimum probability of displayed labels besides the first.
 const SHOWN: f64 = 0.05;
 
+/// The probability from which a text has one of several labels, as evaluations count them.
+const HAS_LABEL: f64 = 0.5;
+
 /// Numbers displayed of a vector.
 const FIRST: usize = 6;
 
@@ -72,6 +77,7 @@ impl Wanted {
     fn of_labels(self, all: Labels) -> Labels {
         let shown = |(index, (_, score)): (usize, &(String, f64))| match self.top_k {
             Some(count) => index < count as usize,
+            None if self.to_file && self.has_several => *score >= HAS_LABEL,
             None if self.to_file => index == 0,
             None => self.as_json || index == 0 || *score >= SHOWN,
         };
@@ -262,14 +268,19 @@ pub(super) fn unlabelled(predictions: &[Shown]) -> Option<Failure> {
     ))
 }
 
+/// A column of the file of texts that is written beside what was said: its name and its cells.
+pub(super) type Kept = (String, Vec<String>);
+
 /// Writes each text with what was said about it: `label,score`, and `label_2,score_2` and so on for
 /// several, an empty label and the score NaN if there is none; or a row for each entity
 /// (`entity_group,word,start,end,score`) or token (`mask,token,score`); or an answer
 /// (`answer,start,end,score`), the numbers of a vector, or the text that was written
-/// (`generated_text`). Of pairs `text_pair` follows `text`.
+/// (`generated_text`). Of pairs `text_pair` follows `text`. Kept columns come first, with `_in_file`
+/// behind a name that is also one of these.
 pub(super) fn write_csv<'t>(
     output: &Path,
     of_text: impl Fn(usize) -> (&'t str, Option<&'t str>),
+    kept: &[Kept],
     predictions: &[Shown],
 ) -> Result<(), Failure> {
     let wrong = |error: csv::Error| {
@@ -300,9 +311,13 @@ pub(super) fn write_csv<'t>(
             first.into_iter().chain((2..=width).flat_map(further)).collect()
         }
     });
+    let renamed = |name: &String| {
+        if head.contains(name) { format!("{name}_in_file") } else { name.clone() }
+    };
+    let names: Vec<String> = kept.iter().map(|(name, _)| renamed(name)).collect();
     whole_file(output, |out| {
         let mut writer = csv::Writer::from_writer(out);
-        writer.write_record(&head).map_err(wrong)?;
+        writer.write_record(names.iter().chain(&head)).map_err(wrong)?;
         for (number, shown) in predictions.iter().enumerate() {
             let (text, pair) = of_text(number);
             for cells in rows(shown) {
@@ -311,7 +326,8 @@ pub(super) fn write_csv<'t>(
                 row.truncate(own);
                 row.extend(cells);
                 row.resize(head.len(), String::new());
-                writer.write_record(&row).map_err(wrong)?;
+                let cells = kept.iter().map(|(_, cells)| &cells[number]);
+                writer.write_record(cells.chain(&row)).map_err(wrong)?;
             }
         }
         Ok(writer.flush()?)
@@ -408,8 +424,34 @@ mod tests {
     fn written(predictions: &[Shown], pair: Option<&'static str>) -> String {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("out.csv");
-        write_csv(&file, |number| (["a", "b"][number], pair), predictions).unwrap();
+        write_csv(&file, |number| (["a", "b"][number], pair), &[], predictions).unwrap();
         fs::read_to_string(&file).unwrap()
+    }
+
+    #[test]
+    fn a_text_has_those_of_several_labels_that_are_likelier_than_not() {
+        let wanted = Wanted { to_file: true, has_several: true, ..Wanted::default() };
+        let shown = [labelled(&[0.9, 0.5], wanted), labelled(&[0.4, 0.3], wanted)];
+        assert_eq!(
+            written(&shown, None),
+            "text,label,score,label_2,score_2\na,good,0.9,bad,0.5\nb,,,,\n"
+        );
+        let one = Wanted { has_several: false, ..wanted };
+        assert_eq!(written(&[labelled(&[0.4, 0.3], one)], None), "text,label,score\na,good,0.4\n");
+    }
+
+    #[test]
+    fn kept_columns_come_first_under_names_of_their_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("out.csv");
+        let shown = [labelled(&[0.9, 0.1], top(1)), labelled(&[0.8, 0.2], top(1))];
+        let kept = [("id", ["7", "8"]), ("label", ["x", "y"])]
+            .map(|(name, cells)| (name.to_owned(), cells.map(str::to_owned).to_vec()));
+        write_csv(&file, |number| (["a", "b"][number], None), &kept, &shown).unwrap();
+        assert_eq!(
+            fs::read_to_string(&file).unwrap(),
+            "id,label_in_file,text,label,score\n7,x,a,good,0.9\n8,y,b,good,0.8\n"
+        );
     }
 
     #[test]

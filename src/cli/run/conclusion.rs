@@ -56,12 +56,21 @@ pub(super) fn conclude(
             let store = console.absolute_store()?;
             let tested =
                 test_winner(&mut AnyStore::open(&store)?, study, &store, &mut listener(console));
-            if let Err(error) = tested {
-                let export = console.next(&format!("export {name}"));
-                console.say(&format!(
-                    "the winner was not measured on the test split; {export} tries again: {}",
-                    Failure::from(error)
-                ));
+            match tested {
+                Ok(changed) => changed.iter().for_each(|file| {
+                    console.say(&format!(
+                        "the winner was not measured on the test split: `{}` {}",
+                        shown(file),
+                        exported::how_changed(file)
+                    ));
+                }),
+                Err(error) => {
+                    let export = console.next(&format!("export {name}"));
+                    console.say(&format!(
+                        "the winner was not measured on the test split; {export} tries again: {}",
+                        Failure::from(error)
+                    ));
+                }
             }
             if let Some(race) = view_of_runs(&reader, &summary)?.as_ref().and_then(best_runs::race)
             {

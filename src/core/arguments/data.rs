@@ -101,7 +101,7 @@ pub struct Clean {
 /// Every key of `[data]`.
 pub static DATA_ARGUMENTS: &[Field] = &[
     key("train", FieldKind::AnyText, Required)
-        .doc("file of training rows, or folder or pattern (train-*.csv) of files: .csv, .tsv, .jsonl, .json, .parquet, .arrow; to model language also .txt"),
+        .doc("file of training rows, or folder or pattern (train-*.csv) of files: .csv, .tsv, .jsonl, .json, .parquet, .arrow, .conll; to model language also .txt"),
     key("validation", FieldKind::AnyText, Absent)
         .doc("file of validation rows; without it they are cut from train"),
     key("test", FieldKind::AnyText, Absent).doc("file of test rows"),

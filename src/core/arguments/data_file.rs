@@ -2,6 +2,7 @@
 //! folders count as lines.
 
 mod columns;
+mod conll;
 mod contents;
 mod folder;
 mod problem;
@@ -223,8 +224,15 @@ pub fn rows(
         Some(DataFormat::Json) if content.trim_start().starts_with('[') => {
             json_list(path, content, columns)?
         }
+        Some(DataFormat::Json) if let Some(problem) = rows_inside(path, content) => {
+            return Err(problem);
+        }
         Some(
-            DataFormat::JsonLines | DataFormat::Json | DataFormat::Parquet | DataFormat::Arrow,
+            DataFormat::JsonLines
+            | DataFormat::Json
+            | DataFormat::Parquet
+            | DataFormat::Arrow
+            | DataFormat::Conll,
         ) => json_lines(path, content, columns)?,
         Some(DataFormat::Text) | None => {
             return Err(DataProblem::new(path, None, "not a file with rows")
@@ -394,13 +402,67 @@ fn json_list(path: &Path, content: &str, columns: Columns) -> Result<Vec<Row>, D
     Ok(rows)
 }
 
+/// The problem of a .json file whose rows are a list inside of one object, as `{"data": [..]}`.
+#[must_use]
+pub fn rows_inside(path: &Path, content: &str) -> Option<DataProblem> {
+    // One object on each line is what else begins so.
+    let first: Result<Value, _> = serde_json::from_str(content.lines().next()?);
+    let whole = match first {
+        Ok(_) if content.lines().skip(1).any(|line| !line.trim().is_empty()) => return None,
+        Ok(only) => only,
+        Err(_) => serde_json::from_str(content).ok()?,
+    };
+    let objects = |value: &Value| match value {
+        Value::Array(all) if all.iter().all(Value::is_object) => Some(all.len()),
+        _ => None,
+    };
+    let lists = whole.as_object()?.iter().filter_map(|(key, value)| Some((key, objects(value)?)));
+    let (key, rows) = lists.max_by_key(|(_, rows)| *rows).filter(|(_, rows)| *rows > 0)?;
+    if whole[key][0].get("paragraphs").is_some() {
+        let message = "it has its rows inside of lists, as SQuAD's own files";
+        return Some(DataProblem::new(path, None, message).with_help(
+            "write a row for each question: `load_dataset(\"squad\")[\"train\"].to_json(\"train.jsonl\")` \
+             of Python's datasets, or `[{\"question\": .., \"context\": .., \"answers\": ..}, ..]`",
+        ));
+    }
+    let file = path.display();
+    Some(DataProblem::new(path, None, format!("its {rows} rows are inside of `{key}`")).with_help(
+        format!(
+            "write them as a list: `python -c \"import json; json.dump(json.load(open('{file}'))\
+                 ['{key}'], open('{}', 'w'))\"`",
+            path.with_file_name(format!("{key}.json")).display()
+        ),
+    ))
+}
+
+/// The value of a column of a row of JSON; `translation.en` is the `en` in an object `translation`.
+fn value_of<'a>(object: &'a serde_json::Map<String, Value>, name: &str) -> Option<&'a Value> {
+    object.get(name).or_else(|| {
+        let inside = |(at, _): (usize, &str)| {
+            value_of(object.get(&name[..at])?.as_object()?, &name[at + 1..])
+        };
+        name.match_indices('.').find_map(inside)
+    })
+}
+
+/// The names of the columns of a row of JSON, with those of the objects in it.
+fn names_in(object: &serde_json::Map<String, Value>) -> Vec<String> {
+    let name = |(name, value): (&String, &Value)| match value {
+        Value::Object(inside) if !inside.is_empty() => {
+            names_in(inside).into_iter().map(|inside| format!("{name}.{inside}")).collect()
+        }
+        _ => vec![name.clone()],
+    };
+    object.iter().flat_map(name).collect()
+}
+
 /// A row of JSON.
 fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row, DataProblem> {
     let Value::Object(object) = value else {
         return Err(DataProblem::new(path, Some(line), "not a JSON object")
             .with_help("write it as `{\"text\": \"..\", \"label\": \"..\"}`"));
     };
-    let column = |name: &str| match object.get(name) {
+    let column = |name: &str| match value_of(object, name) {
         Some(Value::String(text)) => Ok(text.clone()),
         // An empty cell.
         Some(Value::Null) => Ok(String::new()),
@@ -431,7 +493,8 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
                 .with_help("write it as a string, or take the row out"))
         }
         None => {
-            let there: Vec<&str> = object.keys().map(String::as_str).collect();
+            let names = names_in(object);
+            let there: Vec<&str> = names.iter().map(String::as_str).collect();
             Err(missing_column(path, Some(line), name, &there, columns.help))
         }
     };
@@ -658,5 +721,39 @@ mod tests {
         );
         assert!(said(b"\xff\xfet\0e\0").contains("iconv -f utf-16"));
         assert_eq!(text(Path::new("a.csv"), "\u{feff}text".as_bytes()).unwrap(), "text");
+    }
+
+    #[test]
+    fn the_values_of_objects_are_columns_with_both_names() {
+        let columns = Columns { text: "a.en", text_pair: Some("a.b.c"), ..COLUMNS };
+        let read = |line: &str| rows(Path::new("a.jsonl"), line, columns, Layout::default());
+        let line = r#"{"a": {"en": "x", "b.c": "y"}, "label": 1}"#;
+        let found = read(line).unwrap();
+        assert_eq!((&*found[0].text, &*found[0].text_pair, &*found[0].label), ("x", "y", "1"));
+        let found = read(r#"{"a.en": "z", "a": {"b": {"c": 2}, "en": "x"}, "label": 1}"#).unwrap();
+        assert_eq!((&*found[0].text, &*found[0].text_pair), ("z", "2"));
+        let missing = read(r#"{"a": {"fr": "x"}, "label": 1}"#).unwrap_err().to_string();
+        assert_begins(
+            &missing,
+            "a.jsonl:1: there is no column `a.en`; columns are `a.fr`, `label`",
+        );
+    }
+
+    #[test]
+    fn a_list_of_rows_inside_of_an_object_is_refused_with_the_way_out() {
+        for content in [
+            r#"{"version": 1, "data": [{"text": "x", "label": "a"}]}"#,
+            "{\n \"data\": [\n  {\"text\": \"x\"},\n  {\"text\": \"y\"}]\n}\n",
+        ] {
+            let refused = read("d/a.json", content, Layout::default()).unwrap_err();
+            assert!(refused.contains(" rows are inside of `data` (write them as"), "{refused}");
+            assert!(refused.contains("open('d/data.json', 'w')"), "{refused}");
+        }
+        let nested = r#"{"version": "1.1", "data": [{"title": "x", "paragraphs": []}]}"#;
+        let refused = read("a.json", nested, Layout::default()).unwrap_err();
+        assert_begins(&refused, "a.json: it has its rows inside of lists, as SQuAD's own files");
+        let lines = "{\"text\": \"x\", \"label\": [{}]}\n{\"text\": \"y\", \"label\": 1}\n";
+        assert!(rows_inside(Path::new("a.json"), lines).is_none());
+        assert!(rows_inside(Path::new("a.json"), r#"{"text": "x", "label": ["a"]}"#).is_none());
     }
 }

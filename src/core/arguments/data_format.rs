@@ -19,6 +19,9 @@ pub enum DataFormat {
     Parquet,
     /// Columns in an Apache Arrow file or stream.
     Arrow,
+    /// A word with its labels on each line, and an empty line after each sentence, as in the files of
+    /// the CoNLL tasks.
+    Conll,
 }
 
 /// How a data file is compressed.
@@ -31,7 +34,7 @@ pub enum Compression {
 }
 
 /// Formats by the endings of names, in the order in which messages list them.
-const ENDINGS: [(&str, DataFormat); 8] = [
+const ENDINGS: [(&str, DataFormat); 11] = [
     ("csv", DataFormat::Csv),
     ("tsv", DataFormat::Tsv),
     ("jsonl", DataFormat::JsonLines),
@@ -39,6 +42,9 @@ const ENDINGS: [(&str, DataFormat); 8] = [
     ("json", DataFormat::Json),
     ("parquet", DataFormat::Parquet),
     ("arrow", DataFormat::Arrow),
+    ("conll", DataFormat::Conll),
+    ("iob2", DataFormat::Conll),
+    ("bio", DataFormat::Conll),
     ("txt", DataFormat::Text),
 ];
 
@@ -53,7 +59,7 @@ pub fn is_on_hub(path: &Path) -> bool {
 
 /// The endings of data files, in words.
 pub const KNOWN_ENDINGS: &str =
-    ".csv, .tsv, .jsonl, .json, .parquet, .arrow or .txt, also with .gz or .zst behind it";
+    ".csv, .tsv, .jsonl, .json, .parquet, .arrow, .conll or .txt, also with .gz or .zst behind it";
 
 impl DataFormat {
     /// Whether it has rows with columns.

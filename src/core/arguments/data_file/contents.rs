@@ -10,13 +10,18 @@ use crate::arguments::data_format::{Compression, DataFormat, format_of};
 /// Bytes that a compressed file may have as text: no more is read.
 const MOST_BYTES: u64 = 16 << 30;
 
-/// The contents of a file as text: what is compressed is unpacked, and the rows of columns become
-/// lines of JSON.
+/// The contents of a file as text: what is compressed is unpacked, and the rows of columns and of
+/// sentences become lines of JSON.
 ///
 /// # Errors
 /// Contents that are damaged, and formats that this program was built without.
 pub fn contents<'a>(path: &Path, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, DataProblem> {
     match format_of(path) {
+        Some((DataFormat::Conll, compression)) => {
+            let plain = compression.map(|compression| unpacked(path, bytes, compression));
+            let plain = plain.transpose()?.map_or(Cow::Borrowed(bytes), Cow::Owned);
+            super::conll::lines(path, &plain).map(Cow::Owned)
+        }
         Some((_, Some(compression))) => unpacked(path, bytes, compression).map(Cow::Owned),
         Some((DataFormat::Parquet, None)) => super::columns::parquet(path, bytes).map(Cow::Owned),
         Some((DataFormat::Arrow, None)) => super::columns::arrow(path, bytes).map(Cow::Owned),
