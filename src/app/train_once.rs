@@ -67,17 +67,19 @@ pub fn recipe_of_study(spec: &StudySpec) -> Result<(Recipe, Vec<String>), AppErr
     Ok((recipe, troubles))
 }
 
-/// Trains the model of `recipe` with its files in `scratch`, and writes it to `target`.
+/// Trains the model of `recipe` with its files in `scratch`, from the checkpoint `resume` of it if
+/// there is one, and writes it to `target`.
 ///
 /// # Errors
 /// The training failed or reported nothing, or its model cannot be written.
 pub fn train(
     recipe: &Recipe,
+    resume: Option<&Path>,
     scratch: &Path,
     target: &Target,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Trained, AppError> {
-    let mut reports = reports(recipe, scratch, on_progress)?;
+    let mut reports = reports(recipe, resume, scratch, on_progress)?;
     let chosen = match recipe.rule {
         // A schedule ends at the step of its value.
         _ if !recipe.schedule.is_empty() => reports.len().checked_sub(1),
@@ -114,10 +116,11 @@ pub fn train(
 
 fn reports(
     recipe: &Recipe,
+    resume: Option<&Path>,
     scratch: &Path,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Vec<Report>, JobError> {
-    let mut run = Run::default();
+    let mut run = Run { newest: resume.map(Path::to_owned), ..Run::default() };
     if recipe.schedule.is_empty() {
         run.train(recipe, job(recipe, scratch), on_progress)?;
     }
@@ -153,7 +156,7 @@ impl Run {
         on_progress: &mut OnProgress<'_>,
     ) -> Result<(), JobError> {
         let Run { reports, newest, before } = self;
-        let mut saved = None;
+        let (mut saved, mut refused) = (None, None);
         let usual = RowsAtOnce::that_may_be_halved(&train.arguments);
         on_progress(Progress::Began("training"));
         halving(usual, on_progress, |rows_at_once, on_progress| {
@@ -180,12 +183,18 @@ impl Run {
                         on_progress(Progress::Report { clock, step, metric, value });
                         reports.push(Report { step, value, metrics, checkpoint: saved.take() });
                     }
+                    MessageToRunner::StartsOver { why } => {
+                        refused = Some(why);
+                        return ControlFlow::Break(());
+                    }
                     other => return at(&other, on_progress),
                 }
                 ControlFlow::Continue(())
             })
         })?;
-        Ok(())
+        refused.map_or(Ok(()), |why| {
+            Err(JobError::Failed(format!("the training cannot resume: {why}")))
+        })
     }
 }
 

@@ -15,8 +15,8 @@ use super::provenance::{self, MadeJson};
 use super::trial_json::TrialJson;
 use crate::app::best::{result_metrics, value_step};
 use crate::app::find;
-use crate::app::reconcile::{changes, place_files};
-use crate::config::{self, Change, ChangeClass};
+use crate::app::reconcile::{changes, moved, place_files};
+use crate::config::{self, Change, ChangeClass, command_line};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     count, duration, metric_names, micros, number, one_line, param, values,
@@ -411,15 +411,15 @@ fn file_against_study(
         Some(named) => find::study(&reader, Some(named))?,
         None => find::of_file(&reader, file, &spec)?,
     };
-    // The file does not know about `hpsearch extend`.
+    // The file does not know about `hpsearch extend`, nor the rules with which the study began.
     spec.budget.extend(study.extension);
-    let changes = changes(
-        &reader,
-        (study.id, &study.spec),
-        &spec,
-        &reader.salt()?,
-        &inputs::of_study(&spec),
-    )?;
+    command_line::keep_rules(&study.spec, &mut spec);
+    let known = reader.study(&study.spec.name)?;
+    let store = console.absolute_store()?;
+    let moved = known.and_then(|known| moved(&known, &spec, &store));
+    let before = moved.as_ref().map_or(&study.spec, |(_, spec)| spec);
+    let changes =
+        changes(&reader, (study.id, before), &spec, &reader.salt()?, &inputs::of_study(&spec))?;
     let needed = changes.iter().map(|change| change.class).max();
     if arguments.json {
         let changes = changes.into_iter().map(|change| ChangeJson {

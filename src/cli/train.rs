@@ -28,7 +28,8 @@ use interruption::Interruption;
 #[command(
     after_help = "Examples:\n  hpsearch train best.toml -o model\n  hpsearch train study.toml \
         --set trainer.learning_rate=3e-4\n  hpsearch train study.toml --find-lr\n  hpsearch train \
-        study.toml --overfit-one-batch --steps 200\n  hpsearch train study.toml --profile 20"
+        study.toml --overfit-one-batch --steps 200\n  hpsearch train study.toml --profile 20\n  \
+        hpsearch train study.toml -o model --resume-from-checkpoint model.checkpoint"
 )]
 pub struct TrainArguments {
     /// A best.toml, as `export` writes it, or a study file: what its [trainer] fixes, and its first
@@ -53,6 +54,9 @@ pub struct TrainArguments {
     /// Optimiser steps to try
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(10..))]
     pub steps: u32,
+    /// Continue the interrupted training of this file from the checkpoint that it kept
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["overfit_one_batch", "find_lr", "profile"])]
+    pub resume_from_checkpoint: Option<PathBuf>,
     /// The directory to write; without it `trained` beside the file, or
     /// DIR-trained for the best.toml of an export DIR
     #[arg(short, long, value_name = "DIR")]
@@ -67,6 +71,9 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
             "warning: `{}` is not what it was when this was written: the result may differ",
             file.display()
         ));
+    }
+    if let Some(checkpoint) = &arguments.resume_from_checkpoint {
+        check_checkpoint(checkpoint, &recipe)?;
     }
     if arguments.profile.is_some() {
         let data = recipe.data.values().filter_map(toml::Value::as_str).map(PathBuf::from);
@@ -91,7 +98,8 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     let kept = kept.map(|kept| {
         let (kept, verb) = (shown(&kept), recipe.verb());
         format!(
-            "the newest checkpoint is kept in {kept}, which `{verb}` reads as it does an export"
+            "the newest checkpoint is kept in {kept}: `--resume-from-checkpoint {kept}` continues \
+             from it, and `{verb}` reads it as it does an export"
         )
     });
     match (interrupted, kept) {
@@ -122,11 +130,31 @@ fn carry_out(
             probe::learning_rates(recipe, scratch, *steps, console)
         }
         _ => {
-            let trained = train_once::train(recipe, scratch, target, &mut listener(console))?;
+            let resume = arguments.resume_from_checkpoint.as_deref();
+            let mut hear = listener(console);
+            let trained = train_once::train(recipe, resume, scratch, target, &mut hear)?;
+            drop(hear);
             tell(recipe, &trained, console);
             Ok(Exit::Done)
         }
     }
+}
+
+/// Checks that a directory holds the state of a training, and that `recipe` has one to continue.
+fn check_checkpoint(checkpoint: &Path, recipe: &Recipe) -> Result<(), Failure> {
+    if !recipe.schedule.is_empty() {
+        return Err(Failure::usage(
+            "this best.toml is of a trial of a population, whose stages are trained one after \
+             another from the first",
+        )
+        .help("leave out `--resume-from-checkpoint`"));
+    }
+    if !checkpoint.join("optimizer.safetensors").is_file() {
+        let message = format!("`{}` is no checkpoint of a training", checkpoint.display());
+        return Err(Failure::usage(message)
+            .help("give the directory that an interrupted `hpsearch train` said it kept"));
+    }
+    Ok(())
 }
 
 fn tell(recipe: &Recipe, trained: &Trained, console: &mut Console) {

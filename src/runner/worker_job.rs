@@ -115,6 +115,8 @@ pub fn run(
             Some(Err(_)) | None => {}
         }
         if enough.is_break() {
+            // Before its standard output is closed, of which it would complain.
+            processes::kill(child.id());
             break;
         }
     }

@@ -122,7 +122,7 @@ pub(super) fn declare_f32(config: &mut Map<String, Value>) {
 }
 
 /// Families of another kind: which `model_type`s they have, what they are, and the task that trains
-/// them.
+/// them, as TOML.
 pub(super) struct OtherFamilies {
     pub(super) model_types: &'static [&'static str],
     pub(super) kind: &'static str,
@@ -142,7 +142,7 @@ pub(super) fn find<S, K>(
         let OtherFamilies { model_types, kind: other, task } = others;
         let has = format!("has `model_type` = \"{name}\"");
         if model_types.contains(&name) {
-            return format!("{has}, {other}: `task = \"{task}\"` trains it, and this task {kind}");
+            return format!("{has}, {other}: `task = {task}` trains it, and this task {kind}");
         }
         let has = if name.is_empty() { "has no `model_type`".to_owned() } else { has };
         let known: Vec<String> =

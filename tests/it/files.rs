@@ -462,6 +462,8 @@ fn a_copied_project_goes_on_beside_its_original() {
         let site = killed_project(rest);
         let copied = site.start_program("cp", &["-r", "project", "copy"]).end();
         assert_done(&copied);
+        let differs = site.run(&["--store", "copy/runs/hpsearch.db", "diff", "copy/study.toml"]);
+        assert_names(&differs.out, &["is the study `s` as it is stored"]);
         let run = |project: &str| {
             let (store, file) =
                 (format!("{project}/runs/hpsearch.db"), format!("{project}/study.toml"));

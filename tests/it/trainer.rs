@@ -453,7 +453,7 @@ fn data_and_models_that_changed_need_another_study_and_are_not_measured_on() {
 
     fs::remove_file(&data).unwrap();
     let said = export("third");
-    assert_names(&said, &["rows.csv` is gone: the exported model was not measured"]);
+    assert_names(&said, &["the exported model was not measured on data: `rows.csv` is gone"]);
     assert_eq!(digests("first"), digests("third"));
 
     // Trials do not read the test split.
@@ -489,6 +489,7 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     let file = small_study(directory, further);
     let study = fs::read_to_string(&file).unwrap();
     let study = study.replace("num_train_epochs = 3", "num_train_epochs = 3000");
+    let study = study.replace("seed = 3", "seed = 3\n        value = \"last\"");
     fs::write(&file, &study).unwrap();
     let start = || Running::start(command(directory, &["train", "small.toml", "-o", "model"]));
     let left = || -> Vec<String> {
@@ -507,7 +508,8 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     assert_eq!(left(), ["small.toml"]);
 
     // A checkpoint is saved at each evaluation.
-    fs::write(&file, study.replace("[trainer]", "[trainer]\neval_strategy = \"epoch\"")).unwrap();
+    let constant = "[trainer]\neval_strategy = \"epoch\"\nlr_scheduler_type = \"constant\"";
+    fs::write(&file, study.replace("[trainer]", constant)).unwrap();
     for kept in ["model.checkpoint", "model.checkpoint-2"] {
         let running = start();
         wait_until("it is evaluated", || running.complained_so_far().contains("epoch 2: "));
@@ -516,11 +518,38 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
         assert_code(&ended, 130);
         assert_names(
             &ended.err,
-            &[&format!("interrupted: the newest checkpoint is kept in {kept},")],
+            &[&format!("interrupted: the newest checkpoint is kept in {kept}: `--resume")],
         );
         assert_done(&run(directory, &["predict", kept, "the bus never came"]));
     }
     assert_eq!(left(), ["model.checkpoint", "model.checkpoint-2", "small.toml"]);
+
+    // Continued, the training ends with the same weights as one that was not interrupted. Its rate is
+    // constant, so that the steps until then do not depend on its length.
+    let state = fs::read_to_string(directory.join("model.checkpoint/trainer_state.json")).unwrap();
+    let state: Value = serde_json::from_str(&state).unwrap();
+    let epochs = state["epoch"].as_f64().unwrap().ceil() + 2.0;
+    let study = fs::read_to_string(&file).unwrap();
+    let study = study.replace("num_train_epochs = 3000", &format!("num_train_epochs = {epochs}"));
+    fs::write(&file, &study).unwrap();
+    let resume = ["--resume-from-checkpoint", "model.checkpoint"];
+    let train = |output: &str, further: &[&str]| {
+        let arguments = [&["train", "small.toml", "-o", output], further].concat();
+        run(directory, &arguments)
+    };
+    let continued = train("continued", &resume);
+    assert_done(&continued);
+    assert!(!continued.err.contains("epoch 1: "), "{}", continued.err);
+    assert_done(&train("whole", &[]));
+    let weights = |of: &str| fs::read(directory.join(of).join("model.safetensors")).unwrap();
+    assert!(weights("continued") == weights("whole"));
+    let other = train("other", &[&resume[..], &["--set", "trainer.weight_decay=0.3"]].concat());
+    assert_eq!(other.code, 2, "{}", other.err);
+    assert_names(&other.err, &["error: the training cannot resume: ", "weight_decay"]);
+    assert!(!other.err.contains("panicked"), "{}", other.err);
+    let none = train("none", &["--resume-from-checkpoint", "."]);
+    assert_eq!(none.code, 2);
+    assert_names(&none.err, &["`.` is no checkpoint of a training"]);
 }
 
 #[test]

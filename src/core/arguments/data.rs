@@ -365,7 +365,8 @@ impl DataArguments {
             };
             let message = format!("a .txt file has no {needed}, which `{name}` needs");
             ArgumentProblem::new(key, message).with_help(
-                "give a file with rows (.csv, .jsonl, ..), or set `task = \"language-modeling\"`",
+                "give a file with rows (.csv, .jsonl, ..), or set `task = \"language-modeling\"` or \
+                 \"masked-language-modeling\"",
             )
         };
         let files = ["train", "validation", "test"].into_iter().filter(is_text);

@@ -264,5 +264,8 @@ fn family(name: &str) -> Result<&'static DecoderFamily, String> {
     families::find(DECODERS, "a decoder", &ENCODER_FAMILIES, name)
 }
 
-const ENCODER_FAMILIES: OtherFamilies =
-    OtherFamilies { model_types: &ENCODER_TYPES, kind: "an encoder", task: "text-classification" };
+const ENCODER_FAMILIES: OtherFamilies = OtherFamilies {
+    model_types: &ENCODER_TYPES,
+    kind: "an encoder",
+    task: "\"masked-language-modeling\" (or one with labels)",
+};

@@ -549,4 +549,4 @@ fn family(name: &str) -> Result<&'static EncoderFamily, String> {
 }
 
 const DECODER_FAMILIES: OtherFamilies =
-    OtherFamilies { model_types: &DECODER_TYPES, kind: "a decoder", task: "language-modeling" };
+    OtherFamilies { model_types: &DECODER_TYPES, kind: "a decoder", task: "\"language-modeling\"" };
