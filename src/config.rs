@@ -320,8 +320,22 @@ fn parse_for(
     if purpose == Purpose::OneTraining {
         one_training::fix_arguments(&mut tree);
     }
-    let spec = resolve::resolve(&tree, &stem, base_dir, purpose, &mut problems);
-    let failed = problems.iter().any(|problem| problem.severity == Severity::Error);
+    let has_failed = |problems: &[Diagnostic]| {
+        problems.iter().any(|problem| problem.severity == Severity::Error)
+    };
+    let mut spec = resolve::resolve(&tree, &stem, base_dir, purpose, &mut problems);
+    // One training may be shorter than its pruner's first rung.
+    if purpose == Purpose::OneTraining
+        && has_failed(&problems)
+        && one_training::remove_pruner(&mut tree)
+    {
+        let mut others = Vec::new();
+        let without = resolve::resolve(&tree, &stem, base_dir, purpose, &mut others);
+        if !has_failed(&others) {
+            (spec, problems) = (without, others);
+        }
+    }
+    let failed = has_failed(&problems);
     match spec {
         Some(spec) if !failed => {
             let (warnings, refusals) =

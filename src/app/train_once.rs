@@ -156,7 +156,8 @@ impl Run {
         on_progress: &mut OnProgress<'_>,
     ) -> Result<(), JobError> {
         let Run { reports, newest, before } = self;
-        let (mut saved, mut refused) = (None, None);
+        // The first report of a resumed training may be that of its checkpoint.
+        let (mut saved, mut refused) = (newest.clone(), None);
         let usual = RowsAtOnce::that_may_be_halved(&train.arguments);
         on_progress(Progress::Began("training"));
         halving(usual, on_progress, |rows_at_once, on_progress| {

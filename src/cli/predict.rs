@@ -48,18 +48,24 @@ pub struct PredictArguments {
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     pub text_pair: Option<String>,
     /// The column of texts in that file; by default the one that the model was trained on, or `text`
-    #[arg(long, value_name = "NAME", requires = "file")]
+    #[arg(long, value_name = "NAME", requires = "file", conflicts_with = "texts")]
     pub column: Option<String>,
     /// The column of second texts in that file, of a model of pairs, or of contexts, of questions;
     /// by default the one that the model was trained on
-    #[arg(long, value_name = "NAME", requires = "file")]
+    #[arg(long, value_name = "NAME", requires = "file", conflicts_with = "texts")]
     pub pair_column: Option<String>,
     /// The first line of that .csv or .tsv file is a row; its columns are called column1, column2,
     /// ..
-    #[arg(long, requires = "file")]
+    #[arg(long, requires = "file", conflicts_with = "texts")]
     pub no_header: bool,
     /// Columns of that file that are written, too, before each text and with --json
-    #[arg(long, value_name = "NAMES", requires = "file", value_delimiter = ',')]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        requires = "file",
+        conflicts_with = "texts",
+        value_delimiter = ','
+    )]
     pub keep: Vec<String>,
     /// Write a .csv with each text, its labels and their scores; of entities and hidden tokens, one
     /// row each; of several labels those with a score of at least 0.5

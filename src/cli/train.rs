@@ -21,6 +21,7 @@ use crate::config;
 use crate::export::{self, Draft, Needed, Purpose, Recipe, Target};
 use crate::report::wording::number;
 use crate::storage::paths::store_files;
+use crate::study::spec::ValueRule;
 use interruption::Interruption;
 
 /// Arguments of `hpsearch train`.
@@ -74,6 +75,12 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     }
     if let Some(checkpoint) = &arguments.resume_from_checkpoint {
         check_checkpoint(checkpoint, &recipe)?;
+        if recipe.rule == ValueRule::Best {
+            console.say(
+                "note: the best of the evaluations from the checkpoint on is taken (with `value = \
+                 \"last\"` under [study] the last one)",
+            );
+        }
     }
     if arguments.profile.is_some() {
         let data = recipe.data.values().filter_map(toml::Value::as_str).map(PathBuf::from);
@@ -103,6 +110,10 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
         )
     });
     match (interrupted, kept) {
+        (Some(_), None) if is_written => console.complain(
+            "interrupted before the first evaluation, at which a checkpoint is saved: nothing was \
+             written (`eval_strategy` says when there is one)",
+        ),
         (Some(_), None) => console.complain("interrupted: nothing was written"),
         (Some(_), Some(kept)) => console.complain(&format!("interrupted: {kept}")),
         (None, Some(kept)) => console.complain(&kept),

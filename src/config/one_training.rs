@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use super::syntax::{Item, Table, dotted};
 
-/// Removes from [space] and from [[enqueue]] the parameters that [trainer] fixes, an empty [space],
-/// and [pruner]: one training is judged by nobody.
+/// Removes from [space] and from [[enqueue]] the parameters that [trainer] fixes, and an empty [space].
 pub(super) fn fix_arguments(tree: &mut Table) {
     let of_trainer = tree.get("trainer").and_then(|entry| entry.value.table());
     let leaves = of_trainer.map(Table::leaves).unwrap_or_default();
@@ -25,11 +24,7 @@ pub(super) fn fix_arguments(tree: &mut Table) {
         }
     }
     let is_empty = |item: &Item| matches!(item, Item::Table(table) if table.entries.is_empty());
-    let is_read = |key: &str, item: &Item| match key {
-        "space" => !is_empty(item),
-        _ => key != "pruner",
-    };
-    tree.entries.retain(|entry| is_read(&entry.key, &entry.value.item));
+    tree.entries.retain(|entry| entry.key != "space" || !is_empty(&entry.value.item));
 }
 
 fn remove(table: &mut Table, prefix: &str, names: &BTreeSet<String>) {
@@ -47,4 +42,11 @@ fn remove(table: &mut Table, prefix: &str, names: &BTreeSet<String>) {
             _ => true,
         }
     });
+}
+
+/// Removes [pruner], which says nothing to one training but when to evaluate; whether there was one.
+pub(super) fn remove_pruner(tree: &mut Table) -> bool {
+    let before = tree.entries.len();
+    tree.entries.retain(|entry| entry.key != "pruner");
+    tree.entries.len() < before
 }

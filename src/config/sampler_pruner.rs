@@ -60,9 +60,10 @@ impl Chosen<'_> {
                     problem = problem.label(consequence.to_string());
                 }
                 if *consequence == Some(Consequence::NothingStops) {
-                    return problem
-                        .related(length, "a full trial's length")
-                        .help(format!("make `{option}` smaller, or trials longer"));
+                    return problem.related(length, "a full trial's length").help(format!(
+                        "make `{option}` smaller, or trials longer; `--set pruner.type=none` \
+                             stops none"
+                    ));
                 }
                 problem.help(format!(
                     "change `{option}`, or leave it out: `hpsearch list` tells \

@@ -14,7 +14,7 @@ use super::tokenizer_file::{self, SpecialTokens, encode_pairs, encode_portions};
 use super::vocabulary::{UNKNOWN, about, train_tokenizer};
 use super::{Finding, TrainerError, model_directory};
 use hpsearch_core::arguments::data_file::Row;
-use hpsearch_core::arguments::{TaskKind, TokenizerSource};
+use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
 
 /// Labelled rows, tokenised and written to `staged`.
 pub(super) fn prepare(
@@ -27,7 +27,7 @@ pub(super) fn prepare(
     sources.progress.begin_stage("reading the rows", sources.bytes * PARSE);
     let splits = split(sources, kind, &mut findings)?;
     let targets = Targets::of(kind, &splits, data, &sources.labels_of_model()?)?;
-    note_overlap(&splits, &mut findings);
+    note_overlap(&splits, data, &mut findings);
     note_contradictions(&splits, &mut findings);
     targets.note(&splits, &mut findings);
 
@@ -150,17 +150,33 @@ fn split(
 }
 
 /// A finding about texts that are in the training rows and others.
-pub(super) fn note_overlap(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
+pub(super) fn note_overlap(
+    splits: &[Vec<Row>; 3],
+    data: &DataArguments,
+    findings: &mut Vec<Finding>,
+) {
     let train: HashSet<_> = splits[0].iter().map(both_texts).collect();
     for (rows, split) in splits.iter().zip(Split::ALL).skip(1) {
+        let is_of_train = match split {
+            Split::Test => data.test.is_none(),
+            _ => data.validation.is_none(),
+        };
+        let remedy = match (is_of_train, data.clean.deduplicate) {
+            (true, false) => {
+                "`[data] clean.deduplicate = true` leaves out rows that repeat another"
+            }
+            (true, true) => {
+                "they repeat no row, since their labels or targets differ: correct these"
+            }
+            (false, _) => "take them out of one of the two files",
+        };
         let shared = rows.iter().filter(|row| train.contains(&both_texts(row))).count();
         if shared > 0 {
             findings.push(Finding::warning(
                 "overlap",
                 format!(
-                    "{shared} of {} {} texts also occur in train, so that metrics are too good: take \
-                     them out of one of the two files (`[data] clean.deduplicate = true` does where \
-                     both come of one file)",
+                    "{shared} of {} {} texts also occur in train, so that metrics are too good: \
+                     {remedy}",
                     rows.len(),
                     split.name()
                 ),

@@ -28,7 +28,7 @@ pub(super) fn prepare(
     let mut findings = Vec::new();
     sources.progress.begin_stage("reading the rows", sources.bytes * PARSE);
     let mut splits = read(sources, &mut findings)?;
-    note_overlap(&splits, &mut findings);
+    note_overlap(&splits, data, &mut findings);
     note_contradictions(&splits, &mut findings);
     let counted = in_splits(splits.each_ref().map(Vec::len));
     findings.push(Finding::note("rows", format!("{counted} pairs of a source and a target")));

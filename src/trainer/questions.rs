@@ -374,7 +374,7 @@ fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3],
         }
     }
     sources.hold_out(&mut splits)?;
-    note_overlap(&splits, findings);
+    note_overlap(&splits, data, findings);
     Ok(splits)
 }
 

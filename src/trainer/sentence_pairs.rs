@@ -23,7 +23,7 @@ pub(super) fn prepare(
     let mut findings = Vec::new();
     sources.progress.begin_stage("reading the rows", sources.bytes * PARSE);
     let splits = read(sources, &mut findings)?;
-    note_overlap(&splits, &mut findings);
+    note_overlap(&splits, data, &mut findings);
     note_contradictions(&splits, &mut findings);
     let of = if data.score.is_some() { "pairs with similarities" } else { "pairs" };
     let counted = in_splits(splits.each_ref().map(Vec::len));

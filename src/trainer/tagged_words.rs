@@ -109,7 +109,7 @@ fn read(
         let problem = sources.problem(None, format!("too few rows to split: {all}"));
         return Err(problem.with_help("give more rows").into());
     }
-    note_overlap(&splits, findings);
+    note_overlap(&splits, &data, findings);
     note_contradictions(&splits, findings);
     let split = |split: Split, rows: Vec<Row>| {
         rows.into_iter().map(|row| words_of(sources, split, &row)).collect::<Result<Vec<_>, _>>()
@@ -128,6 +128,17 @@ fn words_of(sources: &Sources, split: Split, row: &Row) -> Result<TaggedWords, T
         let parts = list_of(cell).unwrap_or_else(|| cell.split_whitespace().collect());
         parts.into_iter().map(str::to_owned).collect()
     };
+    let is_written = |cell: &str| cell.starts_with('[') && cell.ends_with(']');
+    if is_written(&row.text) && is_written(&row.label) {
+        let message = format!(
+            "columns `{}` and `{}` hold lists as Python writes them, which are texts here",
+            sources.data.text, sources.data.label
+        );
+        return Err(sources
+            .problem_of(split, Some(row.line), message)
+            .with_help("give lists in JSON: `frame.to_json(\"train.jsonl\", orient=\"records\", lines=True)` of pandas")
+            .into());
+    }
     let (data, words, labels) = (sources.data, parts(&row.text), parts(&row.label));
     if words.len() != labels.len() {
         let message = format!(

@@ -231,15 +231,18 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
         (
             2,
             "error: which file in `d` is to learn from? There are `d/a.csv`, `d/b.csv`\nhelp: \
-             name it: `hpsearch init d/a.csv`; if they are parts of one set, write `train = \
-             \"d/*.csv\"` under [data] of that study\n"
+             name it: `hpsearch init d/a.csv`; if they are parts of one set, give a pattern: \
+             `hpsearch init 'd/*.csv'`\n"
         )
     );
     fs::create_dir(site.path("gz")).unwrap();
     for part in ["gz/a.csv.gz", "gz/b.csv.gz"] {
         site.write(part, "");
     }
-    assert_names(&site.run(&["init", "gz"]).err, &["write `train = \"gz/*.csv.gz\"` under"]);
+    assert_names(
+        &site.run(&["init", "gz"]).err,
+        &["give a pattern: `hpsearch init 'gz/*.csv.gz'`"],
+    );
     model(&site.path("bert"), &json!({"model_type": "bert"}));
     let ran = site.run(&["init", "bert"]);
     assert!(
@@ -362,6 +365,8 @@ fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
             "error: `out.parquet` is not called .csv, the one format that is written here\nhelp: \
              `-o out.csv`",
         ),
+        (&["x", "--keep", "id"], b"", "error: the argument `[TEXT]...` cannot be used with"),
+        (&["x", "--column", "id"], b"", "error: the argument `[TEXT]...` cannot be used with"),
     ] {
         let ran = predict(arguments, input);
         assert!(

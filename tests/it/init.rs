@@ -232,7 +232,9 @@ fn a_table_becomes_a_study_of_the_task_that_its_columns_look_like() {
         let lines = both.split(' ').zip(tags(n).split(' '));
         lines.map(|(word, tag)| format!("{word} {tag}\n")).collect()
     };
-    let cases: [(&str, String, &[&str], &[&str]); 14] = [
+    let tag_ids =
+        |n: usize| serde_json::json!({"tokens": ["a", format!("b{n}")], "ner_tags": [0, n % 3]});
+    let cases: [(&str, String, &[&str], &[&str]); 18] = [
         (
             "films.csv",
             format!("plot,genres\n{}", rows(&|n| format!("a film about number {n},{}", genres(n)))),
@@ -341,6 +343,47 @@ fn a_table_becomes_a_study_of_the_task_that_its_columns_look_like() {
             &[],
             &["text = \"nl\"", "target = \"cmd\"", "task = \"text-to-text\""],
         ),
+        // In the order of the file; `id` is no language.
+        (
+            "books.jsonl",
+            rows(&|n| {
+                format!(
+                    r#"{{"id": "{n}", "translation": {{"fr": "numéro {n}", "de": "Nummer {n}"}}}}"#
+                )
+            }),
+            &[],
+            &["text = \"translation.fr\"", "target = \"translation.de\"", "task = \"translation\""],
+        ),
+        (
+            "kaggle.csv",
+            format!("sentence,word_labels\n{}", rows(&|n| format!("{},{}", sentence(n), tags(n)))),
+            &[],
+            &[
+                "text = \"sentence\"",
+                "label = \"word_labels\"",
+                "metric = \"eval_f1\"",
+                "task = \"token-classification\"",
+            ],
+        ),
+        (
+            "conll2003.jsonl",
+            rows(&|n| tag_ids(n).to_string()),
+            &[],
+            &[
+                "label = \"ner_tags\"",
+                "metric = \"eval_accuracy\"",
+                "task = \"token-classification\"",
+            ],
+        ),
+        (
+            "pairs.csv",
+            format!(
+                "anchor,positive\n{}",
+                rows(&|n| format!("what is {},which one is {}", n % 9, n % 9))
+            ),
+            &[],
+            &["text_pair = \"positive\"", "task = \"sentence-similarity\""],
+        ),
         (
             "recipes.csv",
             format!("dish,how\n{}", rows(&|n| format!("a soup of {n} beans,boil all {n} beans"))),
@@ -384,7 +427,75 @@ fn a_task_that_is_named_needs_its_columns() {
         assert_names(&ran.err, &[said]);
         assert!(!site.exists("study.toml"));
     }
+    for (content, flags, said) in [
+        (
+            "text,label\na b,x\nc d,x\n",
+            &[][..],
+            "`label` looks like the column of labels or numbers, but it has one value",
+        ),
+        ("text,score\na b,1.5\nc d,\ne f,2.5\n", &[], "numbers, but it is empty in 1 row"),
+        ("text,score\na b,37%\nc d,1\ne f,2.5\n", &[], "but `37%` is no number, as other rows are"),
+        (
+            "text,label\na b,x\nc d,\ne f,x\ng h,\ni j,x\nk l,\nm n,x\no p,y\n",
+            &[],
+            "numbers, but it is empty in 3 rows",
+        ),
+        (
+            "tokens,tags\n\"['a', 'b']\",\"['O', 'B-X']\"\n",
+            &[],
+            "`tokens` holds lists as Python writes them",
+        ),
+        (
+            "sentence1,sentence2,score\na b,c d,3.5\ne f,g h,0.5\n",
+            &["--task", "sentence-similarity"],
+            "`score` holds numbers from 0.5 to 3.5, no similarities",
+        ),
+    ] {
+        site.write("odd.csv", content);
+        let ran = site.run(&[&["init", "odd.csv", "--yes"], flags].concat());
+        assert_eq!(ran.code, 2, "{content}: {}", ran.err);
+        assert_names(&ran.err, &[said]);
+    }
+    site.write("empty.txt", "");
+    assert_names(&site.run(&["init", "empty.txt"]).err, &["`empty.txt` is empty"]);
+    site.write("columns.json", r#"{"text": ["a", "b"], "label": ["x", "y"]}"#);
+    let ran = site.run(&["init", "columns.json"]);
+    assert_names(&ran.err, &["columns.json: it has a list of 2 values for each column, not rows"]);
     site.write("wrapped.json", r#"{"version": 1, "rows": [{"text": "a", "label": "b"}]}"#);
     let ran = site.run(&["init", "wrapped.json"]);
     assert_names(&ran.err, &["wrapped.json: its 1 rows are inside of `rows`", "json.dump("]);
+}
+
+#[test]
+fn parts_of_a_set_are_taken_together_and_tests_without_labels_are_left_out() {
+    let site = Site::empty();
+    for part in 0..3 {
+        reviews(&site.path(""), &format!("part-{part}-of-3.csv"), 30);
+    }
+    fs::create_dir(site.path("shards")).unwrap();
+    for part in 0..3 {
+        let name = format!("part-{part}-of-3.csv");
+        fs::rename(site.path(&name), site.path("shards").join(name)).unwrap();
+    }
+    for data in ["shards", "shards/part-*.csv"] {
+        let ran = site.run(&["init", data, "-o", "shards.toml", "--yes"]);
+        assert_done(&ran);
+        assert_names(&ran.err, &["3 files, of which the first was looked at", "label per text"]);
+        let text = site.read("shards.toml");
+        assert_names(&text, &["name = \"shards\"", &format!("train = \"{data}\"")]);
+        if cfg!(feature = "train") {
+            assert_done(&site.run(&["check", "shards.toml"]));
+        }
+        fs::remove_file(site.path("shards.toml")).unwrap();
+    }
+    let none = site.run(&["init", "shards/none-*.csv"]);
+    assert_eq!(none.code, 2);
+    assert_names(&none.err, &["no data file has a name like `none-*.csv`"]);
+
+    reviews(&site.path(""), "train.csv", 90);
+    site.write("test.csv", "id,review\n1,a text\n2,another\n");
+    let ran = site.run(&["init", "train.csv", "--yes"]);
+    assert_done(&ran);
+    assert_names(&ran.err, &["test: test.csv is left out: it has no column `verdict`"]);
+    assert!(!site.read("study.toml").contains("\ntest = "));
 }

@@ -1,11 +1,14 @@
 //! Examines a data file: its columns, and what is in them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value as Json;
+use serde_json::value::RawValue;
 
 use crate::arguments::data_file::{self, DataProblem, numbered};
 use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
@@ -48,6 +51,8 @@ pub struct Column {
     pub range: [f64; 2],
     /// Number of lists, in JSON.
     lists: usize,
+    /// Number of texts between brackets, as Python writes lists.
+    bracketed: usize,
 }
 
 impl Column {
@@ -61,6 +66,7 @@ impl Column {
             fractions: 0,
             range: [f64::INFINITY, f64::NEG_INFINITY],
             lists: 0,
+            bracketed: 0,
         }
     }
 
@@ -75,6 +81,36 @@ impl Column {
     /// Whether each value is a list.
     pub fn is_of_lists(&self) -> bool {
         self.lists > 0 && self.lists == self.words.len()
+    }
+
+    /// Whether no row has a value.
+    pub fn is_empty(&self) -> bool {
+        self.characters == 0
+    }
+
+    /// Whether its texts are lists as Python writes them.
+    pub fn is_of_written_lists(&self) -> bool {
+        self.bracketed > 0 && self.bracketed == self.words.len()
+    }
+
+    /// Whether it has labels of entities for words, such as `B-PER` and `O`, in lists or between
+    /// spaces.
+    pub fn has_entities(&self) -> bool {
+        let is_tag = |label: &String| {
+            label == "O"
+                || label.split_once('-').is_some_and(|(place, kind)| {
+                    place.len() == 1 && "BIOESLU".contains(place) && !kind.is_empty()
+                })
+        };
+        let labels = self.by_label(Some(' ').filter(|_| self.lists == 0));
+        labels.is_some_and(|labels| labels.len() > 1 && labels.keys().all(is_tag))
+    }
+
+    /// The first value that is no number, if others are.
+    pub fn first_that_is_no_number(&self) -> Option<&str> {
+        let is_number = |value: &&String| value.trim().parse::<f64>().is_ok_and(f64::is_finite);
+        let values = self.values.as_ref().filter(|_| self.numbers > 0 && self.lists == 0)?;
+        values.keys().find(|value| !is_number(value)).map(String::as_str)
     }
 
     /// Whether each value is a number.
@@ -102,11 +138,13 @@ impl Column {
     }
 
     fn add(&mut self, text: &str) {
-        if let Ok(number) = text.trim().parse::<f64>() {
+        let number = text.trim().parse::<f64>().ok().filter(|number| number.is_finite());
+        if let Some(number) = number {
             self.numbers += 1;
             self.fractions += usize::from(number.fract() != 0.0);
             self.range = [self.range[0].min(number), self.range[1].max(number)];
         }
+        self.bracketed += usize::from(text.starts_with('[') && text.ends_with(']'));
         self.characters += text.chars().count() as u64;
         self.words.push(u32::try_from(text.split_whitespace().count()).unwrap_or(u32::MAX));
         self.count(text);
@@ -418,7 +456,7 @@ fn json_lines(path: &Path, input: impl BufRead) -> Result<Table, DataProblem> {
             table.is_cut = true;
             break;
         }
-        let row: JsonRow = serde_json::from_str(&text).map_err(|error| {
+        let row: Ordered = serde_json::from_str(&text).map_err(|error| {
             problem(format!("no JSON object: {error}"))
                 .with_help("a .jsonl file has one JSON object on each line")
         })?;
@@ -429,7 +467,7 @@ fn json_lines(path: &Path, input: impl BufRead) -> Result<Table, DataProblem> {
 
 /// A list of objects; as a whole, since lists are small.
 fn json_list(path: &Path, input: impl Read) -> Result<Table, DataProblem> {
-    let rows: Vec<JsonRow> = serde_json::from_reader(input).map_err(|error| {
+    let rows: Vec<Ordered> = serde_json::from_reader(input).map_err(|error| {
         let line = u64::try_from(error.line()).ok().filter(|line| *line > 0);
         DataProblem::new(path, line, format!("no list of JSON objects: {error}"))
             .with_help("a .json file has a list of objects, or one object on each line")
@@ -440,29 +478,53 @@ fn json_list(path: &Path, input: impl Read) -> Result<Table, DataProblem> {
     Ok(table)
 }
 
-/// An object of a row.
-type JsonRow = serde_json::Map<String, Json>;
+/// An object with its keys in their order.
+struct Ordered(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Ordered {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Pairs;
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Ordered;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut from: M) -> Result<Ordered, M::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = from.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Ordered(pairs))
+            }
+        }
+        from.deserialize_map(Pairs)
+    }
+}
 
 impl Table {
     /// Adds a row, whose names may be new.
-    fn add(&mut self, row: JsonRow) {
+    fn add(&mut self, Ordered(row): Ordered) {
         for (name, value) in row {
-            self.add_value(name, value);
+            self.add_value(name, &value);
         }
         self.rows += 1;
     }
 
-    fn add_value(&mut self, name: String, value: Json) {
+    fn add_value(&mut self, name: String, value: &RawValue) {
+        let text = value.get();
         // Each value of an object of texts is a column; SQuAD's answers are objects of lists.
-        if let Json::Object(inside) = &value
+        if let Ok(Ordered(inside)) = serde_json::from_str(text)
             && !inside.is_empty()
-            && inside.values().all(|one| !one.is_array())
+            && inside.iter().all(|(_, one)| !one.get().starts_with('['))
         {
             for (key, value) in inside {
-                self.add_value(format!("{name}.{key}"), value.clone());
+                self.add_value(format!("{name}.{key}"), &value);
             }
             return;
         }
+        let value: Json = serde_json::from_str(text).unwrap_or_default();
         let list = value.as_array().and_then(|all| {
             let scalar = |one: &Json| match one {
                 Json::String(text) => Some(text.clone()),

@@ -11,11 +11,12 @@ use super::study_file::TrainerStudy;
 use super::tasks;
 use super::{InitArguments, Questions, as_named, asked_trials, name, parsed};
 use crate::arguments::TaskKind;
-use crate::arguments::data_file::{shown_separator, usual_separator};
+use crate::arguments::data_file::{DataFiles, pattern_of, shown_separator, usual_separator};
 use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
 use crate::report::wording::{count, one_line};
+use crate::runner::inputs::data_files;
 
 /// The text of the study file for a data file, or for the training file in a directory.
 pub fn of_data(
@@ -24,7 +25,8 @@ pub fn of_data(
     questions: &Questions,
     console: &mut Console,
 ) -> Result<String, Failure> {
-    let data = &if data.is_dir() { training_file(data)? } else { data.to_owned() };
+    let Source { path, file: data, parts } = source(data)?;
+    let data = &data;
     let model = arguments
         .model
         .as_deref()
@@ -32,10 +34,10 @@ pub fn of_data(
         .transpose()?;
     let named = |path: &Path| as_named(path, &arguments.output);
     let mut study = TrainerStudy {
-        name: name(arguments, data),
+        name: name(arguments, if parts.is_some() { &path } else { data }),
         task: TaskKind::LanguageModeling,
         model: model.as_ref().map(|model| model.named.clone()),
-        train: named(data)?,
+        train: named(&path)?,
         validation: None,
         test: None,
         separator: None,
@@ -43,13 +45,25 @@ pub fn of_data(
         columns: Vec::new(),
         label_separator: None,
         is_unbalanced: false,
+        has_entities: false,
         rows: 0,
         max_length: 64,
         trials: arguments.trials,
         findings: Vec::new(),
     };
+    if let Some(parts) = parts {
+        study.findings.push(format!(
+            "{}: {}, of which the first was looked at",
+            shown(&path),
+            count(parts as u64, "file")
+        ));
+    }
     if format_of(data).is_some_and(|(format, _)| !format.has_rows()) {
         let size = size(data)?;
+        if size == 0 {
+            return Err(Failure::usage(format!("`{}` is empty", data.display()))
+                .help("was it written completely?"));
+        }
         study.rows = usize::try_from(size / 64).unwrap_or(usize::MAX);
         study.findings.push(format!("{}: {size} bytes of text", shown(data)));
         take_running_text(tasks::named(arguments)?, &mut study)?;
@@ -59,15 +73,23 @@ pub fn of_data(
         study.rows = table.rows;
         tasks::settle((&table, data), model.as_ref(), arguments, questions, &mut study)?;
     }
-    for (split, words, place) in [
-        ("validation", &["validation", "valid", "val", "dev"][..], &mut study.validation),
-        ("test", &["test"], &mut study.test),
-    ] {
-        if let Some(path) = beside(data, words) {
+    for (split, words) in
+        [("validation", &["validation", "valid", "val", "dev"][..]), ("test", &["test"])]
+    {
+        let found = if parts.is_none() { beside(data, words) } else { None };
+        if let Some(path) = found {
+            if let Some(why) = left_out(&path, &study) {
+                study.findings.push(format!("{split}: {} is left out: {why}", shown(&path)));
+                continue;
+            }
             study
                 .findings
                 .push(format!("{split}: {}, found beside the training file", shown(&path)));
-            *place = Some(named(&path)?);
+            let path = named(&path)?;
+            match split {
+                "test" => study.test = Some(path),
+                _ => study.validation = Some(path),
+            }
         }
     }
     if let Some(model) = &model {
@@ -80,6 +102,66 @@ pub fn of_data(
     let text = study.text();
     // Errors (such as a model that cannot be found) are reported before anything is written.
     parsed(&text, &arguments.output).map(|()| text)
+}
+
+/// What is learned from.
+struct Source {
+    /// What the study names: a file, a folder or a pattern.
+    path: PathBuf,
+    /// The file that is looked at.
+    file: PathBuf,
+    /// Number of files, of a folder or a pattern.
+    parts: Option<usize>,
+}
+
+/// The file at a path, the training file in a directory, or the parts of a data set in a directory
+/// or behind a pattern.
+fn source(data: &Path) -> Result<Source, Failure> {
+    let is_pattern = !data.exists() && pattern_of(data).is_some();
+    if !is_pattern && !data.is_dir() {
+        return Ok(Source { path: data.to_owned(), file: data.to_owned(), parts: None });
+    }
+    // Names of parts differ in numbers.
+    let without_digits = |path: &PathBuf| -> Option<String> {
+        let name = path.file_name()?.to_str()?;
+        Some(name.chars().filter(|char| !char.is_ascii_digit()).collect())
+    };
+    let are_parts = |files: &DataFiles| {
+        let first = files.paths.first().and_then(without_digits);
+        files.paths.len() > 1 && files.paths.iter().all(|path| without_digits(path) == first)
+    };
+    let several = || data_files(data).ok().filter(|files| is_pattern || are_parts(files));
+    let file = if is_pattern { Err(None) } else { training_file(data).map_err(Some) };
+    match (file, several()) {
+        (Ok(file), _) => Ok(Source { path: file.clone(), file, parts: None }),
+        (Err(_), Some(files)) if !model::is_one(data) => {
+            let first = files.paths.first().cloned().unwrap_or_else(|| data.to_owned());
+            Ok(Source { path: data.to_owned(), file: first, parts: Some(files.paths.len()) })
+        }
+        (Err(Some(failure)), _) => Err(failure),
+        (Err(None), _) => {
+            let error = data_files(data).err().map(|error| error.to_string());
+            Err(Failure::usage(
+                error.unwrap_or_else(|| format!("there is no `{}`", data.display())),
+            )
+            .help("the pattern names files of one format, as in 'data/train-*.csv'"))
+        }
+    }
+}
+
+/// Why a file beside the training file is not taken: rows of it lack what the study reads.
+fn left_out(path: &Path, study: &TrainerStudy) -> Option<String> {
+    if study.columns.is_empty() || study.column_names.is_some() {
+        return None;
+    }
+    let table = columns::read(path).ok()?;
+    study.columns.iter().find_map(|(key, name)| match table.column(name) {
+        None => Some(format!("it has no column `{}`", one_line(name))),
+        Some(column) if ["label", "score", "target"].contains(key) && column.is_empty() => {
+            Some(format!("`{}` is empty in it", one_line(name)))
+        }
+        Some(_) => None,
+    })
 }
 
 /// The task of a file of running text.
@@ -152,8 +234,7 @@ pub fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
     .help(help_of_several(directory, first, &files)))
 }
 
-/// What to do about several files: parts of one set are read together by the study that `init` writes of
-/// one of them.
+/// What to do about several files, which may be parts of one set.
 fn help_of_several(directory: &Path, first: &Path, files: &[PathBuf]) -> String {
     let name = format!("name it: `hpsearch init {}`", shown(first));
     let ending = |path: &Path| Some(stem_of(path)?.1.to_owned());
@@ -163,8 +244,8 @@ fn help_of_several(directory: &Path, first: &Path, files: &[PathBuf]) -> String 
     };
     let pattern = directory.join(format!("*{shared}"));
     format!(
-        "{name}; if they are parts of one set, write `train = \"{}\"` under [data] of that study",
-        pattern.display()
+        "{name}; if they are parts of one set, give a pattern: `hpsearch init '{}'`",
+        shown(&pattern)
     )
 }
 

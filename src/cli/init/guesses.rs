@@ -8,7 +8,7 @@ const TEXTS: &str = "\
 const LABELS: &str = "\
     label labels class category target sentiment intent topic department rating stars y";
 /// Names that columns of numbers to learn have besides, and those of several labels.
-const NUMBERS: &str = "score similarity similarity_score value";
+const NUMBERS: &str = "score similarity similarity_score value price";
 const SEVERAL: &str = "tags categories topics genres";
 
 /// Names that the columns of pairs of texts have, most of them in GLUE.
@@ -38,10 +38,10 @@ const TARGETS: [[&str; 2]; 18] = [
     ["src", "tgt"],
     ["source_text", "target_text"],
     ["input_text", "target_text"],
-    ["input", "output"],
-    ["input", "target"],
     ["instruction", "output"],
     ["instruction", "response"],
+    ["input", "output"],
+    ["input", "target"],
     ["prompt", "completion"],
     ["prompt", "response"],
     ["question", "answer"],
@@ -53,6 +53,8 @@ const TARGETS: [[&str; 2]; 18] = [
 const LANGUAGES: &str = "\
     en de fr es it pt nl da sv no fi is pl cs sk sl hr sr bg ru uk ro hu el tr ar he fa hi bn ta te \
     ur zh ja ko vi th id ms sw";
+/// Those that are no languages as names of columns.
+const OTHER_WORDS: &str = "id is no he hi ms";
 
 /// Names of columns of lists of words, and of lists with a label for each.
 const WORDS: &str = "tokens words";
@@ -141,7 +143,10 @@ fn labels(table: &Table) -> Option<Guess<'_>> {
         let is_of_texts =
             |column: &Column| TEXTS.split(' ').any(|name| column.name.eq_ignore_ascii_case(name));
         let likely = table.columns.iter().filter(|column| table.is_label(column));
-        let likely = likely.filter(|column| !is_of_texts(column));
+        let pair = pair(table);
+        let likely = likely.filter(|column| {
+            !is_of_texts(column) && !pair.is_some_and(|pair| pair.contains(column))
+        });
         likely.min_by_key(|column| column.labels().map_or(usize::MAX, |values| values.len()))
     };
     let fractions = || {
@@ -187,9 +192,11 @@ fn languages(table: &Table) -> Option<[&Column; 2]> {
 
 /// Whether a column is named after a language.
 pub fn is_language(column: &str) -> bool {
-    let name = column.rsplit('.').next().unwrap_or(column).to_ascii_lowercase();
+    let (inside, name) = column.rsplit_once('.').unwrap_or(("", column));
+    let name = name.to_ascii_lowercase();
     let code = name.split(['-', '_']).next().unwrap_or(&name);
-    LANGUAGES.split(' ').any(|language| language == code)
+    let is_among = |words: &str| words.split(' ').any(|word| word == code);
+    is_among(LANGUAGES) && !(inside.is_empty() && is_among(OTHER_WORDS))
 }
 
 /// The columns of a table that has two, both of texts.
@@ -200,10 +207,24 @@ pub fn two_texts(table: &Table) -> Option<[&Column; 2]> {
     }
 }
 
-/// The columns of words and of their labels: lists of equal lengths, or as many words in each cell.
+/// The columns of words and of their labels: lists of equal lengths, or as many words in each cell;
+/// under their usual names, or with labels of entities.
 pub fn words(table: &Table) -> Option<[&Column; 2]> {
-    let words = named(table, WORDS).next()?;
-    named(table, TAGS).find(|tags| tags.has_words_as(words)).map(|tags| [words, tags])
+    let by_name = || {
+        let words = named(table, WORDS).next()?;
+        named(table, TAGS).find(|tags| tags.has_words_as(words)).map(|tags| [words, tags])
+    };
+    let by_tags = || {
+        let tags = table.columns.iter().find(|column| column.has_entities())?;
+        let is_of_words = |column: &&Column| *column != tags && column.has_words_as(tags);
+        Some([table.columns.iter().find(is_of_words)?, tags])
+    };
+    by_name().or_else(by_tags)
+}
+
+/// A column that is called like one of labels or numbers, whatever is in it.
+pub fn called_like_labels(table: &Table) -> Option<&Column> {
+    named(table, LABELS).chain(named(table, NUMBERS)).next()
 }
 
 #[cfg(test)]

@@ -30,6 +30,8 @@ pub struct TrainerStudy {
     pub label_separator: Option<char>,
     /// Whether one label is so frequent that accuracy is uninformative.
     pub is_unbalanced: bool,
+    /// Whether labels of words are those of entities.
+    pub has_entities: bool,
     /// Number of rows read.
     pub rows: usize,
     /// Maximum length of texts in tokens.
@@ -126,6 +128,11 @@ impl TrainerStudy {
             TaskKind::TextRegression => {
                 ("eval_rmse", "minimize", "\u{1}or eval_mae, or eval_pearson (maximize)")
             }
+            TaskKind::TokenClassification if !self.has_entities => (
+                "eval_accuracy",
+                "maximize",
+                "\u{1}of words; the labels are no entities (B-, I-, O)",
+            ),
             TaskKind::TokenClassification => {
                 ("eval_f1", "maximize", "\u{1}of entities; or eval_accuracy, of words")
             }

@@ -93,7 +93,10 @@ struct Choice<'a> {
 
 impl<'a> Choice<'a> {
     fn settle(&self, study: &mut TrainerStudy) -> Result<(), Failure> {
-        let shape = self.task.map_or_else(|| self.shape(), |task| self.shape_of(task));
+        let shape = match self.task {
+            Some(task) => self.shape_of(task),
+            None => self.shape()?,
+        };
         let unread = [
             ("--target", self.target, shape == Shape::Written),
             ("--text-pair", self.text_pair, matches!(shape, Shape::Pairs | Shape::Labelled)),
@@ -126,7 +129,7 @@ impl<'a> Choice<'a> {
             TaskKind::SentenceSimilarity if self.label.is_none() => {
                 // With similarities, if there are any.
                 let (_, label) = guesses::texts_and_labels(self.table);
-                let has_some = label.is_some_and(|label| label.column.is_of_similarities());
+                let has_some = label.is_some_and(|label| label.column.is_of_numbers());
                 if has_some { Shape::Labelled } else { Shape::Pairs }
             }
             _ => Shape::Labelled,
@@ -134,7 +137,40 @@ impl<'a> Choice<'a> {
     }
 
     /// What the columns look like.
-    fn shape(&self) -> Shape {
+    fn shape(&self) -> Result<Shape, Failure> {
+        let shape = self.guessed_shape();
+        let is_chosen = self.family == Some(Family::Decoder) || self.target.is_some();
+        match guesses::called_like_labels(self.table) {
+            Some(column) if shape == Shape::Texts && !is_chosen && Some(column) != self.text => {
+                Err(self.no_labels(column))
+            }
+            _ => Ok(shape),
+        }
+    }
+
+    /// The error that a column, which is called like one of labels, cannot be that.
+    fn no_labels(&self, column: &Column) -> Failure {
+        let name = one_line(&column.name);
+        let rows = self.table.rows as u64;
+        let why = match (&column.values, column.first_that_is_no_number()) {
+            (Some(values), _) if values.len() < 2 => "it has one value only".to_owned(),
+            (Some(values), _) if values.contains_key("") => {
+                let empty = values.get("").copied().unwrap_or(0);
+                format!("it is empty in {}", count(empty, "row"))
+            }
+            (_, Some(other)) => {
+                format!("`{}` is no number, as other rows are", one_line(other))
+            }
+            _ => format!("its {} hold too many different values", count(rows, "row")),
+        };
+        Failure::usage(format!("`{name}` looks like the column of labels or numbers, but {why}"))
+            .help(
+                "correct it, or say what it is: `--label COLUMN`, or `--task language-modeling` to \
+                 learn the texts alone",
+            )
+    }
+
+    fn guessed_shape(&self) -> Shape {
         if self.target.is_some() || self.family == Some(Family::EncoderDecoder) {
             return Shape::Written;
         }
@@ -262,6 +298,15 @@ impl<'a> Choice<'a> {
             guess(1),
         )?;
         let label = label.ok_or_else(|| self.missing("labels of words", "--label"))?;
+        if let Some((column, _)) = [text, label].iter().find(|one| one.0.is_of_written_lists()) {
+            let name = one_line(&column.name);
+            let message =
+                format!("`{name}` holds lists as Python writes them, which are texts here");
+            return Err(Failure::usage(message).help(
+                "write JSON in place of cells: `frame.to_json(\"train.jsonl\", orient=\"records\", \
+                 lines=True)` of pandas keeps lists that are none of texts",
+            ));
+        }
         if !label.0.has_words_as(text.0) {
             let [text, label] = [text.0, label.0].map(|column| one_line(&column.name));
             let message = format!("`{label}` has not one label for each word of `{text}`");
@@ -274,6 +319,7 @@ impl<'a> Choice<'a> {
         let found = found.map_or_else(String::new, |labels| format!("; {}", classes(labels)));
         study.findings.push(format!("labels: `{}`, {}{found}", one_line(&label.0.name), label.1));
         study.columns.push(("label", label.0.name.clone()));
+        study.has_entities = label.0.has_entities();
         self.take(study, TaskKind::TokenClassification, "one label per word");
         Ok(())
     }
@@ -314,12 +360,16 @@ impl<'a> Choice<'a> {
             None if self.is_marian || is_translated => TaskKind::Translation,
             None => TaskKind::TextToText,
         };
-        self.take(
-            study,
-            task,
-            "a text for each text; `translation` and `summarization` differ in what an export is \
-             called",
-        );
+        let why = match task {
+            TaskKind::Translation => {
+                "a text for each text (`--text` and `--target` turn it around)"
+            }
+            _ => {
+                "a text for each text; `translation` and `summarization` differ in what an export \
+                 is called"
+            }
+        };
+        self.take(study, task, why);
         Ok(())
     }
 
@@ -382,6 +432,14 @@ impl<'a> Choice<'a> {
                     .help("`--label COLUMN` names another column"));
             }
             let [low, high] = label.range;
+            if task == TaskKind::SentenceSimilarity && !label.is_of_similarities() {
+                let message =
+                    format!("`{name}` holds numbers from {low} to {high}, no similarities");
+                return Err(Failure::usage(message).help(
+                    "divide them, so that they are from -1 to 1; or `--task text-regression` learns \
+                     them as they are",
+                ));
+            }
             study.findings.push(format!("numbers: `{name}`, {why}; from {low} to {high}"));
             let note = match task {
                 TaskKind::SentenceSimilarity => "a vector per text, by the similarity of pairs",
@@ -396,9 +454,18 @@ impl<'a> Choice<'a> {
         }
         let is_multiple = task == TaskKind::MultiLabelClassification;
         let counted = if is_multiple { label.by_label(separator) } else { label.labels().cloned() };
+        let empty = counted.as_ref().and_then(|values| values.get("")).filter(|_| !is_multiple);
+        if let Some(rows) = empty {
+            let message = format!("`{name}` is empty in {}", count(*rows, "row"));
+            return Err(Failure::usage(message).help("take them out of the file, or label them"));
+        }
         let Some(values) = counted else {
+            if label.values.as_ref().is_some_and(|values| values.len() < 2) {
+                return Err(Failure::usage(format!("`{name}` has one value only, no labels"))
+                    .help("`--label COLUMN` names another column"));
+            }
             return Err(Failure::usage(format!(
-                "`{name}` holds no labels: it has one value, or a thousand and more"
+                "`{name}` holds no labels: it has more than a thousand values"
             ))
             .help("`--label COLUMN` names another column"));
         };

@@ -161,6 +161,8 @@ impl Shown {
                 vec![format!("{:.3}  no answer", one.score)]
             }
             Self::Answer(one) => vec![format!("{:.3}  {}", one.score, one_line(&one.answer))],
+            // A text that is empty is a line, too.
+            Self::Text(text) if text.is_empty() => vec![String::new()],
             Self::Text(text) => text.lines().map(str::to_owned).collect(),
             Self::NotFinite => vec!["NaN    no label".to_owned()],
         }

@@ -412,11 +412,28 @@ pub fn rows_inside(path: &Path, content: &str) -> Option<DataProblem> {
         Ok(only) => only,
         Err(_) => serde_json::from_str(content).ok()?,
     };
+    let object = whole.as_object()?;
+    let rows_of = |value: &Value| value.as_array().map(Vec::len);
+    // The lists of one row are its words and their labels.
+    if let Some(rows) = object.values().next().and_then(rows_of)
+        && rows > 1
+        && object.len() > 1
+        && !["tokens", "words"].iter().any(|name| object.contains_key(*name))
+        && object.values().all(|column| rows_of(column) == Some(rows))
+    {
+        let message = format!("it has a list of {rows} values for each column, not rows");
+        return Some(DataProblem::new(path, None, message).with_help(format!(
+            "write a row for each: `python -c \"import pandas; pandas.read_json('{}').to_json('{}', \
+             orient='records', lines=True)\"`",
+            path.display(),
+            path.with_extension("jsonl").display()
+        )));
+    }
     let objects = |value: &Value| match value {
         Value::Array(all) if all.iter().all(Value::is_object) => Some(all.len()),
         _ => None,
     };
-    let lists = whole.as_object()?.iter().filter_map(|(key, value)| Some((key, objects(value)?)));
+    let lists = object.iter().filter_map(|(key, value)| Some((key, objects(value)?)));
     let (key, rows) = lists.max_by_key(|(_, rows)| *rows).filter(|(_, rows)| *rows > 0)?;
     if whole[key][0].get("paragraphs").is_some() {
         let message = "it has its rows inside of lists, as SQuAD's own files";
@@ -489,7 +506,8 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
             })
         }
         Some(value) => {
-            Err(DataProblem::new(path, Some(line), format!("`{name}` is `{value}`, not text"))
+            let shown = shortened(&value.to_string());
+            Err(DataProblem::new(path, Some(line), format!("`{name}` is `{shown}`, not text"))
                 .with_help("write it as a string, or take the row out"))
         }
         None => {
@@ -507,6 +525,12 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
     })
 }
 
+/// The beginning of a text, if it is long.
+fn shortened(text: &str) -> String {
+    let begin: String = text.chars().take(40).collect();
+    if begin.len() < text.len() { format!("{begin}...") } else { begin }
+}
+
 fn missing_column(
     path: &Path,
     line: Option<u64>,
@@ -515,13 +539,7 @@ fn missing_column(
     help: &str,
 ) -> DataProblem {
     // Without a header the first row is data: long texts.
-    let short = |column: &&str| {
-        format!(
-            "`{}{}`",
-            column.chars().take(40).collect::<String>(),
-            if column.chars().count() > 40 { "..." } else { "" }
-        )
-    };
+    let short = |column: &&str| format!("`{}`", shortened(column));
     let mut listed = there.iter().take(20).map(short).collect::<Vec<_>>().join(", ");
     if there.len() > 20 {
         listed += &format!(" and {} more", there.len() - 20);

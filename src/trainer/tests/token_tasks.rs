@@ -143,6 +143,10 @@ fn words_without_their_labels_are_problems_of_their_rows() {
     assert!(said.starts_with("train.jsonl: all words have the label `O`"), "{said}");
     let said = problem(&[fine.clone(), json!({"tokens": [["a"]], "ner_tags": ["O"]})]);
     assert!(said.starts_with("train.jsonl:2: `tokens` is `[[\"a\"]]`, not text"), "{said}");
+    let said = problem(&[fine.clone(), json!({"tokens": "['a', 'b']", "ner_tags": "['O', 'X']"})]);
+    let expected =
+        "train.jsonl:2: columns `tokens` and `ner_tags` hold lists as Python writes them";
+    assert!(said.starts_with(expected), "{said}");
     let values = named(json!({"validation": "v.jsonl"}));
     let other = json!({"tokens": ["a"], "ner_tags": ["Y"]}).to_string();
     let files = [("train.jsonl", fine.to_string()), ("v.jsonl", other)];
