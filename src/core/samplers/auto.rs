@@ -15,12 +15,16 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
     aliases: &[],
     summary: "selects a sampler by the space, the budget and the trials so far; `explain` names it",
-    // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5.
-    version: 6,
+    // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5; 7: of several objectives whose trials
+    // are paused all reports count, as in `gp` 8.
+    version: CURVES_OF_SEVERAL_SINCE,
     options: &[],
     several: true,
     build: |spec, space| Ok(Box::new(Auto::new(spec, space))),
 };
+
+/// The first version that learns from all reports of several objectives.
+const CURVES_OF_SEVERAL_SINCE: u32 = 7;
 
 /// With more finished trials than this, the Gaussian process is no longer worth its cost: its lead
 /// over TPE is largest in the first hundred, and its training set is capped at this size.
@@ -53,7 +57,8 @@ impl Auto {
     /// From checked options.
     pub fn new(spec: &AlgorithmSpec, space: &Space) -> Self {
         // Not the process over configurations and steps of later versions: it is ahead of these
-        // rules neither on rows of a pool nor on nearest rows (benches/search/README.md).
+        // rules neither on rows of a pool nor on nearest rows. With several objectives it is
+        // (benches/search/README.md).
         let gp = AlgorithmSpec {
             version: if spec.version < 6 { 4 } else { MEDIAN_SINCE },
             ..AlgorithmSpec::named("gp")
@@ -70,12 +75,17 @@ impl Auto {
         let cmaes =
             numbers.then(|| CmaEs::new(&AlgorithmSpec::named("cmaes"), space).ok()).flatten();
         let early_gp = Gp::learning_from_stopped_trials(&gp);
+        let own = Gp::new(&gp);
         Auto {
             points,
             cmaes,
             grid,
             early_gp,
-            gp: Gp::new(&gp),
+            gp: if spec.version < CURVES_OF_SEVERAL_SINCE {
+                own
+            } else {
+                own.with_curves_of_several()
+            },
             tpe: Tpe::new(&AlgorithmSpec::named("tpe").with("rules", "own")),
         }
     }

@@ -7,6 +7,7 @@ mod fit;
 mod front;
 mod kernel;
 mod limit;
+mod paused;
 mod process;
 mod search;
 mod several;
@@ -48,8 +49,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // 4: forecasts of pruned trials average several models by their likelihood; 5: the median of an
     // even number of values is the mean of the middle two; 6: where trials are paused, one process
     // over configurations and steps learns from all reports; 7: with separate length scales for final
-    // losses and for the approach to them.
-    version: OWN_LENGTHS_SINCE,
+    // losses and for the approach to them; 8: such a process for each of several objectives, too.
+    version: CURVES_OF_SEVERAL_SINCE,
     options: &[N_STARTUP_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
@@ -63,6 +64,9 @@ const CURVES_SINCE: u32 = 6;
 
 /// The first version with separate length scales for the approach to final losses.
 const OWN_LENGTHS_SINCE: u32 = 7;
+
+/// The first version that learns from all reports of several objectives.
+const CURVES_OF_SEVERAL_SINCE: u32 = 8;
 
 /// Maximum number of trials that the hyperparameters are fitted to.
 const FIT_MOST: usize = 120;
@@ -82,8 +86,12 @@ pub struct Gp {
     /// The length scales of the process over configurations and steps, which learns from all reports
     /// where trials are paused; `None`: versions before it.
     curve_lengths: Option<Lengths>,
+    /// The same for each of several objectives.
+    curve_lengths_of_several: Option<Lengths>,
     /// Cache of the last fit of that.
     curves_fitted: RefCell<Option<FittedCurves>>,
+    /// The same of each of several objectives.
+    objective_curves_fitted: RefCell<Vec<RefCell<Option<FittedCurves>>>>,
     /// Cache of the last fit of each limit.
     limits_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
 }
@@ -124,11 +132,19 @@ impl Gp {
                 CURVES_SINCE.. => Some(Lengths::Shared),
                 _ => None,
             },
+            curve_lengths_of_several: (spec.version >= CURVES_OF_SEVERAL_SINCE)
+                .then_some(Lengths::Own),
             curves_fitted: RefCell::new(None),
+            objective_curves_fitted: RefCell::default(),
             fitted: RefCell::new(None),
             objectives_fitted: RefCell::default(),
             limits_fitted: RefCell::default(),
         }
+    }
+
+    /// The same, which learns from all reports of several objectives in any version.
+    pub(super) fn with_curves_of_several(self) -> Self {
+        Gp { curve_lengths_of_several: Some(Lengths::Own), ..self }
     }
 
     /// The same process, whose start-up ends after a number of complete or stopped trials.
@@ -194,12 +210,7 @@ impl Gp {
             data.is_feasible[*b].cmp(&data.is_feasible[*a]).then(means[*a].total_cmp(&means[*b]))
         });
         let limit_hyperparameters = self.limit_hyperparameters(&cube, &data.limits);
-        let limits = data.limits.iter().zip(&limit_hyperparameters);
-        let limits: Vec<(GaussianProcess<'_>, f64)> = limits
-            .map(|(limit, hyperparameters)| {
-                Some((limit.process(&cube, hyperparameters)?, limit.bound))
-            })
-            .collect::<Option<_>>()?;
+        let limits = Limit::processes(&cube, &data.limits, &limit_hyperparameters)?;
         let improvement =
             incumbent.is_finite().then_some((&process, Acquisition::Improvement(incumbent)));
         let limits = limits.iter().map(|(process, bound)| (process, Acquisition::AtMost(*bound)));
@@ -296,11 +307,18 @@ impl Gp {
     ) -> Option<T> {
         let several = ask.history.has_several_objectives();
         let is_paused = |trial: &Trial| trial.state == TrialState::Paused && trial.rests();
-        if let Some(lengths) = self.curve_lengths
-            && !several
+        let lengths = match ask.history.directions().len() {
+            _ if !several => self.curve_lengths,
+            ..=MOST_EXACT => self.curve_lengths_of_several,
+            _ => None,
+        };
+        if let Some(lengths) = lengths
             && ask.history.trials().iter().any(is_paused)
         {
-            return self.learned_from_curves(ask, lengths, rng, answer);
+            return match several {
+                true => self.learned_from_curves_of_several(ask, lengths, rng, answer),
+                false => self.learned_from_curves(ask, lengths, rng, answer),
+            };
         }
         let is_known = |trial: &Trial| match trial.value {
             _ if several => trial.values.iter().all(|value| value.is_finite()),

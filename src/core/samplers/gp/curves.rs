@@ -24,16 +24,9 @@ use std::cell::RefCell;
 pub(crate) use self::data::CurveData;
 use self::fit::Posterior;
 pub use self::predicted::{CurvePredictor, Predicted, PredictedTrial};
-pub(crate) use self::process::CurveProcess;
-use super::Gp;
-use super::limit::Limit;
-use super::process::Acquisition;
-use super::search::{BEST, Model, Search};
+pub(crate) use self::process::{CurveProcess, End};
 use crate::analysis::linalg::Matrix;
 use crate::samplers::cube::{Cube, Point, key};
-use crate::samplers::prior::Prior;
-use crate::samplers::{Ask, start};
-use crate::study::seed::StreamRng;
 
 /// Scaled steps of a full trial.
 const FULL: f64 = 50.0;
@@ -135,59 +128,6 @@ pub(crate) fn hyperparameters(
     let fitted = FittedCurves { points, observations, hyperparameters: hyperparameters.clone() };
     *memo.borrow_mut() = Some(fitted);
     hyperparameters
-}
-
-impl Gp {
-    /// The answer of the search by the expected improvement at the end of a full trial; `None` if
-    /// too few trials have reported.
-    pub(super) fn learned_from_curves<T>(
-        &self,
-        ask: &Ask<'_>,
-        lengths: Lengths,
-        rng: &mut StreamRng,
-        answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
-    ) -> Option<T> {
-        let cube = Cube::new(ask.space);
-        let data = CurveData::new(&cube, ask);
-        if (data.reported() as u64) < start::trials(ask, self.startup_trials) {
-            return None;
-        }
-        let hyperparameters = hyperparameters(&self.curves_fitted, &cube, &data, lengths);
-        let known = CurveProcess::new(&cube, &hyperparameters, &data)?;
-        let ends = known.ends();
-        let mut order: Vec<usize> = (0..ends.len()).collect();
-        order.sort_by(|a, b| {
-            data.is_feasible[*b].cmp(&data.is_feasible[*a]).then(ends[*a].total_cmp(&ends[*b]))
-        });
-        let incumbent = order.first().map(|index| ends[*index]).filter(|end| end.is_finite())?;
-        // Trials that have not reported take the process's own predictions (the kriging believer).
-        let believed = data.with_pending(|point| known.mean_of_new(point));
-        let process = match &believed {
-            Some(believed) => CurveProcess::new(&cube, &hyperparameters, believed)?,
-            None => known,
-        };
-        let limit_data = Limit::all(&cube, ask, self.middle);
-        let limit_hyperparameters = self.limit_hyperparameters(&cube, &limit_data);
-        let limits: Vec<_> = limit_data
-            .iter()
-            .zip(&limit_hyperparameters)
-            .map(|(limit, fitted)| Some((limit.process(&cube, fitted)?, limit.bound)))
-            .collect::<Option<_>>()?;
-        let limits =
-            limits.iter().map(|(process, bound)| Model::One(process, Acquisition::AtMost(*bound)));
-        let search = Search {
-            cube: &cube,
-            ask,
-            models: [Model::Curves(&process, incumbent)].into_iter().chain(limits).collect(),
-            centres: BEST,
-            prior: Prior::new(&cube, ask.space),
-            finished: data.reported(),
-            fixed: &cube.encode(ask.fixed),
-            best: order.iter().map(|index| data.points[*index].as_slice()).collect(),
-            taken: data.points.iter().chain(&data.pending).map(|point| key(point)).collect(),
-        };
-        Some(answer(&search, rng))
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! The expected hypervolume improvement of a front, exactly, with one independent process per
 //! objective.
 
-use super::process::GaussianProcess;
+use super::curves::{CurveProcess, End};
+use super::process::{GaussianProcess, Prediction};
 use crate::samplers::normal::{LN_ROOT_TWO_PI, log_cdf, log_expected_improvement, log_sum_exp};
 
 /// The logarithm of the expected hypervolume improvement, as a sum over boxes.
@@ -14,11 +15,65 @@ use crate::samplers::normal::{LN_ROOT_TWO_PI, log_cdf, log_expected_improvement,
 /// computation", 2011). All terms are positive and are summed as logarithms, without underflow.
 #[derive(Debug)]
 pub(super) struct HypervolumeImprovement<'a> {
-    processes: Vec<GaussianProcess<'a>>,
+    processes: Vec<ObjectiveProcess<'a>>,
     /// By objective: the borders of the boxes, ascending.
     borders: Vec<Vec<f64>>,
     /// By box and objective: the indices of its borders.
     boxes: Vec<Vec<(usize, usize)>>,
+}
+
+/// What predicts the final losses of one objective.
+#[derive(Debug)]
+pub(super) enum ObjectiveProcess<'a> {
+    /// From final losses.
+    Final(GaussianProcess<'a>),
+    /// From all reports.
+    Curves(CurveProcess<'a>),
+}
+
+/// A prediction of one of them, and what its gradient needs.
+enum Predicted {
+    Final(Prediction),
+    Curves(End),
+}
+
+impl ObjectiveProcess<'_> {
+    fn moments(&self, point: &[f64]) -> (f64, f64) {
+        match self {
+            Self::Final(process) => process.moments(point),
+            Self::Curves(process) => process.moments_at_end(point),
+        }
+    }
+
+    fn predict(&self, point: &[f64]) -> ((f64, f64), Predicted) {
+        match self {
+            Self::Final(process) => {
+                let found = process.predict(point);
+                ((found.mean, found.variance), Predicted::Final(found))
+            }
+            Self::Curves(process) => {
+                let found = process.predict_end(point);
+                ((found.mean, found.variance), Predicted::Curves(found))
+            }
+        }
+    }
+
+    fn gradient(
+        &self,
+        point: &[f64],
+        found: &Predicted,
+        (by_mean, by_variance): (f64, f64),
+    ) -> Vec<f64> {
+        match (self, found) {
+            (Self::Final(process), Predicted::Final(found)) => {
+                process.gradient(point, found, by_mean, by_variance)
+            }
+            (Self::Curves(process), Predicted::Curves(found)) => {
+                process.gradient(point, found, by_mean, by_variance)
+            }
+            _ => vec![0.0; point.len()],
+        }
+    }
 }
 
 /// A box: its borders by objective.
@@ -36,7 +91,11 @@ struct AtBorder {
 impl<'a> HypervolumeImprovement<'a> {
     /// The improvement of `front` (losses on the scale of the processes; dominated points do no
     /// harm) below `reference`.
-    pub fn new(processes: Vec<GaussianProcess<'a>>, front: &[Vec<f64>], reference: &[f64]) -> Self {
+    pub fn new(
+        processes: Vec<ObjectiveProcess<'a>>,
+        front: &[Vec<f64>],
+        reference: &[f64],
+    ) -> Self {
         let cells = cells(front, reference);
         let borders: Vec<Vec<f64>> = (0..reference.len())
             .map(|objective| {
@@ -83,9 +142,7 @@ impl<'a> HypervolumeImprovement<'a> {
         let at: Vec<Vec<AtBorder>> = predictions
             .iter()
             .zip(&self.borders)
-            .map(|(prediction, borders)| {
-                at_borders((prediction.mean, prediction.variance), borders)
-            })
+            .map(|((moments, _), borders)| at_borders(*moments, borders))
             .collect();
         let differences: Vec<Vec<f64>> = self
             .boxes
@@ -98,7 +155,7 @@ impl<'a> HypervolumeImprovement<'a> {
         if !value.is_finite() {
             return (value, gradient);
         }
-        for (objective, (process, prediction)) in
+        for (objective, (process, ((_, variance), found))) in
             self.processes.iter().zip(&predictions).enumerate()
         {
             let (mut by_mean, mut by_variance) = (0.0, 0.0);
@@ -116,8 +173,8 @@ impl<'a> HypervolumeImprovement<'a> {
                 by_variance +=
                     weight * ((high.density - scale).exp() - (low.density - scale).exp());
             }
-            by_variance /= 2.0 * prediction.variance.sqrt();
-            let own = process.gradient(point, prediction, by_mean, by_variance);
+            by_variance /= 2.0 * variance.sqrt();
+            let own = process.gradient(point, found, (by_mean, by_variance));
             gradient.iter_mut().zip(own).for_each(|(all, derivative)| *all += derivative);
         }
         (value, gradient)
@@ -234,6 +291,7 @@ mod tests {
         let process = |(index, hyperparameters): (usize, &'a Hyperparameters)| {
             let targets = [[-1.0, 0.3, 0.8], [0.9, -0.2, -1.1], [0.0, 0.5, -0.5]][index];
             GaussianProcess::new(&cube, hyperparameters, &slices(&points), &targets, &[0.0; 3])
+                .map(ObjectiveProcess::Final)
         };
         let processes: Option<Vec<_>> = hyperparameters.iter().enumerate().map(process).collect();
         HypervolumeImprovement::new(processes.unwrap(), front, &vec![1.0; hyperparameters.len()])

@@ -82,8 +82,19 @@ impl Limit {
         hyperparameters(memo, cube, selection(&self.points, &self.margins, &self.sure()))
     }
 
-    /// Its process.
-    pub fn process<'a>(
+    /// The process of each of several limits, with its largest feasible margin.
+    pub fn processes<'a>(
+        cube: &Cube,
+        limits: &[Limit],
+        hyperparameters: &'a [Hyperparameters],
+    ) -> Option<Vec<(GaussianProcess<'a>, f64)>> {
+        let process = |(limit, fitted): (&Limit, &'a Hyperparameters)| {
+            Some((limit.process(cube, fitted)?, limit.bound))
+        };
+        limits.iter().zip(hyperparameters).map(process).collect()
+    }
+
+    fn process<'a>(
         &self,
         cube: &Cube,
         hyperparameters: &'a Hyperparameters,

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 
 use super::data::Data;
-use super::front::HypervolumeImprovement;
+use super::front::{HypervolumeImprovement, ObjectiveProcess};
+use super::limit::Limit;
 use super::process::{Acquisition, GaussianProcess};
 use super::search::{BEST_OF_SEVERAL, Model, Search};
 use super::warp::Warp;
@@ -108,16 +109,12 @@ impl Gp {
         let best: Vec<&[f64]> =
             pareto::order(&means).into_iter().map(|index| complete[index].as_slice()).collect();
         let limit_hyperparameters = self.limit_hyperparameters(&cube, &data.first()?.limits);
-        let limits: Vec<(GaussianProcess<'_>, f64)> = data[0]
-            .limits
-            .iter()
-            .zip(&limit_hyperparameters)
-            .map(|(limit, fitted)| Some((limit.process(&cube, fitted)?, limit.bound)))
-            .collect::<Option<_>>()?;
+        let limits = Limit::processes(&cube, &data[0].limits, &limit_hyperparameters)?;
         let improvement = match reference {
             Some(reference) => {
                 let front = thinned(front, &reference);
                 let processes = if unfinished.is_empty() { known } else { conditioned(&believed)? };
+                let processes = processes.into_iter().map(ObjectiveProcess::Final).collect();
                 Some(HypervolumeImprovement::new(processes, &front, &reference))
             }
             None => None,
@@ -143,7 +140,11 @@ impl Gp {
 /// The front's own reference point, or the worst losses of all trials (a tenth of their range
 /// beyond) while the front has few points or is narrow, and for every fourth trial: below the
 /// reference of a front that is one corner, nothing but that corner would improve it.
-fn reference(losses: &[Vec<f64>], front: &[Vec<f64>], number: TrialNumber) -> Option<Vec<f64>> {
+pub(super) fn reference(
+    losses: &[Vec<f64>],
+    front: &[Vec<f64>],
+    number: TrialNumber,
+) -> Option<Vec<f64>> {
     let is_wide = |objective: usize| {
         let width = |points: &[Vec<f64>]| {
             let losses = || points.iter().map(|point| point[objective]);
@@ -176,7 +177,7 @@ fn complete(cube: &Cube, history: &History<'_>) -> Vec<Point> {
 }
 
 /// At most [`MOST_OF_FRONT`] points of a front of three objectives.
-fn thinned(front: Vec<Vec<f64>>, reference: &[f64]) -> Vec<Vec<f64>> {
+pub(super) fn thinned(front: Vec<Vec<f64>>, reference: &[f64]) -> Vec<Vec<f64>> {
     if reference.len() < MOST_EXACT || front.len() <= MOST_OF_FRONT {
         return front;
     }
@@ -185,7 +186,7 @@ fn thinned(front: Vec<Vec<f64>>, reference: &[f64]) -> Vec<Vec<f64>> {
 }
 
 /// The trials of a study of one loss, which is a function of the losses.
-fn projected(history: &History<'_>, loss: impl Fn(&[f64]) -> f64) -> Vec<Trial> {
+pub(super) fn projected(history: &History<'_>, loss: impl Fn(&[f64]) -> f64) -> Vec<Trial> {
     let of = |values: &[f64]| loss(&history.losses(values));
     let project = |trial: &Trial| {
         let is_complete =

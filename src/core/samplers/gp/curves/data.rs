@@ -1,6 +1,7 @@
 //! The training data of the process over curves: a few reports of each trial, at geometrically
 //! spaced steps.
 
+use super::super::warp::Warp;
 use super::{FULL, Observation};
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point, evenly};
@@ -18,7 +19,8 @@ const MOST_LONG: usize = 150;
 const NEWEST: usize = 20;
 /// Maximum number of observations that the hyperparameters are fitted to.
 const FIT_MOST: usize = 72;
-/// Losses beyond the median of first reports count this share of the distance from the best to it.
+/// How far losses beyond the median of first reports count, as a share of the distance from the best
+/// to it.
 const BEYOND: f64 = 0.1;
 /// Maximum number of trials of earlier studies.
 const MOST_EARLIER: usize = 60;
@@ -56,9 +58,17 @@ impl CurveData {
         CurveData::seen_at(cube, ask, 0)
     }
 
+    /// The data of a history of one of several objectives, whose worst losses belong to the front.
+    pub fn of_objective(cube: &Cube, ask: &Ask<'_>) -> Self {
+        CurveData::scaled(cube, ask, 0, Scale::Warped)
+    }
+
     /// The data of a history, with the last report of each trial up to a step as well.
-    #[expect(clippy::cast_precision_loss, reason = "numbers of steps and losses")]
     pub fn seen_at(cube: &Cube, ask: &Ask<'_>, step: u64) -> Self {
+        CurveData::scaled(cube, ask, step, Scale::Capped)
+    }
+
+    fn scaled(cube: &Cube, ask: &Ask<'_>, step: u64, scale: Scale) -> Self {
         let history = &ask.history;
         let horizon = horizon(history, ask.max_resource);
         let trials = history.trials().iter().enumerate();
@@ -68,29 +78,9 @@ impl CurveData {
                 (!losses.is_empty()).then_some(Curve { index, trial, losses })
             })
             .collect();
-        let first: Vec<f64> = sorted(curves.iter().map(|curve| curve.losses[0].1));
-        let lowest = curves
-            .iter()
-            .flat_map(|curve| &curve.losses)
-            .map(|(_, loss)| *loss)
-            .fold(f64::INFINITY, f64::min);
-        let middle = median(&first).unwrap_or(0.0);
-        let cap = middle + BEYOND * (middle - lowest).max(0.0);
-        let cap = if cap.is_finite() { cap } else { f64::MAX };
-        let all: Vec<f64> = curves
-            .iter()
-            .flat_map(|curve| &curve.losses)
-            .map(|(_, loss)| loss.min(cap))
-            .filter(|loss| loss.is_finite())
-            .collect();
-        let count = all.len().max(1) as f64;
-        let mean = all.iter().sum::<f64>() / count;
-        let variance = all.iter().map(|loss| (loss - mean) * (loss - mean)).sum::<f64>() / count;
-        let deviation = if variance.is_finite() { variance.sqrt().max(1e-12) } else { 1.0 };
-        let target = |loss: f64| {
-            let capped = (loss.min(cap) - mean) / deviation;
-            if capped.is_finite() { capped } else { 0.0 }
-        };
+        let targets = Targets::of(&curves, scale);
+        let target = |loss: f64| targets.of_loss(loss);
+        let Targets { mean, deviation, .. } = targets;
         let curves = selected(curves);
         let mut data = CurveData {
             points: Vec::new(),
@@ -115,13 +105,15 @@ impl CurveData {
             data.trials.push(Some(curve.index));
             data.is_feasible.push(curve.trial.violation.is_none());
         }
+        // Their noise grows with the size of this study.
+        #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
+        let earlier_noise = 0.25 + curves.len() as f64 / 20.0;
         for earlier in ask.earlier.iter().take(MOST_EARLIER) {
-            // Their noise grows with the size of this study.
             data.observations.push(Observation {
                 trial: data.points.len(),
                 step: FULL,
                 target: on_normal_scale(earlier.rank),
-                noise: 0.25 + curves.len() as f64 / 20.0,
+                noise: earlier_noise,
             });
             data.points.push(cube.encode(&earlier.params));
             data.trials.push(None);
@@ -191,6 +183,58 @@ impl CurveData {
         kept.extend(rest);
         kept.sort_by(|a, b| a.trial.cmp(&b.trial).then(a.step.total_cmp(&b.step)));
         (self.points[..count].to_vec(), kept)
+    }
+}
+
+/// How losses become targets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scale {
+    /// Up to a cap beyond the median of first reports: [`BEYOND`].
+    Capped,
+    /// By a power that makes them approximately normal.
+    Warped,
+}
+
+/// The targets of losses: mean 0 and deviation 1, approximately.
+struct Targets {
+    mean: f64,
+    deviation: f64,
+    /// Greater losses count as this.
+    cap: f64,
+    warp: Option<Warp>,
+}
+
+impl Targets {
+    fn of(curves: &[Curve<'_>], scale: Scale) -> Self {
+        let losses = || curves.iter().flat_map(|curve| &curve.losses).map(|(_, loss)| *loss);
+        if scale == Scale::Warped {
+            let finite: Vec<f64> = losses().filter(|loss| loss.is_finite()).collect();
+            let worst = finite.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let warp = Some(Warp::fit(&finite));
+            return Targets { mean: 0.0, deviation: 1.0, cap: worst, warp };
+        }
+        let first: Vec<f64> = sorted(curves.iter().map(|curve| curve.losses[0].1));
+        let lowest = losses().fold(f64::INFINITY, f64::min);
+        let middle = median(&first).unwrap_or(0.0);
+        let cap = middle + BEYOND * (middle - lowest).max(0.0);
+        let cap = if cap.is_finite() { cap } else { f64::MAX };
+        let all: Vec<f64> =
+            losses().map(|loss| loss.min(cap)).filter(|loss| loss.is_finite()).collect();
+        #[expect(clippy::cast_precision_loss, reason = "a number of losses")]
+        let count = all.len().max(1) as f64;
+        let mean = all.iter().sum::<f64>() / count;
+        let variance = all.iter().map(|loss| (loss - mean) * (loss - mean)).sum::<f64>() / count;
+        let deviation = if variance.is_finite() { variance.sqrt().max(1e-12) } else { 1.0 };
+        Targets { mean, deviation, cap, warp: None }
+    }
+
+    fn of_loss(&self, loss: f64) -> f64 {
+        let capped = loss.min(self.cap);
+        let target = match &self.warp {
+            Some(warp) => warp.of(capped),
+            None => (capped - self.mean) / self.deviation,
+        };
+        if target.is_finite() { target } else { 0.0 }
     }
 }
 

@@ -27,6 +27,17 @@ pub(crate) struct CurveProcess<'a> {
     at_end: Vec<Vec<f64>>,
 }
 
+/// The end of a new configuration.
+#[derive(Debug)]
+pub(crate) struct End {
+    pub mean: f64,
+    pub variance: f64,
+    /// Squared distances to the trials, by term.
+    distances: Vec<Vec<f64>>,
+    /// `covariance^-1` times the covariances with the observations.
+    solved: Vec<f64>,
+}
+
 impl<'a> CurveProcess<'a> {
     /// Conditions on the observations of `data`; `None` if the covariance is not positive definite.
     pub fn new(
@@ -123,6 +134,14 @@ impl<'a> CurveProcess<'a> {
         dot(&self.covariances(&self.correlations(point).0), &self.weights)
     }
 
+    /// The mean at the end of a trial, by its index in the history, else of a new configuration.
+    pub fn end_of(&self, trial: usize, point: &[f64]) -> f64 {
+        match self.data.trials.iter().position(|known| *known == Some(trial)) {
+            Some(index) => self.of_trial(index, FULL).0,
+            None => self.mean_of_new(point),
+        }
+    }
+
     /// The mean at the end of each trial.
     pub fn ends(&self) -> Vec<f64> {
         (0..self.data.points.len()).map(|trial| self.of_trial(trial, FULL).0).collect()
@@ -145,6 +164,13 @@ impl<'a> CurveProcess<'a> {
         let (mean, covariances) = self.of_trial(trial, step);
         let whitened = self.factor.solve(&covariances);
         (mean, self.variance(step, dot(&whitened, &whitened)))
+    }
+
+    /// Mean and variance at the end of a new configuration.
+    pub fn moments_at_end(&self, point: &[f64]) -> (f64, f64) {
+        let covariances = self.covariances(&self.correlations(point).0);
+        let whitened = self.factor.solve(&covariances);
+        (dot(&covariances, &self.weights), self.variance(FULL, dot(&whitened, &whitened)))
     }
 
     /// Mean and variance of a new configuration's loss at a scaled step.
@@ -181,10 +207,8 @@ impl<'a> CurveProcess<'a> {
 
     /// The log expected improvement at the end of a new configuration.
     pub fn value(&self, point: &[f64], incumbent: f64) -> f64 {
-        let covariances = self.covariances(&self.correlations(point).0);
-        let whitened = self.factor.solve(&covariances);
-        let variance = self.variance(FULL, dot(&whitened, &whitened));
-        Acquisition::Improvement(incumbent).of(dot(&covariances, &self.weights), variance).0
+        let (mean, variance) = self.moments_at_end(point);
+        Acquisition::Improvement(incumbent).of(mean, variance).0
     }
 
     /// An upper bound of it at a fraction of the cost: the variance is conditioned on the most
@@ -202,22 +226,33 @@ impl<'a> CurveProcess<'a> {
 
     /// The log expected improvement, with its gradient along numeric axes (0 along others).
     pub fn value_and_gradient(&self, point: &[f64], incumbent: f64) -> (f64, Vec<f64>) {
+        let end = self.predict_end(point);
+        let (value, by_mean, by_variance) =
+            Acquisition::Improvement(incumbent).of(end.mean, end.variance);
+        (value, self.gradient(point, &end, by_mean, by_variance))
+    }
+
+    /// Mean and variance at the end of a new configuration, and what their gradients need.
+    pub fn predict_end(&self, point: &[f64]) -> End {
         let (correlations, distances) = self.correlations(point);
         let covariances = self.covariances(&correlations);
         let whitened = self.factor.solve(&covariances);
         let variance = self.variance(FULL, dot(&whitened, &whitened));
         let solved = self.factor.transposed_solve(&whitened);
-        let mean = dot(&covariances, &self.weights);
-        let (value, by_mean, by_variance) = Acquisition::Improvement(incumbent).of(mean, variance);
+        End { mean: dot(&covariances, &self.weights), variance, distances, solved }
+    }
+
+    /// The gradient along numeric axes of a function with these derivatives by mean and variance.
+    pub fn gradient(&self, point: &[f64], end: &End, by_mean: f64, by_variance: f64) -> Vec<f64> {
         let mut gradient = vec![0.0; point.len()];
-        let terms = self.columns.iter().zip(&distances).zip(&self.at_end);
+        let terms = self.columns.iter().zip(&end.distances).zip(&self.at_end);
         for (((columns, distances), factors), inverse_squares) in
             terms.zip(&self.hyperparameters.inverse_squares)
         {
             let mut pulls = vec![0.0; self.data.points.len()];
             for (index, row) in self.data.observations.iter().enumerate() {
                 pulls[row.trial] += factors[index]
-                    * (by_mean * self.weights[index] - 2.0 * by_variance * solved[index]);
+                    * (by_mean * self.weights[index] - 2.0 * by_variance * end.solved[index]);
             }
             for (pull, distance) in pulls.iter_mut().zip(distances) {
                 *pull *= -derivative(*distance);
@@ -225,6 +260,6 @@ impl<'a> CurveProcess<'a> {
             let own = columns.gradient(point, &pulls, inverse_squares);
             gradient.iter_mut().zip(own).for_each(|(all, own)| *all += own);
         }
-        (value, gradient)
+        gradient
     }
 }

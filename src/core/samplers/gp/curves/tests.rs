@@ -1,9 +1,10 @@
 //! Tests of the process over curves.
 
 use super::*;
-use crate::samplers::Sampler as _;
 use crate::samplers::conformance::trial_of;
 use crate::samplers::fixtures::{ask, number, params, unit_cube};
+use crate::samplers::gp::Gp;
+use crate::samplers::{Ask, Sampler as _};
 use crate::study::history::History;
 use crate::study::metric::Direction;
 use crate::study::seed::SeedTree;
@@ -204,6 +205,7 @@ fn version_6_has_shared_length_scales() {
         [number(&found, "x0"), number(&found, "x1")]
     };
     assert_ne!(draw(6), draw(7));
+    assert_eq!(draw(7), draw(8), "with one objective");
     let [x, y] = draw(6);
     assert!((x - 0.682_700_217_516_561_2).abs() < 1e-9 && y.abs() < 1e-9, "{x} {y}");
 }
