@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 pub use bundle::{Otherwise, write};
 pub use contents::LeftOut;
-pub use draft::{Draft, Purpose};
+pub use draft::{Draft, Purpose, keep_checkpoints_of_killed};
 pub use recipe::Recipe;
 pub use target::{Needed, Target};
 

@@ -80,15 +80,11 @@ pub fn train(
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Trained, AppError> {
     let mut reports = reports(recipe, resume, scratch, on_progress)?;
-    let chosen = match recipe.rule {
-        // A schedule ends at the step of its value.
-        _ if !recipe.schedule.is_empty() => reports.len().checked_sub(1),
-        ValueRule::Last => reports.len().checked_sub(1),
-        ValueRule::Best => (0..reports.len())
-            .min_by_key(|index| Score::new(recipe.direction, reports[*index].value)),
-    };
-    let Report { step, value, metrics, checkpoint } =
-        reports.swap_remove(chosen.ok_or(AppError::NoReport)?);
+    let chosen = chosen(recipe, &reports).ok_or(AppError::NoReport)?;
+    let Report { step, value, metrics, checkpoint } = reports.swap_remove(chosen);
+    let checkpoint = checkpoint.ok_or_else(|| {
+        JobError::Failed(format!("the evaluation at step {step} has no checkpoint to export"))
+    })?;
     let params = recipe.params.clone();
     let trial = Trial {
         state: TrialState::Complete,
@@ -99,7 +95,7 @@ pub fn train(
     let exported = Exported {
         spec: &study_of(recipe),
         trial: &trial,
-        checkpoint: checkpoint.as_deref(),
+        checkpoint: Some(&checkpoint),
         step: Some(step),
         holds: Holds::Value,
         metrics,
@@ -112,6 +108,33 @@ pub fn train(
         quantized: None,
     };
     Ok(Trained { value, placed: write(&exported, target, Otherwise::Beside, on_progress)? })
+}
+
+/// The index of the report whose model is exported.
+fn chosen(recipe: &Recipe, reports: &[Report]) -> Option<usize> {
+    match recipe.rule {
+        // A schedule ends at the step of its value.
+        _ if !recipe.schedule.is_empty() => reports.len().checked_sub(1),
+        ValueRule::Last => reports.len().checked_sub(1),
+        ValueRule::Best => (0..reports.len())
+            .min_by_key(|index| Score::new(recipe.direction, reports[*index].value)),
+    }
+}
+
+/// Removes the checkpoints in `scratch` of reports that will not be exported, but for the newest one.
+fn remove_superseded(
+    reports: &mut [Report],
+    recipe: &Recipe,
+    newest: Option<&Path>,
+    scratch: &Path,
+) {
+    let chosen = chosen(recipe, reports);
+    for (_, report) in reports.iter_mut().enumerate().filter(|(at, _)| Some(*at) != chosen) {
+        let is_superseded = |path: &PathBuf| path.starts_with(scratch) && Some(&**path) != newest;
+        if let Some(path) = report.checkpoint.take_if(|path| is_superseded(path)) {
+            let _with_the_scratch = std::fs::remove_dir_all(path);
+        }
+    }
 }
 
 fn reports(
@@ -156,6 +179,7 @@ impl Run {
         on_progress: &mut OnProgress<'_>,
     ) -> Result<(), JobError> {
         let Run { reports, newest, before } = self;
+        let scratch = &train.trial.directory.clone();
         // The first report of a resumed training may be that of its checkpoint.
         let (mut saved, mut refused) = (newest.clone(), None);
         let usual = RowsAtOnce::that_may_be_halved(&train.arguments);
@@ -183,6 +207,7 @@ impl Run {
                         let (clock, metric) = (recipe.clock.as_str(), recipe.metric.as_str());
                         on_progress(Progress::Report { clock, step, metric, value });
                         reports.push(Report { step, value, metrics, checkpoint: saved.take() });
+                        remove_superseded(reports, recipe, newest.as_deref(), scratch);
                     }
                     MessageToRunner::StartsOver { why } => {
                         refused = Some(why);

@@ -399,6 +399,13 @@ fn texts_of_file(
         .help("leave it out"));
     }
     let is_text = format_of(file).is_some_and(|(format, _)| !format.has_rows());
+    let names = arguments.keep.iter();
+    if let Some((_, twice)) =
+        names.enumerate().find(|(at, name)| arguments.keep[..*at].contains(name))
+    {
+        return Err(Failure::usage(format!("`--keep` names `{}` twice", one_line(twice)))
+            .help("name each column once"));
+    }
     if is_text && !arguments.keep.is_empty() {
         return Err(Failure::usage(format!("`{}` has no columns to keep", file.display()))
             .help("leave `--keep` out"));

@@ -17,6 +17,7 @@ use super::output_file::refuse_inputs;
 use super::waiting::listener;
 use crate::app::export::directory_of;
 use crate::app::train_once::{self, Trained};
+use crate::arguments::default_of;
 use crate::config;
 use crate::export::{self, Draft, Needed, Purpose, Recipe, Target};
 use crate::report::wording::number;
@@ -73,8 +74,22 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
             file.display()
         ));
     }
+    let target = target(arguments, &recipe, console)?;
+    for kept in export::keep_checkpoints_of_killed(target.path()) {
+        let kept = shown(&kept);
+        console.say(&format!(
+            "the newest checkpoint of a training that was killed is kept in {kept}: \
+             `--resume-from-checkpoint {kept}` continues from it"
+        ));
+    }
     if let Some(checkpoint) = &arguments.resume_from_checkpoint {
         check_checkpoint(checkpoint, &recipe)?;
+        if let Some(other) = other_length(checkpoint, &recipe) {
+            console.say(&format!(
+                "warning: the checkpoint is of a training with {other}: a learning rate that depends \
+                 on the length is not that of one training"
+            ));
+        }
         if recipe.rule == ValueRule::Best {
             console.say(
                 "note: the best of the evaluations from the checkpoint on is taken (with `value = \
@@ -89,7 +104,6 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
             data.chain([arguments.file.clone()]).chain(store_files(&console.store)),
         )?;
     }
-    let target = target(arguments, &recipe, console)?;
     let is_written =
         !arguments.overfit_one_batch && !arguments.find_lr && arguments.profile.is_none();
     if is_written {
@@ -166,6 +180,20 @@ fn check_checkpoint(checkpoint: &Path, recipe: &Recipe) -> Result<(), Failure> {
             .help("give the directory that an interrupted `hpsearch train` said it kept"));
     }
     Ok(())
+}
+
+/// The length of the training of a checkpoint in words, if it differs from that of `recipe`.
+fn other_length(checkpoint: &Path, recipe: &Recipe) -> Option<String> {
+    let text = config::file::read_to_string(&checkpoint.join("training_args.json")).ok()?;
+    let saved: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let given = recipe.trainer_arguments();
+    let differs = |name: &&str| {
+        let before = saved["arguments"][*name].as_f64();
+        let now = given.get(*name).and_then(serde_json::Value::as_f64);
+        before.is_some() && before != Some(now.unwrap_or_else(|| default_of::<f64>(name)))
+    };
+    let name = ["max_steps", "num_train_epochs"].into_iter().find(differs)?;
+    Some(format!("{name} = {}", saved["arguments"][name]))
 }
 
 fn tell(recipe: &Recipe, trained: &Trained, console: &mut Console) {

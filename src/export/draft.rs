@@ -78,7 +78,7 @@ impl Draft {
     /// directory `target`, or where it is if it cannot be moved; returns where, if there is one.
     pub fn keep_checkpoint(&mut self, target: &Path) -> Option<PathBuf> {
         let newest = newest_checkpoint(&self.path)?;
-        Some(aside(&newest, target, CHECKPOINT).unwrap_or_else(|_| {
+        Some(keep(&newest, target).unwrap_or_else(|_| {
             self.is_placed = true;
             newest
         }))
@@ -100,6 +100,43 @@ impl Drop for Draft {
 
 /// The word in the names of kept checkpoints.
 const CHECKPOINT: &str = "checkpoint";
+
+/// Moves a checkpoint to `model.checkpoint` beside `target`; one that is there gets a number.
+fn keep(newest: &Path, target: &Path) -> io::Result<PathBuf> {
+    let mut name = target.file_name().unwrap_or(OsStr::new("export")).to_owned();
+    name.push(format!(".{CHECKPOINT}"));
+    let place = target.with_file_name(name);
+    if holds_weights(&place) && fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir()) {
+        aside(&place, target, CHECKPOINT)?;
+    }
+    aside(newest, target, CHECKPOINT)
+}
+
+/// Keeps the newest checkpoint of each training that was killed beside `target`, and removes the rest
+/// of it; returns where they are.
+pub fn keep_checkpoints_of_killed(target: &Path) -> Vec<PathBuf> {
+    let _alone = alone(target);
+    let entries = target.parent().and_then(|parent| fs::read_dir(parent).ok());
+    let names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let trainings = names.filter(|name| is_of(name, &prefix(target, Purpose::Training)));
+    let kept = |name: OsString| {
+        let left = target.with_file_name(name);
+        let Ok(marker::Found::Marker(_)) = Marker::read(&left) else { return None };
+        let _dead = marker::lock(&left)?;
+        keep_newest(&left, target)
+    };
+    trainings.filter_map(kept).collect()
+}
+
+/// Keeps the newest checkpoint in the directory of a training that was killed, and removes the rest;
+/// where it cannot be moved, all stays.
+fn keep_newest(left: &Path, target: &Path) -> Option<PathBuf> {
+    let kept = newest_checkpoint(left).map(|newest| keep(&newest, target));
+    if kept.as_ref().is_none_or(Result::is_ok) {
+        clear(left);
+    }
+    kept?.ok()
+}
 
 /// The newest complete checkpoint in a directory: those that are being written have hidden names.
 fn newest_checkpoint(directory: &Path) -> Option<PathBuf> {
@@ -194,14 +231,10 @@ pub(super) fn settle(target: &Path) -> Vec<PathBuf> {
             Ok(marker::Found::Marker(marker)) => {
                 let Some(_dead) = marker::lock(&left) else { continue };
                 match marker.state {
-                    State::Draft => {
-                        // Of a training that was killed; where it cannot be moved, it stays.
-                        let newest =
-                            newest_checkpoint(&left).filter(|_| purpose == Purpose::Training);
-                        if newest.is_none_or(|newest| aside(&newest, target, CHECKPOINT).is_ok()) {
-                            clear(&left);
-                        }
+                    State::Draft if purpose == Purpose::Training => {
+                        let _told_by_none = keep_newest(&left, target);
                     }
+                    State::Draft => clear(&left),
                     State::Complete if purpose == Purpose::Old && is_vacant => {
                         drop(fs::rename(&left, target))
                     }

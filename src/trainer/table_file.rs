@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::progress::ProgressCallback;
 use super::{DataProblem, TrainerError};
 use hpsearch_core::arguments::DataArguments;
-use hpsearch_core::arguments::data_file::{self, Columns, DataFiles, Layout, Row, Words};
+use hpsearch_core::arguments::data_file::{self, Columns, DataFiles, Layout, Row, Words, list_of};
 use hpsearch_core::arguments::data_format::{DataFormat, format_of, is_on_hub};
 
 /// Contents as read, before they are unpacked and parsed.
@@ -131,9 +131,21 @@ impl RawFile {
         may_be_empty: bool,
     ) -> Result<Vec<Row>, DataProblem> {
         let label = &data.label;
-        let rows = self.read_rows(data, Some(label), Words::Refused)?;
+        let mut rows = self.read_rows(data, Some(label), Words::Refused)?;
         if may_be_empty {
             return Ok(rows);
+        }
+        for row in &mut rows {
+            match list_of(&row.label).as_deref() {
+                None => {}
+                Some([only]) => row.label = (*only).to_owned(),
+                Some(several) => {
+                    let message = format!("{} labels in column `{label}`", several.len());
+                    return Err(DataProblem::new(path, Some(row.line), message).with_help(
+                        "`task = \"multi-label-classification\"` has several for each text",
+                    ));
+                }
+            }
         }
         match rows.iter().find(|row| row.label.is_empty()) {
             Some(row) => {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::findings::in_splits;
 use super::prepared::Split;
 use super::{DataProblem, Finding};
-use hpsearch_core::arguments::data_file::Row;
+use hpsearch_core::arguments::data_file::{Row, list_of};
 use hpsearch_core::arguments::{DataArguments, TaskKind};
 
 /// The labels of a dataset, and how rows encode theirs.
@@ -96,15 +96,12 @@ impl<'a> Targets<'a> {
         if self.kind != TaskKind::MultiLabelClassification {
             return vec![&row.label];
         }
-        // JSON lists are joined by line breaks.
-        let separated = row.label.split('\n').flat_map(|part| {
-            if self.separator.is_empty() {
-                vec![part]
-            } else {
-                part.split(self.separator).collect()
-            }
-        });
-        separated.map(str::trim).filter(|name| !name.is_empty()).collect()
+        let names = match list_of(&row.label) {
+            Some(elements) => elements,
+            None if self.separator.is_empty() => vec![row.label.as_str()],
+            None => row.label.split(self.separator).collect(),
+        };
+        names.into_iter().map(str::trim).filter(|name| !name.is_empty()).collect()
     }
 
     /// A row's labels by id, sorted.

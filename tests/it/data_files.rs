@@ -365,8 +365,8 @@ fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
             "error: `out.parquet` is not called .csv, the one format that is written here\nhelp: \
              `-o out.csv`",
         ),
-        (&["x", "--keep", "id"], b"", "error: the argument `[TEXT]...` cannot be used with"),
-        (&["x", "--column", "id"], b"", "error: the argument `[TEXT]...` cannot be used with"),
+        (&["x", "--keep", "id"], b"", "error: the argument '[TEXT]...' cannot be used with"),
+        (&["x", "--column", "id"], b"", "error: the argument '[TEXT]...' cannot be used with"),
     ] {
         let ran = predict(arguments, input);
         assert!(

@@ -504,13 +504,17 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     running.signal(Signal::TERM);
     let ended = running.end();
     assert_code(&ended, 143);
-    assert_names(&ended.err, &["interrupted: nothing was written"]);
+    assert_names(
+        &ended.err,
+        &["interrupted before the first evaluation, at which a checkpoint is saved: nothing"],
+    );
     assert_eq!(left(), ["small.toml"]);
 
     // A checkpoint is saved at each evaluation.
     let constant = "[trainer]\neval_strategy = \"epoch\"\nlr_scheduler_type = \"constant\"";
     fs::write(&file, study.replace("[trainer]", constant)).unwrap();
-    for kept in ["model.checkpoint", "model.checkpoint-2"] {
+    for _ in 0..2 {
+        let kept = "model.checkpoint";
         let running = start();
         wait_until("it is evaluated", || running.complained_so_far().contains("epoch 2: "));
         running.signal(Signal::INT);
@@ -543,6 +547,35 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     assert_done(&train("whole", &[]));
     let weights = |of: &str| fs::read(directory.join(of).join("model.safetensors")).unwrap();
     assert!(weights("continued") == weights("whole"));
+    // At its end there is nothing left to train.
+    let ends = format!("trainer.num_train_epochs={}", epochs - 2.0);
+    let ended = train("ended", &[&resume[..], &["--set", &ends]].concat());
+    assert_done(&ended);
+    let kept = fs::read(directory.join("model.checkpoint/model.safetensors")).unwrap();
+    assert!(weights("ended") == kept, "the evaluation is that of the checkpoint");
+    assert_names(&ended.err, &["is of a training with num_train_epochs = 3000"]);
+
+    // What a killed training saved is found by the next one.
+    fs::write(
+        &file,
+        study.replace(&format!("num_train_epochs = {epochs}"), "num_train_epochs = 3000"),
+    )
+    .unwrap();
+    let running = start();
+    wait_until("it is evaluated", || running.complained_so_far().contains("epoch 2: "));
+    running.signal(Signal::KILL);
+    running.end();
+    fs::rename(directory.join("model.checkpoint"), directory.join("earlier")).unwrap();
+    fs::write(&file, &study).unwrap();
+    let found = train("model", &["--resume-from-checkpoint", "none"]);
+    assert_names(&found.err, &["training that was killed is kept in model.checkpoint: `--resume"]);
+    assert!(directory.join("model.checkpoint/optimizer.safetensors").is_file());
+    wait_until("its worker has ended", || {
+        let _refused = train("model", &["--resume-from-checkpoint", "none"]);
+        left().iter().all(|name| !name.starts_with('.'))
+    });
+    fs::rename(directory.join("earlier"), directory.join("model.checkpoint-3")).unwrap();
+    let resume = ["--resume-from-checkpoint", "model.checkpoint-3"];
     let other = train("other", &[&resume[..], &["--set", "trainer.weight_decay=0.3"]].concat());
     assert_eq!(other.code, 2, "{}", other.err);
     assert_names(&other.err, &["error: the training cannot resume: ", "weight_decay"]);

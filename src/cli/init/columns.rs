@@ -1,6 +1,6 @@
 //! Examines a data file: its columns, and what is in them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
@@ -58,7 +58,7 @@ pub struct Column {
 impl Column {
     fn new(name: &str) -> Self {
         Column {
-            name: name.trim().to_owned(),
+            name: name.to_owned(),
             values: Some(BTreeMap::new()),
             words: Vec::new(),
             characters: 0,
@@ -81,6 +81,12 @@ impl Column {
     /// Whether each value is a list.
     pub fn is_of_lists(&self) -> bool {
         self.lists > 0 && self.lists == self.words.len()
+    }
+
+    /// The first row, counted from 1, that has not as many words or elements as in `other`.
+    pub fn first_unequal(&self, other: &Self) -> Option<usize> {
+        let mut pairs = self.words.iter().zip(&other.words);
+        pairs.position(|(words, others)| words != others).map(|row| row + 1)
     }
 
     /// Whether no row has a value.
@@ -244,6 +250,8 @@ pub struct Table {
     pub separator: Option<u8>,
     /// The cells of its first line, if treated as names.
     header: Vec<String>,
+    /// The columns of JSON by name.
+    places: HashMap<String, usize>,
 }
 
 /// A sign that the first line of a file is a row, not a header.
@@ -259,7 +267,14 @@ pub struct Doubt {
 
 impl Table {
     fn new(columns: Vec<Column>) -> Self {
-        Table { columns, rows: 0, is_cut: false, separator: None, header: Vec::new() }
+        Table {
+            columns,
+            rows: 0,
+            is_cut: false,
+            separator: None,
+            header: Vec::new(),
+            places: HashMap::new(),
+        }
     }
 
     /// The column called `name`.
@@ -423,7 +438,7 @@ fn delimited(path: &Path, input: impl Read, separator: u8) -> Result<Table, Data
     let header: Vec<String> = reader.headers().map_err(broken)?.iter().map(str::to_owned).collect();
     let mut table = Table {
         separator: Some(separator),
-        ..Table::new(header.iter().map(|name| Column::new(name)).collect())
+        ..Table::new(header.iter().map(|name| Column::new(name.trim())).collect())
     };
     table.header = header;
     for record in reader.records() {
@@ -440,6 +455,7 @@ fn delimited(path: &Path, input: impl Read, separator: u8) -> Result<Table, Data
 
 fn json_lines(path: &Path, input: impl BufRead) -> Result<Table, DataProblem> {
     let mut table = Table::new(Vec::new());
+    let mut bytes = 0;
     for (line, text) in (1..).zip(input.lines()) {
         let problem = |what: String| DataProblem::new(path, Some(line), what);
         let text = text.map_err(|error| match error.kind() {
@@ -452,9 +468,14 @@ fn json_lines(path: &Path, input: impl BufRead) -> Result<Table, DataProblem> {
         if text.trim().is_empty() {
             continue;
         }
-        if table.rows == LOOKED_AT {
+        bytes += text.len() as u64 + 1;
+        if table.rows == LOOKED_AT || bytes >= BYTES && table.rows > 0 {
             table.is_cut = true;
             break;
+        }
+        if bytes >= BYTES {
+            return Err(problem(format!("a line of more than {} MiB", BYTES >> 20))
+                .with_help("is it a file of rows? Each row has a line"));
         }
         let row: Ordered = serde_json::from_str(&text).map_err(|error| {
             problem(format!("no JSON object: {error}"))
@@ -538,9 +559,8 @@ impl Table {
             Json::Null => String::new(),
             other => other.to_string(),
         };
-        let at = self.columns.iter().position(|column| column.name == name);
-        let at = at.unwrap_or_else(|| {
-            self.columns.push(Column::new(&name));
+        let at = *self.places.entry(name).or_insert_with_key(|name| {
+            self.columns.push(Column::new(name));
             self.columns.len() - 1
         });
         match list {

@@ -222,6 +222,13 @@ pub fn words(table: &Table) -> Option<[&Column; 2]> {
     by_name().or_else(by_tags)
 }
 
+/// Columns of lists that are called like words and their labels, whatever their lengths.
+pub fn lists_of_words(table: &Table) -> Option<[&Column; 2]> {
+    let words = named(table, WORDS).find(|column| column.is_of_lists())?;
+    let tags = named(table, TAGS).find(|column| column.is_of_lists() && *column != words)?;
+    Some([words, tags])
+}
+
 /// A column that is called like one of labels or numbers, whatever is in it.
 pub fn called_like_labels(table: &Table) -> Option<&Column> {
     named(table, LABELS).chain(named(table, NUMBERS)).next()

@@ -139,6 +139,13 @@ impl<'a> Choice<'a> {
     /// What the columns look like.
     fn shape(&self) -> Result<Shape, Failure> {
         let shape = self.guessed_shape();
+        if shape != Shape::Words
+            && self.text.is_none()
+            && self.label.is_none()
+            && let Some([words, tags]) = guesses::lists_of_words(self.table)
+        {
+            return Err(unequal(words, tags));
+        }
         let is_chosen = self.family == Some(Family::Decoder) || self.target.is_some();
         match guesses::called_like_labels(self.table) {
             Some(column) if shape == Shape::Texts && !is_chosen && Some(column) != self.text => {
@@ -251,8 +258,16 @@ impl<'a> Choice<'a> {
 
     fn chosen_text(&self, guess: Option<Guess<'a>>) -> Result<Reasoned<'a>, Failure> {
         let question = format!("Which column holds the texts? (of {})", self.names());
-        self.chosen(("by --text", self.text), &question, guess)?
-            .ok_or_else(|| self.missing("texts", "--text"))
+        let chosen = self.chosen(("by --text", self.text), &question, guess)?;
+        let chosen = chosen.ok_or_else(|| self.missing("texts", "--text"))?;
+        let reads_words = self.task.is_none_or(|task| task == TaskKind::TokenClassification);
+        if chosen.0.is_of_lists() && !reads_words {
+            let name = one_line(&chosen.0.name);
+            let message = format!("`{name}` holds lists of words, not texts");
+            return Err(Failure::usage(message)
+                .help("`--task token-classification` reads them; `--text COLUMN` names another"));
+        }
+        Ok(chosen)
     }
 
     fn take(&self, study: &mut TrainerStudy, task: TaskKind, why: &str) {
@@ -289,7 +304,7 @@ impl<'a> Choice<'a> {
     }
 
     fn take_words(&self, study: &mut TrainerStudy) -> Result<(), Failure> {
-        let guessed = guesses::words(self.table);
+        let guessed = guesses::words(self.table).or_else(|| guesses::lists_of_words(self.table));
         let guess = |at: usize| guessed.map(|both| Guess { column: both[at], why: Why::Name });
         let text = self.chosen_text(guess(0).or(guesses::texts_and_labels(self.table).0))?;
         let label = self.chosen(
@@ -308,11 +323,7 @@ impl<'a> Choice<'a> {
             ));
         }
         if !label.0.has_words_as(text.0) {
-            let [text, label] = [text.0, label.0].map(|column| one_line(&column.name));
-            let message = format!("`{label}` has not one label for each word of `{text}`");
-            return Err(Failure::usage(message).help(
-                "both are lists of equal lengths, or have as many words between spaces in each row",
-            ));
+            return Err(unequal(text.0, label.0));
         }
         self.report_texts(study, &[("texts", text)]);
         let found = label.0.labels().filter(|_| label.0.is_of_lists());
@@ -525,6 +536,14 @@ impl<'a> Choice<'a> {
             study.columns.push(("text", text.name.clone()));
         }
     }
+}
+
+/// The error that words have not one label each.
+fn unequal(words: &Column, labels: &Column) -> Failure {
+    let row = labels.first_unequal(words).map(|row| format!(" in row {row}")).unwrap_or_default();
+    let [words, labels] = [words, labels].map(|column| one_line(&column.name));
+    Failure::usage(format!("`{labels}` has not one label for each word of `{words}`{row}"))
+        .help("both are lists of equal lengths, or have as many words between spaces in each row")
 }
 
 /// The most frequent labels, in words.

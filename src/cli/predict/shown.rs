@@ -313,10 +313,14 @@ pub(super) fn write_csv<'t>(
             first.into_iter().chain((2..=width).flat_map(further)).collect()
         }
     });
-    let renamed = |name: &String| {
-        if head.contains(name) { format!("{name}_in_file") } else { name.clone() }
-    };
-    let names: Vec<String> = kept.iter().map(|(name, _)| renamed(name)).collect();
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in kept {
+        let mut name = name.clone();
+        while head.contains(&name) || names.contains(&name) {
+            name.push_str("_in_file");
+        }
+        names.push(name);
+    }
     whole_file(output, |out| {
         let mut writer = csv::Writer::from_writer(out);
         writer.write_record(names.iter().chain(&head)).map_err(wrong)?;

@@ -51,7 +51,7 @@ pub struct Columns<'a> {
 /// Whether a text may be a list of words, in JSON.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Words {
-    /// It may not.
+    /// It may not; several labels become a cell that [`list_of`] takes apart again.
     #[default]
     Refused,
     /// They are joined by spaces.
@@ -422,12 +422,10 @@ pub fn rows_inside(path: &Path, content: &str) -> Option<DataProblem> {
         && object.values().all(|column| rows_of(column) == Some(rows))
     {
         let message = format!("it has a list of {rows} values for each column, not rows");
-        return Some(DataProblem::new(path, None, message).with_help(format!(
-            "write a row for each: `python -c \"import pandas; pandas.read_json('{}').to_json('{}', \
-             orient='records', lines=True)\"`",
-            path.display(),
-            path.with_extension("jsonl").display()
-        )));
+        return Some(DataProblem::new(path, None, message).with_help(
+            "write an object for each row: pandas' `read_json(..).to_json(.., orient='records', \
+             lines=True)`",
+        ));
     }
     let objects = |value: &Value| match value {
         Value::Array(all) if all.iter().all(Value::is_object) => Some(all.len()),
@@ -442,21 +440,31 @@ pub fn rows_inside(path: &Path, content: &str) -> Option<DataProblem> {
              of Python's datasets, or `[{\"question\": .., \"context\": .., \"answers\": ..}, ..]`",
         ));
     }
-    let file = path.display();
-    Some(DataProblem::new(path, None, format!("its {rows} rows are inside of `{key}`")).with_help(
-        format!(
-            "write them as a list: `python -c \"import json; json.dump(json.load(open('{file}'))\
-                 ['{key}'], open('{}', 'w'))\"`",
-            path.with_file_name(format!("{key}.json")).display()
+    let problem = DataProblem::new(path, None, format!("its {rows} rows are inside of `{key}`"));
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let (from, to) = (path.display().to_string(), format!("{stem}-rows.json"));
+    let to = path.with_file_name(to).display().to_string();
+    // `x` creates the file, and never replaces one.
+    Some(problem.with_help(match [key, &from, &to].into_iter().all(|word| is_plain(word)) {
+        true => format!(
+            "write them as a list: `python -c \"import json; json.dump(json.load(open('{from}'))\
+             ['{key}'], open('{to}', 'x'))\"`"
         ),
-    ))
+        false => "write that list alone into a file of its own".to_owned(),
+    }))
+}
+
+/// Whether a word stands for itself in shells and in Python's strings.
+fn is_plain(word: &str) -> bool {
+    word.chars().all(|char| char.is_alphanumeric() || "_-./ ".contains(char))
 }
 
 /// The value of a column of a row of JSON; `translation.en` is the `en` in an object `translation`.
 fn value_of<'a>(object: &'a serde_json::Map<String, Value>, name: &str) -> Option<&'a Value> {
     object.get(name).or_else(|| {
-        let inside = |(at, _): (usize, &str)| {
-            value_of(object.get(&name[..at])?.as_object()?, &name[at + 1..])
+        let inside = |(at, _): (usize, &str)| match object.get(&name[..at])? {
+            Value::Null => Some(&Value::Null),
+            outer => value_of(outer.as_object()?, &name[at + 1..]),
         };
         name.match_indices('.').find_map(inside)
     })
@@ -499,10 +507,9 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
                 .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
                 .collect();
             Ok(match columns.words {
-                Words::Kept if elements.is_empty() => String::new(),
-                Words::Kept => format!("{LIST}{}", elements.join(ELEMENT)),
                 Words::Joined => elements.join(" "),
-                Words::Refused | Words::Answers => elements.join("\n"),
+                _ if elements.is_empty() => String::new(),
+                _ => format!("{LIST}{}", elements.join(ELEMENT)),
             })
         }
         Some(value) => {
@@ -513,7 +520,11 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
         None => {
             let names = names_in(object);
             let there: Vec<&str> = names.iter().map(String::as_str).collect();
-            Err(missing_column(path, Some(line), name, &there, columns.help))
+            let help = match line {
+                1 => columns.help,
+                _ => "each row needs it; `null` is an empty text",
+            };
+            Err(missing_column(path, Some(line), name, &there, help))
         }
     };
     let cell = |name: Option<&str>| name.map_or_else(|| Ok(String::new()), column);
@@ -750,6 +761,8 @@ mod tests {
         assert_eq!((&*found[0].text, &*found[0].text_pair, &*found[0].label), ("x", "y", "1"));
         let found = read(r#"{"a.en": "z", "a": {"b": {"c": 2}, "en": "x"}, "label": 1}"#).unwrap();
         assert_eq!((&*found[0].text, &*found[0].text_pair), ("z", "2"));
+        let empty = read("{\"a\": null, \"label\": 1}").unwrap();
+        assert_eq!((&*empty[0].text, &*empty[0].text_pair), ("", ""));
         let missing = read(r#"{"a": {"fr": "x"}, "label": 1}"#).unwrap_err().to_string();
         assert_begins(
             &missing,
@@ -765,8 +778,11 @@ mod tests {
         ] {
             let refused = read("d/a.json", content, Layout::default()).unwrap_err();
             assert!(refused.contains(" rows are inside of `data` (write them as"), "{refused}");
-            assert!(refused.contains("open('d/data.json', 'w')"), "{refused}");
+            assert!(refused.contains("open('d/a-rows.json', 'x')"), "{refused}");
         }
+        let odd = r#"{"da'ta$(x)": [{"text": "x"}]}"#;
+        let refused = read("d/a.json", odd, Layout::default()).unwrap_err();
+        assert!(refused.contains("(write that list alone into a file of its own)"), "{refused}");
         let nested = r#"{"version": "1.1", "data": [{"title": "x", "paragraphs": []}]}"#;
         let refused = read("a.json", nested, Layout::default()).unwrap_err();
         assert_begins(&refused, "a.json: it has its rows inside of lists, as SQuAD's own files");

@@ -131,6 +131,10 @@ fn json_lines_are_located_too() {
             "a.jsonl:2: there is no column `label`",
         ),
         ("{\"text\": {}, \"label\": 1}\n", "a.jsonl:1: `text` is `{}`"),
+        (
+            "{\"text\": \"x\", \"label\": [\"a\"]}\n{\"text\": \"y\", \"label\": [\"a\", \"b\"]}\n",
+            "a.jsonl:2: 2 labels in column `label`",
+        ),
         ("{\"text\": \"x\", \"label\": null}\n", "a.jsonl:1: the label in column `label` is empty"),
         ("{\"text\": null, \"label\": 1}\n", "a.jsonl: all 1 texts in column `text` are empty"),
     ] {

@@ -6,8 +6,11 @@ use serde_json::{Map, Value};
 
 use super::{DataProblem, text};
 
-/// The line between documents.
+/// The first word of the line between documents.
 const DOCUMENT: &str = "-DOCSTART-";
+
+/// Maximum number of columns: a line of more is one of another format.
+const MOST_COLUMNS: usize = 32;
 
 /// Its sentences, one JSON object each, on the line on which the sentence begins: the first column is
 /// `tokens`, the last one `tags`, and those between are `column2`, `column3` and so on.
@@ -32,25 +35,40 @@ pub(super) fn lines(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, DataProblem> {
     };
     let mut words = 0;
     for (number, line) in (1..).zip(content.lines()) {
-        let line = line.trim_end();
-        if line.trim().is_empty() || line.starts_with(DOCUMENT) {
+        let line = line.trim_ascii_end();
+        let first = line.split_ascii_whitespace().next();
+        if first.is_none_or(|word| word == DOCUMENT) {
             end(&mut sentence, words);
             words = 0;
             continue;
         }
+        // Comments of a sentence: `# sent_id = 1`.
+        if words == 0 && first == Some("#") && line.contains(" = ") {
+            end(&mut sentence, words);
+            continue;
+        }
         let cells: Vec<&str> = match line.contains('\t') {
-            true => line.split('\t').map(str::trim).collect(),
-            false => line.split_whitespace().collect(),
+            true => line.split('\t').map(str::trim_ascii).take(MOST_COLUMNS + 1).collect(),
+            false => line.split_ascii_whitespace().take(MOST_COLUMNS + 1).collect(),
         };
+        let problem = |message: String| {
+            DataProblem::new(path, Some(number), message).with_help(
+                "a line has a word and its labels, between tabs or spaces, and sentences are \
+                 separated by empty lines",
+            )
+        };
+        if cells.len() > MOST_COLUMNS {
+            return Err(problem(format!("more than {MOST_COLUMNS} columns")));
+        }
+        if let Some(label) = cells[1..].iter().find(|label| label.contains([' ', '\t'])) {
+            return Err(problem(format!("the label `{label}` has a space in it")));
+        }
         if columns == 0 {
             columns = cells.len();
         }
         if cells.len() != columns || cells.iter().any(|cell| cell.is_empty()) {
             let filled = cells.iter().filter(|cell| !cell.is_empty()).count();
-            let message = format!("{filled} columns where the first word has {columns}");
-            return Err(DataProblem::new(path, Some(number), message).with_help(
-                "a line has a word and its labels, and sentences are separated by empty lines",
-            ));
+            return Err(problem(format!("{filled} columns where the first word has {columns}")));
         }
         sentence.resize(columns, Vec::new());
         sentence.iter_mut().zip(cells).for_each(|(column, cell)| column.push(cell.into()));
@@ -105,6 +123,16 @@ mod tests {
         assert_eq!(rows.trim_end(), r##"{"tags":["B-LOC","O"],"tokens":["New York","#"]}"##);
         let torn = read("EU B-ORG\n\nrejects\n").unwrap_err();
         assert!(torn.starts_with("a.conll:3: 1 columns where the first word has 2 ("), "{torn}");
+        let mixed = read("EU\tNNP B-ORG\n").unwrap_err();
+        assert!(mixed.starts_with("a.conll:1: the label `NNP B-ORG` has a space in it"), "{mixed}");
+        let wide = read(&"word ".repeat(100_000)).unwrap_err();
+        assert!(wide.starts_with("a.conll:1: more than 32 columns"), "{wide}");
+        let commented = read("# sent_id = 1\n# text = a b\na X\n-DOCSTART-b O\n").unwrap();
+        assert_eq!(
+            commented.trim_start().trim_end(),
+            r#"{"tags":["X","O"],"tokens":["a","-DOCSTART-b"]}"#
+        );
+        assert!(commented.starts_with("\n\n{"), "on its line");
         let latin = lines(Path::new("a.conll"), b"a O\ncaf\xe9 O\n").unwrap_err().to_string();
         assert!(latin.starts_with("a.conll:2: not UTF-8"), "{latin}");
     }
