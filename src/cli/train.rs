@@ -117,9 +117,10 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     let Err(failure) = ended else { return ended };
     let (kept, interrupted) = (draft.keep_checkpoint(target.path()), interruption.exit());
     let kept = kept.map(|kept| {
-        let (kept, verb) = (shown(&kept), recipe.verb());
+        let epoch = epoch_of(&kept).map(|epoch| format!(" (epoch {})", number(epoch)));
+        let (kept, verb, epoch) = (shown(&kept), recipe.verb(), epoch.unwrap_or_default());
         format!(
-            "the newest checkpoint is kept in {kept}: `--resume-from-checkpoint {kept}` continues \
+            "the newest checkpoint{epoch} is kept in {kept}: `--resume-from-checkpoint {kept}` continues \
              from it, and `{verb}` reads it as it does an export"
         )
     });
@@ -180,6 +181,12 @@ fn check_checkpoint(checkpoint: &Path, recipe: &Recipe) -> Result<(), Failure> {
             .help("give the directory that an interrupted `hpsearch train` said it kept"));
     }
     Ok(())
+}
+
+/// The epoch of a checkpoint.
+fn epoch_of(checkpoint: &Path) -> Option<f64> {
+    let text = config::file::read_to_string(&checkpoint.join("trainer_state.json")).ok()?;
+    serde_json::from_str::<serde_json::Value>(&text).ok()?["epoch"].as_f64()
 }
 
 /// The length of the training of a checkpoint in words, if it differs from that of `recipe`.

@@ -156,16 +156,16 @@ pub(super) fn note_overlap(
     findings: &mut Vec<Finding>,
 ) {
     let train: HashSet<_> = splits[0].iter().map(both_texts).collect();
+    let whole: HashSet<_> = splits[0].iter().map(|row| (both_texts(row), &row.label)).collect();
     for (rows, split) in splits.iter().zip(Split::ALL).skip(1) {
         let is_of_train = match split {
             Split::Test => data.test.is_none(),
             _ => data.validation.is_none(),
         };
-        let remedy = match (is_of_train, data.clean.deduplicate) {
+        let repeats = rows.iter().any(|row| whole.contains(&(both_texts(row), &row.label)));
+        let remedy = match (is_of_train, repeats) {
+            (true, true) => "`[data] clean.deduplicate = true` leaves out rows that repeat another",
             (true, false) => {
-                "`[data] clean.deduplicate = true` leaves out rows that repeat another"
-            }
-            (true, true) => {
                 "they repeat no row, since their labels or targets differ: correct these"
             }
             (false, _) => "take them out of one of the two files",

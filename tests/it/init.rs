@@ -234,7 +234,7 @@ fn a_table_becomes_a_study_of_the_task_that_its_columns_look_like() {
     };
     let tag_ids =
         |n: usize| serde_json::json!({"tokens": ["a", format!("b{n}")], "ner_tags": [0, n % 3]});
-    let cases: [(&str, String, &[&str], &[&str]); 18] = [
+    let cases: [(&str, String, &[&str], &[&str]); 19] = [
         (
             "films.csv",
             format!("plot,genres\n{}", rows(&|n| format!("a film about number {n},{}", genres(n)))),
@@ -366,6 +366,24 @@ fn a_table_becomes_a_study_of_the_task_that_its_columns_look_like() {
             ],
         ),
         (
+            "pos.csv",
+            format!(
+                "sentence,pos\n{}",
+                rows(&|n| format!(
+                    "a man{n} sees{},DET NOUN VERB{}",
+                    [" it", ""][n % 2],
+                    [" PRON", ""][n % 2]
+                ))
+            ),
+            &[],
+            &[
+                "text = \"sentence\"",
+                "label = \"pos\"",
+                "metric = \"eval_accuracy\"",
+                "task = \"token-classification\"",
+            ],
+        ),
+        (
             "conll2003.jsonl",
             rows(&|n| tag_ids(n).to_string()),
             &[],
@@ -434,17 +452,13 @@ fn a_task_that_is_named_needs_its_columns() {
             "`label` looks like the column of labels or numbers, but it has one value",
         ),
         ("text,score\na b,1.5\nc d,\ne f,2.5\n", &[], "numbers, but it is empty in 1 row"),
-        ("text,score\na b,37%\nc d,1\ne f,2.5\n", &[], "but `37%` is no number, as other rows are"),
+        ("text,score\na b,37%\nc d,1\ne f,2.5\n", &[], "but `37%` is no number"),
         (
             "text,label\na b,x\nc d,\ne f,x\ng h,\ni j,x\nk l,\nm n,x\no p,y\n",
             &[],
             "numbers, but it is empty in 3 rows",
         ),
-        (
-            "tokens,tags\n\"['a', 'b']\",\"['O', 'B-X']\"\n",
-            &[],
-            "`tokens` holds lists as Python writes them",
-        ),
+        ("tokens,tags\n\"['a', 'b']\",\"['O', 'B-X']\"\n", &[], "`tokens` holds lists in brackets"),
         (
             "sentence1,sentence2,score\na b,c d,3.5\ne f,g h,0.5\n",
             &["--task", "sentence-similarity"],
@@ -456,6 +470,9 @@ fn a_task_that_is_named_needs_its_columns() {
         assert_eq!(ran.code, 2, "{content}: {}", ran.err);
         assert_names(&ran.err, &[said]);
     }
+    let row = |n: usize| format!("a man{n} sees,O O {}\n", if n == 7 { "" } else { "B-X" });
+    site.write("odd.csv", format!("words,other\n{}", (0..30).map(row).collect::<String>()));
+    assert_names(&site.run(&["init", "odd.csv", "--yes"]).err, &["`words` in row 8"]);
     site.write("empty.txt", "");
     assert_names(&site.run(&["init", "empty.txt"]).err, &["`empty.txt` is empty"]);
     site.write("columns.json", r#"{"text": ["a", "b"], "label": ["x", "y"]}"#);
@@ -480,7 +497,7 @@ fn parts_of_a_set_are_taken_together_and_tests_without_labels_are_left_out() {
     for data in ["shards", "shards/part-*.csv"] {
         let ran = site.run(&["init", data, "-o", "shards.toml", "--yes"]);
         assert_done(&ran);
-        assert_names(&ran.err, &["3 files, of which the first was looked at", "label per text"]);
+        assert_names(&ran.err, &[": 90 rows", ": 3 files", "label per text", "not read: `id`"]);
         let text = site.read("shards.toml");
         assert_names(&text, &["name = \"shards\"", &format!("train = \"{data}\"")]);
         if cfg!(feature = "train") {
@@ -488,6 +505,23 @@ fn parts_of_a_set_are_taken_together_and_tests_without_labels_are_left_out() {
         }
         fs::remove_file(site.path("shards.toml")).unwrap();
     }
+    // The parts of each split beside each other.
+    for (from, to) in
+        [("part-0", "train-00000"), ("part-1", "train-00001"), ("part-2", "test-00000")]
+    {
+        let name = |stem: &str| site.path("shards").join(format!("{stem}-of-3.csv"));
+        fs::copy(name(from), site.path("").join(format!("{to}-of-3.csv"))).unwrap();
+    }
+    fs::create_dir(site.path("hf")).unwrap();
+    for stem in ["train-00000", "train-00001", "test-00000"] {
+        let name = format!("{stem}-of-3.csv");
+        fs::rename(site.path(&name), site.path("hf").join(&name)).unwrap();
+    }
+    assert_done(&site.run(&["init", "hf", "-o", "hf.toml", "--yes"]));
+    assert_names(
+        &site.read("hf.toml"),
+        &["train = \"hf/train-*.csv\"", "test = \"hf/test-*.csv\"", "name = \"hf\""],
+    );
     let none = site.run(&["init", "shards/none-*.csv"]);
     assert_eq!(none.code, 2);
     assert_names(&none.err, &["no data file has a name like `none-*.csv`"]);

@@ -522,7 +522,10 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
         assert_code(&ended, 130);
         assert_names(
             &ended.err,
-            &[&format!("interrupted: the newest checkpoint is kept in {kept}: `--resume")],
+            &[
+                "interrupted: the newest checkpoint (epoch ",
+                &format!(") is kept in {kept}: `--resume"),
+            ],
         );
         assert_done(&run(directory, &["predict", kept, "the bus never came"]));
     }

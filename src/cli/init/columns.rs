@@ -109,10 +109,54 @@ impl Column {
         labels.is_some_and(|labels| labels.len() > 1 && labels.keys().all(is_tag))
     }
 
+    /// Whether its cells have several words each, which are few and short over all rows: labels of
+    /// words.
+    pub fn has_few_words(&self) -> bool {
+        const MOST: usize = 60;
+        const LONGEST: usize = 12;
+        let words = self.by_label(Some(' ').filter(|_| self.lists == 0));
+        let is_varied = self.words.iter().any(|words| *words != self.words[0]);
+        self.lists == 0
+            && is_varied
+            && self.words_at(0.5) > 1
+            && words.is_some_and(|words| {
+                (2..=MOST.min(self.words.len() / 2)).contains(&words.len())
+                    && words.keys().all(|word| word.chars().count() <= LONGEST)
+            })
+    }
+
+    /// Whether nine in ten rows have as many words as in `other`, and not all.
+    pub fn has_nearly_words_as(&self, other: &Self) -> bool {
+        let pairs = || self.words.iter().zip(&other.words);
+        let same = pairs().filter(|(words, others)| words == others).count();
+        self.is_of_lists() == other.is_of_lists()
+            && self.words_at(0.5) > 1
+            && same < self.words.len()
+            && same * 10 >= self.words.len() * 9
+    }
+
+    /// Adds the rows of the same column of another part of a set.
+    fn extend(&mut self, other: Column) {
+        self.words.extend(other.words);
+        self.characters += other.characters;
+        self.numbers += other.numbers;
+        self.fractions += other.fractions;
+        self.range = [self.range[0].min(other.range[0]), self.range[1].max(other.range[1])];
+        self.lists += other.lists;
+        self.bracketed += other.bracketed;
+        self.values = self.values.take().zip(other.values).map(|(mut values, others)| {
+            for (value, rows) in others {
+                *values.entry(value).or_default() += rows;
+            }
+            values
+        });
+        self.values.take_if(|values| values.len() > MOST_COUNTED);
+    }
+
     /// The first value that is no number, if others are.
     pub fn first_that_is_no_number(&self) -> Option<&str> {
         let is_number = |value: &&String| value.trim().parse::<f64>().is_ok_and(f64::is_finite);
-        let values = self.values.as_ref().filter(|_| self.numbers > 0 && self.lists == 0)?;
+        let values = self.values.as_ref().filter(|_| self.lists == 0)?;
         values.keys().find(|value| !is_number(value)).map(String::as_str)
     }
 
@@ -272,6 +316,22 @@ impl Table {
             header: Vec::new(),
             places: HashMap::new(),
         }
+    }
+
+    /// Adds the rows of another part of a set, as far as its columns are known; whether more would be
+    /// read.
+    pub fn extend(&mut self, other: Table) -> bool {
+        for (index, column) in other.columns.into_iter().enumerate() {
+            // Parts without headers are named alike by number.
+            let known = self.columns.iter().position(|known| known.name == column.name);
+            let known = known.or(self.separator.is_some().then_some(index));
+            if let Some(known) = known.and_then(|known| self.columns.get_mut(known)) {
+                known.extend(column);
+            }
+        }
+        self.rows += other.rows;
+        self.is_cut |= other.is_cut;
+        self.rows < LOOKED_AT
     }
 
     /// The column called `name`.

@@ -51,13 +51,7 @@ pub fn of_data(
         trials: arguments.trials,
         findings: Vec::new(),
     };
-    if let Some(parts) = parts {
-        study.findings.push(format!(
-            "{}: {}, of which the first was looked at",
-            shown(&path),
-            count(parts as u64, "file")
-        ));
-    }
+    let (others, mut looked_at) = (parts.as_deref().unwrap_or_default(), 1);
     if format_of(data).is_some_and(|(format, _)| !format.has_rows()) {
         let size = size(data)?;
         if size == 0 {
@@ -69,14 +63,36 @@ pub fn of_data(
         take_running_text(tasks::named(arguments)?, &mut study)?;
     } else {
         let mut table = columns::read(data)?;
+        for part in others {
+            looked_at += 1;
+            if !table.extend(columns::read(part)?) {
+                break;
+            }
+        }
         settle_header(&mut table, data, arguments, questions, &mut study)?;
         study.rows = table.rows;
+        if parts.is_some() {
+            let (all, looked) = (others.len() as u64 + 1, looked_at as u64);
+            let read = if looked < all {
+                format!(", of which {looked} were looked at")
+            } else {
+                String::new()
+            };
+            study.findings.push(format!("{}: {}{read}", shown(&path), count(all, "file")));
+        }
         tasks::settle((&table, data), model.as_ref(), arguments, questions, &mut study)?;
     }
     for (split, words) in
         [("validation", &["validation", "valid", "val", "dev"][..]), ("test", &["test"])]
     {
-        let found = if parts.is_none() { beside(data, words) } else { None };
+        let found = match &parts {
+            None => beside(data, words),
+            Some(_) => {
+                let folder = path.parent().filter(|_| pattern_of(&path).is_some());
+                let patterns = words.iter().filter_map(|word| pattern_of_split(folder?, word));
+                patterns.take(1).next()
+            }
+        };
         if let Some(path) = found {
             if let Some(why) = left_out(&path, &study) {
                 study.findings.push(format!("{split}: {} is left out: {why}", shown(&path)));
@@ -110,8 +126,8 @@ struct Source {
     path: PathBuf,
     /// The file that is looked at.
     file: PathBuf,
-    /// Number of files, of a folder or a pattern.
-    parts: Option<usize>,
+    /// The other files of a folder or a pattern.
+    parts: Option<Vec<PathBuf>>,
 }
 
 /// The file at a path, the training file in a directory, or the parts of a data set in a directory
@@ -131,12 +147,16 @@ fn source(data: &Path) -> Result<Source, Failure> {
         files.paths.len() > 1 && files.paths.iter().all(|path| without_digits(path) == first)
     };
     let several = || data_files(data).ok().filter(|files| is_pattern || are_parts(files));
+    if !is_pattern && let Some(train) = pattern_of_split(data, "train") {
+        return source(&train);
+    }
     let file = if is_pattern { Err(None) } else { training_file(data).map_err(Some) };
     match (file, several()) {
         (Ok(file), _) => Ok(Source { path: file.clone(), file, parts: None }),
         (Err(_), Some(files)) if !model::is_one(data) => {
-            let first = files.paths.first().cloned().unwrap_or_else(|| data.to_owned());
-            Ok(Source { path: data.to_owned(), file: first, parts: Some(files.paths.len()) })
+            let mut paths = files.paths.into_iter();
+            let file = paths.next().unwrap_or_else(|| data.to_owned());
+            Ok(Source { path: data.to_owned(), file, parts: Some(paths.collect()) })
         }
         (Err(Some(failure)), _) => Err(failure),
         (Err(None), _) => {
@@ -149,12 +169,28 @@ fn source(data: &Path) -> Result<Source, Failure> {
     }
 }
 
+/// The pattern of several files of one split in a folder: `data/train-*.csv`, or of one beside them.
+fn pattern_of_split(folder: &Path, split: &str) -> Option<PathBuf> {
+    let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let begins = |path: &PathBuf| {
+        let (stem, ending) = stem_of(path)?;
+        let number = stem.strip_prefix(split)?.strip_prefix('-')?;
+        number.starts_with(|char: char| char.is_ascii_digit()).then(|| ending.to_owned())
+    };
+    let endings: Vec<String> = entries.filter_map(|path| begins(&path)).collect();
+    let first = endings.first()?;
+    let is_several = split != "train" || endings.len() > 1;
+    (is_several && endings.iter().all(|ending| ending == first))
+        .then(|| folder.join(format!("{split}-*{first}")))
+}
+
 /// Why a file beside the training file is not taken: rows of it lack what the study reads.
 fn left_out(path: &Path, study: &TrainerStudy) -> Option<String> {
     if study.columns.is_empty() || study.column_names.is_some() {
         return None;
     }
-    let table = columns::read(path).ok()?;
+    let first = data_files(path).ok()?.paths.into_iter().next()?;
+    let table = columns::read(&first).ok()?;
     study.columns.iter().find_map(|(key, name)| match table.column(name) {
         None => Some(format!("it has no column `{}`", one_line(name))),
         Some(column) if ["label", "score", "target"].contains(key) && column.is_empty() => {

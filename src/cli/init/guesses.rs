@@ -25,7 +25,8 @@ const PAIRS: [[&str; 2]; 9] = [
 ];
 
 /// Names that the columns of questions, contexts and answers have in SQuAD and its like.
-const QUESTIONS: [&[&str]; 3] = [&["question"], &["context"], &["answers", "answer"]];
+const QUESTIONS: [&[&str]; 3] =
+    [&["question", "query"], &["context", "passage"], &["answers", "answer", "answer_text"]];
 
 /// Names that columns of texts and of the texts to write for them have.
 const TARGETS: [[&str; 2]; 18] = [
@@ -214,12 +215,26 @@ pub fn words(table: &Table) -> Option<[&Column; 2]> {
         let words = named(table, WORDS).next()?;
         named(table, TAGS).find(|tags| tags.has_words_as(words)).map(|tags| [words, tags])
     };
-    let by_tags = || {
-        let tags = table.columns.iter().find(|column| column.has_entities())?;
+    let by_tags = |is_of_tags: &dyn Fn(&Column) -> bool| {
+        let tags = table.columns.iter().find(|column| is_of_tags(column))?;
         let is_of_words = |column: &&Column| *column != tags && column.has_words_as(tags);
         Some([table.columns.iter().find(is_of_words)?, tags])
     };
-    by_name().or_else(by_tags)
+    by_name()
+        .or_else(|| by_tags(&Column::has_entities))
+        .or_else(|| by_tags(&|column| column.has_few_words() && !is_of_texts(column)))
+}
+
+/// Texts, and labels of entities for the words of nearly all of them: some row lacks one.
+pub fn nearly_words(table: &Table) -> Option<[&Column; 2]> {
+    let tags = table.columns.iter().find(|column| column.has_entities())?;
+    let is_of_words = |column: &&Column| *column != tags && column.has_nearly_words_as(tags);
+    Some([table.columns.iter().find(is_of_words)?, tags])
+}
+
+/// Whether a column is called like one of texts.
+fn is_of_texts(column: &Column) -> bool {
+    TEXTS.split(' ').any(|name| column.name.eq_ignore_ascii_case(name))
 }
 
 /// Columns of lists that are called like words and their labels, whatever their lengths.

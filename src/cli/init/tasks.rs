@@ -116,7 +116,17 @@ impl<'a> Choice<'a> {
             Shape::Written => self.take_written(study),
             Shape::Pairs | Shape::Labelled => self.take_labelled(study, shape),
             Shape::Texts => self.take_texts(study),
+        }?;
+        let is_unread =
+            |column: &&Column| !study.columns.iter().any(|(_, read)| *read == column.name);
+        let unread: Vec<&Column> = self.table.columns.iter().filter(is_unread).collect();
+        let is_question = shape == Shape::Questions;
+        if !unread.is_empty() && !is_question {
+            let names = quoted(unread.iter().take(8).map(|column| column.name.as_str()));
+            let more = if unread.len() > 8 { ", .." } else { "" };
+            study.findings.push(format!("not read: {}{more}", one_line(&names)));
         }
+        Ok(())
     }
 
     /// What a task reads.
@@ -146,6 +156,13 @@ impl<'a> Choice<'a> {
         {
             return Err(unequal(words, tags));
         }
+        if shape != Shape::Words
+            && self.text.is_none()
+            && self.label.is_none()
+            && let Some([words, tags]) = guesses::nearly_words(self.table)
+        {
+            return Err(unequal(words, tags));
+        }
         let is_chosen = self.family == Some(Family::Decoder) || self.target.is_some();
         match guesses::called_like_labels(self.table) {
             Some(column) if shape == Shape::Texts && !is_chosen && Some(column) != self.text => {
@@ -165,15 +182,13 @@ impl<'a> Choice<'a> {
                 let empty = values.get("").copied().unwrap_or(0);
                 format!("it is empty in {}", count(empty, "row"))
             }
-            (_, Some(other)) => {
-                format!("`{}` is no number, as other rows are", one_line(other))
-            }
+            (_, Some(other)) => format!("`{}` is no number", one_line(other)),
             _ => format!("its {} hold too many different values", count(rows, "row")),
         };
         Failure::usage(format!("`{name}` looks like the column of labels or numbers, but {why}"))
             .help(
-                "correct it, or say what it is: `--label COLUMN`, or `--task language-modeling` to \
-                 learn the texts alone",
+                "correct the file; or `--label COLUMN` names another column, or `--task \
+                 language-modeling` learns the texts alone",
             )
     }
 
@@ -314,13 +329,7 @@ impl<'a> Choice<'a> {
         )?;
         let label = label.ok_or_else(|| self.missing("labels of words", "--label"))?;
         if let Some((column, _)) = [text, label].iter().find(|one| one.0.is_of_written_lists()) {
-            let name = one_line(&column.name);
-            let message =
-                format!("`{name}` holds lists as Python writes them, which are texts here");
-            return Err(Failure::usage(message).help(
-                "write JSON in place of cells: `frame.to_json(\"train.jsonl\", orient=\"records\", \
-                 lines=True)` of pandas keeps lists that are none of texts",
-            ));
+            return Err(written_lists(column));
         }
         if !label.0.has_words_as(text.0) {
             return Err(unequal(text.0, label.0));
@@ -421,6 +430,9 @@ impl<'a> Choice<'a> {
             );
             return Ok(());
         };
+        if label.is_of_written_lists() {
+            return Err(written_lists(label));
+        }
         let name = one_line(&label.name);
         let separator = label.separator_of_labels();
         let is_of_several = guesses::is_of_several(label) || separator.is_some();
@@ -439,8 +451,13 @@ impl<'a> Choice<'a> {
         let needs_numbers = matches!(task, TaskKind::TextRegression | TaskKind::SentenceSimilarity);
         if needs_numbers {
             if !label.is_of_numbers() {
-                return Err(Failure::usage(format!("`{name}` does not hold a number in each row"))
-                    .help("`--label COLUMN` names another column"));
+                let other = label.first_that_is_no_number();
+                let other = other.map(|other| format!(": not `{}`", one_line(other)));
+                let other = other.unwrap_or_default();
+                return Err(Failure::usage(format!(
+                    "`{name}` does not hold a number in each row{other}"
+                ))
+                .help("correct the file, or `--label COLUMN` names another column"));
             }
             let [low, high] = label.range;
             if task == TaskKind::SentenceSimilarity && !label.is_of_similarities() {
@@ -536,6 +553,16 @@ impl<'a> Choice<'a> {
             study.columns.push(("text", text.name.clone()));
         }
     }
+}
+
+/// The error that lists are written as texts, by pandas for example.
+fn written_lists(column: &Column) -> Failure {
+    let name = one_line(&column.name);
+    Failure::usage(format!("`{name}` holds lists in brackets, which are texts here")).help(format!(
+        "write lists in JSON lines; in Python, `frame[\"{name}\"] = \
+         frame[\"{name}\"].map(ast.literal_eval)`, then `frame.to_json(\"train.jsonl\", \
+         orient=\"records\", lines=True)`"
+    ))
 }
 
 /// The error that words have not one label each.

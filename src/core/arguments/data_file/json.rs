@@ -68,6 +68,16 @@ pub fn rows_inside(path: &Path, content: &str) -> Option<DataProblem> {
              lines=True)`",
         ));
     }
+    // pandas' `to_json()`: an object of rows by number for each column.
+    let numbered = |column: &Value| {
+        column.as_object().is_some_and(|rows| rows.len() > 1 && rows.contains_key("0"))
+    };
+    if object.len() > 1 && object.values().all(numbered) {
+        let message = "it has an object of values for each column, not rows";
+        return Some(DataProblem::new(path, None, message).with_help(
+            "write an object for each row: pandas' `to_json(.., orient='records', lines=True)`",
+        ));
+    }
     let objects = |value: &Value| match value {
         Value::Array(all) if all.iter().all(Value::is_object) => Some(all.len()),
         _ => None,
@@ -232,6 +242,9 @@ mod tests {
         let odd = r#"{"da'ta$(x)": [{"text": "x"}]}"#;
         let refused = read("d/a.json", odd, Layout::default()).unwrap_err();
         assert!(refused.contains("(write that list alone into a file of its own)"), "{refused}");
+        let by_column = r#"{"text": {"0": "a", "1": "b"}, "label": {"0": "x", "1": "y"}}"#;
+        let refused = read("a.json", by_column, Layout::default()).unwrap_err();
+        assert_begins(&refused, "a.json: it has an object of values for each column, not rows");
         let nested = r#"{"version": "1.1", "data": [{"title": "x", "paragraphs": []}]}"#;
         let refused = read("a.json", nested, Layout::default()).unwrap_err();
         assert_begins(&refused, "a.json: it has its rows inside of lists, as SQuAD's own files");
