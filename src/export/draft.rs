@@ -98,6 +98,9 @@ impl Drop for Draft {
     }
 }
 
+/// What a checkpoint has that an export has not.
+const OPTIMIZER: &str = "optimizer.safetensors";
+
 /// The word in the names of kept checkpoints.
 const CHECKPOINT: &str = "checkpoint";
 
@@ -106,7 +109,8 @@ fn keep(newest: &Path, target: &Path) -> io::Result<PathBuf> {
     let mut name = target.file_name().unwrap_or(OsStr::new("export")).to_owned();
     name.push(format!(".{CHECKPOINT}"));
     let place = target.with_file_name(name);
-    if holds_weights(&place) && fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir()) {
+    let is_checkpoint = holds_weights(&place) && place.join(OPTIMIZER).is_file();
+    if is_checkpoint && fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir()) {
         aside(&place, target, CHECKPOINT)?;
     }
     aside(newest, target, CHECKPOINT)

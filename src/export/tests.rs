@@ -707,7 +707,9 @@ fn the_newest_complete_checkpoint_of_a_training_is_kept_and_nothing_is_lost_that
     let target = directory.path().join("model");
     let save = |draft: &Path, name: &str| {
         fs::create_dir(draft.join(name)).unwrap();
-        fs::write(draft.join(name).join("model.safetensors"), name).unwrap();
+        for file in ["model.safetensors", "optimizer.safetensors"] {
+            fs::write(draft.join(name).join(file), name).unwrap();
+        }
     };
     let kept =
         |name: &str| fs::read_to_string(directory.path().join(name).join("model.safetensors"));
@@ -721,13 +723,24 @@ fn the_newest_complete_checkpoint_of_a_training_is_kept_and_nothing_is_lost_that
     drop(draft);
     assert_eq!(kept("model.checkpoint").unwrap(), "checkpoint-8");
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
-    // Of a killed training the next one keeps it.
+    // Of a killed training the next one keeps it, and the earlier one gets a number.
     let draft = Draft::beside(&target, Purpose::Training).unwrap();
     save(draft.path(), "checkpoint-4");
     let left = directory.path().join(".model.training-1");
     fs::rename(draft.path(), &left).unwrap();
     drop(draft);
     draft::settle(&target);
-    assert_eq!(kept("model.checkpoint-2").unwrap(), "checkpoint-4");
+    assert_eq!(kept("model.checkpoint").unwrap(), "checkpoint-4");
+    assert_eq!(kept("model.checkpoint-2").unwrap(), "checkpoint-8");
+    assert!(!left.exists());
+    // What is no checkpoint stays where it is.
+    fs::remove_file(directory.path().join("model.checkpoint/optimizer.safetensors")).unwrap();
+    let draft = Draft::beside(&target, Purpose::Training).unwrap();
+    save(draft.path(), "checkpoint-12");
+    fs::rename(draft.path(), &left).unwrap();
+    drop(draft);
+    let third = directory.path().join("model.checkpoint-3");
+    assert_eq!(draft::keep_checkpoints_of_killed(&target), [third]);
+    assert_eq!(kept("model.checkpoint").unwrap(), "checkpoint-4");
     assert!(!left.exists());
 }
