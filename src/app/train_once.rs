@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fs;
+use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +81,12 @@ pub fn train(
     target: &Target,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Trained, AppError> {
+    // Whatever becomes of the directory meanwhile.
+    let own = scratch.join(".resumed");
+    let resume = resume.map(|checkpoint| link(checkpoint, &own).map(|()| &*own)).transpose();
+    let resume = resume.map_err(|error| {
+        JobError::Failed(format!("the checkpoint to resume from cannot be read: {error}"))
+    })?;
     let mut reports = reports(recipe, resume, scratch, on_progress)?;
     let chosen = chosen(recipe, &reports).ok_or(AppError::NoReport)?;
     let Report { step, value, metrics, checkpoint } = reports.swap_remove(chosen);
@@ -110,6 +118,21 @@ pub fn train(
     Ok(Trained { value, placed: write(&exported, target, Otherwise::Beside, on_progress)? })
 }
 
+/// Makes a directory of links to the files of another one, or of copies where there are no links.
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (one, other) = (entry.path(), to.join(entry.file_name()));
+        if one.is_dir() {
+            link(&one, &other)?;
+        } else if fs::hard_link(&one, &other).is_err() {
+            fs::copy(&one, &other)?;
+        }
+    }
+    Ok(())
+}
+
 /// The index of the report whose model is exported.
 fn chosen(recipe: &Recipe, reports: &[Report]) -> Option<usize> {
     match recipe.rule {
@@ -132,7 +155,7 @@ fn remove_superseded(
     for (_, report) in reports.iter_mut().enumerate().filter(|(at, _)| Some(*at) != chosen) {
         let is_superseded = |path: &PathBuf| path.starts_with(scratch) && Some(&**path) != newest;
         if let Some(path) = report.checkpoint.take_if(|path| is_superseded(path)) {
-            let _with_the_scratch = std::fs::remove_dir_all(path);
+            let _with_the_scratch = fs::remove_dir_all(path);
         }
     }
 }

@@ -75,7 +75,10 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
         ));
     }
     let target = target(arguments, &recipe, console)?;
-    for kept in export::keep_checkpoints_of_killed(target.path()) {
+    // Not if the named one would be moved for it.
+    let named = arguments.resume_from_checkpoint.as_ref();
+    let is_there = named.is_some_and(|named| named.exists());
+    if !is_there && let Some(kept) = export::keep_checkpoints_of_killed(target.path()) {
         let kept = shown(&kept);
         console.say(&format!(
             "the newest checkpoint of a training that was killed is kept in {kept}: \
@@ -119,9 +122,13 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     let kept = kept.map(|kept| {
         let epoch = epoch_of(&kept).map(|epoch| format!(" (epoch {})", number(epoch)));
         let (kept, verb, epoch) = (shown(&kept), recipe.verb(), epoch.unwrap_or_default());
+        let resume = match recipe.schedule.is_empty() {
+            true => format!("`--resume-from-checkpoint {kept}` continues from it, and "),
+            false => String::new(),
+        };
         format!(
-            "the newest checkpoint{epoch} is kept in {kept}: `--resume-from-checkpoint {kept}` continues \
-             from it, and `{verb}` reads it as it does an export"
+            "the newest checkpoint{epoch} is kept in {kept}: {resume}`{verb}` reads it as it does an \
+             export"
         )
     });
     match (interrupted, kept) {

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::earlier::{self, Depth, Found, Stamps};
 use super::marker::{self, MARKER, Marker, State, Written};
@@ -117,19 +118,21 @@ fn keep(newest: &Path, target: &Path) -> io::Result<PathBuf> {
 }
 
 /// Keeps the newest checkpoint of each training that was killed beside `target`, and removes the rest
-/// of it; returns where they are.
-pub fn keep_checkpoints_of_killed(target: &Path) -> Vec<PathBuf> {
+/// of them; returns where the newest of all is.
+pub fn keep_checkpoints_of_killed(target: &Path) -> Option<PathBuf> {
     let _alone = alone(target);
     let entries = target.parent().and_then(|parent| fs::read_dir(parent).ok());
     let names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
     let trainings = names.filter(|name| is_of(name, &prefix(target, Purpose::Training)));
-    let kept = |name: OsString| {
-        let left = target.with_file_name(name);
-        let Ok(marker::Found::Marker(_)) = Marker::read(&left) else { return None };
-        let _dead = marker::lock(&left)?;
-        keep_newest(&left, target)
+    let mut left: Vec<PathBuf> = trainings.map(|name| target.with_file_name(name)).collect();
+    // The last one that is kept has the name without a number.
+    left.sort_by_key(|left| newest_checkpoint(left).and_then(|newest| modified(&newest)));
+    let kept = |left: &PathBuf| {
+        let Ok(marker::Found::Marker(_)) = Marker::read(left) else { return None };
+        let _dead = marker::lock(left)?;
+        keep_newest(left, target)
     };
-    trainings.filter_map(kept).collect()
+    left.iter().filter_map(kept).last()
 }
 
 /// Keeps the newest checkpoint in the directory of a training that was killed, and removes the rest;
@@ -147,8 +150,11 @@ fn newest_checkpoint(directory: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(directory).ok()?.flatten();
     let is_hidden = |entry: &fs::DirEntry| entry.file_name().as_bytes().starts_with(b".");
     let saved = entries.filter(|entry| !is_hidden(entry)).map(|entry| entry.path());
-    let modified = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).ok();
-    saved.filter(|path| holds_weights(path)).max_by_key(modified)
+    saved.filter(|path| holds_weights(path)).max_by_key(|path| modified(path))
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|file| file.modified()).ok()
 }
 
 /// Removes a directory whose marker says that it is entirely ours. The marker goes last, so that it

@@ -522,6 +522,9 @@ fn parts_of_a_set_are_taken_together_and_tests_without_labels_are_left_out() {
         &site.read("hf.toml"),
         &["train = \"hf/train-*.csv\"", "test = \"hf/test-*.csv\"", "name = \"hf\""],
     );
+    let mixed = site.run(&["init", "hf/*.csv", "-o", "mixed.toml"]);
+    assert_eq!(mixed.code, 2);
+    assert_names(&mixed.err, &["`hf/*.csv` stands for files of several splits"]);
     let none = site.run(&["init", "shards/none-*.csv"]);
     assert_eq!(none.code, 2);
     assert_names(&none.err, &["no data file has a name like `none-*.csv`"]);

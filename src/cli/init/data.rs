@@ -89,8 +89,8 @@ pub fn of_data(
             None => beside(data, words),
             Some(_) => {
                 let folder = path.parent().filter(|_| pattern_of(&path).is_some());
-                let patterns = words.iter().filter_map(|word| pattern_of_split(folder?, word));
-                patterns.take(1).next()
+                let mut patterns = words.iter().filter_map(|word| pattern_of_split(folder?, word));
+                patterns.next().filter(|_| is_of_train(data))
             }
         };
         if let Some(path) = found {
@@ -147,13 +147,26 @@ fn source(data: &Path) -> Result<Source, Failure> {
         files.paths.len() > 1 && files.paths.iter().all(|path| without_digits(path) == first)
     };
     let several = || data_files(data).ok().filter(|files| is_pattern || are_parts(files));
-    if !is_pattern && let Some(train) = pattern_of_split(data, "train") {
+    let file = if is_pattern { Err(None) } else { training_file(data).map_err(Some) };
+    let is_train = |file: &PathBuf| stem_of(file).is_some_and(|(stem, _)| stem == "train");
+    if !is_pattern
+        && !file.as_ref().is_ok_and(is_train)
+        && let Some(train) = pattern_of_split(data, "train")
+    {
         return source(&train);
     }
-    let file = if is_pattern { Err(None) } else { training_file(data).map_err(Some) };
     match (file, several()) {
         (Ok(file), _) => Ok(Source { path: file.clone(), file, parts: None }),
         (Err(_), Some(files)) if !model::is_one(data) => {
+            if let Some([train, other]) = several_splits(&files.paths) {
+                let message = format!(
+                    "`{}` stands for files of several splits: `{}` and `{}`",
+                    data.display(),
+                    train.display(),
+                    other.display()
+                );
+                return Err(Failure::usage(message).help("give a pattern of the training files"));
+            }
             let mut paths = files.paths.into_iter();
             let file = paths.next().unwrap_or_else(|| data.to_owned());
             Ok(Source { path: data.to_owned(), file, parts: Some(paths.collect()) })
@@ -168,6 +181,27 @@ fn source(data: &Path) -> Result<Source, Failure> {
         }
     }
 }
+
+/// Whether a file is one of the training split, by the first word of its name.
+fn is_of_train(file: &Path) -> bool {
+    file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("train"))
+}
+
+/// A file and one of another split, by the first words of their names.
+fn several_splits(files: &[PathBuf]) -> Option<[&PathBuf; 2]> {
+    let split = |path: &PathBuf| -> Option<String> {
+        let name = path.file_name()?.to_str()?.to_lowercase();
+        let word = name.split(|char: char| !char.is_alphabetic()).next()?;
+        SPLITS.contains(&word).then(|| word.to_owned())
+    };
+    let first = files.first()?;
+    let other = files.iter().find(|other| split(other) != split(first))?;
+    Some([first, other])
+}
+
+/// The words that names of files begin with by their split.
+const SPLITS: [&str; 8] =
+    ["train", "training", "validation", "valid", "val", "dev", "test", "eval"];
 
 /// The pattern of several files of one split in a folder: `data/train-*.csv`, or of one beside them.
 fn pattern_of_split(folder: &Path, split: &str) -> Option<PathBuf> {
@@ -275,7 +309,8 @@ fn help_of_several(directory: &Path, first: &Path, files: &[PathBuf]) -> String 
     let name = format!("name it: `hpsearch init {}`", shown(first));
     let ending = |path: &Path| Some(stem_of(path)?.1.to_owned());
     let is_shared = |one: &String| files.iter().all(|path| ending(path).as_ref() == Some(one));
-    let Some(shared) = ending(first).filter(is_shared) else {
+    let is_one_split = several_splits(files).is_none();
+    let Some(shared) = ending(first).filter(is_shared).filter(|_| is_one_split) else {
         return name;
     };
     let pattern = directory.join(format!("*{shared}"));

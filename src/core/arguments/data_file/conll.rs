@@ -42,8 +42,9 @@ pub(super) fn lines(path: &Path, bytes: &[u8]) -> Result<Vec<u8>, DataProblem> {
             words = 0;
             continue;
         }
-        // Comments of a sentence: `# sent_id = 1`.
-        if words == 0 && first == Some("#") && line.contains(" = ") {
+        // Comments of a sentence: `# sent_id = 1`, `# newdoc`.
+        let is_comment = line.contains(" = ") || line.contains("# new");
+        if words == 0 && first == Some("#") && is_comment {
             end(&mut sentence, words);
             continue;
         }
@@ -127,7 +128,7 @@ mod tests {
         assert!(mixed.starts_with("a.conll:1: the label `NNP B-ORG` has a space in it"), "{mixed}");
         let wide = read(&"word ".repeat(100_000)).unwrap_err();
         assert!(wide.starts_with("a.conll:1: more than 32 columns"), "{wide}");
-        let commented = read("# sent_id = 1\n# text = a b\na X\n-DOCSTART-b O\n").unwrap();
+        let commented = read("# newdoc\n# text = a b\na X\n-DOCSTART-b O\n").unwrap();
         assert_eq!(
             commented.trim_start().trim_end(),
             r#"{"tags":["X","O"],"tokens":["a","-DOCSTART-b"]}"#
