@@ -132,7 +132,11 @@ pub fn keep_checkpoints_of_killed(target: &Path) -> Option<PathBuf> {
         let _dead = marker::lock(left)?;
         keep_newest(left, target)
     };
-    left.iter().filter_map(kept).last()
+    let mut newest = None;
+    for left in &left {
+        newest = kept(left).or(newest);
+    }
+    newest
 }
 
 /// Keeps the newest checkpoint in the directory of a training that was killed, and removes the rest;
