@@ -131,12 +131,14 @@ fn words_of(sources: &Sources, split: Split, row: &Row) -> Result<TaggedWords, T
     let is_written = |cell: &str| cell.starts_with('[') && cell.ends_with(']');
     if is_written(&row.text) && is_written(&row.label) {
         let message = format!(
-            "columns `{}` and `{}` hold lists as Python writes them, which are texts here",
+            "columns `{}` and `{}` hold lists in brackets, which are texts here",
             sources.data.text, sources.data.label
         );
         return Err(sources
             .problem_of(split, Some(row.line), message)
-            .with_help("give lists in JSON: `frame.to_json(\"train.jsonl\", orient=\"records\", lines=True)` of pandas")
+            .with_help(
+                "give lists in JSON: in Python, read each cell with `ast.literal_eval` first",
+            )
             .into());
     }
     let (data, words, labels) = (sources.data, parts(&row.text), parts(&row.label));

@@ -11,7 +11,9 @@ use super::study_file::TrainerStudy;
 use super::tasks;
 use super::{InitArguments, Questions, as_named, asked_trials, name, parsed};
 use crate::arguments::TaskKind;
-use crate::arguments::data_file::{DataFiles, pattern_of, shown_separator, usual_separator};
+use crate::arguments::data_file::{
+    DataFiles, Split, pattern_of, shown_separator, split_of, usual_separator,
+};
 use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
@@ -90,7 +92,7 @@ pub fn of_data(
             Some(_) => {
                 let folder = path.parent().filter(|_| pattern_of(&path).is_some());
                 let mut patterns = words.iter().filter_map(|word| pattern_of_split(folder?, word));
-                patterns.next().filter(|_| is_of_train(data))
+                patterns.next().filter(|_| split_of(data) == Some(Split::Train))
             }
         };
         if let Some(path) = found {
@@ -182,26 +184,12 @@ fn source(data: &Path) -> Result<Source, Failure> {
     }
 }
 
-/// Whether a file is one of the training split, by the first word of its name.
-fn is_of_train(file: &Path) -> bool {
-    file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("train"))
-}
-
-/// A file and one of another split, by the first words of their names.
+/// A file and one of another split, by their names.
 fn several_splits(files: &[PathBuf]) -> Option<[&PathBuf; 2]> {
-    let split = |path: &PathBuf| -> Option<String> {
-        let name = path.file_name()?.to_str()?.to_lowercase();
-        let word = name.split(|char: char| !char.is_alphabetic()).next()?;
-        SPLITS.contains(&word).then(|| word.to_owned())
-    };
     let first = files.first()?;
-    let other = files.iter().find(|other| split(other) != split(first))?;
+    let other = files.iter().find(|other| split_of(other) != split_of(first))?;
     Some([first, other])
 }
-
-/// The words that names of files begin with by their split.
-const SPLITS: [&str; 8] =
-    ["train", "training", "validation", "valid", "val", "dev", "test", "eval"];
 
 /// The pattern of several files of one split in a folder: `data/train-*.csv`, or of one beside them.
 fn pattern_of_split(folder: &Path, split: &str) -> Option<PathBuf> {

@@ -141,8 +141,6 @@ fn labels(table: &Table) -> Option<Guess<'_>> {
             .find(|column| is_learned(column) && !column.is_of_lists() || has_several(column))
     });
     let fewest = || {
-        let is_of_texts =
-            |column: &Column| TEXTS.split(' ').any(|name| column.name.eq_ignore_ascii_case(name));
         let likely = table.columns.iter().filter(|column| table.is_label(column));
         let pair = pair(table);
         let likely = likely.filter(|column| {

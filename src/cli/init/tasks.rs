@@ -33,13 +33,7 @@ pub fn settle(
     questions: &Questions,
     study: &mut TrainerStudy,
 ) -> Result<(), Failure> {
-    let columns = || table.columns.iter().map(|column| column.name.as_str());
-    let column = |name: &str| {
-        table.column(name).ok_or_else(|| {
-            Failure::usage(format!("`{}` has no column `{}`", data.display(), one_line(name)))
-                .known(name, "it has", columns())
-        })
-    };
+    let column = |name: &str| column_of(table, data, name);
     let given = |name: &Option<String>| name.as_deref().map(column).transpose();
     let choice = Choice {
         table,
@@ -54,6 +48,15 @@ pub fn settle(
         questions,
     };
     choice.settle(study)
+}
+
+/// The column of a table, which was read from `data`.
+fn column_of<'a>(table: &'a Table, data: &Path, name: &str) -> Result<&'a Column, Failure> {
+    table.column(name).ok_or_else(|| {
+        let columns = table.columns.iter().map(|column| column.name.as_str());
+        Failure::usage(format!("`{}` has no column `{}`", data.display(), one_line(name)))
+            .known(name, "it has", columns)
+    })
 }
 
 /// A column, and why it is the one.
@@ -149,17 +152,12 @@ impl<'a> Choice<'a> {
     /// What the columns look like.
     fn shape(&self) -> Result<Shape, Failure> {
         let shape = self.guessed_shape();
+        let unequal_words =
+            || guesses::lists_of_words(self.table).or_else(|| guesses::nearly_words(self.table));
         if shape != Shape::Words
             && self.text.is_none()
             && self.label.is_none()
-            && let Some([words, tags]) = guesses::lists_of_words(self.table)
-        {
-            return Err(unequal(words, tags));
-        }
-        if shape != Shape::Words
-            && self.text.is_none()
-            && self.label.is_none()
-            && let Some([words, tags]) = guesses::nearly_words(self.table)
+            && let Some([words, tags]) = unequal_words()
         {
             return Err(unequal(words, tags));
         }
@@ -261,12 +259,7 @@ impl<'a> Choice<'a> {
         }
         let Some(guess) = guess else { return Ok(None) };
         let answer = self.questions.ask(question, &guess.column.name)?;
-        let column = self.table.column(&answer).ok_or_else(|| {
-            let columns = self.table.columns.iter().map(|column| column.name.as_str());
-            let message =
-                format!("`{}` has no column `{}`", self.data.display(), one_line(&answer));
-            Failure::usage(message).known(&answer, "it has", columns)
-        })?;
+        let column = column_of(self.table, self.data, &answer)?;
         let why = if self.questions.asks { "as you said" } else { guess.why.as_str() };
         Ok(Some((column, why)))
     }

@@ -11,7 +11,7 @@ mod problem;
 use std::path::Path;
 
 pub use contents::contents;
-pub use folder::{DataFiles, folder_of, pattern_of};
+pub use folder::{DataFiles, Split, folder_of, pattern_of, split_of};
 pub use json::rows_inside;
 pub use problem::{DataProblem, DataProblemBuilder};
 

@@ -144,8 +144,7 @@ fn words_without_their_labels_are_problems_of_their_rows() {
     let said = problem(&[fine.clone(), json!({"tokens": [["a"]], "ner_tags": ["O"]})]);
     assert!(said.starts_with("train.jsonl:2: `tokens` is `[[\"a\"]]`, not text"), "{said}");
     let said = problem(&[fine.clone(), json!({"tokens": "['a', 'b']", "ner_tags": "['O', 'X']"})]);
-    let expected =
-        "train.jsonl:2: columns `tokens` and `ner_tags` hold lists as Python writes them";
+    let expected = "train.jsonl:2: columns `tokens` and `ner_tags` hold lists in brackets";
     assert!(said.starts_with(expected), "{said}");
     let values = named(json!({"validation": "v.jsonl"}));
     let other = json!({"tokens": ["a"], "ner_tags": ["Y"]}).to_string();

@@ -34,8 +34,10 @@ pub fn folder_of(path: &Path, is_folder: bool) -> Option<&Path> {
 
 /// A part of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Split {
+pub enum Split {
+    /// That to train on.
     Train,
+    /// One to measure on.
     Other,
 }
 
@@ -45,7 +47,8 @@ fn split_word(name: &str) -> &str {
 }
 
 /// The part of a data set that a file belongs to by the first word of its name.
-fn split_of(file: &Path) -> Option<Split> {
+#[must_use]
+pub fn split_of(file: &Path) -> Option<Split> {
     match split_word(file.file_name()?.to_str()?).to_lowercase().as_str() {
         "train" | "training" => Some(Split::Train),
         "validation" | "valid" | "val" | "dev" | "test" | "eval" => Some(Split::Other),
