@@ -99,9 +99,10 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     let mut removed = Vec::new();
     if wants {
         remove(&stores, &found, |orphaned_file| removed.push(orphaned_file.clone()))?;
-        if !reader.removed_studies()?.is_empty() {
-            settle_removed(&mut console.writer()?)?;
-        }
+    }
+    // Also where nothing was found: a removal may have been killed after its last file.
+    if changes && !reader.removed_studies()?.is_empty() {
+        settle_removed(&mut console.writer()?)?;
     }
     if arguments.json {
         let files = if wants { &removed } else { &found };

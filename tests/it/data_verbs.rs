@@ -352,8 +352,8 @@ fn sizes_on_the_disk_are_told_by_study_state_and_kind() {
             > study["total"].as_u64().unwrap() + usage["store"]["file"].as_u64().unwrap() - 1
     );
     let told = scene.run(&["du", "digits"]).out;
-    assert_names(
-        &told,
-        &["complete", "files of unknown trials", "`[checkpoints] keep` does not keep: 56.0 KiB"],
-    );
+    assert_names(&told, &["complete", "files of unknown trials"]);
+    // On a disk, the directory has 4 KiB besides the 52 of its file.
+    let freeable = |size| format!("`[checkpoints] keep` does not keep: {size} KiB");
+    assert!(["52.0", "56.0"].map(freeable).iter().any(|words| told.contains(words)), "{told}");
 }

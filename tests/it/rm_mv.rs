@@ -250,6 +250,21 @@ fn the_next_removal_clears_up_after_a_broken_one() {
 }
 
 #[test]
+fn a_removal_that_was_killed_after_its_last_file_is_finished_by_gc() {
+    let site = site_with(&["a"]);
+    half_removed(&site);
+    fs::remove_dir_all(site.path("runs/files/a")).unwrap();
+    let is_open =
+        || site.query::<i64>("SELECT count(*) FROM removed_study WHERE files IS NOT NULL");
+    assert_done(&site.run(&["gc", "--dry-run"]));
+    assert_eq!(is_open(), 1);
+    assert_done(&site.run(&["gc", "--yes"]));
+    assert_eq!(is_open(), 0);
+    assert_done(&site.run(&["run", "a.toml", "--plain", "-q"]));
+    assert!(site.exists("runs/files/a/trial-0"), "the name of its directory is free again");
+}
+
+#[test]
 fn beside_a_copy_of_the_store_files_are_left_and_said_to_be() {
     let site = site_with(&["a"]);
     fs::copy(site.path("runs/hpsearch.db"), site.path("runs/copy.db")).unwrap();

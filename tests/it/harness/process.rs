@@ -1,9 +1,12 @@
 //! hpsearch and other programs as child processes: how they are started, waited for, killed, and
 //! how they ended.
 
+use std::env;
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use hpsearch::runner::processes;
@@ -16,6 +19,10 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_hpsearch");
 
 /// How long a test waits for what must come.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How long it waits from one look to the next.
+const SHORTEST_WAIT: Duration = Duration::from_millis(10);
+const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
 /// hpsearch in a directory, with nothing of the environment of whoever runs the tests.
 pub fn command(directory: &Path, arguments: &[&str]) -> Command {
@@ -33,6 +40,22 @@ pub(super) fn in_test_environment(command: &mut Command, directory: &Path) {
         .env("LC_ALL", "C.UTF-8")
         .env("TZ", "UTC")
         .stdin(Stdio::null());
+    if let Some(path) = PATH.get_or_init(path_to_python) {
+        command.env("PATH", path);
+    }
+}
+
+/// The search path with the directory of the Python interpreter first: the `python3` of a version
+/// manager is a script that starts a dozen others before it.
+static PATH: OnceLock<Option<OsString>> = OnceLock::new();
+
+fn path_to_python() -> Option<OsString> {
+    let asks = ["-c", "import sys; print(sys.executable)"];
+    let output = Command::new("python3").args(asks).output().ok()?;
+    let interpreter = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim_end());
+    let directory = interpreter.parent().filter(|directory| directory.is_absolute())?.to_path_buf();
+    let others = env::var_os("PATH")?;
+    env::join_paths([directory].into_iter().chain(env::split_paths(&others))).ok()
 }
 
 /// Runs hpsearch in a directory.
@@ -166,10 +189,12 @@ pub fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
 }
 
 pub fn wait_at_most(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + patience;
+    let begun = Instant::now();
     while !is_so() {
-        assert!(Instant::now() < until, "still waiting after {patience:?}: {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        let waited = begun.elapsed();
+        assert!(waited < patience, "still waiting after {patience:?}: {what}");
+        // The longer it takes, the less it matters when it is noticed, and to look may cost much.
+        std::thread::sleep((waited / 10).clamp(SHORTEST_WAIT, LONGEST_WAIT));
     }
 }
 
