@@ -75,15 +75,18 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     summary: "successive halving without waiting: at each rung the best third \
         (`reduction_factor`) continues",
     // 2: forecasts average several models by their likelihood; 3: the median of an even number of
-    // values is the mean of the middle two.
-    version: MEDIAN_SINCE,
+    // values is the mean of the middle two; 4: the rank in the reason of a pause is the one that is
+    // promoted by.
+    version: TIES_BY_NUMBER_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
     several: true,
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
 };
 
-/// The first version, also of [`super::hyperband`], whose median is that mean.
-pub(super) const MEDIAN_SINCE: u32 = 3;
+/// The first version whose median is that mean.
+const MEDIAN_SINCE: u32 = 3;
+/// The first version, also of [`super::hyperband`], whose reasons of pauses break ties by number.
+pub(super) const TIES_BY_NUMBER_SINCE: u32 = 4;
 
 /// When a trial is judged at a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,6 +142,8 @@ pub struct Asha {
     mode: Mode,
     by_end: bool,
     middle: Middle,
+    /// Whether reasons of pauses break ties by number, as promotions do.
+    breaks_ties: bool,
     /// Upper ends of the brackets' shares of `[0, 1)`.
     shares: Vec<f64>,
     /// The ranks at the rungs, cached.
@@ -209,8 +214,10 @@ impl Asha {
             return Err(problem(spec, "rank_by", why));
         }
         let middle = Middle::of_version(spec.version, MEDIAN_SINCE);
+        let breaks_ties = spec.version >= TIES_BY_NUMBER_SINCE;
         let (shares, standing) = (vec![1.0], RefCell::default());
-        let asha = Asha { rungs, reduction_factor, mode, by_end, middle, shares, standing };
+        let asha =
+            Asha { rungs, reduction_factor, mode, by_end, middle, breaks_ties, shares, standing };
         Ok((asha, max_resource))
     }
 
@@ -330,8 +337,12 @@ impl Pruner for Asha {
         if own.loss().is_nan() {
             return Decision::Stop(Reason::Nan { at });
         }
-        // Ties share a rank: no number is smaller than 0.
-        let standing = |rung: &Rung| (rung.population(), rung.rank((own, TrialNumber(0))));
+        // Where all of the best continue, ties share a rank: no number is smaller than 0.
+        let number = match self.mode {
+            Mode::Promote if self.breaks_ties => trial.number,
+            _ => TrialNumber(0),
+        };
+        let standing = |rung: &Rung| (rung.population(), rung.rank((own, number)));
         let (population, rank) =
             self.at_rung(history, self.bracket(trial.number), index, standing).unwrap_or((1, 1));
         match self.mode {

@@ -33,10 +33,15 @@ fn standing(
     history: History<'_>,
     bracket: usize,
     index: usize,
-    own: Score,
+    own: (Score, TrialNumber),
 ) -> (usize, u64) {
     let at_rung = || population(asha, history, bracket, index);
-    (at_rung().count(), at_rung().filter(|(score, _)| *score < own).count() as u64 + 1)
+    // Equals are ranked by number where one in so many is promoted.
+    let breaks_ties = asha.mode == Mode::Promote;
+    let is_before = |(score, trial): &(Score, &Trial)| {
+        *score < own.0 || breaks_ties && *score == own.0 && trial.number < own.1
+    };
+    (at_rung().count(), at_rung().filter(is_before).count() as u64 + 1)
 }
 
 fn promoted(asha: &Asha, history: History<'_>) -> Option<(TrialNumber, Option<u64>)> {
@@ -150,7 +155,7 @@ proptest! {
                 let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
                 let own = history.score_at(trial, step).unwrap();
                 if let (Some(index), false) = (asha.reached(trial, step), own.loss().is_nan()) {
-                    let (population, rank) = standing(&asha, history, asha.bracket(trial.number), index, own);
+                    let (population, rank) = standing(&asha, history, asha.bracket(trial.number), index, (own, trial.number));
                     let said = format!("rank {rank} of {population}");
                     prop_assert!(verdict.reason().is_some_and(|reason| reason.to_string().contains(&said)), "{verdict:?}, {said}");
                 }

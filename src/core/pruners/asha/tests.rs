@@ -222,6 +222,22 @@ fn a_trial_paused_on_its_way_to_a_rung_is_left_to_the_user() {
     assert_eq!(resumed, Some((TrialNumber(0), Some(3))));
 }
 
+#[test]
+fn the_rank_of_a_pause_is_the_one_that_is_promoted_by() {
+    let trials: Vec<Trial> =
+        (0..3).map(|number| trial(number, TrialState::Paused, &[(1, 0.5)])).collect();
+    let ranks = |version| {
+        let asha = asha(AlgorithmSpec { version, ..ENTRY.defaults().with("mode", "promote") }, 9);
+        let rank = |index| match judge_at(&asha, &trials, index, 1, Minimize) {
+            Decision::Pause(Reason::Rung { rank, .. }) => rank,
+            other => panic!("{other:?}"),
+        };
+        [0, 1, 2].map(rank)
+    };
+    assert_eq!(ranks(TIES_BY_NUMBER_SINCE), [1, 2, 3]);
+    assert_eq!(ranks(MEDIAN_SINCE), [1, 1, 1], "as stored studies have it");
+}
+
 /// Learning curves that start alike, end differently and cross now and then.
 fn curve(seed: u64) -> impl Fn(u64, u64) -> f64 {
     move |trial, step| {
