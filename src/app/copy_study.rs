@@ -21,6 +21,9 @@ use crate::tracking::settle_dead;
 /// Number of events in a transaction.
 const EVENTS: usize = 1000;
 
+/// Before the name of a study whose copy is not whole: names begin with a letter or digit.
+pub const UNFINISHED: &str = ".copy-of-";
+
 /// All steps of a series.
 const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 
@@ -41,7 +44,9 @@ pub struct Copied {
 }
 
 /// Copies a study that no process runs. Files of trials stay where they are: the copy has the
-/// absolute paths of checkpoints. Requests that wait for a runner are not copied.
+/// absolute paths of checkpoints. Requests that wait for a runner are not copied. Until all is
+/// there and compared, the copy is called [`UNFINISHED`] and the study's name; the next one
+/// replaces it.
 ///
 /// # Errors
 /// A process runs it; the other store has a study of its name; runs were removed from it; a store
@@ -82,12 +87,20 @@ impl Copy<'_> {
             let place = format!("table `study_revision`, study {}", self.study.id.0);
             return Err(StorageError::Corrupt { place, why }.into());
         };
-        let spec = StudySpec { name: self.study.spec.name.clone(), ..first.clone() };
+        if self.to.study(&self.study.spec.name)?.is_some() {
+            return Err(StorageError::Exists { name: self.study.spec.name.clone() }.into());
+        }
+        // What is not whole has another name, that no study can have.
+        self.remove_unfinished()?;
+        let spec = StudySpec { name: self.draft(), ..first.clone() };
         let id = self.to.create_study(self.study.created, &spec)?;
         let stored = StoredStudy { id, spec, directory: None, ..self.study.clone() };
         let mut lease = take_lease_of_any(self.to, &stored)?;
         let written = self.write(&mut lease, &journal, later).and_then(|series| {
             self.compare(id, &journal, &series)?;
+            let last = later.last().map_or(first, |(_, spec)| spec);
+            let spec = StudySpec { name: self.study.spec.name.clone(), ..last.clone() };
+            self.to.update_spec(&lease, self.study.created, &spec)?;
             let trials = self.to.summary(id)?.counts.total();
             Ok(Copied { trials, events: journal.len() as u64, series: series.len() as u64 })
         });
@@ -101,6 +114,20 @@ impl Copy<'_> {
                 Err(error)
             }
         }
+    }
+
+    /// The name of the copy until it is whole.
+    fn draft(&self) -> String {
+        format!("{UNFINISHED}{}", self.study.spec.name)
+    }
+
+    /// Removes what a copy that was killed has left.
+    fn remove_unfinished(&mut self) -> Result<(), StorageError> {
+        if let Some(left) = self.to.study(&self.draft())? {
+            let lease = take_lease_of_any(self.to, &left)?;
+            self.to.remove_study(&lease, runner::now(), &[])?;
+        }
+        Ok(())
     }
 
     fn keep(&mut self, lease: &mut OwnLease) -> Result<(), StorageError> {
@@ -154,7 +181,11 @@ impl Copy<'_> {
         while let Some((seq, at, event)) = entries.next() {
             while let Some((_, spec)) = later.next_if(|(before, _)| before < seq) {
                 self.flush(lease, &mut waiting)?;
-                self.to.update_spec(lease, moment, spec)?;
+                self.to.update_spec(
+                    lease,
+                    moment,
+                    &StudySpec { name: self.draft(), ..spec.clone() },
+                )?;
             }
             moment = *at;
             match event {
@@ -179,7 +210,11 @@ impl Copy<'_> {
         }
         self.flush(lease, &mut waiting)?;
         for (_, spec) in later {
-            self.to.update_spec(lease, moment, spec)?;
+            self.to.update_spec(
+                lease,
+                moment,
+                &StudySpec { name: self.draft(), ..spec.clone() },
+            )?;
         }
         Ok(())
     }

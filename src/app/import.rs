@@ -11,7 +11,7 @@ use crate::storage::{StorageError, StorageReader, StoredStudy};
 use crate::tracking::import::{
     Experiments, Format, KnownRuns, Mapping, RecordedRun, ServerPlace, Source, Taken, find, read,
 };
-use crate::tracking::{Goal, TrackingError, open_study};
+use crate::tracking::{DEFAULT_METRIC, Goal, TrackingError, open_study};
 
 /// The options of an import.
 #[derive(Clone, Debug, Default)]
@@ -48,9 +48,9 @@ impl Imported {
         match taken {
             Taken::New => self.new += 1,
             Taken::Continued => self.continued += 1,
-            Taken::Known => self.known += 1,
+            Taken::Known | Taken::Fewer => self.known += 1,
         }
-        if taken != Taken::Known {
+        if matches!(taken, Taken::New | Taken::Continued) {
             self.points += run.points();
         }
     }
@@ -65,6 +65,34 @@ pub struct Outcome {
     pub remarks: Vec<(PathBuf, String)>,
     /// Number of sources.
     pub sources: u64,
+}
+
+impl Outcome {
+    fn count(&mut self, study: &str, taken: Taken, run: &RecordedRun) {
+        self.studies.entry(study.to_owned()).or_default().count(taken, run);
+        if taken == Taken::Fewer {
+            let remark = "it has less now than when it was imported, and is left as it was";
+            self.remarks.push((PathBuf::from(&run.source), remark.to_owned()));
+        }
+    }
+}
+
+/// What was asked for, with the metric of a table's study, if there is one, as that of the table.
+fn with_usual_metric(
+    reader: Option<&dyn StorageReader>,
+    wanted: &Wanted,
+) -> Result<Wanted, AppError> {
+    let of_path = wanted.path.file_stem().and_then(|stem| stem.to_str());
+    let name = wanted.study.as_deref().or(of_path);
+    let study = match (reader, name.filter(|name| is_study_name(name))) {
+        (Some(reader), Some(name)) => reader.study(name)?,
+        _ => None,
+    };
+    let study = study.filter(|study| study.spec.is_tracked());
+    let metric = study.map(|study| study.spec.objective().metric.clone());
+    let usual_metric = metric.unwrap_or_else(|| DEFAULT_METRIC.to_owned());
+    let mapping = Mapping { usual_metric, ..wanted.mapping.clone() };
+    Ok(Wanted { mapping, ..wanted.clone() })
 }
 
 /// Calls `take` with each run and its study's name. An unreadable source becomes a remark, unless
@@ -148,7 +176,7 @@ fn study_of(run: &RecordedRun, source: &Source, root: &Path) -> String {
 /// Nothing can be read, or the store failed.
 pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outcome, AppError> {
     let mut known: BTreeMap<String, Option<(StoredStudy, KnownRuns)>> = BTreeMap::new();
-    each(wanted, |name, run, outcome| {
+    each(&with_usual_metric(reader, wanted)?, |name, run, outcome| {
         if !known.contains_key(name) {
             let study = reader.map(|reader| reader.study(name)).transpose()?.flatten();
             let runs = match (study, reader) {
@@ -170,7 +198,7 @@ pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outco
             (Some(Some((study, runs))), Some(reader)) => runs.taken(reader, study, run)?,
             _ => Taken::New,
         };
-        outcome.studies.entry(name.to_owned()).or_default().count(taken, run);
+        outcome.count(name, taken, run);
         Ok(())
     })
 }
@@ -187,6 +215,7 @@ pub fn import(
     progress: &mut dyn FnMut(&RecordedRun),
 ) -> Result<Outcome, AppError> {
     let mut known: BTreeMap<String, (StoredStudy, KnownRuns)> = BTreeMap::new();
+    let wanted = &with_usual_metric(Some(&*store), wanted)?;
     each(wanted, |name, run, outcome| {
         if !known.contains_key(name) {
             let study = open_study(store, path, name, &wanted.goal, runner::now())?;
@@ -195,7 +224,7 @@ pub fn import(
         }
         let Some((study, runs)) = known.get_mut(name) else { return Ok(()) };
         let taken = runs.write(store, study, run)?;
-        outcome.studies.entry(name.to_owned()).or_default().count(taken, run);
+        outcome.count(name, taken, run);
         progress(run);
         Ok(())
     })

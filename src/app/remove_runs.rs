@@ -139,6 +139,8 @@ pub fn remove_runs(
     runs: &[TrialNumber],
 ) -> Result<(), AppError> {
     settle(store, &absolute(path)?, study, runs)?;
+    // Files that wait to be moved would stay behind; where they cannot be moved, `gc` finds them.
+    let _found_by_gc = move_files(store, path);
     let now = runner::clock_of(store, study.id)?.now();
     Ok(store.remove_runs(study.id, now, runs)?)
 }

@@ -19,6 +19,7 @@ use crate::app::export::check_target;
 use crate::app::missing_files::{MissingFile, missing_files};
 use crate::app::prepare_data::prepare_data;
 use crate::app::study_state::{elapsed, state};
+use crate::app::warm_start;
 use crate::config::shown::one_line;
 use crate::config::{self, Diagnostics, command_line};
 use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
@@ -123,9 +124,13 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
     if let Some(known) = &known {
         command_line::keep_rules(&known.spec, &mut spec);
     }
+    let store = absolute(&console.store)?;
+    if let Some(reader) = &reader {
+        // Whether the earlier studies are there.
+        warm_start::take(&mut spec.clone(), known.as_ref().map(|known| &known.spec), reader)?;
+    }
     let known =
         reader.as_ref().zip(known).map(|(reader, known)| (reader as &dyn StorageReader, known.id));
-    let store = absolute(&console.store)?;
     if let Some(edited) = check_target(&spec, &arguments.study, known, &store)? {
         exported::warn_edited_export(&edited, console);
     }

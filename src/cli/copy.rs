@@ -22,7 +22,9 @@ Examples:
 The journal is written again in the other store, with its times, and compared
 with the original, and so are all series. A study is copied while it does not
 run. Files of trials stay where they are: the copy knows the paths of its
-checkpoints. The original is kept.";
+checkpoints, and lacks logs and the files of artifacts, unless both stores are
+in one directory. The original is kept. A copy that is interrupted is called
+`.copy-of-STUDY` there; the next one replaces it.";
 
 /// Arguments of `hpsearch copy`.
 #[derive(Clone, Debug, Args)]

@@ -239,17 +239,19 @@ fn comparison(
     let (Some(value), Some(best)) = (shown_value(trial), study.best) else { return Ok(None) };
     let direction = study.spec.direction();
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
-    let mut values: Vec<f64> = outcomes
+    let others = outcomes
         .iter()
         .filter(|outcome| outcome.state == TrialState::Complete && outcome.number != trial.number)
-        .filter_map(|outcome| outcome.value)
-        .chain([value])
-        .collect();
-    values.sort_by_key(|value| Score::new(direction, *value));
-    let better = values
-        .iter()
-        .filter(|other| Score::new(direction, **other) < Score::new(direction, value))
-        .count();
+        .filter_map(|outcome| Some((outcome.violation, outcome.value?)));
+    let mut values: Vec<(Option<f64>, f64)> = others.chain([(trial.violation, value)]).collect();
+    // What violates a limit is behind all that do not.
+    let place = |(violation, value): &(Option<f64>, f64)| {
+        (violation.is_some(), Score::new(direction, *value))
+    };
+    let own = place(&(trial.violation, value));
+    let better = values.iter().filter(|other| place(other) < own).count();
+    values.sort_by_key(|(_, value)| Score::new(direction, *value));
+    let values: Vec<f64> = values.into_iter().map(|(_, value)| value).collect();
     Ok(Some(Comparison {
         value: Number(value),
         rank: better + 1,

@@ -57,7 +57,14 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     let store = console.absolute_store()?;
     let reader = console.reader()?;
     let changes = if arguments.json { arguments.yes } else { !arguments.dry_run };
-    if changes && reader.removed_runs()?.iter().any(|removed| removed.moved.is_some()) {
+    let waiting = reader.removed_runs()?.iter().filter(|removed| removed.moved.is_some()).count();
+    if !changes && waiting > 0 {
+        console.say(&format!(
+            "the files of {} wait to be moved to another study, which `gc --yes` does",
+            count(waiting as u64, "run")
+        ));
+    }
+    if changes && waiting > 0 {
         // A failed move does not prevent other removals.
         if let Err(error) = move_files(&mut console.writer()?, &store) {
             console.complain(&one_line(&error.with_remedy()));

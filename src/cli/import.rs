@@ -218,6 +218,7 @@ fn wanted(arguments: &ImportArguments) -> Result<Wanted, Failure> {
         goal: Goal { metric: metric.clone(), direction: arguments.direction.map(Direction::from) },
         mapping: Mapping {
             metric,
+            usual_metric: String::new(),
             metrics: arguments.metrics.clone(),
             params: arguments.params.clone(),
             step: arguments.step.clone(),

@@ -20,16 +20,22 @@ use super::trainer::{self, Arguments};
 use super::{Purpose, STUDY_NAME_RULE, is_study_name};
 use super::{cluster, devices};
 use crate::arguments::TaskKind;
+use crate::samplers::{Ask, SamplerError};
 use crate::study::condition::Known;
 use crate::study::destination::Destination;
 use crate::study::field::{self, keep_best};
+use crate::study::history::History;
 use crate::study::notify::NotifySpec;
 use crate::study::params::Params;
 use crate::study::program::Program;
+use crate::study::seed::SeedTree;
 use crate::study::space::Space;
-use crate::study::spec::{CheckpointsSpec, ExportSpec, RetrySpec, StudySpec, TrackSpec, ValueRule};
+use crate::study::spec::{
+    CheckpointsSpec, Duplicates, ExportSpec, RetrySpec, StudySpec, TrackSpec, ValueRule,
+};
 use crate::study::step::StepUnit;
 use crate::study::suggestion::{nearest, quoted};
+use crate::study::trial::TrialNumber;
 use crate::{pruners, samplers};
 
 /// Resolves `tree`. `stem`: the default name; `base`: the absolute directory to which paths are
@@ -138,7 +144,8 @@ pub(super) fn resolve(
     let unlimited =
         ["trials", "time", "target", "device_hours", "cost"].iter().all(|key| budget.lacks(key))
             && (budget.place.is_some() || file.lacks("budget"));
-    check_sampler(&spec, &sampler, unlimited.then_some(&budget), problems);
+    let of_constraints = file.tree.get("constraint").map(|entry| entry.place);
+    check_sampler(&spec, &sampler, (&budget, unlimited), of_constraints, problems);
     let length = arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step));
     check_pruner(&spec, &pruner, length, problems);
     populations::check(&spec, &pruner, &study, &budget, &searched, problems);
@@ -386,12 +393,16 @@ fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Builds the sampler to validate it. A study without a limit (`unlimited`: its budget) needs a
-/// sampler that exhausts.
+/// Spaces of more configurations are hardly ever tried as a whole.
+const FEW_CONFIGURATIONS: u64 = 1_000;
+
+/// Builds the sampler to validate it. A study without a limit needs a sampler that exhausts, and
+/// requirements a configuration that satisfies them.
 fn check_sampler(
     spec: &StudySpec,
     sampler: &Chosen,
-    unlimited: Option<&Section<'_>>,
+    (budget, is_unlimited): (&Section<'_>, bool),
+    of_constraints: Option<Place>,
     problems: &mut Vec<Diagnostic>,
 ) {
     let built = samplers::find(&spec.sampler.name).map(|entry| {
@@ -399,9 +410,40 @@ fn check_sampler(
         (entry.build)(&spec.sampler, &spec.space)
     });
     let Some(built) = sampler.built(built, None, problems) else { return };
-    if let Some(budget) = unlimited.filter(|_| !built.exhausts()) {
+    if is_unlimited && !built.exhausts() {
         let problem = Diagnostic::error(budget.place, "the study has no limit: it would never end");
         problems.push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
+    } else if spec.budget.trials.is_none()
+        && spec.duplicates == Duplicates::Skip
+        && spec.candidates.is_empty()
+        && !built.exhausts()
+        && let Some(points) =
+            spec.space.cardinality().filter(|points| *points <= FEW_CONFIGURATIONS)
+    {
+        let message = format!(
+            "once all {points} configurations of the space were tried, they are repeated until \
+             another limit is reached"
+        );
+        let problem = Diagnostic::warning(budget.place, message);
+        problems
+            .push(problem.help(format!("write `trials = {points}` under [budget] to end then")));
+    }
+    let seeds = SeedTree::new(spec.seed);
+    let history = History::of(&[], spec.objective().direction);
+    let ask = Ask {
+        constraints: &spec.constraints,
+        ..Ask::new(&spec.space, history, TrialNumber(0), seeds)
+    };
+    if ask.is_restricted()
+        && spec.candidates.is_empty()
+        && let Err(SamplerError::Constraints { draws, rejected }) =
+            samplers::propose(built.as_ref(), &ask, &mut seeds.stream("sampler/0"))
+    {
+        let message = format!("none of {draws} random points keeps the constraints: {rejected}");
+        let problem = Diagnostic::error(of_constraints, message);
+        problems.push(
+            problem.help("loosen a `[[constraint]]`, or narrow `[space]` to where they hold"),
+        );
     }
 }
 

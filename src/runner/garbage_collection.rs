@@ -177,7 +177,8 @@ fn find(
         }
     }
     orphaned_files.sort_by(|one, other| one.path.cmp(&other.path));
-    orphaned_files.dedup_by(|one, other| one.path == other.path);
+    // What lies in a directory that is listed as a whole goes with it.
+    orphaned_files.dedup_by(|one, other| one.path.starts_with(&other.path));
     Ok(orphaned_files)
 }
 

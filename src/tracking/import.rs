@@ -9,6 +9,7 @@ mod mlflow;
 mod tensorboard;
 mod wandb;
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
@@ -112,6 +113,16 @@ pub enum ImportError {
         /// Its columns.
         known: String,
     },
+    /// A table of runs lacks the metric's column, and none was named.
+    #[error("{} has no column `{column}`, and no other was named as the metric; it has {known}", path.display())]
+    NoMetric {
+        /// The table.
+        path: PathBuf,
+        /// The metric of its study.
+        column: String,
+        /// Its columns.
+        known: String,
+    },
 }
 
 impl ImportError {
@@ -137,6 +148,9 @@ impl ImportError {
                  a `.csv` file"
             }
             ImportError::NoColumn { .. } => "name one of its columns",
+            ImportError::NoMetric { .. } => {
+                "name the column of the metric with `--metric`, or that of the step with `--step`"
+            }
             ImportError::Server { .. } => {
                 "see that the server runs, that it is MLflow's, and that MLFLOW_TRACKING_USERNAME \
                  and MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN are set if it asks for \
@@ -243,8 +257,22 @@ impl RecordedRun {
         self.tags.retain(|tag| is_tag(tag));
         self.tags.sort();
         self.tags.dedup();
-        self.name = self.name.filter(|name| is_run_name(name));
+        self.name = match self.name.take() {
+            Some(name) if !is_run_name(&name) => self.other_name(name),
+            name => name,
+        };
         self
+    }
+
+    /// Instead of a name that no run can have, such as a number.
+    fn other_name(&mut self, name: String) -> Option<String> {
+        let other = Some(format!("run-{name}")).filter(|other| is_run_name(other));
+        let instead = match &other {
+            Some(other) => format!("it is `{other}`"),
+            None => "it has only a number".to_owned(),
+        };
+        self.remarks.push(format!("no run can be called `{name}` here: {instead}"));
+        other
     }
 
     /// The best value of a metric.
@@ -403,6 +431,8 @@ pub enum Taken {
     Continued,
     /// It was imported completely before.
     Known,
+    /// It was imported before, and its source has less now: it is left as it is.
+    Fewer,
 }
 
 /// An imported run, with what the next import needs.
@@ -445,8 +475,11 @@ impl KnownRuns {
         let Some(known) = self.0.get(&run.source) else { return Ok(Taken::New) };
         let series = reader.series(study.id, &[known.number])?;
         let points: u64 = series.iter().map(|series| series.count).sum();
-        let is_same = points == run.points() && known.state == run.state();
-        Ok(if is_same { Taken::Known } else { Taken::Continued })
+        Ok(match run.points().cmp(&points) {
+            Ordering::Less => Taken::Fewer,
+            Ordering::Equal if known.state == run.state() => Taken::Known,
+            _ => Taken::Continued,
+        })
     }
 
     /// Writes a run; one that was imported before and has more now gets a new attempt with all of
@@ -461,7 +494,7 @@ impl KnownRuns {
         run: &RecordedRun,
     ) -> Result<Taken, TrackingError> {
         let taken = self.taken(storage, study, run)?;
-        if taken == Taken::Known {
+        if matches!(taken, Taken::Known | Taken::Fewer) {
             return Ok(taken);
         }
         let objective = study.spec.objective();

@@ -20,7 +20,7 @@ use crate::study::trial::{Trial, TrialNumber};
 pub const DEFAULT_STUDY: &str = "runs";
 
 /// The default metric by which runs are compared.
-const DEFAULT_METRIC: &str = "loss";
+pub const DEFAULT_METRIC: &str = "loss";
 
 /// The metric and direction by which runs of a study are compared.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

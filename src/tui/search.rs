@@ -71,6 +71,8 @@ struct Dot {
     value: f64,
     finished: Option<Timestamp>,
     created: Timestamp,
+    /// Whether it violates no limit.
+    is_feasible: bool,
 }
 
 /// What is known of the search. It is kept between looks: after the first one only what has changed
@@ -178,6 +180,7 @@ impl SearchData {
                 .unwrap_or(f64::NAN),
             finished: outcome.finished,
             created: outcome.created,
+            is_feasible: outcome.violation.is_none(),
         };
         if index >= self.dots.len() {
             let nothing = Dot { state: TrialState::Queued, value: f64::NAN, finished: None, ..dot };
@@ -280,7 +283,8 @@ impl SearchData {
     fn summarise(&mut self) {
         let direction = self.direction();
         let is_complete = |number: &usize| {
-            self.dots[*number].state == TrialState::Complete && !self.dots[*number].value.is_nan()
+            let Dot { state, value, is_feasible, .. } = self.dots[*number];
+            state == TrialState::Complete && !value.is_nan() && is_feasible
         };
         let complete: Vec<usize> = (0..self.dots.len()).filter(is_complete).collect();
         let best = complete

@@ -3,7 +3,7 @@
 
 use serde_json::Value as Json;
 
-use crate::harness::{ONE_SLOT, Site, assert_code, assert_done, assert_names, study};
+use crate::harness::{ONE_SLOT, STORE, Site, assert_done, assert_names, assert_refused, study};
 
 const TWO_METRICS: &str = "echo \"@hpsearch \
     {\\\"step\\\":1,\\\"loss\\\":$1,\\\"latency\\\":$(echo \"$1\" | cut -c1-3)}\"\n";
@@ -37,6 +37,23 @@ fn a_requirement_holds_for_every_trial_and_a_limit_decides_what_is_best() {
     assert_eq!(listed["studies"][0]["best"]["number"], best["trial"]["number"]);
     let explained = site.run(&["explain", "s", &broken[0]["number"].to_string()]);
     assert_names(&explained.out, &["`latency >= 0.3`"]);
+    // So do the table, from either end, its pages, ranks and figures.
+    let feasible = 12 - broken.len();
+    for (sort, nth) in [("value", 0), ("-value", feasible - 1)] {
+        let ranked: Json = site.json(&["trials", "s", "--sort", sort, "--json"]);
+        let ranked = ranked["trials"].as_array().unwrap();
+        assert_eq!(ranked[nth]["number"], best["trial"]["number"], "{sort}");
+        let values = || ranked.iter().map(|trial| trial["value"].as_f64().unwrap() >= 0.3);
+        assert!(values().take(feasible).all(|keeps| keeps), "{sort}");
+        assert!(values().skip(feasible).all(|keeps| !keeps), "{sort}");
+        let page: Json = site.json(&["trials", "s", "--sort", sort, "--limit", "10", "--json"]);
+        assert_eq!(page["trials"].as_array().unwrap()[..], ranked[..10], "{sort}");
+    }
+    let behind: Json = site.json(&["explain", "s", &broken[0]["number"].to_string(), "--json"]);
+    assert!(behind["comparison"]["rank"].as_u64().unwrap() > feasible as u64, "{behind}");
+    let report = site.run(&["report", "s", "--markdown"]);
+    let second = report.out.split_once("second best: ").unwrap().1.split_once(' ').unwrap().0;
+    assert!(second.parse::<f64>().unwrap() >= 0.3, "{second}");
 }
 
 #[test]
@@ -60,16 +77,28 @@ fn where_no_trial_keeps_the_limits_the_nearest_one_is_named() {
 }
 
 #[test]
-fn constraints_that_reject_everything_end_the_run_and_say_which() {
+fn constraints_that_reject_everything_are_refused_and_it_is_said_which() {
     let site = Site::new(
         &study("trials = 4", &format!("[[constraint]]\nrequire = \"x > 3\"\n{ONE_SLOT}")),
         TWO_METRICS,
     );
-    let ended = site.run_study();
-    assert_code(&ended, 1);
-    let said = format!("{}{}", ended.out, ended.err);
-    assert!(said.contains("`x > 3` rejects every one"), "{said}");
-    assert!(said.contains("loosen a `[[constraint]]`"), "{said}");
+    for ended in [site.run(&["check", "study.toml"]), site.run_study()] {
+        assert_refused(&ended, &["`x > 3` rejects every one", "loosen a `[[constraint]]`"]);
+    }
+    assert!(!site.exists(STORE), "and nothing is left of it");
+}
+
+#[test]
+fn a_small_space_without_a_number_of_trials_is_warned_of() {
+    let text = |budget| {
+        study(budget, ONE_SLOT).replace("x = { float = [0.0, 1.0] }", "x = [0.1, 0.2, 0.3]")
+    };
+    for (budget, is_warned) in [("time = \"1h\"", true), ("trials = 3", false)] {
+        let checked = Site::new(&text(budget), TWO_METRICS).run(&["check", "study.toml"]);
+        assert_done(&checked);
+        assert_eq!(checked.err.contains("once all 3 configurations"), is_warned, "{}", checked.err);
+        assert_eq!(checked.err.contains("`trials = 3`"), is_warned, "{}", checked.err);
+    }
 }
 
 #[test]

@@ -71,3 +71,22 @@ fn a_store_in_postgresql_is_refused_by_a_binary_without_it_and_its_password_is_n
     assert_names(&ended.err, &["postgres://u@127.0.0.1:1/d", "help:"]);
     assert!(!ended.err.contains("hunter2"), "{}", ended.err);
 }
+
+#[test]
+fn a_copy_that_was_killed_is_no_study_and_the_next_one_replaces_it() {
+    let site = Site::new(&study("trials = 4", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    assert_done(&site.run(&["copy", "s", "--to", "other.db"]));
+    // As if it had been killed before its last transaction.
+    let other = rusqlite::Connection::open(site.path("other.db")).unwrap();
+    let sql = "UPDATE study SET name = '.copy-of-s', spec = json_set(spec, '$.name', '.copy-of-s')";
+    other.execute(sql, []).unwrap();
+    drop(other);
+    let doctor = site.run(&["--store", "other.db", "doctor"]);
+    assert_names(&doctor.out, &["not finished", "hpsearch copy s", "rm .copy-of-s"]);
+    assert_done(&site.run(&["copy", "s", "--to", "other.db"]));
+    let listed = site.run(&["--store", "other.db", "ls"]);
+    assert!(listed.out.contains("4/4") && !listed.out.contains(".copy-of-"), "{}", listed.out);
+    assert_eq!(table(&site, "runs/hpsearch.db", "s"), table(&site, "other.db", "s"));
+    assert_done(&site.run(&["--store", "other.db", "verify", "s"]));
+}

@@ -198,6 +198,54 @@ fn rows_of_a_table_are_runs_or_points_of_runs() {
 /// failed and one that waits.
 const DEMO: &str = include_str!("optuna/demo.sql");
 
+#[test]
+fn a_table_has_the_metric_of_its_study_or_loss_and_never_less_than_before() {
+    let site = Site::new("", "");
+    site.write("scores.csv", "lr,accuracy\n0.1,0.5\n0.2,0.75\n");
+    // No metric is named, and there is none of the usual name.
+    let refused = site.run(&["import", "scores.csv"]);
+    assert_refused(&refused, &["no column `loss`", "`lr`, `accuracy`", "--metric"]);
+    let named = ["import", "scores.csv", "--metric", "accuracy", "--direction", "maximize"];
+    assert_done(&site.run(&named));
+    let again = site.run(&["import", "scores.csv"]);
+    assert_done(&again);
+    assert_names(&again.err, &["2 were there"]);
+    // With less in it the table takes nothing away.
+    site.write("scores.csv", "lr,accuracy\n0.1,\n0.2,0.75\n");
+    let less = site.run(&["import", "scores.csv"]);
+    assert_done(&less);
+    assert_names(&less.err, &["less now", "2 were there"]);
+    let best = json(&site, &["best", "scores", "--json"]);
+    assert_eq!((&best["trial"]["value"], &best["trial"]["number"]), (&0.75.into(), &1.into()));
+    assert_eq!(points(&site, "scores").len(), 2);
+    site.write("clean.csv", "lr,loss\n0.1,0.5\n0.2,0.25\n");
+    assert_done(&site.run(&["import", "clean.csv"]));
+    let best = json(&site, &["best", "clean", "--json"]);
+    assert_eq!(best["trial"]["params"], serde_json::json!({"lr": 0.2}));
+}
+
+#[test]
+fn a_name_that_no_run_can_have_is_changed_and_said() {
+    let site = Site::new("", "");
+    site.write("log.csv", "id,epoch,loss\n1,1,5\n1,2,4\n10,1,3\n");
+    let words = ["import", "log.csv", "--metric", "loss", "--step", "epoch", "--run", "id"];
+    let imported = site.run(&words);
+    assert_done(&imported);
+    assert_names(&imported.err, &["`10`", "`run-10`"]);
+    assert_names(&site.run(&["show", "log", "run-10"]).out, &["3"]);
+    let again = site.run(&words);
+    assert_names(&again.err, &["2 were there"]);
+}
+
+#[test]
+fn event_files_of_which_nothing_can_be_read_are_named() {
+    let site = Site::new("", "");
+    fs::create_dir_all(site.path("tb/a")).unwrap();
+    site.write("tb/a/events.out.tfevents.1", [7_u8; 1000]);
+    let alone = site.run(&["import", "tensorboard:tb"]);
+    assert_refused(&alone, &["events.out.tfevents.1", "damaged"]);
+}
+
 fn database(site: &Site) -> PathBuf {
     let path = site.path("optuna.db");
     let database = rusqlite::Connection::open(&path).unwrap();

@@ -1,5 +1,7 @@
 //! What a study found: its best configuration, how sure that is, and what it beat.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::{BestOf, FrontPart};
@@ -228,6 +230,8 @@ fn beaten(
     view: Option<&StudyState>,
     best: TrialNumber,
 ) -> Result<Beaten, AppError> {
+    // What violates a limit is not second best, whatever its value.
+    let mut infeasible: BTreeSet<TrialNumber> = BTreeSet::new();
     let mut values: Vec<(TrialNumber, f64)> = match view {
         // One run of a configuration, its own ones included, is not what its mean is compared with.
         Some(view) => {
@@ -239,6 +243,8 @@ fn beaten(
             let complete = outcomes
                 .iter()
                 .filter(|outcome| outcome.state == TrialState::Complete && !outcome.hidden);
+            let violating = complete.clone().filter(|outcome| outcome.violation.is_some());
+            infeasible.extend(violating.map(|outcome| outcome.number));
             complete.filter_map(|outcome| Some((outcome.number, outcome.value?))).collect()
         }
     };
@@ -248,7 +254,8 @@ fn beaten(
     let direction = study.spec.direction();
     values.sort_by_key(|(_, value)| Score::new(direction, *value));
     let sorted: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
-    let second = values.iter().copied().find(|(number, _)| *number != best).map(of);
+    let mut others = values.iter().copied().filter(|(number, _)| *number != best);
+    let second = others.find(|(number, _)| !infeasible.contains(number)).map(of);
     let median = median(&sorted).map(Number);
     Ok(Beaten { by_means: view.is_some(), complete: values.len(), median, second, first })
 }

@@ -5,6 +5,7 @@ use std::fs;
 
 use super::Finding;
 use super::machine::room;
+use crate::app::copy_study::UNFINISHED;
 use crate::app::study_state::{has_runner, state_in};
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
@@ -116,6 +117,19 @@ fn of_study(
         has_runner(study)
     };
     let run = provenance::run(&reader.runners(study.id)?);
+    if let Some(original) = study.spec.name.strip_prefix(UNFINISHED).filter(|_| !is_run) {
+        let next = format!(
+            "the next `hpsearch copy {}` to this store replaces it; {} removes it",
+            one_line(original),
+            console.next(&format!("hpsearch rm {name} --yes"))
+        );
+        found.push(Finding::warning(
+            "copy",
+            format!("`{name}` is a copy that was not finished"),
+            next,
+        ));
+        return Ok(found);
+    }
     if let (Some(held), false) = (&study.held, is_run) {
         let what = format!("`{name}` was left by process {}, which is gone", held.holder.pid);
         found.push(Finding::warning(

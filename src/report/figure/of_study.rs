@@ -55,16 +55,27 @@ fn values(best: Option<f64>) -> Axis {
     Axis::without_outliers(best.into_iter().collect())
 }
 
-/// The best value so far, at each trial that completed with one.
-fn best_so_far(spec: &StudySpec, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+/// The best value so far, at each place.
+fn best_so_far(spec: &StudySpec, points: impl IntoIterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let score = |value: f64| Score::new(spec.direction(), value);
     let mut best: Vec<(f64, f64)> = Vec::new();
-    for (number, value) in points.iter().filter(|(_, value)| !value.is_nan()) {
+    for (place, value) in points.into_iter().filter(|(_, value)| !value.is_nan()) {
         let before = best.last().map(|(_, before)| *before);
-        let so_far = before.filter(|before| score(*before) <= score(*value)).unwrap_or(*value);
-        best.push((*number, so_far));
+        let so_far = before.filter(|before| score(*before) <= score(value)).unwrap_or(value);
+        best.push((place, so_far));
     }
     best
+}
+
+/// Whether a trial can be the best: it violates no limit.
+fn is_feasible((outcome, _): &(&Outcome, f64)) -> bool {
+    outcome.violation.is_none()
+}
+
+/// The best value so far, by the numbers of the trials.
+fn best_by_number(spec: &StudySpec, outcomes: &[Outcome]) -> Vec<(f64, f64)> {
+    let feasible = complete(outcomes).filter(is_feasible);
+    best_so_far(spec, feasible.map(|(outcome, value)| (whole(outcome.number.0), value)))
 }
 
 fn complete_by_number(outcomes: &[Outcome]) -> Vec<(f64, f64)> {
@@ -77,7 +88,7 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
     let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
     let pruned: Vec<(f64, f64)> =
         pruned.filter_map(|outcome| Some((whole(outcome.number.0), outcome.last_value?))).collect();
-    let best = best_so_far(spec, &points);
+    let best = best_by_number(spec, outcomes);
     let lowest = best.last().map(|(_, value)| *value);
     let metric = &spec.objective().metric;
     Figure {
@@ -107,7 +118,7 @@ pub fn histories<'a>(
     let (mut dots, mut steps, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (spec, outcomes)) in studies.enumerate() {
         let points = complete_by_number(outcomes);
-        let best = best_so_far(spec, &points);
+        let best = best_by_number(spec, outcomes);
         ends.extend(best.last().map(|(_, value)| *value));
         let role = SeriesRole::Compared(index);
         dots.push(series("", points, Mark::Dots, role));
@@ -440,9 +451,8 @@ pub fn best_by_count<'a>(
         let mut trials: Vec<(&Outcome, f64)> = complete(outcomes).collect();
         // As they ended; those without a time by their numbers.
         trials.sort_by_key(|(outcome, _)| (outcome.finished, outcome.number));
-        let points: Vec<(f64, f64)> =
-            (1_u64..).map(whole).zip(trials).map(|(count, (_, value))| (count, value)).collect();
-        (spec, best_so_far(spec, &points))
+        let counted = (1_u64..).map(whole).zip(trials).filter(|(_, trial)| is_feasible(trial));
+        (spec, best_so_far(spec, counted.map(|(count, (_, value))| (count, value))))
     };
     let x = Axis::whole().labelled("completed trials");
     best_of_studies(title, metric, x, studies.map(best).collect())
@@ -457,12 +467,14 @@ pub fn best_by_time<'a>(
     let best = |(spec, outcomes): (&'a StudySpec, &[Outcome])| {
         let began = outcomes.iter().map(|outcome| outcome.created).min();
         let at = |outcome: &Outcome| Some(outcome.finished?.since(began?).as_secs_f64());
+        let feasible = complete(outcomes).filter(is_feasible);
         let mut points: Vec<(f64, f64)> =
-            complete(outcomes).filter_map(|(outcome, value)| Some((at(outcome)?, value))).collect();
+            feasible.filter_map(|(outcome, value)| Some((at(outcome)?, value))).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let mut best = best_so_far(spec, &points);
+        let mut best = best_so_far(spec, points);
         // A study that ended early stays at its best until its last trial.
-        best.extend(points.last().zip(best.last()).map(|(last, best)| (last.0, best.1)));
+        let last = outcomes.iter().filter_map(at).reduce(f64::max);
+        best.extend(last.zip(best.last()).map(|(last, best)| (last, best.1)));
         (spec, best)
     };
     let mut studies: Vec<_> = studies.map(best).collect();
@@ -530,6 +542,15 @@ pub(super) mod tests {
         let best = chart.series.iter().find(|series| series.name == "best so far").unwrap();
         assert_eq!(&*best.points, [(0.0, 0.5), (3.0, 0.5), (4.0, 0.2)]);
         assert_eq!(&*chart.series[0].points, [(2.0, 9.0)]);
+        let mut with_limit = outcomes();
+        with_limit[4].violation = Some(1.0);
+        let chart = history(&spec(), &with_limit);
+        let best = chart.series.iter().find(|series| series.name == "best so far").unwrap();
+        assert_eq!(
+            &*best.points,
+            [(0.0, 0.5), (3.0, 0.5)],
+            "what violates a limit is not the best"
+        );
     }
 
     #[test]

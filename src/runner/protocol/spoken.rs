@@ -69,7 +69,13 @@ impl Spoken {
                 return refused(RemarkKind::NotJson, why);
             }
         };
-        if object.keys().any(|key| key.starts_with(super::OWN)) {
+        let own = object.keys().find(|key| key.starts_with(super::OWN));
+        if let Some(key) = own.filter(|_| object.len() > 1) {
+            let why =
+                format!("`{}`: names that begin with `{}` are reserved", cut(key), super::OWN);
+            return refused(RemarkKind::Reserved, why);
+        }
+        if own.is_some() {
             return match MessageToRunner::of(object) {
                 Ok(up) => Spoken::Message(vec![up], Vec::new()),
                 Err(error) => refused(RemarkKind::Reserved, error.to_string()),

@@ -71,7 +71,7 @@ fn ids(connection: &dyn Connection, study: StudyId, query: &TrialQuery) -> Resul
         if u64::try_from(ids.len()).is_ok_and(|found| found == query.limit) {
             return Ok(ids);
         }
-        // The page extends beyond the complete trials.
+        // The page extends beyond the complete trials that keep all limits.
     }
     places(connection, study, query)?.iter().map(|place| trial_id(study, place.number())).collect()
 }
@@ -175,34 +175,32 @@ pub(in crate::storage) enum Reverse {
     Yes,
 }
 
-/// Which complete trials.
+/// Which complete trials that violate no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::storage) enum Which {
     All,
     /// Those that are not hidden.
     Visible,
-    /// Those that violate no limit and are not hidden.
-    Feasible,
 }
 
-/// SQL for the complete trials of the study `?1` whose value is not NaN, the best first: as `v`, in
-/// the order of an index.
+/// SQL for the complete trials of the study `?1` that violate no limit and whose value is not NaN,
+/// the best first: as `v`, in the order of an index.
 pub(in crate::storage) fn ranked(direction: Direction, reverse: Reverse, which: Which) -> String {
     let order =
         if (direction == Direction::Maximize) == (reverse == Reverse::No) { "DESC" } else { "ASC" };
     let condition = match which {
         Which::All => "",
         Which::Visible => " AND t.hidden = 0",
-        Which::Feasible => " AND t.hidden = 0 AND t.violation IS NULL",
     };
     format!(
         "FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
          WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NOT NULL AND \
-         t.state = 'complete'{condition} ORDER BY v.value {order}, v.trial_id"
+         t.state = 'complete' AND t.violation IS NULL{condition} ORDER BY v.value {order}, v.trial_id"
     )
 }
 
-/// The ids of a page of complete trials by their values: NaN is worst.
+/// The ids of a page of complete trials that violate no limit, by their values: NaN is worst. It has
+/// fewer where it goes beyond them.
 fn best_ids(
     connection: &dyn Connection,
     study: StudyId,
@@ -213,7 +211,7 @@ fn best_ids(
     let worst = format!(
         "SELECT v.trial_id FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
          WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NULL AND t.state \
-         = 'complete'{} ORDER BY v.trial_id LIMIT ?2 OFFSET ?3",
+         = 'complete' AND t.violation IS NULL{} ORDER BY v.trial_id LIMIT ?2 OFFSET ?3",
         if which == Which::Visible { " AND t.hidden = 0" } else { "" }
     );
     let reverse = if query.reverse { Reverse::Yes } else { Reverse::No };

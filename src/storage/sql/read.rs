@@ -179,7 +179,7 @@ fn best(
     }
     let sql = format!(
         "SELECT v.trial_id, v.value {} LIMIT 1",
-        pages::ranked(direction, Reverse::No, Which::Feasible)
+        pages::ranked(direction, Reverse::No, Which::Visible)
     );
     let complete =
         first(connection, &sql, [study.0], |row| Ok((number_of(row.get(0)?), row.get(1)?)))?;

@@ -14,6 +14,8 @@ use crate::study::time::Timestamp;
 pub struct Mapping {
     /// The metric that runs are compared by.
     pub metric: Option<String>,
+    /// Without it, and without a step and metrics, the metric if it is a column.
+    pub usual_metric: String,
     /// Metrics; empty: with a step all other columns, else that metric alone.
     pub metrics: Vec<String>,
     /// Parameters; empty: without a step all other columns, else none.
@@ -124,17 +126,27 @@ fn columns(
     header: &csv::StringRecord,
     mapping: &Mapping,
 ) -> Result<Vec<Column>, ImportError> {
+    let known = || {
+        let known = header.iter().take(20).map(|name| format!("`{name}`"));
+        known.collect::<Vec<_>>().join(", ")
+    };
     let named = [&mapping.metric, &mapping.step, &mapping.run].into_iter().flatten();
     for column in named.chain(&mapping.metrics).chain(&mapping.params) {
         if !header.iter().any(|name| name == column) {
-            let known = header.iter().take(20).map(|name| format!("`{name}`"));
-            let known = known.collect::<Vec<_>>().join(", ");
             let (path, column) = (path.to_owned(), column.clone());
-            return Err(ImportError::NoColumn { path, column, known });
+            return Err(ImportError::NoColumn { path, column, known: known() });
         }
     }
     let is = |named: &Option<String>, name: &str| named.as_deref() == Some(name);
     let by_step = mapping.step.is_some();
+    let is_said = mapping.metric.is_some() || !mapping.metrics.is_empty() || by_step;
+    let usual =
+        Some(&mapping.usual_metric).filter(|usual| !is_said && !mapping.params.contains(usual));
+    if let Some(usual) = usual.filter(|usual| !header.iter().any(|name| name == *usual)) {
+        let (path, column) = (path.to_owned(), usual.clone());
+        return Err(ImportError::NoMetric { path, column, known: known() });
+    }
+    let metric = mapping.metric.as_ref().or(usual).cloned();
     Ok(header
         .iter()
         .map(|name| {
@@ -142,7 +154,7 @@ fn columns(
                 Column::Step
             } else if is(&mapping.run, name) {
                 Column::Run
-            } else if is(&mapping.metric, name) || mapping.metrics.iter().any(|it| it == name) {
+            } else if is(&metric, name) || mapping.metrics.iter().any(|it| it == name) {
                 Column::Metric
             } else if mapping.params.iter().any(|it| it == name) {
                 Column::Param

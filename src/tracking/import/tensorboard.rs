@@ -43,7 +43,13 @@ pub(super) fn read(directory: &Path, root: &Path) -> Result<Option<RecordedRun>,
     for path in all {
         is_run |= file(&path, &mut run)?;
     }
-    Ok(Some(run).filter(|run| is_run || !run.series.is_empty()))
+    match run.remarks.first() {
+        // Nothing of it could be read.
+        Some(damage) if !is_run && run.series.is_empty() => {
+            Err(ImportError::malformed(directory, damage.clone()))
+        }
+        _ => Ok(Some(run).filter(|run| is_run || !run.series.is_empty())),
+    }
 }
 
 /// The directories in which PyTorch's `SummaryWriter.add_hparams` keeps the parameters of a run:

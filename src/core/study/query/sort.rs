@@ -103,8 +103,12 @@ impl SortKey {
         match self {
             SortKey::Value => {
                 let value = objective_value(trial);
-                let group =
-                    2 * u8::from(trial.state != TrialState::Complete) + u8::from(value.is_none());
+                let group = match (trial.state, trial.violation) {
+                    (TrialState::Complete, None) => u8::from(value.is_none()),
+                    // Whatever its value, it is not the best.
+                    (TrialState::Complete, Some(_)) => 2,
+                    _ => 3 + u8::from(value.is_none()),
+                };
                 (group, Amount::Score(Score::new(direction, value.unwrap_or(f64::NAN))))
             }
             SortKey::Number => (0, whole(trial.number.0)),
