@@ -33,6 +33,10 @@ ask may also answer {"resume":3,"until":9}, a paused trial that continues, or
 {"done":true}. report may answer "pause" or "stop"; tell takes "state":"failed"
 or "pruned" instead of a value. Several trials may be out at a time.
 
+With several objectives init takes "directions" (and "metric_names"), report
+and tell take "values", and best answers the front:
+  {"cmd":"tell","id":0,"values":[0.9,12.5]}         {"ok":true}
+
 With candidates, a new trial gets one of these configurations, by its index:
   {"cmd":"ask","candidates":[{"lr":0.1},{"lr":1}]}
   {"id":1,"candidate":0,"params":..}
@@ -44,6 +48,7 @@ With --study every answer is in the store before it is given, where watch,
 trials and best read it. Say the same init again to continue: it is answered
 with "open", the trials that were out, which ask gives first. Several programs
 may say it at the same time: they share the study, and each trial goes to one.
+"accept":true in init takes what was changed; {"cmd":"trials"} lists all.
 With "define":true in init, suggest adds a parameter to a trial and the space:
   {"cmd":"suggest","id":0,"param":{"name":"x","type":"int","low":1,"high":9}}
                                                     {"value":4}"#;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::request::ask_all;
 use super::{Console, Exit, Failure};
@@ -23,21 +23,21 @@ again or the file is changed. A finished study continues when it is run.";
 
 /// Arguments of `hpsearch extend`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "hpsearch extend [OPTIONS] [STUDY]", group = ArgGroup::new("budget").required(true).multiple(true))]
 pub struct ExtendArguments {
     /// The study's name or file
     pub study: Option<String>,
     /// Add N trials
-    #[arg(long, value_name = "+N", value_parser = trials, required_unless_present_any = ["time", "device_hours", "cost"])]
+    #[arg(long, value_name = "+N", value_parser = trials, group = "budget")]
     pub trials: Option<u64>,
     /// Add running time: 90m, 2h, 1d12h
-    #[arg(long, value_name = "+TIME", value_parser = time)]
+    #[arg(long, value_name = "+TIME", value_parser = time, group = "budget")]
     pub time: Option<Duration>,
     /// Add device-hours, where the study's budget has `device_hours`
-    #[arg(long, value_name = "+HOURS", value_parser = amount)]
+    #[arg(long, value_name = "+HOURS", value_parser = amount, group = "budget")]
     pub device_hours: Option<f64>,
     /// Add to the cost, where the study's budget has `cost`
-    #[arg(long, value_name = "+COST", value_parser = amount)]
+    #[arg(long, value_name = "+COST", value_parser = amount, group = "budget")]
     pub cost: Option<f64>,
 }
 

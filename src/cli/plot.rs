@@ -206,6 +206,9 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
         return Err(Failure::usage(message).help("write `hpsearch importance STUDY`"));
     }
     let options = arguments.options(console.columns());
+    if let (Some(trial), [study]) = (options.trial, &studies[..]) {
+        find::trial(&reader, study, trial)?;
+    }
     let studies: Vec<StudySummary> = match is_several {
         true => of_each(studies, console, |study| Ok(check(&reader, study, kind, &options)?))?
             .into_iter()
