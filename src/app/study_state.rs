@@ -1,5 +1,6 @@
 //! The state of a study: liveness of its runner, status, and elapsed time.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::report::wording::{HolderLife, StudyStatus, micros};
@@ -10,7 +11,7 @@ use crate::study::event::Seq;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
-use crate::study::trial::TrialNumber;
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::tracking::life_of;
 
 /// Whether a study's runner is alive; on another machine, where that is unknown, it counts as
@@ -66,6 +67,25 @@ pub fn is_dead(
 ) -> Result<bool, StorageError> {
     let tracked = life_of(reader, study, trial)?;
     Ok(tracked.is_some_and(|tracked| tracked.liveness == Liveness::Dead))
+}
+
+/// Those of these trials that count as running although nobody runs them any more.
+///
+/// # Errors
+/// The store failed.
+pub fn interrupted(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trials: &[Trial],
+) -> Result<BTreeSet<TrialNumber>, StorageError> {
+    let mut interrupted = BTreeSet::new();
+    let is_study = !study.spec.is_tracked() && state(study) == StudyStatus::Interrupted;
+    for trial in trials.iter().filter(|trial| trial.state == TrialState::Running) {
+        if is_study || study.spec.is_tracked() && is_dead(reader, study.id, trial.number)? {
+            interrupted.insert(trial.number);
+        }
+    }
+    Ok(interrupted)
 }
 
 /// The situation in which a study's sampler proposes trial `number`, with trials by state in

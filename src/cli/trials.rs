@@ -9,6 +9,7 @@ use clap::Args;
 use super::selection::{self, SeveralArguments};
 use super::trial_json::TrialJson;
 use super::{Console, Exit, Failure};
+use crate::app::study_state::interrupted;
 use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{
     count, duration, micros, objective_cell, one_line, param, run_name, state_word, value_cell,
@@ -16,7 +17,7 @@ use crate::report::wording::{
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::query::TrialQuery;
 use crate::study::space::Distribution;
-use crate::study::trial::Trial;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// Arguments of `hpsearch trials`.
 #[derive(Clone, Debug, Args)]
@@ -85,7 +86,10 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         0 if study.spec.is_tracked() => console.say("the study has no runs"),
         0 => console.say("the study has no trials yet"),
         all if trials.is_empty() => console.say(&format!("none of {} passes", count(all, "trial"))),
-        _ => console.table(&columns(&study, &trials))?,
+        _ => {
+            let dead = interrupted(&reader, &study, &trials)?;
+            console.table(&columns(&study, &trials, &dead))?
+        }
     }
     Ok(Exit::Done)
 }
@@ -98,7 +102,11 @@ fn alignment(distribution: &Distribution) -> Align {
     }
 }
 
-fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
+fn columns(
+    study: &StudySummary,
+    trials: &[Trial],
+    interrupted: &BTreeSet<TrialNumber>,
+) -> Vec<Column> {
     let time = |trial: &Trial| match trial.busy_micros {
         0 => String::new(),
         busy => duration(micros(busy)),
@@ -108,7 +116,10 @@ fn columns(study: &StudySummary, trials: &[Trial]) -> Vec<Column> {
         let name = |trial: &Trial| run_name(trial).map_or_else(String::new, one_line);
         columns = columns.left("name", name).optional();
     }
-    columns = columns.left("state", state_word);
+    columns = columns.left("state", |trial: &Trial| match interrupted.contains(&trial.number) {
+        true => "interrupted",
+        false => state_word(trial),
+    });
     if let Some(front) = &study.front {
         let mark = |trial: &Trial| if front.contains(trial.number) { "*" } else { "" };
         columns = columns.left("front", mark).optional();

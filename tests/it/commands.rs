@@ -536,6 +536,9 @@ fn a_killed_runner_leaves_nothing_and_its_trials_run_again() {
     let mut running = site.start_study();
     site.wait_for_lines("started", 2);
     running.kill();
+    for words in [&["trials", "s"][..], &["show", "s"], &["show", "s", "0"]] {
+        assert_names(&site.run(words).out, &["interrupted"]);
+    }
     wait_at_most(Duration::from_secs(2), "its processes are gone", || site.processes().is_empty());
     assert_eq!(site.states(), ["running", "running"]);
     site.write("go", "");

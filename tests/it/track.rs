@@ -156,6 +156,7 @@ fn a_tracker_that_is_killed_takes_its_program_along_and_the_run_is_resumed() {
     // Nobody has written its end yet, and everybody sees it.
     assert_eq!(site.json(&["ls", "--json"])["studies"][0]["state"], "interrupted");
     assert_names(&site.run(&["show", "runs", "0"]).out, &["interrupted", "its process was killed"]);
+    assert_names(&site.run(&["trials", "runs"]).out, &["interrupted"]);
     let other = site.run(&["track", "--", "true"]);
     assert_names(&other.err, &["run 0 is interrupted: its process was killed"]);
     let [dead, _] = runs(&site, "runs").try_into().unwrap();

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::kept;
 use crate::app::export::stages;
 use crate::app::find;
-use crate::app::study_state::is_dead;
+use crate::app::study_state::interrupted;
 use crate::arguments::RowsAtOnce;
 use crate::cli::artifact_json::{ArtifactJson, artifacts_json};
 use crate::cli::provenance::{self, Made, MadeJson};
@@ -31,7 +31,7 @@ use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesClock, SeriesSummary, step_json};
 use crate::study::statistics::Sample;
 use crate::study::tracked::TrackedRun;
-use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
+use crate::study::trial::{Origin, Trial, TrialNumber};
 
 #[derive(Serialize)]
 struct Answer {
@@ -198,9 +198,7 @@ fn print(
         .map(|result| format!(" with {result}"))
         .unwrap_or_default();
     let tracked = trial.origin.tracked();
-    let is_dead = tracked.is_some()
-        && trial.state == TrialState::Running
-        && is_dead(reader, study.id, trial.number)?;
+    let is_dead = !interrupted(reader, study, std::slice::from_ref(trial))?.is_empty();
     let state = if is_dead { "interrupted" } else { state_word(trial) };
     let what = if tracked.is_some() { "run" } else { "trial" };
     let head = format!("{what} {} of {}: {state}{value}", trial.number, spec.name);
@@ -224,7 +222,10 @@ fn print(
         console.fact("note", &one_line(&note.text))?;
     }
     if is_dead {
-        let reason = "its process was killed; the next `hpsearch track` writes its end";
+        let reason = match tracked {
+            Some(_) => "its process was killed; the next `hpsearch track` writes its end",
+            None => "its runner was killed; it continues when the study is run again",
+        };
         console.fact("reason", reason)?;
     }
     for (name, value) in summary(reader, study, trial)? {
