@@ -24,7 +24,7 @@ use crate::samplers::{self, Predicted, SAMPLERS};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::event::Seq;
 use crate::study::field;
-use crate::study::metric::{Number, Score, median};
+use crate::study::metric::{Direction, Number, Score, median};
 use crate::study::params::Params;
 use crate::study::provenance::AgentProvenance;
 use crate::study::schedule::{Stage, schedule};
@@ -244,9 +244,10 @@ fn comparison(
         .filter(|outcome| outcome.state == TrialState::Complete && outcome.number != trial.number)
         .filter_map(|outcome| Some((outcome.violation, outcome.value?)));
     let mut values: Vec<(Option<f64>, f64)> = others.chain([(trial.violation, value)]).collect();
-    // What violates a limit is behind all that do not.
+    // What violates a limit is behind all that do not, by how much it does.
     let place = |(violation, value): &(Option<f64>, f64)| {
-        (violation.is_some(), Score::new(direction, *value))
+        let violation = Score::new(Direction::Minimize, violation.unwrap_or(0.0));
+        (violation, Score::new(direction, *value))
     };
     let own = place(&(trial.violation, value));
     let better = values.iter().filter(|other| place(other) < own).count();

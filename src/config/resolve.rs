@@ -142,7 +142,7 @@ pub(super) fn resolve(
     };
     let spec = StudySpec { objectives, ..spec };
     let unlimited =
-        ["trials", "time", "target", "device_hours", "cost"].iter().all(|key| budget.lacks(key))
+        ["trials", "time", "target", "patience", "device_hours", "cost"].iter().all(|key| budget.lacks(key))
             && (budget.place.is_some() || file.lacks("budget"));
     let of_constraints = file.tree.get("constraint").map(|entry| entry.place);
     check_sampler(&spec, &sampler, (&budget, unlimited), of_constraints, problems);

@@ -106,7 +106,9 @@ impl SortKey {
                 let group = match (trial.state, trial.violation) {
                     (TrialState::Complete, None) => u8::from(value.is_none()),
                     // Whatever its value, it is not the best.
-                    (TrialState::Complete, Some(_)) => 2,
+                    (TrialState::Complete, Some(violation)) => {
+                        return (2, Amount::Real(violation));
+                    }
                     _ => 3 + u8::from(value.is_none()),
                 };
                 (group, Amount::Score(Score::new(direction, value.unwrap_or(f64::NAN))))
