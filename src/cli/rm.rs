@@ -3,7 +3,7 @@
 mod trials;
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
@@ -157,6 +157,15 @@ fn erase(store: &mut AnyStore, console: &Console) -> Result<(), Failure> {
 
 fn print_orphaned(remaining_files: &RemainingFiles, console: &Console) {
     for directory in &remaining_files.directories {
+        // A run's, its study's, or that of all studies.
+        if directory.ancestors().take(3).any(Path::is_symlink) {
+            console.say(&format!(
+                "`{}` is left: a symbolic link leads there, and nothing behind one is removed: \
+                 remove it yourself",
+                shown(directory)
+            ));
+            continue;
+        }
         console.say(&format!(
             "`{}` is left: a copy of the store lies beside, another study needs a file in it, or \
              it cannot be removed; {} looks again",

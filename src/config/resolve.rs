@@ -141,9 +141,10 @@ pub(super) fn resolve(
         ..StudySpec::new(&name, &first.metric, first.direction, space, program)
     };
     let spec = StudySpec { objectives, ..spec };
-    let unlimited =
-        ["trials", "time", "target", "patience", "device_hours", "cost"].iter().all(|key| budget.lacks(key))
-            && (budget.place.is_some() || file.lacks("budget"));
+    let unlimited = ["trials", "time", "target", "patience", "device_hours", "cost"]
+        .iter()
+        .all(|key| budget.lacks(key))
+        && (budget.place.is_some() || file.lacks("budget"));
     let of_constraints = file.tree.get("constraint").map(|entry| entry.place);
     check_sampler(&spec, &sampler, (&budget, unlimited), of_constraints, problems);
     let length = arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step));

@@ -511,13 +511,32 @@ fn files_of_a_move_that_was_broken_off_are_nobodys_to_remove() {
     site.database()
         .execute("UPDATE removed_run SET moved_to = (SELECT max(id) FROM trial)", [])
         .unwrap();
-    assert!(site.run(&["gc", "--dry-run"]).out.contains("nothing to remove"));
+    let dry = site.run(&["gc", "--dry-run"]);
+    assert!(dry.out.contains("nothing to remove"));
+    assert_names(&dry.err, &["the files of 1 run wait to be moved", "`gc --yes`"]);
+    assert_names(&site.run(&["doctor"]).out, &["the files of 1 run wait", "hpsearch gc --yes"]);
     assert!(from.exists());
     // Whoever comes next brings them.
     assert_done(&site.run(&["rm", "runs", "--yes"]));
     assert_names(&site.run(&["logs", "old", "a"]).out, &["log word-a"]);
     assert!(!site.exists("runs/files/runs"));
     assert_verified(&site, &["old"]);
+}
+
+#[test]
+fn a_moved_run_that_is_removed_before_its_files_have_moved_takes_them_along() {
+    let site = site();
+    let (from, aside) = (site.path("runs/files/runs/trial-0"), site.path("aside"));
+    fs::rename(&from, &aside).unwrap();
+    assert_done(&site.run(&["mv", "runs", "a", "--to", "old", "--yes"]));
+    fs::rename(&aside, &from).unwrap();
+    site.database()
+        .execute("UPDATE removed_run SET moved_to = (SELECT max(id) FROM trial)", [])
+        .unwrap();
+    assert_done(&site.run(&["rm", "old", "a", "--yes"]));
+    assert!(!from.exists());
+    let gc = site.run(&["gc", "--dry-run"]);
+    assert!(gc.out.contains("nothing to remove") && !gc.err.contains("wait"), "{}", gc.err);
 }
 
 #[test]

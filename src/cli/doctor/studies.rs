@@ -11,7 +11,7 @@ use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
 use crate::cli::provenance;
 use crate::cli::waiting::Waiting;
-use crate::report::wording::{StudyStatus, bytes as size, one_line};
+use crate::report::wording::{StudyStatus, bytes as size, count, one_line};
 use crate::runner::processes;
 use crate::runner::{Liveness, liveness};
 use crate::storage::address::is_on_server;
@@ -50,6 +50,7 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
             };
             found.push(Finding::ok("store", format!("`{path}`: {held}{size}, schema {version}")));
             found.push(soundness(&reader, console));
+            found.extend(unfinished_moves(&reader, console)?);
             for study in &studies {
                 found.extend(of_study(&reader, study, console)?);
             }
@@ -60,6 +61,16 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
         }
     }
     Ok(found)
+}
+
+/// Runs that were moved to another study, and whose files were not.
+fn unfinished_moves(reader: &AnyReader, console: &Console) -> Result<Option<Finding>, Failure> {
+    let removed = reader.removed_runs()?;
+    let waiting = removed.iter().filter(|removed| removed.moved.is_some()).count() as u64;
+    let next = format!("{} moves them", console.next("gc --yes"));
+    let what =
+        || format!("the files of {} wait to be moved to another study", count(waiting, "run"));
+    Ok((waiting > 0).then(|| Finding::warning("files", what(), next)))
 }
 
 /// An error of the store as a finding: its message includes the remedy.
