@@ -181,11 +181,7 @@ impl Copy<'_> {
         while let Some((seq, at, event)) = entries.next() {
             while let Some((_, spec)) = later.next_if(|(before, _)| before < seq) {
                 self.flush(lease, &mut waiting)?;
-                self.to.update_spec(
-                    lease,
-                    moment,
-                    &StudySpec { name: self.draft(), ..spec.clone() },
-                )?;
+                self.revise(lease, moment, spec)?;
             }
             moment = *at;
             match event {
@@ -210,13 +206,20 @@ impl Copy<'_> {
         }
         self.flush(lease, &mut waiting)?;
         for (_, spec) in later {
-            self.to.update_spec(
-                lease,
-                moment,
-                &StudySpec { name: self.draft(), ..spec.clone() },
-            )?;
+            self.revise(lease, moment, spec)?;
         }
         Ok(())
+    }
+
+    /// The next specification, under the name of what is not whole.
+    fn revise(
+        &mut self,
+        lease: &OwnLease,
+        moment: Timestamp,
+        spec: &StudySpec,
+    ) -> Result<(), StorageError> {
+        let spec = StudySpec { name: self.draft(), ..spec.clone() };
+        self.to.update_spec(lease, moment, &spec)
     }
 
     fn flush(

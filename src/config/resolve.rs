@@ -435,8 +435,10 @@ fn check_sampler(
         constraints: &spec.constraints,
         ..Ask::new(&spec.space, history, TrialNumber(0), seeds)
     };
+    // Enqueued configurations may be all that is run.
     if ask.is_restricted()
         && spec.candidates.is_empty()
+        && spec.enqueue.is_empty()
         && let Err(SamplerError::Constraints { draws, rejected }) =
             samplers::propose(built.as_ref(), &ask, &mut seeds.stream("sampler/0"))
     {

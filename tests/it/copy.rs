@@ -83,7 +83,10 @@ fn a_copy_that_was_killed_is_no_study_and_the_next_one_replaces_it() {
     other.execute(sql, []).unwrap();
     drop(other);
     let doctor = site.run(&["--store", "other.db", "doctor"]);
-    assert_names(&doctor.out, &["not finished", "hpsearch copy s", "rm .copy-of-s"]);
+    assert_names(
+        &doctor.out,
+        &["not finished", "hpsearch copy s", "`hpsearch rm .copy-of-s --yes"],
+    );
     assert_done(&site.run(&["copy", "s", "--to", "other.db"]));
     let listed = site.run(&["--store", "other.db", "ls"]);
     assert!(listed.out.contains("4/4") && !listed.out.contains(".copy-of-"), "{}", listed.out);

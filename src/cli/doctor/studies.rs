@@ -132,7 +132,7 @@ fn of_study(
         let next = format!(
             "the next `hpsearch copy {}` to this store replaces it; {} removes it",
             one_line(original),
-            console.next(&format!("hpsearch rm {name} --yes"))
+            console.next(&format!("rm {name} --yes"))
         );
         found.push(Finding::warning(
             "copy",
