@@ -148,7 +148,7 @@ fn draw_several(
             first,
             two_sided(best, trials, area, theme),
             Line::styled(theme.shorten(&selected, usize::from(area.width)), theme.dim()),
-            two_sided(state_counts(counts, theme), Vec::new(), area, theme),
+            two_sided(state_counts(counts, None, theme), Vec::new(), area, theme),
             Line::from(screens(state, usize::from(area.width), theme)),
         ]
     };
@@ -213,7 +213,8 @@ fn trials(progress: &Progress) -> String {
 
 /// Trials by state, and how fast they come to their end where there is room for it.
 fn counts_line(seen: &Snapshot, progress: &Progress, area: Rect, theme: Theme) -> Line<'static> {
-    let (counts, rate) = (state_counts(seen.summary.counts, theme), rate(progress, theme));
+    let (counts, rate) =
+        (state_counts(seen.summary.counts, Some(seen.state), theme), rate(progress, theme));
     let needed: usize = counts.iter().chain(&rate).map(Span::width).sum();
     let rate = rate.filter(|_| needed + 3 <= usize::from(area.width)).unwrap_or_default();
     two_sided(counts, rate, area, theme)
@@ -235,11 +236,16 @@ fn rate(progress: &Progress, theme: Theme) -> Option<Span<'static>> {
     Some(Span::styled(text, theme.dim()))
 }
 
-fn state_counts(mut counts: Counts, theme: Theme) -> Vec<Span<'static>> {
+/// Of one study that nobody runs any more, what counts as running was interrupted.
+fn state_counts(mut counts: Counts, of: Option<StudyStatus>, theme: Theme) -> Vec<Span<'static>> {
     let span = |state: TrialState| {
         let trials = *counts.of(state);
         let style = if trials == 0 { theme.dim() } else { theme.trial_state(state) };
-        Span::styled(format!(" {trials} {} ", state.as_str()), style)
+        let word = match (state, of) {
+            (TrialState::Running, Some(StudyStatus::Interrupted)) => "interrupted",
+            (state, _) => state.as_str(),
+        };
+        Span::styled(format!(" {trials} {word} "), style)
     };
     TrialState::ALL.map(span).to_vec()
 }

@@ -190,6 +190,13 @@ impl Snapshot {
         among.or_else(|| Some(&*self.summary).filter(|summary| summary.id == id))
     }
 
+    /// Whether a study's runner died.
+    pub fn is_interrupted(&self, id: StudyId) -> bool {
+        let among = self.together.as_ref().and_then(|together| together.state(id));
+        let own = (self.summary.id == id).then_some(self.state);
+        among.or(own) == Some(StudyStatus::Interrupted)
+    }
+
     /// Whether a trial is the best of those that its value compares with.
     pub fn is_best(&self, key: TrialKey) -> bool {
         match &self.together {

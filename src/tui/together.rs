@@ -35,6 +35,11 @@ impl Together {
         self.studies.iter().map(|(study, _)| study).find(|study| study.id == id)
     }
 
+    /// The state of one of them.
+    pub fn state(&self, id: StudyId) -> Option<StudyStatus> {
+        self.studies.iter().find(|(study, _)| study.id == id).map(|(_, state)| *state)
+    }
+
     /// The best trial of all studies with its value, where their values compare.
     pub fn best(&self) -> Option<(TrialKey, f64)> {
         let direction = self.objective.as_ref()?.direction;

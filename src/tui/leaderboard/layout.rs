@@ -232,7 +232,11 @@ impl ColumnLayout<'_> {
                 Some(name) => format!("{} {}", trial.number, one_line(name)),
                 None => trial.number.to_string(),
             },
-            ColumnKey::State => state_word(trial).to_owned(),
+            ColumnKey::State => {
+                let is_dead = trial.state == TrialState::Running
+                    && self.state.seen.is_interrupted(row.key.study);
+                if is_dead { "interrupted" } else { state_word(trial) }.to_owned()
+            }
             ColumnKey::Value => value_cell(trial),
             ColumnKey::Step => trial.last_step().map_or_else(String::new, |step| step.to_string()),
             ColumnKey::Curve => {

@@ -129,6 +129,11 @@ fn states(words: &[String], span: &Span) -> Result<Vec<Part>, ExpressionError> {
             "finished" => {
                 states.extend(TrialState::ALL.into_iter().filter(|state| state.is_finished()))
             }
+            "interrupted" => {
+                let message = "`interrupted` is not a state: trials of a runner that died are \
+                               `running`, tracked runs that did not end `paused`";
+                return Err(ExpressionError::new(span.clone(), message));
+            }
             plain => states.push(TrialState::from_word(plain).ok_or_else(|| {
                 let near = nearest(word, TrialState::ALL.iter().map(|state| state.as_str()))
                     .map_or_else(String::new, |near| format!("did you mean `{near}`? "));

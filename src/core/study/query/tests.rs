@@ -253,6 +253,11 @@ fn errors_say_what_is_wrong_and_what_to_write() {
              complete, pruned, failed and finished",
         ),
         (
+            "state:interrupted",
+            "`interrupted` is not a state: trials of a runner that died are `running`, tracked runs \
+             that did not end `paused`",
+        ),
+        (
             "value>high",
             "`value` is compared with a number, not with `high`: write for example `value>0.5`",
         ),
