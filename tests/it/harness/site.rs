@@ -11,6 +11,7 @@ use hpsearch::storage::any::{AnyReader, AnyStore};
 use hpsearch::study::event::{Event, Seq};
 use hpsearch::study::state::StudyState;
 use rusqlite::Connection;
+use rustix::fs::StatVfsMountFlags;
 use serde_json::Value as Json;
 
 use super::process::{
@@ -45,7 +46,9 @@ static IN_MEMORY: OnceLock<Option<PathBuf>> = OnceLock::new();
 fn room_in_memory() -> Option<PathBuf> {
     let place = PathBuf::from("/dev/shm");
     let room = rustix::fs::statvfs(&place).ok()?;
-    (room.f_bavail * room.f_frsize > 4 << 30).then_some(place)
+    // Some tests run programs that they write.
+    let runs_programs = !room.f_flag.contains(StatVfsMountFlags::NOEXEC);
+    (runs_programs && room.f_bavail * room.f_frsize > 4 << 30).then_some(place)
 }
 
 pub struct Site {
