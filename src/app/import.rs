@@ -82,12 +82,13 @@ fn with_usual_metric(
     reader: Option<&dyn StorageReader>,
     wanted: &Wanted,
 ) -> Result<Wanted, AppError> {
-    let of_path = wanted.path.file_stem().and_then(|stem| stem.to_str());
-    let name = wanted.study.as_deref().or(of_path);
-    let study = match (reader, name.filter(|name| is_study_name(name))) {
-        (Some(reader), Some(name)) => reader.study(name)?,
-        _ => None,
+    let root = std::fs::canonicalize(&wanted.path).unwrap_or_else(|_| wanted.path.clone());
+    let of_path = || {
+        let source = Source { format: Format::Csv, path: root.clone() };
+        study_of(&RecordedRun::default(), &source, &root)
     };
+    let name = wanted.study.clone().unwrap_or_else(of_path);
+    let study = reader.map(|reader| reader.study(&name)).transpose()?.flatten();
     let study = study.filter(|study| study.spec.is_tracked());
     let metric = study.map(|study| study.spec.objective().metric.clone());
     let usual_metric = metric.unwrap_or_else(|| DEFAULT_METRIC.to_owned());

@@ -20,7 +20,7 @@ use super::trainer::{self, Arguments};
 use super::{Purpose, STUDY_NAME_RULE, is_study_name};
 use super::{cluster, devices};
 use crate::arguments::TaskKind;
-use crate::samplers::{Ask, SamplerError};
+use crate::samplers::{Ask, Sampler, SamplerError};
 use crate::study::condition::Known;
 use crate::study::destination::Destination;
 use crate::study::field::{self, keep_best};
@@ -397,8 +397,7 @@ fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
 /// Spaces of more configurations are hardly ever tried as a whole.
 const FEW_CONFIGURATIONS: u64 = 1_000;
 
-/// Builds the sampler to validate it. A study without a limit needs a sampler that exhausts, and
-/// requirements a configuration that satisfies them.
+/// Builds the sampler to validate it. A study without a limit needs a sampler that exhausts.
 fn check_sampler(
     spec: &StudySpec,
     sampler: &Chosen,
@@ -429,6 +428,16 @@ fn check_sampler(
         problems
             .push(problem.help(format!("write `trials = {points}` under [budget] to end then")));
     }
+    check_requirements(spec, built.as_ref(), of_constraints, problems);
+}
+
+/// Requirements that no configuration satisfies.
+fn check_requirements(
+    spec: &StudySpec,
+    sampler: &dyn Sampler,
+    of_constraints: Option<Place>,
+    problems: &mut Vec<Diagnostic>,
+) {
     let seeds = SeedTree::new(spec.seed);
     let history = History::of(&[], spec.objective().direction);
     let ask = Ask {
@@ -440,7 +449,7 @@ fn check_sampler(
         && spec.candidates.is_empty()
         && spec.enqueue.is_empty()
         && let Err(SamplerError::Constraints { draws, rejected }) =
-            samplers::propose(built.as_ref(), &ask, &mut seeds.stream("sampler/0"))
+            samplers::propose(sampler, &ask, &mut seeds.stream("sampler/0"))
     {
         let message = format!("none of {draws} random points keeps the constraints: {rejected}");
         let problem = Diagnostic::error(of_constraints, message);

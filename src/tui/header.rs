@@ -236,7 +236,7 @@ fn rate(progress: &Progress, theme: Theme) -> Option<Span<'static>> {
     Some(Span::styled(text, theme.dim()))
 }
 
-/// Of one study that nobody runs any more, what counts as running was interrupted.
+/// The number of trials by state; those that a dead runner left running were interrupted.
 fn state_counts(mut counts: Counts, of: Option<StudyStatus>, theme: Theme) -> Vec<Span<'static>> {
     let span = |state: TrialState| {
         let trials = *counts.of(state);

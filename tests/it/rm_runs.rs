@@ -500,10 +500,9 @@ fn a_move_that_is_killed_leaves_the_run_in_one_of_the_studies() {
     );
 }
 
-#[test]
-fn files_of_a_move_that_was_broken_off_are_nobodys_to_remove() {
-    let site = site();
-    // The rows have moved and the files have not, as after a crash in between.
+/// The rows of run `a` have moved to `old` and its files have not, as after a crash in between;
+/// where they are.
+fn half_moved(site: &Site) -> PathBuf {
     let (from, aside) = (site.path("runs/files/runs/trial-0"), site.path("aside"));
     fs::rename(&from, &aside).unwrap();
     assert_done(&site.run(&["mv", "runs", "a", "--to", "old", "--yes"]));
@@ -511,6 +510,13 @@ fn files_of_a_move_that_was_broken_off_are_nobodys_to_remove() {
     site.database()
         .execute("UPDATE removed_run SET moved_to = (SELECT max(id) FROM trial)", [])
         .unwrap();
+    from
+}
+
+#[test]
+fn files_of_a_move_that_was_broken_off_are_nobodys_to_remove() {
+    let site = site();
+    let from = half_moved(&site);
     let dry = site.run(&["gc", "--dry-run"]);
     assert!(dry.out.contains("nothing to remove"));
     assert_names(&dry.err, &["the files of 1 run wait to be moved", "`gc --yes`"]);
@@ -526,13 +532,7 @@ fn files_of_a_move_that_was_broken_off_are_nobodys_to_remove() {
 #[test]
 fn a_moved_run_that_is_removed_before_its_files_have_moved_takes_them_along() {
     let site = site();
-    let (from, aside) = (site.path("runs/files/runs/trial-0"), site.path("aside"));
-    fs::rename(&from, &aside).unwrap();
-    assert_done(&site.run(&["mv", "runs", "a", "--to", "old", "--yes"]));
-    fs::rename(&aside, &from).unwrap();
-    site.database()
-        .execute("UPDATE removed_run SET moved_to = (SELECT max(id) FROM trial)", [])
-        .unwrap();
+    let from = half_moved(&site);
     assert_done(&site.run(&["rm", "old", "a", "--yes"]));
     assert!(!from.exists());
     let gc = site.run(&["gc", "--dry-run"]);

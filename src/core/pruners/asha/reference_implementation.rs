@@ -36,7 +36,7 @@ fn standing(
     own: (Score, TrialNumber),
 ) -> (usize, u64) {
     let at_rung = || population(asha, history, bracket, index);
-    // Equals are ranked by number where one in so many is promoted.
+    // Promotion ranks equal values by number.
     let breaks_ties = asha.mode == Mode::Promote;
     let is_before = |(score, trial): &(Score, &Trial)| {
         *score < own.0 || breaks_ties && *score == own.0 && trial.number < own.1
