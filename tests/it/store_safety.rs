@@ -446,6 +446,7 @@ fn stores_of_older_versions_that_were_brought_up_to_date_repeat_exactly() {
         include_str!("stores/v4.sql"),
         include_str!("stores/v5.sql"),
         include_str!("stores/v8.sql"),
+        include_str!("stores/v9.sql"),
     ] {
         let site = Site::new("", "");
         fs::create_dir(site.path("runs")).unwrap();

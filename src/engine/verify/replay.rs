@@ -151,7 +151,7 @@ impl Replay {
             Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Won { .. }) => {
                 verified.race_steps += 1;
                 let now = match standing(&self.engine.view) {
-                    Standing::Events(events) if events.contains(event) => return None,
+                    Standing::Events(events) if contains(&events, event) => return None,
                     Standing::Events(events) => race_in_words(&events),
                     _ => "the race continues".to_owned(),
                 };
@@ -193,9 +193,10 @@ impl Replay {
         verified.promotions += 1;
         let words = |event: &Event| serde_json::to_string(event).unwrap_or_default();
         let now = self.members.pop_front().map(|decision| self.engine.event_of(decision));
-        let stored = words(event);
+        let is_same =
+            now.as_ref().is_some_and(|now| without_wording(now) == without_wording(event));
         let now = now.as_ref().map_or_else(|| "nothing continues".to_owned(), words);
-        Some((stored != now).then_some(("promotion", stored, now)))
+        Some((!is_same).then(|| ("promotion", words(event), now)))
     }
 
     /// The replayed proposal, as `Err` if it differs; `None` if the study did not decide it.
@@ -267,6 +268,25 @@ fn is_same_result(stored: &TrialResult, now: &TrialResult) -> bool {
 fn result_in_words(result: &TrialResult) -> String {
     let numbers: Vec<String> = result.0.iter().chain(&result.1).map(ToString::to_string).collect();
     if numbers.is_empty() { "no value".to_owned() } else { numbers.join(", ") }
+}
+
+/// Whether a decision is among others.
+fn contains(events: &[Event], event: &Event) -> bool {
+    events.iter().any(|other| without_wording(other) == without_wording(event))
+}
+
+/// A decision without the sentence that tells its reason: another version may word it differently.
+fn without_wording(event: &Event) -> Event {
+    let mut event = event.clone();
+    match &mut event {
+        Event::Trial(_, TrialEvent::Queued { reason, .. })
+        | Event::Finalists(
+            FinalistsEvent::Dropped { reason, .. } | FinalistsEvent::Won { reason, .. },
+        ) => reason.clear(),
+        Event::Trial(_, TrialEvent::Finished { reason, .. }) => *reason = None,
+        _ => {}
+    }
+    event
 }
 
 /// The journal's decision on a report: the event after it.
