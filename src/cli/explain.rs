@@ -1,6 +1,7 @@
 //! `hpsearch explain`: why a trial was proposed and stopped, how its attempts ended, and how it
 //! compares.
 
+mod domination;
 mod predicted;
 mod story;
 
@@ -18,10 +19,11 @@ use crate::pruners::{self, POPULATION};
 use crate::report::lineage::{family_tree, stage_lines};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    attempt_end, count, duration, number, one_line, param, result, shown_value, states,
+    attempt_end, duration, number, one_line, param, result, shown_value, states,
 };
 use crate::samplers::{self, Predicted, SAMPLERS};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
+use crate::study::counted::count;
 use crate::study::event::Seq;
 use crate::study::field;
 use crate::study::metric::{Direction, Number, Score, median};
@@ -30,6 +32,7 @@ use crate::study::provenance::AgentProvenance;
 use crate::study::schedule::{Stage, schedule};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
+use domination::{Domination, trials_in_words};
 use story::{Field, Judgement, Proposal, Story, Teller, Turn};
 
 const EXAMPLES: &str = "\
@@ -60,6 +63,9 @@ struct Answer<'a> {
     turns: &'a [Turn],
     attempts: Vec<AttemptJson>,
     comparison: Option<&'a Comparison>,
+    /// In a study of several objectives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    domination: Option<&'a Domination>,
     #[serde(skip_serializing_if = "Option::is_none")]
     family: Option<&'a Family>,
 }
@@ -112,6 +118,12 @@ struct DecisionJson {
     cut_off: Option<Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
     predicted_end: Option<Predicted>,
+    /// Of several objectives: each one's report, or the one before.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    values: Vec<Option<Number>>,
+    /// Of several objectives.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    predicted_ends: Vec<Predicted>,
 }
 
 #[derive(Serialize)]
@@ -139,13 +151,20 @@ pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Ex
         find::study_and_trial(&reader, arguments.study.as_deref(), &arguments.trial)?;
     let story = story(&reader, &study, &trial)?;
     let comparison = comparison(&reader, &study, &trial)?;
+    let domination = domination::of(&reader, &study, &trial)?;
     let family = family(&reader, &study, &trial)?;
     if arguments.json {
-        let answer =
-            Answer { family: family.as_ref(), ..json(&study, &trial, &story, comparison.as_ref()) };
+        let answer = Answer {
+            domination: domination.as_ref(),
+            family: family.as_ref(),
+            ..json(&study, &trial, &story, comparison.as_ref())
+        };
         return console.json(Some(&study.spec.name), &answer);
     }
-    print(&study, &trial, &story, comparison.as_ref(), console)?;
+    let compared = comparison
+        .map(|comparison| compared(&trial, &comparison))
+        .or(domination.map(|domination| domination.in_words(&trial)));
+    print(&study, &trial, &story, compared, console)?;
     if let Some(Family { stage_lines, tree, .. }) = family {
         for (title, lines) in [("schedule", stage_lines), ("family", tree)] {
             writeln!(console.out, "\n{title}")?;
@@ -289,6 +308,8 @@ fn json<'a>(
         median: field(judgement, |field| Some(field.median)),
         cut_off: field(judgement, |field| field.cut_off),
         predicted_end: judgement.predicted_end,
+        values: judgement.values.iter().map(|value| value.map(Number)).collect(),
+        predicted_ends: judgement.predicted_ends.clone(),
     });
     let attempts = story.attempts.iter().map(|attempt| AttemptJson {
         attempt: attempt.attempt.0,
@@ -309,6 +330,7 @@ fn json<'a>(
         turns: &story.turns,
         attempts: attempts.collect(),
         comparison,
+        domination: None,
         family: None,
     }
 }
@@ -317,7 +339,7 @@ fn print(
     study: &StudySummary,
     trial: &Trial,
     story: &Story,
-    comparison: Option<&Comparison>,
+    compared: Option<String>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let spec = &study.spec;
@@ -329,16 +351,16 @@ fn print(
     if let Some(proposal) = &story.proposal {
         lines.extend(known(spec, trial, proposal));
     }
-    if let Some(comparison) = comparison {
-        lines.push(("compared", compared(trial, comparison)));
-    }
+    lines.extend(compared.map(|compared| ("compared", compared)));
     writeln!(console.out)?;
     for (title, text) in lines {
         console.fact(title, &text)?;
     }
-    let predicted = story.proposal.as_ref().map_or(&[][..], |proposal| &proposal.predicted);
-    if !predicted.is_empty() {
-        predicted::print(spec, trial, predicted, console)?;
+    if let Some(Proposal { predicted, predicted_objectives, .. }) = &story.proposal {
+        let alone = Some(predicted).filter(|rows| !rows.is_empty());
+        for (objective, rows) in alone.into_iter().chain(predicted_objectives).enumerate() {
+            predicted::print(spec, trial, objective, rows, console)?;
+        }
     }
     writeln!(console.out, "\nparameters")?;
     let params: Vec<_> = trial.params.iter().collect();
@@ -463,11 +485,15 @@ fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static 
     if let Some(BestJson { number: best, value }) = proposal.best {
         lines.push(("best then", format!("{} (trial {best})", number(value.0))));
     }
+    if !proposal.front.is_empty() {
+        lines.push(("front then", trials_in_words(&proposal.front)));
+    }
     if let Some(near) = &proposal.nearest
         && matches!(trial.origin, Origin::Sampled(_))
     {
         let metric = &spec.objective().metric;
-        let value = near.value.map(|value| format!(" with {metric} {}", number(value.0)));
+        let value = near.value.filter(|_| !spec.has_several_objectives());
+        let value = value.map(|value| format!(" with {metric} {}", number(value.0)));
         let is_best = proposal.best.is_some_and(|best| best.number == near.trial);
         let text = format!(
             "trial {}{}{}; parameters differ by {:.1} % of their ranges on average",
@@ -516,6 +542,19 @@ fn decision_columns(spec: &StudySpec, judgements: &[Judgement]) -> Vec<Column> {
     // The place among values of one objective is not what decides among several.
     if spec.has_several_objectives() {
         let word = |judgement: &Judgement| judgement.verdict.word();
+        let known = |judgement: &Judgement| {
+            let values = judgement.values.iter();
+            values.map(|value| value.map_or("?".to_owned(), number)).collect::<Vec<_>>().join(", ")
+        };
+        let ends = |judgement: &Judgement| {
+            let ends = judgement.predicted_ends.iter();
+            ends.map(predicted::interval).collect::<Vec<_>>().join(", ")
+        };
+        let columns = columns.left(one_line(&spec.objective_names().join(", ")), known);
+        let columns = match judgements.iter().any(|one| !one.predicted_ends.is_empty()) {
+            true => columns.left("predicted ends", ends).optional(),
+            false => columns,
+        };
         return columns.left("decision", word).left("why", why).end();
     }
     let columns = columns

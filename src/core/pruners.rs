@@ -15,7 +15,7 @@ mod wilcoxon;
 
 use std::collections::BTreeMap;
 
-pub use asha::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
+pub use asha::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, RANK_BY, REDUCTION_FACTOR, RUNG_FACTOR};
 pub use pbt::{ASYNCHRONOUS, INTERVAL, MODEL, POPULATION};
 
 use crate::study::constraint::Constraint;

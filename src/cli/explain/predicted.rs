@@ -5,7 +5,7 @@ use std::io::Write as _;
 use crate::cli::{Console, Failure};
 use crate::report::interval::IntervalScale;
 use crate::report::table::Columns;
-use crate::report::wording::number;
+use crate::report::wording::{number, one_line};
 use crate::samplers::Predicted;
 use crate::study::metric::significant;
 use crate::study::spec::StudySpec;
@@ -36,22 +36,32 @@ pub(super) fn interval(predicted: &Predicted) -> String {
     format!("{mean} ({low} to {high})")
 }
 
-/// Prints the table with the drawing.
+/// Prints the table with the drawing of an objective.
 pub(super) fn print(
     spec: &StudySpec,
     trial: &Trial,
+    objective: usize,
     predicted: &[Predicted],
     console: &mut Console,
 ) -> Result<(), Failure> {
     let reported = |row: &Predicted| {
+        if spec.has_several_objectives() {
+            let known = trial.values_at(row.step);
+            let is_reported = trial.vectors.iter().any(|(step, _)| *step == row.step);
+            return known.get(objective).copied().flatten().filter(|_| is_reported);
+        }
         let at = trial.curve.binary_search_by_key(&row.step, |(step, _)| *step).ok();
         at.map(|index| trial.curve[index].1)
     };
     let rows = predicted.iter().map(|row| (row, reported(row)));
     let scale = IntervalScale::of(rows, WIDTH, console.look.charset);
+    let of = match spec.objectives.get(objective).filter(|_| spec.has_several_objectives()) {
+        Some(objective) => format!("{} ", one_line(&objective.metric)),
+        None => String::new(),
+    };
     writeln!(
         console.out,
-        "\npredicted when it was proposed; nine in ten reports should lie between"
+        "\n{of}predicted when it was proposed; nine in ten reports should lie between"
     )?;
     let columns = Columns::of(predicted)
         .right(spec.step.as_str(), |row| row.step.to_string())

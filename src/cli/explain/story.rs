@@ -16,6 +16,7 @@ use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, TrialEven
 use crate::study::history::History;
 use crate::study::metric::{Number, Score, median};
 use crate::study::params::Params;
+use crate::study::pareto;
 use crate::study::provenance::AgentProvenance;
 use crate::study::space::{Distribution, Space};
 use crate::study::spec::StudySpec;
@@ -48,9 +49,15 @@ pub struct Proposal {
     pub best: Option<BestJson>,
     /// The earlier trial with the closest parameters.
     pub nearest: Option<Neighbour>,
+    /// In a study of several objectives, the trials on the front.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub front: Vec<TrialNumber>,
     /// The reports that were to be expected then, the last one at the end of a full trial.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub predicted: Vec<Predicted>,
+    /// In a study of several objectives, those of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub predicted_objectives: Vec<Vec<Predicted>>,
 }
 
 /// An earlier trial close to this one.
@@ -74,10 +81,14 @@ pub struct Judgement {
     pub verdict: Decision,
     /// The trial's report there.
     pub value: Option<f64>,
+    /// In a study of several objectives, what was known of each there.
+    pub values: Vec<Option<f64>>,
     /// The other reports at that time.
     pub field: Option<Field>,
     /// The report that was to be expected then at the end of a full trial.
     pub predicted_end: Option<Predicted>,
+    /// In a study of several objectives, that of each.
+    pub predicted_ends: Vec<Predicted>,
 }
 
 /// Reports of several trials at one step.
@@ -189,18 +200,26 @@ impl<'a> Teller<'a> {
                 self.story.proposal = Some(self.proposal(at, params))
             }
             TrialEvent::Decided { step, verdict, .. } => {
-                let value =
-                    self.view.trial(self.number).and_then(|trial| at_step(&trial.curve, *step));
+                let trial = self.view.trial(self.number);
+                let value = trial.and_then(|trial| at_step(&trial.curve, *step));
                 let field = value.map(|value| self.field(*step, value, verdict));
                 let this = PredictedTrial::Reported(self.number);
                 let is_predicted = value.is_some() && self.steps.contains(step);
-                let end = is_predicted.then(|| self.predicted(this, &[])).flatten();
+                let predicted = is_predicted.then(|| self.predicted(this, &[]));
+                let mut ends: Vec<Predicted> = predicted
+                    .iter()
+                    .flatten()
+                    .filter_map(|objective| objective.last().copied())
+                    .collect();
+                let predicted_end = if self.is_several() { None } else { ends.pop() };
                 self.story.judgements.push(Judgement {
                     step: *step,
                     verdict: verdict.clone(),
                     value,
+                    values: trial.map_or_else(Vec::new, |trial| trial.values_at(*step)),
                     field,
-                    predicted_end: end.and_then(|end| end.last().copied()),
+                    predicted_end,
+                    predicted_ends: ends,
                 });
             }
             TrialEvent::AttemptStarted { attempt, slot, resume, .. } => {
@@ -255,19 +274,44 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn proposal(&self, at: Timestamp, params: &Params) -> Proposal {
-        let best = self.view.best().and_then(|best| Some((best.number, best.value?).into()));
-        let predicted = match self.steps.is_empty() {
-            true => None,
-            false => self.predicted(PredictedTrial::New(params), &self.steps),
-        };
-        let (others, nearest) = (self.view.counts, self.nearest(params));
-        Proposal { at, others, best, nearest, predicted: predicted.unwrap_or_default() }
+    fn is_several(&self) -> bool {
+        self.spec.has_several_objectives()
     }
 
-    fn predicted(&self, trial: PredictedTrial<'_>, steps: &[u64]) -> Option<Vec<Predicted>> {
+    fn proposal(&self, at: Timestamp, params: &Params) -> Proposal {
+        let best = self.view.best().and_then(|best| Some((best.number, best.value?).into()));
+        let mut predicted = match self.steps.is_empty() {
+            true => Vec::new(),
+            false => self.predicted(PredictedTrial::New(params), &self.steps),
+        };
+        Proposal {
+            at,
+            others: self.view.counts,
+            best,
+            nearest: self.nearest(params),
+            front: if self.is_several() { self.front() } else { Vec::new() },
+            predicted: if self.is_several() { None } else { predicted.pop() }.unwrap_or_default(),
+            predicted_objectives: predicted,
+        }
+    }
+
+    /// The trials that no other complete one dominates.
+    fn front(&self) -> Vec<TrialNumber> {
+        let history = History::new(&self.view);
+        let complete = self.view.trials.iter();
+        let (numbers, losses): (Vec<_>, Vec<_>) =
+            complete.filter_map(|trial| Some((trial.number, history.final_losses(trial)?))).unzip();
+        pareto::front(&losses).into_iter().map(|index| numbers[index]).collect()
+    }
+
+    /// What is predicted of each objective; nothing if one of them cannot be predicted.
+    fn predicted(&self, trial: PredictedTrial<'_>, steps: &[u64]) -> Vec<Vec<Predicted>> {
         let (space, most) = (&self.spec.space, max_resource(self.spec));
-        self.predictor.predict(space, History::new(&self.view), most, trial, steps)
+        let history = History::new(&self.view);
+        let predict =
+            |objective| self.predictor.predict(space, history, most, objective, trial, steps);
+        let all: Option<Vec<_>> = (0..history.directions().len()).map(predict).collect();
+        all.unwrap_or_default()
     }
 
     fn nearest(&self, params: &Params) -> Option<Neighbour> {

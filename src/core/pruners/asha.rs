@@ -61,7 +61,8 @@ pub(super) const MODE: Field = field(
     "stop the others at a rung for good, or pause every trial there and resume the best",
 );
 
-pub(super) const RANK_BY: Field = field(
+/// What trials are ranked by.
+pub const RANK_BY: Field = field(
     "rank_by",
     FieldKind::Choice(&["value", "forecast", "end"]),
     FieldDefault::Text("value"),

@@ -9,6 +9,7 @@ mod kernel;
 mod limit;
 mod paused;
 mod process;
+mod projection;
 mod search;
 mod several;
 mod warp;

@@ -9,7 +9,9 @@ use ratatui::text::Span;
 
 use super::SearchData;
 use super::table::Table;
-use crate::pruners::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR};
+use crate::pruners::{
+    BRACKETS, MAX_RESOURCE, MIN_RESOURCE, RANK_BY, REDUCTION_FACTOR, RUNG_FACTOR,
+};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
 use crate::study::decision::Decision;
@@ -119,11 +121,13 @@ fn is_halving(data: &SearchData) -> bool {
     matches!(data.spec.pruner.name.as_str(), "asha" | "hyperband")
 }
 
-/// The value of the last trial that continues from a rung, with one ladder; others compare trials
-/// that are not told apart here.
+/// The value of the last trial that continues from a rung, with one ladder of values of one
+/// objective; others compare trials by what is not shown here.
 fn cut_off(data: &SearchData, rung: &Rung) -> Option<f64> {
     let pruner = &data.spec.pruner;
-    if pruner.name != "asha" || BRACKETS.of::<u64>(pruner) > 1 {
+    let by_value = RANK_BY.of::<String>(pruner) == "value";
+    let has_one_ladder = pruner.name == "asha" && BRACKETS.of::<u64>(pruner) <= 1;
+    if !by_value || !has_one_ladder || data.spec.has_several_objectives() {
         return None;
     }
     let survivors = rung.reached() / REDUCTION_FACTOR.of::<u64>(pruner).max(2);

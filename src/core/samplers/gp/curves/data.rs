@@ -55,21 +55,24 @@ struct Curve<'a> {
 impl CurveData {
     /// The data of a history.
     pub fn new(cube: &Cube, ask: &Ask<'_>) -> Self {
-        CurveData::seen_at(cube, ask, 0)
+        CurveData::with(cube, ask, None)
     }
 
     /// The data of a history of one of several objectives, whose worst losses belong to the front.
     pub fn of_objective(cube: &Cube, ask: &Ask<'_>) -> Self {
-        CurveData::scaled(cube, ask, 0, Scale::Warped)
+        CurveData::scaled(cube, ask, None, Scale::Warped)
     }
 
-    /// The data of a history, with the last report of each trial up to a step as well.
-    pub fn seen_at(cube: &Cube, ask: &Ask<'_>, step: u64) -> Self {
-        CurveData::scaled(cube, ask, step, Scale::Capped)
+    /// The data of a history with a certain one of its trials, and the last report of each other
+    /// one up to its last step as well.
+    pub fn with(cube: &Cube, ask: &Ask<'_>, whose: Option<usize>) -> Self {
+        CurveData::scaled(cube, ask, whose, Scale::Capped)
     }
 
-    fn scaled(cube: &Cube, ask: &Ask<'_>, step: u64, scale: Scale) -> Self {
+    fn scaled(cube: &Cube, ask: &Ask<'_>, whose: Option<usize>, scale: Scale) -> Self {
         let history = &ask.history;
+        let last = |index: usize| history.trials().get(index).and_then(Trial::last_step);
+        let step = whose.and_then(last).unwrap_or(0);
         let horizon = horizon(history, ask.max_resource);
         let trials = history.trials().iter().enumerate();
         let curves: Vec<Curve<'_>> = trials
@@ -81,7 +84,7 @@ impl CurveData {
         let targets = Targets::of(&curves, scale);
         let target = |loss: f64| targets.of_loss(loss);
         let Targets { mean, deviation, .. } = targets;
-        let curves = selected(curves);
+        let curves = selected(curves, whose);
         let mut data = CurveData {
             points: Vec::new(),
             trials: Vec::new(),
@@ -284,8 +287,9 @@ fn observed(history: &History<'_>, trial: &Trial, horizon: u64, seen_at: u64) ->
 }
 
 /// At most `MOST` observations: those of trials with several of them, the longest and best first,
-/// and an even selection of the others with the newest.
-fn selected(curves: Vec<Curve<'_>>) -> Vec<Curve<'_>> {
+/// and an even selection of the others with the newest. The trial with the index `whose` is one of
+/// them.
+fn selected<'a>(curves: Vec<Curve<'a>>, whose: Option<usize>) -> Vec<Curve<'a>> {
     let total: usize = curves.iter().map(|curve| curve.losses.len()).sum();
     if total <= MOST {
         return curves;
@@ -300,7 +304,11 @@ fn selected(curves: Vec<Curve<'_>>) -> Vec<Curve<'_>> {
     });
     let mut is_kept = vec![false; curves.len()];
     let mut count = 0;
-    for at in order {
+    if let Some(at) = curves.iter().position(|curve| Some(curve.index) == whose) {
+        is_kept[at] = true;
+        count += curves[at].losses.len();
+    }
+    for at in order.into_iter().filter(|at| Some(curves[*at].index) != whose) {
         let own = curves[at].losses.len();
         if count + own <= MOST_LONG {
             count += own;

@@ -7,11 +7,13 @@ use serde::Serialize;
 use super::{CurveData, CurveProcess, FULL, FittedCurves, Lengths, hyperparameters};
 use crate::samplers::Ask;
 use crate::samplers::cube::Cube;
+use crate::samplers::gp::projection::projected;
 use crate::study::history::History;
+use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
-use crate::study::trial::{Trial, TrialNumber};
+use crate::study::trial::TrialNumber;
 
 /// Trials that must have reported before anything is predicted.
 const FEWEST: usize = 5;
@@ -46,75 +48,96 @@ pub enum PredictedTrial<'a> {
 /// learns where trials are paused. It keeps its fit for the next state of the same study.
 #[derive(Debug, Default)]
 pub struct CurvePredictor {
-    fitted: RefCell<Option<FittedCurves>>,
+    /// By objective.
+    fitted: RefCell<Vec<RefCell<Option<FittedCurves>>>>,
 }
 
 impl CurvePredictor {
-    /// The reports of `trial` at those of these ascending steps that are below a full trial's, and
-    /// at its end, as far as `history` tells. `max_resource`: the steps of a full trial; without it,
-    /// as many as the longest complete trial has, or three times as many as any. `None`: fewer than five trials have reported, the study has
-    /// several objectives, or all losses are infinite.
-    #[expect(clippy::cast_precision_loss, reason = "steps")]
+    /// The reports of an objective (from 0) by `trial`, at those of these ascending steps that are
+    /// below a full trial's, and at its end, as far as `history` tells. `max_resource`: the steps
+    /// of a full trial; without it, as many as the longest complete trial has, or three times as
+    /// many as any. `None`: fewer than five trials have reported, the trial has not, there is no
+    /// such objective, or all losses are infinite.
     pub fn predict(
         &self,
         space: &Space,
         history: History<'_>,
         max_resource: Option<u64>,
+        objective: usize,
         trial: PredictedTrial<'_>,
         steps: &[u64],
     ) -> Option<Vec<Predicted>> {
-        if history.has_several_objectives() {
-            return None;
+        let direction = *history.directions().get(objective)?;
+        let mut memos = self.fitted.borrow_mut();
+        memos.resize_with(history.directions().len(), RefCell::default);
+        let memo = &memos[objective];
+        if !history.has_several_objectives() {
+            return predict_one(memo, space, history, max_resource, trial, steps);
         }
-        let number = TrialNumber(history.trials().len() as u64);
-        let ask = Ask { max_resource, ..Ask::new(space, history, number, SeedTree::new(0)) };
-        let cube = Cube::new(space);
-        let last = match trial {
-            PredictedTrial::New(_) => 0,
-            PredictedTrial::Reported(number) => {
-                let known = history.trials().iter().find(|trial| trial.number == number);
-                known.and_then(Trial::last_step).unwrap_or(0)
+        let trials = projected(&history, |losses| losses[objective]);
+        let alone = History::of(&trials, Direction::Minimize).with_clock(history.clock());
+        let mut predicted = predict_one(memo, space, alone, max_resource, trial, steps)?;
+        if direction == Direction::Maximize {
+            for Predicted { mean, low, high, .. } in &mut predicted {
+                (*mean, *low, *high) = (-*mean, -*high, -*low);
             }
-        };
-        let data = CurveData::seen_at(&cube, &ask, last);
-        if data.reported() < FEWEST {
-            return None;
         }
-        let hyperparameters = hyperparameters(&self.fitted, &cube, &data, Lengths::Own);
-        let process = CurveProcess::new(&cube, &hyperparameters, &data)?;
-        let index = match trial {
-            PredictedTrial::New(_) => None,
-            PredictedTrial::Reported(number) => {
-                let is_it = |index: &Option<usize>| {
-                    index.is_some_and(|index| history.trials()[index].number == number)
-                };
-                Some(data.trials.iter().position(is_it)?)
-            }
-        };
-        let point = match trial {
-            PredictedTrial::New(params) => cube.encode(params),
-            PredictedTrial::Reported(_) => Vec::new(),
-        };
-        let known = index.and_then(|index| {
-            let own = data.observations.iter().filter(|row| row.trial == index);
-            own.map(|row| row.step).reduce(f64::max)
-        });
-        let width = NINETY * widening(&process, &data, known.unwrap_or(0.0));
-        let of_step = |step: &u64| {
-            let scaled = FULL * (*step as f64 / data.horizon as f64).min(1.0);
-            let (mean, variance) = match index {
-                Some(index) => process.moments_of_trial(index, scaled),
-                None => process.moments_of_new(&point, scaled),
-            };
-            let deviation = (variance + hyperparameters.noise).sqrt();
-            let value = |target: f64| history.direction().loss(data.mean + data.deviation * target);
-            let ends = [mean - width * deviation, mean + width * deviation].map(value);
-            let [low, high] = [ends[0].min(ends[1]), ends[0].max(ends[1])];
-            Predicted { step: *step, mean: value(mean), low, high }
-        };
-        let below = steps.iter().take_while(|step| **step < data.horizon);
-        Some(below.chain([&data.horizon]).map(of_step).collect())
+        Some(predicted)
     }
+}
+
+/// The same of a history with one objective.
+#[expect(clippy::cast_precision_loss, reason = "steps")]
+fn predict_one(
+    memo: &RefCell<Option<FittedCurves>>,
+    space: &Space,
+    history: History<'_>,
+    max_resource: Option<u64>,
+    trial: PredictedTrial<'_>,
+    steps: &[u64],
+) -> Option<Vec<Predicted>> {
+    let number = TrialNumber(history.trials().len() as u64);
+    let ask = Ask { max_resource, ..Ask::new(space, history, number, SeedTree::new(0)) };
+    let cube = Cube::new(space);
+    let place = match trial {
+        PredictedTrial::New(_) => None,
+        PredictedTrial::Reported(number) => {
+            Some(history.trials().iter().position(|trial| trial.number == number)?)
+        }
+    };
+    let data = CurveData::with(&cube, &ask, place);
+    if data.reported() < FEWEST {
+        return None;
+    }
+    let hyperparameters = hyperparameters(memo, &cube, &data, Lengths::Own);
+    let process = CurveProcess::new(&cube, &hyperparameters, &data)?;
+    let index = match place {
+        None => None,
+        Some(_) => Some(data.trials.iter().position(|known| *known == place)?),
+    };
+    let point = match trial {
+        PredictedTrial::New(params) => cube.encode(params),
+        PredictedTrial::Reported(_) => Vec::new(),
+    };
+    let known = index.and_then(|index| {
+        let own = data.observations.iter().filter(|row| row.trial == index);
+        own.map(|row| row.step).reduce(f64::max)
+    });
+    let width = NINETY * widening(&process, &data, known.unwrap_or(0.0));
+    let of_step = |step: &u64| {
+        let scaled = FULL * (*step as f64 / data.horizon as f64).min(1.0);
+        let (mean, variance) = match index {
+            Some(index) => process.moments_of_trial(index, scaled),
+            None => process.moments_of_new(&point, scaled),
+        };
+        let deviation = (variance + hyperparameters.noise).sqrt();
+        let value = |target: f64| history.direction().loss(data.mean + data.deviation * target);
+        let ends = [mean - width * deviation, mean + width * deviation].map(value);
+        let [low, high] = [ends[0].min(ends[1]), ends[0].max(ends[1])];
+        Predicted { step: *step, mean: value(mean), low, high }
+    };
+    let below = steps.iter().take_while(|step| **step < data.horizon);
+    Some(below.chain([&data.horizon]).map(of_step).collect())
 }
 
 /// By how much intervals are widened so that nine in ten of the last reports of other trials lie in

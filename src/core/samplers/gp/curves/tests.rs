@@ -238,7 +238,8 @@ fn nine_in_ten_reports_of_new_trials_lie_in_their_intervals() {
         let (mut inside, mut all) = (0, 0);
         for trial in new {
             let this = PredictedTrial::New(&trial.params);
-            let predicted = predictor.predict(&space, history, Some(27), this, &[1, 3, 9]).unwrap();
+            let predicted =
+                predictor.predict(&space, history, Some(27), 0, this, &[1, 3, 9]).unwrap();
             assert_eq!(predicted.iter().map(|row| row.step).collect::<Vec<_>>(), [1, 3, 9, 27]);
             for Predicted { step, mean, low, high } in predicted {
                 assert!(low < mean && mean < high);
@@ -261,7 +262,7 @@ fn reports_narrow_what_is_predicted_and_few_trials_predict_nothing() {
     let predictor = CurvePredictor::default();
     let end = |known: &[Trial], this: PredictedTrial<'_>| {
         let history = History::of(known, Direction::Minimize);
-        let predicted = predictor.predict(&space, history, Some(27), this, &[])?;
+        let predicted = predictor.predict(&space, history, Some(27), 0, this, &[])?;
         predicted.last().map(|end| end.high - end.low)
     };
     let new = end(&trials[..37], PredictedTrial::New(&trials[37].params)).unwrap();
@@ -269,10 +270,56 @@ fn reports_narrow_what_is_predicted_and_few_trials_predict_nothing() {
     assert!(reported < new, "{reported} {new}");
     assert_eq!(end(&trials[..4], PredictedTrial::New(&trials[37].params)), None);
     assert_eq!(end(&trials[..37], PredictedTrial::Reported(TrialNumber(38))), None);
-    let (several, directions) = (&trials[..37], [Direction::Minimize; 2]);
-    let history = History::of_several(several, &directions);
-    let this = PredictedTrial::New(&trials[37].params);
-    assert_eq!(predictor.predict(&space, history, Some(27), this, &[]), None);
+}
+
+/// The predictions of a trial's first objective are those of a study with it alone, and the second,
+/// its negative to be maximised, is predicted likewise; their intervals are of the same size.
+#[test]
+fn each_of_several_objectives_is_predicted() {
+    let space = unit_cube(2);
+    let trials: Vec<Trial> = noisy(40, 1.0)
+        .into_iter()
+        .map(|trial| {
+            let both = |value: f64| vec![value, -value];
+            let vectors = trial
+                .curve
+                .iter()
+                .map(|(step, value)| (*step, both(*value).into_iter().map(Some).collect()));
+            let values = trial.value.map_or_else(Vec::new, both);
+            Trial { vectors: vectors.collect(), values, value: None, ..trial }
+        })
+        .collect();
+    let directions = [Direction::Minimize, Direction::Maximize];
+    let history = History::of_several(&trials, &directions);
+    let predictor = CurvePredictor::default();
+    let of = |history, objective| {
+        let this = PredictedTrial::Reported(TrialNumber(7));
+        predictor.predict(&space, history, Some(27), objective, this, &[])
+    };
+    let [first, second] = [0, 1].map(|objective| of(history, objective).unwrap().pop().unwrap());
+    let same = |a: f64, b: f64| (a - b).abs() < 1e-9;
+    assert!(
+        same(first.mean, -second.mean) && same(first.low, -second.high),
+        "{first:?} {second:?}"
+    );
+    assert!(first.low < first.mean && first.mean < first.high);
+    let alone = noisy(40, 1.0);
+    let alone = of(History::of(&alone, Direction::Minimize), 0).unwrap().pop().unwrap();
+    assert!(same(first.mean, alone.mean), "{first:?} {alone:?}");
+    assert_eq!(of(history, 2), None);
+}
+
+/// Beyond the number of observations that are kept, every trial that has reported is predicted.
+#[test]
+fn all_trials_of_a_large_study_are_predicted() {
+    let space = unit_cube(2);
+    let trials = noisy(300, 1.0);
+    let history = History::of(&trials, Direction::Minimize);
+    let predictor = CurvePredictor::default();
+    for number in (0..300).step_by(23) {
+        let this = PredictedTrial::Reported(TrialNumber(number));
+        assert!(predictor.predict(&space, history, Some(27), 0, this, &[]).is_some(), "{number}");
+    }
 }
 
 #[test]
