@@ -31,6 +31,7 @@ use crate::runner::threads;
 use crate::storage::any::AnyStore;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{Storage, StoredStudy};
+use crate::study::counted::count;
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::{Metrics, Number};
@@ -386,14 +387,10 @@ impl Study {
     fn named(&self, values: &[f64]) -> Result<Metrics, Refusal> {
         let objectives = &self.held.spec().objectives;
         if values.len() != objectives.len() {
-            let counted = |count: usize, noun: &str| match count {
-                1 => format!("one {noun}"),
-                _ => format!("{count} {noun}s"),
-            };
             refuse!(
                 "{} for a study of {}: send {}",
-                counted(values.len(), "value"),
-                counted(objectives.len(), "objective"),
+                count(values.len() as u64, "value"),
+                count(objectives.len() as u64, "objective"),
                 match objectives.len() {
                     1 => "`value`".to_owned(),
                     count => format!("`values`, a list of {count} numbers"),

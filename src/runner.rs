@@ -61,7 +61,6 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use crate::engine::{
     Effect, Engine, EngineError, FIRST_WAIT, GRACE, Input, Outcome, SlottedAttempt,
 };
-use crate::report::wording;
 use crate::report::{Happening, Reporter};
 use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::device::Slot;
@@ -109,7 +108,7 @@ pub enum RunnerError {
          nothing was changed. If the files are gone for good, `hpsearch run` with \
          `--forget-checkpoints` continues without them, \
          and trials that need one begin again",
-        wording::count(*count as u64, "checkpoint"),
+        crate::study::counted::count(*count as u64, "checkpoint"),
         path.display()
     )]
     Unreachable {

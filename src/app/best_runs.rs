@@ -4,7 +4,8 @@ use serde::Serialize;
 
 use crate::app::best::Runs;
 use crate::engine::finalists::CONFIDENCE;
-use crate::report::wording::{count, number, one_line};
+use crate::report::wording::{number, one_line};
+use crate::study::counted::count;
 use crate::study::metric::{Metrics, Number};
 use crate::study::state::StudyState;
 use crate::study::statistics::Sample;

@@ -18,11 +18,12 @@ use crate::report::document::{
     Answer, BestRow, Document, FrontTable, ReportFigure, StoppedRow, StudySection,
 };
 use crate::report::wording::{
-    count, front_in_words, number, objective_cell, one_line, param, state_word, value_cell,
+    front_in_words, number, objective_cell, one_line, param, state_word, value_cell,
 };
 use crate::runner;
 use crate::storage::any::AnyReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::study::counted::count;
 use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::trial::{Trial, TrialNumber};

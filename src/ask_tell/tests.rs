@@ -186,7 +186,7 @@ fn a_grid_ends_when_every_point_was_given() {
         assert_eq!(ask(&mut session)["id"], id);
         tell(&mut session, id, 1);
     }
-    let reason = "every point of the space was tried (3 trials)";
+    let reason = "every configuration of the space was tried (3 trials)";
     assert_eq!(ask(&mut session), json!({ "done": true, "reason": reason }));
 }
 
@@ -391,7 +391,7 @@ fn several_objectives_are_told_as_lists_and_the_best_are_a_front() {
         let why = refused["error"].as_str().unwrap();
         assert_eq!(
             why,
-            "one value for a study of 2 objectives: send `values`, a list of 2 numbers"
+            "1 value for a study of 2 objectives: send `values`, a list of 2 numbers"
         );
         let tell = json!({"cmd": "tell", "id": id, "values": [error, speed]});
         assert_eq!(say(&tell.to_string()), json!({"ok": true}));

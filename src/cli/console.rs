@@ -19,11 +19,12 @@ use crate::app::find;
 use crate::config::shown::{self, lines, one_line};
 use crate::config::{self, Diagnostics, command_line};
 use crate::report::table::{Column, Room, write_table};
-use crate::report::wording::{count, width};
+use crate::report::wording::width;
 use crate::storage::StudySummary;
 use crate::storage::address::absolute;
 use crate::storage::any::{AnyReader, AnyStore};
 use crate::storage::sqlite::Migrated;
+use crate::study::counted::count;
 use crate::tracking::Credentials;
 use crate::tui::{Palette, Theme};
 

@@ -9,9 +9,10 @@ use super::console::shown;
 use super::{Console, Exit, Failure};
 use crate::app::copy_study::copy_study;
 use crate::app::find;
-use crate::report::wording::{count, one_line};
+use crate::report::wording::one_line;
 use crate::storage::address::keep_password;
 use crate::storage::any::AnyStore;
+use crate::study::counted::count;
 
 const EXAMPLES: &str = "\
 Examples:

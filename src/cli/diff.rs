@@ -18,11 +18,10 @@ use crate::app::find;
 use crate::app::reconcile::{changes, moved, place_files};
 use crate::config::{self, Change, ChangeClass, command_line};
 use crate::report::table::{Column, Columns};
-use crate::report::wording::{
-    count, duration, metric_names, micros, number, one_line, param, values,
-};
+use crate::report::wording::{duration, metric_names, micros, number, one_line, param, values};
 use crate::runner::inputs;
 use crate::storage::{StorageReader as _, StudySummary};
+use crate::study::counted::count;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value;
 use crate::study::trial::{Trial, TrialNumber};

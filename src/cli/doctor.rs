@@ -10,7 +10,8 @@ use clap::Args;
 use serde::Serialize;
 
 use super::{Console, Exit, Failure};
-use crate::report::wording::{count, one_line};
+use crate::report::wording::one_line;
+use crate::study::counted::count;
 use crate::tui::Palette;
 
 const EXAMPLES: &str = "\

@@ -10,12 +10,13 @@ use super::{Console, Exit, Failure};
 use crate::app::remove_runs::move_files;
 use crate::app::study_state::life;
 use crate::report::table::Columns;
-use crate::report::wording::{HolderLife, bytes, count, one_line};
+use crate::report::wording::{HolderLife, bytes, one_line};
 use crate::runner::garbage_collection::{
     Kind, OrphanedFile, Others, Stores, UnclaimedDirectory, orphaned_files, remove, settle_removed,
     unclaimed,
 };
 use crate::storage::StorageReader as _;
+use crate::study::counted::count;
 
 const EXAMPLES: &str = "\
 Examples:

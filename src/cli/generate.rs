@@ -11,9 +11,9 @@ use clap::Args;
 use super::exported;
 use super::{Console, Exit, Failure, Talk};
 use crate::config::shown::lines;
-use crate::report::wording::count;
 use crate::runner::protocol::{Job, MessageToRunner};
 use crate::runner::worker_job;
+use crate::study::counted::count;
 
 /// Arguments of `hpsearch generate`.
 #[derive(Clone, Debug, Args)]

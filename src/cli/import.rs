@@ -11,11 +11,12 @@ use super::{Console, Exit, Failure};
 use crate::app::AppError;
 use crate::app::import::{Imported, Outcome, Wanted, check, import as import_into, look};
 use crate::app::import_optuna::{Came, METRIC, import_database};
-use crate::report::wording::{count, one_line};
+use crate::report::wording::one_line;
 use crate::storage::StorageReader;
 use crate::storage::any::AnyStore;
 use crate::storage::optuna_database;
 use crate::storage::sqlite::is_database;
+use crate::study::counted::count;
 use crate::study::destination::{Destination, Tool};
 use crate::study::metric::Direction;
 use crate::tracking::Goal;
@@ -265,10 +266,10 @@ fn say(outcome: &Outcome, (run, point): (&str, &str), is_dry: bool, console: &Co
         let study = one_line(study);
         let mut parts = vec![format!("{} {verb} new", count(new, run))];
         if continued > 0 {
-            parts.push(format!("{} had more by now", count(continued, run)));
+            parts.push(format!("{} had more points than before", count(continued, run)));
         }
         if known > 0 {
-            parts.push(format!("{known} were there"));
+            parts.push(format!("{known} {} there", if known == 1 { "was" } else { "were" }));
         }
         let points = count(points, point);
         console.say(&format!("`{study}`: {} ({points})", parts.join(", ")));

@@ -9,8 +9,9 @@ use serde::Serialize;
 use super::{Console, Exit, Failure};
 use crate::analysis::importance::{self, Evaluator, ImportanceError};
 use crate::report::table::Columns;
-use crate::report::wording::{count, one_line};
+use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader};
+use crate::study::counted::count;
 use crate::study::outcome::Outcome;
 use crate::study::spec::{Objective, StudySpec};
 
@@ -217,10 +218,13 @@ fn print(
         (0, 0) => (count(trials as u64, "completed trial"), String::new()),
         (0, left_out) => (
             count(trials as u64, "completed trial"),
-            format!("; {left_out} pruned ones have no value, and are left out"),
+            match left_out {
+                1 => "; 1 pruned one has no value, and is left out".to_owned(),
+                _ => format!("; {left_out} pruned ones have no value, and are left out"),
+            },
         ),
         (pruned, _) => (
-            format!("{} completed and {pruned} pruned trials", trials - pruned),
+            format!("{} completed and {}", trials - pruned, count(pruned as u64, "pruned trial")),
             "; pruned ones count as worse than completed ones, the earlier they were stopped the \
              worse"
                 .to_owned(),

@@ -12,7 +12,7 @@ use super::CommandLine;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::usage::unknown_verb;
-use crate::report::wording::count;
+use crate::study::counted::count;
 
 const EXAMPLES: &str = "\
 Examples:

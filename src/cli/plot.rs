@@ -18,9 +18,10 @@ use crate::app::find;
 use crate::report::figure::of_study::parallel_axes;
 use crate::report::figure::{Axis, Figure, HeatMap, Series};
 use crate::report::table::Columns;
-use crate::report::wording::{count, one_line};
+use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::storage::paths::store_files;
+use crate::study::counted::count;
 use crate::study::suggestion::nearest;
 use crate::study::trial::TrialNumber;
 

@@ -22,8 +22,8 @@ use crate::arguments::data_format::{KNOWN_ENDINGS, format_of};
 use crate::arguments::{MOST_BEAMS, MOST_NEW_TOKENS, RowsAtOnce, TaskKind, WritingOptions};
 use crate::config;
 use crate::config::shown::one_line;
-use crate::report::wording::count;
 use crate::runner::protocol::Job;
+use crate::study::counted::count;
 
 /// Arguments of `hpsearch predict`.
 #[derive(Clone, Debug, Args)]

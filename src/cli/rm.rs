@@ -13,8 +13,9 @@ use super::{Console, Exit, Failure};
 use crate::app::find::{self, Meant};
 use crate::app::remove_study::{RemainingFiles, Removal, plan, remove_files, remove_study};
 use crate::app::study_state::has_runner;
-use crate::report::wording::{bytes, count, one_line};
+use crate::report::wording::{bytes, one_line};
 use crate::storage::any::AnyStore;
+use crate::study::counted::count;
 
 const EXAMPLES: &str = "\
 Examples:

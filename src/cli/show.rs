@@ -23,13 +23,13 @@ use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::specification::{budget, comparison, condition, kind, policy, values};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    StudyStatus, bytes, count, duration, front_in_words, goal, no_best, number, one_line, param,
-    states_of,
+    StudyStatus, bytes, duration, front_in_words, goal, no_best, number, one_line, param, states_of,
 };
 use crate::runner;
 use crate::samplers;
 use crate::storage::paths::files_directory;
 use crate::storage::{StorageReader, StoredRunner, StudySummary};
+use crate::study::counted::count;
 use crate::study::device::Device;
 use crate::study::finalists::Race;
 use crate::study::front::Front;

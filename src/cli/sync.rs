@@ -6,7 +6,8 @@ use super::console::{credentials, shown};
 use super::selection::SeveralArguments;
 use super::{Console, Exit, Failure};
 use crate::app::{find, sync::sync};
-use crate::report::wording::{count, one_line};
+use crate::report::wording::one_line;
+use crate::study::counted::count;
 use crate::study::destination::Destination;
 
 const EXAMPLES: &str = "\

@@ -12,9 +12,10 @@ use super::{Console, Exit, Failure};
 use crate::app::study_state::interrupted;
 use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{
-    count, duration, micros, objective_cell, one_line, param, run_name, state_word, value_cell,
+    duration, micros, objective_cell, one_line, param, run_name, state_word, value_cell,
 };
 use crate::storage::{StorageReader, StudySummary};
+use crate::study::counted::count;
 use crate::study::query::TrialQuery;
 use crate::study::space::Distribution;
 use crate::study::trial::{Trial, TrialNumber};

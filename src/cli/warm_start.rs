@@ -1,7 +1,8 @@
 //! `warm_start`: reports what a new study takes from earlier ones.
 
 use crate::app::warm_start::Found;
-use crate::report::wording::{count, one_line};
+use crate::report::wording::one_line;
+use crate::study::counted::count;
 use crate::study::spec::StudySpec;
 
 /// A sentence on what `spec` takes from an earlier study.

@@ -14,6 +14,7 @@ use annotate_snippets::{
 };
 
 use super::shown::{one_line, same_length};
+use crate::study::counted::count;
 
 /// Whether a problem prevents the study from running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -209,7 +210,7 @@ impl Diagnostics {
         let counts: Vec<String> = [(errors, "problem"), (warnings, "warning")]
             .into_iter()
             .filter(|(count, _)| *count > 0)
-            .map(|(count, noun)| counted(count, noun))
+            .map(|(number, noun)| count(number as u64, noun))
             .collect();
         let name = self.sources.first().map_or("the study", |source| source.name.as_str());
         let counts =
@@ -326,11 +327,6 @@ fn wrapped(text: &str) -> String {
         column += width;
     }
     lines
-}
-
-/// `1 problem`, `2 problems`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

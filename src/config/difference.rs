@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 
 use super::tables::keep_word;
+use crate::study::counted::count;
 use crate::study::params::Value;
 use crate::study::program::{EnvironmentValue, MetricSources, Program};
 use crate::study::space::{Dimension, Distribution, Scale};
@@ -97,8 +98,8 @@ pub fn difference(old: &StudySpec, new: &StudySpec) -> Vec<Change> {
     changes.compare("space.file", NeedsAccept, |spec| {
         let rows = serde_json::to_vec(&spec.candidates).unwrap_or_default();
         let digest = blake3::hash(&rows).to_hex();
-        let count = spec.candidates.len();
-        (count > 0).then(|| format!("{count} configurations, digest {}", &digest[..8]))
+        let points = spec.candidates.len() as u64;
+        (points > 0).then(|| format!("{}, digest {}", count(points, "configuration"), &digest[..8]))
     });
     let constraints = old.constraints.len().max(new.constraints.len());
     for index in 0..constraints {

@@ -9,6 +9,7 @@ pub mod cluster;
 pub mod condition;
 pub mod configuration;
 pub mod constraint;
+pub mod counted;
 pub mod database_url;
 pub mod decision;
 pub mod destination;

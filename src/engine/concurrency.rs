@@ -28,6 +28,7 @@ use super::load::float;
 pub use super::load::{Load, TrialLoad};
 pub use super::throughput::RunningTrial;
 use super::throughput::{Growth, Throughput};
+use crate::study::counted::count;
 use crate::study::event::ConcurrencyChange;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
@@ -363,7 +364,7 @@ impl Concurrency {
             return None;
         }
         self.stage(slots, now);
-        let (cores, threads) = (count(cores, "core"), count(threads, "thread"));
+        let (cores, threads) = (count(cores.into(), "core"), count(threads.into(), "thread"));
         let reason = format!("{cores} for trials that compute on {threads} each");
         self.advice(ConcurrencyChange::Back, reason)
     }
@@ -371,10 +372,10 @@ impl Concurrency {
     /// Why no core is left for another trial, if so.
     fn lack_of_cores(&self, trials: &[RunningTrial]) -> Option<String> {
         let cores = self.cores?;
-        let all = count(cores, "core");
+        let all = count(cores.into(), "core");
         if let Some(threads) = self.threads {
             let wanted = threads.saturating_mul(self.slots.saturating_add(1));
-            let each = count(threads, "thread");
+            let each = count(threads.into(), "thread");
             return (wanted > cores)
                 .then(|| format!("all of {all} are in use: each trial computes on {each}"));
         }
@@ -417,7 +418,7 @@ impl Concurrency {
         let others = running.checked_sub(1).filter(|others| *others > 0)?;
         self.stage(others, now);
         self.set_back(running, others, now);
-        let reason = format!("a trial ran out of memory beside {others} others");
+        let reason = format!("a trial ran out of memory beside {}", count(others.into(), "other"));
         self.advice(ConcurrencyChange::MemoryPressure, reason)
     }
 
@@ -430,10 +431,6 @@ impl Concurrency {
         let is_first = self.slots == self.first && self.throughput.is_measured(trials, now);
         self.throughput.growth(trials, now).map(Some).or(is_first.then_some(None))
     }
-}
-
-fn count(number: u32, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// A size for messages.

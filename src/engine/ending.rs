@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::attempt::Leaving;
 use super::goal::{self, Order, is_asked_for};
 use super::{Effect, Engine, Outcome, Phase};
+use crate::study::counted::count;
 use crate::study::event::{Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::trial::{Origin, Trial, TrialState};
 
@@ -159,9 +160,10 @@ impl Engine {
                 let runs = self.view.trials.iter().filter(of_this_one);
                 let micros: i64 = runs.clone().map(|trial| trial.busy_micros).sum();
                 let time = Duration::from_micros(u64::try_from(micros).unwrap_or(0));
-                let (runs, hours) = (runs.count(), time.as_secs_f64() / 3600.0);
+                let hours = time.as_secs_f64() / 3600.0;
+                let runs = count(runs.count() as u64, "run");
                 Outcome::Finished(format!(
-                    "{reason}; then a race in addition, {runs} runs in {hours:.4} hours of slots"
+                    "{reason}; then a race in addition, {runs} in {hours:.4} hours of slots"
                 ))
             }
             (outcome, _) => outcome,
@@ -181,8 +183,11 @@ impl Engine {
         let goal = || self.goal().filter(|_| self.budgets.goal_reached);
         let done = match (self.proposals.exhausted, self.spec.budget.trials) {
             _ if let Some(goal) = goal() => goal,
-            (true, _) => format!("every point of the space was tried ({} trials)", trials.len()),
-            (false, Some(limit)) => format!("the budget of {limit} trials is used up"),
+            (true, _) => {
+                let tried = count(trials.len() as u64, "trial");
+                format!("every configuration of the space was tried ({tried})")
+            }
+            (false, Some(limit)) => format!("the budget of {} is used up", count(limit, "trial")),
             (false, None) => "there is nothing left to do".to_owned(),
         };
         format!("{done}{waits}")
@@ -203,17 +208,19 @@ impl Engine {
         }
         let is_complete = |trial: &&Trial| trial.state == TrialState::Complete;
         let complete: Vec<&Trial> = self.view.trials.iter().filter(is_complete).collect();
-        let count =
+        let those =
             |which: fn(&Trial) -> bool| complete.iter().filter(|trial| which(trial)).count();
         let all = complete.len();
         let is_nan = |trial: &Trial| match trial.values.is_empty() {
             true => trial.value.is_none_or(f64::is_nan),
             false => trial.values.iter().any(|value| value.is_nan()),
         };
-        let nan = count(is_nan);
-        let breaking = count(|trial| trial.violation.is_some());
+        let nan = those(is_nan);
+        let breaking = those(|trial| trial.violation.is_some());
         Some(match all {
             0 => "no trial completed".to_owned(),
+            1 if nan == all => "the one complete trial has no value: it reported NaN".to_owned(),
+            1 if breaking == all => "the one complete trial violates a limit".to_owned(),
             _ if nan == all => {
                 format!("none of {all} complete trials has a value: what they reported is NaN")
             }

@@ -3,6 +3,7 @@
 use super::Engine;
 use super::requests::{Served, all_of, refused};
 use crate::study::budget::{Budget, Extension};
+use crate::study::counted::count;
 use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::program::Program;
 use crate::study::step::StepUnit;
@@ -41,7 +42,7 @@ impl Engine {
         self.reopen("its budget was extended".to_owned());
         let Budget { trials, time, device_hours, cost, .. } = &self.spec.budget;
         let parts = [
-            trials.map(|trials| format!("{trials} trials")),
+            trials.map(|trials| count(trials, "trial")),
             time.map(|time| format!("{} s", time.as_secs_f64())),
             device_hours.map(|hours| format!("{hours} device-hours")),
             cost.map(|cost| format!("a cost of {cost}")),

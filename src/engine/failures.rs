@@ -4,6 +4,7 @@
 use super::Engine;
 use super::first_failures::FirstFailures;
 use crate::study::budget::Count;
+use crate::study::counted::count;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
@@ -35,7 +36,7 @@ impl Failures {
         let failed = counts.failed;
         let which = match spec.budget.failures {
             Some(limit) if failed >= limit => {
-                format!("{failed} trials failed, as many as budget.failures allows")
+                format!("{} failed, as many as budget.failures allows", count(failed, "trial"))
             }
             Some(_) => return None,
             None if spec.budget.count == Count::All && spec.budget.trials.is_some() => return None,

@@ -1,6 +1,7 @@
 //! Early stopping of the search by `budget.target` or `budget.patience`.
 
 use crate::study::budget::Budget;
+use crate::study::counted::count;
 use crate::study::metric::{Number, Score};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -28,7 +29,9 @@ pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Opti
     let stalled = budget.patience.and_then(|patience| stalled(known, patience, order));
     if let Some((number, without)) = stalled {
         return Some(format!(
-            "{without} trials since trial {number} were not better (budget.patience)"
+            "{} since trial {number} {} not better (budget.patience)",
+            count(without, "trial"),
+            if without == 1 { "was" } else { "were" }
         ));
     }
     let (target, direction) = (budget.target?, known.direction());
@@ -54,7 +57,8 @@ fn reached_by_front(budget: &Budget, known: &StudyState, order: Order) -> Option
         let without = finished_since(known, newest, order);
         if without >= patience {
             return Some(format!(
-                "{without} trials since trial {} did not join the front (budget.patience)",
+                "{} since trial {} did not join the front (budget.patience)",
+                count(without, "trial"),
                 newest.number
             ));
         }

@@ -144,7 +144,7 @@ fn weights(text: &mut String, quantized: &Quantized, after: &Metrics) {
     let Quantized { format, before, bytes: [large, small] } = quantized;
     let _infallible = writeln!(
         text,
-        "\n## Weights\n\nWhole numbers of eight bits with a scale for each channel (`{}`), \
+        "\n## Weights\n\n8-bit integers with a scale for each channel (`{}`), \
          {small} bytes\n\
          instead of {large}: in `model.safetensors` a weight is\n\
          `<name>` (I8) times `<name>_scale` (F32); biases and norms are F32. `hpsearch predict`, \
@@ -167,7 +167,7 @@ fn weights(text: &mut String, quantized: &Quantized, after: &Metrics) {
     }
     let _infallible = write!(
         text,
-        "| metric | single floats | {} | difference |\n|---|---|---|---|\n{}",
+        "| metric | f32 | {} | difference |\n|---|---|---|---|\n{}",
         format.word(),
         lines.concat(),
     );

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::wording::{bytes, count, number, rough_duration};
+use super::wording::{bytes, number, rough_duration};
 use crate::analysis::forecast::{EndedBy, Forecast, Situation, Span, forecast, most_steps};
 use crate::config;
+use crate::study::counted::count;
 use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
 use crate::study::time::Timestamp;

@@ -13,7 +13,7 @@ pub mod timeline;
 
 use std::borrow::Cow;
 
-use crate::report::wording::count;
+use crate::study::counted::count;
 use crate::study::space::Scale;
 use crate::study::trial::TrialNumber;
 use axis::{Cut, Range, Tick};

@@ -2,9 +2,10 @@
 
 use super::Happening;
 use super::wording::{
-    attempt_end, bytes, count, disk_exceeded, duration, extension, known_values, micros, number,
-    one_line, params, proposed, remarked, skipped, slots, values,
+    attempt_end, bytes, disk_exceeded, duration, extension, known_values, micros, number, one_line,
+    params, proposed, remarked, skipped, slots, values,
 };
+use crate::study::counted::count;
 use crate::study::decision::Decision;
 use crate::study::event::{
     AgentChange, AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent,
@@ -123,8 +124,10 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
             format!("the runner left after {}: {reason}", duration(micros(*ran_micros)))
         }
         Event::Finalists(FinalistsEvent::Chosen { finalists }) => {
-            let finalists: Vec<String> = finalists.iter().map(ToString::to_string).collect();
-            format!("the race begins: trials {} run again on fresh seeds", finalists.join(", "))
+            let numbers: Vec<String> = finalists.iter().map(ToString::to_string).collect();
+            let (trials, run) =
+                if finalists.len() == 1 { ("trial", "runs") } else { ("trials", "run") };
+            format!("the race begins: {trials} {} {run} again on fresh seeds", numbers.join(", "))
         }
         Event::Finalists(FinalistsEvent::Dropped { reason, .. }) => {
             format!("leaves the race: {reason}")
@@ -307,7 +310,7 @@ fn said_of_trial(
             }
         }
         TrialEvent::CandidatesOffered { candidates } => {
-            format!("chosen among {} candidates", candidates.len())
+            format!("chosen among {}", count(candidates.len() as u64, "candidate"))
         }
         TrialEvent::ConfigurationsSkipped { points, reason, .. } => skipped(*points, reason),
         TrialEvent::ParamsRecorded { params } => format!("records its parameters: {params}"),

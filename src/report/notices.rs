@@ -178,7 +178,7 @@ impl Notices {
         let fraction = self.fraction(happening);
         if !self.is_nearly_used && (NEARLY..1.0).contains(&fraction) {
             self.is_nearly_used = true;
-            let text = format!("{:.0} % of the budget are used", fraction * 100.0);
+            let text = format!("{:.0} % of the budget is used", fraction * 100.0);
             self.say(out, Occasion::Budget, None, &text)?;
         }
         Ok(())

@@ -8,10 +8,11 @@ use super::ahead::{self, Running, look_ahead};
 use super::journal::Journal;
 use super::progress::Progress;
 use super::wording::{
-    count, duration, front_in_words, goal, micros, no_best, number, one_line, params,
-    rough_duration, values,
+    duration, front_in_words, goal, micros, no_best, number, one_line, params, rough_duration,
+    values,
 };
 use super::{Happening, LeftOut, Reporter};
+use crate::study::counted::count;
 use crate::study::device::Slot;
 use crate::study::event::{
     AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,

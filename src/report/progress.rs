@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::analysis::forecast::counted;
+use crate::study::counted::count;
 use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
 
@@ -39,7 +40,7 @@ impl Progress {
     pub fn trials(&self) -> String {
         match self.of {
             Some(of) => format!("{}/{} trials", self.done, of),
-            None => super::wording::count(self.done, "trial"),
+            None => count(self.done, "trial"),
         }
     }
 }

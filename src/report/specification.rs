@@ -1,7 +1,8 @@
 //! A study's specification in words: budget, algorithms and search space.
 
-use super::wording::{count, duration, number, one_line, param};
+use super::wording::{duration, number, one_line, param};
 use crate::study::budget::Count;
+use crate::study::counted::count;
 use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::{AlgorithmSpec, Duplicates, StudySpec};
 

@@ -10,6 +10,7 @@ use ratatui::text::Span;
 pub use crate::config::shown::{drives_a_terminal, one_line};
 use crate::storage::StudySummary;
 use crate::study::budget::Extension;
+use crate::study::counted::count;
 use crate::study::device::Slot;
 use crate::study::event::AttemptEnd;
 use crate::study::front::Front;
@@ -200,11 +201,6 @@ pub fn bytes(size: u64) -> String {
         unit += 1;
     }
     format!("{amount:.1} {}", UNITS[unit])
-}
-
-/// A number of things: `1 trial`, `12 trials`.
-pub fn count(number: u64, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 /// `1 study`, `3 studies`.

@@ -14,6 +14,7 @@ use super::parameters::{Depth, Values, host as numbers_of, tensor};
 use super::task::{MicroBatch, Model};
 use super::tensor_file::f32_from_le_bytes;
 use super::{Host, PreparedData, Split, TrainerError, mapped_file};
+use hpsearch_core::study::counted::count;
 
 /// Most bytes cached for a model and its data. Beyond them, first layers are computed in every
 /// step, with the same result up to rounding.
@@ -106,8 +107,8 @@ impl FeatureExtractor<'_> {
                 found = rest;
             }
         }
-        let layers = self.layers;
-        host.log(&format!("the outputs of {layers} frozen layers are cached: {size:.1} MiB"));
+        let layers = count(self.layers as u64, "frozen layer");
+        host.log(&format!("the outputs of {layers} are cached: {size:.1} MiB"));
         if !self.shared {
             return Ok(Some(FrozenFeatures { width, offsets, storage: Storage::Memory(numbers) }));
         }

@@ -28,6 +28,7 @@ use super::training_plan::{DueEvaluation, EpochOrder, TrainingPlan};
 use super::writing::TextGeneration;
 use super::{Host, HostVerdict, Job, RunEnd, Split, TrainerError};
 use hpsearch_core::arguments::LoggingStrategy;
+use hpsearch_core::study::counted::count;
 
 pub(super) use step::StepOutcome;
 
@@ -122,7 +123,8 @@ impl TrainingRun<'_> {
         if stops {
             let (metric, step) = (&self.job.objective.metric, self.state.global_step);
             host.log(&format!(
-                "step {step} early stopping: no better {metric} in {evaluations} evaluations"
+                "step {step} early stopping: no better {metric} in {}",
+                count(u64::from(evaluations), "evaluation")
             ));
         }
         stops

@@ -18,8 +18,9 @@ use super::trial_key::TrialKey;
 use crate::app::log_tail::LogTail;
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::{
-    count, metric_names, micros, number, one_line, proposed, rough_duration, values, width,
+    metric_names, micros, number, one_line, proposed, rough_duration, values, width,
 };
+use crate::study::counted::count;
 use crate::study::series::SeriesClock;
 use crate::study::space::Scale;
 use crate::study::time::Timestamp;

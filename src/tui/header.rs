@@ -15,9 +15,10 @@ use crate::engine::finalists::CONFIDENCE;
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::progress::Progress;
 use crate::report::wording::{
-    StudyStatus, count, front_in_words, goal, no_best, number, one_line, rough_duration,
-    study_count, width,
+    StudyStatus, front_in_words, goal, no_best, number, one_line, rough_duration, study_count,
+    width,
 };
+use crate::study::counted::count;
 use crate::study::finalists::Race;
 use crate::study::state::Counts;
 use crate::study::time::Timestamp;

@@ -10,7 +10,8 @@ use super::search::SearchView;
 use super::state::{Overlay, RunPhase, State};
 use super::theme::Theme;
 use super::{TuiMode, detail, events, header, leaderboard, overlay, picture};
-use crate::report::wording::{count, one_line, study_count, width};
+use crate::report::wording::{one_line, study_count, width};
+use crate::study::counted::count;
 use crate::study::time::Timestamp;
 
 /// The parts of the screen, top to bottom.

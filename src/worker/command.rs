@@ -83,7 +83,8 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>, terminated: &
     };
     let left = processes::kill_descendants(std::process::id(), &BTreeSet::new(), KILL_TIMEOUT);
     if left > 0 {
-        eprintln!("[hpsearch] {left} processes of this trial could not be killed");
+        let left = if left == 1 { "1 process".to_owned() } else { format!("{left} processes") };
+        eprintln!("[hpsearch] {left} of this trial could not be killed");
     }
     if runner_lives {
         if let Some(bytes) = peak {

@@ -42,7 +42,7 @@ fn each_row_is_run_once_by_any_sampler_and_the_study_ends() {
         let all = [of(0.1, "a", 32), of(0.25, "b", 16), of(0.5, "a", 800), of(0.75, "b", 64)];
         assert_eq!(rows[..4], all, "{sampler}");
         assert_eq!(rows.len(), 5, "{sampler}");
-        assert_names(&ended.out, &["every point of the space was tried (5 trials)"]);
+        assert_names(&ended.out, &["every configuration of the space was tried (5 trials)"]);
         let best: Json = site.json(&["best", "--json"]);
         assert_eq!(best["trial"]["params"]["x"], 0.1);
         assert_done(&site.run(&["verify", "s"]));

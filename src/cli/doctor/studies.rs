@@ -11,13 +11,14 @@ use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
 use crate::cli::provenance;
 use crate::cli::waiting::Waiting;
-use crate::report::wording::{StudyStatus, bytes as size, count, one_line};
+use crate::report::wording::{StudyStatus, bytes as size, one_line};
 use crate::runner::processes;
 use crate::runner::{Liveness, liveness};
 use crate::storage::address::is_on_server;
 use crate::storage::any::AnyReader;
 use crate::storage::paths::files_directory;
 use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::study::counted::count;
 use crate::tracking::{Behind, behind};
 
 pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {

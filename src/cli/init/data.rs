@@ -17,8 +17,9 @@ use crate::arguments::data_file::{
 use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
-use crate::report::wording::{count, one_line};
+use crate::report::wording::one_line;
 use crate::runner::inputs::data_files;
+use crate::study::counted::count;
 
 /// The text of the study file for a data file, or for the training file in a directory.
 pub fn of_data(

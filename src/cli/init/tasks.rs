@@ -9,7 +9,8 @@ use super::study_file::TrainerStudy;
 use super::{InitArguments, Questions};
 use crate::arguments::{TRAINER_TASKS, TaskKind};
 use crate::cli::exit::Failure;
-use crate::report::wording::{count, one_line};
+use crate::report::wording::one_line;
+use crate::study::counted::count;
 use crate::study::suggestion::quoted;
 
 /// The task that `--task` names.

@@ -7,8 +7,9 @@ use crate::app::find::{self, Meant};
 use crate::app::remove_runs::{Moved, Planned, check_target, has_copy, move_runs, plan};
 use crate::cli::console::{can_ask, says_yes};
 use crate::cli::{Console, Exit, Failure};
-use crate::report::wording::{bytes, count, one_line, run_name};
+use crate::report::wording::{bytes, one_line, run_name};
 use crate::storage::StudySummary;
+use crate::study::counted::count;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// Moves them, once the user confirms.

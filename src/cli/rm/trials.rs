@@ -11,8 +11,9 @@ use crate::app::remove_runs::{plan, remove_runs};
 use crate::app::remove_study::{remove_files, size_of_trial};
 use crate::cli::request::ask_all;
 use crate::cli::{Console, Exit, Failure};
-use crate::report::wording::{bytes, count, one_line, run_name};
+use crate::report::wording::{bytes, one_line, run_name};
 use crate::storage::{StorageReader, StudySummary};
+use crate::study::counted::count;
 use crate::study::request::Request;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 

@@ -15,9 +15,10 @@ use crate::cli::waiting::listener;
 use crate::cli::{exported, failures};
 use crate::engine::Outcome;
 use crate::export::Otherwise;
-use crate::report::wording::{count, front_in_words, number};
+use crate::report::wording::{front_in_words, number};
 use crate::storage::any::{AnyReader, AnyStore};
 use crate::storage::{StorageReader, StoredStudy};
+use crate::study::counted::count;
 use crate::study::front::Front;
 
 /// Prints the outcome, exports if configured, and returns the exit code.

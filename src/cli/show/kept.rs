@@ -3,9 +3,10 @@
 use serde_json::Value as Json;
 
 use crate::cli::{Console, Failure};
-use crate::report::wording::{bytes, count, one_line, shorten};
+use crate::report::wording::{bytes, one_line, shorten};
 use crate::storage::StorageReader;
 use crate::study::artifact::{ArtifactKind, StoredArtifact};
+use crate::study::counted::count;
 
 /// Most names printed, the newest version of each.
 const NAMES: usize = 20;

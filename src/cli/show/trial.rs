@@ -18,11 +18,12 @@ use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
 use crate::report::lineage::stage_lines;
 use crate::report::wording::{
-    count, duration, micros, number, one_line, param, remarked, result, state_word,
+    duration, micros, number, one_line, param, remarked, result, state_word,
 };
 use crate::runner::untracked_sources::as_new_file;
 use crate::storage::{Remarked, StorageReader, StudySummary};
 use crate::study::artifact::StoredArtifact;
+use crate::study::counted::count;
 use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::metric::Number;
 use crate::study::provenance::Provenance;

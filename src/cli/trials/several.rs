@@ -9,8 +9,9 @@ use crate::cli::selection;
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::report::table::{Align, Column, Columns};
-use crate::report::wording::{count, one_line, param, run_name, state_word, value_cell};
+use crate::report::wording::{one_line, param, run_name, state_word, value_cell};
 use crate::storage::StudySummary;
+use crate::study::counted::count;
 use crate::study::query::{Filter, TrialQuery};
 
 /// Lists them.

@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(judge(&spec, &[5.0; 5], &[1.0, 2.0], Minimize).word(), "continue");
         let stopped = judge(&spec, &[0.5; 5], &[1.0, 2.0], Minimize);
         assert!(stopped.in_words().ends_with(
-            "before them, and best value 1 is worse than the \
+            "before it, and best value 1 is worse than the \
             median 0.5 of 5 completed trials at step 2"
         ));
         assert_eq!(judge(&spec, &[0.5; 5], &[1.0, 1.0], Minimize).word(), "continue");

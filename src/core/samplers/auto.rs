@@ -6,6 +6,7 @@ use super::gp::{Gp, MEDIAN_SINCE, MOST_EXACT};
 use super::grid::Grid;
 use super::tpe::Tpe;
 use super::{Ask, Choice, Sampler, SamplerEntry, SamplerError, Situation};
+use crate::study::counted::count;
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Distribution, Space};
@@ -152,7 +153,8 @@ impl Auto {
         if objectives > 1 {
             return gp(format!(
                 "the study has {objectives} objectives, no parameter is conditional, and \
-                 {finished} trials are finished, fewer than {GP_MOST}"
+                 {} finished, fewer than {GP_MOST}",
+                count_are(finished)
             ));
         }
         let few = stopped == 0 && self.points.is_some_and(|points| points <= FEW_POINTS);
@@ -171,9 +173,15 @@ impl Auto {
             return (&self.early_gp, Choice { sampler: "gp", reason });
         }
         gp(format!(
-            "no parameter is conditional, and {finished} trials are finished, fewer than {GP_MOST}"
+            "no parameter is conditional, and {} finished, fewer than {GP_MOST}",
+            count_are(finished)
         ))
     }
+}
+
+/// `1 trial is`, `2 trials are`.
+fn count_are(trials: u64) -> String {
+    format!("{} {}", count(trials, "trial"), if trials == 1 { "is" } else { "are" })
 }
 
 impl Sampler for Auto {

@@ -420,7 +420,7 @@ mod tests {
             ),
             (
                 json!({ "rung": { "rung": 3, "rank": 2, "of": 5, "first": 1 } }),
-                "rung 3 reached with rank 2 of 5; the best 1 continue",
+                "rung 3 reached with rank 2 of 5; the best one continues",
                 rank(1, 5),
             ),
             (

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::database_url::masked_word;
+use crate::study::counted::count;
 
 /// Everything about a runner that results may depend on. The environment is excluded because it
 /// holds secrets; for variables set by the study file there are names, and digests to detect
@@ -333,7 +334,10 @@ impl Provenance {
         let shown = untracked.iter().take(most);
         facts.extend(shown.map(|file| fact(&file.role, file.in_words(digests))));
         if untracked.len() > most {
-            facts.push(fact("", format!("and {} more untracked files", untracked.len() - most)));
+            facts.push(fact(
+                "",
+                format!("and {} more", count((untracked.len() - most) as u64, "untracked file")),
+            ));
         }
         facts
     }

@@ -14,7 +14,7 @@ use super::{Answer, Document, FrontTable, ReportFigure, StudySection};
 use crate::report::figure::Figure;
 use crate::report::figure::svg::{self, Palette, Size, escaped};
 use crate::report::page::{self, one_script};
-use crate::report::wording::count;
+use crate::study::counted::count;
 
 const TEMPLATE: &str = include_str!("page/report.html");
 const STYLE: &str = concat!(

@@ -10,10 +10,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::{Behind, Mirror, SyncError, write_lag};
-use crate::report::wording::count;
 use crate::storage::StorageReader as _;
 use crate::storage::StudyId;
 use crate::storage::any::AnyReader;
+use crate::study::counted::count;
 use crate::study::destination::Destination;
 use crate::tracking::Credentials;
 

@@ -7,9 +7,10 @@ use crate::report::lineage::segment_lines;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    attempt_end, count, duration, number, one_line, param, remarked, rough_duration,
+    attempt_end, duration, number, one_line, param, remarked, rough_duration,
 };
 use crate::storage::{Attempt, Remarked};
+use crate::study::counted::count;
 use crate::study::metric::Score;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;

@@ -7,8 +7,9 @@ use ratatui::text::{Line, Span};
 
 use super::{DeviceLoad, DevicesData, OccupiedSlot, gpu, utilisation};
 use crate::report::sparkline::sparkline;
-use crate::report::wording::{bytes, count, number, one_line, rough_duration, width};
+use crate::report::wording::{bytes, number, one_line, rough_duration, width};
 use crate::runner::monitor::{Gpu, Machine, Memory, Processor, gibibytes};
+use crate::study::counted::count;
 use crate::study::device::Device;
 use crate::study::event::AgentChange;
 use crate::study::trial::TrialState;

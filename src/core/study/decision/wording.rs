@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::{Bound, Comparison, Means, Reason};
+use crate::study::counted::count;
 use crate::study::metric::Number;
 
 /// One sentence with the numbers, such as `rank 9 of 12 at step 300; 4 continue`.
@@ -17,13 +18,20 @@ impl fmt::Display for Reason {
                     write!(f, ", by final values forecast from {trials} that continued")?;
                 }
                 if first >= of {
-                    write!(f, "; the first {first} continue")
+                    match *first == 1 {
+                        true => f.write_str("; the first one continues"),
+                        false => write!(f, "; the first {first} continue"),
+                    }
                 } else {
                     write!(f, "; {}", continues(first))
                 }
             }
             Reason::Rung { rung, rank, of, first } => {
-                write!(f, "rung {rung} reached with rank {rank} of {of}; the best {first} continue")
+                write!(f, "rung {rung} reached with rank {rank} of {of}; ")?;
+                match *first == 1 {
+                    true => f.write_str("the best one continues"),
+                    false => write!(f, "the best {first} continue"),
+                }
             }
             Reason::Promoted { rung, rank, of, first, until } => {
                 write!(f, "rank {rank} of {of} at rung {rung}; {} to ", continues(first))?;
@@ -72,16 +80,19 @@ impl fmt::Display for Reason {
                 } else {
                     write!(f, "{border}, percentile {percentile}")?;
                 }
-                write!(f, " of {of} completed trials at {at}")
+                write!(f, " of {} at {at}", count(*of, "completed trial"))
             }
             Reason::Patience { best, reports, before, min_delta, at, comparison, wrapped } => {
                 if best.0.is_nan() {
-                    write!(f, "the last {reports} reports up to {at} are NaN")?;
+                    let are = if *reports == 1 { "is" } else { "are" };
+                    write!(f, "the last {} up to {at} {are} NaN", last(*reports))?;
                 } else {
                     write!(
                         f,
-                        "the best value {best} of the last {reports} reports up to {at} is \
-                         {comparison} than {before} before them"
+                        "the best value {best} of the last {} up to {at} is {comparison} than \
+                         {before} before {}",
+                        last(*reports),
+                        if *reports == 1 { "it" } else { "them" }
                     )?;
                     if *comparison == Comparison::Worse && min_delta.0 > 0.0 {
                         write!(f, " by more than {min_delta}")?;
@@ -100,10 +111,11 @@ impl fmt::Display for Reason {
                 write!(f, "`{condition}` is violated by {over} at {at}")
             }
             Reason::Wilcoxon { p, threshold, steps, at, best, means } => {
-                let (p, clocks) = (p.0, at.clock.plural());
+                let clock = if *steps == 1 { at.clock.as_str() } else { at.clock.plural() };
+                let p = p.0;
                 write!(
                     f,
-                    "p = {p:.4} at {steps} {clocks} in common with the best trial {best} is "
+                    "p = {p:.4} at {steps} {clock} in common with the best trial {best} is "
                 )?;
                 let Some(Means { own, best, comparison }) = means else {
                     return write!(f, "not below {threshold}");
@@ -152,4 +164,9 @@ fn member_rank(rung: u64, rank: u64, of: u64, at_once: bool) -> String {
 )]
 fn meaningful_places(deviation: f64) -> usize {
     (1.0 - deviation.abs().log10().floor()).clamp(0.0, 12.0) as usize
+}
+
+/// `report`, `4 reports`: after "the last".
+fn last(reports: u64) -> String {
+    if reports == 1 { "report".to_owned() } else { count(reports, "report") }
 }
