@@ -386,8 +386,8 @@ pub enum TrialEvent {
     /// becomes visible if it continues.
     #[serde(rename = "trial_hidden")]
     Hidden,
-    /// A tracked run was removed, or moved to another study. It has no other event in the journal and
-    /// no row in any table, and its number is not reused.
+    /// A tracked run was removed, or moved to another study. It has no other event in the journal
+    /// and no row in any table, and its number is not reused.
     #[serde(rename = "run_removed")]
     Removed {
         /// Its new study and number, if it was moved.

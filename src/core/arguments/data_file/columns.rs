@@ -1,7 +1,7 @@
 //! Files of columns (Apache Parquet and Arrow) as lines of JSON.
 //!
-//! The names of a `ClassLabel` of Hugging Face's `datasets` replace its numbers: the features are in
-//! the file's metadata, as JSON under the key `huggingface`.
+//! The names of a `ClassLabel` of Hugging Face's `datasets` replace its numbers: the features are
+//! in the file's metadata, as JSON under the key `huggingface`.
 
 #[cfg(any(feature = "parquet", feature = "arrow"))]
 use std::collections::BTreeMap;

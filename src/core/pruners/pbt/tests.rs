@@ -549,8 +549,8 @@ fn a_population_finds_a_falling_schedule_where_the_best_constant_rate_stalls() {
 
 /// The short-horizon bias of Wu et al. (*Understanding Short-Horizon Bias in Stochastic
 /// Meta-Optimization*, 2018): of two directions one is steep and noisy, the other flat. Lower
-/// learning rates pay off at once, since they remove the noise, and then the flat direction is never
-/// learned. Populations that decide often fall for it and end behind constant rates; with
+/// learning rates pay off at once, since they remove the noise, and then the flat direction is
+/// never learned. Populations that decide often fall for it and end behind constant rates; with
 /// sub-populations that decide more rarely they do not.
 #[test]
 fn sub_populations_escape_a_greedy_trap_in_which_a_population_falls_behind_constant_rates() {

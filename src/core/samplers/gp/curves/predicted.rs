@@ -51,9 +51,10 @@ pub struct CurvePredictor {
 
 impl CurvePredictor {
     /// The reports of `trial` at those of these ascending steps that are below a full trial's, and
-    /// at its end, as far as `history` tells. `max_resource`: the steps of a full trial; without it,
-    /// as many as the longest complete trial has, or three times as many as any. `None`: fewer than five trials have reported, the study has
-    /// several objectives, or all losses are infinite.
+    /// at its end, as far as `history` tells. `max_resource`: the steps of a full trial; without
+    /// it, as many as the longest complete trial has, or three times as many as any. `None`: fewer
+    /// than five trials have reported, the study has several objectives, or all losses are
+    /// infinite.
     #[expect(clippy::cast_precision_loss, reason = "steps")]
     pub fn predict(
         &self,
