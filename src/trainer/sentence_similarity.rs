@@ -1,5 +1,5 @@
-//! The task sentence-similarity: a vector for each text, the mean of its tokens', so that texts that
-//! mean the same have near ones (Reimers and Gurevych 2019; as sentence-transformers trains them).
+//! The task sentence-similarity: a vector for each text, the mean of its tokens', so that texts
+//! that mean the same have near ones (Reimers and Gurevych 2019, as in sentence-transformers).
 
 use burn::tensor::Tensor;
 

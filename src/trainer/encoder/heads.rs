@@ -52,8 +52,8 @@ pub(crate) struct TokenHead {
 
 /// The layer with an output for each label, in all families.
 const TOKEN_CLASSIFIER: &str = "classifier";
-/// The layer with an output for starts of answers and one for ends, in the families whose heads over
-/// tokens have no hidden layer.
+/// The layer with an output for starts of answers and one for ends, in the families whose heads
+/// over tokens have no hidden layer.
 const ANSWERS: &str = "qa_outputs";
 
 impl TokenHead {
