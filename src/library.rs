@@ -209,8 +209,8 @@ impl Study {
     }
 
     /// Adds another objective: trials have values instead of one value, reported by
-    /// [`TrialContext::report_metrics`](crate::TrialContext::report_metrics), and the best of them are a
-    /// front: see [`Finished::front`].
+    /// [`TrialContext::report_metrics`](crate::TrialContext::report_metrics), and the best of them
+    /// are a front: see [`Finished::front`].
     pub fn and(mut self, metric: &str, direction: Direction) -> Self {
         self.spec.objectives.push(Objective::new(metric, direction));
         self.spec.value = ValueRule::Last;

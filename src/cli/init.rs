@@ -45,7 +45,8 @@ An existing file is never overwritten.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct InitArguments {
-    /// The data to learn from: csv, tsv, jsonl, json, parquet, arrow, conll or txt, or a directory with such a file
+    /// The data to learn from: csv, tsv, jsonl, json, parquet, arrow, conll or txt, or a directory
+    /// with such a file
     #[arg(value_name = "DATA")]
     pub data: Option<PathBuf>,
     /// The program to search instead, as it is typed

@@ -277,8 +277,8 @@ pub(super) type Kept = (String, Vec<String>);
 /// several, an empty label and the score NaN if there is none; or a row for each entity
 /// (`entity_group,word,start,end,score`) or token (`mask,token,score`); or an answer
 /// (`answer,start,end,score`), the numbers of a vector, or the text that was written
-/// (`generated_text`). Of pairs `text_pair` follows `text`. Kept columns come first, with `_in_file`
-/// behind a name that is also one of these.
+/// (`generated_text`). Of pairs `text_pair` follows `text`. Kept columns come first, with
+/// `_in_file` behind a name that is also one of these.
 pub(super) fn write_csv<'t>(
     output: &Path,
     of_text: impl Fn(usize) -> (&'t str, Option<&'t str>),

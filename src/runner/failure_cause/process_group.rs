@@ -62,8 +62,8 @@ impl ProcessGroup {
         }
     }
 
-    /// A failure in words, and whether the process was killed from outside. On one machine ranks and
-    /// local ranks are the same.
+    /// A failure in words, and whether the process was killed from outside. On one machine ranks
+    /// and local ranks are the same.
     fn failure(&self, exit: i32, rank: u32) -> (String, bool) {
         if exit <= 0 {
             let signal = -exit;

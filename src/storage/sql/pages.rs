@@ -140,8 +140,8 @@ fn cut(mut places: Vec<Place>, query: &TrialQuery) -> Vec<Place> {
     places
 }
 
-/// The first and the last id of a page of all trials by number, where numbers have no gaps. The last
-/// is before the first where there are none. `None`: the page is not one range.
+/// The first and the last id of a page of all trials by number, where numbers have no gaps. The
+/// last is before the first where there are none. `None`: the page is not one range.
 fn range(
     connection: &dyn Connection,
     study: StudyId,
@@ -199,8 +199,8 @@ pub(in crate::storage) fn ranked(direction: Direction, reverse: Reverse, which: 
     )
 }
 
-/// The ids of a page of complete trials that violate no limit, by their values: NaN is worst. It has
-/// fewer where it goes beyond them.
+/// The ids of a page of complete trials that violate no limit, by their values: NaN is worst. It
+/// has fewer where it goes beyond them.
 fn best_ids(
     connection: &dyn Connection,
     study: StudyId,

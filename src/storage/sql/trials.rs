@@ -113,8 +113,8 @@ pub(in crate::storage) fn add_values(
     Ok(())
 }
 
-/// The values of a study of several objectives: the points of its complete trials that can be on the
-/// front.
+/// The values of a study of several objectives: the points of its complete trials that can be on
+/// the front.
 pub(in crate::storage) fn points(
     connection: &dyn Connection,
     study: StudyId,
