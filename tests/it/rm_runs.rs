@@ -1,5 +1,5 @@
-//! Tracked runs are removed and moved to other studies, one by one: all of a run goes or comes, nothing
-//! of others does, and whatever is killed meanwhile, a run is there whole or gone.
+//! Tracked runs are removed and moved to other studies, one by one: all of a run goes or comes,
+//! nothing of others does, and whatever is killed meanwhile, a run is there whole or gone.
 
 use std::fs;
 use std::path::PathBuf;
@@ -726,7 +726,7 @@ fn names_of_any_kind_are_addressed() {
     assert_verified(&site, &["runs", "old"]);
 }
 
-/// The store cannot be written: nothing has happened, or all of it and the file is written anew later.
+/// The store cannot be written: nothing has happened, or all of it, and the file is written later.
 #[test]
 fn a_store_that_cannot_be_written_keeps_the_run_or_has_removed_it() {
     let site = site();

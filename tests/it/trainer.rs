@@ -531,8 +531,8 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     }
     assert_eq!(left(), ["model.checkpoint", "model.checkpoint-2", "small.toml"]);
 
-    // Continued, the training ends with the same weights as one that was not interrupted. Its rate is
-    // constant, so that the steps until then do not depend on its length.
+    // Continued, the training ends with the same weights as one that was not interrupted. Its rate
+    // is constant, so that the steps until then do not depend on its length.
     let state = fs::read_to_string(directory.join("model.checkpoint/trainer_state.json")).unwrap();
     let state: Value = serde_json::from_str(&state).unwrap();
     let epochs = state["epoch"].as_f64().unwrap().ceil() + 2.0;
