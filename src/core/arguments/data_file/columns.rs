@@ -210,8 +210,8 @@ fn not_built(path: &Path, what: &str, feature: &str, read: &str) -> DataProblem 
     let file = path.display();
     DataProblem::new(path, None, format!("this program was built without {what} files")).with_help(
         format!(
-            "build it with `--features {feature}`, or convert the file: `python -c \"import datasets; \
-             datasets.Dataset.{read}('{file}').to_json('{}')\"`",
+            "build it with `--features {feature}`, or convert the file: `python -c \"import \
+             datasets; datasets.Dataset.{read}('{file}').to_json('{}')\"`",
             path.with_extension("jsonl").display()
         ),
     )

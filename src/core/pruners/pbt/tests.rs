@@ -240,7 +240,12 @@ fn migrants_bring_their_parameters_to_those_who_evolve_more_often_and_only_their
     assert_eq!(copies(&decisions), [(2, 4), (3, 0)]);
     assert_eq!(params_of(&decisions, 2), 0.4, "of the migrant");
     let reason = Reason::Migrated { rung: 2, rank: 3, of: 4, from: 4, params_of: 4 };
-    let is_it = |decision: &MemberDecision| matches!(decision, MemberDecision::Clone { reason: found, .. } if *found == reason);
+    let is_it = |decision: &MemberDecision| {
+        matches!(
+            decision,
+            MemberDecision::Clone { reason: found, .. } if *found == reason
+        )
+    };
     assert!(decisions.iter().any(is_it), "{decisions:?}");
     let decisions = two_frequencies(4, second);
     assert_eq!(copies(&decisions), [(2, 4), (3, 0), (5, 0), (7, 4)]);
