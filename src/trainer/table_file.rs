@@ -19,7 +19,8 @@ pub(super) struct RawFile {
 
 /// The remedy for a missing column.
 const NAME_COLUMNS: &str = "set `[data] text`, `label`, for pairs `text_pair`, for texts to write \
-    `target`; the first line must be a header, or `[data] column_names` must name the columns of a file without one";
+    `target`; the first line must be a header, or `[data] column_names` must name the columns of a \
+    file without one";
 
 /// The same of questions.
 const NAME_QUESTIONS: &str =
