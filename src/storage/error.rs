@@ -22,8 +22,8 @@ pub enum StorageError {
     /// determined from here.
     #[error(
         "study `{study}` is held by process {} on `{}`, another host or container than this one, \
-         for {held} (it last wrote {wrote} ago), and from here it cannot be determined whether that \
-         process lives",
+         for {held} (it last wrote {wrote} ago), and from here it cannot be determined whether \
+         that process lives",
         holder.pid, holder.host
     )]
     HeldElsewhere {
@@ -321,7 +321,8 @@ impl PostgresFailure {
                 "table `pg_stat_activity` of the server shows it; then run the same command again"
             }
             PostgresFailure::Busy => {
-                "close other connections, or raise `max_connections`, then run the same command again"
+                "close other connections, or raise `max_connections`, then run the same command \
+                 again"
             }
             PostgresFailure::Other => {
                 "what was written before is safe: run the same command again, and look at the \

@@ -87,7 +87,10 @@ pub enum ImportError {
         what: String,
     },
     /// There is nothing to import.
-    #[error("{} holds no runs of W&B, no event files of TensorBoard and no CSV table", path.display())]
+    #[error(
+        "{} holds no runs of W&B, no event files of TensorBoard and no CSV table",
+        path.display()
+    )]
     Nothing {
         /// The path.
         path: PathBuf,
@@ -114,7 +117,10 @@ pub enum ImportError {
         known: String,
     },
     /// A table of runs lacks the metric's column, and none was named.
-    #[error("{} has no column `{column}`, and no other was named as the metric; it has {known}", path.display())]
+    #[error(
+        "{} has no column `{column}`, and no other was named as the metric; it has {known}",
+        path.display()
+    )]
     NoMetric {
         /// The table.
         path: PathBuf,
