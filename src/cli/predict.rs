@@ -80,10 +80,18 @@ pub struct PredictArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
     /// The most tokens of a text that the model writes; by default those of its training
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NEW_TOKENS)))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NEW_TOKENS))
+    )]
     pub max_new_tokens: Option<u32>,
     /// Beams of a text that the model writes; 1: the likeliest token each time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BEAMS)))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BEAMS))
+    )]
     pub num_beams: Option<u32>,
     /// The power of its length that a beam's score is divided by: above 0, longer texts are
     /// preferred

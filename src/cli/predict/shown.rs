@@ -174,7 +174,13 @@ impl Shown {
         if let Some(pair) = pair {
             one["text_pair"] = pair.into();
         }
-        let scored = |name: &'static str| move |(label, score): &(String, f64)| json!({name: label, "score": score});
+        let scored = |name: &'static str| {
+            move |(label, score): &(String, f64)| {
+                json!({
+                    name: label, "score": score,
+                })
+            }
+        };
         match self {
             Self::Labels(labels) => one["labels"] = labels.iter().map(scored("label")).collect(),
             Self::Entities(entities) => {
@@ -236,7 +242,8 @@ impl Entity {
     /// With the keys of transformers' pipeline.
     fn json(&self) -> Value {
         json!({
-            "entity_group": self.label, "score": self.score, "word": self.word, "start": self.start, "end": self.end,
+            "entity_group": self.label, "score": self.score, "word": self.word, "start": self.start,
+            "end": self.end,
         })
     }
 }
@@ -499,7 +506,8 @@ mod tests {
         assert_eq!(
             shown.json(("who", Some("Ada L. is"))),
             json!({
-                "text": "who", "text_pair": "Ada L. is", "answer": "Ada L.", "score": 0.75, "start": 0,
+                "text": "who", "text_pair": "Ada L. is", "answer": "Ada L.", "score": 0.75,
+                "start": 0,
                 "end": 6,
             })
         );
