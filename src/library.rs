@@ -369,10 +369,10 @@ impl Study {
     ///
     /// # Errors
     /// The study is invalid, the store cannot be used, or another process runs the study.
-    pub fn run(
-        self,
-        objective: impl Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync + 'static,
-    ) -> Result<Finished, StudyError> {
+    pub fn run<F>(self, objective: F) -> Result<Finished, StudyError>
+    where
+        F: Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync + 'static,
+    {
         let (path, threads) = (self.store.clone(), self.threads);
         let (mut store, study) = self.stored()?;
         let launcher = InlineLauncher::new(Arc::new(objective), study.spec.objective_names());

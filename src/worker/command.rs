@@ -254,7 +254,8 @@ fn supervise(
                     if action == Action::Pause {
                         terminate_at = Some(Instant::now() + PAUSE_TIMEOUT);
                     }
-                    if let Some(Err(error)) = verdicts.as_ref().map(|verdicts| verdicts.send(&line)) {
+                    let sent = verdicts.as_ref().map(|verdicts| verdicts.send(&line));
+                    if let Some(Err(error)) = sent {
                         // A command waiting for this decision would mistake the next one for it.
                         eprintln!("[hpsearch] {error}; the command gets no more verdicts");
                         verdicts = None;

@@ -396,7 +396,11 @@ pub(super) mod tests {
         ) {
             read(&data, piece);
             read(&record(&data), piece);
-            let mut changed = event_of(1.0, 3, &[field(1, b"loss"), field(8, &data[..data.len().min(90)])].concat());
+            let mut changed = event_of(
+                1.0,
+                3,
+                &[field(1, b"loss"), field(8, &data[..data.len().min(90)])].concat(),
+            );
             read(&record(&changed), piece);
             let at = cut % changed.len();
             changed[at] = changed[at].wrapping_add(data.len() as u8);
