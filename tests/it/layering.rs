@@ -972,7 +972,8 @@ fn no_verb_uses_another_verbs_file() {
     let planted = [
         Source::new(
             "cli.rs",
-            "//! .\nmod ls;\nmod run;\nmod shared;\nfn dispatch() {\n    ls::ls();\n    run::run()\n}\n",
+            "//! .\nmod ls;\nmod run;\nmod shared;\n\
+             fn dispatch() {\n    ls::ls();\n    run::run()\n}\n",
         ),
         Source::new("cli/ls.rs", "//! .\nuse super::shared::say;\n"),
         Source::new("cli/run.rs", "//! .\nuse super::ls::columns;\n"),

@@ -163,9 +163,10 @@ fn bad_data_is_refused_before_any_trial() {
     for (content, expected) in cases {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("train.csv"), content).unwrap();
-        let study = "[study]\nmetric = \"eval_accuracy\"\ndirection = \"maximize\"\n[budget]\ntrials = 1\n[data]\ntrain = \"train.csv\"\nvalidation_split = 0.2\n\
-                     [trainer]\ntask = \"text-classification\"\n[space]\nlearning_rate = { float \
-                     = [1e-3, 1e-2] }\n";
+        let study = "[study]\nmetric = \"eval_accuracy\"\ndirection = \"maximize\"\n[budget]\n\
+                     trials = 1\n[data]\ntrain = \"train.csv\"\nvalidation_split = 0.2\n\
+                     [trainer]\ntask = \"text-classification\"\n[space]\n\
+                     learning_rate = { float = [1e-3, 1e-2] }\n";
         fs::write(directory.path().join("study.toml"), study).unwrap();
         let output = run(directory.path(), &["run", "--plain"]);
         let said = output.err;
