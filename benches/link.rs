@@ -29,7 +29,8 @@ fn study(reports: u64, cluster: &str) -> String {
         "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\n\
          [space]\nx = {{ float = [0.0, 1.0] }}\n[sampler]\ntype = \"random\"\n\
          [track]\nsystem = \"off\"\n[devices]\nuse = [\"sim:0..1\"]\n\
-         [command]\nrun = [\"sh\", \"trial.sh\", \"{reports}\"]\n[budget]\ntrials = {TRIALS}\n{cluster}"
+         [command]\nrun = [\"sh\", \"trial.sh\", \"{reports}\"]\n[budget]\ntrials = {TRIALS}\n\
+         {cluster}"
     )
 }
 

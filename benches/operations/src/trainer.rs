@@ -99,13 +99,9 @@ pub fn measure() {
         let rows = &mut rows;
         let (read, statistics) =
             timed(rows, "norm", 0, || norm.forward([&x, &scale, &shift], grad_mode));
-        let (all, ()) = timed(
-            rows,
-            "query, key, \
-            value",
-            3 * square,
-            || inputs.forward([&read, &wq, &wk, &wv, &bq, &bk, &bv], grad_mode),
-        );
+        let (all, ()) = timed(rows, "query, key, value", 3 * square, || {
+            inputs.forward([&read, &wq, &wk, &wv, &bq, &bk, &bv], grad_mode)
+        });
         let (mixed, shares) =
             timed(rows, "attention", 2 * mixing, || attention.forward([&all], grad_mode));
         let (sum, ()) =
@@ -113,20 +109,14 @@ pub fn measure() {
         let (_, kept) = timed(rows, "feed-forward", 2 * wide, || {
             feed.forward([&sum, &read, &w1, &b1, &w2, &b2], grad_mode)
         });
-        timed(
-            rows,
-            "feed-forward, \
-            back",
-            4 * wide,
-            || {
-                feed.backward(BackwardInput {
-                    inputs: [&[], &read, &w1, &[], &w2, &[]],
-                    saved: kept,
-                    gradient: &gradient,
-                    needs_grad: [true; 6],
-                })
-            },
-        );
+        timed(rows, "feed-forward, back", 4 * wide, || {
+            feed.backward(BackwardInput {
+                inputs: [&[], &read, &w1, &[], &w2, &[]],
+                saved: kept,
+                gradient: &gradient,
+                needs_grad: [true; 6],
+            })
+        });
         timed(rows, "output, back", 2 * square, || {
             output.backward(BackwardInput {
                 inputs: [&[], &mixed, &wo, &[]],
@@ -143,20 +133,14 @@ pub fn measure() {
                 needs_grad: [true],
             })
         });
-        timed(
-            rows,
-            "query, key, value, \
-            back",
-            6 * square,
-            || {
-                inputs.backward(BackwardInput {
-                    inputs: [&read, &wq, &wk, &wv, &[], &[], &[]],
-                    saved: (),
-                    gradient: &gradients,
-                    needs_grad: [true; 7],
-                })
-            },
-        );
+        timed(rows, "query, key, value, back", 6 * square, || {
+            inputs.backward(BackwardInput {
+                inputs: [&read, &wq, &wk, &wv, &[], &[], &[]],
+                saved: (),
+                gradient: &gradients,
+                needs_grad: [true; 7],
+            })
+        });
         timed(rows, "norm, back", 0, || {
             norm.backward(BackwardInput {
                 inputs: [&x, &scale, &[]],
