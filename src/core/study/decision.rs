@@ -222,7 +222,7 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Comparison {
-    /// It is.
+    /// The value is worse.
     Worse,
     /// It is equal or better.
     NotWorse,

@@ -120,7 +120,7 @@ pub enum FieldKind {
 pub enum FieldDefault {
     /// None: it is required.
     Required,
-    /// None.
+    /// None: the field may be left out.
     Absent,
     /// None; describes what happens instead.
     Derived(&'static str),
