@@ -222,7 +222,7 @@ pub enum AppError {
         from: PathBuf,
         /// Where it belongs.
         to: PathBuf,
-        /// Why.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
@@ -298,7 +298,7 @@ pub enum AppError {
     /// A configuration that was tried before.
     #[error("trial {trial} has these parameters already")]
     Tried {
-        /// By this trial.
+        /// The trial that has the configuration.
         trial: TrialNumber,
     },
     /// The store of an earlier study cannot be read.

@@ -40,7 +40,7 @@ pub struct ResumeArguments {
     pub slots: Option<u32>,
 }
 
-/// Resumes.
+/// Asks the runner to resume the trials or devices, or else the study.
 pub fn resume(arguments: &ResumeArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
     let mut requests: Vec<Request> =

@@ -52,7 +52,7 @@ const RETRY: Duration = Duration::from_secs(120);
 /// The next trial in the queue for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// None.
+    /// No trial waits for the slot.
     Nothing,
     /// A trial, and the upper estimate of its memory in bytes, if there is one.
     Trial(Option<u64>),

@@ -42,7 +42,7 @@ pub enum StorageError {
         study.0
     )]
     Fenced {
-        /// Which study.
+        /// The study whose lease was lost.
         study: StudyId,
     },
     /// The study holds tracked runs and cannot be searched.
@@ -119,7 +119,7 @@ pub enum StorageError {
     NotAStore {
         /// The file.
         path: String,
-        /// Why not.
+        /// What of the file is not as in a store, in words.
         why: String,
     },
     /// The name of the store is not text.
@@ -229,7 +229,7 @@ pub enum StorageError {
     Address {
         /// The address, without a password.
         address: String,
-        /// Why not.
+        /// What is wrong with the address, in words.
         why: String,
     },
     /// This binary does not know PostgreSQL.

@@ -73,9 +73,9 @@ pub enum ImportError {
     /// A file or directory cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// It.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A malformed file.
@@ -330,7 +330,7 @@ impl Experiments {
 pub struct Source {
     /// What it is.
     pub format: Format,
-    /// Where.
+    /// The path of the file or directory.
     pub path: PathBuf,
 }
 

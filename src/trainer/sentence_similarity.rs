@@ -71,7 +71,7 @@ impl EncoderHead for SentenceSimilarity {
         Self
     }
 
-    /// Of both texts.
+    /// The tokens of both texts of a pair together.
     fn length(model: &EncoderModel<Self>, data: &PreparedData, row: usize) -> usize {
         let texts = [Some(data.split(Split::Train)), data.extras(Extra::SecondTexts, Split::Train)];
         let longest = model.architecture.max_tokens();

@@ -13,7 +13,7 @@ use hpsearch_core::arguments::data_format::{DataFormat, format_of, is_on_hub};
 /// Contents as read, before they are unpacked and parsed.
 pub(super) struct RawFile {
     files: DataFiles,
-    /// Of each file.
+    /// The bytes of each of the files.
     contents: Vec<Vec<u8>>,
 }
 

@@ -202,11 +202,11 @@ struct CommandEnd {
 /// Who killed a command, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Killer {
-    /// The runner.
+    /// This process, because the runner asked for it or is gone.
     Us,
     /// The kernel's OOM killer was active while it ran.
     Memory,
-    /// Unknown.
+    /// Nobody is known to have killed it.
     Unknown,
 }
 

@@ -20,7 +20,7 @@ struct Hidden {
     linear: Linear,
     activation: ActivationFn,
     norm: Option<Norm>,
-    /// Of its input.
+    /// Share of the layer's inputs that are dropped in training.
     dropout: f64,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Seq2SeqShape {
     /// Maximum number of tokens of a text; `None`: there is none, positions being relative.
     pub(crate) positions: Option<usize>,
     pub(crate) relative: RelativePositions,
-    /// Of norms.
+    /// What norms add to a variance before its root is taken.
     pub(crate) epsilon: f64,
     /// Whether embeddings are multiplied by the root of the width.
     pub(crate) scales_embeddings: bool,
