@@ -32,7 +32,10 @@ const CASES: &[Case] = &[
     Case { name: "random", init: r#""sampler":{"type":"random"}"#, trials: 20_000, reports: 0 },
     Case {
         name: "random, asha",
-        init: r#""sampler":{"type":"random"},"pruner":{"type":"asha","min_resource":1,"max_resource":9}"#,
+        init: concat!(
+            r#""sampler":{"type":"random"},"#,
+            r#""pruner":{"type":"asha","min_resource":1,"max_resource":9}"#
+        ),
         trials: 20_000,
         reports: 3,
     },

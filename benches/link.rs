@@ -3,8 +3,8 @@
 //!
 //! Two trials of a command at a time, which print their reports as fast as they can, or, with
 //! `turns`, each after the answer to the one before; by `hpsearch run` alone, and by `hpsearch run`
-//! and one `hpsearch agent`, over an encrypted connection. The two alternate. Counted from the first
-//! to the last report in the store.
+//! and one `hpsearch agent`, over an encrypted connection. The two alternate. Counted from the
+//! first to the last report in the store.
 
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![expect(clippy::unwrap_used, reason = "a benchmark may fail loudly")]
@@ -29,7 +29,8 @@ fn study(reports: u64, cluster: &str) -> String {
         "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\n\
          [space]\nx = {{ float = [0.0, 1.0] }}\n[sampler]\ntype = \"random\"\n\
          [track]\nsystem = \"off\"\n[devices]\nuse = [\"sim:0..1\"]\n\
-         [command]\nrun = [\"sh\", \"trial.sh\", \"{reports}\"]\n[budget]\ntrials = {TRIALS}\n{cluster}"
+         [command]\nrun = [\"sh\", \"trial.sh\", \"{reports}\"]\n[budget]\ntrials = {TRIALS}\n\
+         {cluster}"
     )
 }
 

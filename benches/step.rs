@@ -93,7 +93,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     ]);
     let arguments =
         TrainerArguments::resolve(&values).map_err(|problems| format!("{problems:?}"))?;
-    let data = json!({"train": data, "validation_split": 0.02, "max_length": arguments.model.max_length.unwrap_or(128)});
+    let data = json!({
+        "train": data, "validation_split": 0.02,
+        "max_length": arguments.model.max_length.unwrap_or(128),
+    });
     let data = DataArguments::resolve(&serde_json::from_value(data)?)
         .map_err(|problems| format!("{problems:?}"))?;
     let room = std::env::temp_dir().join(format!("hpsearch-step-{}", std::process::id()));
@@ -136,7 +139,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "{}",
         json!({
-            "cpu_ms": per_step(processor), "wall_ms": per_step(wall), "first_s": stopwatch.first.as_secs_f64(), "peak_mb": peak_memory()?,
+            "cpu_ms": per_step(processor), "wall_ms": per_step(wall),
+            "first_s": stopwatch.first.as_secs_f64(), "peak_mb": peak_memory()?,
             "peak_before_mb": before, "log": stopwatch.line,
         })
     );

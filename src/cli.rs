@@ -120,7 +120,14 @@ Exit codes:
 /// Hyperparameter search and experiment tracking in one binary: describe a study in a TOML file,
 /// run it, watch it, export the best checkpoint.
 #[derive(Debug, Parser)]
-#[command(name = "hpsearch", bin_name = "hpsearch", version, after_help = EXAMPLES, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    name = "hpsearch",
+    bin_name = "hpsearch",
+    version,
+    after_help = EXAMPLES,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
 pub struct CommandLine {
     /// Options of all verbs.
     #[command(flatten)]
@@ -134,13 +141,30 @@ pub struct CommandLine {
 #[derive(Clone, Debug, Args)]
 pub struct Common {
     /// The store: one file that holds all studies, or postgres://USER@HOST/DATABASE
-    #[arg(long, global = true, value_name = "PATH", env = "HPSEARCH_STORE", hide_env_values = true, default_value = DEFAULT_STORE, value_parser = OsStringValueParser::new().map(|store| keep_password(store.into())), value_hint = clap::ValueHint::FilePath, help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        env = "HPSEARCH_STORE",
+        hide_env_values = true,
+        default_value = DEFAULT_STORE,
+        value_parser = OsStringValueParser::new().map(|store| keep_password(store.into())),
+        value_hint = clap::ValueHint::FilePath,
+        help_heading = "Global options"
+    )]
     pub store: PathBuf,
     /// Print results and errors only
     #[arg(short, long, global = true, help_heading = "Global options")]
     pub quiet: bool,
     /// Print more about what is done
-    #[arg(short, long, global = true, action = clap::ArgAction::Count, conflicts_with = "quiet", help_heading = "Global options")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        action = clap::ArgAction::Count,
+        conflicts_with = "quiet",
+        help_heading = "Global options"
+    )]
     pub verbose: u8,
     /// Show tables whole, wider than the terminal
     #[arg(long, global = true, help_heading = "Global options")]

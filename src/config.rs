@@ -228,8 +228,8 @@ pub fn load_with_warnings(path: &Path, overrides: &[String]) -> Result<Checked, 
     load_for(path, overrides, Purpose::Search)
 }
 
-/// The same for the training of one of its configurations: what `[trainer]` fixes is not searched, and
-/// there may be no `[space]`.
+/// The same for the training of one of its configurations: what `[trainer]` fixes is not searched,
+/// and there may be no `[space]`.
 pub fn load_for_training(path: &Path, overrides: &[String]) -> Result<Checked, ConfigError> {
     load_for(path, overrides, Purpose::OneTraining)
 }
@@ -358,8 +358,8 @@ fn parse_for(
     }
 }
 
-/// Steps of a full trial, as far as the specification says: the pruner's `max_resource`, or those of
-/// the trainer.
+/// Steps of a full trial, as far as the specification says: the pruner's `max_resource`, or those
+/// of the trainer.
 pub fn max_resource(spec: &StudySpec) -> Option<u64> {
     let of_pruner = spec.pruner.options.get(MAX_RESOURCE.name);
     let of_pruner = of_pruner.and_then(serde_json::Value::as_u64);

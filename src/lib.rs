@@ -30,22 +30,22 @@
 //!
 //! | layer | module | contents |
 //! |---|---|---|
-//! | 0 | [`study`] | the data model: specification, space, trials, decisions, events, and the state that they fold to |
-//! | 1 | [`arguments`] | the trainer's arguments and their checks, also in binaries without the trainer |
-//! | | [`analysis`] | learning-curve forecasts, memory model, parameter importance, forecast of a study's time and cost |
-//! | | [`storage`] | the store: in memory, one SQLite file, or a PostgreSQL server; the paths of trials' files |
+//! | 0 | [`study`] | specification, space, trials, decisions, events, and the state they fold to |
+//! | 1 | [`arguments`] | the trainer's arguments and their checks, with or without the trainer |
+//! | | [`analysis`] | forecasts of curves, memory, time and cost; parameter importance |
+//! | | [`storage`] | the store: memory, a SQLite file, a PostgreSQL server; paths of trial files |
 //! | | [`samplers`], [`pruners`] | propose configurations; stop trials |
 //! | | [`config`] | parses `study.toml` to a specification, or reports all problems at once |
 //! | 2 | [`engine`] | the search as a state machine, without clock, files or processes |
-//! | 3 | [`runner`] | the event loop: wait, step the engine, write, act; processes, devices, the protocol with children |
-//! | | [`cluster`] | agents on other machines: the link to them, what they do, and how they are started |
-//! | | [`report`] | lines, tables, figures and reports for users and programs; figures are plain data |
+//! | 3 | [`runner`] | the event loop; processes, devices, the protocol with children |
+//! | | [`cluster`] | agents on other machines: the link to them, what they do, their start |
+//! | | [`report`] | lines, tables, figures (plain data) and reports for users and programs |
 //! | | [`tracking`] | runs without a search: each process writes its own, fenced by its attempt |
 //! | | [`export`] | the best trial as a directory, written atomically |
 //! | 3' | [`worker`] | the child process that runs jobs and dies with its runner |
-//! | | [`trainer`] | the built-in trainer: the only user of burn and tokenizers; depends on `arguments` only |
-//! | 4 | [`app`] | use cases without a console: find, reconcile, prepare data, request, export, train once; progress by callback |
-//! | 5 | [`cli`] | one thin file per verb: it parses, calls [`app`] and prints; verbs do not use each other's files |
+//! | | [`trainer`] | the built-in trainer, on `arguments` alone; only it uses burn and tokenizers |
+//! | 4 | [`app`] | use cases without a console, which tell their progress by callbacks |
+//! | 5 | [`cli`] | a file per verb: it parses, calls [`app`] and prints; it uses no other verb's |
 //! | | [`tui`] | the live screens |
 //! | | [`server`] | the live page in a browser: HTTP, its defences, server-sent events |
 //! | | [`library`] | [`Study`], for Rust programs |
@@ -89,11 +89,11 @@
 //! 6. A child runs the attempt: a long-lived worker per slot for the built-in trainer, a supervisor
 //!    per attempt for a command, which is one process or one per device of the slot's group
 //!    (`worker/ranks.rs`; only rank 0 sends messages). A group over several agents is one attempt
-//!    of all of them, led by the first (`cluster/hub/group.rs`). Messages are lines `@hpsearch {..}` on stdout; every other line is
-//!    the trial's log, from which patterns may extract metrics ([`study::printed_metrics`]). A
-//!    report of the study's metric gets a decision; other metrics become points of series, which
-//!    are written with the events of their turn but are not in the journal
-//!    ([`runner::point_queue`]). Rejected lines are events
+//!    of all of them, led by the first (`cluster/hub/group.rs`). Messages are lines `@hpsearch
+//!    {..}` on stdout; every other line is the trial's log, from which patterns may extract metrics
+//!    ([`study::printed_metrics`]). A report of the study's metric gets a decision; other metrics
+//!    become points of series, which are written with the events of their turn but are not in the
+//!    journal ([`runner::point_queue`]). Rejected lines are events
 //!    ([`Remarked`](study::event::TrialEvent::Remarked)) and are reported.
 //! 7. A checkpoint is written to a temporary directory, synced, renamed, then announced. The engine
 //!    keeps those of the best, the running and the paused trials, fewer if `max_disk` is exceeded,
@@ -176,12 +176,12 @@
 //! (`engine/populations.rs`). A copy is an event with the checkpoint's digest and the parameters
 //! ([`Cloned`](study::event::TrialEvent::Cloned)); until the member has a checkpoint of its own,
 //! retention keeps the other's. With `asynchronous = true` each member is decided about when it
-//! arrives, by the others' latest results. That is a function of the state, too, and the journal has
-//! the order of arrivals: a killed run goes on with its decisions, and [`engine::verify`] repeats
-//! them, but another run has others. Retention then keeps what each member saved at its last
-//! interval. Digests are computed when checkpoints are registered, and compared before a copy is
-//! used ([`runner::checkpoint_digest`]). [`study::schedule::schedule`] follows the checkpoints of a
-//! state back to the start.
+//! arrives, by the others' latest results. That is a function of the state, too, and the journal
+//! has the order of arrivals: a killed run goes on with its decisions, and [`engine::verify`]
+//! repeats them, but another run has others. Retention then keeps what each member saved at its
+//! last interval. Digests are computed when checkpoints are registered, and compared before a copy
+//! is used ([`runner::checkpoint_digest`]). [`study::schedule::schedule`] follows the checkpoints
+//! of a state back to the start.
 //!
 //! # Several runs of a configuration
 //!
@@ -221,8 +221,8 @@
 //! # Design notes
 //!
 //! - There are no traits for objectives and exporters: there is one exporter, and the three kinds
-//!   of objective are [`Program`](study::program::Program) and the launchers. A trait comes with its
-//!   second implementation.
+//!   of objective are [`Program`](study::program::Program) and the launchers. A trait comes with
+//!   its second implementation.
 //! - Besides `judge`, a pruner has `first_rung` and `conclude`: ladders of pauses need a first stop
 //!   and an end. Promotions clone nothing and draw nothing, so they are decided from the history
 //!   alone. The only capability that differs between samplers is `exhausts`.

@@ -209,8 +209,8 @@ impl Study {
     }
 
     /// Adds another objective: trials have values instead of one value, reported by
-    /// [`TrialContext::report_metrics`](crate::TrialContext::report_metrics), and the best of them are a
-    /// front: see [`Finished::front`].
+    /// [`TrialContext::report_metrics`](crate::TrialContext::report_metrics), and the best of them
+    /// are a front: see [`Finished::front`].
     pub fn and(mut self, metric: &str, direction: Direction) -> Self {
         self.spec.objectives.push(Objective::new(metric, direction));
         self.spec.value = ValueRule::Last;
@@ -369,10 +369,10 @@ impl Study {
     ///
     /// # Errors
     /// The study is invalid, the store cannot be used, or another process runs the study.
-    pub fn run(
-        self,
-        objective: impl Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync + 'static,
-    ) -> Result<Finished, StudyError> {
+    pub fn run<F>(self, objective: F) -> Result<Finished, StudyError>
+    where
+        F: Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync + 'static,
+    {
         let (path, threads) = (self.store.clone(), self.threads);
         let (mut store, study) = self.stored()?;
         let launcher = InlineLauncher::new(Arc::new(objective), study.spec.objective_names());

@@ -97,7 +97,7 @@ pub enum RunnerEnd {
 /// Whether a run can continue without its terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detach {
-    /// It can.
+    /// The run can continue without the terminal.
     Possible,
     /// It cannot: the shell waits for this very process.
     Impossible,

@@ -2,14 +2,15 @@
 //! `replay.py` does through the program, many times faster.
 //!
 //!     python benches/search/replay.py tables --tables DIR --out TABLES
-//!     cargo run --release -p hpsearch-core --example curves -- LABEL SAMPLER PRUNER POOL WORKERS SEEDS TABLES/*.json
+//!     cargo run --release -p hpsearch-core --example curves -- \
+//!         LABEL SAMPLER PRUNER POOL WORKERS SEEDS TABLES/*.json
 //!
 //! `SAMPLER` is a name, with options in JSON after a colon (`gp:{"n_startup_trials":5}`) and with a
-//! version after `@` (`gp@6`); `PRUNER` is JSON (`{"type":"asha"}`), `SEEDS` a range (`0-9`), `POOL`
-//! the rows of a table that are shown with each choice (0: the nearest row of a proposal;
-//! surrogates are always searched continuously). One JSON object a line, as `replay.py report` reads
-//! them, with the time in samplers and pruners, and the regret of the best trial that was begun, had
-//! it been trained to its end. `LABEL` = `values` prints values of surrogates instead.
+//! version after `@` (`gp@6`); `PRUNER` is JSON (`{"type":"asha"}`), `SEEDS` a range (`0-9`),
+//! `POOL` the rows of a table that are shown with each choice (0: the nearest row of a proposal;
+//! surrogates are always searched continuously). One JSON object a line, as `replay.py report`
+//! reads them, with the time in samplers and pruners, and the regret of the best trial that was
+//! begun, had it been trained to its end. `LABEL` = `values` prints values of surrogates instead.
 
 use std::collections::{BTreeMap, HashSet};
 use std::f64::consts::PI;

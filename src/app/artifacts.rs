@@ -42,7 +42,7 @@ pub enum ArtifactError {
     Write {
         /// The target.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
 }

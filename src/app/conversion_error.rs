@@ -10,7 +10,7 @@ pub enum ConversionError {
     TooManyObjectives {
         /// Its name.
         study: String,
-        /// How many.
+        /// Number of objectives of the study.
         count: usize,
     },
     /// A parameter cannot be converted.
@@ -20,7 +20,7 @@ pub enum ConversionError {
         study: String,
         /// The parameter.
         name: String,
-        /// Why.
+        /// What of the parameter cannot be expressed, in words.
         why: String,
     },
     /// The store has a study with this name from another source.

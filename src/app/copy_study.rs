@@ -35,11 +35,11 @@ type Entry = (Seq, Timestamp, Event);
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Copied {
-    /// Trials.
+    /// Number of copied trials.
     pub trials: u64,
     /// Entries of the journal.
     pub events: u64,
-    /// Series.
+    /// Number of copied series.
     pub series: u64,
 }
 

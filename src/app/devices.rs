@@ -28,13 +28,13 @@ pub struct Found {
     /// Utilisation, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<f64>,
-    /// Temperature.
+    /// Temperature in degrees Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature_celsius: Option<u32>,
-    /// Power draw.
+    /// Power draw in watts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_watts: Option<f64>,
-    /// Power limit.
+    /// Power limit in watts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub power_limit_watts: Option<f64>,
     /// The driver's name for it.

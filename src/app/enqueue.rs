@@ -12,9 +12,9 @@ use crate::study::trial::TrialNumber;
 /// Whether a configuration may be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// No.
+    /// A configuration that was tried is refused.
     Refused,
-    /// Yes, explicitly.
+    /// The user asked to run it again.
     Wanted,
 }
 

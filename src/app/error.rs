@@ -96,7 +96,10 @@ pub enum AppError {
         names: Vec<String>,
     },
     /// A note cannot be written.
-    #[error("the note {}", match most { None => "is empty".to_owned(), Some(most) => format!("is longer than {most} bytes") })]
+    #[error("the note {}", match most {
+        None => "is empty".to_owned(),
+        Some(most) => format!("is longer than {most} bytes"),
+    })]
     UnfitNote {
         /// The longest there may be, if it is too long.
         most: Option<usize>,
@@ -210,13 +213,17 @@ pub enum AppError {
         directory: PathBuf,
     },
     /// The directory of a moved run stays where it was.
-    #[error("the run is moved, and its directory `{}` is not yet (to `{}`)", from.display(), to.display())]
+    #[error(
+        "the run is moved, and its directory `{}` is not yet (to `{}`)",
+        from.display(),
+        to.display()
+    )]
     NotMoved {
         /// The directory.
         from: PathBuf,
         /// Where it belongs.
         to: PathBuf,
-        /// Why.
+        /// The operating system's error.
         #[source]
         source: io::Error,
     },
@@ -292,7 +299,7 @@ pub enum AppError {
     /// A configuration that was tried before.
     #[error("trial {trial} has these parameters already")]
     Tried {
-        /// By this trial.
+        /// The trial that has the configuration.
         trial: TrialNumber,
     },
     /// The store of an earlier study cannot be read.
@@ -529,10 +536,12 @@ impl AppError {
             AppError::NoStudyName { .. } => text(STUDY_NAME_RULE),
             AppError::SameName { .. } => text("write another name behind it"),
             AppError::CopyOfRemoved { .. } => text(
-                "`hpsearch mv STUDY RUN.. --to OTHER` moves its runs to a new study, which can be copied",
+                "`hpsearch mv STUDY RUN.. --to OTHER` moves its runs to a new study, which can be \
+                 copied",
             ),
             AppError::CopyDiffers { .. } => text(
-                "see what `hpsearch doctor` says about both stores, and report it if they are sound",
+                "see what `hpsearch doctor` says about both stores, and report it if they are \
+                 sound",
             ),
             AppError::NoMatch { names, .. } if names.is_empty() => {
                 text("the store holds no study yet: `hpsearch run study.toml` starts one")

@@ -152,8 +152,8 @@ pub fn figures(
     Ok(all)
 }
 
-/// The figures of a study of several objectives: of the front, or of each objective in turn, or of the
-/// one that `metric` names.
+/// The figures of a study of several objectives: of the front, or of each objective in turn, or of
+/// the one that `metric` names.
 fn of_objectives(
     reader: &dyn StorageReader,
     study: &StudySummary,

@@ -69,7 +69,7 @@ pub fn of_file(
 /// Several studies, and those that cannot be read here.
 #[derive(Debug, Default)]
 pub struct Found {
-    /// By name.
+    /// The studies that were read, by name.
     pub studies: Vec<StudySummary>,
     /// The names of the others, with the error of each.
     pub skipped: Vec<(String, StorageError)>,

@@ -62,8 +62,8 @@ pub enum HeldError {
     Define(#[from] DefineError),
     /// Another program that wants to share the study describes a different one.
     #[error(
-        "process {pid} runs study `{study}` as another search: {difference}; begin it with the same \
-         arguments, or once that run has ended"
+        "process {pid} runs study `{study}` as another search: {difference}; begin it with the \
+         same arguments, or once that run has ended"
     )]
     RunOtherwise {
         /// Its name.

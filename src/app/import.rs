@@ -59,7 +59,7 @@ impl Imported {
 /// The result of an import.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// By study.
+    /// What was imported into each study, by the study's name.
     pub studies: BTreeMap<String, Imported>,
     /// What was skipped, and why: the source and sentences.
     pub remarks: Vec<(PathBuf, String)>,

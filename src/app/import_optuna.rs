@@ -467,7 +467,7 @@ pub fn in_memory(path: &Path) -> Result<Option<MemoryStore>, AppError> {
 /// The result of importing a database.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// By study.
+    /// Each study's name, and what came of it.
     pub studies: Vec<(String, Came)>,
     /// What was skipped, and why: the study and sentences.
     pub remarks: Vec<(String, String)>,

@@ -89,8 +89,8 @@ pub fn changed_data(spec: &StudySpec, recorded: &[SourceFile]) -> Vec<PathBuf> {
     data_of(spec).filter(is_changed).map(|(_, path)| path.to_owned()).collect()
 }
 
-/// The digests of a study's data, and of the pretrained `model` of a trial, by path: as recorded, or
-/// of the files as they are, if they can be read.
+/// The digests of a study's data, and of the pretrained `model` of a trial, by path: as recorded,
+/// or of the files as they are, if they can be read.
 pub fn digests(
     spec: &StudySpec,
     model: Option<&Path>,

@@ -166,7 +166,8 @@ fn missing_program(spec: &StudySpec, program: Option<&str>) -> Option<MissingFil
                     path.display()
                 ),
                 help: format!(
-                    "`chmod +x {}`, or name the interpreter first: run = [\"python3\", \"{program}\"]",
+                    "`chmod +x {}`, or name the interpreter first: run = [\"python3\", \
+                     \"{program}\"]",
                     path.display()
                 ),
             });

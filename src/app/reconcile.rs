@@ -18,9 +18,9 @@ use crate::study::spec::StudySpec;
 /// The user's consent to a changed search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// Not yet.
+    /// The user has not agreed.
     Missing,
-    /// `--accept`.
+    /// The user agreed with `--accept`.
     Given,
 }
 

@@ -27,7 +27,7 @@ use crate::tracking::{Goal, adopt_spools, life_of, open_study, settle_dead};
 /// A run to remove or move.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// It.
+    /// The run as it is stored.
     pub run: Trial,
     /// Disk usage of its files.
     pub bytes: u64,

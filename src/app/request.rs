@@ -112,8 +112,8 @@ enum Whose {
     Trackers,
 }
 
-/// The recipient of these requests. Tracked runs cannot be resumed or extended: only notes, tags and
-/// requests to stop apply to them.
+/// The recipient of these requests. Tracked runs cannot be resumed or extended: only notes, tags
+/// and requests to stop apply to them.
 fn whose(store: &AnyStore, study: StudyId, requests: &[Request]) -> Result<Whose, StorageError> {
     if requests.iter().all(|request| Event::requested(request).is_some()) {
         return Ok(Whose::Runners);

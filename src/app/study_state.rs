@@ -69,7 +69,7 @@ pub fn is_dead(
     Ok(tracked.is_some_and(|tracked| tracked.liveness == Liveness::Dead))
 }
 
-/// Those of these trials that are stored as running although their runner, or tracked process, died.
+/// Those of these trials that are stored as running although their runner or process died.
 ///
 /// # Errors
 /// The store failed.

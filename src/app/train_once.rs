@@ -144,7 +144,7 @@ fn chosen(recipe: &Recipe, reports: &[Report]) -> Option<usize> {
     }
 }
 
-/// Removes the checkpoints in `scratch` of reports that will not be exported, but for the newest one.
+/// Removes the checkpoints in `scratch` of reports that will not be exported, except the newest.
 fn remove_superseded(
     reports: &mut [Report],
     recipe: &Recipe,

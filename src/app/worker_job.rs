@@ -21,7 +21,7 @@ pub enum Progress<'a> {
         what: &'a str,
         /// Units done.
         done: u64,
-        /// Total.
+        /// Units of the whole stage.
         of: u64,
     },
     /// The batch size was reduced after running out of memory.

@@ -180,7 +180,10 @@ fn conditional_parameters_are_there_exactly_when_their_condition_holds() {
 #[test]
 fn a_grid_ends_when_every_point_was_given() {
     let mut session = Session::new();
-    let init = r#"{"cmd":"init","space":[{"name":"n","type":"int","low":1,"high":3}],"sampler":{"type":"grid"}}"#;
+    let init = concat!(
+        r#"{"cmd":"init","space":[{"name":"n","type":"int","low":1,"high":3}],"#,
+        r#""sampler":{"type":"grid"}}"#
+    );
     say(&mut session, init);
     for id in 0..3 {
         assert_eq!(ask(&mut session)["id"], id);
@@ -294,7 +297,11 @@ fn what_is_wrong_with_a_study_is_said_as_for_a_study_file() {
 #[test]
 fn choices_may_be_null_and_lists() {
     let mut session = Session::new();
-    let init = r#"{"cmd":"init","space":[{"name":"a","type":"cat","choices":[null,[1,2]]},{"name":"b","type":"int","low":1,"high":2,"when":{"param":"a","in":[null]}}],"sampler":{"type":"grid"}}"#;
+    let init = concat!(
+        r#"{"cmd":"init","space":[{"name":"a","type":"cat","choices":[null,[1,2]]},"#,
+        r#"{"name":"b","type":"int","low":1,"high":2,"when":{"param":"a","in":[null]}}],"#,
+        r#""sampler":{"type":"grid"}}"#
+    );
     assert_eq!(say(&mut session, init), json!({ "ok": true }));
     let mut seen: Vec<String> = (0..3).map(|_| ask(&mut session)["params"].to_string()).collect();
     seen.sort();
@@ -304,7 +311,10 @@ fn choices_may_be_null_and_lists() {
 #[test]
 fn a_string_that_only_looks_like_a_bare_word_stays_what_it_is() {
     let mut session = Session::new();
-    let init = r#"{"cmd":"init","space":[{"name":"NaN","type":"cat","choices":["NaN, \"Infinity\"","-Infinity"]}]}"#;
+    let init = concat!(
+        r#"{"cmd":"init","space":[{"name":"NaN","type":"cat","#,
+        r#""choices":["NaN, \"Infinity\"","-Infinity"]}]}"#
+    );
     assert_eq!(say(&mut session, init), json!({ "ok": true }));
     let chosen = &ask(&mut session)["params"]["NaN"];
     assert!(chosen == "NaN, \"Infinity\"" || chosen == "-Infinity", "{chosen}");
@@ -381,7 +391,11 @@ fn constraints_that_reject_everything_are_named() {
 fn several_objectives_are_told_as_lists_and_the_best_are_a_front() {
     let mut session = Session::new();
     let mut say = |line: &str| -> Json { super::tests::say(&mut session, line) };
-    let init = r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1}],"directions":["minimize","maximize"],"metric_names":["error","speed"],"n_trials":4,"sampler":{"type":"random"}}"#;
+    let init = concat!(
+        r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1}],"#,
+        r#""directions":["minimize","maximize"],"metric_names":["error","speed"],"n_trials":4,"#,
+        r#""sampler":{"type":"random"}}"#
+    );
     assert_eq!(say(init), json!({"ok": true}));
     for (id, [error, speed]) in (0..).zip([[0.5, 1.0], [0.25, 0.5], [0.75, 0.5], [0.75, 2.0]]) {
         assert_eq!(say(r#"{"cmd":"ask"}"#)["id"], id);

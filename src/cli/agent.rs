@@ -52,10 +52,21 @@ pub struct AgentArguments {
     #[arg(long, conflicts_with = "keep")]
     pub carry: bool,
     /// Print the manifests of a Job of agents with this container image, and run nothing
-    #[arg(long, value_name = "IMAGE", requires = "file", conflicts_with_all = ["carry", "stdio", "socket"])]
+    #[arg(
+        long,
+        value_name = "IMAGE",
+        requires = "file",
+        conflicts_with_all = ["carry", "stdio", "socket"]
+    )]
     pub kubernetes: Option<String>,
     /// With --kubernetes, the number of agents
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "kubernetes", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1,
+        requires = "kubernetes",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub agents: u32,
     /// With --kubernetes, a resource of each agent, such as `nvidia.com/gpu=1`
     #[arg(

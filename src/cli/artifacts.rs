@@ -31,7 +31,10 @@ Digests (SHA-256) are checked; existing files are not overwritten.";
 
 /// Arguments of `hpsearch artifacts`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "hpsearch artifacts [OPTIONS] [STUDY] [TRIAL]...")]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "hpsearch artifacts [OPTIONS] [STUDY] [TRIAL]..."
+)]
 pub struct ArtifactsArguments {
     /// The study's name or file, then numbers of trials (7 or 3,5 or 0-4); all without any
     #[arg(value_name = "STUDY, TRIAL")]

@@ -43,10 +43,9 @@ use answer::Answer;
 
 /// Arguments of `hpsearch check`.
 #[derive(Clone, Debug, Args)]
-#[command(
-    after_help = "Examples:\n  hpsearch check study.toml\n  hpsearch check study.toml --set \
-        budget.trials=50\n  hpsearch check --json | jq -r '.problems[] | \"\\(.line): \\(.message)\"'"
-)]
+#[command(after_help = "Examples:\n  hpsearch check study.toml\n  \
+                        hpsearch check study.toml --set budget.trials=50\n  \
+                        hpsearch check --json | jq -r '.problems[] | \"\\(.line): \\(.message)\"'")]
 pub struct CheckArguments {
     /// The study file
     #[arg(value_name = "STUDY.toml", default_value = "study.toml")]
@@ -325,7 +324,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let space = "optimizer = [\"sgd\", \"adam\"]\nlr = { float = [0.1, 0.9] }\nmomentum = { \
             float = [0.1, 0.9], when = { optimizer = \"sgd\" } }";
-        let run = r#""sh", "my train.sh", "--optimizer={optimizer}", "--lr", "{lr}", "--momentum", "{momentum}""#;
+        let run = concat!(
+            r#""sh", "my train.sh", "--optimizer={optimizer}", "--lr", "{lr}", "#,
+            r#""--momentum", "{momentum}""#
+        );
         let lines = examples(&study(directory.path(), run, space));
         assert_eq!(lines.len(), 2);
         assert!(

@@ -30,7 +30,11 @@ Generate it again after an update.";
 #[command(after_help = EXAMPLES)]
 pub struct CompletionsArguments {
     /// The shell
-    #[arg(hide_possible_values = true, value_name = "bash|zsh|fish|elvish|powershell", value_parser = ["bash", "zsh", "fish", "elvish", "powershell"])]
+    #[arg(
+        hide_possible_values = true,
+        value_name = "bash|zsh|fish|elvish|powershell",
+        value_parser = ["bash", "zsh", "fish", "elvish", "powershell"]
+    )]
     pub shell: String,
 }
 

@@ -35,7 +35,12 @@ pub struct CopyArguments {
     #[arg(value_name = "STUDY", required = true)]
     pub studies: Vec<String>,
     /// The other store, a path or postgres://..; a file is created if missing
-    #[arg(long, value_name = "STORE", value_parser = OsStringValueParser::new().map(|store| keep_password(store.into())), value_hint = clap::ValueHint::FilePath)]
+    #[arg(
+        long,
+        value_name = "STORE",
+        value_parser = OsStringValueParser::new().map(|store| keep_password(store.into())),
+        value_hint = clap::ValueHint::FilePath
+    )]
     pub to: PathBuf,
 }
 

@@ -60,7 +60,12 @@ pub struct CurvesArguments {
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(20..=500))]
     pub width: Option<u16>,
     /// Rows of the chart
-    #[arg(long, value_name = "ROWS", default_value_t = 20, value_parser = clap::value_parser!(u16).range(5..=200))]
+    #[arg(
+        long,
+        value_name = "ROWS",
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u16).range(5..=200)
+    )]
     pub height: u16,
     /// Print JSON
     #[arg(long, conflicts_with = "wall")]

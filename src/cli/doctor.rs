@@ -36,7 +36,7 @@ pub struct DoctorArguments {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
-    /// No problem.
+    /// The check found no problem.
     Ok,
     /// It works, but needs attention.
     Warning,

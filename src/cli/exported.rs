@@ -23,8 +23,8 @@ pub fn model(directory: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// The column of second texts that an exported model was trained on, `None` inside where it reads
-/// single texts; `None` outside where the directory does not say what it was trained on, or the model
-/// reads both.
+/// single texts; `None` outside where the directory does not say what it was trained on, or the
+/// model reads both.
 pub fn text_pair(directory: &Path) -> Option<Option<String>> {
     let recipe = Recipe::of_export(directory)?;
     let reads_both = TaskKind::of(&recipe.trainer_arguments()) == TaskKind::SentenceSimilarity;

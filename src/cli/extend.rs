@@ -23,7 +23,11 @@ again or the file is changed. A finished study continues when it is run.";
 
 /// Arguments of `hpsearch extend`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "hpsearch extend [OPTIONS] [STUDY]", group = ArgGroup::new("budget").required(true).multiple(true))]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "hpsearch extend [OPTIONS] [STUDY]",
+    group = ArgGroup::new("budget").required(true).multiple(true)
+)]
 pub struct ExtendArguments {
     /// The study's name or file
     pub study: Option<String>,

@@ -87,7 +87,7 @@ pub struct ImportArguments {
     pub json: bool,
 }
 
-/// Imports.
+/// Imports runs, or with `--dry-run` says what would be imported.
 pub fn import_runs(arguments: &ImportArguments, console: &mut Console) -> Result<Exit, Failure> {
     if let Some((path, only)) = database(&arguments.source) {
         return import_search(arguments, (&path, only.as_deref()), console);

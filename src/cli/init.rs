@@ -45,11 +45,18 @@ An existing file is never overwritten.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct InitArguments {
-    /// The data to learn from: csv, tsv, jsonl, json, parquet, arrow, conll or txt, or a directory with such a file
+    /// The data to learn from: csv, tsv, jsonl, json, parquet, arrow, conll or txt, or a directory
+    /// with such a file
     #[arg(value_name = "DATA")]
     pub data: Option<PathBuf>,
     /// The program to search instead, as it is typed
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["data", "task", "text", "text_pair", "label", "target", "model", "header", "no_header"])]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        conflicts_with_all = [
+            "data", "task", "text", "text_pair", "label", "target", "model", "header", "no_header",
+        ]
+    )]
     pub command: Option<String>,
     /// The study file to write
     #[arg(short, long, value_name = "STUDY.toml", default_value = "study.toml")]
@@ -86,7 +93,12 @@ pub struct InitArguments {
     #[arg(long, value_name = "NAME", conflicts_with = "data")]
     pub metric: Option<String>,
     /// The budget
-    #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 24,
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     pub trials: u64,
     /// Take all guesses without asking
     #[arg(short, long)]
@@ -356,19 +368,34 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_a_command_is_its_study_file_holds_and_its_words_are_as_they_were(words in prop::collection::vec(word(), 0..8)) {
+        fn whatever_a_command_is_its_study_file_holds_and_its_words_are_as_they_were(
+            words in prop::collection::vec(word(), 0..8),
+        ) {
             let mut words = words;
             words.insert(0, "sh".to_owned());
             let directory = tempfile::tempdir().unwrap();
             let output = directory.path().join("study.toml");
             let script = checked(script::look(&words, directory.path()), &words, &output).unwrap();
             let text = study_file::of_command("study", &script, "lo\nss", Direction::Minimize, 3);
-            let spec = config::parse(&text, &output, directory.path(), &[]).map_err(|problems| TestCaseError::fail(format!("{problems}\n{text}")))?;
+            let spec = config::parse(&text, &output, directory.path(), &[])
+                .map_err(|problems| TestCaseError::fail(format!("{problems}\n{text}")))?;
             let Program::Command { run, .. } = &spec.program else { panic!("{text}") };
-            let default = |name: &str| script.space.iter().find(|searched| searched.name == name).and_then(|searched| searched.default.clone());
+            let default = |name: &str| {
+                script
+                    .space
+                    .iter()
+                    .find(|searched| searched.name == name)
+                    .and_then(|searched| searched.default.clone())
+            };
             let knows = |name: &str| spec.space.dimension(name).is_some();
-            let back: Vec<String> =
-                run.iter().map(|word| config::placeholder::fill_in(word, knows, |name| default(name).unwrap_or_default())).collect();
+            let back: Vec<String> = run
+                .iter()
+                .map(|word| {
+                    config::placeholder::fill_in(word, knows, |name| {
+                        default(name).unwrap_or_default()
+                    })
+                })
+                .collect();
             prop_assert_eq!(back, words);
         }
     }

@@ -31,9 +31,9 @@ the same metric and direction; its name gets a number where it is taken.";
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = EXAMPLES,
-    override_usage = "hpsearch mv [OPTIONS] <STUDY> <NEW>\n       hpsearch mv [OPTIONS] <STUDY> <RUN>... --to \
-        <OTHER>\n       hpsearch mv --archive <STUDY>...\n       \
-        hpsearch mv --unarchive <STUDY>..."
+    override_usage = "hpsearch mv [OPTIONS] <STUDY> <NEW>\n       \
+        hpsearch mv [OPTIONS] <STUDY> <RUN>... --to <OTHER>\n       \
+        hpsearch mv --archive <STUDY>...\n       hpsearch mv --unarchive <STUDY>..."
 )]
 pub struct MvArguments {
     /// The study, by name or file, and its new name; with --to, tracked runs of it; with --archive,

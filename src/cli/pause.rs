@@ -37,7 +37,7 @@ pub struct PauseArguments {
     pub device: Vec<Device>,
 }
 
-/// Pauses.
+/// Asks the runner to pause the trials or devices, or else the study.
 pub fn pause(arguments: &PauseArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
     let mut requests: Vec<Request> =

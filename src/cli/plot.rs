@@ -74,7 +74,13 @@ pub struct PlotArguments {
     #[arg(long, value_name = "NUMBER")]
     pub trial: Option<u64>,
     /// Of `curves`: the weight of the past in an exponential moving average
-    #[arg(long, value_name = "WEIGHT", value_parser = weight, default_value_t = 0.0, hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "WEIGHT",
+        value_parser = weight,
+        default_value_t = 0.0,
+        hide_default_value = true
+    )]
     pub smooth: f64,
     /// A logarithmic horizontal axis
     #[arg(long)]

@@ -1,5 +1,5 @@
-//! `hpsearch predict`: labels, entities or hidden tokens of texts, or texts written for them, from an
-//! exported model.
+//! `hpsearch predict`: labels, entities or hidden tokens of texts, or texts written for them, from
+//! an exported model.
 
 mod shown;
 
@@ -47,7 +47,8 @@ pub struct PredictArguments {
     /// The second text of each, of a model of pairs of texts; the context of questions
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     pub text_pair: Option<String>,
-    /// The column of texts in that file; by default the one that the model was trained on, or `text`
+    /// The column of texts in that file; by default the one that the model was trained on, or
+    /// `text`
     #[arg(long, value_name = "NAME", requires = "file", conflicts_with = "texts")]
     pub column: Option<String>,
     /// The column of second texts in that file, of a model of pairs, or of contexts, of questions;
@@ -74,17 +75,26 @@ pub struct PredictArguments {
     /// Replace that file if it exists
     #[arg(long, requires = "output")]
     pub overwrite: bool,
-    /// The N most likely labels of each text, or tokens of each mask; by default labels with a score
-    /// of at least 0.05, five tokens, with -o the first
+    /// The N most likely labels of each text, or tokens of each mask; by default labels with a
+    /// score of at least 0.05, five tokens, with -o the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
     /// The most tokens of a text that the model writes; by default those of its training
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NEW_TOKENS)))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NEW_TOKENS))
+    )]
     pub max_new_tokens: Option<u32>,
     /// Beams of a text that the model writes; 1: the likeliest token each time
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BEAMS)))]
+    #[arg(
+        long,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BEAMS))
+    )]
     pub num_beams: Option<u32>,
-    /// The power of its length that a beam's score is divided by: above 0, longer texts are preferred
+    /// The power of its length that a beam's score is divided by: above 0, longer texts are
+    /// preferred
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub length_penalty: Option<f64>,
     /// Write no sequence of N tokens twice

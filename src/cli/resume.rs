@@ -31,11 +31,16 @@ pub struct ResumeArguments {
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<Device>,
     /// Run N trials at a time on that device, even if the study did not use it
-    #[arg(long, value_name = "N", requires = "device", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "device",
+        value_parser = clap::value_parser!(u32).range(1..=1024)
+    )]
     pub slots: Option<u32>,
 }
 
-/// Resumes.
+/// Asks the runner to resume the trials or devices, or else the study.
 pub fn resume(arguments: &ResumeArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (study, trials) = named(&arguments.words, console)?;
     let mut requests: Vec<Request> =

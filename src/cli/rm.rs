@@ -42,7 +42,8 @@ journal only says that it was removed. One that is tracked has to end first.";
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = EXAMPLES,
-    override_usage = "hpsearch rm [OPTIONS] <STUDY>...\n       hpsearch rm [OPTIONS] <STUDY> <TRIAL>..."
+    override_usage = "hpsearch rm [OPTIONS] <STUDY>...\n       \
+                      hpsearch rm [OPTIONS] <STUDY> <TRIAL>..."
 )]
 pub struct RmArguments {
     /// Studies, by name or file, or one study and trials of it (7 or 3,5 or 0-4 or a run's name)

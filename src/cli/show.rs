@@ -361,7 +361,8 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         (
             "devices",
             format!(
-                "{}{grouped}{nodes}{ranks}{shared}, {threads} for each {threads_of} on the CPU{paused}",
+                "{}{grouped}{nodes}{ranks}{shared}, {threads} for each {threads_of} on the \
+                 CPU{paused}",
                 one_line(&spec.devices.select.join(", "))
             ),
         ),

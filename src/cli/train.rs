@@ -48,16 +48,30 @@ pub struct TrainArguments {
     #[arg(long)]
     pub find_lr: bool,
     /// Only profile N steps: the time of each phase and layer
-    #[arg(long, value_name = "N", conflicts_with_all = ["overfit_one_batch", "find_lr"], value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with_all = ["overfit_one_batch", "find_lr"],
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     pub profile: Option<u32>,
     /// The file for the profile's trace, which chrome://tracing and Perfetto show
     #[arg(long, value_name = "FILE", default_value = "trace.json", requires = "profile")]
     pub trace: PathBuf,
     /// Optimiser steps to try
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(10..))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 100,
+        value_parser = clap::value_parser!(u32).range(10..)
+    )]
     pub steps: u32,
     /// Continue the interrupted training of this file from the checkpoint that it kept
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["overfit_one_batch", "find_lr", "profile"])]
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["overfit_one_batch", "find_lr", "profile"]
+    )]
     pub resume_from_checkpoint: Option<PathBuf>,
     /// The directory to write; without it `trained` beside the file, or
     /// DIR-trained for the best.toml of an export DIR
@@ -89,8 +103,8 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
         check_checkpoint(checkpoint, &recipe)?;
         if let Some(other) = other_length(checkpoint, &recipe) {
             console.say(&format!(
-                "warning: the checkpoint is of a training with {other}: a learning rate that depends \
-                 on the length is not that of one training"
+                "warning: the checkpoint is of a training with {other}: a learning rate that \
+                 depends on the length is not that of one training"
             ));
         }
         if recipe.rule == ValueRule::Best {
@@ -127,8 +141,8 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
             false => String::new(),
         };
         format!(
-            "the newest checkpoint{epoch} is kept in {kept}: {resume}`{verb}` reads it as it does an \
-             export"
+            "the newest checkpoint{epoch} is kept in {kept}: {resume}`{verb}` reads it as it does \
+             an export"
         )
     });
     match (interrupted, kept) {

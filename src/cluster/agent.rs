@@ -76,7 +76,7 @@ pub enum AgentNews {
         trial: TrialNumber,
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
-        /// How.
+        /// How the attempt ended.
         end: AttemptEnd,
         /// Why, for users.
         message: Option<String>,

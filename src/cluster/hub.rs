@@ -134,9 +134,9 @@ impl Hub {
     }
 
     /// The runner's lease was renewed. Once it is over, another runner may have taken the study
-    /// over: until it is renewed again, nothing is sent to agents, their pings are not answered, and
-    /// nothing that they send is accepted. The other runner waits for as long as agents run trials
-    /// without an answer.
+    /// over: until it is renewed again, nothing is sent to agents, their pings are not answered,
+    /// and nothing that they send is accepted. The other runner waits for as long as agents run
+    /// trials without an answer.
     pub fn hold_until(&self, end: Instant) {
         let was_held = self.lease.is_held();
         self.lease.hold_until(end);
@@ -233,8 +233,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Whether the runner's lease is held. If not, agents that can connect again do so, and find the
-    /// runner that has the study then; others wait here.
+    /// Whether the runner's lease is held. If not, agents that can connect again do so, and find
+    /// the runner that has the study then; others wait here.
     fn may_speak(&self, session: &str) -> bool {
         while !self.lease.is_held() {
             let state = self.lock();
@@ -512,8 +512,8 @@ impl Hub {
         }
     }
 
-    /// Dismisses agents that have had nothing to do for some time: they take no more trials, and are
-    /// told when the runner knows that.
+    /// Dismisses agents that have had nothing to do for some time: they take no more trials, and
+    /// are told when the runner knows that.
     pub fn dismiss_idle(&self, after: Duration) {
         let mut state = self.lock();
         for agent in state.agents.values_mut().filter(|agent| agent.running.is_empty()) {
@@ -538,8 +538,8 @@ impl Hub {
         }
     }
 
-    /// Asks all agents to end, those whose connection is broken once they are back, and takes no new
-    /// ones.
+    /// Asks all agents to end, those whose connection is broken once they are back, and takes no
+    /// new ones.
     pub fn end(&self) {
         self.lock().phase = Phase::Ended;
         self.send_to_all(&ToAgent::End);

@@ -1,4 +1,5 @@
-//! A Kubernetes Job whose pods are agents: <https://kubernetes.io/docs/concepts/workloads/controllers/job/>.
+//! A Kubernetes Job whose pods are agents:
+//! <https://kubernetes.io/docs/concepts/workloads/controllers/job/>.
 
 use serde_json::{Map, Value as Json, json};
 

@@ -1,5 +1,5 @@
-//! A relay between standard streams and an agent that outlives them: over ssh, an agent does not end
-//! with the connection that started it.
+//! A relay between standard streams and an agent that outlives them: over ssh, an agent does not
+//! end with the connection that started it.
 
 use std::fs::File;
 use std::io::{self, Read, Write};

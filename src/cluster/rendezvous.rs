@@ -31,8 +31,8 @@ pub struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// For a listener at `local`; `host`: this machine's name; `before`: what a runner that this one
-    /// replaces has written, whose token stays.
+    /// For a listener at `local`; `host`: this machine's name; `before`: what a runner that this
+    /// one replaces has written, whose token stays.
     ///
     /// # Errors
     /// The system has no random numbers.

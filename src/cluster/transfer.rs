@@ -1,5 +1,5 @@
-//! Files that travel over a link, where agent and runner share no directory: in pieces, and complete
-//! only if their digests agree.
+//! Files that travel over a link, where agent and runner share no directory: in pieces, and
+//! complete only if their digests agree.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::{self, File};

@@ -171,7 +171,8 @@ pub(super) fn check(
     if let Some((most, key)) = most.filter(|(most, _)| *most < spec.devices.nodes_per_trial) {
         let wanted = spec.devices.nodes_per_trial;
         let message = format!(
-            "`nodes_per_trial = {wanted}` needs {wanted} agents, and [cluster] starts at most {most}"
+            "`nodes_per_trial = {wanted}` needs {wanted} agents, and [cluster] starts at most \
+             {most}"
         );
         problems.push(Diagnostic::error(nodes, message).help(format!("give more of them: {key}")));
     }

@@ -100,9 +100,15 @@ fn check_positional(
             if is_nullable { "null is one of its values" } else { "active under a condition" };
         let problem = problem
             .related(searched.get(name).map(|parameter| parameter.place), why)
-            .help(format!("give it an option: \"--{name}\", \"{{{name}}}\", or \"--{name}={{{name}}}\"; both are left out where it is {absent}"))
-            .help(format!("or take it out: where it has a value, the program finds it in the \
-                environment variable {}", variable(name)));
+            .help(format!(
+                "give it an option: \"--{name}\", \"{{{name}}}\", or \"--{name}={{{name}}}\"; both \
+                 are left out where it is {absent}"
+            ))
+            .help(format!(
+                "or take it out: where it has a value, the program finds it in the environment \
+                 variable {}",
+                variable(name)
+            ));
         problems.push(Diagnostic { severity: Severity::ErrorIfNew, ..problem });
     }
 }

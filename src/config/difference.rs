@@ -17,7 +17,7 @@ use crate::study::{duration, size};
 /// The consent that a change requires when a study is run again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChangeClass {
-    /// None.
+    /// No consent: no earlier trial would have been decided differently.
     Free,
     /// `--accept`: earlier trials were proposed or judged differently.
     NeedsAccept,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::syntax::{Item, Table, dotted};
 
-/// Removes from [space] and from [[enqueue]] the parameters that [trainer] fixes, and an empty [space].
+/// Removes the parameters that [trainer] fixes from [space] and [[enqueue]], and an empty [space].
 pub(super) fn fix_arguments(tree: &mut Table) {
     let of_trainer = tree.get("trainer").and_then(|entry| entry.value.table());
     let leaves = of_trainer.map(Table::leaves).unwrap_or_default();
@@ -44,7 +44,7 @@ fn remove(table: &mut Table, prefix: &str, names: &BTreeSet<String>) {
     });
 }
 
-/// Removes [pruner], which says nothing to one training but when to evaluate; whether there was one.
+/// Removes [pruner], which tells one training only when to evaluate; whether there was one.
 pub(super) fn remove_pruner(tree: &mut Table) -> bool {
     let before = tree.entries.len();
     tree.entries.retain(|entry| entry.key != "pruner");

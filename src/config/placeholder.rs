@@ -168,7 +168,10 @@ mod tests {
         #[test]
         fn nothing_outside_of_names_is_lost(word in r#"([{}]|lr|[a-z]|\.|1|"| |\PC){0,24}"#) {
             let kept: String = word.chars().filter(|char| !"{}".contains(*char)).collect();
-            let filled: String = fill_in(&word, knows, str::to_owned).chars().filter(|char| !"{}".contains(*char)).collect();
+            let filled: String = fill_in(&word, knows, str::to_owned)
+                .chars()
+                .filter(|char| !"{}".contains(*char))
+                .collect();
             prop_assert_eq!(filled, kept);
         }
     }

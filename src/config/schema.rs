@@ -51,8 +51,16 @@ fn table_of(table: &TableSchema) -> Json {
 fn space() -> Json {
     let scalar = FieldKind::Scalar.schema();
     let choices = json!({ "type": "array", "items": scalar, "minItems": 1 });
-    let bounds = |number: &str| json!({ "type": "array", "items": { "type": number }, "minItems": 2, "maxItems": 2 });
-    let when = json!({ "type": "object", "additionalProperties": { "anyOf": [scalar, choices, { "type": "object" }] }, "minProperties": 1 });
+    let bounds = |number: &str| {
+        json!({
+            "type": "array", "items": { "type": number }, "minItems": 2, "maxItems": 2,
+        })
+    };
+    let when = json!({
+        "type": "object",
+        "additionalProperties": { "anyOf": [scalar, choices, { "type": "object" }] },
+        "minProperties": 1,
+    });
     let axis = json!({ "type": "boolean", "description": "equal ratios matter \
         equally", "default": false });
     let one = |kind: &str, range: Json, step: Option<Json>| {
@@ -77,14 +85,21 @@ fn space() -> Json {
         one("choice", choices.clone(), None),
         one("float", bounds("number"), Some(json!({ "type": "number", "exclusiveMinimum": 0 }))),
         one("int", bounds("integer"), Some(json!({ "type": "integer", "minimum": 1 }))),
-        { "type": "object", "additionalProperties": { "$ref": "#/properties/space/additionalProperties" }, "not": { "anyOf": [
-            { "required": ["float"] }, { "required": ["int"] }, { "required": ["choice"] }
-        ] } },
+        {
+            "type": "object",
+            "additionalProperties": { "$ref": "#/properties/space/additionalProperties" },
+            "not": { "anyOf": [
+                { "required": ["float"] }, { "required": ["int"] }, { "required": ["choice"] }
+            ] },
+        },
     ] });
     let file = json!({ "type": "string", "description": "a CSV or TSV file whose rows are the only \
         configurations" });
     let file = json!({ "anyOf": [file, parameter] });
-    json!({ "type": "object", "properties": { "file": file }, "additionalProperties": parameter, "minProperties": 1 })
+    json!({
+        "type": "object", "properties": { "file": file }, "additionalProperties": parameter,
+        "minProperties": 1,
+    })
 }
 
 /// One alternative per sampler or pruner, with its own options; the first also matches a table

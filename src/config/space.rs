@@ -87,7 +87,7 @@ impl Searched {
 pub(super) enum Names {
     /// As commands and the environment can name them.
     Plain,
-    /// Any.
+    /// Any name, as JSON can quote it.
     Any,
 }
 

@@ -226,15 +226,18 @@ const NOTIFY: &[Field] = &[
 ];
 
 const COMMAND: &[Field] = &[
-    key("run", FieldKind::Texts, Absent).doc("program and arguments, with {name} for a parameter, {args} for all others"),
+    key("run", FieldKind::Texts, Absent)
+        .doc("program and arguments, with {name} for a parameter, {args} for all others"),
     key("cwd", FieldKind::Path, Derived("the study file's directory")).doc("working directory"),
     key("env", FieldKind::Environment, Absent).doc("variables added to the environment"),
     key("args_style", FieldKind::Choice(ArgsStyle::WORDS), Absent).doc(
         "how the program takes parameters: `--lr 0.1` (dashes, the default of {args}), `--lr=0.1` \
              (equals), both with booleans as flags; or `lr=0.1` (hydra)",
     ),
-    key("metrics", FieldKind::CommandMetrics, Absent)
-        .doc("where its metrics are found if it prints no `@hpsearch` lines: `pattern`, `json`, `tensorboard`"),
+    key("metrics", FieldKind::CommandMetrics, Absent).doc(
+        "where its metrics are found if it prints no `@hpsearch` lines: `pattern`, `json`, \
+         `tensorboard`",
+    ),
 ];
 
 const SAMPLER: &[Field] = &[

@@ -301,8 +301,8 @@ fn requirement(multiple: &Multiple, searched: &Searched) -> Option<String> {
     Some(format!("{} % {} == 0", term(of, number), term(by, divisor)))
 }
 
-/// The task of `[trainer]`; `None` if it names one that does not exist, which is reported elsewhere:
-/// what would follow from another task only confuses.
+/// The task of `[trainer]`; `None` if it names one that does not exist, which is reported
+/// elsewhere: what would follow from another task only confuses.
 pub(super) fn task_of(table: &Table, values: &BTreeMap<String, Json>) -> Option<TaskKind> {
     let named = table.get("task").and_then(|entry| entry.value.text());
     let is_known = |name| TRAINER_TASKS.iter().any(|task| task.name == name);

@@ -86,7 +86,7 @@ pub enum MemberDecision {
         trial: TrialNumber,
         /// Step at which it pauses again; `None`: it runs to its end.
         until: Option<u64>,
-        /// Why.
+        /// The reason why it keeps its own state.
         reason: Reason,
     },
     /// It continues from another member's checkpoint.
@@ -101,14 +101,14 @@ pub enum MemberDecision {
         params: Params,
         /// Step at which it pauses again; `None`: it runs to its end.
         until: Option<u64>,
-        /// Why.
+        /// The reason why it takes over another member's state.
         reason: Reason,
     },
     /// It is pruned.
     Stop {
         /// Number of the trial.
         trial: TrialNumber,
-        /// Why.
+        /// The reason why it is given up.
         reason: Reason,
     },
 }

@@ -4,15 +4,15 @@
 //! It starts with one trial. Another is admitted once all running ones have been measured, if there
 //! is memory for it and for the growth of the running ones, with a tenth to spare, **and** the last
 //! admission increased the throughput. While each slot does nearly as much as the first, the number
-//! doubles, as far as memory goes: otherwise short trials would be over before a GPU is full. A trial's memory is its measured peak or the estimate for
-//! trials like it (see [`memory_model`](crate::analysis::memory_model)), whichever is larger;
-//! without an estimate, the largest so far. Throughput is the sum of each trial's speed relative to
-//! its speed with fewer trials. Speed is steps per second between reports or, for short trials,
-//! ended trials, or CPU time. If an admission did not increase throughput by the factor [`GROWTH`] for
-//! each trial, the number drops again, without stopping a trial, and goes up one by one from there; one
-//! more that is no better is tried again at growing intervals.
-//! Under memory pressure, which a larger trial can still cause, the youngest trial saves and waits;
-//! the best one never does.
+//! doubles, as far as memory goes: otherwise short trials would be over before a GPU is full. A
+//! trial's memory is its measured peak or the estimate for trials like it (see
+//! [`memory_model`](crate::analysis::memory_model)), whichever is larger; without an estimate, the
+//! largest so far. Throughput is the sum of each trial's speed relative to its speed with fewer
+//! trials. Speed is steps per second between reports or, for short trials, ended trials, or CPU
+//! time. If an admission did not increase throughput by the factor [`GROWTH`] for each trial, the
+//! number drops again, without stopping a trial, and goes up one by one from there; one more that
+//! is no better is tried again at growing intervals. Under memory pressure, which a larger trial
+//! can still cause, the youngest trial saves and waits; the best one never does.
 //!
 //! On a CPU, a trial needs a free core. Trials of the built-in trainer compute constantly, on their
 //! configured number of threads: while cores are free, one more increases throughput, so only
@@ -53,7 +53,7 @@ const RETRY: Duration = Duration::from_secs(120);
 /// The next trial in the queue for a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// None.
+    /// No trial waits for the slot.
     Nothing,
     /// A trial, and the upper estimate of its memory in bytes, if there is one.
     Trial(Option<u64>),
@@ -422,8 +422,8 @@ impl Concurrency {
         self.advice(ConcurrencyChange::MemoryPressure, reason)
     }
 
-    /// Throughput relative to fewer trials; `None` while not measured. A single trial, or the number
-    /// inherited from an earlier run, has no reference.
+    /// Throughput relative to fewer trials; `None` while not measured. A single trial, or the
+    /// number inherited from an earlier run, has no reference.
     fn growth(&self, trials: &[RunningTrial], now: Timestamp) -> Option<Option<Growth>> {
         if self.threads.is_some() {
             return self.throughput.is_under_way(trials).then_some(None);

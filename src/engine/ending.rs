@@ -156,7 +156,12 @@ impl Engine {
         let is_limited = budget.time.is_some() || budget.device_limit().is_some();
         match (outcome, self.view.race.as_ref().filter(|race| is_limited && !race.void)) {
             (Outcome::Finished(reason), Some(race)) if self.view.finished.is_none() => {
-                let of_this_one = |trial: &&Trial| matches!(trial.origin, Origin::Race { race: number, .. } if number == race.number);
+                let of_this_one = |trial: &&Trial| {
+                    matches!(
+                        trial.origin,
+                        Origin::Race { race: number, .. } if number == race.number
+                    )
+                };
                 let runs = self.view.trials.iter().filter(of_this_one);
                 let micros: i64 = runs.clone().map(|trial| trial.busy_micros).sum();
                 let time = Duration::from_micros(u64::try_from(micros).unwrap_or(0));

@@ -115,7 +115,7 @@ pub enum Input {
         trial: TrialNumber,
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
-        /// Bytes.
+        /// The peak memory in bytes.
         bytes: u64,
     },
     /// An agent came, and has these slots, with the devices of each.

@@ -70,9 +70,9 @@ impl Engine {
         Ok(Engine { filling: Filling::OnDemand, decision_window: None, ..engine })
     }
 
-    /// Asks for a trial, a new one of these candidates, if there are any: the effects contain one launch. Without a launch, there is no trial until
-    /// outstanding ones are told or the study is resumed; with [`Effect::Finish`], the study is
-    /// over.
+    /// Asks for a trial, a new one of these candidates, if there are any: the effects contain one
+    /// launch. Without a launch, there is no trial until outstanding ones are told or the study is
+    /// resumed; with [`Effect::Finish`], the study is over.
     ///
     /// # Errors
     /// The sampler cannot propose a configuration. Nothing has changed then.

@@ -144,8 +144,8 @@ impl Slots {
         names.into_iter().collect::<Vec<_>>().join(", ")
     }
 
-    /// Changes the number of slots of a device, or of its group; returns those closed. Idle ones are closed first, so
-    /// that few trials move.
+    /// Changes the number of slots of a device, or of its group; returns those closed. Idle ones
+    /// are closed first, so that few trials move.
     pub fn resize(&mut self, device: &Device, wanted: usize) -> Vec<usize> {
         let devices = self.group_of(device).cloned().unwrap_or_else(|| device.clone().into());
         self.resize_group(&devices, wanted)

@@ -75,8 +75,8 @@ impl OfTrials {
     }
 
     /// Throughput of `slots` trials with the speeds `now`, relative to fewer: the sum of their
-    /// speeds, each relative to its own speed before. New ones have no speed before; the mean of the
-    /// others replaces it, since a faster one would say nothing about capacity.
+    /// speeds, each relative to its own speed before. New ones have no speed before; the mean of
+    /// the others replaces it, since a faster one would say nothing about capacity.
     fn growth(
         &self,
         trials: &[RunningTrial],

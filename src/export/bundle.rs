@@ -145,8 +145,10 @@ fn fill(exported: &Exported<'_>, draft: &mut Draft, told: Told<'_>) -> Result<Pl
     };
     add("best.toml", exported.recipe.to_text()?.as_bytes())?;
     let mut metrics = serde_json::json!({
-        "version": 1, "study": exported.spec.name, "trial": exported.trial.number, "metric": exported.spec.objective().metric,
-        "value": json(exported.held_value()), "step": exported.held_step(), "metrics": exported.metrics,
+        "version": 1, "study": exported.spec.name, "trial": exported.trial.number,
+        "metric": exported.spec.objective().metric,
+        "value": json(exported.held_value()), "step": exported.held_step(),
+        "metrics": exported.metrics,
     });
     if exported.spec.has_several_objectives() {
         metrics["metric"] = serde_json::Value::Null;

@@ -117,8 +117,8 @@ fn keep(newest: &Path, target: &Path) -> io::Result<PathBuf> {
     aside(newest, target, CHECKPOINT)
 }
 
-/// Keeps the newest checkpoint of each training that was killed beside `target`, and removes the rest
-/// of them; returns where the newest of all is.
+/// Keeps the newest checkpoint of each training that was killed beside `target`, and removes the
+/// rest of them; returns where the newest of all is.
 pub fn keep_checkpoints_of_killed(target: &Path) -> Option<PathBuf> {
     let _alone = alone(target);
     let entries = target.parent().and_then(|parent| fs::read_dir(parent).ok());
@@ -139,8 +139,8 @@ pub fn keep_checkpoints_of_killed(target: &Path) -> Option<PathBuf> {
     newest
 }
 
-/// Keeps the newest checkpoint in the directory of a training that was killed, and removes the rest;
-/// where it cannot be moved, all stays.
+/// Keeps the newest checkpoint in the directory of a training that was killed, and removes the
+/// rest; where it cannot be moved, all stays.
 fn keep_newest(left: &Path, target: &Path) -> Option<PathBuf> {
     let kept = newest_checkpoint(left).map(|newest| keep(&newest, target));
     if kept.as_ref().is_none_or(Result::is_ok) {
@@ -295,7 +295,7 @@ pub(super) fn remove(old: &Path, target: &Path, depth: Depth, known: &Stamps) ->
     if is_gone { None } else { Some(aside(old, target, "old").unwrap_or_else(|_| old.to_owned())) }
 }
 
-/// Renames a directory to the first free name beside `target` of the form `model.old`, `model.old-2`.
+/// Renames a directory to the first free name beside `target`: `model.old`, `model.old-2`, ..
 pub(super) fn aside(directory: &Path, target: &Path, word: &str) -> io::Result<PathBuf> {
     let mut number = 1;
     loop {

@@ -31,7 +31,7 @@ const OF_THE_TRAINER: [&str; 8] = [
 pub(super) enum Depth {
     /// By name and size, which is fast.
     Sizes,
-    /// By content.
+    /// By the digests of their contents.
     Contents,
 }
 

@@ -418,19 +418,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_recipe_is_read_back_whatever_texts_it_holds(text in "[\\x00-\\x1f\\x7f-\\u{9f}\\u{2028}\\u{202e}'\"\\\\#\\[a-cé🙂\n]{0,12}", metric in "[\\x00-\\x1fa-c]{1,6}") {
+        fn a_recipe_is_read_back_whatever_texts_it_holds(
+            text in "[\\x00-\\x1f\\x7f-\\u{9f}\\u{2028}\\u{202e}'\"\\\\#\\[a-cé🙂\n]{0,12}",
+            metric in "[\\x00-\\x1fa-c]{1,6}",
+        ) {
             let mut spec = spec(StepUnit::Step, "max_steps");
             spec.objectives[0].metric = metric;
-            spec.program = Program::Command { run: vec![text.clone(), "{x}".to_owned()], cwd: "/".into(), env: BTreeMap::new(), args: Default::default(), metrics: Default::default() };
+            spec.program = Program::Command {
+                run: vec![text.clone(), "{x}".to_owned()],
+                cwd: "/".into(),
+                env: BTreeMap::new(),
+                args: Default::default(),
+                metrics: Default::default(),
+            };
             let mut trial = trial(None);
             trial.params.insert(text.clone(), text.as_str());
             trial.params.insert("plain", 1i64);
             let recipe = Recipe::of(&spec, &trial, Some(1), Milestones::default()).unwrap();
             let written = recipe.to_text().unwrap();
-            let again: Recipe = toml::from_str(&written).map_err(|error| TestCaseError::fail(format!("{error}: {written:?}")))?;
+            let again: Recipe = toml::from_str(&written)
+                .map_err(|error| TestCaseError::fail(format!("{error}: {written:?}")))?;
             prop_assert_eq!(again, recipe);
             let quotes = text.contains(['\'', '"', '\\']);
-            let driving = written.chars().find(|char| !is_tame(*char) && (char.is_ascii() || !quotes));
+            let driving =
+                written.chars().find(|char| !is_tame(*char) && (char.is_ascii() || !quotes));
             prop_assert_eq!(driving, None, "{:?}", written);
         }
     }

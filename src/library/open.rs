@@ -35,7 +35,8 @@ use crate::study::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
 ///     for step in 1..=9 {
 ///         loss = (x - 1.0).powi(2) + 1.0 / step as f64;
 ///         if trial.report(step, loss)? == Continue::No {
-///             continue 'trials; // dropping the trial leaves it: paused or pruned, as the answer was
+///             // Dropping the trial leaves it paused or pruned, as the answer was.
+///             continue 'trials;
 ///         }
 ///     }
 ///     study.tell(trial, loss)?;

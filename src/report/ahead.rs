@@ -34,9 +34,9 @@ pub fn look_ahead(
 /// Whether a runner is active.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Running {
-    /// It is.
+    /// A runner is active.
     Yes,
-    /// It is not.
+    /// No runner is active.
     No,
 }
 

@@ -110,7 +110,7 @@ pub struct StoppedRow {
     pub state: &'static str,
     /// Why, without the numbers of each.
     pub why: PublicText,
-    /// How many.
+    /// Number of trials in the group.
     pub trials: u64,
     /// The newest of them, with its reason.
     pub example: PublicText,

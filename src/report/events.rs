@@ -92,7 +92,8 @@ mod tests {
         Events.event(&mut out, &happening).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
-            "{\"seq\":12,\"at\":1000000,\"event\":{\"type\":\"trial_finished\",\"trial\":3,\"state\":\"complete\",\"value\":\"NaN\",\"reason\":null}}\n"
+            "{\"seq\":12,\"at\":1000000,\"event\":{\"type\":\"trial_finished\",\"trial\":3,\
+             \"state\":\"complete\",\"value\":\"NaN\",\"reason\":null}}\n"
         );
     }
 }

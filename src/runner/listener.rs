@@ -522,9 +522,18 @@ fn is_announced_again(
     said: &[u8],
 ) -> bool {
     let reported = Reported::With(reported);
-    let is_it = |up: &MessageToRunner| matches!(up, MessageToRunner::Checkpoint { path: said, step: of } if said == path && *of != step);
-    said.split(|byte| matches!(byte, b'\n' | b'\r'))
-        .any(|line| matches!(Spoken::read(line, &mut clock, reported), Spoken::Message(taken, _) if taken.iter().any(is_it)))
+    let is_it = |up: &MessageToRunner| {
+        matches!(
+            up,
+            MessageToRunner::Checkpoint { path: said, step: of } if said == path && *of != step
+        )
+    };
+    said.split(|byte| matches!(byte, b'\n' | b'\r')).any(|line| {
+        matches!(
+            Spoken::read(line, &mut clock, reported),
+            Spoken::Message(taken, _) if taken.iter().any(is_it)
+        )
+    })
 }
 
 /// Waits until the runner has drained the queue.

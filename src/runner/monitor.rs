@@ -19,9 +19,9 @@ use nvml::Gpus;
 /// Memory in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// In use.
+    /// Bytes in use.
     pub used: u64,
-    /// Total.
+    /// Bytes in total.
     pub total: u64,
 }
 

@@ -98,7 +98,7 @@ pub enum MessageToRunner {
     /// The process's peak memory for the job that ends now.
     #[serde(rename = "hpsearch_peak")]
     Peak {
-        /// Bytes.
+        /// The peak memory in bytes.
         bytes: u64,
     },
     /// A job ended (built-in workers and supervisors).
@@ -152,7 +152,7 @@ pub enum MessageToRunner {
         what: String,
         /// Units done.
         done: u64,
-        /// Total.
+        /// Units of the whole activity.
         of: u64,
     },
 }

@@ -45,8 +45,8 @@ pub struct PythonProgram<'a> {
     pub sites: &'a [PathBuf],
 }
 
-/// Collects the provenance of a run of `spec`, started by `command`. `inputs` are the files that its
-/// trials read, `prepared` is the directory of its prepared data, `salt` the store's.
+/// Collects the provenance of a run of `spec`, started by `command`. `inputs` are the files that
+/// its trials read, `prepared` is the directory of its prepared data, `salt` the store's.
 pub fn look_around(
     spec: &StudySpec,
     inputs: Vec<SourceFile>,

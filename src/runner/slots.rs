@@ -41,7 +41,7 @@ pub enum SlotsError {
     /// GPUs that the trainer cannot use.
     #[error("{why}")]
     Unusable {
-        /// Which, and why.
+        /// Each GPU and what failed on it, a line each.
         why: String,
     },
     /// A backend missing from this build.

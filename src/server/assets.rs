@@ -9,7 +9,7 @@ use super::response::{Response, Status};
 pub struct Assets(Vec<(PageFile, String)>);
 
 impl Assets {
-    /// These files.
+    /// The assets of these files, with their digests.
     pub fn new(files: &[PageFile]) -> Self {
         let tagged = files.iter().map(|asset| {
             let digest = blake3::hash(asset.content.as_bytes()).to_hex();

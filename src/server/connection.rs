@@ -304,7 +304,8 @@ impl Connection {
         }
     }
 
-    /// What happens at its deadline: a client that has begun a request gets an answer, any other connection is closed.
+    /// What happens at its deadline: a client that has begun a request gets an answer, any other
+    /// connection is closed.
     pub fn expire(&mut self, now: Instant) -> Turn {
         let has_begun = match &self.phase {
             Phase::Reading(None) => !self.input.is_empty(),

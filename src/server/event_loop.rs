@@ -25,7 +25,7 @@ pub type ConnectionId = u64;
 pub struct Job {
     /// Who asked.
     pub connection: ConnectionId,
-    /// What.
+    /// The request that the connection sent.
     pub request: Request,
 }
 
@@ -81,7 +81,7 @@ impl Replies {
 
 /// Where the event loop passes work on.
 pub struct Outlets {
-    /// Reads.
+    /// Requests that only read a store.
     pub reads: Sender<Job>,
     /// Writes, one after the other.
     pub writes: Sender<Job>,

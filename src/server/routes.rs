@@ -2,20 +2,24 @@
 //!
 //! Names come in the query, so that no name of a study can look like another address.
 //!
-//! | address | query | answer |
-//! |---|---|---|
-//! | `/api/server` | | version, store, whether studies can be changed |
-//! | `/api/studies` | | all studies, also archived ones |
-//! | `/api/study` | `study` | one study: space, names for filters, notes |
-//! | `/api/trials` | `study`, `where`, `sort`, `reverse`, `hidden`, `offset`, `limit` | a page of the table |
-//! | `/api/trial` | `study`, `trial` | one trial: decisions, attempts, series, notes |
-//! | `/api/log` | `study`, `trial`, `attempt`, `known`, `bytes` | the end of a log; `known` and `bytes`: which attempt's the page has, and how much of it |
-//! | `/api/curves` | `study`, `trial`.., `metric`, `clock`, `by`, `columns` | curves, thinned to pixels |
-//! | `/api/figures` | `study`.., `kind`, `param`.., `metric`, `trial`.., `log_x`, `log_y`, `clock`, `by`, `smooth` | figures as data |
-//! | `/api/figure.svg` | as well `theme`, `width`, `height` | figures, drawn |
-//! | `/api/devices` | | the devices of this machine |
-//! | `/api/events` | `study`, `before`, `limit` | entries of the journal, oldest first |
-//! | `/api/stream` | `study`, `after` | server-sent events (`server/watcher.rs`) |
+//! Each address, what it answers, and the names of its query:
+//!
+//! - `/api/server`: version, store, whether studies can be changed.
+//! - `/api/studies`: all studies, also archived ones.
+//! - `/api/study`: one study, with its space, names for filters and notes. `study`.
+//! - `/api/trials`: a page of the table. `study`, `where`, `sort`, `reverse`, `hidden`, `offset`,
+//!   `limit`.
+//! - `/api/trial`: one trial, with its decisions, attempts, series and notes. `study`, `trial`.
+//! - `/api/log`: the end of a log. `study`, `trial`, `attempt`; `known` and `bytes`: the attempt
+//!   whose log the page has, and how much of it.
+//! - `/api/curves`: curves, thinned to pixels. `study`, `trial`.., `metric`, `clock`, `by`,
+//!   `columns`.
+//! - `/api/figures`: figures as data. `study`.., `kind`, `param`.., `metric`, `trial`.., `log_x`,
+//!   `log_y`, `clock`, `by`, `smooth`.
+//! - `/api/figure.svg`: figures, drawn. As well `theme`, `width`, `height`.
+//! - `/api/devices`: the devices of this machine.
+//! - `/api/events`: entries of the journal, oldest first. `study`, `before`, `limit`.
+//! - `/api/stream`: server-sent events (`server/watcher.rs`). `study`, `after`.
 //!
 //! `POST /api/control` changes a study (`server/control.rs`).
 

@@ -3,7 +3,7 @@
 //! A client follows one study, or the store alone. `journal` events carry entries of the
 //! study's journal, and their id is the place of the last one, from which `Last-Event-ID` continues
 //! without a gap. `changed` says that something else may have changed, such as points of series.
-//! After `reset` a client reads everything anew. `trouble` has the reason why the store cannot be read.
+//! After `reset` a client reads everything anew. `trouble` says why the store cannot be read.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -22,8 +22,8 @@ pub enum StorageError {
     /// determined from here.
     #[error(
         "study `{study}` is held by process {} on `{}`, another host or container than this one, \
-         for {held} (it last wrote {wrote} ago), and from here it cannot be determined whether that \
-         process lives",
+         for {held} (it last wrote {wrote} ago), and from here it cannot be determined whether \
+         that process lives",
         holder.pid, holder.host
     )]
     HeldElsewhere {
@@ -42,7 +42,7 @@ pub enum StorageError {
         study.0
     )]
     Fenced {
-        /// Which study.
+        /// The study whose lease was lost.
         study: StudyId,
     },
     /// The study holds tracked runs and cannot be searched.
@@ -119,7 +119,7 @@ pub enum StorageError {
     NotAStore {
         /// The file.
         path: String,
-        /// Why not.
+        /// What of the file is not as in a store, in words.
         why: String,
     },
     /// The name of the store is not text.
@@ -229,7 +229,7 @@ pub enum StorageError {
     Address {
         /// The address, without a password.
         address: String,
-        /// Why not.
+        /// What is wrong with the address, in words.
         why: String,
     },
     /// This binary does not know PostgreSQL.
@@ -321,7 +321,8 @@ impl PostgresFailure {
                 "table `pg_stat_activity` of the server shows it; then run the same command again"
             }
             PostgresFailure::Busy => {
-                "close other connections, or raise `max_connections`, then run the same command again"
+                "close other connections, or raise `max_connections`, then run the same command \
+                 again"
             }
             PostgresFailure::Other => {
                 "what was written before is safe: run the same command again, and look at the \

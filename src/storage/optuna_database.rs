@@ -22,7 +22,7 @@ pub enum OptunaError {
     Sqlite {
         /// The database.
         path: PathBuf,
-        /// Why.
+        /// The error that SQLite reported.
         source: rusqlite::Error,
     },
     /// It is not a database of Optuna.

@@ -73,9 +73,9 @@ pub enum ImportError {
     /// A file or directory cannot be read.
     #[error("{}: {source}", path.display())]
     Io {
-        /// It.
+        /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A malformed file.
@@ -87,7 +87,10 @@ pub enum ImportError {
         what: String,
     },
     /// There is nothing to import.
-    #[error("{} holds no runs of W&B, no event files of TensorBoard and no CSV table", path.display())]
+    #[error(
+        "{} holds no runs of W&B, no event files of TensorBoard and no CSV table",
+        path.display()
+    )]
     Nothing {
         /// The path.
         path: PathBuf,
@@ -114,7 +117,10 @@ pub enum ImportError {
         known: String,
     },
     /// A table of runs lacks the metric's column, and none was named.
-    #[error("{} has no column `{column}`, and no other was named as the metric; it has {known}", path.display())]
+    #[error(
+        "{} has no column `{column}`, and no other was named as the metric; it has {known}",
+        path.display()
+    )]
     NoMetric {
         /// The table.
         path: PathBuf,
@@ -324,7 +330,7 @@ impl Experiments {
 pub struct Source {
     /// What it is.
     pub format: Format,
-    /// Where.
+    /// The path of the file or directory.
     pub path: PathBuf,
 }
 

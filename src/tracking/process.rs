@@ -367,8 +367,8 @@ impl Foreground<'_> {
         self.unwritten.clear();
         self.unwritten_points.clear();
         let text = format!(
-            "run {trial} was resumed by another process: this program continues, and nothing more of \
-             it is recorded"
+            "run {trial} was resumed by another process: this program continues, and nothing more \
+             of it is recorded"
         );
         self.launcher.note(&text);
         (self.tell)(&text);

@@ -68,7 +68,7 @@ pub enum RunEnd {
     Completed,
     /// It failed.
     Failed {
-        /// What.
+        /// The kind of failure.
         cause: FailureCause,
         /// One sentence.
         reason: String,

@@ -99,7 +99,7 @@ pub(super) enum Line {
     Finish {
         /// `complete`, `failed` or `interrupted`.
         status: String,
-        /// Why.
+        /// The reason of the end, in the program's words.
         message: Option<String>,
     },
     /// An unintelligible line.

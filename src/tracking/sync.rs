@@ -60,7 +60,7 @@ pub enum SyncError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         source: io::Error,
     },
     /// Another process writes there.
@@ -195,7 +195,7 @@ trait Target: Send {
 pub struct Written {
     /// Runs that were begun, continued or ended.
     pub runs: u64,
-    /// Points.
+    /// Points of series that were written.
     pub points: u64,
     /// Runs that users deleted there and that are not written again.
     pub left_alone: u64,

@@ -179,9 +179,9 @@ mod with_gpu {
         apply(Dropout(mask), [x])
     }
 
-    /// AdamW's step of several parameters, each its value, gradient and moments with its scalars: the
-    /// new values and moments. Gradients are multiplied by `clip [1, 1]` in place of the scalars'
-    /// factor; the decay rates and epsilon are those of the first parameter.
+    /// AdamW's step of several parameters, each its value, gradient and moments with its scalars:
+    /// the new values and moments. Gradients are multiplied by `clip [1, 1]` in place of the
+    /// scalars' factor; the decay rates and epsilon are those of the first parameter.
     pub(in super::super) fn adamw(
         parameters: &[([&Tensor<2>; 4], AdamWScalars)],
         clip: &Tensor<2>,

@@ -576,7 +576,7 @@ fn positions(batch: &Batch) -> Vec<usize> {
     batch.lengths().iter().flat_map(|length| 0..*length).collect()
 }
 
-/// Sinusoidal positions, sines first, `[positions, width]` (Vaswani et al. 2017, in Marian's order).
+/// Sinusoidal positions `[positions, width]` (Vaswani et al. 2017), in Marian's order: sines first.
 fn sinusoids(positions: &[usize], width: usize, device: &Device) -> Tensor<2> {
     let half = width.div_ceil(2);
     let of = |place: usize| {

@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn a_device_that_failed_says_why_without_what_follows_from_it() {
         // Of an H100 without memory, shortened.
-        let told = "An error happened during execution\nCaused by:\n  Several failures at once\nCaused \
-                    by:\n  The bytes were never written (failure #538)\n  skipped `MatmulEntry`: it \
-                    needed memory\nCaused by:\n  An IO error happened\nCaused by:\n  out of device \
-                    memory allocating 17180917760 bytes\nNo backtrace available\nAsked at:\nNo \
-                    backtrace available";
+        let told = "An error happened during execution\nCaused by:\n  Several failures at once\n\
+                    Caused by:\n  The bytes were never written (failure #538)\n  \
+                    skipped `MatmulEntry`: it needed memory\nCaused by:\n  An IO error happened\n\
+                    Caused by:\n  out of device memory allocating 17180917760 bytes\n\
+                    No backtrace available\nAsked at:\nNo backtrace available";
         assert_eq!(
             TrainerError::device_lost(&told).to_string(),
             "the device failed: out of device memory allocating 17180917760 bytes"

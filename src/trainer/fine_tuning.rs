@@ -159,7 +159,10 @@ fn matches(pattern: &str, parameter: &Parameter) -> bool {
     if let Some(layers) = pattern.strip_prefix("layers.") {
         let (first, last) = layers.split_once('-').unwrap_or((layers, layers));
         if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
-            return matches!(parameter.depth, Depth::Layer(layer) if (first..=last).contains(&layer));
+            return matches!(
+                parameter.depth,
+                Depth::Layer(layer) if (first..=last).contains(&layer)
+            );
         }
     }
     if pattern.contains('*') {

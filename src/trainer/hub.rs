@@ -1,4 +1,5 @@
-//! Models and data sets of the Hugging Face Hub: found in huggingface_hub's cache, or downloaded into it.
+//! Models and data sets of the Hugging Face Hub: found in huggingface_hub's cache, or downloaded
+//! into it.
 //!
 //! A cached model is not looked up again, so that a study keeps its model; `name@revision` selects
 //! another revision. All files are of one commit.

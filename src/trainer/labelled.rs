@@ -197,8 +197,8 @@ pub(super) fn note_contradictions(splits: &[Vec<Row>; 3], findings: &mut Vec<Fin
         findings.push(Finding::warning(
             "contradictions",
             format!(
-                "{count} training {rows} a text with another label: correct or remove them, since a \
-                 model cannot learn both"
+                "{count} training {rows} a text with another label: correct or remove them, since \
+                 a model cannot learn both"
             ),
         ));
     }

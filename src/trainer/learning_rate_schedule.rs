@@ -302,7 +302,9 @@ warmup_stable_decay {"num_decay_steps": 3, "warmup_type": "1-sqrt", "decay_type"
         let decay = |steps: f64| {
             let settings = json!({"num_decay_steps": steps});
             factors(
-                json!({"lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": settings}),
+                json!({
+                    "lr_scheduler_type": "warmup_stable_decay", "lr_scheduler_kwargs": settings,
+                }),
                 10,
             )
         };
@@ -313,9 +315,10 @@ warmup_stable_decay {"num_decay_steps": 3, "warmup_type": "1-sqrt", "decay_type"
     fn reduce_lr_on_plateau_is_pytorchs() {
         let settings =
             json!({"factor": 0.5, "patience": 1, "cooldown": 1, "min_lr": 1e-4, "threshold": 0.01});
-        let arguments = resolve(
-            json!({"learning_rate": 1e-3, "eval_strategy": "epoch", "lr_scheduler_type": "reduce_lr_on_plateau", "lr_scheduler_kwargs": settings}),
-        );
+        let arguments = resolve(json!({
+            "learning_rate": 1e-3, "eval_strategy": "epoch",
+            "lr_scheduler_type": "reduce_lr_on_plateau", "lr_scheduler_kwargs": settings,
+        }));
         let (schedule, mut plateau) =
             (LearningRateSchedule::new(&arguments, 100), PlateauState::default());
         let losses = [1.0, 0.9, 0.895, f64::NAN, 0.95, 0.94, 0.93, 0.93, 0.5];

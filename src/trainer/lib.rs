@@ -230,7 +230,7 @@ pub enum StepUnit {
 pub struct Milestones {
     /// All multiples of this; 0: none.
     pub every: Option<u64>,
-    /// These.
+    /// Individual study steps.
     pub at: Vec<u64>,
 }
 

@@ -75,7 +75,8 @@ pub(super) fn train_tokenizer(
 /// `tokenizer_config.json`: without it, transformers would pre-tokenize as GPT-2 does.
 pub(super) fn tokenizer_config(tokenizer: &Tokenizer) -> Vec<u8> {
     let mut config = json!({
-        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": END_OF_TEXT, "eos_token": END_OF_TEXT,
+        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": END_OF_TEXT,
+        "eos_token": END_OF_TEXT,
         "clean_up_tokenization_spaces": false, "model_input_names": ["input_ids", "attention_mask"],
     });
     if unknown_token_id(tokenizer).is_some() {
@@ -272,7 +273,16 @@ mod tests {
         #[test]
         fn characters_give_back_what_they_know_and_mark_the_rest(text in "[a-z \n🙂]*") {
             let tokenizer = train(TokenizerKind::Chars, &[SAMPLE]);
-            let expected: String = text.chars().map(|character| if SAMPLE.contains(character) { character.to_string() } else { UNKNOWN.to_owned() }).collect();
+            let expected: String = text
+                .chars()
+                .map(|character| {
+                    if SAMPLE.contains(character) {
+                        character.to_string()
+                    } else {
+                        UNKNOWN.to_owned()
+                    }
+                })
+                .collect();
             prop_assert_eq!(there_and_back(&tokenizer, &text), expected);
         }
     }
@@ -329,13 +339,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_joined_where_texts_are_cut(text in "([a-c]{1,3}|[0-9]|[ \n\t\u{3000}\u{a0}]{1,2}|['.,!é学🙂]|'s|\u{301})*") {
+        fn nothing_is_joined_where_texts_are_cut(
+            text in "([a-c]{1,3}|[0-9]|[ \n\t\u{3000}\u{a0}]{1,2}|['.,!é学🙂]|'s|\u{301})*",
+        ) {
             prop_assert_eq!(chunks_of(&text, 1).concat(), text.clone());
             for kind in [TokenizerKind::Chars, TokenizerKind::Bytes, TokenizerKind::Bpe] {
-                let arguments = TokenizerArguments { kind, vocab_size: 290, lowercase: kind == TokenizerKind::Bpe };
-                let tokenizer = train_with(&arguments, &[SAMPLE, "a b c ab ca's, ab 's é学 学é 1 \
-                    2\nab\nc!"]);
-                let ids = |text: &str| tokenizer.encode_fast(text, false).unwrap().get_ids().to_vec();
+                let arguments = TokenizerArguments {
+                    kind,
+                    vocab_size: 290,
+                    lowercase: kind == TokenizerKind::Bpe,
+                };
+                let tokenizer =
+                    train_with(&arguments, &[SAMPLE, "a b c ab ca's, ab 's é学 学é 1 2\nab\nc!"]);
+                let ids =
+                    |text: &str| tokenizer.encode_fast(text, false).unwrap().get_ids().to_vec();
                 let chunks: Vec<u32> = chunks_of(&text, 1).into_iter().flat_map(ids).collect();
                 prop_assert_eq!(chunks, ids(&text), "{:?}", kind);
             }

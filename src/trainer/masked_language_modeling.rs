@@ -25,8 +25,8 @@ use hpsearch_core::arguments::TaskKind;
 /// A head with the logits of the vocabulary.
 pub(super) struct MaskedLanguageModeling(MaskedHead);
 
-/// Of hidden tokens the share that the mask token replaces; half of the others become random tokens,
-/// and the rest stays.
+/// Of hidden tokens the share that the mask token replaces; half of the others become random
+/// tokens, and the rest stays.
 const REPLACED: f64 = 0.8;
 
 /// A row with hidden tokens.
@@ -37,8 +37,8 @@ struct MaskedRow {
     hidden: Vec<(usize, u32)>,
 }
 
-/// Hides tokens of a row: each with the probability of `masking`, or each word; at least one. Tokens
-/// without a word, the special ones, are never hidden.
+/// Hides tokens of a row: each with the probability of `masking`, or each word; at least one.
+/// Tokens without a word, the special ones, are never hidden.
 fn hide(
     mut ids: Vec<u32>,
     words: &[u32],
@@ -113,8 +113,8 @@ impl EncoderModel<MaskedLanguageModeling> {
         )
     }
 
-    /// Rows with hidden tokens: as a batch, with the index of each hidden token in it, and what they
-    /// were.
+    /// Rows with hidden tokens: as a batch, with the index of each hidden token in it, and what
+    /// they were.
     fn rows(
         &self,
         data: &PreparedData,

@@ -115,8 +115,8 @@ pub fn check_training(
     let is_alone = arguments.per_device_train_batch_size == 1 || plan.has_single_rows();
     if arguments.task == TaskKind::SentenceSimilarity && is_alone && !data.has_scores() {
         return Err(TrainerError::arguments(
-            "each text is to be told from those of other rows of its batch, and every batch has one \
-             row: give a greater `per_device_train_batch_size` or `max_tokens_per_batch`",
+            "each text is to be told from those of other rows of its batch, and every batch has \
+             one row: give a greater `per_device_train_batch_size` or `max_tokens_per_batch`",
         ));
     }
     findings.extend(LearningRateSchedule::new(arguments, plan.total_steps).findings());

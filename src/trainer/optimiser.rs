@@ -341,8 +341,8 @@ impl Optimiser {
         Ok(())
     }
 
-    /// AdamW on a GPU by a few kernels for all parameters; `false`, and nothing is done, where there
-    /// are none.
+    /// AdamW on a GPU by a few kernels for all parameters; `false`, and nothing is done, where
+    /// there are none.
     fn adamw_by_kernels(
         &mut self,
         parameters: &Parameters,

@@ -40,8 +40,7 @@ pub(super) enum Role {
     Embedding,
     /// Biases of attention scores, `[entries, heads]`. Initially 0.
     ScoreBias,
-    /// What a pretrained model brings along and training leaves as it is, `[rows, width]`. Initially
-    /// 0.
+    /// What a pretrained model has and training leaves as it is, `[rows, width]`. Initially 0.
     Buffer,
     /// `[1, width]`; in files `[width]`. Initially 0.
     Bias,

@@ -1,5 +1,5 @@
-//! Labels texts, finds entities in them, tells their hidden tokens, or writes texts for them, with an
-//! exported model.
+//! Labels texts, finds entities in them, tells their hidden tokens, or writes texts for them, with
+//! an exported model.
 
 mod answers;
 mod entities;
@@ -40,8 +40,8 @@ pub enum Prediction {
     Labels(Vec<ScoredLabel>),
     /// The entities in the order of the text, of a model for token classification.
     Entities(Vec<Entity>),
-    /// For each mask token of the text, if it has any, the likeliest tokens, the first one first, of
-    /// a masked language model.
+    /// For each mask token of the text, if it has any, the likeliest tokens, the first one first,
+    /// of a masked language model.
     Masks(Vec<Vec<ScoredLabel>>),
     /// The vector of a text, of length 1, of a model for sentence similarity.
     Vector(Vec<f32>),
@@ -162,8 +162,8 @@ trait Predictor {
     ) -> Result<Vec<Prediction>, TrainerError>;
 }
 
-/// Predicts for `inputs`, in their order and `batch` of them at once, with the model in `directory`:
-/// `model.safetensors`, `config.json` and `tokenizer.json` suffice.
+/// Predicts for `inputs`, in their order and `batch` of them at once, with the model in
+/// `directory`: `model.safetensors`, `config.json` and `tokenizer.json` suffice.
 ///
 /// # Errors
 /// A missing or damaged file, an unusable device.

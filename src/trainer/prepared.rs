@@ -112,8 +112,8 @@ pub(super) struct QuestionsAbout {
     pub(super) may_be_unanswerable: bool,
 }
 
-/// What prepared data has for each row besides its token ids, in files of its own: a number for each
-/// token, or others.
+/// What prepared data has for each row besides its token ids, in files of its own: a number for
+/// each token, or others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Extra {

@@ -218,14 +218,19 @@ impl Recorder {
     /// All spans in the Trace Event Format: complete events (`X`), in microseconds.
     fn trace(&self) -> serde_json::Value {
         let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
-        let named = json!({"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": "hpsearch train --profile"}});
+        let named = json!({
+            "name": "process_name", "ph": "M", "pid": 1, "tid": 1,
+            "args": {"name": "hpsearch train --profile"},
+        });
         let event = |span: &RecordedSpan| {
             json!({
-                "name": self.names[span.name], "cat": span.kind.word(), "ph": "X", "ts": micros(span.begin), "dur": micros(span.length),
+                "name": self.names[span.name], "cat": span.kind.word(), "ph": "X",
+                "ts": micros(span.begin), "dur": micros(span.length),
                 "pid": 1, "tid": 1,
             })
         };
-        json!({"displayTimeUnit": "ms", "traceEvents": std::iter::once(named).chain(self.spans.iter().map(event)).collect::<Vec<_>>()})
+        let events: Vec<_> = std::iter::once(named).chain(self.spans.iter().map(event)).collect();
+        json!({"displayTimeUnit": "ms", "traceEvents": events})
     }
 }
 

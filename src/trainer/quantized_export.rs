@@ -44,7 +44,8 @@ pub fn quantize(checkpoint: &Path, target: &Path) -> Result<[u64; 2], TrainerErr
     let mut config = files.model.config();
     let model_type = std::mem::replace(&mut config["model_type"], METHOD.into());
     config[CONFIG_KEY] = json!({
-        "quant_method": METHOD, "bits": 8, "symmetric": true, "granularity": "channel", "model_type": model_type,
+        "quant_method": METHOD, "bits": 8, "symmetric": true, "granularity": "channel",
+        "model_type": model_type,
         "layout": format!("weight = <name> (I8) * <name>{SCALE_SUFFIX} (F32)"),
     });
     let staged = AtomicDirectory::new(target)?;

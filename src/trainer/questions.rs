@@ -70,8 +70,8 @@ pub(super) fn prepare(
     let special = tokenizer.get_post_processor().map_or(0, |one| one.added_tokens(true));
     if truncation.stride + special >= data.max_length {
         let message = format!(
-            "`[data] doc_stride` = {} and {special} special tokens leave nothing new in a window of \
-             `max_length` = {} tokens",
+            "`[data] doc_stride` = {} and {special} special tokens leave nothing new in a window \
+             of `max_length` = {} tokens",
             truncation.stride, data.max_length
         );
         let help = "give a smaller `doc_stride` or a greater `max_length`";
@@ -210,7 +210,8 @@ impl Kept {
                 self.long,
                 "long_answers",
                 format!(
-                    "longer than `[data] max_answer_length` = {longest} tokens, the most that is found"
+                    "longer than `[data] max_answer_length` = {longest} tokens, the most that is \
+                     found"
                 ),
             ),
         ] {
@@ -394,7 +395,8 @@ fn located<'r>(
         });
         let given = given.map_err(|message| {
             sources.problem_of(split, Some(row.line), message).with_help(
-                "write an answer as text, or as in SQuAD: {\"text\": [\"..\"], \"answer_start\": [12]}",
+                "write an answer as text, or as in SQuAD: {\"text\": [\"..\"], \"answer_start\": \
+                 [12]}",
             )
         })?;
         let normalized = sources.data.clean.normalize;
@@ -449,8 +451,8 @@ fn note_questions(
     if train == 0 && others.iter().any(|count| *count > 0) {
         findings.push(Finding::warning(
             "unanswerable",
-            "some validation or test questions have no answer, and all training questions have one: \
-             the model never learns to give none"
+            "some validation or test questions have no answer, and all training questions have \
+             one: the model never learns to give none"
                 .to_owned(),
         ));
     }

@@ -1,5 +1,5 @@
-//! The task sentence-similarity: a vector for each text, the mean of its tokens', so that texts that
-//! mean the same have near ones (Reimers and Gurevych 2019; as sentence-transformers trains them).
+//! The task sentence-similarity: a vector for each text, the mean of its tokens', so that texts
+//! that mean the same have near ones (Reimers and Gurevych 2019, as in sentence-transformers).
 
 use burn::tensor::Tensor;
 
@@ -71,7 +71,7 @@ impl EncoderHead for SentenceSimilarity {
         Self
     }
 
-    /// Of both texts.
+    /// The tokens of both texts of a pair together.
     fn length(model: &EncoderModel<Self>, data: &PreparedData, row: usize) -> usize {
         let texts = [Some(data.split(Split::Train)), data.extras(Extra::SecondTexts, Split::Train)];
         let longest = model.architecture.max_tokens();

@@ -279,7 +279,7 @@ impl Model for SequenceToSequenceModel {
 }
 
 impl SequenceToSequenceModel {
-    /// Texts written for texts, as token ids without the start, the end included where there is one.
+    /// Texts written for texts, as token ids: without the start, with the end if there is one.
     pub(super) fn write(
         &self,
         context: &ForwardContext,

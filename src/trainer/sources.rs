@@ -124,7 +124,10 @@ impl<'a> Sources<'a> {
         if data.label_all_tokens {
             arguments.push(json!({"label_all_tokens": true}));
         }
-        let depends = json!({"format": FORMAT, "task": kind, "files": contents, "tokenizer": tokenizer, "data": arguments});
+        let depends = json!({
+            "format": FORMAT, "task": kind, "files": contents, "tokenizer": tokenizer,
+            "data": arguments,
+        });
         Ok(blake3::hash(depends.to_string().as_bytes()).to_hex()[..32].to_owned())
     }
 

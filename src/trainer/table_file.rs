@@ -13,13 +13,14 @@ use hpsearch_core::arguments::data_format::{DataFormat, format_of, is_on_hub};
 /// Contents as read, before they are unpacked and parsed.
 pub(super) struct RawFile {
     files: DataFiles,
-    /// Of each file.
+    /// The bytes of each of the files.
     contents: Vec<Vec<u8>>,
 }
 
 /// The remedy for a missing column.
 const NAME_COLUMNS: &str = "set `[data] text`, `label`, for pairs `text_pair`, for texts to write \
-    `target`; the first line must be a header, or `[data] column_names` must name the columns of a file without one";
+    `target`; the first line must be a header, or `[data] column_names` must name the columns of a \
+    file without one";
 
 /// The same of questions.
 const NAME_QUESTIONS: &str =

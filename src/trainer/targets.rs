@@ -187,8 +187,8 @@ pub(super) fn in_order(labels: BTreeSet<&str>, known: &[String]) -> Vec<String> 
     labels
 }
 
-/// Numbers from which on those to learn are called large: squared errors are a million times those of
-/// numbers near 1.
+/// Numbers from which on those to learn are called large: squared errors are a million times those
+/// of numbers near 1.
 const LARGE: f32 = 1_000.0;
 
 /// A finite number within the range of f32.

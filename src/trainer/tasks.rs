@@ -97,9 +97,10 @@ mod tests {
         let problem = read_model(config.as_object().unwrap().clone()).err().unwrap();
         assert_eq!(
             problem,
-            "has `model_type` = \"t6\"; known are `albert`, `bart`, `bert`, `deberta-v2`, `distilbert`, \
-             `electra`, `gemma`, `gpt2`, `hpsearch-encoder`, `llama`, `marian`, `mistral`, `modernbert`, \
-             `mt5`, `phi`, `phi3`, `qwen2`, `qwen3`, `roberta`, `t5`, `xlm-roberta`"
+            "has `model_type` = \"t6\"; known are `albert`, `bart`, `bert`, `deberta-v2`, \
+             `distilbert`, `electra`, `gemma`, `gpt2`, `hpsearch-encoder`, `llama`, `marian`, \
+             `mistral`, `modernbert`, `mt5`, `phi`, `phi3`, `qwen2`, `qwen3`, `roberta`, `t5`, \
+             `xlm-roberta`"
         );
     }
 }

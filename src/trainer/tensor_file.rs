@@ -239,7 +239,10 @@ mod tests {
         };
         assert_eq!(with_header(&one("[2]", 0, 8), 8), "");
         let gap = "the tensor `a` does not begin where the one before it ends";
-        let overlap = r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#;
+        let overlap = concat!(
+            r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"#,
+            r#""b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#
+        );
         let not_json = "its header cannot be understood";
         for (header, bytes, expected) in [
             (

@@ -296,9 +296,11 @@ pub(super) fn resolve(values: Value) -> TrainerArguments {
 /// Small, with all randomness and accumulation enabled.
 fn arguments(values: Value) -> TrainerArguments {
     let base = json!({
-        "learning_rate": 0.01, "num_train_epochs": 2, "per_device_train_batch_size": 4, "gradient_accumulation_steps": 2,
+        "learning_rate": 0.01, "num_train_epochs": 2, "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2,
         "weight_decay": 0.01, "label_smoothing_factor": 0.1, "warmup_steps": 3, "logging_steps": 3,
-        "model.hidden_size": 16, "model.num_layers": 1, "model.num_heads": 2, "model.intermediate_size": 32,
+        "model.hidden_size": 16, "model.num_layers": 1, "model.num_heads": 2,
+        "model.intermediate_size": 32,
         "model.dropout": 0.1, "model.attention_dropout": 0.1,
     });
     resolve(merged(base, values))

@@ -101,8 +101,8 @@ pub(super) type PerToken = Vec<Vec<u32>>;
 /// long more of the longer text is cut, as in transformers.
 ///
 /// Not by the library at once: it cuts each text to the limit before it compares their lengths
-/// (tokenizers 0.23.2, `do_tokenize`), so that of an odd number of tokens the first text of two long
-/// ones would always get the smaller half.
+/// (tokenizers 0.23.2, `do_tokenize`), so that of an odd number of tokens the first text of two
+/// long ones would always get the smaller half.
 pub(super) fn encode_pairs(
     tokenizer: &Tokenizer,
     pairs: &[(&str, &str)],

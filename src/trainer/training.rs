@@ -275,8 +275,8 @@ impl TrainingRun<'_> {
         };
         checkpoint::write(&directory, &contents)?;
         self.saved_step = Some(step);
-        // Of the last report: in samples it may be slightly behind the exact step; and a state between
-        // two reports lacks none that the runner has to wait for.
+        // Of the last report: in samples it may be slightly behind the exact step; and a state
+        // between two reports lacks none that the runner has to wait for.
         let reported = self.state.last_report.as_ref().map(|report| report.study_step);
         let reported = reported.or(self.job.reported).unwrap_or(0);
         Ok(host.checkpoint(reported.min(self.plan.study_step(step)), &directory)?)

@@ -412,7 +412,10 @@ mod tests {
 
     #[test]
     fn evaluations_between_study_steps_are_not_reported() {
-        let values = json!({"per_device_train_batch_size": 2, "num_train_epochs": 1, "eval_strategy": "steps", "eval_steps": 2});
+        let values = json!({
+            "per_device_train_batch_size": 2, "num_train_epochs": 1, "eval_strategy": "steps",
+            "eval_steps": 2,
+        });
         let plan = plan_of(values, StepUnit::Epoch, Milestones::default());
         let between = DueEvaluation { study_step: 0, reported: false, scheduled: true };
         assert_eq!(plan.evaluation_due(2), Some(between));
@@ -429,9 +432,15 @@ mod tests {
                 .collect()
         };
         // Two steps an epoch.
-        let values = json!({"per_device_train_batch_size": 5, "num_train_epochs": 3, "eval_strategy": "epoch", "eval_delay": 1.5});
+        let values = json!({
+            "per_device_train_batch_size": 5, "num_train_epochs": 3, "eval_strategy": "epoch",
+            "eval_delay": 1.5,
+        });
         assert_eq!(asked(values), [4, 6]);
-        let values = json!({"per_device_train_batch_size": 5, "num_train_epochs": 3, "eval_strategy": "steps", "eval_steps": 1, "eval_delay": 5});
+        let values = json!({
+            "per_device_train_batch_size": 5, "num_train_epochs": 3, "eval_strategy": "steps",
+            "eval_steps": 1, "eval_delay": 5,
+        });
         assert_eq!(asked(values.clone()), [5, 6]);
         let plan = plan_of(values, StepUnit::Step, every(2));
         assert!(plan.evaluation_due(2).is_some(), "the pruner's evaluations stay");

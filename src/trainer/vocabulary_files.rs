@@ -1,6 +1,7 @@
-//! The files of a directory's tokenizer: what stands beside `tokenizer.json`, and what it is made of
-//! where it is not there. That is what families had before it: SentencePiece models, `vocab.txt`, or `vocab.json` with `merges.txt`. The rules
-//! are those of transformers 5 (`models/*/tokenization_*.py`).
+//! The files of a directory's tokenizer: what stands beside `tokenizer.json`, and what it is made
+//! of where it is not there. That is what families had before it: SentencePiece models,
+//! `vocab.txt`, or `vocab.json` with `merges.txt`. The rules are those of transformers 5
+//! (`models/*/tokenization_*.py`).
 
 mod converted;
 mod families;

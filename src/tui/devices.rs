@@ -65,7 +65,7 @@ pub struct DeviceLoad {
 pub struct AgentSeen {
     /// What the journal says last of it.
     pub change: AgentChange,
-    /// When.
+    /// The time of that journal entry.
     pub at: Timestamp,
 }
 

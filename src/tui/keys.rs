@@ -211,7 +211,8 @@ const fn char(char: char) -> KeyCode {
 /// for each key.
 macro_rules! keys {
     ($($modifiers:ident [$($code:expr),+] $label:literal, $action:ident $(($($to:tt)+))?,
-        $screens:ident, $group:ident, $meaning:literal $(| $watching:literal)? $(, $footer:literal)?;)+) => {
+        $screens:ident, $group:ident,
+        $meaning:literal $(| $watching:literal)? $(, $footer:literal)?;)+) => {
         &[$(KeyLine {
             codes: &[$($code),+],
             modifiers: $modifiers,

@@ -33,7 +33,7 @@ pub enum Subject {
 /// A picture that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PictureRequest {
-    /// Of what.
+    /// What to draw: trials side by side, the search, or the devices.
     pub subject: Subject,
     /// Columns and rows.
     pub size: (u16, u16),

@@ -88,7 +88,7 @@ pub struct SearchData {
     cursor: OutcomeCursor,
     /// How many runs had been removed.
     removed: usize,
-    /// By number.
+    /// The dot of each trial, by the trial's number.
     dots: Vec<Dot>,
     /// For each dimension a place on its axis for each trial; NaN where the parameter is not
     /// active.

@@ -33,7 +33,7 @@ pub struct SnapshotRequest {
     pub study: StudyId,
     /// The rows of the table; of several studies, each reads the filter's text by itself.
     pub query: TrialQuery,
-    /// What else.
+    /// What the screen shows besides the table.
     pub part: ScreenData,
     /// Whether the journal is wanted: it is shown, or an answer is awaited.
     pub journal: bool,
@@ -42,7 +42,7 @@ pub struct SnapshotRequest {
 /// What a screen wants besides the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScreenData {
-    /// Nothing.
+    /// Only the table is shown.
     Nothing,
     /// One trial.
     Trial {
@@ -71,7 +71,7 @@ pub struct Page {
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Which trial.
+    /// The study and the number of the row's trial.
     pub key: TrialKey,
     /// Its place in the order, or in that of its study where there is no common one; from 1.
     pub rank: u64,
@@ -92,7 +92,7 @@ pub type Curve = Vec<(u64, f64)>;
 /// One trial with everything about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Detail {
-    /// It.
+    /// The trial, with its parameters and its last report.
     pub trial: Trial,
     /// Its attempts, in order.
     pub attempts: Vec<Attempt>,
@@ -217,7 +217,7 @@ impl Snapshot {
 /// Which studies are watched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// This one.
+    /// A single study.
     One(StudyId),
     /// Several, with their trials in one table.
     Several(StudySelection),

@@ -23,7 +23,7 @@ pub struct Together {
 }
 
 impl Together {
-    /// These studies.
+    /// The objective that these studies share, and which of them the filter leaves out.
     pub fn new(studies: Vec<(StudySummary, StudyStatus)>, left_out: Vec<String>) -> Self {
         let specs = studies.iter().map(|(study, _)| &study.spec);
         let objective = common_objective(specs).cloned();

@@ -197,15 +197,18 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
                 let is_new = |finding: &trainer::Finding| of_model.contains(&&*finding.code);
                 findings.extend(found.into_iter().filter(is_new));
             }
-            let undefined = trainer::undefined_metrics(&first, &prepared);
+            let undefined = trainer::undefined_metrics(&first, &prepared)
+                .map(|found| serde_json::json!({ "metrics": found.names, "why": found.why }));
             let mut said = HashSet::new();
             findings.retain(|finding| said.insert(finding.message.clone()));
             let rows: BTreeMap<&str, usize> =
                 Split::ALL.into_iter().map(|split| (split.name(), prepared.rows(split))).collect();
             answer(serde_json::json!({
-                "digest": prepared.digest(), "directory": prepared.directory(), "labels": prepared.labels(), "rows": rows,
-                "max_length": prepared.max_length(), "vocab_size": prepared.vocab_size(), "findings": findings,
-                "undefined": undefined.map(|found| serde_json::json!({ "metrics": found.names, "why": found.why })),
+                "digest": prepared.digest(), "directory": prepared.directory(),
+                "labels": prepared.labels(), "rows": rows,
+                "max_length": prepared.max_length(), "vocab_size": prepared.vocab_size(),
+                "findings": findings,
+                "undefined": undefined,
             }))
         }
         Job::Evaluate { checkpoint, arguments, data, cache, device, or_validation, rows } => {

@@ -203,11 +203,11 @@ struct CommandEnd {
 /// Who killed a command, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Killer {
-    /// The runner.
+    /// This process, because the runner asked for it or is gone.
     Us,
     /// The kernel's OOM killer was active while it ran.
     Memory,
-    /// Unknown.
+    /// Nobody is known to have killed it.
     Unknown,
 }
 
@@ -255,7 +255,8 @@ fn supervise(
                     if action == Action::Pause {
                         terminate_at = Some(Instant::now() + PAUSE_TIMEOUT);
                     }
-                    if let Some(Err(error)) = verdicts.as_ref().map(|verdicts| verdicts.send(&line)) {
+                    let sent = verdicts.as_ref().map(|verdicts| verdicts.send(&line));
+                    if let Some(Err(error)) = sent {
                         // A command waiting for this decision would mistake the next one for it.
                         eprintln!("[hpsearch] {error}; the command gets no more verdicts");
                         verdicts = None;

@@ -151,7 +151,8 @@ sleep 0.3
 #[test]
 fn a_run_that_is_killed_leaves_no_half_of_a_copy() {
     let script = "head -c 60000000 /dev/zero > large.bin\n\
-        echo '@hpsearch {\"artifact\":\"large.bin\",\"name\":\"large\"}'\necho >> asked\nsleep 30\n";
+        echo '@hpsearch {\"artifact\":\"large.bin\",\"name\":\"large\"}'\necho >> asked\n\
+        sleep 30\n";
     let text = study("trials = 1", &format!("{ONE_SLOT}{KEEP_ALL}"));
     for _ in 0..3 {
         let site = Site::new(&text, script);

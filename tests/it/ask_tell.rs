@@ -11,7 +11,11 @@ use serde_json::{Value, json};
 
 use crate::harness::{PROGRAM, cases};
 
-const INIT: &str = r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1},{"name":"k","type":"cat","choices":["a","b"]},{"name":"y","type":"int","low":1,"high":9,"when":{"param":"k","in":["b"]}}],"seed":3}"#;
+const INIT: &str = concat!(
+    r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1},"#,
+    r#"{"name":"k","type":"cat","choices":["a","b"]},"#,
+    r#"{"name":"y","type":"int","low":1,"high":9,"when":{"param":"k","in":["b"]}}],"seed":3}"#
+);
 
 fn run(input: &[u8]) -> Output {
     let mut command = Command::new(PROGRAM);
@@ -235,7 +239,8 @@ fn odd_characters_and_odd_numbers_are_refused_and_nothing_else_happens() {
         "\"ask\"",
     ];
     let input = format!(
-        "{INIT}\n{{\"cmd\":\"ask\"}}\n{}\n{{\"cmd\":\"tell\",\"id\":0,\"value\":1}}\n{{\"cmd\":\"ask\"}}",
+        "{INIT}\n{{\"cmd\":\"ask\"}}\n{}\n{{\"cmd\":\"tell\",\"id\":0,\"value\":1}}\n\
+         {{\"cmd\":\"ask\"}}",
         lines.join("\n")
     );
     let answers = served(input.as_bytes());
@@ -273,12 +278,31 @@ fn the_largest_steps_and_values_are_taken() {
 
 /// A line that may be anything: a command, a broken one, or bytes.
 fn any_line() -> impl Strategy<Value = Vec<u8>> {
-    let id = prop_oneof![4 => (0u64..8).prop_map(|id| id.to_string()), 1 => Just("-1".to_owned()), 1 => Just("1e99".to_owned()), 1 => Just("null".to_owned()), 1 => Just("{}".to_owned())];
+    let id = prop_oneof![
+        4 => (0u64..8).prop_map(|id| id.to_string()),
+        1 => Just("-1".to_owned()),
+        1 => Just("1e99".to_owned()),
+        1 => Just("null".to_owned()),
+        1 => Just("{}".to_owned()),
+    ];
     let number = prop_oneof![
         4 => (-1e3..1e3f64).prop_map(|value| value.to_string()),
-        1 => prop_oneof![Just("NaN"), Just("-Infinity"), Just("\"Infinity\""), Just("1e309"), Just("[]"), Just("\"\\ud800\""), Just("tru")].prop_map(str::to_owned),
+        1 => prop_oneof![
+            Just("NaN"),
+            Just("-Infinity"),
+            Just("\"Infinity\""),
+            Just("1e309"),
+            Just("[]"),
+            Just("\"\\ud800\""),
+            Just("tru"),
+        ]
+        .prop_map(str::to_owned),
     ];
-    let step = prop_oneof![4 => (0u64..10).prop_map(|step| step.to_string()), 1 => Just("18446744073709551615".to_owned()), 1 => Just("0.5".to_owned())];
+    let step = prop_oneof![
+        4 => (0u64..10).prop_map(|step| step.to_string()),
+        1 => Just("18446744073709551615".to_owned()),
+        1 => Just("0.5".to_owned()),
+    ];
     let state = prop_oneof![
         Just("failed"),
         Just("pruned"),
@@ -288,16 +312,24 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
     ];
     let command = prop_oneof![
         6 => Just(r#"{"cmd":"ask"}"#.to_owned()),
-        6 => (id.clone(), step, number.clone()).prop_map(|(id, step, value)| format!(r#"{{"cmd":"report","id":{id},"step":{step},"value":{value}}}"#)),
-        6 => (id.clone(), number).prop_map(|(id, value)| format!(r#"{{"cmd":"tell","id":{id},"value":{value}}}"#)),
-        2 => (id, state).prop_map(|(id, state)| format!(r#"{{"cmd":"tell","id":{id},"state":"{state}"}}"#)),
+        6 => (id.clone(), step, number.clone()).prop_map(|(id, step, value)| {
+            format!(r#"{{"cmd":"report","id":{id},"step":{step},"value":{value}}}"#)
+        }),
+        6 => (id.clone(), number).prop_map(|(id, value)| {
+            format!(r#"{{"cmd":"tell","id":{id},"value":{value}}}"#)
+        }),
+        2 => (id, state).prop_map(|(id, state)| {
+            format!(r#"{{"cmd":"tell","id":{id},"state":"{state}"}}"#)
+        }),
         1 => Just(r#"{"cmd":"best"}"#.to_owned()),
         1 => Just(INIT.to_owned()),
     ];
     prop_oneof![
         12 => command.clone().prop_map(String::into_bytes),
         // Cut short, at any byte.
-        2 => (command.clone(), any::<prop::sample::Index>()).prop_map(|(line, at)| line.as_bytes()[..at.index(line.len())].to_vec()),
+        2 => (command.clone(), any::<prop::sample::Index>()).prop_map(|(line, at)| {
+            line.as_bytes()[..at.index(line.len())].to_vec()
+        }),
         // One byte is another.
         2 => (command, any::<prop::sample::Index>(), any::<u8>()).prop_map(|(line, at, byte)| {
             let mut line = line.into_bytes();
@@ -311,13 +343,20 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: cases(100, 300), rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config {
+        cases: cases(100, 300),
+        rng_seed: RngSeed::Fixed(7),
+        failure_persistence: None,
+        ..Config::default()
+    })]
 
     #[test]
     fn whatever_is_sent_there_is_one_answer_a_line_and_the_search_goes_on(
         lines in prop::collection::vec(any_line(), 0..60),
         pruner in prop_oneof![Just("none"), Just("asha"), Just("promote"), Just("median")],
-        sampler in prop_oneof![Just("random"), Just("tpe"), Just("tpe-independent"), Just("grid"), Just("auto")],
+        sampler in prop_oneof![
+            Just("random"), Just("tpe"), Just("tpe-independent"), Just("grid"), Just("auto"),
+        ],
         ends in prop::sample::select(vec!["\n", "\r\n"]),
         is_ended in any::<bool>(),
     ) {
@@ -326,7 +365,12 @@ proptest! {
             "asha" => r#"{"type":"asha","max_resource":9}"#.to_owned(),
             other => format!(r#"{{"type":"{other}"}}"#),
         };
-        let init = INIT.replace("\"seed\":3", &format!(r#""seed":3,"n_trials":20,"pruner":{pruner},"sampler":{{"type":"{sampler}"}}"#));
+        let init = INIT.replace(
+            "\"seed\":3",
+            &format!(
+                r#""seed":3,"n_trials":20,"pruner":{pruner},"sampler":{{"type":"{sampler}"}}"#
+            ),
+        );
         // A mutated byte may be a line end, which makes two lines of one; a command may have become
         // `quit` in no way.
         let mut input = init.into_bytes();
@@ -347,7 +391,9 @@ proptest! {
         // Ids are given in order, once each; a resumed one was given before.
         let mut given = 0;
         for answer in &answers {
-            if let Some(id) = answer.get("id").and_then(Value::as_u64).filter(|_| answer.get("value").is_none()) {
+            if let Some(id) =
+                answer.get("id").and_then(Value::as_u64).filter(|_| answer.get("value").is_none())
+            {
                 prop_assert_eq!(id, given);
                 given += 1;
             }

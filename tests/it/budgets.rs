@@ -182,11 +182,21 @@ proptest! {
     /// budget and what they use until they leave; and a study that ends by it has used it.
     #[test]
     fn device_hours_are_never_overspent_whatever_dies(
-        seconds in 1.0..20.0f64, slots in 1usize..5, leave in 0u64..300, deaths in prop::collection::vec(1usize..40, 0..12),
-        pruned in any::<bool>(), seed in 0u64..1000, per_device in 1usize..4, paired in any::<bool>(),
+        seconds in 1.0..20.0f64,
+        slots in 1usize..5,
+        leave in 0u64..300,
+        deaths in prop::collection::vec(1usize..40, 0..12),
+        pruned in any::<bool>(),
+        seed in 0u64..1000,
+        per_device in 1usize..4,
+        paired in any::<bool>(),
         absence in (0usize..4, 1u64..60, 1u64..4),
     ) {
-        let mut simulation = limited(seconds, slots, if pruned { asha("promote") } else { AlgorithmSpec::named("none") });
+        let mut simulation = limited(
+            seconds,
+            slots,
+            if pruned { asha("promote") } else { AlgorithmSpec::named("none") },
+        );
         simulation.spec.seed = seed;
         simulation.per_device = per_device;
         let mut devices = 1;
@@ -198,25 +208,38 @@ proptest! {
             devices = 2;
         }
         simulation.leave_time = Duration::from_millis(leave);
-        simulation.faults = Box::new(|trial, attempt, step| ((trial.0 + step) % 11 == 0 && attempt.0 == 0).then_some(Fault::Crash));
+        simulation.faults = Box::new(|trial, attempt, step| {
+            ((trial.0 + step) % 11 == 0 && attempt.0 == 0).then_some(Fault::Crash)
+        });
         let (mut journal, mut steps): (Vec<Turn>, u64) = (Vec::new(), 0);
         for turns in deaths {
             let run = simulation.run(&journal).unwrap();
             journal = run.turns[..run.turns.len().min(journal.len() + turns)].to_vec();
         }
         let run = simulation.run(&journal).unwrap();
-        let reported = |event: &&Event| matches!(event, Event::Trial(_, TrialEvent::Reported { .. }));
+        let reported =
+            |event: &&Event| matches!(event, Event::Trial(_, TrialEvent::Reported { .. }));
         steps += run.turns.iter().flat_map(|turn| &turn.events).filter(reported).count() as u64;
         // One that crashes in its step leaves when it does, a step later at most.
         let until_they_left = (devices * slots) as f64 * (leave as f64 / 1000.0).max(0.1) + 1e-3;
         prop_assert!(busy_seconds(&run) >= seconds, "{} of {seconds}", busy_seconds(&run));
-        prop_assert!(busy_seconds(&run) <= seconds + until_they_left, "{} of \
-            {seconds}", busy_seconds(&run));
+        prop_assert!(
+            busy_seconds(&run) <= seconds + until_they_left,
+            "{} of {seconds}",
+            busy_seconds(&run)
+        );
         // Each report that was heard took a tenth of a second of a worker.
-        prop_assert!(steps as f64 * 0.1 <= (seconds + until_they_left) * per_device as f64 + 1e-6, "{steps} steps in {seconds}");
+        prop_assert!(
+            steps as f64 * 0.1 <= (seconds + until_they_left) * per_device as f64 + 1e-6,
+            "{steps} steps in {seconds}"
+        );
         // A device counts once, however many of its slots were busy, and whoever died meanwhile.
-        prop_assert!((busy_seconds(&run) - in_use(&run.turns)).abs() < 1e-9, "{} of \
-            {}", busy_seconds(&run), in_use(&run.turns));
+        prop_assert!(
+            (busy_seconds(&run) - in_use(&run.turns)).abs() < 1e-9,
+            "{} of {}",
+            busy_seconds(&run),
+            in_use(&run.turns)
+        );
     }
 }
 

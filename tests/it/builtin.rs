@@ -21,9 +21,13 @@ const STEADY: &str = "[sampler]\ntype = \"random\"\n[checkpoints]\nkeep = \"all\
 fn steady(directory: &Path, epochs: u32) {
     let path = small_study(directory, STEADY);
     let file = fs::read_to_string(&path).unwrap();
-    let file =
-        file.replace("num_train_epochs = \
-            3", &format!("num_train_epochs = {epochs}\nlr_scheduler_type = \"constant\"\neval_strategy = \"epoch\""));
+    let file = file.replace(
+        "num_train_epochs = 3",
+        &format!(
+            "num_train_epochs = {epochs}\nlr_scheduler_type = \"constant\"\n\
+             eval_strategy = \"epoch\""
+        ),
+    );
     fs::write(path, file.replace("trials = 4", "trials = 2")).unwrap();
 }
 

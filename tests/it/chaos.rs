@@ -225,7 +225,8 @@ fn kills_lose_nothing_where_trials_are_stopped() {
 fn kills_lose_nothing_where_trials_are_paused() {
     chaos(
         "promote",
-        "type = \"asha\"\nmin_resource = 1\nmax_resource = 5\nreduction_factor = 2\nmode = \"promote\"",
+        "type = \"asha\"\nmin_resource = 1\nmax_resource = 5\nreduction_factor = 2\n\
+         mode = \"promote\"",
         cases(6, 16),
     );
 }

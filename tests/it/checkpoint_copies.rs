@@ -123,7 +123,8 @@ fn a_trial_goes_on_from_the_copy_of_the_step_that_was_reported() {
 
 #[test]
 fn a_command_that_does_not_wait_never_has_a_wrong_file() {
-    let script = "at=0; for loss in 1 2 3 4 5 6 7 8; do at=$((at + 1)); echo $at > \"$HPSEARCH_CHECKPOINT_DIR/last.pt\"\n\
+    let script = "at=0; for loss in 1 2 3 4 5 6 7 8; do at=$((at + 1)); echo $at > \
+        \"$HPSEARCH_CHECKPOINT_DIR/last.pt\"\n\
         echo '@hpsearch {\"checkpoint\":\"last.pt\",\"step\":'$at'}'; echo '@hpsearch \
         {\"step\":'$at',\"loss\":'$loss'}'; done\n";
     let site = site(1, "unused", "", "[checkpoints]\nkeep = \"all\"\n");

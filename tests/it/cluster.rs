@@ -272,7 +272,8 @@ fn an_agent_that_is_told_to_leave_hands_its_trials_over() {
 #[test]
 fn what_ends_by_a_signal_to_all_processes_of_a_job_has_not_finished() {
     // A scheduler's signal may reach an agent later than the trials: it looks as if they had ended.
-    let script = "trap 'exit 0' TERM\n[ $HPSEARCH_ATTEMPT != 0 ] || while true; do sleep 0.02; done\n\
+    let script = "trap 'exit 0' TERM\n[ $HPSEARCH_ATTEMPT != 0 ] || while true; do sleep 0.02; \
+        done\n\
         echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
     let site = Site::new(&study(1, 1, "[retry]\nmax = 0"), script);
     let runner = start(&site);
@@ -411,8 +412,9 @@ fn an_agent_outlives_the_relays_that_connect_it() {
     let site = Site::new("", TRIAL);
     let cache = site.path("cache");
     let cluster = format!(
-        "type = \"command\"\nlost_after = \"60s\"\nrun = [\"env\", \"XDG_CACHE_HOME={}\", \"{program}\", \
-         \"agent\", \"--stdio\", \"--keep\", \"here\"]\n",
+        "type = \"command\"\nlost_after = \"60s\"\n\
+         run = [\"env\", \"XDG_CACHE_HOME={}\", \"{program}\", \"agent\", \"--stdio\", \"--keep\", \
+         \"here\"]\n",
         cache.display()
     );
     site.write("study.toml", study(4, 40, &cluster));

@@ -7,7 +7,8 @@ use crate::cluster::{FILE, journal, reports, start, study};
 use crate::harness::{Running, Site, assert_code, assert_done, assert_names, wait_until};
 
 /// A checkpoint of several pieces and a report a step; an artifact at its end.
-const TRIAL: &str = "step=0\n[ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME/in/state\")\n\
+const TRIAL: &str = "step=0\n[ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \
+    \"$HPSEARCH_RESUME/in/state\")\n\
     while [ $step -lt $2 ]; do step=$((step + 1))\n\
     at=\"$HPSEARCH_CHECKPOINT_DIR/step-$step\"\nmkdir -p \"$at/in\"\n\
     head -c 1200000 /dev/urandom > \"$at/weights\"\ncksum < \"$at/weights\" > \"$at/in/sum\"\n\

@@ -63,13 +63,15 @@ fn events_are_json_lines_in_the_journals_order() {
 
 #[test]
 fn a_script_finds_everything_the_contract_names() {
-    let text = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nseed = \
-        7\n[budget]\ntrials = 1\n\
-        [space]\nx = { float = [0.0, 1.0] }\n\"model.num_layers\" = { int = [1, 8] }\nkind = \
-        [\"one two\", \"a'b\"]\n\
-        [command]\nrun = [\"sh\", \"trial.sh\", \"--x={x}\", \"{model.num_layers}{kind}\", \"{\\\"json\\\": 1}\"]\nenv = { MINE = \"yes\" }\n\
+    let text = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nseed = 7\n\
+        [budget]\ntrials = 1\n\
+        [space]\nx = { float = [0.0, 1.0] }\n\"model.num_layers\" = { int = [1, 8] }\n\
+        kind = [\"one two\", \"a'b\"]\n\
+        [command]\nrun = [\"sh\", \"trial.sh\", \"--x={x}\", \"{model.num_layers}{kind}\", \
+        \"{\\\"json\\\": 1}\"]\nenv = { MINE = \"yes\" }\n\
         [devices]\nuse = [\"sim:3\"]\ncpu_threads = 2\n[pruner]\ntype = \"none\"\n";
-    let script = "env > seen.env; for word in \"$@\"; do echo \"$word\"; done > seen.words; cp \"$HPSEARCH_PARAMS\" seen.params\n\
+    let script = "env > seen.env; for word in \"$@\"; do echo \"$word\"; done > seen.words; cp \
+        \"$HPSEARCH_PARAMS\" seen.params\n\
         test -d \"$HPSEARCH_CHECKPOINT_DIR\" && echo '@hpsearch {\"step\":1,\"loss\":1}'\n";
     let site = Site::new(text, script);
     assert_done(&site.run_study());
@@ -115,7 +117,8 @@ const WORSENING: &str = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"
 #[test]
 fn verdicts_arrive_on_stdin() {
     let script = "for step in 1 2; do echo \"@hpsearch {\\\"step\\\":$step,\\\"other\\\":0}\"\n\
-        echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read -r answer || exit 1; echo \"$answer\" >> answers.$HPSEARCH_TRIAL; done\n";
+        echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read -r answer || exit 1; echo \
+        \"$answer\" >> answers.$HPSEARCH_TRIAL; done\n";
     let script = format!("trap 'exit 0' TERM\n{script}");
     let site = Site::new(&study("trials = 3", WORSENING), &script);
     assert_done(&site.run_study());
@@ -287,11 +290,12 @@ fn a_failure_is_told_with_its_last_word() {
 
 #[test]
 fn nothing_a_trial_started_outlives_it() {
-    let script = "if [ $HPSEARCH_TRIAL = 0 ]; then\n  sleep 300 &\n  setsid sleep 301 &\n  (setsid sh -c 'sleep 302 & exec sleep 303' &)\n\
+    let script = "if [ $HPSEARCH_TRIAL = 0 ]; then\n  sleep 300 &\n  setsid sleep 301 &\n  \
+        (setsid sh -c 'sleep 302 & exec sleep 303' &)\n\
         nohup setsid sh -c 'trap \"\" TERM HUP INT; while :; do sleep 304; done' > /dev/null 2>&1 \
         &\n\
-        else\n  while [ ! -e go ]; do sleep 0.02; done\nfi\necho '@hpsearch \
-        {\"step\":1,\"loss\":1}'\n";
+        else\n  while [ ! -e go ]; do sleep 0.02; done\nfi\n\
+        echo '@hpsearch {\"step\":1,\"loss\":1}'\n";
     let site = Site::new(&study("trials = 2", ONE_SLOT), script);
     let running = site.start_study();
     wait_until("the first trial ends", || {
@@ -343,9 +347,10 @@ fn a_trial_that_takes_too_long_is_killed() {
 fn a_lost_trial_goes_on_from_its_checkpoint_and_each_attempt_has_its_log() {
     let script = "echo \"attempt $HPSEARCH_ATTEMPT from ${HPSEARCH_RESUME:-the start}\"\n\
         if [ -z \"$HPSEARCH_RESUME\" ]; then\n  echo one > \"$HPSEARCH_CHECKPOINT_DIR/one\"\n\
-        echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\\\"step\\\":1}\"\n  echo '@hpsearch {\"step\":1,\"loss\":2}'\n\
-        read -r answer\n  kill -9 $$\nfi\ncat \"$HPSEARCH_RESUME\"\necho '@hpsearch \
-        {\"step\":2,\"loss\":1}'\n";
+        echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\
+        \\\"step\\\":1}\"\n  echo '@hpsearch {\"step\":1,\"loss\":2}'\n\
+        read -r answer\n  kill -9 $$\nfi\ncat \"$HPSEARCH_RESUME\"\n\
+        echo '@hpsearch {\"step\":2,\"loss\":1}'\n";
     let site = Site::new(&study("trials = 1", ONE_SLOT), script);
     assert_done(&site.run_study());
     let trial = &site.trials()[0];
@@ -428,9 +433,10 @@ fn a_changed_study_needs_a_word() {
 }
 
 /// Four steps with a checkpoint each; heeds SIGTERM after the step it is at, with exit status 0.
-const FOUR_STEPS: &str = "leave=; trap 'leave=yes' TERM\nstep=0; [ -z \"$HPSEARCH_RESUME\" ] || \
-    step=$(cat \"$HPSEARCH_RESUME\")\n\
-    while [ $step -lt 4 ]; do\n  step=$((step + 1)); echo \"$HPSEARCH_TRIAL $step\" >> steps\n  sleep 0.15\n\
+const FOUR_STEPS: &str = "leave=; trap 'leave=yes' TERM\n\
+    step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
+    while [ $step -lt 4 ]; do\n  step=$((step + 1)); echo \"$HPSEARCH_TRIAL $step\" >> steps\n  \
+    sleep 0.15\n\
     echo $step > \"$HPSEARCH_CHECKPOINT_DIR/$step\"; echo \"@hpsearch \
     {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}\"\n\
     echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"\n  [ -z \"$leave\" ] || exit 0\ndone\n";
@@ -779,9 +785,11 @@ fn a_paused_trial_that_does_not_listen_is_told_to_leave_and_goes_on_later() {
     let script = "step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
         while [ $step -lt 60 ]; do step=$((step + 1)); echo $step >> steps; sleep 0.1; echo $step \
         > \"$HPSEARCH_CHECKPOINT_DIR/$step\"\n\
-        echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}\"\n\
+        echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\
+        \\\"step\\\":$step}\"\n\
         echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; done\n";
-    let rest = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmode = \"promote\"\nmin_resource = 1\nmax_resource = 60\n";
+    let rest = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmode = \"promote\"\n\
+                min_resource = 1\nmax_resource = 60\n";
     let site = Site::new(&study("trials = 1", rest), script);
     let ended = site.run_study();
     assert_done(&ended);

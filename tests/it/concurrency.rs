@@ -176,8 +176,10 @@ fn trials_are_admitted_as_long_as_memory_has_room_for_the_largest() {
         "memory has room: 4.0 GiB of 10.0 GiB with another as large as the largest so far (2.0 GiB)"
     );
     assert!(
-        reasons[1]
-            .starts_with("2 at a time do 2.00 times as much as 1, and memory has room: 8.0 GiB of 10.0 GiB with 2 others"),
+        reasons[1].starts_with(
+            "2 at a time do 2.00 times as much as 1, and memory has room: 8.0 GiB of 10.0 GiB with \
+             2 others"
+        ),
         "{reasons:?}"
     );
 }
@@ -234,7 +236,9 @@ proptest! {
         let mut simulation = shared(24, room * GIB, (least, least + least * differ / 100), best);
         simulation.spec.seed = seed;
         if crash {
-            simulation.faults = Box::new(|trial, attempt, step| ((trial.0 + step) % 37 == 0 && attempt.0 == 0).then_some(Fault::Crash));
+            simulation.faults = Box::new(|trial, attempt, step| {
+                ((trial.0 + step) % 37 == 0 && attempt.0 == 0).then_some(Fault::Crash)
+            });
         }
         let mut journal: Vec<Turn> = Vec::new();
         for turns in deaths {
@@ -243,11 +247,13 @@ proptest! {
             journal = run.turns[..run.turns.len().min(journal.len() + turns)].to_vec();
             let before = changes(&journal).last().map_or(1, |change| change.0);
             let again = simulation.run(&journal).unwrap();
-            let told = again.turns[journal.len()..].iter().flat_map(|turn| &turn.events).find_map(|event| match event {
-                Event::Device(DeviceEvent::SlotsChanged { slots }) => Some(slots.len()),
-                Event::Trial(_, TrialEvent::AttemptEnded { .. }) => Some(usize::MAX),
-                _ => None,
-            });
+            let told = again.turns[journal.len()..].iter().flat_map(|turn| &turn.events).find_map(
+                |event| match event {
+                    Event::Device(DeviceEvent::SlotsChanged { slots }) => Some(slots.len()),
+                    Event::Trial(_, TrialEvent::AttemptEnded { .. }) => Some(usize::MAX),
+                    _ => None,
+                },
+            );
             if before > 1 && again.steps > 0 && told != Some(usize::MAX) {
                 prop_assert_eq!(told, Some(before as usize));
             }
@@ -444,7 +450,8 @@ fn real_trials_that_do_not_hinder_each_other_share_the_processor_and_it_is_said(
 
 #[test]
 fn real_agents_find_how_many_trials_share_their_processors_and_a_new_runner_knows() {
-    let rest = "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n\
+    let rest = "[devices]\nuse = [\"cpu\"]\ntrials_per_device = \"auto\"\n[pruner]\n\
+        type = \"none\"\n\
         [cluster]\nlisten = \"127.0.0.1:0\"\n";
     let site = Site::new(&study("trials = 40", rest), &waiting(10, "sleep 0.3"));
     let mut runner = start(&site);

@@ -342,7 +342,8 @@ fn problems_of_the_study_table_are_explained() {
             ("metric = \"loss\"", "metric = \"loss\"\ntags = [1]"),
             (
                 spare,
-                "[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\"\n[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\""
+                "[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\"\n\
+                 [[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\""
             ),
             (spare, "[[study.objective]]\nmetric = \"a\"\ndirection = \"minimize\"\nthreshold = 1"),
             (spare, "[[study.objective]]\nmetric = \"a\"\n"),
@@ -550,7 +551,11 @@ fn problems_of_samplers_and_pruners_are_explained() {
                 "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nmax_resource = 9\n\
                  frequencies = [1, 5]",
             ),
-            ("trials = 10", "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nfrequencies = 5",),
+            (
+                "trials = 10",
+                "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\n\
+                 frequencies = 5",
+            ),
             ("trials = 10", "trials = 16\n[pruner]\ntype = \"pbt\"\ninterval = 2\nmodel = \"gp\"",),
             (
                 "trials = 10",
@@ -1119,7 +1124,9 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_in_a_file_give_a_study_or_messages(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_in_a_file_give_a_study_or_messages(
+        bytes in proptest::collection::vec(any::<u8>(), 0..300),
+    ) {
         survives(&String::from_utf8_lossy(&bytes), &[]);
     }
 
@@ -1129,7 +1136,9 @@ proptest! {
     }
 
     #[test]
-    fn any_override_gives_a_study_or_messages(set in "(study|budget|space|command|sampler)?\\.?[a-z.\"]{0,12}=?\\PC{0,20}") {
+    fn any_override_gives_a_study_or_messages(
+        set in "(study|budget|space|command|sampler)?\\.?[a-z.\"]{0,12}=?\\PC{0,20}",
+    ) {
         survives(COMMAND, &[set]);
     }
 }

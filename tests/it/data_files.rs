@@ -117,7 +117,9 @@ fn keys_of_the_layout_are_checked_and_have_the_names_of_hugging_face() {
     let with = |data: &str| {
         let study = site.path("study.toml");
         let text = format!(
-            "[study]\nname = \"s\"\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 1\n[trainer]\n[data]\ntrain = \"a.csv\"\n{data}\n[space]\nlearning_rate = {{ float = [1e-4, 1e-2] }}\n"
+            "[study]\nname = \"s\"\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\n\
+             trials = 1\n[trainer]\n[data]\ntrain = \"a.csv\"\n{data}\n[space]\n\
+             learning_rate = {{ float = [1e-4, 1e-2] }}\n"
         );
         fs::write(&study, text).unwrap();
         config::load(&study, &[]).map(|_| data_of(&study)).map_err(|error| error.to_string())
@@ -219,8 +221,9 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
         (ran.code, ran.err.as_str()),
         (
             2,
-            "error: there is no data file in `d`\nhelp: give the path of the file to learn from: \
-             .csv, .tsv, .jsonl, .json, .parquet, .arrow, .conll or .txt, also with .gz or .zst behind it\n"
+            "error: there is no data file in `d`\n\
+             help: give the path of the file to learn from: .csv, .tsv, .jsonl, .json, .parquet, \
+             .arrow, .conll or .txt, also with .gz or .zst behind it\n"
         )
     );
     site.write("d/a.csv", "text,label\n");
@@ -544,8 +547,14 @@ const COLUMNS: [(&str, &[u8], bool); 2] = [
 
 /// Their rows.
 const ROWS: [&str; 3] = [
-    r#"{"checked":true,"label":"positive","ner_tags":["B-PER","I-PER","O"],"stars":4.5,"text":"a \"good\" film\nindeed","tokens":["Ada","Lovelace","wrote"]}"#,
-    r#"{"checked":false,"label":"negative","ner_tags":["O"],"stars":1.0,"text":"söß","tokens":["ok"]}"#,
+    concat!(
+        r#"{"checked":true,"label":"positive","ner_tags":["B-PER","I-PER","O"],"stars":4.5,"#,
+        r#""text":"a \"good\" film\nindeed","tokens":["Ada","Lovelace","wrote"]}"#
+    ),
+    concat!(
+        r#"{"checked":false,"label":"negative","ner_tags":["O"],"stars":1.0,"text":"söß","#,
+        r#""tokens":["ok"]}"#
+    ),
     r#"{"checked":null,"label":-1,"ner_tags":[],"stars":null,"text":null,"tokens":[]}"#,
 ];
 

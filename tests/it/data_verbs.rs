@@ -145,7 +145,8 @@ fn a_filter_that_is_wrong_says_what_to_write() {
         (ran.code, ran.err.as_str()),
         (
             2,
-            "error: `lr` is not a parameter or metric; did you mean `learning_rate`?\n  lr>1e-3\n  ^^\n"
+            "error: `lr` is not a parameter or metric; did you mean `learning_rate`?\n  lr>1e-3\n  \
+             ^^\n"
         )
     );
     let ran = scene.run(&["trials", "--where", "zzz=1"]);
@@ -170,7 +171,8 @@ fn the_journal_is_told_in_lines_with_their_moments() {
     let hpsearch::storage::Holder { pid, host, .. } = hpsearch::runner::this_process();
     let told = scene.run(&["events", "digits"]).out;
     insta::assert_snapshot!(told.replace(&format!("process {pid} on {host}"), "process 7 on here"));
-    insta::assert_snapshot!(scene.run(&["events", "--where", "state:pruned", "--limit", "3"]).out, @r"
+    let pruned = scene.run(&["events", "--where", "state:pruned", "--limit", "3"]).out;
+    insta::assert_snapshot!(pruned, @r"
     2025-11-24 16:00:09  trial 1 epoch 1: eval_accuracy -0.5, eval_loss 1.5
     2025-11-24 16:00:10  trial 1 attempt 0 ended: pruned: rank 2 of 2 at step 1; 1 continues
     2025-11-24 16:00:10  trial 1 pruned at epoch 1 with 1.5 in 2.0 s: rank 2 of 2 at step 1; 1 continues

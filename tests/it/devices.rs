@@ -161,14 +161,25 @@ proptest! {
     /// doubled, and the study ends.
     #[test]
     fn whatever_is_asked_of_devices_and_whatever_dies_the_study_ends_whole(
-        asked in prop::collection::vec((0u64..150, 0u32..3, 0u32..4, 1u32..4), 1..10), deaths in prop::collection::vec(1usize..50, 0..6),
-        places in 1usize..4, promote in any::<bool>(), seed in 0u64..1000,
+        asked in prop::collection::vec((0u64..150, 0u32..3, 0u32..4, 1u32..4), 1..10),
+        deaths in prop::collection::vec(1usize..50, 0..6),
+        places in 1usize..4,
+        promote in any::<bool>(),
+        seed in 0u64..1000,
     ) {
-        let mut requests: Vec<(u64, Request)> = asked.into_iter().map(|(after, device, what, number)| (after, match what {
-            0 | 1 => pause(device),
-            2 => resume(device),
-            _ => slots(device, number),
-        })).collect();
+        let mut requests: Vec<(u64, Request)> = asked
+            .into_iter()
+            .map(|(after, device, what, number)| {
+                (
+                    after,
+                    match what {
+                        0 | 1 => pause(device),
+                        2 => resume(device),
+                        _ => slots(device, number),
+                    },
+                )
+            })
+            .collect();
         requests.sort_by_key(|(after, _)| *after);
         // Whenever nothing is left to wait for, the next one is asked: at last everything is
         // resumed.
@@ -184,14 +195,21 @@ proptest! {
         let run = simulation.run(&journal).unwrap();
         prop_assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
         most_at_a_time(&run.turns);
-        prop_assert!(run.view.trials.iter().all(|trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned)));
+        prop_assert!(
+            run.view
+                .trials
+                .iter()
+                .all(|trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned))
+        );
         let mut served: Vec<i64> = answers(&run).into_iter().map(|(id, _)| id).collect();
         let all = served.len();
         served.sort_unstable();
         served.dedup();
         prop_assert_eq!(served.len(), all, "each is answered once");
         let mut folded = StudyState::new(&simulation.spec);
-        run.turns.iter().for_each(|turn| turn.events.iter().for_each(|event| folded.apply(turn.at, event)));
+        run.turns
+            .iter()
+            .for_each(|turn| turn.events.iter().for_each(|event| folded.apply(turn.at, event)));
         prop_assert_eq!(format!("{folded:?}"), format!("{:?}", run.view));
     }
 }

@@ -14,7 +14,8 @@ use crate::harness::{
 /// A script that saves a checkpoint before it reports.
 const SAVES: &str = "mkdir -p $HPSEARCH_CHECKPOINT_DIR/step-1; echo weights > \
     $HPSEARCH_CHECKPOINT_DIR/step-1/model\n\
-                     echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/step-1\\\",\\\"step\\\":1}\"\n";
+    echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/step-1\\\",\
+    \\\"step\\\":1}\"\n";
 
 const CHECKPOINT: &str = "runs/files/s/trial-0/checkpoints/step-1";
 

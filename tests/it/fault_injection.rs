@@ -145,8 +145,7 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
 }
 
 #[test]
-fn faults_of_every_cause_are_retried_as_the_study_says_and_a_crash_or_a_clock_that_jumps_changes_nothing()
- {
+fn faults_are_retried_as_the_study_says_and_a_crash_or_a_clock_that_jumps_changes_nothing() {
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     let seeds = cases(15, 40);
     for seed in 0..seeds {
@@ -273,8 +272,13 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
             let simulation = Simulation::new(study.clone(), 1, 9, loss);
             let whole = simulation.run(&[]).unwrap();
             let at = whole.turns.iter().position(|turn| {
-                let ends =
-                    |event: &Event| matches!(event, Event::Trial(_, TrialEvent::Decided { verdict, .. }) if verdict.reason().is_some() && verdict.word() != "continue");
+                let ends = |event: &Event| {
+                    matches!(
+                        event,
+                        Event::Trial(_, TrialEvent::Decided { verdict, .. })
+                            if verdict.reason().is_some() && verdict.word() != "continue"
+                    )
+                };
                 turn.events.iter().any(ends)
             });
             let decided = at.unwrap();

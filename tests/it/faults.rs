@@ -135,8 +135,7 @@ fn a_runner_whose_study_was_taken_over_while_it_was_stopped_writes_nothing_more(
 }
 
 #[test]
-fn a_study_held_from_another_host_is_taken_over_when_its_user_says_so_and_a_late_word_from_there_is_refused()
- {
+fn a_study_held_from_another_host_is_taken_over_when_its_user_says_so_and_late_words_are_refused() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(30));
     let running = site.start_study();
     site.wait_for_lines("steps.0", 1);

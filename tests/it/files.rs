@@ -15,7 +15,8 @@ use crate::harness::{
 
 /// Saves a file that holds the trial's parameter, and announces it.
 const SAVES: &str = "echo $1 > $HPSEARCH_CHECKPOINT_DIR/one\n\
-                     echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\\\"step\\\":1}\"\n";
+                     echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\
+                     \\\"step\\\":1}\"\n";
 
 const KEEPS_ONE: &str = "[checkpoints]\nkeep = \"best-1\"\n";
 

@@ -199,7 +199,8 @@ fn request() -> impl Strategy<Value = Request> {
         1 => trial().prop_map(|trial| Request::Retry { trials: Retried::One(trial) }),
         1 => Just(Request::Retry { trials: Retried::AllFailed }),
         1 => device().prop_map(|device| Request::PauseDevice { device }),
-        1 => (device(), prop::option::of(any::<u32>())).prop_map(|(device, slots)| Request::ResumeDevice { device, slots }),
+        1 => (device(), prop::option::of(any::<u32>()))
+            .prop_map(|(device, slots)| Request::ResumeDevice { device, slots }),
         1 => Just(Request::Stop),
         1 => Just(Request::PauseStudy),
         1 => Just(Request::ResumeStudy),
@@ -209,11 +210,18 @@ fn request() -> impl Strategy<Value = Request> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
     #[test]
-    fn whatever_is_asked_is_answered_and_the_study_can_be_read_afterwards(requests in prop::collection::vec(request(), 1..12)) {
+    fn whatever_is_asked_is_answered_and_the_study_can_be_read_afterwards(
+        requests in prop::collection::vec(request(), 1..12),
+    ) {
         let site = Site::empty();
         let path = site.path("s.db");
         let mut store = AnyStore::open(&path).unwrap();
-        let dimension = Dimension { name: "x".to_owned(), distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(), prior: None, when: None };
+        let dimension = Dimension {
+            name: "x".to_owned(),
+            distribution: Distribution::float(0.0, 1.0, Scale::Linear, None).unwrap(),
+            prior: None,
+            when: None,
+        };
         let space = Space::new(vec![dimension]).unwrap();
         let mut spec = StudySpec::new("s", "loss", Direction::Minimize, space, Program::Inline);
         spec.sampler = AlgorithmSpec::named("random");
@@ -222,7 +230,10 @@ proptest! {
         spec.budget.device_hours = Some(2.0);
         let id = store.create_study(Timestamp(1), &spec).unwrap();
         let stored = store.study("s").unwrap().unwrap();
-        let ids: Vec<i64> = requests.iter().map(|request| store.request(id, Timestamp(2), request).unwrap()).collect();
+        let ids: Vec<i64> = requests
+            .iter()
+            .map(|request| store.request(id, Timestamp(2), request).unwrap())
+            .collect();
         offline_requests::serve_at_rest(&mut store, &stored, Path::new(&path)).unwrap();
         for (request, asked) in requests.iter().zip(ids) {
             let answer: Option<Answer> = store.answer(id, asked).unwrap();
@@ -237,14 +248,18 @@ proptest! {
 /// A study file of a command with these words.
 fn command_file(run: &str, space: &str) -> String {
     format!(
-        "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\n[space]\n{space}\n[sampler]\ntype = \"random\"\n\
+        "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\n\
+         [space]\n{space}\n[sampler]\ntype = \"random\"\n\
          [budget]\ntrials = 1\n{ONE_SLOT}[command]\nrun = {run}\n"
     )
 }
 
 #[test]
 fn braces_that_are_no_parameters_reach_the_program_as_they_are() {
-    let run = r#"["sh", "trial.sh", "{x}", "{1..3}", "[a-z]{2}", "{print $1}", '{"a": {"b": 1}}', "{{x}}", "{{print}}", "{{{x}}}", "{}"]"#;
+    let run = concat!(
+        r#"["sh", "trial.sh", "{x}", "{1..3}", "[a-z]{2}", "{print $1}", '{"a": {"b": 1}}', "#,
+        r#""{{x}}", "{{print}}", "{{{x}}}", "{}"]"#
+    );
     let script =
         "printf '%s\\n' \"$@\" > words\necho \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n";
     let site = Site::new(&command_file(run, "x = [7]"), script);
@@ -375,7 +390,8 @@ fn a_step_that_no_number_can_follow_is_refused_at_every_door() {
         Site::new(&command_file(r#"["sh"]"#, "x = { float = [0.0, 1.0], step = 1e-300 }"), "");
     let ended = site.run(&["check", "study.toml"]);
     assert!(ended.code == 2 && ended.err.contains("a step is at least"), "{}", ended.err);
-    let line = "{\"cmd\":\"init\",\"space\":[{\"name\":\"x\",\"type\":\"float\",\"low\":0,\"high\":1,\"step\":1e-300}]}\n";
+    let line = "{\"cmd\":\"init\",\"space\":[{\"name\":\"x\",\"type\":\"float\",\"low\":0,\
+                \"high\":1,\"step\":1e-300}]}\n";
     let mut answer = Vec::new();
     hpsearch::ask_tell::serve(line.as_bytes(), &mut answer).unwrap();
     assert!(
@@ -713,17 +729,34 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(12))]
     #[test]
     fn a_store_and_its_journal_agree_about_many_checkpoints(
-        doings in prop::collection::vec((0..60_u64, 0..40_u64, 0..4_u8, prop::bool::weighted(0.8)), 60..200),
+        doings in prop::collection::vec(
+            (0..60_u64, 0..40_u64, 0..4_u8, prop::bool::weighted(0.8)),
+            60..200,
+        ),
         turn in 1..20_usize,
     ) {
         let site = Site::empty();
         let path = site.path("s.db");
         let mut store = AnyStore::open(&path).unwrap();
-        let mut spec = StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
+        let mut spec =
+            StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
         spec.budget.trials = Some(1);
         let id = store.create_study(Timestamp(1), &spec).unwrap();
-        let lease = store.acquire(id, &Holder { pid: 1, pid_started: 1, host: "h".to_owned(), boot_id: None }, Timestamp(1), Takeover::IfFree).unwrap();
-        let created = Event::Trial(TrialNumber(0), TrialEvent::Created { params: Params::new(), origin: hpsearch::study::trial::Origin::Asked });
+        let lease = store
+            .acquire(
+                id,
+                &Holder { pid: 1, pid_started: 1, host: "h".to_owned(), boot_id: None },
+                Timestamp(1),
+                Takeover::IfFree,
+            )
+            .unwrap();
+        let created = Event::Trial(
+            TrialNumber(0),
+            TrialEvent::Created {
+                params: Params::new(),
+                origin: hpsearch::study::trial::Origin::Asked,
+            },
+        );
         let doing = |(file, step, spelling, saves): (u64, u64, u8, bool)| {
             let path = match spelling {
                 0 => format!("/files//{file}"),
@@ -731,10 +764,25 @@ proptest! {
                 _ => format!("/files/{file}"),
             };
             let (trial, path) = (TrialNumber(0), path.into());
-            if saves { Event::Trial(trial, TrialEvent::CheckpointSaved { step, path, bytes: None, system: None, digest: None }) } else { Event::Trial(trial, TrialEvent::CheckpointDropped { path }) }
+            if saves {
+                Event::Trial(
+                    trial,
+                    TrialEvent::CheckpointSaved {
+                        step,
+                        path,
+                        bytes: None,
+                        system: None,
+                        digest: None,
+                    },
+                )
+            } else {
+                Event::Trial(trial, TrialEvent::CheckpointDropped { path })
+            }
         };
-        let events: Vec<Event> = std::iter::once(created).chain(doings.into_iter().map(doing)).collect();
-        let (mut view, mut naive) = (StudyState::new(&spec), Vec::<(u64, std::path::PathBuf)>::new());
+        let events: Vec<Event> =
+            std::iter::once(created).chain(doings.into_iter().map(doing)).collect();
+        let (mut view, mut naive) =
+            (StudyState::new(&spec), Vec::<(u64, std::path::PathBuf)>::new());
         for event in &events {
             view.apply(Timestamp(2), event);
             match event {
@@ -743,7 +791,9 @@ proptest! {
                     let at = naive.partition_point(|(known, _)| known <= step);
                     naive.insert(at, (*step, path.clone()));
                 }
-                Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) => naive.retain(|(_, known)| known != path),
+                Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) => {
+                    naive.retain(|(_, known)| known != path)
+                }
                 _ => {}
             }
         }
@@ -755,8 +805,12 @@ proptest! {
                 AnyStore::open(&path).unwrap().request(id, Timestamp(2), &note).unwrap();
             }
         }
-        let folded: Vec<(u64, std::path::PathBuf)> = view.trials[0].checkpoints.iter().map(|one| (one.step, one.path.clone())).collect();
+        let folded: Vec<(u64, std::path::PathBuf)> =
+            view.trials[0].checkpoints.iter().map(|one| (one.step, one.path.clone())).collect();
         prop_assert_eq!(&folded, &naive);
-        prop_assert_eq!(&store.view(id).unwrap().trials[0].checkpoints, &view.trials[0].checkpoints);
+        prop_assert_eq!(
+            &store.view(id).unwrap().trials[0].checkpoints,
+            &view.trials[0].checkpoints
+        );
     }
 }

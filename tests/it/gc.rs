@@ -17,7 +17,7 @@ const DEAD: u32 = 99_999_999;
 /// A script that saves a checkpoint before it reports.
 const SAVES: &str = "mkdir -p $HPSEARCH_CHECKPOINT_DIR/one; echo weights > \
     $HPSEARCH_CHECKPOINT_DIR/one/model\n\
-                     echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\\\"step\\\":1}\"\n";
+    echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/one\\\",\\\"step\\\":1}\"\n";
 
 fn saving_study() -> Site {
     let site = Site::new(&study("trials = 3", ONE_SLOT), &format!("{SAVES}{REPORT_X}"));

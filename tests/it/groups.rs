@@ -190,9 +190,11 @@ fn a_stop_reaches_all_ranks() {
     let script = "if [ $RANK != 0 ]; then trap 'echo term >> ended.$HPSEARCH_TRIAL; exit 0' TERM\n\
         touch armed.$HPSEARCH_TRIAL.$RANK\n\
         while [ ! -e done.$HPSEARCH_TRIAL ]; do sleep 0.02; done; exit 0; fi\n\
-        while [ ! -e armed.$HPSEARCH_TRIAL.1 ] || [ ! -e armed.$HPSEARCH_TRIAL.2 ]; do sleep 0.02; done\n\
+        while [ ! -e armed.$HPSEARCH_TRIAL.1 ] || [ ! -e armed.$HPSEARCH_TRIAL.2 ]; do sleep 0.02; \
+        done\n\
         trap '' TERM\n\
-        for step in 1 2; do echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read -r answer || exit 1\n\
+        for step in 1 2; do echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read -r \
+        answer || exit 1\n\
         case \"$answer\" in *'\"stop\"'*) exit 0;; esac; done; touch done.$HPSEARCH_TRIAL\n";
     let site = Site::new(&study("trials = 3", &worsening), script);
     assert_done(&site.run_study());

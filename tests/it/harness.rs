@@ -2,8 +2,8 @@
 //!
 //! A test that needs the program has a [`Site`]: a directory of its own with a study file, its
 //! script and its store. [`Scene`] is a site whose store was written by the test. [`OnTerminal`] is
-//! a program on a pseudo-terminal, [`Browser`] a client of `hpsearch serve`, and `simulated` has studies for the engine's simulator. Tests
-//! wait for conditions ([`wait_until`]), never for a time.
+//! a program on a pseudo-terminal, [`Browser`] a client of `hpsearch serve`, and `simulated` has
+//! studies for the engine's simulator. Tests wait for conditions ([`wait_until`]), not for a time.
 
 mod browser;
 mod process;

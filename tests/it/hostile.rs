@@ -40,9 +40,12 @@ fn what_a_command_puts_in_the_place_of_logs_and_parameters_holds_up_nobody_and_i
     let site = Site::new(
         &study("trials = 3", ONE_SLOT),
         &format!(
-            "next=\"$HPSEARCH_CHECKPOINT_DIR/../../trial-$((HPSEARCH_TRIAL + 1))\"; mkdir -p \"$next\"\n\
-             if [ $HPSEARCH_TRIAL = 0 ]; then mkfifo \"$next/attempt-0.log\" \"$next/params.json\"\n\
-             else ln -s \"$PWD/mine\" \"$next/attempt-0.log\"; ln -s \"$PWD/mine\" \"$next/params.json\"; fi\n\
+            "next=\"$HPSEARCH_CHECKPOINT_DIR/../../trial-$((HPSEARCH_TRIAL + 1))\"; mkdir -p \
+             \"$next\"\n\
+             if [ $HPSEARCH_TRIAL = 0 ]; then mkfifo \"$next/attempt-0.log\" \
+             \"$next/params.json\"\n\
+             else ln -s \"$PWD/mine\" \"$next/attempt-0.log\"; ln -s \"$PWD/mine\" \
+             \"$next/params.json\"; fi\n\
              {REPORT_X}"
         ),
     );

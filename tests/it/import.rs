@@ -194,8 +194,8 @@ fn rows_of_a_table_are_runs_or_points_of_runs() {
     );
 }
 
-/// Optuna's database that `tests/peers/optuna_demo.py` makes: eight complete trials, three pruned, one
-/// failed and one that waits.
+/// Optuna's database that `tests/peers/optuna_demo.py` makes: eight complete trials, three pruned,
+/// one failed and one that waits.
 const DEMO: &str = include_str!("optuna/demo.sql");
 
 #[test]

@@ -178,7 +178,8 @@ fn questions_and_texts_to_write_become_studies_of_their_tasks() {
     let site = Site::empty();
     let row = |row: usize| {
         serde_json::json!({
-            "id": row, "question": format!("who was number {row}"), "context": format!("Ada {row} was number {row}"),
+            "id": row, "question": format!("who was number {row}"),
+            "context": format!("Ada {row} was number {row}"),
             "answers": {"text": [format!("Ada {row}")], "answer_start": [0]},
         })
     };
@@ -329,7 +330,10 @@ fn a_table_becomes_a_study_of_the_task_that_its_columns_look_like() {
         (
             "opus.jsonl",
             rows(&|n| {
-                serde_json::json!({"translation": {"de": format!("die Zahl {n}"), "en": format!("the number {n}")}}).to_string()
+                serde_json::json!({
+                    "translation": {"de": format!("die Zahl {n}"), "en": format!("the number {n}")},
+                })
+                .to_string()
             }),
             &["--text", "translation.en"],
             &["text = \"translation.en\"", "target = \"translation.de\"", "task = \"translation\""],

@@ -99,7 +99,10 @@ fn fewer_than_two_trials_cannot_be_compared() {
 #[test]
 fn a_changed_file_is_compared_with_its_study_and_says_how_it_is_taken() {
     let scene = Scene::digits();
-    let text = "[study]\nname = \"digits\"\nmetric = \"eval_loss\"\ndirection = \"maximize\"\n[budget]\ntrials = 48\n[space]\nx = { float = [0.0, 1.0] }\n[sampler]\ntype = \"random\"\n[pruner]\ntype = \"none\"\n[command]\nrun = [\"true\", \"{x}\"]\n";
+    let text = "[study]\nname = \"digits\"\nmetric = \"eval_loss\"\ndirection = \"maximize\"\n\
+                [budget]\ntrials = 48\n[space]\nx = { float = [0.0, 1.0] }\n[sampler]\n\
+                type = \"random\"\n[pruner]\ntype = \"none\"\n[command]\n\
+                run = [\"true\", \"{x}\"]\n";
     scene.write("mine.toml", text);
     let out = scene.run(&["diff", "mine.toml"]).out;
     assert!(out.contains("applied when it is run again:\n  budget.trials: 24 -> 48\n"), "{out}");
@@ -115,7 +118,9 @@ fn a_changed_file_is_compared_with_its_study_and_says_how_it_is_taken() {
 #[test]
 fn a_study_file_that_was_never_run_is_answered_with_the_command_that_runs_it() {
     let scene = Scene::digits();
-    let text = "[study]\nname = \"letters\"\nmetric = \"loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 4\n[space]\nx = { float = [0.0, 1.0] }\n[command]\nrun = [\"true\"]\n";
+    let text = "[study]\nname = \"letters\"\nmetric = \"loss\"\ndirection = \"minimize\"\n\
+                [budget]\ntrials = 4\n[space]\nx = { float = [0.0, 1.0] }\n[command]\n\
+                run = [\"true\"]\n";
     scene.write("letters.toml", text);
     let ran = scene.run(&["trials", "letters.toml"]);
     assert_eq!(ran.code, 2);

@@ -316,26 +316,36 @@ fn sources() -> &'static [Source] {
 }
 
 fn read_sources() -> Vec<Source> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut directories = vec![root.clone()];
+    let mut found: Vec<Source> = rust_files("src")
+        .iter()
+        .filter_map(|(path, text)| as_of_one_package(path.strip_prefix("src/")?, text))
+        .collect();
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// The `.rs` files of a directory of the repository, each as its path and its text.
+fn rust_files(directory: &str) -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut directories = vec![root.join(directory)];
     let mut found = Vec::new();
     while let Some(directory) = directories.pop() {
         for entry in fs::read_dir(&directory).expect("the sources can be listed") {
             let path: PathBuf = entry.expect("the sources can be listed").path();
             if path.is_dir() {
-                directories.push(path);
+                // A benchmark of its own package may have been built in its place.
+                directories.extend(Some(path).filter(|path| !path.ends_with("target")));
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let below = path
-                    .strip_prefix(&root)
+                    .strip_prefix(root)
                     .ok()
                     .and_then(Path::to_str)
                     .expect("it was found below the root");
                 let text = fs::read_to_string(&path).expect("a source can be read");
-                found.extend(as_of_one_package(below, &text));
+                found.push((below.to_owned(), text));
             }
         }
     }
-    found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
 
@@ -638,6 +648,35 @@ fn check_form(source: &Source, found: &mut Vec<String>) {
             )
         }));
     }
+}
+
+/// The columns of a line, as for rustfmt, which breaks neither comments nor texts nor most macros.
+const COLUMNS: usize = 100;
+
+/// Lines that are too wide. Raw texts of several lines do not count: a break would change them.
+fn wide_lines(path: &str, text: &str) -> Vec<String> {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut counted, mut at) = (String::with_capacity(text.len()), 0);
+    while at < chars.len() {
+        let part = &chars[at..skipped(&chars, at).max(at + 1)];
+        let is_fixed = part[0] == 'r' && part.contains(&'\n');
+        counted.extend(part.iter().filter(|char| !is_fixed || **char == '\n'));
+        at += part.len();
+    }
+    let wide = counted.lines().enumerate().filter(|(_, line)| line.chars().count() > COLUMNS);
+    wide.map(|(index, _)| format!("{path}:{}: more than {COLUMNS} columns", index + 1)).collect()
+}
+
+#[test]
+fn no_line_is_too_wide() {
+    let build = ("build.rs".to_owned(), include_str!("../../build.rs").to_owned());
+    let files = ["src", "tests", "benches"].into_iter().flat_map(rust_files).chain([build]);
+    report(&files.flat_map(|(path, text)| wide_lines(&path, &text)).collect::<Vec<_>>());
+    let (most, more) = ("é".repeat(97), "é".repeat(98));
+    let planted =
+        format!("// {most}\n// {more}\nf(r\"\n{most}{more}\n\", r\"{more}\");\n\"{more}.\"");
+    let expected = [2, 5, 6].map(|line| format!("a.rs:{line}: more than 100 columns"));
+    assert_eq!(wide_lines("a.rs", &planted), expected);
 }
 
 /// Outside crates in their homes only.
@@ -972,7 +1011,8 @@ fn no_verb_uses_another_verbs_file() {
     let planted = [
         Source::new(
             "cli.rs",
-            "//! .\nmod ls;\nmod run;\nmod shared;\nfn dispatch() {\n    ls::ls();\n    run::run()\n}\n",
+            "//! .\nmod ls;\nmod run;\nmod shared;\n\
+             fn dispatch() {\n    ls::ls();\n    run::run()\n}\n",
         ),
         Source::new("cli/ls.rs", "//! .\nuse super::shared::say;\n"),
         Source::new("cli/run.rs", "//! .\nuse super::ls::columns;\n"),

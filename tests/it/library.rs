@@ -277,9 +277,10 @@ fn a_request_from_another_terminal_reaches_an_open_study() {
     }
     drop(trial);
     assert!(study.ask().unwrap().is_none());
-    assert!(
-        matches!(study.finish().unwrap().outcome, Outcome::Interrupted(reason) if reason == "stopped on request")
-    );
+    assert!(matches!(
+        study.finish().unwrap().outcome,
+        Outcome::Interrupted(reason) if reason == "stopped on request"
+    ));
 }
 
 /// Set for the copy of this test that dies.

@@ -124,8 +124,7 @@ fn a_trial_out_of_memory_goes_on_from_its_checkpoint_with_half_the_rows_until_th
 }
 
 #[test]
-fn a_trial_that_is_out_of_memory_with_one_row_fails_like_others_and_is_retried_only_where_that_is_asked_for()
- {
+fn a_trial_out_of_memory_with_one_row_fails_like_others_and_is_retried_only_where_asked_for() {
     let mut simulation = simulation(1, "random", none());
     simulation.spec.enqueue =
         vec![[("per_device_train_batch_size".to_owned(), 16.into())].into_iter().collect()];
@@ -188,8 +187,7 @@ fn rows_are_not_halved_where_the_study_says_so_nor_those_of_a_command() {
 }
 
 #[test]
-fn a_search_whose_trials_run_out_of_memory_at_random_decides_what_one_with_plenty_would_whenever_it_crashes()
- {
+fn a_search_that_runs_out_of_memory_decides_what_one_with_plenty_would_whenever_it_crashes() {
     let mut starved = 0;
     let seeds = cases(9, 24);
     for seed in 0..seeds {

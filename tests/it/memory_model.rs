@@ -195,7 +195,11 @@ proptest! {
     /// same again.
     #[test]
     fn what_was_learned_is_in_the_journal(
-        memory in 3u32..20, most in 2u32..20, seed in 0u64..1000, deaths in prop::collection::vec(1usize..200, 0..4), tpe in any::<bool>(),
+        memory in 3u32..20,
+        most in 2u32..20,
+        seed in 0u64..1000,
+        deaths in prop::collection::vec(1usize..200, 0..4),
+        tpe in any::<bool>(),
     ) {
         let mut spec = spec(30, if tpe { "tpe" } else { "random" });
         spec.seed = seed;
@@ -206,7 +210,11 @@ proptest! {
             journal = run.turns[..run.turns.len().min(journal.len() + turns)].to_vec();
         }
         let run = simulation.run(&journal).unwrap();
-        prop_assert!(run.view.trials.iter().all(|trial| trial.state.is_finished()), "{:?}", run.outcome);
+        prop_assert!(
+            run.view.trials.iter().all(|trial| trial.state.is_finished()),
+            "{:?}",
+            run.outcome
+        );
         assert_verified(&run, &spec);
     }
 }

@@ -118,7 +118,8 @@ fn runs_with_hundreds_of_series_are_sent_once_and_names_stay_distinct() {
     let metrics: Vec<String> =
         (0..300).map(|index| format!("\\\"metric {index}\\\":{index}")).collect();
     let script = format!(
-        "echo \"@hpsearch {{\\\"step\\\":1,{}}}\"\necho '@hpsearch {{\"step\":2,\"recall@5\":1,\"recall#5\":2}}'\n",
+        "echo \"@hpsearch {{\\\"step\\\":1,{}}}\"\n\
+         echo '@hpsearch {{\"step\":2,\"recall@5\":1,\"recall#5\":2}}'\n",
         metrics.join(",")
     );
     track(&site, &["--param", "a@b=1", "--param", "a#b=2"], &script, 0);
@@ -174,7 +175,8 @@ fn points_that_are_superseded_while_nobody_knows_whether_they_arrived_do_not_sta
         let (site, server) = (Site::new("", ""), Server::start());
         let logs = |from: u32, value: &str| {
             format!(
-                "for step in {from} {} {}; do echo \"@hpsearch {{\\\"step\\\":$step,\\\"loss\\\":{value}}}\"; done\n",
+                "for step in {from} {} {}; do echo \"@hpsearch \
+                 {{\\\"step\\\":$step,\\\"loss\\\":{value}}}\"; done\n",
                 from + 1,
                 from + 2,
             )

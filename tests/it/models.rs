@@ -22,11 +22,16 @@ fn tiny_bert(directory: &Path) {
     let vocabulary: serde_json::Map<String, Value> =
         words.zip(0..).map(|(word, id)| (word.to_owned(), id.into())).collect();
     let added = special.iter().zip(0..).map(|(token, id)| {
-        json!({"id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true})
+        json!({
+            "id": id, "content": token, "single_word": false, "lstrip": false, "rstrip": false,
+            "normalized": false, "special": true,
+        })
     });
     let tokenizer = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": added.collect::<Vec<_>>(), "normalizer": {"type": "Lowercase"},
-        "pre_tokenizer": {"type": "Whitespace"}, "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+        "version": "1.0", "truncation": null, "padding": null,
+        "added_tokens": added.collect::<Vec<_>>(), "normalizer": {"type": "Lowercase"},
+        "pre_tokenizer": {"type": "Whitespace"},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
         "decoder": null, "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "[UNK]"},
     });
     fs::write(model.join("tokenizer.json"), tokenizer.to_string()).unwrap();

@@ -221,7 +221,9 @@ fn a_group_goes_on_while_its_runner_is_killed_and_run_again() {
 fn when_one_agent_leaves_the_trial_saves_and_goes_on_with_another() {
     let script = format!(
         "save() {{ [ $RANK != 0 ] || {{ echo 7 > $HPSEARCH_CHECKPOINT_DIR/c; \
-         echo \"@hpsearch {{\\\"step\\\":7,\\\"loss\\\":1}}\"; echo \"@hpsearch {{\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/c\\\",\\\"step\\\":7}}\"; \
+         echo \"@hpsearch {{\\\"step\\\":7,\\\"loss\\\":1}}\"; \
+         echo \"@hpsearch {{\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/c\\\",\
+         \\\"step\\\":7}}\"; \
          }}; exit 0; }}\ntrap save TERM\n{TELL_PID}\
          [ $HPSEARCH_ATTEMPT != 0 ] || while true; do sleep 0.05; done\n\
          cat $HPSEARCH_RESUME > resumed.$RANK\n{}",

@@ -242,7 +242,9 @@ fn evaluation_and_prediction_continue_with_fewer_rows_after_running_out_of_memor
     assert_eq!(ended.code, 0, "within {limit} of {most} KiB: {}\n{}", ended.out, ended.err);
     assert_names(&ended.err, &["64 rows at once did not fit into memory; now 32"]);
     let loss = |export: &str| -> f64 {
-        serde_json::from_str::<Json>(&text(&format!("{export}/metrics.json"))).unwrap()["metrics"]["test_loss"].as_f64().unwrap()
+        let metrics = text(&format!("{export}/metrics.json"));
+        let metrics = serde_json::from_str::<Json>(&metrics).unwrap();
+        metrics["metrics"]["test_loss"].as_f64().unwrap()
     };
     assert!((loss("plenty") - loss("model")).abs() < 1e-5, "{} {}", loss("plenty"), loss("model"));
 

@@ -120,8 +120,8 @@ fn the_first_run_names_the_metric_of_its_study_and_another_is_said() {
     let run = |metric: &str, value: &str| {
         let program = format!(
             "import hpsearch\n\
-             with hpsearch.init(study='digits', metric='{metric}', direction='maximize') as run:\n    \
-             run.log({{'{metric}': {value}, 'acc': {value}}}, step=1)\n"
+             with hpsearch.init(study='digits', metric='{metric}', direction='maximize') as \
+             run:\n    run.log({{'{metric}': {value}, 'acc': {value}}}, step=1)\n"
         );
         Some(start(&site, &program)?.end())
     };
@@ -359,8 +359,8 @@ run.log({"loss": 0.0}, step=5000)
     wait_until("the older one is stored", || {
         runs(&site).first().is_some_and(|run| run["last_step"].as_u64() > Some(5))
     });
-    let newer = "import hpsearch, time\nwith hpsearch.init('digits', id='a', resume=True) as run:\n    \
-        run.log({'loss': 7.0}, step=9000)\n    time.sleep(6)";
+    let newer = "import hpsearch, time\nwith hpsearch.init('digits', id='a', resume=True) as \
+        run:\n    run.log({'loss': 7.0}, step=9000)\n    time.sleep(6)";
     assert_done(&start(&site, newer).unwrap().end());
     let ended = program.end();
     assert_done(&ended);

@@ -40,7 +40,10 @@ fn best_end(sampler: &str, pruner: &Value, seed: u64) -> f64 {
         .collect();
     say(
         &mut session,
-        &json!({"cmd": "init", "space": space, "seed": seed, "sampler": {"type": sampler}, "pruner": pruner}),
+        &json!({
+            "cmd": "init", "space": space, "seed": seed, "sampler": {"type": sampler},
+            "pruner": pruner,
+        }),
     );
     let (mut spent, mut best) = (0, f64::INFINITY);
     while spent < REPORTS {

@@ -55,7 +55,8 @@ fn a_report_answers_the_question_and_names_nothing_outside() {
     assert_names(
         &page,
         &[
-            "Which values of learning_rate, model.num_layers, optim and momentum minimize eval_loss?",
+            "Which values of learning_rate, model.num_layers, optim and momentum minimize \
+             eval_loss?",
             "1 running, 2 complete, 1 pruned",
             "<th scope=\"col\">why</th>",
             "<dt>seed</dt>",
@@ -156,7 +157,8 @@ fn what_tells_of_the_machine_is_left_out_unless_it_is_asked_for() {
     let script = "echo secret-of-the-log\n\
         echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n\
         case \"$1\" in 0.[0-4]*) exit 0 ;; esac\n\
-        echo \"@hpsearch {\\\"failed\\\":\\\"no file $PWD/data/x.csv on $(uname -n)\\\"}\"; exit 3\n";
+        echo \"@hpsearch {\\\"failed\\\":\\\"no file $PWD/data/x.csv on $(uname -n)\\\"}\"; exit \
+        3\n";
     let site = Site::new(&study("trials = 6\nfailures = 9", ONE_SLOT), script);
     site.run_study();
     let note = format!("see {}/x and /etc/hosts", site.path("").display());

@@ -171,7 +171,8 @@ fn after_a_resume_lines_are_counted_from_the_checkpoint() {
 fn a_message_behind_a_bar_of_progress_is_found() {
     let script = "printf ' 10%%|#   |\\r 50%%|##  |\\r@hpsearch {\"step\":1,\"loss\":3}\\n'\n\
         printf '@hpsearch {\"step\":2,\"loss\":2}\\r\\n'\nprintf '100%%|####|\\r\\n'\n\
-        printf '@hpsearch {\"step\":3,\"loss\":1}\\r'\nread -r a; read -r b; read -r c; echo \"$c\"\n";
+        printf '@hpsearch {\"step\":3,\"loss\":1}\\r'\n\
+        read -r a; read -r b; read -r c; echo \"$c\"\n";
     let site = with_clock("step", 1, script);
     assert_done(&site.run_study());
     assert_eq!(steps(&site, 0, "loss"), [(1, 3.0), (2, 2.0), (3, 1.0)]);
@@ -406,7 +407,10 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
 
 #[test]
 fn a_trial_that_continues_names_the_studys_clock_and_older_tables_still_verify() {
-    let script = "for n in $(seq ${HPSEARCH_UNTIL:-3}); do\n  echo state > \"$HPSEARCH_CHECKPOINT_DIR/$n\"\n  echo \"@hpsearch {\\\"epoch\\\":$n,\\\"loss\\\":$((10 - n)),\\\"checkpoint\\\":\\\"$n\\\"}\"\ndone\n";
+    let script = "for n in $(seq ${HPSEARCH_UNTIL:-3}); do\n  \
+                  echo state > \"$HPSEARCH_CHECKPOINT_DIR/$n\"\n  \
+                  echo \"@hpsearch {\\\"epoch\\\":$n,\\\"loss\\\":$((10 - \
+                  n)),\\\"checkpoint\\\":\\\"$n\\\"}\"\ndone\n";
     let site = with_clock("epoch", 1, script);
     assert_done(&site.run_study());
     let asked = site.run(&["continue", "s", "0", "--until", "9"]);

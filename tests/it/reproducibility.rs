@@ -525,9 +525,12 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
             );
         },
     );
-    let promoted = place(
-        &|event| matches!(event, Event::Trial(_, TrialEvent::Queued { reason, .. }) if reason.contains("rank")),
-    );
+    let promoted = place(&|event| {
+        matches!(
+            event,
+            Event::Trial(_, TrialEvent::Queued { reason, .. }) if reason.contains("rank")
+        )
+    });
     check(promoted, "promotion", &|event| {
         let Event::Trial(_, TrialEvent::Queued { until, .. }) = event else { panic!() };
         *until = Some(7);

@@ -110,8 +110,7 @@ fn everything_is_kept_as_long_as_it_fits_and_then_what_came_to_nothing_goes_firs
 }
 
 #[test]
-fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_give_up_their_new_ones()
- {
+fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_give_up_new_ones() {
     let simulation = limited(1, 3, AlgorithmSpec::named("none"));
     let run = simulation.run(&[]).unwrap();
     let said: Vec<&Event> = events(&run.turns)
@@ -119,7 +118,10 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
         .collect();
     assert!(!said.is_empty());
     assert!(
-        matches!(said[0], Event::Study(StudyEvent::DiskExceeded { bytes, limit: 1000 }) if *bytes > EACH),
+        matches!(
+            said[0],
+            Event::Study(StudyEvent::DiskExceeded { bytes, limit: 1000 }) if *bytes > EACH
+        ),
         "{said:?}"
     );
     // The winner's weights are there all the same, and the search is what it would be with room.
@@ -164,22 +166,45 @@ proptest! {
     /// stays above the limit; what waits continues from its last report; the study decides what it
     /// would decide with room for all.
     #[test]
-    fn the_limit_holds_whatever_dies(checkpoints in 1u64..12, slots in 1usize..4, promote in any::<bool>(), keep in 0u32..6, crash in 0usize..400, seed in 0u64..1000) {
-        let mut simulation = limited(checkpoints, slots, asha(if promote { "promote" } else { "stop" }));
+    fn the_limit_holds_whatever_dies(
+        checkpoints in 1u64..12,
+        slots in 1usize..4,
+        promote in any::<bool>(),
+        keep in 0u32..6,
+        crash in 0usize..400,
+        seed in 0u64..1000,
+    ) {
+        let mut simulation =
+            limited(checkpoints, slots, asha(if promote { "promote" } else { "stop" }));
         simulation.spec.seed = seed;
         simulation.spec.checkpoints.keep_best = if keep == 5 { None } else { Some(keep) };
         let whole = simulation.run(&[]).unwrap();
         let run = simulation.run(&whole.turns[..crash.min(whole.turns.len())]).unwrap();
         for view in states(&simulation, &run.turns) {
-            let holding: Vec<&Trial> = view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
-            let bytes: u64 = holding.iter().flat_map(|trial| &trial.checkpoints).filter_map(|checkpoint| checkpoint.bytes).sum();
-            let unfinished = holding.iter().filter(|trial| !trial.state.is_finished()).map(|trial| trial.checkpoints.len() as u64).sum::<u64>();
-            prop_assert!(bytes <= (checkpoints * EACH).max((unfinished + 1) * EACH), "{bytes} of \
-                {checkpoints}, {unfinished} of unfinished trials");
+            let holding: Vec<&Trial> =
+                view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
+            let bytes: u64 = holding
+                .iter()
+                .flat_map(|trial| &trial.checkpoints)
+                .filter_map(|checkpoint| checkpoint.bytes)
+                .sum();
+            let unfinished = holding
+                .iter()
+                .filter(|trial| !trial.state.is_finished())
+                .map(|trial| trial.checkpoints.len() as u64)
+                .sum::<u64>();
+            prop_assert!(
+                bytes <= (checkpoints * EACH).max((unfinished + 1) * EACH),
+                "{bytes} of {checkpoints}, {unfinished} of unfinished trials"
+            );
             for trial in view.trials.iter().filter(|trial| trial.waits_for_its_pruner()) {
                 let step = trial.resumable_checkpoint().map(|checkpoint| checkpoint.step);
-                prop_assert_eq!(step, trial.last().map(|(step, _)| step), "trial {} continues from \
-                    where it was", trial.number);
+                prop_assert_eq!(
+                    step,
+                    trial.last().map(|(step, _)| step),
+                    "trial {} continues from where it was",
+                    trial.number
+                );
             }
         }
         let mut free = limited(checkpoints, slots, simulation.spec.pruner.clone());

@@ -15,7 +15,8 @@ use crate::harness::{
 
 /// A script that saves a checkpoint before it reports.
 const SAVES: &str = "echo weights > $HPSEARCH_CHECKPOINT_DIR/step-1\n\
-    echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/step-1\\\",\\\"step\\\":1}\"\n";
+    echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/step-1\\\",\
+    \\\"step\\\":1}\"\n";
 
 fn text_of(name: &str) -> String {
     study("trials = 2", &format!("{ONE_SLOT}{KEEP_ALL}"))

@@ -1,5 +1,5 @@
-//! Tracked runs are removed and moved to other studies, one by one: all of a run goes or comes, nothing
-//! of others does, and whatever is killed meanwhile, a run is there whole or gone.
+//! Tracked runs are removed and moved to other studies, one by one: all of a run goes or comes,
+//! nothing of others does, and whatever is killed meanwhile, a run is there whole or gone.
 
 use std::fs;
 use std::path::PathBuf;
@@ -330,7 +330,11 @@ fn parts_of_a_run_keep_its_number_and_move_along_with_it() {
 #[test]
 fn a_run_that_is_tracked_or_whose_files_are_needed_stays() {
     let site = site();
-    site.write("lasts.sh", "echo '@hpsearch {\"step\":1,\"loss\":0.5}'\necho > started\nwhile :; do sleep 0.05; done\n");
+    site.write(
+        "lasts.sh",
+        "echo '@hpsearch {\"step\":1,\"loss\":0.5}'\necho > started\n\
+         while :; do sleep 0.05; done\n",
+    );
     let tracked =
         site.start(&["track", "--study", "runs", "--name", "live", "--", "sh", "lasts.sh"]);
     site.wait_for("started");
@@ -373,7 +377,11 @@ fn a_run_that_is_tracked_or_whose_files_are_needed_stays() {
 #[test]
 fn a_run_whose_tracker_was_killed_is_removed_and_moved() {
     let site = site();
-    site.write("lasts.sh", "echo '@hpsearch {\"step\":1,\"loss\":0.5}'\necho >> started\nwhile :; do sleep 0.05; done\n");
+    site.write(
+        "lasts.sh",
+        "echo '@hpsearch {\"step\":1,\"loss\":0.5}'\necho >> started\n\
+         while :; do sleep 0.05; done\n",
+    );
     for (count, name) in [(1, "dead"), (2, "gone")] {
         let mut tracked =
             site.start(&["track", "--study", "runs", "--name", name, "--", "sh", "lasts.sh"]);
@@ -726,7 +734,7 @@ fn names_of_any_kind_are_addressed() {
     assert_verified(&site, &["runs", "old"]);
 }
 
-/// The store cannot be written: nothing has happened, or all of it and the file is written anew later.
+/// The store cannot be written: nothing has happened, or all of it, and the file is written later.
 #[test]
 fn a_store_that_cannot_be_written_keeps_the_run_or_has_removed_it() {
     let site = site();

@@ -124,8 +124,7 @@ fn a_runner_in_another_pid_namespace_whose_lock_file_was_removed_is_not_thrown_o
 }
 
 #[test]
-fn a_runner_that_died_and_whose_lock_file_was_removed_is_replaced_where_its_process_id_means_something()
- {
+fn a_dead_runner_whose_lock_file_was_removed_is_replaced_where_its_process_id_means_something() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), &held(REPORT_X));
     let mut running = site.start_study();
     site.wait_for("started");
@@ -257,7 +256,12 @@ fn simulated(
 
 fn ended(run: &Run, end: &AttemptEnd) -> usize {
     events(&run.turns)
-        .filter(|event| matches!(event, Event::Trial(_, TrialEvent::AttemptEnded { end: found, .. }) if found == end))
+        .filter(|event| {
+            matches!(
+                event,
+                Event::Trial(_, TrialEvent::AttemptEnded { end: found, .. }) if found == end
+            )
+        })
         .count()
 }
 
@@ -527,7 +531,8 @@ fn the_words_of_a_supervisor_mean_nothing_in_a_commands_mouth() {
     let [failed, oom] = ["program", "oom"].map(|cause| format!("{{\"failed\":\"{cause}\"}}"));
     for end in ["\"interrupted\"", &failed, "\"refused\"", &oom] {
         let line = format!(
-            "echo '@hpsearch {{\"hpsearch_end\":{{\"end\":{end},\"message\":\"mine\"}}}}'\n{REPORT_X}"
+            "echo '@hpsearch {{\"hpsearch_end\":{{\"end\":{end},\"message\":\"mine\"}}}}'\n\
+             {REPORT_X}"
         );
         let site = Site::new(&study("trials = 1", ONE_SLOT), &line);
         assert_done(&site.run_study());

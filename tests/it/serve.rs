@@ -532,8 +532,8 @@ fn writes_need_control_and_everything_that_only_the_page_has() {
     // Nor is another page told that it might.
     let mut connected = browser.connect();
     connected.send(format!(
-        "OPTIONS /api/control HTTP/1.1\r\nHost: {}\r\nOrigin: {evil}\r\nAccess-Control-Request-Method: \
-         POST\r\nAccess-Control-Request-Headers: x-hpsearch\r\n\r\n",
+        "OPTIONS /api/control HTTP/1.1\r\nHost: {}\r\nOrigin: {evil}\r\n\
+         Access-Control-Request-Method: POST\r\nAccess-Control-Request-Headers: x-hpsearch\r\n\r\n",
         browser.address
     ));
     let preflight = connected.answer();

@@ -226,8 +226,7 @@ fn files_that_are_replaced_by_copies_are_missed_and_the_store_stays_sound() {
 }
 
 #[test]
-fn another_process_that_has_the_store_open_keeps_a_removed_wal_from_being_written_back_and_that_is_said()
- {
+fn another_process_with_the_store_open_keeps_a_removed_wal_from_being_written_back_and_is_named() {
     let mut holder = None;
     let (site, ended) = struck(|site| {
         let reader = Connection::open_with_flags(

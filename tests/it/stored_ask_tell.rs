@@ -9,7 +9,10 @@ use serde_json::{Value, json};
 
 use crate::harness::{PROGRAM, Site, assert_done, paths_below, wait_until};
 
-const INIT: &str = r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1}],"seed":3,"n_trials":40,"sampler":{"type":"tpe"}}"#;
+const INIT: &str = concat!(
+    r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1}],"#,
+    r#""seed":3,"n_trials":40,"sampler":{"type":"tpe"}}"#
+);
 const ASK: &str = r#"{"cmd":"ask"}"#;
 const DEFINES: &str = r#"{"cmd":"init","space":[],"define":true,"seed":1}"#;
 
@@ -494,7 +497,10 @@ fn a_space_grows_by_what_trials_ask_for() {
     let mut talk = Talk::new(&site);
     assert_eq!(talk.say(DEFINES)["open"][0]["params"], json!({ "x": value }));
     assert_eq!(talk.say(r#"{"cmd":"ask"}"#)["resume"], 0);
-    let chosen = r#"{"cmd":"suggest","id":0,"param":{"name":"k","type":"cat","choices":["a","b"]},"value":["b"]}"#;
+    let chosen = concat!(
+        r#"{"cmd":"suggest","id":0,"param":{"name":"k","type":"cat","choices":["a","b"]},"#,
+        r#""value":["b"]}"#
+    );
     assert_eq!(talk.say(chosen), json!({ "value": "b" }));
     assert_eq!(talk.say(r#"{"cmd":"tell","id":0,"value":1}"#), json!({ "ok": true }));
     for id in 1..15 {
@@ -522,7 +528,9 @@ fn a_candidate_is_chosen_by_every_sampler_and_the_choice_is_verified() {
     for sampler in ["random", "tpe", "gp", "auto", "grid", "qmc"] {
         let site = Site::empty();
         let init = format!(
-            r#"{{"cmd":"init","space":[{{"name":"x","type":"float","low":0,"high":1}}],"seed":3,"sampler":{{"type":"{sampler}"}},"pruner":{{"type":"asha","mode":"promote","max_resource":9}}}}"#
+            "{{\"cmd\":\"init\",\"space\":[{{\"name\":\"x\",\"type\":\"float\",\"low\":0,\
+             \"high\":1}}],\"seed\":3,\"sampler\":{{\"type\":\"{sampler}\"}},\
+             \"pruner\":{{\"type\":\"asha\",\"mode\":\"promote\",\"max_resource\":9}}}}"
         );
         let mut talk = Talk::new(&site);
         talk.say(&init);

@@ -147,8 +147,10 @@ fn init_asks_whether_a_doubtful_first_line_is_a_header() {
 #[cfg(feature = "train")]
 #[test]
 fn preparing_data_shows_how_far_it_is_with_the_time_left_and_leaves_no_trace() {
-    const STUDY: &str = "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 1\n\
-        [space]\nlearning_rate = [1e-3, 1e-4]\n[trainer]\ntask = \"text-classification\"\n[data]\ntrain = \"reviews.csv\"\n";
+    const STUDY: &str = "[study]\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\n\
+        trials = 1\n\
+        [space]\nlearning_rate = [1e-3, 1e-4]\n[trainer]\ntask = \"text-classification\"\n[data]\n\
+        train = \"reviews.csv\"\n";
     let site = Site::empty();
     let row = |index: u64| {
         let words: Vec<String> = (0..12)

@@ -18,7 +18,8 @@ fn rows() -> String {
         let question = ["who went", "where to"][row % 2];
         let (answer, start) = [(name, 13), (place, 22 + name.len())][row % 2];
         json!({
-            "tokens": words, "tags": tags, "text": words.join(" "), "other": format!("{name} in {place}"),
+            "tokens": words, "tags": tags, "text": words.join(" "),
+            "other": format!("{name} in {place}"),
             "question": question, "context": words.join(" "),
             "answers": {"text": [answer], "answer_start": [start]},
         })

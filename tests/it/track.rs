@@ -402,7 +402,8 @@ fn runs_killed_at_any_moment_are_whole_or_interrupted_and_the_journal_holds() {
 #[test]
 fn a_study_of_runs_is_renamed_and_removed_while_none_of_them_is_tracked() {
     let site = site(
-        "echo '@hpsearch {\"step\":1,\"loss\":0.5}'; echo >> started; while [ ! -e go ]; do sleep 0.02; done",
+        "echo '@hpsearch {\"step\":1,\"loss\":0.5}'; echo >> started; while [ ! -e go ]; do sleep \
+         0.02; done",
     );
     let tracker = site.start(&words(&["--study", "demo"], &[]));
     site.wait_for("started");

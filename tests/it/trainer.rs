@@ -163,9 +163,10 @@ fn bad_data_is_refused_before_any_trial() {
     for (content, expected) in cases {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("train.csv"), content).unwrap();
-        let study = "[study]\nmetric = \"eval_accuracy\"\ndirection = \"maximize\"\n[budget]\ntrials = 1\n[data]\ntrain = \"train.csv\"\nvalidation_split = 0.2\n\
-                     [trainer]\ntask = \"text-classification\"\n[space]\nlearning_rate = { float \
-                     = [1e-3, 1e-2] }\n";
+        let study = "[study]\nmetric = \"eval_accuracy\"\ndirection = \"maximize\"\n[budget]\n\
+                     trials = 1\n[data]\ntrain = \"train.csv\"\nvalidation_split = 0.2\n\
+                     [trainer]\ntask = \"text-classification\"\n[space]\n\
+                     learning_rate = { float = [1e-3, 1e-2] }\n";
         fs::write(directory.path().join("study.toml"), study).unwrap();
         let output = run(directory.path(), &["run", "--plain"]);
         let said = output.err;
@@ -531,8 +532,8 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     }
     assert_eq!(left(), ["model.checkpoint", "model.checkpoint-2", "small.toml"]);
 
-    // Continued, the training ends with the same weights as one that was not interrupted. Its rate is
-    // constant, so that the steps until then do not depend on its length.
+    // Continued, the training ends with the same weights as one that was not interrupted. Its rate
+    // is constant, so that the steps until then do not depend on its length.
     let state = fs::read_to_string(directory.join("model.checkpoint/trainer_state.json")).unwrap();
     let state: Value = serde_json::from_str(&state).unwrap();
     let epochs = state["epoch"].as_f64().unwrap().ceil() + 2.0;

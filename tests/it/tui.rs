@@ -233,7 +233,10 @@ fn a_device_is_paused_and_used_again_and_the_budget_raised_from_the_screens() {
     let pending = |scene: &Scene| scene.store.pending_requests(study).unwrap();
     let asked = pending(&scene);
     assert!(
-        matches!(&asked[..], [only] if only.request == Request::PauseDevice { device: Device::Cpu }),
+        matches!(
+            &asked[..],
+            [only] if only.request == Request::PauseDevice { device: Device::Cpu }
+        ),
         "{asked:?}"
     );
     let answer = Answer::Done("the trial on cpu saves, leaves and waits".to_owned());

@@ -44,19 +44,38 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
     let answer = scene.json(&["trials", "digits", "--sort", "number", "--json"]);
     assert_eq!((&answer["version"], &answer["study"]), (&json!(1), &json!("digits")));
     let expected = [
-        json!({"number": 0, "state": "complete", "value": 0.184_213, "violation": null, "last_value": 0.2, "last_step": 3,
+        json!({
+            "number": 0, "state": "complete", "value": 0.184_213, "violation": null,
+            "last_value": 0.2, "last_step": 3,
             "params": {"learning_rate": 3.162_277e-4, "model.num_layers": 2, "optim": "adamw"},
-            "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
-        json!({"number": 1, "state": "pruned", "value": null, "violation": null, "last_value": 1.5, "last_step": 1,
-            "params": {"learning_rate": 0.1, "model.num_layers": 8, "momentum": 0.9, "optim": "sgd"},
-            "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": "rank 2 of 2 at step 1; 1 \
-                continues", "tags": [], "notes": []}),
-        json!({"number": 2, "state": "complete", "value": "NaN", "violation": null, "last_value": "NaN", "last_step": 1,
-            "params": {"learning_rate": 0.05, "model.num_layers": 1, "momentum": 0.9, "optim": "sgd"},
-            "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
-        json!({"number": 3, "state": "running", "value": null, "violation": null, "last_value": 0.7, "last_step": 1,
+            "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null, "tags": [],
+            "notes": [],
+        }),
+        json!({
+            "number": 1, "state": "pruned", "value": null, "violation": null,
+            "last_value": 1.5, "last_step": 1,
+            "params": {
+                "learning_rate": 0.1, "model.num_layers": 8, "momentum": 0.9, "optim": "sgd",
+            },
+            "device": "cpu", "seconds": 2.0, "attempts": 1,
+            "reason": "rank 2 of 2 at step 1; 1 continues", "tags": [], "notes": [],
+        }),
+        json!({
+            "number": 2, "state": "complete", "value": "NaN", "violation": null,
+            "last_value": "NaN", "last_step": 1,
+            "params": {
+                "learning_rate": 0.05, "model.num_layers": 1, "momentum": 0.9, "optim": "sgd",
+            },
+            "device": "cpu", "seconds": 2.0, "attempts": 1, "reason": null, "tags": [],
+            "notes": [],
+        }),
+        json!({
+            "number": 3, "state": "running", "value": null, "violation": null,
+            "last_value": 0.7, "last_step": 1,
             "params": {"learning_rate": 1e-3, "model.num_layers": 4, "optim": "adamw"},
-            "device": "cpu", "seconds": 0.0, "attempts": 1, "reason": null, "tags": [], "notes": []}),
+            "device": "cpu", "seconds": 0.0, "attempts": 1, "reason": null, "tags": [],
+            "notes": [],
+        }),
     ];
     assert_eq!(answer["trials"], json!(expected));
     assert_eq!(
@@ -76,10 +95,12 @@ fn best_prints_a_toml_file() {
 #[test]
 fn best_as_json_has_the_metrics_of_the_best_report_and_its_checkpoint() {
     let expected = json!({"version": 1, "study": "digits", "trial": {
-        "number": 0, "state": "complete", "value": 0.184_213, "violation": null, "last_value": 0.2, "last_step": 3,
+        "number": 0, "state": "complete", "value": 0.184_213, "violation": null, "last_value": 0.2,
+        "last_step": 3,
         "params": {"learning_rate": 3.162_277e-4, "model.num_layers": 2, "optim": "adamw"},
         "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null,
-        "metrics": {"eval_accuracy": 1.0 - 0.184_213, "eval_loss": 0.184_213}, "checkpoint": "/data/trial-0/step-2",
+        "metrics": {"eval_accuracy": 1.0 - 0.184_213, "eval_loss": 0.184_213},
+        "checkpoint": "/data/trial-0/step-2",
         "tags": [], "notes": [],
     }});
     assert_eq!(Scene::digits().json(&["best", "digits", "--json"]), expected);
@@ -190,7 +211,9 @@ fn an_unknown_study_is_answered_with_the_names_there_are() {
 #[test]
 fn a_study_file_stands_for_its_study() {
     let scene = Scene::digits();
-    let text = "[study]\nname = \"digits\"\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n[budget]\ntrials = 24\n[space]\nx = { float = [0.0, 1.0] }\n[command]\nrun = [\"true\"]\n";
+    let text = "[study]\nname = \"digits\"\nmetric = \"eval_loss\"\ndirection = \"minimize\"\n\
+                [budget]\ntrials = 24\n[space]\nx = { float = [0.0, 1.0] }\n[command]\n\
+                run = [\"true\"]\n";
     scene.write("mine.toml", text);
     assert_eq!(scene.json(&["trials", "mine.toml", "--json"])["study"], "digits");
     assert_eq!(scene.run(&["trials", "other.toml"]).code, 2);

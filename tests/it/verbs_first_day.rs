@@ -302,8 +302,11 @@ fn check_says_as_json_what_is_searched_or_everything_that_is_wrong() {
     assert_eq!((&good["valid"], &good["problems"]), (&json!(true), &json!([])), "{good}");
     assert_eq!(
         good["study"],
-        json!({ "name": "s", "metric": "loss", "direction": "minimize", "parameters": ["x"], "sampler": good["study"]["sampler"],
-                "pruner": good["study"]["pruner"], "slots": { "sim:0": 1 }, "data": [], "forecast": null })
+        json!({
+            "name": "s", "metric": "loss", "direction": "minimize", "parameters": ["x"],
+            "sampler": good["study"]["sampler"], "pruner": good["study"]["pruner"],
+            "slots": { "sim:0": 1 }, "data": [], "forecast": null,
+        })
     );
     let wrong = "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimise\"\n[space]\nx = \
         { float = [1.0] }\n[command]\nrun = [\"true\"]\n";

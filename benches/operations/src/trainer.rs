@@ -4,12 +4,12 @@ pub mod fused;
 
 use std::time::Duration;
 
-use fused::attention::{Attention, AttentionMask};
 use fused::activation::ActivationFn;
+use fused::attention::{Attention, AttentionMask};
 use fused::dropout::DropoutMask;
 use fused::feed_forward::FeedForward;
 use fused::layer_norm::LayerNorm;
-use fused::linear::{ResidualLinear, QkvLinear};
+use fused::linear::{QkvLinear, ResidualLinear};
 use fused::{BackwardInput, GradMode, Operation};
 
 /// GFLOP/s of one core of the machine whose figures are in benches/README.md.
@@ -72,7 +72,8 @@ pub fn measure() {
     };
     let tokens = length * texts;
     let dropout = |key: u64| (rate > 0.0).then(|| DropoutMask::new(key, rate));
-    let (x, gradient, gradients) = (numbers(tokens * d, 1, 1.0), numbers(tokens * d, 2, 1.0), numbers(tokens * 3 * d, 3, 1.0));
+    let (x, gradient, gradients) =
+        (numbers(tokens * d, 1, 1.0), numbers(tokens * d, 2, 1.0), numbers(tokens * 3 * d, 3, 1.0));
     let weight = |count: usize, seed: u32| numbers(count, seed, 0.06);
     let [wq, wk, wv, wo] = [4, 5, 6, 7].map(|seed| weight(d * d, seed));
     let [bq, bk, bv, bo, b2, scale, shift] = [8, 9, 10, 11, 12, 13, 14].map(|seed| weight(d, seed));
@@ -86,25 +87,68 @@ pub fn measure() {
         attention_mask: AttentionMask::Full,
         dropout: dropout(1),
     };
-    let (inputs, output) = (QkvLinear { widths: [d; 3] }, ResidualLinear { width: d, dropout: dropout(2) });
-    let (feed, norm) = (FeedForward { inner, width: d, activation: ActivationFn::Gelu, dropout: dropout(3) }, LayerNorm { epsilon: 1e-5 });
+    let (inputs, output) =
+        (QkvLinear { widths: [d; 3] }, ResidualLinear { width: d, dropout: dropout(2) });
+    let (feed, norm) = (
+        FeedForward { inner, width: d, activation: ActivationFn::Gelu, dropout: dropout(3) },
+        LayerNorm { epsilon: 1e-5 },
+    );
     let [square, wide, mixing] = [tokens * d * d, tokens * d * inner, tokens * d * length];
     let (mut rows, grad_mode) = (Vec::new(), GradMode::Enabled);
     for _ in 0..rounds {
         let rows = &mut rows;
-        let (read, statistics) = timed(rows, "norm", 0, || norm.forward([&x, &scale, &shift], grad_mode));
-        let (all, ()) = timed(rows, "query, key, \
-            value", 3 * square, || inputs.forward([&read, &wq, &wk, &wv, &bq, &bk, &bv], grad_mode));
-        let (mixed, shares) = timed(rows, "attention", 2 * mixing, || attention.forward([&all], grad_mode));
-        let (sum, ()) = timed(rows, "output", square, || output.forward([&x, &mixed, &wo, &bo], grad_mode));
-        let (_, kept) = timed(rows, "feed-forward", 2 * wide, || feed.forward([&sum, &read, &w1, &b1, &w2, &b2], grad_mode));
-        timed(rows, "feed-forward, \
-            back", 4 * wide, || feed.backward(BackwardInput { inputs: [&[], &read, &w1, &[], &w2, &[]], saved: kept, gradient: &gradient, needs_grad: [true; 6] }));
-        timed(rows, "output, back", 2 * square, || output.backward(BackwardInput { inputs: [&[], &mixed, &wo, &[]], saved: (), gradient: &gradient, needs_grad: [true; 4] }));
-        timed(rows, "attention, back", 4 * mixing, || attention.backward(BackwardInput { inputs: [&all], saved: shares, gradient: &gradient, needs_grad: [true] }));
-        timed(rows, "query, key, value, \
-            back", 6 * square, || inputs.backward(BackwardInput { inputs: [&read, &wq, &wk, &wv, &[], &[], &[]], saved: (), gradient: &gradients, needs_grad: [true; 7] }));
-        timed(rows, "norm, back", 0, || norm.backward(BackwardInput { inputs: [&x, &scale, &[]], saved: statistics, gradient: &gradient, needs_grad: [true; 3] }));
+        let (read, statistics) =
+            timed(rows, "norm", 0, || norm.forward([&x, &scale, &shift], grad_mode));
+        let (all, ()) = timed(rows, "query, key, value", 3 * square, || {
+            inputs.forward([&read, &wq, &wk, &wv, &bq, &bk, &bv], grad_mode)
+        });
+        let (mixed, shares) =
+            timed(rows, "attention", 2 * mixing, || attention.forward([&all], grad_mode));
+        let (sum, ()) =
+            timed(rows, "output", square, || output.forward([&x, &mixed, &wo, &bo], grad_mode));
+        let (_, kept) = timed(rows, "feed-forward", 2 * wide, || {
+            feed.forward([&sum, &read, &w1, &b1, &w2, &b2], grad_mode)
+        });
+        timed(rows, "feed-forward, back", 4 * wide, || {
+            feed.backward(BackwardInput {
+                inputs: [&[], &read, &w1, &[], &w2, &[]],
+                saved: kept,
+                gradient: &gradient,
+                needs_grad: [true; 6],
+            })
+        });
+        timed(rows, "output, back", 2 * square, || {
+            output.backward(BackwardInput {
+                inputs: [&[], &mixed, &wo, &[]],
+                saved: (),
+                gradient: &gradient,
+                needs_grad: [true; 4],
+            })
+        });
+        timed(rows, "attention, back", 4 * mixing, || {
+            attention.backward(BackwardInput {
+                inputs: [&all],
+                saved: shares,
+                gradient: &gradient,
+                needs_grad: [true],
+            })
+        });
+        timed(rows, "query, key, value, back", 6 * square, || {
+            inputs.backward(BackwardInput {
+                inputs: [&read, &wq, &wk, &wv, &[], &[], &[]],
+                saved: (),
+                gradient: &gradients,
+                needs_grad: [true; 7],
+            })
+        });
+        timed(rows, "norm, back", 0, || {
+            norm.backward(BackwardInput {
+                inputs: [&x, &scale, &[]],
+                saved: statistics,
+                gradient: &gradient,
+                needs_grad: [true; 3],
+            })
+        });
     }
     println!("{shape}, dropout {rate}, least of {rounds} rounds, ms      at {PEAK} GFLOP/s");
     for Row(name, work, time) in &rows {

@@ -4,7 +4,7 @@ use crate::app::curves::{By, Detail};
 use crate::study::series::SeriesClock;
 use crate::study::trial::TrialNumber;
 
-/// Which figure.
+/// A kind of figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FigureKind {
     /// Values by trial, and the best so far.

@@ -155,7 +155,7 @@ pub struct StoppedGroup {
     pub state: TrialState,
     /// Why, in a few words.
     pub why: String,
-    /// How many.
+    /// Number of trials in the group.
     pub trials: u64,
     /// The newest of them, with its reason.
     pub example: (TrialNumber, Option<String>),

@@ -73,7 +73,7 @@ impl Drop for ClientFile {
 pub struct LiveClient {
     /// Its name.
     pub name: String,
-    /// By number.
+    /// Numbers of the trials that it was given and has not told.
     pub trials: Vec<TrialNumber>,
 }
 

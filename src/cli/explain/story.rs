@@ -165,8 +165,8 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// Predicts the reports at these steps when the trial is proposed, and its end when it is judged
-    /// at one of them.
+    /// Predicts the reports at these steps when the trial is proposed, and its end when it is
+    /// judged at one of them.
     pub fn predicting(self, steps: Vec<u64>) -> Self {
         Teller { steps, ..self }
     }

@@ -318,8 +318,8 @@ impl Table {
         }
     }
 
-    /// Adds the rows of another part of a set, as far as its columns are known; whether more would be
-    /// read.
+    /// Adds the rows of another part of a set, as far as its columns are known; whether more would
+    /// be read.
     pub fn extend(&mut self, other: Table) -> bool {
         for (index, column) in other.columns.into_iter().enumerate() {
             // Parts without headers are named alike by number.

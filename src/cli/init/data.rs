@@ -192,7 +192,7 @@ fn several_splits(files: &[PathBuf]) -> Option<[&PathBuf; 2]> {
     Some([first, other])
 }
 
-/// The pattern of several files of one split in a folder: `data/train-*.csv`, or of one beside them.
+/// The pattern of the files of one split, in a folder or in one beside them: `data/train-*.csv`.
 fn pattern_of_split(folder: &Path, split: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     let begins = |path: &PathBuf| {

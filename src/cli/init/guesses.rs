@@ -51,9 +51,8 @@ const TARGETS: [[&str; 2]; 18] = [
 ];
 
 /// Languages by their codes (ISO 639-1), the names of columns of translations.
-const LANGUAGES: &str = "\
-    en de fr es it pt nl da sv no fi is pl cs sk sl hr sr bg ru uk ro hu el tr ar he fa hi bn ta te \
-    ur zh ja ko vi th id ms sw";
+const LANGUAGES: &str = "en de fr es it pt nl da sv no fi is pl cs sk sl hr sr bg ru uk ro hu el \
+    tr ar he fa hi bn ta te ur zh ja ko vi th id ms sw";
 /// Those that are no languages as names of columns.
 const OTHER_WORDS: &str = "id is no he hi ms";
 

@@ -163,8 +163,8 @@ impl TrainerStudy {
                     model.model_type
                 );
                 return Err(Failure::usage(message).help(
-                    "`--label COLUMN` names the column of labels; `--task masked-language-modeling` \
-                     adapts the model to the texts",
+                    "`--label COLUMN` names the column of labels; `--task \
+                     masked-language-modeling` adapts the model to the texts",
                 ));
             }
             self.max_length = self.max_length.max(128);

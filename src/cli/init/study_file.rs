@@ -95,13 +95,14 @@ impl TrainerStudy {
              [budget]\u{1}it ends at whichever comes first\n\
              trials = {}\n# time = \"2h\"\n# target = 0.95\n\n{}\n{}\n{}\n\
              [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"auto\"\n\n\
-             [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n{}reduction_factor = 3\u{1}the best third continues\n\
+             [pruner]\u{1}who stops hopeless trials: `hpsearch list pruners`\ntype = \"asha\"\n\
+             {}reduction_factor = 3\u{1}the best third continues\n\
              rung_factor = 2\u{1}and is judged again after twice as long\n\
              rank_by = \"forecast\"\u{1}by a forecast of the final value, once there is one\n\n\
-             # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the \
-             CPU\n\n\
-             # [export]\u{1}the best model, written when the study ends\n# dir = \"model\"\n# \
-             on_finish = true\n",
+             # [devices]\n# use = [\"cpu\"]\u{1}default: the GPUs if there are any, else the CPU\n\
+             \n\
+             # [export]\u{1}the best model, written when the study ends\n# dir = \"model\"\n\
+             # on_finish = true\n",
             quoted(&self.name),
             step,
             self.trials,
@@ -310,7 +311,7 @@ pub fn of_command(
     let space = if script.space.is_empty() {
         "# Nothing to search was found in the command: this is an example. The program reads it \
          from HPSEARCH_PARAM_LEARNING_RATE\n\
-             # or from the JSON file HPSEARCH_PARAMS; or write it into `run` as \"{learning_rate}\".\n\
+         # or from the JSON file HPSEARCH_PARAMS; or write it into `run` as \"{learning_rate}\".\n\
          learning_rate = { float = [1e-5, 1e-1], log = true }\n"
             .to_owned()
     } else {

@@ -297,7 +297,8 @@ impl<'a> Choice<'a> {
         let long = question.words_at(0.95) + context.words_at(0.95);
         study.task = TaskKind::QuestionAnswering;
         study.findings.push(format!(
-            "task question-answering: columns `{}`, `{}` and `{}`; 95 % of contexts have {} or fewer",
+            "task question-answering: columns `{}`, `{}` and `{}`; 95 % of contexts have {} or \
+             fewer",
             one_line(&question.name),
             one_line(&context.name),
             one_line(&answers.name),
@@ -458,8 +459,8 @@ impl<'a> Choice<'a> {
                 let message =
                     format!("`{name}` holds numbers from {low} to {high}, no similarities");
                 return Err(Failure::usage(message).help(
-                    "divide them, so that they are from -1 to 1; or `--task text-regression` learns \
-                     them as they are",
+                    "divide them, so that they are from -1 to 1; or `--task text-regression` \
+                     learns them as they are",
                 ));
             }
             study.findings.push(format!("numbers: `{name}`, {why}; from {low} to {high}"));

@@ -174,7 +174,13 @@ impl Shown {
         if let Some(pair) = pair {
             one["text_pair"] = pair.into();
         }
-        let scored = |name: &'static str| move |(label, score): &(String, f64)| json!({name: label, "score": score});
+        let scored = |name: &'static str| {
+            move |(label, score): &(String, f64)| {
+                json!({
+                    name: label, "score": score,
+                })
+            }
+        };
         match self {
             Self::Labels(labels) => one["labels"] = labels.iter().map(scored("label")).collect(),
             Self::Entities(entities) => {
@@ -236,7 +242,8 @@ impl Entity {
     /// With the keys of transformers' pipeline.
     fn json(&self) -> Value {
         json!({
-            "entity_group": self.label, "score": self.score, "word": self.word, "start": self.start, "end": self.end,
+            "entity_group": self.label, "score": self.score, "word": self.word, "start": self.start,
+            "end": self.end,
         })
     }
 }
@@ -277,8 +284,8 @@ pub(super) type Kept = (String, Vec<String>);
 /// several, an empty label and the score NaN if there is none; or a row for each entity
 /// (`entity_group,word,start,end,score`) or token (`mask,token,score`); or an answer
 /// (`answer,start,end,score`), the numbers of a vector, or the text that was written
-/// (`generated_text`). Of pairs `text_pair` follows `text`. Kept columns come first, with `_in_file`
-/// behind a name that is also one of these.
+/// (`generated_text`). Of pairs `text_pair` follows `text`. Kept columns come first, with
+/// `_in_file` behind a name that is also one of these.
 pub(super) fn write_csv<'t>(
     output: &Path,
     of_text: impl Fn(usize) -> (&'t str, Option<&'t str>),
@@ -499,7 +506,8 @@ mod tests {
         assert_eq!(
             shown.json(("who", Some("Ada L. is"))),
             json!({
-                "text": "who", "text_pair": "Ada L. is", "answer": "Ada L.", "score": 0.75, "start": 0,
+                "text": "who", "text_pair": "Ada L. is", "answer": "Ada L.", "score": 0.75,
+                "start": 0,
                 "end": 6,
             })
         );

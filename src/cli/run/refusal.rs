@@ -38,7 +38,12 @@ pub(super) fn stored_beside_its_file(
     console: &Console,
 ) -> Option<Failure> {
     let there = std::path::absolute(file).ok()?.parent()?.join(DEFAULT_STORE);
-    let is_same = || matches!((there.canonicalize(), here.canonicalize()), (Ok(there), Ok(here)) if there == here);
+    let is_same = || {
+        matches!(
+            (there.canonicalize(), here.canonicalize()),
+            (Ok(there), Ok(here)) if there == here
+        )
+    };
     if console.is_store_named || !there.is_file() || is_same() {
         return None;
     }

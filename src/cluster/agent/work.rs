@@ -167,8 +167,8 @@ impl Work {
         matches!(self.spec.program, Program::Trainer { .. })
     }
 
-    /// Whether a runner has the same study, with programs that are started in the same way, on these
-    /// devices if they replace those of the study.
+    /// Whether a runner has the same study, with programs that are started in the same way, on
+    /// these devices if they replace those of the study.
     pub fn is_for(&self, welcome: &Welcome, devices: &[String]) -> bool {
         let mut settings = LaunchSettings::of(welcome);
         if !devices.is_empty() {

@@ -59,8 +59,8 @@ impl State {
         }
     }
 
-    /// Passes what a node printed on to the agent that writes the attempt's log. Once that has ended,
-    /// the log is here: the lines are returned.
+    /// Passes what a node printed on to the agent that writes the attempt's log. Once that has
+    /// ended, the log is here: the lines are returned.
     pub(super) fn pass_to_log(
         &mut self,
         from: &str,

@@ -1,5 +1,5 @@
-//! Whether a hub may still speak for its runner: a runner whose lease is over may have been replaced
-//! without knowing it.
+//! Whether a hub may still speak for its runner: a runner whose lease is over may have been
+//! replaced without knowing it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;

@@ -41,13 +41,16 @@ pub(super) fn line(host: &SshHost, file: &Path) -> Line {
         format!(" --devices '{}'", host.devices.join(","))
     };
     let agent = format!(
-        "f={DIRECTORY}/{digest}; [ -x \"$f\" ] || exit {MISSING}; exec \"$f\" agent --stdio --keep {key}{devices}"
+        "f={DIRECTORY}/{digest}; [ -x \"$f\" ] || exit {MISSING}; \
+         exec \"$f\" agent --stdio --keep {key}{devices}"
     );
     let install = format!(
         "d={DIRECTORY}; f=\"$d/{digest}\"; umask 077; mkdir -p \"$d\" && cat > \"$f.$$\" && \
          [ \"$(sha256sum \"$f.$$\" | cut -c1-64)\" = {digest} ] && chmod 700 \"$f.$$\" && \
-         mv \"$f.$$\" \"$f\" || {{ rm -f \"$f.$$\"; echo 'the copy of hpsearch is not complete' >&2; exit 1; }}; \
-         [ -x \"$f\" ] || {{ echo \"no program can be run from $d: set XDG_CACHE_HOME there\" >&2; exit 1; }}"
+         mv \"$f.$$\" \"$f\" || \
+         {{ rm -f \"$f.$$\"; echo 'the copy of hpsearch is not complete' >&2; exit 1; }}; \
+         [ -x \"$f\" ] || \
+         {{ echo \"no program can be run from $d: set XDG_CACHE_HOME there\" >&2; exit 1; }}"
     );
     Line {
         name: host.name.clone(),

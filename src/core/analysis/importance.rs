@@ -28,7 +28,7 @@ pub enum Evaluator {
 }
 
 impl Evaluator {
-    /// Both.
+    /// Both methods, the default first.
     pub const ALL: [Evaluator; 2] = [Evaluator::PedAnova, Evaluator::Fanova];
 
     /// Its name on the command line.

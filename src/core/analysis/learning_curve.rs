@@ -47,7 +47,7 @@ pub struct EndForecasts {
 /// The final losses of a study's trials as forecast at several steps.
 #[derive(Clone, Debug, Default)]
 pub struct LearningCurveForecast {
-    /// By step.
+    /// The forecasts at each step, steps ascending.
     pub at: Vec<EndForecasts>,
     /// By trial: measured, or forecast at the last of the steps that it reached.
     pub ends: Vec<Option<End>>,

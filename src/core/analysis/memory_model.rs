@@ -39,7 +39,7 @@ pub type Sizes = BTreeMap<String, f64>;
 pub struct Seen {
     /// Its sizes.
     pub sizes: Sizes,
-    /// Bytes.
+    /// Its peak memory in bytes.
     pub bytes: u64,
 }
 

@@ -1,6 +1,6 @@
 //! The arguments that may change while a model trains, when it continues from a checkpoint.
 
-/// They change neither the shape of the model, nor the order of its data, nor the optimiser's state.
+/// They change neither the model's shape, nor the order of its data, nor the optimiser's state.
 pub const CHANGEABLE: &[&str] = &[
     "learning_rate",
     "weight_decay",

@@ -100,8 +100,10 @@ pub struct Clean {
 
 /// Every key of `[data]`.
 pub static DATA_ARGUMENTS: &[Field] = &[
-    key("train", FieldKind::AnyText, Required)
-        .doc("file of training rows, or folder or pattern (train-*.csv) of files: .csv, .tsv, .jsonl, .json, .parquet, .arrow, .conll; to model language also .txt"),
+    key("train", FieldKind::AnyText, Required).doc(
+        "file of training rows, or folder or pattern (train-*.csv) of files: .csv, .tsv, .jsonl, \
+         .json, .parquet, .arrow, .conll; to model language also .txt",
+    ),
     key("validation", FieldKind::AnyText, Absent)
         .doc("file of validation rows; without it they are cut from train"),
     key("test", FieldKind::AnyText, Absent).doc("file of test rows"),
@@ -365,8 +367,8 @@ impl DataArguments {
             };
             let message = format!("a .txt file has no {needed}, which `{name}` needs");
             ArgumentProblem::new(key, message).with_help(
-                "give a file with rows (.csv, .jsonl, ..), or set `task = \"language-modeling\"` or \
-                 \"masked-language-modeling\"",
+                "give a file with rows (.csv, .jsonl, ..), or set `task = \"language-modeling\"` \
+                 or \"masked-language-modeling\"",
             )
         };
         let files = ["train", "validation", "test"].into_iter().filter(is_text);
@@ -409,7 +411,8 @@ impl DataArguments {
         problems.extend(self.layout_problems());
         if let Some(stride) = self.doc_stride.filter(|stride| *stride >= self.max_length) {
             let message = format!(
-                "`doc_stride` = {stride} leaves nothing new in a window of `max_length` = {} tokens",
+                "`doc_stride` = {stride} leaves nothing new in a window of `max_length` = {} \
+                 tokens",
                 self.max_length
             );
             let help = "give less, or a greater `max_length`";
@@ -422,7 +425,8 @@ impl DataArguments {
         for (split, share, file, path) in pairs {
             if share.is_some() && path.is_some() {
                 let message = format!(
-                    "`{split}` and `{file}` are alternative sources of the same rows: give one of them"
+                    "`{split}` and `{file}` are alternative sources of the same rows: give one of \
+                     them"
                 );
                 problems.push(ArgumentProblem::new(split, message));
             }

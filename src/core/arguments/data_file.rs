@@ -302,8 +302,8 @@ fn delimited(
     Ok(rows)
 }
 
-/// The line of `content` on which a record begins. The csv crate says where the one before it ended:
-/// there may be the rest of a line break, and empty lines.
+/// The line of `content` on which a record begins. The csv crate says where the one before it
+/// ended: there may be the rest of a line break, and empty lines.
 fn line_of(position: &csv::Position, content: &[u8]) -> u64 {
     let begin = usize::try_from(position.byte()).unwrap_or(usize::MAX);
     let rest = content.get(begin..).unwrap_or_default();

@@ -19,8 +19,8 @@ pub enum DataFormat {
     Parquet,
     /// Columns in an Apache Arrow file or stream.
     Arrow,
-    /// A word with its labels on each line, and an empty line after each sentence, as in the files of
-    /// the CoNLL tasks.
+    /// A word with its labels on each line, and an empty line after each sentence, as in the files
+    /// of the CoNLL tasks.
     Conll,
 }
 

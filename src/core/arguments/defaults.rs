@@ -112,7 +112,7 @@ fn fill_in_model(model: &mut Value, task: TaskKind) {
     let attention_dropout = match model_type.as_str() {
         t5 if is_t5(t5) => dropout,
         // It also drops this share of the attention output; small models seem to learn less with it
-        // (the quickstart's best, seeds 0 to 4, one run each: .73 to .79 with .1, .73 to .81 with 0).
+        // (the quickstart's best, seeds 0 to 4, a run each: .73 to .79 with .1, .73 to .81 with 0).
         MODERN_BERT => 0.0.into(),
         _ => DROPOUT.into(),
     };

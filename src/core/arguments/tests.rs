@@ -47,7 +47,8 @@ fn resolved_arguments_survive_being_stored() {
 #[test]
 fn all_problems_are_reported_at_once() {
     let found = problems(json!({
-        "learning_rte": 0.1, "weight_decay": "much", "model.dropout": 1.0, "output_dir": "x", "fp16_full_eval": true,
+        "learning_rte": 0.1, "weight_decay": "much", "model.dropout": 1.0, "output_dir": "x",
+        "fp16_full_eval": true,
         "model.hidden_size": 65, "optim": "adam", "num_train_epochs": 0
     }));
     let keys: Vec<&str> = found.iter().map(|problem| problem.key.as_str()).collect();
@@ -128,7 +129,12 @@ fn arguments_of_another_task_are_refused() {
         refused(json!({"model.tokenizer": "chars"}))
             .contains("it takes \"wordpiece\", \"bpe\", \"word\"")
     );
-    assert!(refused(json!({"task": "language-modeling", "model.tokenizer": "bytes", "model.vocab_size": 100})).contains("at least 257"));
+    assert!(
+        refused(json!({
+            "task": "language-modeling", "model.tokenizer": "bytes", "model.vocab_size": 100,
+        }))
+        .contains("at least 257")
+    );
     let data = |values: Value, task: TaskKind| -> Vec<String> {
         DataArguments::misfits(&map(values), task).into_iter().map(|problem| problem.key).collect()
     };
@@ -199,7 +205,10 @@ fn a_schedule_that_ends_above_nothing_says_where() {
         keys(json!({"lr_scheduler_kwargs": {"min_lr": 1e-5}})),
         ["lr_scheduler_kwargs.min_lr"]
     );
-    let both = json!({"lr_scheduler_type": "cosine_with_min_lr", "lr_scheduler_kwargs": {"min_lr": 1e-5, "min_lr_rate": 0.1}});
+    let both = json!({
+        "lr_scheduler_type": "cosine_with_min_lr",
+        "lr_scheduler_kwargs": {"min_lr": 1e-5, "min_lr_rate": 0.1},
+    });
     assert_eq!(keys(both), ["lr_scheduler_kwargs.min_lr_rate"]);
 }
 
@@ -232,7 +241,8 @@ fn a_missing_validation_file_means_a_tenth_is_held_out() {
 #[test]
 fn all_data_problems_are_reported_at_once() {
     let problems = DataArguments::resolve(&map(json!({
-        "validation": "v.xls", "validation_split": 0.5, "test_split": 0.5, "text": "x", "label": "x", "cleen": true
+        "validation": "v.xls", "validation_split": 0.5, "test_split": 0.5, "text": "x",
+        "label": "x", "cleen": true
     })))
     .unwrap_err();
     let keys: Vec<&str> = problems.iter().map(|problem| problem.key.as_str()).collect();
@@ -269,9 +279,10 @@ fn names_that_transformers_gave_up_are_taken_and_newer_ones_known() {
 #[test]
 fn a_schedule_takes_its_own_settings_and_no_others() {
     let of = |schedule: &str, settings: Value| -> Vec<String> {
-        keys(
-            json!({"lr_scheduler_type": schedule, "eval_strategy": "epoch", "lr_scheduler_kwargs": settings}),
-        )
+        keys(json!({
+            "lr_scheduler_type": schedule, "eval_strategy": "epoch",
+            "lr_scheduler_kwargs": settings,
+        }))
     };
     assert!(of("cosine_with_restarts", json!({"num_cycles": 3})).is_empty());
     assert!(of("reduce_lr_on_plateau", json!({"patience": 0, "min_lr": 0})).is_empty());
@@ -302,9 +313,9 @@ fn a_pretrained_model_says_its_own_shape_and_tokenizer() {
     let stored = serde_json::to_value(&arguments).unwrap();
     assert_eq!(serde_json::from_value::<TrainerArguments>(stored).unwrap(), arguments);
 
-    let found = problems(
-        json!({"model_name_or_path": "/models/minilm", "hidden_act": "relu", "model.tokenizer": "bpe"}),
-    );
+    let found = problems(json!({
+        "model_name_or_path": "/models/minilm", "hidden_act": "relu", "model.tokenizer": "bpe",
+    }));
     let found: Vec<_> =
         found.iter().map(|problem| (problem.key.as_str(), &problem.message)).collect();
     assert_eq!([found[0].0, found[1].0], ["hidden_act", "model.tokenizer"]);
@@ -359,7 +370,8 @@ fn names_and_weights_are_lists_or_texts_with_commas_so_that_they_can_be_searched
 #[test]
 fn how_a_model_is_tuned_survives_being_stored_and_given_again() {
     let arguments = resolved(json!({
-        "freeze": "embeddings", "class_weights": [1, 2], "lora_r": 4, "lora_target_modules": "all-linear", "max_tokens": 4096,
+        "freeze": "embeddings", "class_weights": [1, 2], "lora_r": 4,
+        "lora_target_modules": "all-linear", "max_tokens": 4096,
         "gradient_checkpointing": true, "layer_decay": 0.9, "cache_frozen_features": false
     }));
     assert_eq!(

@@ -77,10 +77,13 @@ pub static ARGUMENTS: &[Field] = &[
         .doc("passes over the training rows, may be fractional"),
     key("max_steps", FieldKind::Integer { min: -1, max: i64::MAX }, Int(-1))
         .doc("total number of optimiser steps, overriding num_train_epochs; -1: not set"),
-    key("weight_decay", NOT_NEGATIVE, Float(0.0))
-        .doc("decoupled weight decay, of sgd and rmsprop an L2 penalty; biases and norms are exempt"),
-    key("adam_beta1", FRACTION, Float(0.9)).doc("decay rate of the first moment of adamw; lion's weight of momentum in a step"),
-    key("adam_beta2", FRACTION, Float(0.999)).doc("decay rate of the second moment of adamw; lion's decay rate of momentum"),
+    key("weight_decay", NOT_NEGATIVE, Float(0.0)).doc(
+        "decoupled weight decay, of sgd and rmsprop an L2 penalty; biases and norms are exempt",
+    ),
+    key("adam_beta1", FRACTION, Float(0.9))
+        .doc("decay rate of the first moment of adamw; lion's weight of momentum in a step"),
+    key("adam_beta2", FRACTION, Float(0.999))
+        .doc("decay rate of the second moment of adamw; lion's decay rate of momentum"),
     key("adam_epsilon", POSITIVE, Float(1e-8)).doc("AdamW's term for numerical stability"),
     key("max_grad_norm", NOT_NEGATIVE, Float(1.0))
         .doc("maximum global gradient norm; 0: no clipping"),
@@ -147,11 +150,19 @@ pub static ARGUMENTS: &[Field] = &[
     key("predict_with_generate", FieldKind::Flag, Derived("true")).doc(
         "write texts in evaluations, for eval_bleu, eval_rougeL and the like, besides eval_loss",
     ),
-    key("generation_max_length", up_to(MOST_NEW_TOKENS as i64), Derived("[data] max_target_length"))
-        .doc("most tokens of a text that an evaluation writes"),
-    key("generation_num_beams", up_to(MOST_BEAMS as i64), Derived("1, or that of the pretrained model"))
-        .or(&["num_beams"])
-        .doc("beams of the texts that evaluations write; 1: the likeliest token each time"),
+    key(
+        "generation_max_length",
+        up_to(MOST_NEW_TOKENS as i64),
+        Derived("[data] max_target_length"),
+    )
+    .doc("most tokens of a text that an evaluation writes"),
+    key(
+        "generation_num_beams",
+        up_to(MOST_BEAMS as i64),
+        Derived("1, or that of the pretrained model"),
+    )
+    .or(&["num_beams"])
+    .doc("beams of the texts that evaluations write; 1: the likeliest token each time"),
     key("gradient_accumulation_steps", up_to(65_536), Int(1))
         .doc("micro-batches per optimiser step"),
     // Off in transformers, where every halving changes the effective batch size; here it stays the
@@ -194,8 +205,8 @@ pub static ARGUMENTS: &[Field] = &[
     )
     .doc("the order of rows: random, grouped by length, or as in the data"),
     key("max_tokens_per_batch", COUNT, Absent).or(&["max_tokens"]).doc(
-        "maximum number of tokens per micro-batch (rows times the longest) instead of 8 rows; rows are \
-             grouped by length, and batches come in random order",
+        "maximum number of tokens per micro-batch (rows times the longest) instead of 8 rows; rows \
+         are grouped by length, and batches come in random order",
     ),
     key("class_weights", FieldKind::Weights, Absent).or(&["class_weight"]).doc(
         "weights of the labels in the training loss: \"balanced\" (as scikit-learn), or a \
@@ -242,14 +253,18 @@ pub static ARGUMENTS: &[Field] = &[
         "matrix products in bf16 in training, for GPUs; parameters, norms, softmax, losses, \
              evaluations and checkpoints stay f32",
     ),
-    key("fp16", FieldKind::Flag, Flag(false)).doc("mixed precision in fp16, with dynamic loss scaling"),
+    key("fp16", FieldKind::Flag, Flag(false))
+        .doc("mixed precision in fp16, with dynamic loss scaling"),
     key("model.pretrained", FieldKind::AnyText, Absent)
         .or(&["model", "model_name_or_path"])
         .doc("pretrained model to start from: a directory in Hugging Face's layout"),
     key(
         "model.model_type",
         Choice(&MODEL_TYPES),
-        Derived("hpsearch-encoder for classification, gpt2 for language modeling, t5 for texts from texts"),
+        Derived(
+            "hpsearch-encoder for classification, gpt2 for language modeling, t5 for texts from \
+             texts",
+        ),
     )
     .doc("architecture to train from scratch"),
     key("model.hidden_size", up_to(16_384), Int(128))
@@ -282,8 +297,8 @@ pub static ARGUMENTS: &[Field] = &[
              model",
         ),
     )
-        .or(&["attention_probs_dropout_prob", "model.attention_probs_dropout_prob"])
-        .doc("dropout of attention probabilities"),
+    .or(&["attention_probs_dropout_prob", "model.attention_probs_dropout_prob"])
+    .doc("dropout of attention probabilities"),
     key(
         "model.classifier_dropout",
         FRACTION,
@@ -311,12 +326,8 @@ pub static ARGUMENTS: &[Field] = &[
     .doc("kind of tokenizer trained on the training texts"),
     key("model.vocab_size", FieldKind::Integer { min: 5, max: 1_000_000 }, Int(8_000))
         .doc("largest vocabulary of the tokenizer"),
-    key(
-        "model.lowercase",
-        FieldKind::Flag,
-        Derived("true for classification, else false"),
-    )
-    .doc("whether texts are lowercased first"),
+    key("model.lowercase", FieldKind::Flag, Derived("true for classification, else false"))
+        .doc("whether texts are lowercased first"),
     key(
         "model.max_length",
         FieldKind::Integer { min: 3, max: 8_192 },

@@ -165,8 +165,8 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ),
     (
         "optim_target_modules",
-        "leave it out: it belongs to optimisers that are not implemented (GaLore, APOLLO); `lora_r` trains \
-         few parameters, too",
+        "leave it out: it belongs to optimisers that are not implemented (GaLore, APOLLO); \
+         `lora_r` trains few parameters, too",
     ),
     ("neftune_noise_alpha", "leave it out: `model.dropout` is the only noise"),
     ("use_dora", "leave it out: adapters are LoRA's, optionally with `use_rslora`"),

@@ -22,11 +22,12 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 /// - A trial as good as the best at every step is never stopped; a worse value never gets a milder
 ///   decision, and NaN is the worst.
 /// - Only paused trials are promoted, to a step after their last, and never with NaN.
-/// - With several objectives, if the pruner serves them: the same of odd histories and promotions, a
-///   trial that dominates all others is never stopped, and one that a second dominates never gets a
-///   milder decision than it.
-/// - In a population only waiting trials get decisions, at most one each, the same when asked again;
-///   a copy has the checkpoint of a step behind which the member is not, and a valid configuration.
+/// - With several objectives, if the pruner serves them: the same of odd histories and promotions,
+///   a trial that dominates all others is never stopped, and one that a second dominates never gets
+///   a milder decision than it.
+/// - In a population only waiting trials get decisions, at most one each, the same when asked
+///   again; a copy has the checkpoint of a step behind which the member is not, and a valid
+///   configuration.
 /// - Milestones ascend and lie within the budget.
 pub fn check(entry: &PrunerEntry, spec: &AlgorithmSpec) -> Result<(), String> {
     let pruner = (entry.build)(spec, Some(BUDGET)).map_err(|error| error.to_string())?;

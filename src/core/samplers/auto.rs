@@ -16,8 +16,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
     aliases: &[],
     summary: "selects a sampler by the space, the budget and the trials so far; `explain` names it",
-    // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5; 7: of several objectives whose trials
-    // are paused all reports count, as in `gp` 8.
+    // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5; 7: of several objectives whose
+    // trials are paused all reports count, as in `gp` 8.
     version: CURVES_OF_SEVERAL_SINCE,
     options: &[],
     several: true,

@@ -49,8 +49,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
         parameters)",
     // 4: forecasts of pruned trials average several models by their likelihood; 5: the median of an
     // even number of values is the mean of the middle two; 6: where trials are paused, one process
-    // over configurations and steps learns from all reports; 7: with separate length scales for final
-    // losses and for the approach to them; 8: such a process for each of several objectives, too.
+    // over configurations and steps learns from all reports; 7: with separate length scales for
+    // final losses and for the approach to them; 8: such a process for each of several objectives.
     version: CURVES_OF_SEVERAL_SINCE,
     options: &[N_STARTUP_TRIALS],
     several: true,
@@ -84,8 +84,8 @@ pub struct Gp {
     fitted: RefCell<Option<Fitted>>,
     /// Cache of the last fit of each of several objectives.
     objectives_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
-    /// The length scales of the process over configurations and steps, which learns from all reports
-    /// where trials are paused; `None`: versions before it.
+    /// The length scales of the process over configurations and steps, which learns from all
+    /// reports where trials are paused; `None`: versions before it.
     curve_lengths: Option<Lengths>,
     /// The same for each of several objectives.
     curve_lengths_of_several: Option<Lengths>,

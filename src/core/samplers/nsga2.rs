@@ -30,8 +30,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
 /// of the steady-state selection scheme in multi-objective genetic algorithms", 2009). It needs no
 /// generations, so that lost, late, enqueued and parallel trials change nothing.
 ///
-/// - Selection: Pareto rank, then crowding distance; infeasible trials come after all feasible ones,
-///   by their violation (constraint domination). A parent wins a tournament of two.
+/// - Selection: Pareto rank, then crowding distance; infeasible trials come after all feasible
+///   ones, by their violation (constraint domination). A parent wins a tournament of two.
 /// - Pruned, paused and failed trials are no parents.
 /// - The first trials are a Latin hypercube.
 #[derive(Clone, Copy, Debug)]

@@ -102,7 +102,7 @@ impl Artifact {
 pub struct ListedFile {
     /// Path within the directory.
     pub path: String,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
     /// SHA-256, hexadecimal.
     pub digest: String,

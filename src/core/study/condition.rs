@@ -11,20 +11,26 @@
 //! A filter also takes short forms, each one word without a space outside of quotes; they
 //! become the same tree:
 //!
-//! | short form | holds for trials |
-//! |---|---|
-//! | `adamw`, `"out of memory"` | that hold the text in a parameter, the state, the device, a tag, a note or the reason |
-//! | `state:running,queued` | in one of these states; `state:finished` means complete, pruned or failed |
-//! | `device:cuda`, `reason:rank`, `note:odd`, `tag:baseline` | whose device, reason or a note holds the text; that have the tag |
-//! | `optim=adamw`, `layers=2,4`, `optim:ada` | whose parameter is one of these; whose parameter holds the text |
-//! | `learning_rate>1e-3`, `layers!=4` | whose parameter compares so; `model.layers` may be written `layers` where that is clear |
-//! | `value<=0.5`, `last_value<1` | whose value (complete trials have one), or whose last report of the study's metric, compares so |
-//! | `eval_accuracy>0.8` | whose metric compares so: the study's own as the tables show it, others as last reported |
-//! | `train/loss<0.3`, `max(grad_norm)<10` | whose series of this name ends there; whose smallest (`min`) or largest value compares so |
-//! | `study=sms`, `name:base`, `group=ablation` | of the study; with such a run name or group |
-//! | `summary.test_accuracy>0.9` | whose summary says so |
-//! | `number>=100`, `step>3`, `seconds<60`, `attempts>1`, `failures>0` | with such a number, step, time spent, or count |
-//! | `-term`, `!term` | for which the term, or the group in parentheses, does not hold |
+//! - `adamw`, `"out of memory"`: trials that hold the text in a parameter, the state, the device, a
+//!   tag, a note or the reason.
+//! - `state:running,queued`: in one of these states; `state:finished` means complete, pruned or
+//!   failed.
+//! - `device:cuda`, `reason:rank`, `note:odd`, `tag:baseline`: whose device, reason or a note holds
+//!   the text; that have the tag.
+//! - `optim=adamw`, `layers=2,4`, `optim:ada`: whose parameter is one of these, or holds the text.
+//! - `learning_rate>1e-3`, `layers!=4`: whose parameter compares so; `model.layers` may be written
+//!   `layers` where that is clear.
+//! - `value<=0.5`, `last_value<1`: whose value (complete trials have one), or whose last report of
+//!   the study's metric, compares so.
+//! - `eval_accuracy>0.8`: whose metric compares so: the study's own as the tables show it, others
+//!   as last reported.
+//! - `train/loss<0.3`, `max(grad_norm)<10`: whose series of this name ends there; whose smallest
+//!   (`min`) or largest value compares so.
+//! - `study=sms`, `name:base`, `group=ablation`: of the study; with such a run name or group.
+//! - `summary.test_accuracy>0.9`: whose summary says so.
+//! - `number>=100`, `step>3`, `seconds<60`, `attempts>1`, `failures>0`: with such a number, step,
+//!   time spent, or count.
+//! - `-term`, `!term`: for which the term, or the group in parentheses, does not hold.
 //!
 //! In a filter, comparisons with absent values and with NaN are false; `value=nan` finds NaN
 //! itself. The prefixes `params.` and `metrics.` disambiguate names, and reach metrics that the

@@ -69,7 +69,10 @@ impl fmt::Display for Constraint {
 /// known.
 pub fn broken<'a>(constraints: &'a [Constraint], params: &Params) -> Option<&'a Constraint> {
     constraints.iter().find(|constraint| match constraint {
-        Constraint::Require(expression) => matches!(expression.violation(|name| params.get(name).cloned()), Violation::By(over) if over > 0.0),
+        Constraint::Require(expression) => matches!(
+            expression.violation(|name| params.get(name).cloned()),
+            Violation::By(over) if over > 0.0
+        ),
         Constraint::Limit(_) | Constraint::PruningLimit(_) => false,
     })
 }

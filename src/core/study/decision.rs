@@ -222,7 +222,7 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Comparison {
-    /// It is.
+    /// The value is worse.
     Worse,
     /// It is equal or better.
     NotWorse,
@@ -413,7 +413,9 @@ mod tests {
                 rank(1, 3),
             ),
             (
-                json!({ "rank": { "rank": 1, "of": 1, "first": 2, "at": at, "forecast_from": 20 } }),
+                json!({
+                    "rank": { "rank": 1, "of": 1, "first": 2, "at": at, "forecast_from": 20 },
+                }),
                 "rank 1 of 1 at step 300, by final values forecast from 20 that continued; the \
                  first 2 continue",
                 rank(2, 1),
@@ -462,19 +464,29 @@ mod tests {
                 None,
             ),
             (
-                json!({ "survived": { "rung": 3, "rank": 5, "of": 5, "no_donor": true, "at_once": true } }),
+                json!({
+                    "survived": {
+                        "rung": 3, "rank": 5, "of": 5, "no_donor": true, "at_once": true,
+                    },
+                }),
                 "rank 5 of 5 at rung 3, among the latest results of its population: continues, \
                  since no better one has a checkpoint as far on",
                 None,
             ),
             (
-                json!({ "exploited": { "rung": 3, "rank": 5, "of": 5, "from": 2, "from_rank": 1, "from_step": 9 } }),
+                json!({
+                    "exploited": {
+                        "rung": 3, "rank": 5, "of": 5, "from": 2, "from_rank": 1, "from_step": 9,
+                    },
+                }),
                 "rank 5 of 5 at rung 3, among the latest results of its population: continues \
                  from trial 2 at step 9, which has rank 1",
                 None,
             ),
             (
-                json!({ "exploited": { "rung": 3, "rank": 8, "of": 8, "from": 5, "from_rank": 1 } }),
+                json!({
+                    "exploited": { "rung": 3, "rank": 8, "of": 8, "from": 5, "from_rank": 1 },
+                }),
                 "rank 8 of 8 of its population at rung 3: continues from trial 5, which has rank 1",
                 None,
             ),
@@ -485,35 +497,58 @@ mod tests {
                 None,
             ),
             (
-                json!({ "percentile": { "best": 0.45, "border": 0.4, "percentile": 50.0, "of": 3, "at": at, "comparison": "worse" } }),
+                json!({
+                    "percentile": {
+                        "best": 0.45, "border": 0.4, "percentile": 50.0, "of": 3, "at": at,
+                        "comparison": "worse",
+                    },
+                }),
                 "best value 0.45 is worse than the median 0.4 of 3 completed trials at step 300",
                 value(0.4),
             ),
             (
-                json!({ "percentile": { "best": -1e-9, "border": 1.75, "percentile": 25.0, "of": 3, "at": at, "comparison": "not_worse" } }),
+                json!({
+                    "percentile": {
+                        "best": -1e-9, "border": 1.75, "percentile": 25.0, "of": 3, "at": at,
+                        "comparison": "not_worse",
+                    },
+                }),
                 "best value -1e-9 is not worse than 1.75, percentile 25 of 3 completed trials at \
                  step 300",
                 value(1.75),
             ),
             (
-                json!({ "patience": { "best": 0.5, "reports": 2, "before": "-Infinity", "min_delta": 1.0, "at": at, "comparison": "worse" } }),
+                json!({
+                    "patience": {
+                        "best": 0.5, "reports": 2, "before": "-Infinity", "min_delta": 1.0,
+                        "at": at, "comparison": "worse",
+                    },
+                }),
                 "the best value 0.5 of the last 2 reports up to step 300 is worse than -inf \
                  before them by more than 1",
                 value(f64::NEG_INFINITY),
             ),
             (
-                json!({ "patience": { "best": "NaN", "reports": 2, "before": 0.5, "min_delta": 1.0, "at": at, "comparison": "worse",
-                    "wrapped": { "only_nan": { "at": at } } } }),
+                json!({
+                    "patience": {
+                        "best": "NaN", "reports": 2, "before": 0.5, "min_delta": 1.0, "at": at,
+                        "comparison": "worse", "wrapped": { "only_nan": { "at": at } },
+                    },
+                }),
                 "the last 2 reports up to step 300 are NaN, and every value up to step 300 is NaN",
                 value(0.5),
             ),
             (
-                json!({ "threshold": { "value": 2.5, "bound": "upper", "threshold": 2.0, "at": at } }),
+                json!({
+                    "threshold": { "value": 2.5, "bound": "upper", "threshold": 2.0, "at": at },
+                }),
                 "value 2.5 at step 300 is above the threshold 2",
                 value(2.0),
             ),
             (
-                json!({ "wilcoxon": { "p": 0.2, "threshold": 0.1, "steps": 4, "at": at, "best": 3 } }),
+                json!({
+                    "wilcoxon": { "p": 0.2, "threshold": 0.1, "steps": 4, "at": at, "best": 3 },
+                }),
                 "p = 0.2000 at 4 steps in common with the best trial 3 is not below 0.1",
                 None,
             ),
@@ -525,14 +560,23 @@ mod tests {
                 None,
             ),
             (
-                json!({ "forecast": { "mean": 0.456, "deviation": 0.02, "best": 0.4, "probability": 0.01, "threshold": 0.02, "at": at } }),
+                json!({
+                    "forecast": {
+                        "mean": 0.456, "deviation": 0.02, "best": 0.4, "probability": 0.01,
+                        "threshold": 0.02, "at": at,
+                    },
+                }),
                 "at step 300 expected to end at 0.456 +- 0.020: better than the best, 0.400, with \
                  probability 0.010, less than 0.02",
                 None,
             ),
             (
-                json!({ "forecast": { "mean": 0.456, "deviation": 0.2, "best": 0.4, "probability": 0.01, "at": at,
-                    "rank": { "rank": { "rank": 1, "of": 3, "first": 1, "at": at } } } }),
+                json!({
+                    "forecast": {
+                        "mean": 0.456, "deviation": 0.2, "best": 0.4, "probability": 0.01, "at": at,
+                        "rank": { "rank": { "rank": 1, "of": 3, "first": 1, "at": at } },
+                    },
+                }),
                 "rank 1 of 3 at step 300; 1 continues; at step 300 expected to end at 0.46 +- \
                  0.20: \
                  better than the best, 0.40, with probability 0.010",

@@ -1,5 +1,5 @@
-//! Names of devices (`cpu`, `cuda:0`, `node7/cuda:0` on another machine, and `sim:0` for tests), and of
-//! groups of them.
+//! Names of devices (`cpu`, `cuda:0`, `node7/cuda:0` on another machine, and `sim:0` for tests),
+//! and of groups of them.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -178,7 +178,7 @@ pub enum StudyEvent {
     },
     /// The study's budget was raised beyond the study file's.
     BudgetExtended {
-        /// By how much.
+        /// The trials and the time that were added.
         by: Extension,
     },
     /// A note was added.
@@ -332,7 +332,7 @@ pub enum TrialEvent {
         replaced: Params,
         /// Step at which it pauses; `None`: it runs to its end.
         until: Option<u64>,
-        /// Why.
+        /// The reason for the copy.
         reason: Reason,
     },
     /// A trial left its slot and may be resumed.
@@ -386,8 +386,8 @@ pub enum TrialEvent {
     /// becomes visible if it continues.
     #[serde(rename = "trial_hidden")]
     Hidden,
-    /// A tracked run was removed, or moved to another study. It has no other event in the journal and
-    /// no row in any table, and its number is not reused.
+    /// A tracked run was removed, or moved to another study. It has no other event in the journal
+    /// and no row in any table, and its number is not reused.
     #[serde(rename = "run_removed")]
     Removed {
         /// Its new study and number, if it was moved.
@@ -396,14 +396,14 @@ pub enum TrialEvent {
     },
     /// The trial was chosen among these configurations, which its program offered.
     CandidatesOffered {
-        /// They.
+        /// The configurations, in the order of the offer.
         candidates: Vec<Params>,
     },
     /// Configurations were skipped when a trial was proposed: they are not expected to fit into the
     /// memory of any device.
     #[serde(rename = "passed_over")]
     ConfigurationsSkipped {
-        /// How many.
+        /// Number of configurations that were skipped.
         points: u64,
         /// The reason, one sentence.
         reason: String,

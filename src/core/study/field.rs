@@ -120,7 +120,7 @@ pub enum FieldKind {
 pub enum FieldDefault {
     /// None: it is required.
     Required,
-    /// None.
+    /// None: the field may be left out.
     Absent,
     /// None; describes what happens instead.
     Derived(&'static str),
@@ -472,11 +472,18 @@ impl FieldKind {
             Self::StepsOrFraction => json!({ "type": "number", "minimum": 0 }),
             Self::Flag => json!({ "type": "boolean" }),
             Self::Duration => {
-                json!({ "type": "string", "pattern": r"^\s*([0-9.]+d)?\s*([0-9.]+h)?\s*([0-9.]+m)?\s*([0-9.]+s)?\s*$", "examples": ["90m", "2h30m", "1d"] })
+                json!({
+                    "type": "string",
+                    "pattern": r"^\s*([0-9.]+d)?\s*([0-9.]+h)?\s*([0-9.]+m)?\s*([0-9.]+s)?\s*$",
+                    "examples": ["90m", "2h30m", "1d"],
+                })
             }
             Self::Period => json!({ "type": "string", "examples": ["10s", "1m", "off"] }),
             Self::Size => {
-                json!({ "type": "string", "pattern": r"^\s*[0-9.]+\s*([KMGT]i|[kMGT])?B\s*$", "examples": ["50GiB", "800MiB"] })
+                json!({
+                    "type": "string", "pattern": r"^\s*[0-9.]+\s*([KMGT]i|[kMGT])?B\s*$",
+                    "examples": ["50GiB", "800MiB"],
+                })
             }
             Self::Texts | Self::Columns => {
                 json!({ "type": "array", "items": { "type": "string" } })
@@ -484,18 +491,32 @@ impl FieldKind {
             Self::Words(words) => json!({ "type": "array", "items": { "enum": words } }),
             Self::Names => json!({ "type": ["string", "array"], "items": { "type": "string" } }),
             Self::Weights => {
-                json!({ "type": ["string", "array"], "items": { "type": "number", "exclusiveMinimum": 0 } })
+                json!({
+                    "type": ["string", "array"],
+                    "items": { "type": "number", "exclusiveMinimum": 0 },
+                })
             }
             Self::Devices => {
-                let device = json!({ "type": "string", "pattern": r"^(cpu|ndarray|cuda:(\*|\d+)|wgpu:\d+|sim:\d+(\.\.\d+)?)$" });
-                json!({ "anyOf": [{ "const": "auto" }, device, { "type": "array", "items": device, "minItems": 1, "uniqueItems": true }] })
+                let device = json!({
+                    "type": "string",
+                    "pattern": r"^(cpu|ndarray|cuda:(\*|\d+)|wgpu:\d+|sim:\d+(\.\.\d+)?)$",
+                });
+                json!({
+                    "anyOf": [
+                        { "const": "auto" }, device,
+                        { "type": "array", "items": device, "minItems": 1, "uniqueItems": true },
+                    ],
+                })
             }
             Self::Keep => json!({ "type": "string", "pattern": "^(best-[1-9][0-9]*|all|none)$" }),
             Self::Environment => {
                 json!({ "type": "object", "additionalProperties": { "type": "string" } })
             }
             Self::Objectives => {
-                json!({ "type": "array", "items": object_schema(OBJECTIVE), "minItems": 1, "maxItems": MOST_OBJECTIVES })
+                json!({
+                    "type": "array", "items": object_schema(OBJECTIVE), "minItems": 1,
+                    "maxItems": MOST_OBJECTIVES,
+                })
             }
             Self::CommandMetrics => object_schema(COMMAND_METRICS),
             Self::TextOrTexts => {
@@ -505,7 +526,10 @@ impl FieldKind {
             Self::List => json!({ "type": "array" }),
             Self::Scalar => {
                 let scalar = json!({ "type": ["string", "number", "boolean"] });
-                let none = json!({ "type": "object", "properties": { "none": { "const": true } }, "required": ["none"], "additionalProperties": false });
+                let none = json!({
+                    "type": "object", "properties": { "none": { "const": true } },
+                    "required": ["none"], "additionalProperties": false,
+                });
                 json!({ "anyOf": [scalar, { "type": "array", "items": scalar }, none] })
             }
         }

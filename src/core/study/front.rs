@@ -18,8 +18,8 @@ pub struct Front {
     /// The compromise among them: of those within the reference point the knee ([`pareto::knee`]),
     /// or the one that alone dominates most.
     pub knee: Option<TrialNumber>,
-    /// The volume that it dominates, up to the reference point; `None` without a finite one, or if it
-    /// is infinite.
+    /// The volume that it dominates, up to the reference point; `None` without a finite one, or if
+    /// it is infinite.
     pub hypervolume: Option<f64>,
     /// The reference point of the hypervolume, as values: the thresholds of the objectives, and
     /// where one has none, [`pareto::reference_point`] of all points.

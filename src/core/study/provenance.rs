@@ -24,7 +24,7 @@ pub struct Provenance {
     pub hpsearch: Build,
     /// The machine.
     pub machine: Machine,
-    /// Files that trials read, by role: program, data, model, tokenizer; and untracked source files.
+    /// Files that trials read, by role: program, data, model, tokenizer; untracked source files.
     pub files: Vec<SourceFile>,
     /// The Python packages of the command's interpreter, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]

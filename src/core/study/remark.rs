@@ -65,7 +65,8 @@ impl RemarkKind {
     fn consequence(self) -> &'static str {
         match self {
             RemarkKind::NotJson => {
-                "the line is ignored; print one object, such as `@hpsearch {\"step\": 1, \"loss\": 0.5}`"
+                "the line is ignored; print one object, such as `@hpsearch {\"step\": 1, \"loss\": \
+                 0.5}`"
             }
             RemarkKind::Reserved => "the line is ignored; print metrics with names of your own",
             RemarkKind::Step => {

@@ -58,7 +58,7 @@ pub enum Request {
     },
     /// Raise the budget.
     Extend {
-        /// By how much.
+        /// The trials and the time to add.
         by: Extension,
     },
     /// Continue an ended trial from its checkpoint.
@@ -102,7 +102,7 @@ pub enum Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Retried {
-    /// This one.
+    /// The trial of this number.
     One(TrialNumber),
     /// All that failed.
     AllFailed,

@@ -16,6 +16,6 @@ pub struct Segment {
     pub digest: Option<String>,
     /// The trial's parameters before.
     pub replaced: Params,
-    /// Why.
+    /// The reason for the copy.
     pub reason: Reason,
 }

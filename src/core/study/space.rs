@@ -53,7 +53,10 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
 impl Dimension {
     /// Whether it can be null.
     pub fn is_nullable(&self) -> bool {
-        matches!(&self.distribution, Distribution::Choice { choices } if choices.contains(&Value::Null))
+        matches!(
+            &self.distribution,
+            Distribution::Choice { choices } if choices.contains(&Value::Null)
+        )
     }
 
     /// A parameter that is always active.

@@ -54,7 +54,7 @@ pub enum ValueRule {
 /// Steps at which a trial must evaluate and report, besides its last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Milestones {
-    /// Interval.
+    /// All multiples of this number of steps; `None`: none.
     pub every: Option<u64>,
     /// Individual steps, ascending.
     pub at: Vec<u64>,

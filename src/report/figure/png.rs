@@ -35,8 +35,8 @@ pub enum PngError {
     NotRendered(String),
 }
 
-/// The figures as a PNG image. With a size each figure has exactly that many pixels, and larger ones
-/// have larger letters; without one it has twice the pixels of [`svg::document`].
+/// The figures as a PNG image. With a size each figure has exactly that many pixels, and larger
+/// ones have larger letters; without one it has twice the pixels of [`svg::document`].
 ///
 /// # Errors
 /// It would be too large.

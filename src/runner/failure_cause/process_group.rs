@@ -62,8 +62,8 @@ impl ProcessGroup {
         }
     }
 
-    /// A failure in words, and whether the process was killed from outside. On one machine ranks and
-    /// local ranks are the same.
+    /// A failure in words, and whether the process was killed from outside. On one machine ranks
+    /// and local ranks are the same.
     fn failure(&self, exit: i32, rank: u32) -> (String, bool) {
         if exit <= 0 {
             let signal = -exit;
@@ -119,7 +119,8 @@ mod tests {
         format!(
             "{program}\
              W1126 14:31:06.318000 {api}:1028] Sending process 23117 closing signal SIGTERM\n\
-             E1126 14:31:06.385000 {api}:1002] failed (exitcode: {exit}) local_rank: 1 (pid: 23118) of binary: /v/bin/python3\n\
+             E1126 14:31:06.385000 {api}:1002] failed (exitcode: {exit}) local_rank: 1 \
+             (pid: 23118) of binary: /v/bin/python3\n\
              Traceback (most recent call last):\n\
              torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n\
              ====\n\
@@ -160,8 +161,10 @@ mod tests {
         let closed = |rank: u32| {
             format!(
                 "[rank{rank}]: Traceback (most recent call last):\n\
-                 [rank{rank}]: RuntimeError: [pair.cc:547] Connection closed by peer [127.0.0.1]:1\n\
-                 [rank{rank}]:[W1126 socket.cpp:1] Warning: destroy_process_group() was not called\n"
+                 [rank{rank}]: RuntimeError: [pair.cc:547] Connection closed by peer \
+                 [127.0.0.1]:1\n\
+                 [rank{rank}]:[W1126 socket.cpp:1] Warning: destroy_process_group() was not \
+                 called\n"
             )
         };
         let program = format!("{}{}", closed(0), closed(2));
@@ -176,7 +179,10 @@ mod tests {
     fn a_restarted_group_begins_anew_and_other_programs_are_left_alone() {
         let text = printed("", "-9");
         let (mut group, _) = read(&text);
-        assert!(group.push("I1126 torch/distributed/elastic/agent/api.py:9] [default] Worker group FAILED. 2/3 attempts left; will restart worker group"));
+        assert!(group.push(
+            "I1126 torch/distributed/elastic/agent/api.py:9] [default] Worker group FAILED. 2/3 \
+             attempts left; will restart worker group"
+        ));
         assert_eq!(group.words(), None);
         assert!(!group.push("step 3"));
         let (group, other) = read("it failed (exitcode: 3) local_rank: 1 (pid 3)\n[rank]: x\n");

@@ -2,9 +2,10 @@
 //! them (protobuf's `Event`).
 //!
 //! A record is its length (u64), the masked CRC-32C of these eight bytes, the data, and the masked
-//! CRC-32C of the data; all little endian. `Event`: `wall_time` 1, `step` 2, `summary` 5; `Summary`:
-//! `value` 1; `Value`: `tag` 1, `simple_value` 2, `tensor` 8; `TensorProto`: `dtype` 1, `shape` 2,
-//! `content` 4, `float_val` 5, `double_val` 6 (tensorflow/core/example, framework/summary.proto).
+//! CRC-32C of the data; all little endian. `Event`: `wall_time` 1, `step` 2, `summary` 5;
+//! `Summary`: `value` 1; `Value`: `tag` 1, `simple_value` 2, `tensor` 8; `TensorProto`: `dtype` 1,
+//! `shape` 2, `content` 4, `float_val` 5, `double_val` 6 (tensorflow/core/example,
+//! framework/summary.proto).
 
 /// Larger records are images and graphs, not scalars.
 const LARGEST_RECORD: u64 = 4 << 20;
@@ -395,7 +396,11 @@ pub(super) mod tests {
         ) {
             read(&data, piece);
             read(&record(&data), piece);
-            let mut changed = event_of(1.0, 3, &[field(1, b"loss"), field(8, &data[..data.len().min(90)])].concat());
+            let mut changed = event_of(
+                1.0,
+                3,
+                &[field(1, b"loss"), field(8, &data[..data.len().min(90)])].concat(),
+            );
             read(&record(&changed), piece);
             let at = cut % changed.len();
             changed[at] = changed[at].wrapping_add(data.len() as u8);

@@ -47,7 +47,7 @@ pub struct Gpu {
     pub utilisation: Option<f64>,
     /// Degrees Celsius.
     pub temperature: Option<u32>,
-    /// Watts.
+    /// Power draw in watts.
     pub power: Option<f64>,
     /// Power limit in watts.
     pub power_limit: Option<f64>,

@@ -364,9 +364,9 @@ impl<'a> Append<'a> {
                 Some(distribution) => distribution.to_internal(value),
                 None => value.as_number(),
             };
-            let sql = "INSERT INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, ?3, \
-                ?4) ON CONFLICT (trial_id, dimension) DO UPDATE SET value = excluded.value, internal = \
-                excluded.internal";
+            let sql = "INSERT INTO param (trial_id, dimension, value, internal) VALUES (?1, ?2, \
+                ?3, ?4) ON CONFLICT (trial_id, dimension) DO UPDATE SET value = excluded.value, \
+                internal = excluded.internal";
             self.execute(sql, params![id, idx, to_json(value)?, internal])?;
         }
         Ok(())
@@ -446,8 +446,8 @@ impl<'a> Append<'a> {
                 self.unfinish(id)
             }
             TrialEvent::Cloned { from, step, digest, params, replaced, until, reason } => {
-                let sql = "INSERT INTO segment (trial_id, seq, step, from_number, digest, replaced, \
-                    reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                let sql = "INSERT INTO segment (trial_id, seq, step, from_number, digest, \
+                    replaced, reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
                 let (step, from) = (to_integer(*step)?, to_integer(from.0)?);
                 let (before, why) = (to_json(replaced)?, to_json(reason)?);
                 self.execute(sql, params![id, seq, step, from, digest, before, why])?;
@@ -648,8 +648,8 @@ impl<'a> Append<'a> {
 
     fn decide(&self, id: i64, step: i64, verdict: &Decision) -> Result<(), Fault> {
         let sql = "INSERT INTO decision (trial_id, step, verdict, reason, at) VALUES (?1, ?2, ?3, \
-            ?4, ?5) ON CONFLICT (trial_id, step) DO UPDATE SET verdict = excluded.verdict, reason = \
-            excluded.reason, at = excluded.at";
+            ?4, ?5) ON CONFLICT (trial_id, step) DO UPDATE SET verdict = excluded.verdict, \
+            reason = excluded.reason, at = excluded.at";
         let reason = verdict.reason().map(to_json).transpose()?;
         self.execute(sql, params![id, step, verdict.word(), reason, self.now.0])
     }

@@ -168,7 +168,7 @@ impl<'a, N: Fn() -> String> Cells<'a, N> {
         self.optional(column, |text| serde_json::from_str(text))
     }
 
-    /// JSON.
+    /// The value of a column that holds JSON and is never NULL.
     pub(in crate::storage) fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, Fault> {
         self.given(column, self.optional_json(column)?)
     }

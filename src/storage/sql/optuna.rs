@@ -32,19 +32,27 @@ mod tests {
         let float = distribution_json(&Distribution::float(1e-5, 0.1, Scale::Log, None).unwrap());
         assert_eq!(
             float,
-            json!({ "name": "FloatDistribution", "attributes": { "step": null, "low": 1e-5, "high": 0.1, "log": true } })
+            json!({
+                "name": "FloatDistribution",
+                "attributes": { "step": null, "low": 1e-5, "high": 0.1, "log": true },
+            })
         );
         let int = distribution_json(&Distribution::int(2, 8, Scale::Linear, 2).unwrap());
         assert_eq!(
             int,
-            json!({ "name": "IntDistribution", "attributes": { "log": false, "step": 2, "low": 2, "high": 8 } })
+            json!({
+                "name": "IntDistribution",
+                "attributes": { "log": false, "step": 2, "low": 2, "high": 8 },
+            })
         );
         let choice = distribution_json(
             &Distribution::choice(vec!["a".into(), 1i64.into(), true.into()]).unwrap(),
         );
         assert_eq!(
             choice,
-            json!({ "name": "CategoricalDistribution", "attributes": { "choices": ["a", 1, true] } })
+            json!({
+                "name": "CategoricalDistribution", "attributes": { "choices": ["a", 1, true] },
+            })
         );
     }
 }

@@ -140,8 +140,8 @@ fn cut(mut places: Vec<Place>, query: &TrialQuery) -> Vec<Place> {
     places
 }
 
-/// The first and the last id of a page of all trials by number, where numbers have no gaps. The last
-/// is before the first where there are none. `None`: the page is not one range.
+/// The first and the last id of a page of all trials by number, where numbers have no gaps. The
+/// last is before the first where there are none. `None`: the page is not one range.
 fn range(
     connection: &dyn Connection,
     study: StudyId,
@@ -195,12 +195,13 @@ pub(in crate::storage) fn ranked(direction: Direction, reverse: Reverse, which: 
     format!(
         "FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id
          WHERE v.idx = 0 AND v.trial_id / {TRIALS_PER_STUDY} = ?1 AND v.value IS NOT NULL AND \
-         t.state = 'complete' AND t.violation IS NULL{condition} ORDER BY v.value {order}, v.trial_id"
+         t.state = 'complete' AND t.violation IS NULL{condition} \
+         ORDER BY v.value {order}, v.trial_id"
     )
 }
 
-/// The ids of a page of complete trials that violate no limit, by their values: NaN is worst. It has
-/// fewer where it goes beyond them.
+/// The ids of a page of complete trials that violate no limit, by their values: NaN is worst. It
+/// has fewer where it goes beyond them.
 fn best_ids(
     connection: &dyn Connection,
     study: StudyId,
@@ -435,10 +436,10 @@ fn values_by_name(
     for (index, Objective { metric, .. }) in objectives.iter().enumerate() {
         let index = i64::try_from(index).unwrap_or(i64::MAX);
         let id = series::metric_id(connection, metric)?;
-        let reported = "SELECT r.trial_id, r.value FROM report r JOIN (SELECT trial_id, max(step) AS \
-            step FROM report WHERE trial_id BETWEEN ?1 AND ?2 AND metric_id = ?3 GROUP BY trial_id) \
-            AS newest ON r.trial_id = newest.trial_id AND r.step = newest.step WHERE r.metric_id = \
-            ?3";
+        let reported = "SELECT r.trial_id, r.value FROM report r \
+            JOIN (SELECT trial_id, max(step) AS step FROM report \
+            WHERE trial_id BETWEEN ?1 AND ?2 AND metric_id = ?3 GROUP BY trial_id) AS newest \
+            ON r.trial_id = newest.trial_id AND r.step = newest.step WHERE r.metric_id = ?3";
         let ended =
             "SELECT trial_id, value FROM trial_value WHERE trial_id BETWEEN ?1 AND ?2 AND idx = ?3";
         for (sql, key) in id.map(|id| (reported, id)).into_iter().chain([(ended, index)]) {
@@ -476,10 +477,10 @@ fn series_value(
             let own = series_read::study_clock(connection, study)?;
             let order = SeriesClock::ALL.map(SeriesClock::as_str).join(" ");
             format!(
-                "CASE WHEN EXISTS (SELECT 1 FROM series WHERE {of_trial} AND count > 0) THEN (SELECT \
-                 last_value FROM series WHERE {of_trial} AND count > 0 ORDER BY clock = '{own}' \
-                 DESC, instr('{order}', clock) LIMIT 1) ELSE (SELECT value FROM report WHERE \
-                 {of_trial} ORDER BY step DESC LIMIT 1) END"
+                "CASE WHEN EXISTS (SELECT 1 FROM series WHERE {of_trial} AND count > 0) THEN \
+                 (SELECT last_value FROM series WHERE {of_trial} AND count > 0 \
+                 ORDER BY clock = '{own}' DESC, instr('{order}', clock) LIMIT 1) ELSE \
+                 (SELECT value FROM report WHERE {of_trial} ORDER BY step DESC LIMIT 1) END"
             )
         }
     })

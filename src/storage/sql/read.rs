@@ -200,8 +200,8 @@ fn best(
 
 /// The trials of a study, with the columns for ranking its configurations.
 fn runs(connection: &dyn Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
-    let sql =
-        "SELECT t.id, t.origin, t.state, v.trial_id, v.value, t.violation IS NOT NULL OR t.hidden = 1 \
+    let sql = "SELECT t.id, t.origin, t.state, v.trial_id, v.value, \
+        t.violation IS NOT NULL OR t.hidden = 1 \
         FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0
         WHERE t.id BETWEEN ?1 AND ?2 ORDER BY t.id";
     rows(connection, sql, trial_ids(study), |row| {

@@ -26,8 +26,8 @@ pub(in crate::storage) fn remove_study(
     let study = lease.study;
     let name: String = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
     // As with single runs, their data must not remain in free pages.
-    let of_runs = "UPDATE store SET values_left = 1 WHERE EXISTS (SELECT 1 FROM study WHERE id = ?1 \
-        AND json_extract(spec, '$.sampler.name') = ?2)";
+    let of_runs = "UPDATE store SET values_left = 1 WHERE EXISTS \
+        (SELECT 1 FROM study WHERE id = ?1 AND json_extract(spec, '$.sampler.name') = ?2)";
     connection.execute(of_runs, params![study.0, NO_SAMPLER])?;
     let runners = "SELECT seq FROM runner WHERE study_id = ?1";
     let runners: Vec<i64> = values(connection, runners, [study.0])?;
@@ -85,7 +85,8 @@ pub(in crate::storage) fn remove_documents(
 ) -> Result<(), Fault> {
     let of = |which: &str| {
         format!(
-            "EXISTS (SELECT 1 FROM runner r WHERE r.seq {which} (SELECT CAST(value AS BIGINT) FROM json_each(?1)) \
+            "EXISTS (SELECT 1 FROM runner r WHERE r.seq {which} \
+             (SELECT CAST(value AS BIGINT) FROM json_each(?1)) \
              AND instr(r.lineage, document.digest) > 0)"
         )
     };

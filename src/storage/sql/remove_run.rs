@@ -200,8 +200,8 @@ fn remove(
         BIGINT) = ?2";
     connection.execute(sql, [study.0, to_integer(run.0)?])?;
     // The study's sums must equal those of the remaining journal.
-    let killed = "SELECT CAST(json_extract(body, '$.heard') AS BIGINT) FROM event WHERE study_id = ?1 AND type = \
-        'runner_stopped' ORDER BY seq DESC LIMIT 1";
+    let killed = "SELECT CAST(json_extract(body, '$.heard') AS BIGINT) FROM event \
+        WHERE study_id = ?1 AND type = 'runner_stopped' ORDER BY seq DESC LIMIT 1";
     let killed: Option<i64> = values(connection, killed, [study.0])?.pop().flatten();
     connection.execute(
         "UPDATE study SET ran_micros = ran_micros - ?2, busy_micros = busy_micros - ?3, killed_at \

@@ -126,8 +126,9 @@ fn truncate(connection: &dyn Connection, id: i64, from: f64) -> Result<(), Fault
         points.retain(|point| point.step < from);
         put(connection, id, &points)?;
     }
-    let sql = "UPDATE series SET count = (SELECT coalesce(CAST(sum(count) AS BIGINT), 0) FROM series_chunk WHERE \
-        series_id = ?1) WHERE id = ?1";
+    let sql = "UPDATE series SET count = \
+        (SELECT coalesce(CAST(sum(count) AS BIGINT), 0) FROM series_chunk WHERE series_id = ?1) \
+        WHERE id = ?1";
     connection.execute(sql, [id])?;
     Ok(())
 }

@@ -72,11 +72,11 @@ pub(in crate::storage) fn list(
 
 /// Where the points of a series are.
 enum Place {
-    /// In chunks.
+    /// In the chunks of the series with this id.
     Chunks(i64),
     /// In the table of reports.
     Reports(Vec<Point>),
-    /// Nowhere.
+    /// Nowhere: there is no such series.
     Nowhere,
 }
 

@@ -113,15 +113,16 @@ pub(in crate::storage) fn add_values(
     Ok(())
 }
 
-/// The values of a study of several objectives: the points of its complete trials that can be on the
-/// front.
+/// The values of a study of several objectives: the points of its complete trials that can be on
+/// the front.
 pub(in crate::storage) fn points(
     connection: &dyn Connection,
     study: StudyId,
 ) -> Result<Vec<Point>, Fault> {
-    let sql = "SELECT v.trial_id, v.value FROM trial_value v CROSS JOIN trial t ON t.id = v.trial_id \
-        WHERE v.trial_id BETWEEN ?1 AND ?2 AND t.state = 'complete' AND t.violation IS NULL AND \
-        t.hidden = 0 ORDER BY v.trial_id, v.idx";
+    let sql = "SELECT v.trial_id, v.value FROM trial_value v \
+        CROSS JOIN trial t ON t.id = v.trial_id \
+        WHERE v.trial_id BETWEEN ?1 AND ?2 AND t.state = 'complete' AND t.violation IS NULL \
+        AND t.hidden = 0 ORDER BY v.trial_id, v.idx";
     let mut points: Vec<Point> = Vec::new();
     for (id, value) in rows(connection, sql, trial_ids(study), |row| {
         Ok((row.get::<i64>(0)?, from_real(row.get(1)?)))

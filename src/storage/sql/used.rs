@@ -23,7 +23,8 @@ pub(in crate::storage) fn used(connection: &dyn Connection, study: StudyId) -> R
     let looked_at = i64::try_from(RECENT).unwrap_or(i64::MAX);
     // Device time is recorded at each start and end on the device; only the newest trials' ends are
     // read.
-    let told = "SELECT r.device, max(r.started_at), coalesce((SELECT max(f.finished_at) FROM trial f WHERE \
+    let told = "SELECT r.device, max(r.started_at), \
+        coalesce((SELECT max(f.finished_at) FROM trial f WHERE \
         f.id BETWEEN ?2 AND ?3 AND f.device = r.device), 0)
          FROM trial r WHERE r.study_id = ?1 AND r.state = 'running' AND r.started_at IS NOT NULL \
         AND r.device IS NOT NULL
@@ -44,8 +45,8 @@ pub(in crate::storage) fn used(connection: &dyn Connection, study: StudyId) -> R
         Cells::of(row, || format!("table `runner`, study {}", study.0)).json(0)
     })?
     .unwrap_or_default();
-    let sizes = "SELECT count(bytes), coalesce(CAST(sum(bytes) AS BIGINT), 0), count(*) - count(bytes) \
-        FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2";
+    let sizes = "SELECT count(bytes), coalesce(CAST(sum(bytes) AS BIGINT), 0), \
+        count(*) - count(bytes) FROM checkpoint WHERE trial_id BETWEEN ?1 AND ?2";
     let sizes = first(connection, sizes, [least, most], |row| {
         let cells = Cells::of(row, || format!("table `checkpoint`, study {}", study.0));
         Ok(((cells.integer(0)?, cells.integer(1)?), cells.integer(2)?))

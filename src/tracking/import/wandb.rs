@@ -1,7 +1,7 @@
 //! A run of Weights & Biases: its log of records (see `tracking/sync/wandb.rs` for the format).
 //!
-//! `Record` 2 history, 3 summary, 5 config, 7 system metrics, 17 run, 18 exit; items have the key in
-//! 1, or its parts in 2, and the value as JSON in 16 (wandb/proto/wandb_internal.proto).
+//! `Record` 2 history, 3 summary, 5 config, 7 system metrics, 17 run, 18 exit; items have the key
+//! in 1, or its parts in 2, and the value as JSON in 16 (wandb/proto/wandb_internal.proto).
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -41,9 +41,9 @@ pub(super) fn of_destination(
 /// A destination that lags behind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Behind {
-    /// Which.
+    /// The destination: a tool and an address.
     pub destination: Destination,
-    /// Why.
+    /// Why it lags behind, in words.
     pub why: String,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct DecoderShape {
     pub(crate) positions: usize,
     /// Tokens of a text in training and evaluation.
     pub(crate) window: usize,
-    /// Of norms.
+    /// What norms add to a variance before its root is taken.
     pub(crate) epsilon: f64,
     pub(crate) rope: Rope,
     pub(crate) biases: DecoderBiases,

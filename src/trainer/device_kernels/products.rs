@@ -1,4 +1,4 @@
-//! Linear layers: matrix products by the first routine of a list that takes them, not by trying all.
+//! Linear layers: matrix products by the first routine of a list that takes them, without trials.
 //!
 //! Burn tunes products by running some thirty routines for every combination of shapes, each of
 //! which has to be compiled first: minutes before the first step of a model on an H100.
@@ -19,7 +19,7 @@ use cubek::std::InputBinding;
 
 use super::operation::{DeviceOperation, empty, row_major, unit_per_element};
 
-/// `[rows, input]` times `[input, output]`, or times the transpose of `[output, input]`, in `dtype`.
+/// `[rows, input]` times `[input, output]` or the transpose of `[output, input]`, in `dtype`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Product {
     pub(crate) dtype: FloatDType,
@@ -74,8 +74,8 @@ const MAX_PARTS: usize = 128;
 const COLUMNS: u32 = 32;
 const ROWS: u32 = 8;
 
-/// Parts of a tensor whose squares are added up at the same time, at least and at most, and elements
-/// of one that a unit adds up, about.
+/// Parts of a tensor whose squares are added up at the same time, at least and at most, and
+/// elements of one that a unit adds up, about.
 const FEWEST_SQUARE_PARTS: usize = 32;
 const MOST_SQUARE_PARTS: usize = 1024;
 const SQUARES_PER_UNIT: usize = 16;
@@ -255,7 +255,8 @@ fn strategies(left: &CubeTensor, columns: usize) -> Vec<Strategy> {
     large.into_iter().chain(any).map(Strategy::MultiLevel).collect()
 }
 
-/// Multiplications from which on a product is large: one of 8192 x 384 x 384 has more than four times as many.
+/// Multiplications from which on a product is large: one of 8192 x 384 x 384 has more than four
+/// times as many.
 const LARGE: usize = 1 << 28;
 
 fn launch(

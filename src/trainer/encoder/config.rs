@@ -52,7 +52,7 @@ pub(crate) struct EncoderShape {
     pub(crate) first_position: usize,
     /// Rows of the segment embedding, of which only the first is used; 0: there is none.
     pub(crate) segments: usize,
-    /// Of norms.
+    /// What norms add to a variance before its root is taken.
     pub(crate) epsilon: f64,
     pub(crate) pooling: Pooling,
     /// Standard deviation of initial weights; `None`: Xavier's.

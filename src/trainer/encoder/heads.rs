@@ -20,7 +20,7 @@ struct Hidden {
     linear: Linear,
     activation: ActivationFn,
     norm: Option<Norm>,
-    /// Of its input.
+    /// Share of the layer's inputs that are dropped in training.
     dropout: f64,
 }
 
@@ -52,8 +52,8 @@ pub(crate) struct TokenHead {
 
 /// The layer with an output for each label, in all families.
 const TOKEN_CLASSIFIER: &str = "classifier";
-/// The layer with an output for starts of answers and one for ends, in the families whose heads over
-/// tokens have no hidden layer.
+/// The layer with an output for starts of answers and one for ends, in the families whose heads
+/// over tokens have no hidden layer.
 const ANSWERS: &str = "qa_outputs";
 
 impl TokenHead {

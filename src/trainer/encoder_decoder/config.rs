@@ -42,7 +42,7 @@ pub(crate) struct Seq2SeqShape {
     /// Maximum number of tokens of a text; `None`: there is none, positions being relative.
     pub(crate) positions: Option<usize>,
     pub(crate) relative: RelativePositions,
-    /// Of norms.
+    /// What norms add to a variance before its root is taken.
     pub(crate) epsilon: f64,
     /// Whether embeddings are multiplied by the root of the width.
     pub(crate) scales_embeddings: bool,
@@ -242,8 +242,8 @@ impl Seq2SeqConfig {
         self.config.get(PREFIX).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Adapts a pretrained model's configuration to the dropout rates that the arguments give, or the
-    /// end of a sentence about one that it does not have.
+    /// Adapts a pretrained model's configuration to the dropout rates that the arguments give, or
+    /// the end of a sentence about one that it does not have.
     pub(crate) fn adapt(&mut self, arguments: &ModelArguments) -> Result<(), String> {
         self.config.insert("architectures".to_owned(), json!([self.family.class]));
         families::declare_f32(&mut self.config);
@@ -299,8 +299,8 @@ impl Seq2SeqShape {
         }
         let tied = config.bool_or("tie_word_embeddings", true)?;
         match family.style {
-            // Since transformers 5 a key says whether the output is scaled, which tied ones are; the
-            // other key then always says that it is tied. mT5 never ties it.
+            // Since transformers 5 a key says whether the output is scaled, which tied ones are;
+            // the other key then always says that it is tied. mT5 never ties it.
             Seq2SeqStyle::T5 => {
                 let tied =
                     config.bool_or("scale_decoder_outputs", tied)? && config.model_type() != "mt5";

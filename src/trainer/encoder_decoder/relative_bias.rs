@@ -52,9 +52,9 @@ impl RelativeBias {
 }
 
 impl RelativePositions {
-    /// The bucket of the distance from the token at `query` to the one at `key`: half of them are of
-    /// single distances, the others of ranges that grow with the distance. As `_relative_position_bucket`
-    /// in `modeling_t5.py`.
+    /// The bucket of the distance from the token at `query` to the one at `key`: half of them are
+    /// of single distances, the others of ranges that grow with the distance. As
+    /// `_relative_position_bucket` in `modeling_t5.py`.
     fn bucket(self, query: usize, key: usize, is_causal: bool) -> usize {
         let (buckets, first, distance) = if is_causal {
             (self.buckets, 0, query.saturating_sub(key))

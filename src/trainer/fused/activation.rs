@@ -65,19 +65,31 @@ vectorised! {
 
 vectorised! {
     /// `gradient` times the derivatives at `x`.
-    pub(super) fn activation_backward(activation: ActivationFn, x: &[f32], gradient: &[f32]) -> Vec<f32> {
-        with_activation!(activation, function => zip_map(x, gradient, |_, x, gradient| gradient * function(x)[1]))
+    pub(super) fn activation_backward(
+        activation: ActivationFn,
+        x: &[f32],
+        gradient: &[f32],
+    ) -> Vec<f32> {
+        with_activation!(activation, function => {
+            zip_map(x, gradient, |_, x, gradient| gradient * function(x)[1])
+        })
     }
 }
 
 vectorised! {
     /// Replaces the values by their activations, and writes the derivatives to `derivatives`.
-    pub(super) fn activate_with_derivative(activation: ActivationFn, values: &mut [f32], derivatives: &mut [MaybeUninit<f32>]) {
+    pub(super) fn activate_with_derivative(
+        activation: ActivationFn,
+        values: &mut [f32],
+        derivatives: &mut [MaybeUninit<f32>],
+    ) {
         assert!(values.len() == derivatives.len(), "as many derivatives as values");
-        with_activation!(activation, function => for (x, output) in values.iter_mut().zip(derivatives) {
-            let [value, derivative] = function(*x);
-            *x = value;
-            output.write(derivative);
+        with_activation!(activation, function => {
+            for (x, output) in values.iter_mut().zip(derivatives) {
+                let [value, derivative] = function(*x);
+                *x = value;
+                output.write(derivative);
+            }
         });
     }
 }

@@ -327,7 +327,9 @@ vectorised! {
     fn softmax(scores: &mut [f32], block: &QueryBlock) {
         for (group, rows) in scores.chunks_mut(INTERLEAVED_ROWS * block.length).enumerate() {
             let inverses = exponentials(rows, block, group * INTERLEAVED_ROWS);
-            for (row, (scores, inverse)) in rows.chunks_exact_mut(block.length).zip(inverses).enumerate() {
+            for (row, (scores, inverse)) in
+                rows.chunks_exact_mut(block.length).zip(inverses).enumerate()
+            {
                 for score in &mut scores[block.visible(group * INTERLEAVED_ROWS + row)] {
                     *score *= inverse;
                 }
@@ -339,18 +341,31 @@ vectorised! {
 vectorised! {
     /// The same, with the result of dropout in `scratch`; in place, dropped probabilities become
     /// negative.
-    fn dropped_softmax(scores: &mut [f32], scratch: &mut [f32], block: &QueryBlock, mask: DropoutMask) {
-        for (group, (rows, scratch)) in scores.chunks_mut(INTERLEAVED_ROWS * block.length).zip(scratch.chunks_mut(INTERLEAVED_ROWS * block.length)).enumerate() {
+    fn dropped_softmax(
+        scores: &mut [f32],
+        scratch: &mut [f32],
+        block: &QueryBlock,
+        mask: DropoutMask,
+    ) {
+        for (group, (rows, scratch)) in scores
+            .chunks_mut(INTERLEAVED_ROWS * block.length)
+            .zip(scratch.chunks_mut(INTERLEAVED_ROWS * block.length))
+            .enumerate()
+        {
             let inverses = exponentials(rows, block, group * INTERLEAVED_ROWS);
-            let rows = rows.chunks_exact_mut(block.length).zip(scratch.chunks_exact_mut(block.length));
+            let rows =
+                rows.chunks_exact_mut(block.length).zip(scratch.chunks_exact_mut(block.length));
             for (row, ((scores, scratch), inverse)) in rows.zip(inverses).enumerate() {
                 let row = group * INTERLEAVED_ROWS + row;
                 let (mask, visible) = (mask.row(block.first_mask_row + row), block.visible(row));
                 scratch[..visible.start].fill(0.0);
                 scratch[visible.end..block.keys].fill(0.0);
                 let first_column = visible.start;
-                for (column, (score, scratch)) in scores[visible.clone()].iter_mut().zip(&mut scratch[visible]).enumerate() {
-                    let (probability, factor) = (*score * inverse, mask.factor(first_column + column));
+                for (column, (score, scratch)) in
+                    scores[visible.clone()].iter_mut().zip(&mut scratch[visible]).enumerate()
+                {
+                    let (probability, factor) =
+                        (*score * inverse, mask.factor(first_column + column));
                     *scratch = probability * factor;
                     *score = if factor > 0.0 { probability } else { -probability };
                 }
@@ -361,8 +376,15 @@ vectorised! {
 
 vectorised! {
     /// The probabilities after dropout, in `scratch`.
-    fn reapply_dropout(probabilities: &[f32], scratch: &mut [f32], block: &QueryBlock, mask: DropoutMask) {
-        for (probabilities, scratch) in probabilities.chunks_exact(block.length).zip(scratch.chunks_exact_mut(block.length)) {
+    fn reapply_dropout(
+        probabilities: &[f32],
+        scratch: &mut [f32],
+        block: &QueryBlock,
+        mask: DropoutMask,
+    ) {
+        for (probabilities, scratch) in
+            probabilities.chunks_exact(block.length).zip(scratch.chunks_exact_mut(block.length))
+        {
             for (scratch, probability) in scratch[..block.keys].iter_mut().zip(probabilities) {
                 *scratch = probability * dropout_factor(*probability, mask);
             }
@@ -379,8 +401,11 @@ fn dropout_factor(probability: f32, mask: DropoutMask) -> f32 {
 vectorised! {
     /// Gradients of probabilities become gradients of scores.
     fn softmax_gradient(probabilities: &[f32], gradients: &mut [f32], block: &QueryBlock) {
-        for (probabilities, gradients) in probabilities.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length)) {
-            let (probabilities, gradients) = (&probabilities[..block.keys], &mut gradients[..block.keys]);
+        for (probabilities, gradients) in
+            probabilities.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length))
+        {
+            let (probabilities, gradients) =
+                (&probabilities[..block.keys], &mut gradients[..block.keys]);
             let dot = sum(probabilities, gradients, |probability, gradient| probability * gradient);
             for (gradient, probability) in gradients.iter_mut().zip(probabilities) {
                 *gradient = probability * (*gradient - dot);
@@ -391,12 +416,23 @@ vectorised! {
 
 vectorised! {
     /// The same, from gradients of the probabilities after dropout.
-    fn dropped_softmax_gradient(probabilities: &[f32], gradients: &mut [f32], block: &QueryBlock, mask: DropoutMask) {
-        for (probabilities, gradients) in probabilities.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length)) {
-            let (probabilities, gradients) = (&probabilities[..block.keys], &mut gradients[..block.keys]);
-            let dot = sum(probabilities, gradients, |probability, gradient| probability.abs() * (gradient * dropout_factor(probability, mask)));
+    fn dropped_softmax_gradient(
+        probabilities: &[f32],
+        gradients: &mut [f32],
+        block: &QueryBlock,
+        mask: DropoutMask,
+    ) {
+        for (probabilities, gradients) in
+            probabilities.chunks_exact(block.length).zip(gradients.chunks_exact_mut(block.length))
+        {
+            let (probabilities, gradients) =
+                (&probabilities[..block.keys], &mut gradients[..block.keys]);
+            let dot = sum(probabilities, gradients, |probability, gradient| {
+                probability.abs() * (gradient * dropout_factor(probability, mask))
+            });
             for (gradient, probability) in gradients.iter_mut().zip(probabilities) {
-                *gradient = probability.abs() * (*gradient * dropout_factor(*probability, mask) - dot);
+                *gradient =
+                    probability.abs() * (*gradient * dropout_factor(*probability, mask) - dot);
             }
         }
     }

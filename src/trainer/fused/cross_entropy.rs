@@ -111,7 +111,13 @@ pub(crate) fn cross_entropy_sum(logits: &[f32], targets: &[u32]) -> f64 {
 vectorised! {
     /// The sum of the rows' losses; replaces the logits by their gradients times `scale` if
     /// `grad_mode` is enabled.
-    fn losses(logits: &mut [f32], targets: &[u32], smoothing: f32, scale: f32, grad_mode: GradMode) -> f64 {
+    fn losses(
+        logits: &mut [f32],
+        targets: &[u32],
+        smoothing: f32,
+        scale: f32,
+        grad_mode: GradMode,
+    ) -> f64 {
         let classes = logits.len() / targets.len().max(1);
         #[expect(clippy::cast_precision_loss, reason = "a number of classes")]
         let (count, spread) = (classes as f32, smoothing / classes as f32);

@@ -21,7 +21,7 @@ pub(crate) struct EmbeddingSum<const N: usize> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SparseRows {
     width: usize,
-    /// Ascending.
+    /// The numbers of the rows, ascending.
     indices: Vec<u32>,
     /// One row after another.
     values: Vec<f32>,

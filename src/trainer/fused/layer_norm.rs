@@ -34,7 +34,13 @@ impl Operation<3> for LayerNorm {
 const ROWS: usize = 4;
 
 vectorised! {
-    fn forward(x: &[f32], scale: &[f32], bias: &[f32], epsilon: f32, statistics: &mut Vec<[f32; 2]>) -> Vec<f32> {
+    fn forward(
+        x: &[f32],
+        scale: &[f32],
+        bias: &[f32],
+        epsilon: f32,
+        statistics: &mut Vec<[f32; 2]>,
+    ) -> Vec<f32> {
         let width = scale.len();
         #[expect(clippy::cast_precision_loss, reason = "a width")]
         let inverse_width = 1.0 / width as f32;
@@ -50,7 +56,9 @@ vectorised! {
                 *inverse = 1.0 / (variance + epsilon).sqrt();
             }
             for (x, [mean, inverse]) in rows.chunks_exact(width).zip(statistics_of_rows) {
-                extend_zip_map(&mut output, x, scale, |index, x, scale| (x - mean) * inverse * scale + bias[index]);
+                extend_zip_map(&mut output, x, scale, |index, x, scale| {
+                    (x - mean) * inverse * scale + bias[index]
+                });
                 statistics.push([mean, inverse]);
             }
         }
@@ -59,24 +67,40 @@ vectorised! {
 }
 
 vectorised! {
-    fn backward(x: &[f32], scale: &[f32], statistics: &[[f32; 2]], gradient: &[f32], dscale: &mut [f32], dbias: &mut [f32]) -> Vec<f32> {
+    fn backward(
+        x: &[f32],
+        scale: &[f32],
+        statistics: &[[f32; 2]],
+        gradient: &[f32],
+        dscale: &mut [f32],
+        dbias: &mut [f32],
+    ) -> Vec<f32> {
         let width = scale.len();
         #[expect(clippy::cast_precision_loss, reason = "a width")]
         let inverse_width = 1.0 / width as f32;
         let (mut scaled, mut normalised) = (vec![0.0; width], vec![0.0; width]);
         let mut dx = Vec::with_capacity(x.len());
-        for ((x, gradient), [mean, inverse]) in x.chunks_exact(width).zip(gradient.chunks_exact(width)).zip(statistics) {
+        for ((x, gradient), [mean, inverse]) in
+            x.chunks_exact(width).zip(gradient.chunks_exact(width)).zip(statistics)
+        {
             let (mean, inverse) = (*mean, *inverse);
-            let numbers = scaled.iter_mut().zip(&mut normalised).zip(dscale.iter_mut().zip(dbias.iter_mut())).zip(x.iter().zip(gradient).zip(scale));
+            let numbers = scaled
+                .iter_mut()
+                .zip(&mut normalised)
+                .zip(dscale.iter_mut().zip(dbias.iter_mut()))
+                .zip(x.iter().zip(gradient).zip(scale));
             for (((scaled, normalised), (dscale, dbias)), ((x, gradient), scale)) in numbers {
                 *scaled = gradient * scale;
                 *normalised = (x - mean) * inverse;
                 *dscale += gradient * *normalised;
                 *dbias += gradient;
             }
-            let mean_projection = sum(&scaled, &normalised, |scaled, normalised| scaled * normalised) * inverse_width;
+            let mean_projection =
+                sum(&scaled, &normalised, |scaled, normalised| scaled * normalised) * inverse_width;
             let mean_gradient = sum(&scaled, &scaled, |scaled, _| scaled) * inverse_width;
-            extend_zip_map(&mut dx, &scaled, &normalised, |_, scaled, normalised| (scaled - mean_gradient - normalised * mean_projection) * inverse);
+            extend_zip_map(&mut dx, &scaled, &normalised, |_, scaled, normalised| {
+                (scaled - mean_gradient - normalised * mean_projection) * inverse
+            });
         }
         dx
     }

@@ -409,7 +409,8 @@ fn own_kernels_enabled() -> bool {
 #[cfg(test)]
 thread_local! {
     /// Whether products on this thread use the kernels of this module; `None`: if they are faster.
-    pub(super) static FORCE_OWN_KERNELS: std::cell::Cell<Option<bool>> = const { std::cell::Cell::new(None) };
+    pub(super) static FORCE_OWN_KERNELS: std::cell::Cell<Option<bool>> =
+        const { std::cell::Cell::new(None) };
 }
 
 impl Gemm<'_> {

@@ -22,9 +22,25 @@ pub(crate) struct AdamWScalars {
 
 vectorised! {
     /// As `_single_tensor_adamw` in `torch/optim/adamw.py`.
-    pub(crate) fn adamw(values: &mut [f32], gradients: &[f32], means: &mut [f32], squares: &mut [f32], scalars: AdamWScalars) {
-        let AdamWScalars { clip, mean: [keep1, take1], square: [keep2, take2], scale, epsilon, shrink, rate } = scalars;
-        for (((value, gradient), mean), square) in values.iter_mut().zip(gradients).zip(means).zip(squares) {
+    pub(crate) fn adamw(
+        values: &mut [f32],
+        gradients: &[f32],
+        means: &mut [f32],
+        squares: &mut [f32],
+        scalars: AdamWScalars,
+    ) {
+        let AdamWScalars {
+            clip,
+            mean: [keep1, take1],
+            square: [keep2, take2],
+            scale,
+            epsilon,
+            shrink,
+            rate,
+        } = scalars;
+        for (((value, gradient), mean), square) in
+            values.iter_mut().zip(gradients).zip(means).zip(squares)
+        {
             let gradient = gradient * clip;
             *mean = *mean * keep1 + gradient * take1;
             *square = *square * keep2 + gradient * gradient * take2;
@@ -35,7 +51,15 @@ vectorised! {
 
 vectorised! {
     /// As `_single_tensor_sgd` in `torch/optim/sgd.py`.
-    pub(crate) fn sgd(values: &mut [f32], gradients: &[f32], buffers: &mut [f32], clip: f32, momentum: f32, decay: f32, rate: f32) {
+    pub(crate) fn sgd(
+        values: &mut [f32],
+        gradients: &[f32],
+        buffers: &mut [f32],
+        clip: f32,
+        momentum: f32,
+        decay: f32,
+        rate: f32,
+    ) {
         for ((value, gradient), buffer) in values.iter_mut().zip(gradients).zip(buffers) {
             *buffer = *buffer * momentum + (gradient * clip + decay * *value);
             *value -= rate * *buffer;

@@ -43,19 +43,32 @@ vectorised! {
 }
 
 vectorised! {
-    fn rms_backward(x: &[f32], scale: &[f32], inverses: &[f32], gradient: &[f32], dscale: &mut [f32]) -> Vec<f32> {
+    fn rms_backward(
+        x: &[f32],
+        scale: &[f32],
+        inverses: &[f32],
+        gradient: &[f32],
+        dscale: &mut [f32],
+    ) -> Vec<f32> {
         let width = scale.len();
         #[expect(clippy::cast_precision_loss, reason = "a width")]
         let inverse_width = 1.0 / width as f32;
         let mut scaled = vec![0.0; width];
         let mut dx = Vec::with_capacity(x.len());
-        for ((x, gradient), inverse) in x.chunks_exact(width).zip(gradient.chunks_exact(width)).zip(inverses) {
-            for (((scaled, dscale), (gradient, scale)), x) in scaled.iter_mut().zip(dscale.iter_mut()).zip(gradient.iter().zip(scale)).zip(x) {
+        for ((x, gradient), inverse) in
+            x.chunks_exact(width).zip(gradient.chunks_exact(width)).zip(inverses)
+        {
+            for (((scaled, dscale), (gradient, scale)), x) in
+                scaled.iter_mut().zip(dscale.iter_mut()).zip(gradient.iter().zip(scale)).zip(x)
+            {
                 *scaled = gradient * scale;
                 *dscale += gradient * (x * inverse);
             }
-            let mean_projection = sum(&scaled, x, |scaled, x| scaled * x) * inverse_width * inverse * inverse;
-            extend_zip_map(&mut dx, &scaled, x, |_, scaled, x| (scaled - x * mean_projection) * inverse);
+            let mean_projection =
+                sum(&scaled, x, |scaled, x| scaled * x) * inverse_width * inverse * inverse;
+            extend_zip_map(&mut dx, &scaled, x, |_, scaled, x| {
+                (scaled - x * mean_projection) * inverse
+            });
         }
         dx
     }

@@ -49,8 +49,11 @@ vectorised! {
             let (cosines, sines) = angles.split_at(rotated / 2);
             for head in row[..heads * head_dim].chunks_exact_mut(head_dim) {
                 let (first, second) = head[..rotated].split_at_mut(rotated / 2);
-                for ((a, b), (cosine, sine)) in first.iter_mut().zip(second).zip(cosines.iter().zip(sines)) {
-                    (*a, *b) = (*a * cosine - *b * sine * direction, *b * cosine + *a * sine * direction);
+                for ((a, b), (cosine, sine)) in
+                    first.iter_mut().zip(second).zip(cosines.iter().zip(sines))
+                {
+                    (*a, *b) =
+                        (*a * cosine - *b * sine * direction, *b * cosine + *a * sine * direction);
                 }
             }
         }

@@ -40,13 +40,18 @@ pub(super) fn simd_level() -> SimdLevel {
 #[cfg(test)]
 thread_local! {
     /// The best level that loops on this thread may use in a test.
-    pub(super) static MAX_LEVEL: std::cell::Cell<SimdLevel> = const { std::cell::Cell::new(SimdLevel::Avx512) };
+    pub(super) static MAX_LEVEL: std::cell::Cell<SimdLevel> =
+        const { std::cell::Cell::new(SimdLevel::Avx512) };
 }
 
 /// Defines a function with instances for AVX-512 and AVX2, of which the best that the CPU supports
 /// is called.
 macro_rules! vectorised {
-    ($(#[$doc:meta])* $visibility:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?) $(-> $output:ty)? $body:block) => {
+    (
+        $(#[$doc:meta])*
+        $visibility:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?)
+        $(-> $output:ty)? $body:block
+    ) => {
         $(#[$doc])*
         #[cfg_attr(
             target_arch = "x86_64",
@@ -69,7 +74,9 @@ macro_rules! vectorised {
                 }
                 match $crate::fused::simd::simd_level() {
                     // SAFETY: the CPU has the features of the instance.
-                    $crate::fused::simd::SimdLevel::Avx512 => return unsafe { avx512($($argument),*) },
+                    $crate::fused::simd::SimdLevel::Avx512 => {
+                        return unsafe { avx512($($argument),*) };
+                    }
                     // SAFETY: as above.
                     $crate::fused::simd::SimdLevel::Avx2 => return unsafe { avx2($($argument),*) },
                     $crate::fused::simd::SimdLevel::Baseline => {}

@@ -1,5 +1,5 @@
-//! huggingface_hub's cache: `models--org--name` and `datasets--org--name` with `blobs` by etag, `snapshots/<commit>` with
-//! links to them, and `refs` to commits.
+//! huggingface_hub's cache: `models--org--name` and `datasets--org--name` with `blobs` by etag,
+//! `snapshots/<commit>` with links to them, and `refs` to commits.
 
 use std::fs::{self, File};
 use std::io::{Read, Write as _};

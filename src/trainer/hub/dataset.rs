@@ -141,8 +141,8 @@ fn download(
     Ok(place)
 }
 
-/// The data files of a folder, not of those below it; or of those the ones that match the pattern in
-/// which `path` ends.
+/// The data files of a folder, not of those below it; or of those the ones that match the pattern
+/// in which `path` ends.
 fn list(client: &Client, commit: &str, path: &str) -> Result<Vec<String>, String> {
     let nothing = || format!("has no file or folder `{path}` on the Hub");
     let pattern = pattern_of(Path::new(path));

@@ -63,7 +63,7 @@ pub(in super::super) fn linear_cross_entropy(
     }
 }
 
-/// The logits `x table^T` of `x [rows, width]` and `table [classes, width]`, in the dtype of products.
+/// The logits `x table^T` of `x [rows, width]`, `table [classes, width]`, in the dtype of products.
 pub(in super::super) fn logits(
     context: &ForwardContext,
     x: HiddenStates,

@@ -118,8 +118,8 @@ impl RelativeShape {
     }
 }
 
-/// The scores of queries and keys `[texts, heads, length, head_dim]` in f32, `[texts, heads, length,
-/// length]`.
+/// The scores, `[texts, heads, length, length]` in f32, of queries and keys
+/// `[texts, heads, length, head_dim]`.
 pub(super) fn scores(query: Tensor<4>, key: Tensor<4>, vectors: PositionVectors) -> Tensor<4> {
     let PositionVectors { keys, queries } = vectors;
     let terms = 1 + usize::from(keys.is_some()) + usize::from(queries.is_some());

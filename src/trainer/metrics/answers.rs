@@ -1,5 +1,5 @@
-//! The metrics of question answering: answers as transformers' `utils_qa.py` finds them in the logits
-//! of their windows, compared as SQuAD 2.0's script compares them.
+//! The metrics of question answering: answers as transformers' `utils_qa.py` finds them in the
+//! logits of their windows, compared as SQuAD 2.0's script compares them.
 
 use std::collections::BTreeMap;
 

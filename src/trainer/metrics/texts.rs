@@ -144,7 +144,12 @@ fn tokens_of(text: &str) -> Vec<String> {
             text = text.replace(name, character);
         }
     }
-    let is_apart = |character: char| matches!(character, '{'..='~' | '['..='`' | ' '..='&' | '('..='+' | ':'..='@' | '/');
+    let is_apart = |character: char| {
+        matches!(
+            character,
+            '{'..='~' | '['..='`' | ' '..='&' | '('..='+' | ':'..='@' | '/'
+        )
+    };
     let mut spaced: Vec<char> = vec![' '];
     for character in text.chars() {
         if is_apart(character) {

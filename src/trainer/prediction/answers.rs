@@ -28,8 +28,8 @@ impl Predictor for EncoderModel<QuestionAnswering> {
         Ok(shortened(tools, inputs.texts)?.into_iter().flatten().count())
     }
 
-    /// Of each question in the context beside it; a question that leaves no room for one is cut, as in
-    /// transformers' pipeline (`max_question_len`).
+    /// Of each question in the context beside it; a question that leaves no room for one is cut, as
+    /// in transformers' pipeline (`max_question_len`).
     fn predict(
         &self,
         tools: &Tools<'_>,

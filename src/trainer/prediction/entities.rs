@@ -126,8 +126,8 @@ fn words(text: &str) -> Vec<Range<usize>> {
 const OPENING: [char; 8] = ['(', '[', '{', '"', '\'', '“', '‘', '«'];
 const CLOSING: [char; 14] = [')', ']', '}', '"', '\'', '”', '’', '»', ',', '.', ';', ':', '!', '?'];
 
-/// Whether a character is of a script without spaces between words: Chinese and Japanese characters,
-/// as BERT's tokenizer tells them.
+/// Whether a character is of a script without spaces between words: Chinese and Japanese
+/// characters, as BERT's tokenizer tells them.
 fn stands_alone(character: char) -> bool {
     matches!(
         u32::from(character),

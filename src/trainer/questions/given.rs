@@ -36,9 +36,9 @@ impl Start {
     }
 }
 
-/// The answers of a cell: a text, a list of texts, or SQuAD's `{"text": [..], "answer_start": [..]}`
-/// and lists of `{"text": .., "answer_start": ..}`; none of an empty cell or list. What only looks
-/// like JSON is a text.
+/// The answers of a cell: a text, a list of texts, or SQuAD's
+/// `{"text": [..], "answer_start": [..]}` and lists of `{"text": .., "answer_start": ..}`; none of
+/// an empty cell or list. What only looks like JSON is a text.
 pub(super) fn answers(cell: &str) -> Result<Vec<Answer>, String> {
     let text = |text: &str| Answer { text: text.to_owned(), start: Start::Unsaid };
     if cell.trim().is_empty() {
@@ -83,8 +83,8 @@ pub(super) fn answers(cell: &str) -> Result<Vec<Answer>, String> {
     Ok(found)
 }
 
-/// The characters of an answer within its context: where the data says it begins, else the nearest to
-/// there, else the first.
+/// The characters of an answer within its context: where the data says it begins, else the nearest
+/// to there, else the first.
 pub(super) fn place(context: &str, answer: &str, start: Option<usize>) -> Option<[usize; 2]> {
     let length = answer.chars().count();
     let said = start.and_then(|start| context.char_indices().map(|(byte, _)| byte).nth(start));

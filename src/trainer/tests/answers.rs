@@ -149,7 +149,8 @@ fn answers_that_cannot_be_found_are_counted() {
         + &row(0, "ada met bob and eva in may");
     fs::write(directory.path().join("train.jsonl"), rows).unwrap();
     let values = json!({
-        "train": "train.jsonl", "validation": "train.jsonl", "max_length": 10, "max_answer_length": 4,
+        "train": "train.jsonl", "validation": "train.jsonl", "max_length": 10,
+        "max_answer_length": 4,
     });
     let (data, log) = prepare_logged(directory.path(), KIND, values, &words());
     data.unwrap();
@@ -170,7 +171,10 @@ fn what_cannot_be_asked_is_a_problem_of_its_row() {
     let problem = |rows: &[Value], values: Value| {
         let rows: String = rows.iter().map(|row| format!("{row}\n")).collect();
         let values = merged(
-            json!({"train": "train.jsonl", "validation": "train.jsonl", "max_length": 12, "doc_stride": 3}),
+            json!({
+                "train": "train.jsonl", "validation": "train.jsonl", "max_length": 12,
+                "doc_stride": 3,
+            }),
             values,
         );
         problem_with(&[("train.jsonl", rows.as_bytes())], KIND, values, &words())
@@ -184,7 +188,8 @@ fn what_cannot_be_asked_is_a_problem_of_its_row() {
     let long = merged(
         fine.clone(),
         json!({
-            "question": "who met whom and when and where and why", "context": "a b c d e f g h i j bob",
+            "question": "who met whom and when and where and why",
+            "context": "a b c d e f g h i j bob",
         }),
     );
     let said = problem(&[fine.clone(), long], json!({}));

@@ -1,5 +1,5 @@
-//! What would spoil every trial and is known before the first: batches, learning rates, metrics that
-//! are undefined.
+//! What would spoil every trial and is known before the first: batches, learning rates, metrics
+//! that are undefined.
 
 use super::*;
 

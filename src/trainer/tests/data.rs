@@ -143,8 +143,8 @@ fn json_lines_are_located_too() {
     }
 }
 
-const OVERLAP: &str = "1 of 1 validation texts also occur in train, so that metrics are too good: take \
-    them out of one of the two files";
+const OVERLAP: &str = "1 of 1 validation texts also occur in train, so that metrics are too good: \
+    take them out of one of the two files";
 
 #[test]
 fn findings_are_kept_with_the_data() {

@@ -70,9 +70,10 @@ fn are_alike(all: &[Reported]) {
 #[test]
 fn a_training_has_the_same_losses_everywhere() {
     are_alike(&reports(json!({"num_train_epochs": 3, "max_grad_norm": 0.5})));
-    are_alike(&reports(
-        json!({"optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0, "gradient_checkpointing": true}),
-    ));
+    are_alike(&reports(json!({
+        "optim": "sgd", "learning_rate": 0.1, "max_grad_norm": 0,
+        "gradient_checkpointing": true,
+    })));
     are_alike(&reports(json!({"lora_r": 4, "logging_steps": 1})));
 }
 
@@ -95,9 +96,10 @@ fn steps_do_not_wait_for_the_device() {
 
 #[test]
 fn a_training_that_diverges_ends_at_the_same_step_everywhere() {
-    let all = reports(
-        json!({"learning_rate": 1e30, "max_grad_norm": 0, "logging_steps": 1000, "eval_strategy": "no", "num_train_epochs": 20}),
-    );
+    let all = reports(json!({
+        "learning_rate": 1e30, "max_grad_norm": 0, "logging_steps": 1000, "eval_strategy": "no",
+        "num_train_epochs": 20,
+    }));
     for (name, _, end) in &all {
         let (RunEnd::Diverged { step, what }, RunEnd::Diverged { step: first, .. }) =
             (end, &all[0].2)
@@ -153,9 +155,10 @@ fn mixed_precision_learns_what_f32_learns_and_resumes_bit_for_bit() {
 #[test]
 fn a_step_that_overflows_is_skipped() {
     let fixture = Fixture::new();
-    let arguments = arguments(
-        json!({"fp16": true, "max_steps": 6, "logging_steps": 1, "gradient_accumulation_steps": 1, "model.hidden_size": 64}),
-    );
+    let arguments = arguments(json!({
+        "fp16": true, "max_steps": 6, "logging_steps": 1, "gradient_accumulation_steps": 1,
+        "model.hidden_size": 64,
+    }));
     let directory = TempDir::new().unwrap();
     let job = fixture.job(&arguments, directory.path());
     let mut run = training::TrainingRun::begin(&job, &mut Runner::default()).unwrap();

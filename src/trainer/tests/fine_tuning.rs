@@ -61,7 +61,8 @@ impl Tuned {
     pub(super) fn of(name: &str, values: Value) -> Self {
         let golden = golden();
         let mut base = json!({
-            "learning_rate": golden["learning_rate"], "weight_decay": golden["weight_decay"], "lr_scheduler_type": "constant",
+            "learning_rate": golden["learning_rate"], "weight_decay": golden["weight_decay"],
+            "lr_scheduler_type": "constant",
             "label_smoothing_factor": 0, "warmup_steps": 0, "per_device_train_batch_size": 4,
         });
         let is_decoder = ["gpt2", "llama", "qwen2", "gemma"].contains(&name);
@@ -228,7 +229,8 @@ fn weights_in_accumulated_batches_are_those_of_the_large_batch() {
     let fixture = Fixture::new();
     let losses = |batch: usize, accumulation: usize| {
         let arguments = arguments(json!({
-            "per_device_train_batch_size": batch, "gradient_accumulation_steps": accumulation, "model.dropout": 0, "model.attention_dropout": 0,
+            "per_device_train_batch_size": batch, "gradient_accumulation_steps": accumulation,
+            "model.dropout": 0, "model.attention_dropout": 0,
             "class_weights": [0.2, 3.0, 1.5],
         }));
         trained(&fixture.job(&arguments, &fixture.path().join(format!("{batch}")))).losses()
@@ -239,7 +241,10 @@ fn weights_in_accumulated_batches_are_those_of_the_large_batch() {
 fn adapters_are_pefts(name: &str, case: &str) {
     let golden = golden();
     let expected = &golden["lora"][case];
-    let values = json!({"lora_r": expected["r"], "lora_alpha": expected["alpha"], "lora_target_modules": expected["targets"]});
+    let values = json!({
+        "lora_r": expected["r"], "lora_alpha": expected["alpha"],
+        "lora_target_modules": expected["targets"],
+    });
     let mut tuned = Tuned::of(name, values);
     assert_eq!(json!(tuned.trainable_count()), expected["trained"], "{case}: trained parameters");
     // Fresh adapters add nothing.
@@ -346,7 +351,8 @@ fn accumulated_batches_of_tokens_equal_the_same_rows_at_once() {
     let losses = |rows_at_once: Option<usize>, name: &str| {
         // Rows of up to 11 tokens.
         let arguments = arguments(json!({
-            "per_device_train_batch_size": null, "max_tokens_per_batch": 60, "gradient_accumulation_steps": 2, "model.dropout": 0,
+            "per_device_train_batch_size": null, "max_tokens_per_batch": 60,
+            "gradient_accumulation_steps": 2, "model.dropout": 0,
             "model.attention_dropout": 0,
         }));
         let rows_at_once = rows_at_once.map(|rows| RowsAtOnce { train: rows, eval: rows });
@@ -407,7 +413,10 @@ fn tuned_runs_that_were_interrupted_resume_bit_for_bit() {
         ),
         (
             "tokens",
-            json!({"per_device_train_batch_size": null, "max_tokens_per_batch": 50, "gradient_checkpointing": true}),
+            json!({
+                "per_device_train_batch_size": null, "max_tokens_per_batch": 50,
+                "gradient_checkpointing": true,
+            }),
         ),
         ("both", json!({"lora_r": 3, "freeze_layers": 1, "class_weights": "balanced"})),
     ] {

@@ -271,7 +271,8 @@ impl Comparison<'_> {
         let training = &self.expected["training"];
         let batches: Vec<Vec<usize>> = serde_json::from_value(training["batches"].clone()).unwrap();
         let arguments = arguments(json!({
-            "learning_rate": training["learning_rate"], "weight_decay": training["weight_decay"], "max_steps": batches.len(), "warmup_steps": 0,
+            "learning_rate": training["learning_rate"], "weight_decay": training["weight_decay"],
+            "max_steps": batches.len(), "warmup_steps": 0,
         }));
         (arguments, batches)
     }

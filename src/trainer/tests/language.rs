@@ -58,9 +58,12 @@ impl Corpus {
 
 fn arguments_of(values: Value) -> TrainerArguments {
     let base = json!({
-        "task": "language-modeling", "model.tokenizer": "chars", "learning_rate": 0.01, "max_steps": 30, "per_device_train_batch_size": 4,
-        "gradient_accumulation_steps": 2, "weight_decay": 0.1, "adam_beta2": 0.99, "logging_steps": 7,
-        "model.hidden_size": 16, "model.num_layers": 2, "model.num_heads": 2, "model.dropout": 0.1, "model.attention_dropout": 0.1,
+        "task": "language-modeling", "model.tokenizer": "chars", "learning_rate": 0.01,
+        "max_steps": 30, "per_device_train_batch_size": 4,
+        "gradient_accumulation_steps": 2, "weight_decay": 0.1, "adam_beta2": 0.99,
+        "logging_steps": 7,
+        "model.hidden_size": 16, "model.num_layers": 2, "model.num_heads": 2, "model.dropout": 0.1,
+        "model.attention_dropout": 0.1,
     });
     resolve(merged(base, values))
 }
@@ -156,7 +159,8 @@ fn the_kv_cache_does_not_change_what_is_generated() {
 fn a_verse_is_learnt_measured_and_recited() {
     let corpus = Corpus::new();
     let arguments = arguments_of(json!({
-        "max_steps": 150, "model.dropout": 0, "model.attention_dropout": 0, "model.hidden_size": 32, "gradient_accumulation_steps": 1,
+        "max_steps": 150, "model.dropout": 0, "model.attention_dropout": 0, "model.hidden_size": 32,
+        "gradient_accumulation_steps": 1,
         "per_device_train_batch_size": 8
     }));
     let directory = corpus.path().join("trial");

@@ -109,7 +109,9 @@ fn what_is_evaluated_and_exported_is_the_average() {
 fn moments_in_8_bits_take_a_quarter_of_the_space() {
     let fixture = Fixture::new();
     let size = |optim: &str| {
-        let wide = json!({"optim": optim, "model.hidden_size": 64, "model.intermediate_size": 256, "max_steps": 1});
+        let wide = json!({
+            "optim": optim, "model.hidden_size": 64, "model.intermediate_size": 256, "max_steps": 1,
+        });
         let (arguments, directory) = (arguments(wide), fixture.path().join(optim));
         let runner = trained(&fixture.job(&arguments, &directory));
         fs::metadata(runner.last_checkpoint().join("optimizer.safetensors")).unwrap().len()

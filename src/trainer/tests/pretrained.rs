@@ -91,7 +91,10 @@ fn rows_of(csv: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 fn fine_tuning(study: &Study, values: Value) -> TrainerArguments {
-    let base = json!({"model": study.model(), "learning_rate": 0.01, "num_train_epochs": 3, "per_device_train_batch_size": 8, "warmup_steps": 2});
+    let base = json!({
+        "model": study.model(), "learning_rate": 0.01, "num_train_epochs": 3,
+        "per_device_train_batch_size": 8, "warmup_steps": 2,
+    });
     resolve(merged(base, values))
 }
 
@@ -204,7 +207,11 @@ fn a_truncated_or_hostile_file_is_refused_before_memory_is_taken() {
     let study = Study::new();
     let path = study.model().join("model.safetensors");
     let bytes = fs::read(&path).unwrap();
-    let header = br#"{"a":{"dtype":"F32","shape":[4611686018427387904,4611686018427387904],"data_offsets":[0,0]}}"#;
+    let header = concat!(
+        r#"{"a":{"dtype":"F32","shape":[4611686018427387904,4611686018427387904],"#,
+        r#""data_offsets":[0,0]}}"#
+    )
+    .as_bytes();
     for hostile in [
         bytes[..bytes.len() - 100].to_vec(),
         [&(1_u64 << 60).to_le_bytes()[..], b"{}"].concat(),
@@ -329,7 +336,8 @@ fn pairs_of_texts_are_told_apart_by_their_token_types() {
     let rows = rows.collect::<Vec<_>>().join("\n");
     fs::write(directory.path().join("train.jsonl"), rows).unwrap();
     let values = json!({
-        "train": "train.jsonl", "text": "premise", "text_pair": "hypothesis", "validation_split": 0.2, "max_length": 12,
+        "train": "train.jsonl", "text": "premise", "text_pair": "hypothesis",
+        "validation_split": 0.2, "max_length": 12,
     });
     let data = prepare_rows(directory.path(), values).unwrap();
     let types = data.extras(Extra::TokenTypes, Split::Train).unwrap();
@@ -444,11 +452,20 @@ fn a_tokenizer_that_the_library_panics_over_is_an_error_that_names_its_file() {
         ),
         (
             "post_processor",
-            json!({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}], "pair": [], "special_tokens": {}}),
+            json!({
+                "type": "TemplateProcessing",
+                "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}], "pair": [],
+                "special_tokens": {},
+            }),
         ),
         (
             "added_tokens",
-            json!([{"id": 4_000_000_000_u32, "content": "", "single_word": true, "lstrip": true, "rstrip": true, "normalized": true, "special": true}]),
+            json!([
+                {
+                    "id": 4_000_000_000_u32, "content": "", "single_word": true, "lstrip": true,
+                    "rstrip": true, "normalized": true, "special": true,
+                },
+            ]),
         ),
         ("model", json!({"type": "Unigram", "unk_id": 7, "vocab": [["a", -1.0]]})),
         ("model", json!({"type": "Unigram", "unk_id": 0, "vocab": [["", "x"]]})),

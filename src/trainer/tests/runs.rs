@@ -28,8 +28,9 @@ fn a_run_reports_checkpoints_evaluates_and_predicts() {
     assert_eq!(runner.reported_steps(), [1, 2, 3]);
     let last = runner.last_report();
     let names: Vec<&str> = last.keys().map(String::as_str).collect();
-    let expected = "epoch eval_accuracy eval_f1 eval_loss eval_macro_f1 eval_matthews_correlation grad_norm learning_rate \
-                    model_bytes n_params predict_ms steps_per_second train_loss weight_norm";
+    let expected = "epoch eval_accuracy eval_f1 eval_loss eval_macro_f1 eval_matthews_correlation \
+                    grad_norm learning_rate model_bytes n_params predict_ms steps_per_second \
+                    train_loss weight_norm";
     assert_eq!(names.join(" "), expected);
     assert_eq!(last["epoch"], 3.0);
 
@@ -62,7 +63,8 @@ fn a_run_reports_checkpoints_evaluates_and_predicts() {
 fn a_keyword_is_learnt_in_seconds() {
     let fixture = Fixture::with_rows(300);
     let arguments = arguments(json!({
-        "num_train_epochs": 4, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1, "label_smoothing_factor": 0, "model.hidden_size": 32
+        "num_train_epochs": 4, "per_device_train_batch_size": 8, "gradient_accumulation_steps": 1,
+        "label_smoothing_factor": 0, "model.hidden_size": 32
     }));
     let runner = trained(&fixture.job(&arguments, &fixture.path().join("trial")));
     assert_eq!(runner.reports.len(), 4);
@@ -165,7 +167,8 @@ fn accumulated_small_batches_equal_one_large_batch() {
     let fixture = Fixture::new();
     let losses = |batch: usize, accumulation: usize| {
         let arguments = arguments(json!({
-            "per_device_train_batch_size": batch, "gradient_accumulation_steps": accumulation, "model.dropout": 0, "model.attention_dropout": 0
+            "per_device_train_batch_size": batch, "gradient_accumulation_steps": accumulation,
+            "model.dropout": 0, "model.attention_dropout": 0
         }));
         trained(&fixture.job(&arguments, &fixture.path().join(format!("{batch}")))).losses()
     };
@@ -179,9 +182,9 @@ fn accumulated_small_batches_equal_one_large_batch() {
 fn fewer_rows_at_once_make_the_same_steps_and_a_run_can_change_over_in_the_middle() {
     let fixture = Fixture::new();
     // No dropout: its masks are drawn for each micro-batch.
-    let arguments = arguments(
-        json!({"per_device_train_batch_size": 10, "model.dropout": 0, "model.attention_dropout": 0}),
-    );
+    let arguments = arguments(json!({
+        "per_device_train_batch_size": 10, "model.dropout": 0, "model.attention_dropout": 0,
+    }));
     let whole = trained(&fixture.job(&arguments, &fixture.path().join("whole")));
     let directory = fixture.path().join("parts");
     let first = interrupted(&fixture.job(&arguments, &directory), 3);

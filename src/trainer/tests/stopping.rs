@@ -34,7 +34,10 @@ fn rates(runner: &Runner) -> Vec<f64> {
 fn early_stopping_ends_a_run_that_gets_no_better_also_when_it_is_resumed() {
     let fixture = Fixture::new();
     // A step so small that accuracy stays where it is: the first evaluation is the best.
-    let values = json!({"learning_rate": 1e-12, "num_train_epochs": 9, "eval_strategy": "epoch", "early_stopping_patience": 2});
+    let values = json!({
+        "learning_rate": 1e-12, "num_train_epochs": 9, "eval_strategy": "epoch",
+        "early_stopping_patience": 2,
+    });
     let (end, whole) = run(&fixture, values.clone(), "whole", &[]);
     assert_eq!((end, whole.reports.len()), (RunEnd::Finished, 3));
     let line = "early stopping: no better eval_accuracy in 2 evaluations";
@@ -53,7 +56,10 @@ fn early_stopping_ends_a_run_that_gets_no_better_also_when_it_is_resumed() {
 #[test]
 fn evaluations_that_only_the_pruner_asked_for_do_not_count() {
     let fixture = Fixture::new();
-    let values = json!({"learning_rate": 1e-12, "num_train_epochs": 4, "eval_strategy": "steps", "eval_steps": 24, "early_stopping_patience": 1});
+    let values = json!({
+        "learning_rate": 1e-12, "num_train_epochs": 4, "eval_strategy": "steps", "eval_steps": 24,
+        "early_stopping_patience": 1,
+    });
     // Reports at every epoch (12 steps); evaluations that count at steps 24 and 48.
     let (end, runner) = run(&fixture, values, "trial", &[]);
     assert_eq!((end, runner.reports.len()), (RunEnd::Finished, 4));

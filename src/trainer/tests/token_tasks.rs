@@ -159,12 +159,19 @@ fn words_without_their_labels_are_problems_of_their_rows() {
 #[test]
 fn byte_level_tokenizers_put_a_space_before_each_word() {
     let file = json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": null,
         "pre_tokenizer": {"type": "Sequence", "pretokenizers": [
-            {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+            {
+                "type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true,
+                "use_regex": true,
+            },
         ]},
         "post_processor": null, "decoder": null,
-        "model": {"type": "BPE", "vocab": {"a": 0, "\u{120}": 1, "\u{120}a": 2}, "merges": [["\u{120}", "a"]]},
+        "model": {
+            "type": "BPE", "vocab": {"a": 0, "\u{120}": 1, "\u{120}a": 2},
+            "merges": [["\u{120}", "a"]],
+        },
     });
     let tokenizer = tokenizers::Tokenizer::from_bytes(file.to_string().as_bytes()).unwrap();
     let ids = |tokenizer: &tokenizers::Tokenizer| {
@@ -179,9 +186,9 @@ fn a_step_counts_labelled_tokens_in_all_its_micro_batches() {
     let directory = TempDir::new().unwrap();
     fs::write(directory.path().join("train.jsonl"), names(40)).unwrap();
     let data = prepare_in(&directory, json!({"max_length": 32}), &words());
-    let arguments = arguments(
-        json!({"task": "token-classification", "model.dropout": 0.0, "model.attention_dropout": 0.0}),
-    );
+    let arguments = arguments(json!({
+        "task": "token-classification", "model.dropout": 0.0, "model.attention_dropout": 0.0,
+    }));
     let model = new_model(KIND, &arguments.model, &data).unwrap();
     let (rows, draw) = ([0, 1, 2, 3, 4, 5], Draw::default());
     assert_eq!(step_targets(&*model, &data, rows.into_iter(), draw), 6 * 7);
@@ -215,8 +222,10 @@ fn hidden_tokens_are_learnt_resumed_and_told() {
     let data = prepare_logged(directory.path(), kind, values, &words()).0.unwrap();
     assert_eq!(data.mask(), Some(4));
     let arguments = arguments(json!({
-        "task": "masked-language-modeling", "num_train_epochs": 40, "model.model_type": "bert", "mlm_probability": 0.3,
-        "label_smoothing_factor": 0.0, "learning_rate": 0.005, "model.hidden_size": 32, "model.dropout": 0.0, "model.attention_dropout": 0.0,
+        "task": "masked-language-modeling", "num_train_epochs": 40, "model.model_type": "bert",
+        "mlm_probability": 0.3,
+        "label_smoothing_factor": 0.0, "learning_rate": 0.005, "model.hidden_size": 32,
+        "model.dropout": 0.0, "model.attention_dropout": 0.0,
     }));
     let runner = trained(&job(&arguments, &data, &directory.path().join("run")));
     let last = runner.last_report();
@@ -312,7 +321,8 @@ fn texts_that_belong_together_get_near_vectors() {
         fs::write(directory.path().join("train.jsonl"), paraphrases(160, with_scores)).unwrap();
         let score = with_scores.then_some("score");
         let values = json!({
-            "train": "train.jsonl", "text": "one", "text_pair": "other", "score": score, "max_length": 8,
+            "train": "train.jsonl", "text": "one", "text_pair": "other", "score": score,
+            "max_length": 8,
         });
         let values = merged(values, json!({}));
         let data = prepare_logged(directory.path(), kind, values, &words()).0.unwrap();
@@ -365,7 +375,8 @@ fn cached_outputs_of_frozen_layers_are_those_of_their_own_pair() {
     // Texts of several lengths: a mistaken order of tokens mixes texts.
     fs::write(directory.path().join("train.jsonl"), paraphrases(160, true)).unwrap();
     let values = json!({
-        "train": "train.jsonl", "text": "one", "text_pair": "other", "score": "score", "max_length": 8,
+        "train": "train.jsonl", "text": "one", "text_pair": "other", "score": "score",
+        "max_length": 8,
     });
     let prepared = prepare_logged(directory.path(), TaskKind::SentenceSimilarity, values, &words());
     let data = prepared.0.unwrap();

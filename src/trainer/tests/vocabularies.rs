@@ -84,7 +84,8 @@ fn marian_study(directory: &Path) -> PathBuf {
     let tokens = json_of(&vocabularies.join("vocab.json")).as_object().unwrap().len();
     let source = golden_directory("marian");
     let config = json!({
-        "vocab_size": tokens, "decoder_vocab_size": tokens, "eos_token_id": 0, "pad_token_id": tokens - 1,
+        "vocab_size": tokens, "decoder_vocab_size": tokens, "eos_token_id": 0,
+        "pad_token_id": tokens - 1,
         "decoder_start_token_id": tokens - 1, "bos_token_id": 0, "forced_eos_token_id": 0,
     });
     let config = merged(json_of(&source.join("config.json")), config);

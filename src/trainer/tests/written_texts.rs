@@ -43,9 +43,11 @@ fn every_family_learns_to_write_and_resumes_bit_for_bit() {
     let data = prepared(&directory, json!({}));
     for family in ["t5", "mt5", "bart", "marian"] {
         let arguments = arguments(json!({
-            "task": "text-to-text", "model.model_type": family, "num_train_epochs": if family == "t5" { 50 } else { 12 },
+            "task": "text-to-text", "model.model_type": family,
+            "num_train_epochs": if family == "t5" { 50 } else { 12 },
             "model.hidden_size": 32, "warmup_steps": 8, "lr_scheduler_type": "constant",
-            "learning_rate": if family == "t5" || family == "mt5" { 0.005 } else { 0.003 }, "model.dropout": 0.05, "model.attention_dropout": 0.05,
+            "learning_rate": if family == "t5" || family == "mt5" { 0.005 } else { 0.003 },
+            "model.dropout": 0.05, "model.attention_dropout": 0.05,
         }));
         let path = directory.path().join(family);
         let runner = trained(&job(&arguments, &data, &path));
@@ -86,7 +88,9 @@ fn what_is_written_is_text_and_beams_and_lengths_may_be_given() {
     fs::write(directory.path().join("train.jsonl"), sentences(96)).unwrap();
     let data = prepared(&directory, json!({"source_prefix": "tell: ", "max_target_length": 20}));
     let arguments = arguments(json!({
-        "task": "text-to-text", "num_train_epochs": 50, "model.hidden_size": 32, "predict_with_generate": false, "learning_rate": 0.005, "model.dropout": 0.0, "model.attention_dropout": 0.0, "label_smoothing_factor": 0.0,
+        "task": "text-to-text", "num_train_epochs": 50, "model.hidden_size": 32,
+        "predict_with_generate": false, "learning_rate": 0.005, "model.dropout": 0.0,
+        "model.attention_dropout": 0.0, "label_smoothing_factor": 0.0,
     }));
     let runner = trained(&job(&arguments, &data, &directory.path().join("run")));
     assert!(!runner.last_report().contains_key("eval_bleu"), "{:?}", runner.last_report());
@@ -168,7 +172,8 @@ fn targets_end_and_are_cut_at_their_own_length() {
 fn texts_to_write_that_are_missing_are_problems_of_their_rows() {
     let problem = |rows: &str| {
         let values = json!({
-            "train": "train.csv", "target": "told", "validation_split": 0.5, "clean.drop_empty": false,
+            "train": "train.csv", "target": "told", "validation_split": 0.5,
+            "clean.drop_empty": false,
         });
         let source = tokenizer(TokenizerKind::Bpe, 290, false);
         problem_with(&[("train.csv", rows.as_bytes())], KIND, values, &source)

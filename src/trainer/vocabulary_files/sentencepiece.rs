@@ -1,5 +1,5 @@
-//! Reads SentencePiece models (Kudo and Richardson 2018): those fields of `sentencepiece_model.proto`
-//! that a tokenizer is made of.
+//! Reads SentencePiece models (Kudo and Richardson 2018): those fields of
+//! `sentencepiece_model.proto` that a tokenizer is made of.
 
 /// What a model says.
 #[derive(Debug, Default)]

@@ -45,7 +45,7 @@ pub struct Pen {
     pub style: Style,
     /// The character where there is only ASCII.
     pub ascii: char,
-    /// Of lines.
+    /// How lines are drawn: solid, dashed or dotted.
     pub pattern: Pattern,
 }
 

@@ -39,7 +39,7 @@ pub enum Purpose {
 /// A line that is being typed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prompt {
-    /// What for.
+    /// What is done with the line on Enter.
     pub purpose: Purpose,
     /// The trial it is about; `None`: the study.
     pub trial: Option<TrialNumber>,
@@ -160,7 +160,7 @@ impl State {
         }
     }
 
-    /// Enter.
+    /// Does on Enter what the prompt is for.
     pub(super) fn submit(&mut self, prompt: Prompt) -> Command {
         let text = prompt.line.text().trim().to_owned();
         match (prompt.purpose, prompt.trial) {

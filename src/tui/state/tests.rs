@@ -353,7 +353,8 @@ fn the_configuration_is_copied_as_toml() {
     let Command::Copy(text) = press(&mut shown(), "y") else { panic!("nothing is copied") };
     assert_eq!(
         text,
-        "[[enqueue]]  # trial 0\nlearning_rate = 0.0003162277\nmodel.num_layers = 2\noptim = \"adamw\"\n"
+        "[[enqueue]]  # trial 0\nlearning_rate = 0.0003162277\nmodel.num_layers = 2\n\
+         optim = \"adamw\"\n"
     );
 }
 

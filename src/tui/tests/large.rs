@@ -1,5 +1,5 @@
 //! A large study: no frame takes long, whatever is shown. It has 100,000 trials where
-//! HPSEARCH_THOROUGH is set, and a quarter of them otherwise, since filling the store takes longest.
+//! HPSEARCH_THOROUGH is set, otherwise a quarter of them, since filling the store takes longest.
 
 use std::time::Duration;
 

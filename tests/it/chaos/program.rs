@@ -136,7 +136,8 @@ impl Saves {
 
     /// The script that saves so.
     fn of(self, script: &str) -> String {
-        let write = "echo $step > \"$HPSEARCH_CHECKPOINT_DIR/part\"; mv \"$HPSEARCH_CHECKPOINT_DIR/part\" \"$HPSEARCH_CHECKPOINT_DIR/$step\"";
+        let write = "echo $step > \"$HPSEARCH_CHECKPOINT_DIR/part\"; mv \
+                     \"$HPSEARCH_CHECKPOINT_DIR/part\" \"$HPSEARCH_CHECKPOINT_DIR/$step\"";
         let say = "{\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\\\"step\\\":$step}";
         assert!(
             script.contains(write) && script.contains(say),

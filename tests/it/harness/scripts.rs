@@ -4,9 +4,11 @@
 /// further tables.
 pub fn study(budget: &str, rest: &str) -> String {
     format!(
-        "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\nseed = 7\n\
+        "[study]\nname = \"s\"\nmetric = \"loss\"\ndirection = \"minimize\"\nstep = \"step\"\n\
+         seed = 7\n\
          [space]\nx = {{ float = [0.0, 1.0] }}\n\
-         [sampler]\ntype = \"random\"\n[command]\nrun = [\"sh\", \"trial.sh\", \"{{x}}\"]\n[budget]\n{budget}\n{rest}\n"
+         [sampler]\ntype = \"random\"\n[command]\nrun = [\"sh\", \"trial.sh\", \"{{x}}\"]\n\
+         [budget]\n{budget}\n{rest}\n"
     )
 }
 
@@ -53,6 +55,7 @@ pub fn answered_steps(last: u64, rest: &str, save: &str) -> String {
     format!(
         "step=0; [ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \"$HPSEARCH_RESUME\")\n\
          while [ $step -lt {last} ]; do\n  step=$((step + 1)); sleep {rest}\n{save}\
-         echo \"@hpsearch {{\\\"step\\\":$step,\\\"loss\\\":$1}}\"\n  read -r answer || exit 8\n  echo $step >> steps.$HPSEARCH_TRIAL\ndone\n"
+         echo \"@hpsearch {{\\\"step\\\":$step,\\\"loss\\\":$1}}\"\n  \
+         read -r answer || exit 8\n  echo $step >> steps.$HPSEARCH_TRIAL\ndone\n"
     )
 }

@@ -39,8 +39,8 @@ pub fn files_below(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// A file system in memory with room for the sites of all tests: a disk takes a fifth longer, much of
-/// it to make and to remove files.
+/// A file system in memory with room for the sites of all tests: a disk takes a fifth longer, much
+/// of it to make and to remove files.
 static IN_MEMORY: OnceLock<Option<PathBuf>> = OnceLock::new();
 
 fn room_in_memory() -> Option<PathBuf> {

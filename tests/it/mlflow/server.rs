@@ -256,9 +256,11 @@ impl Content {
                 let name = text("experiment_name");
                 let found = self.experiments.iter().find(|(_, known)| **known == name);
                 let (id, name) = found.ok_or_else(|| missing("the experiment"))?;
-                Ok(
-                    json!({ "experiment": { "experiment_id": id, "name": name, "lifecycle_stage": "active" } }),
-                )
+                Ok(json!({
+                    "experiment": {
+                        "experiment_id": id, "name": name, "lifecycle_stage": "active",
+                    },
+                }))
             }
             "experiments/create" => {
                 let id = (self.experiments.len() + 1).to_string();

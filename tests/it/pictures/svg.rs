@@ -68,7 +68,8 @@ pub fn picture(screen: &vt100::Screen, title: &str, theme: &Theme) -> String {
     let mut shapes = Shapes::default();
     let _ = writeln!(
         svg,
-        r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0}" height="{height:.0}" viewBox="0 0 {width:.1} {height:.1}">"##
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" \
+         viewBox=\"0 0 {width:.1} {height:.1}\">"
     );
     let _ = writeln!(
         svg,
@@ -185,7 +186,8 @@ impl Run {
         // A fixed length: fonts of other widths keep their columns.
         let _ = writeln!(
             svg,
-            r#"<text x="{x:.1}" y="{baseline:.1}" textLength="{length:.1}" lengthAdjust="spacingAndGlyphs" fill="{}"{bold}>{}</text>"#,
+            "<text x=\"{x:.1}\" y=\"{baseline:.1}\" textLength=\"{length:.1}\" \
+             lengthAdjust=\"spacingAndGlyphs\" fill=\"{}\"{bold}>{}</text>",
             ink.colour,
             escaped(text)
         );
@@ -316,7 +318,8 @@ impl Shapes {
         for (colour, path) in &self.dots {
             let _ = writeln!(
                 behind,
-                r#"<path d="{path}" stroke="{colour}" stroke-width="2.9" stroke-linecap="round" fill="none"/>"#
+                "<path d=\"{path}\" stroke=\"{colour}\" stroke-width=\"2.9\" \
+                 stroke-linecap=\"round\" fill=\"none\"/>"
             );
         }
         let at = svg.find("</text>\n").map_or(svg.len(), |end| end + "</text>\n".len());

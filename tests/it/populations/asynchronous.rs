@@ -1,5 +1,5 @@
-//! Asynchronous populations: nobody waits, every lineage is consistent whoever is faster and whenever
-//! the run dies, and `verify` makes the decisions again.
+//! Asynchronous populations: nobody waits, every lineage is consistent whoever is faster and
+//! whenever the run dies, and `verify` makes the decisions again.
 
 use hpsearch::engine::{Assignment, Effect};
 
@@ -407,8 +407,8 @@ fn a_study_that_changes_between_the_two_modes_goes_on_to_its_end() {
     }
 }
 
-/// What holds for a site whatever the order of arrivals was: everybody ends, every copy started from
-/// the checkpoint that was decided about, values are those of the schedules, and it verifies.
+/// What holds for a site whatever the order of arrivals was: everybody ends, every copy started
+/// from the checkpoint that was decided about, values are those of the schedules, and it verifies.
 fn assert_site_consistent(site: &Site) {
     let members = members(site);
     assert_eq!(members.len(), 4);

@@ -26,7 +26,7 @@ pub(super) struct Leaf {
 pub(super) struct Sample<'a> {
     /// The columns.
     pub columns: &'a [Vec<f64>],
-    /// Targets.
+    /// The numbers to predict, one for each row.
     pub values: &'a [f64],
     /// The columns' ranges.
     pub bounds: &'a [(f64, f64)],

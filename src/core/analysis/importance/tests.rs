@@ -168,15 +168,38 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn importances_are_shares_and_the_same_for_the_same_seed(seed in any::<u64>(), count in 10u64..40, spread in -300i32..300) {
-        let child = dimension("child", unit("child").distribution, &[("kind", vec!["a".into(), "c".into()])]);
-        let space = space([choice("kind", ["a", "b", "c", "d"]), child, log_int("log", 1, 1 << 40), unit("x")]);
+    fn importances_are_shares_and_the_same_for_the_same_seed(
+        seed in any::<u64>(),
+        count in 10u64..40,
+        spread in -300i32..300,
+    ) {
+        let child = dimension(
+            "child",
+            unit("child").distribution,
+            &[("kind", vec!["a".into(), "c".into()])],
+        );
+        let space = space([
+            choice("kind", ["a", "b", "c", "d"]),
+            child,
+            log_int("log", 1, 1 << 40),
+            unit("x"),
+        ]);
         let scale = 10f64.powi(spread / 2);
-        let study = study(&space, count, seed, |params| scale * (number(params, "x") + number(params, "log").ln()));
+        let study = study(&space, count, seed, |params| {
+            scale * (number(params, "x") + number(params, "log").ln())
+        });
         for evaluator in Evaluator::ALL {
             let named = measured(evaluator, &space, &study, Direction::Minimize);
-            prop_assert!((named.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9, "{:?}", named);
-            prop_assert!(named.iter().all(|(_, share)| (0.0..=1.0 + 1e-9).contains(share)), "{:?}", named);
+            prop_assert!(
+                (named.iter().map(|(_, share)| share).sum::<f64>() - 1.0).abs() < 1e-9,
+                "{:?}",
+                named
+            );
+            prop_assert!(
+                named.iter().all(|(_, share)| (0.0..=1.0 + 1e-9).contains(share)),
+                "{:?}",
+                named
+            );
             prop_assert_eq!(&named, &measured(evaluator, &space, &study, Direction::Minimize));
         }
     }

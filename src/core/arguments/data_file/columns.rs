@@ -1,7 +1,7 @@
 //! Files of columns (Apache Parquet and Arrow) as lines of JSON.
 //!
-//! The names of a `ClassLabel` of Hugging Face's `datasets` replace its numbers: the features are in
-//! the file's metadata, as JSON under the key `huggingface`.
+//! The names of a `ClassLabel` of Hugging Face's `datasets` replace its numbers: the features are
+//! in the file's metadata, as JSON under the key `huggingface`.
 
 #[cfg(any(feature = "parquet", feature = "arrow"))]
 use std::collections::BTreeMap;
@@ -210,8 +210,8 @@ fn not_built(path: &Path, what: &str, feature: &str, read: &str) -> DataProblem 
     let file = path.display();
     DataProblem::new(path, None, format!("this program was built without {what} files")).with_help(
         format!(
-            "build it with `--features {feature}`, or convert the file: `python -c \"import datasets; \
-             datasets.Dataset.{read}('{file}').to_json('{}')\"`",
+            "build it with `--features {feature}`, or convert the file: `python -c \"import \
+             datasets; datasets.Dataset.{read}('{file}').to_json('{}')\"`",
             path.with_extension("jsonl").display()
         ),
     )

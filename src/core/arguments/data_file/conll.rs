@@ -12,8 +12,8 @@ const DOCUMENT: &str = "-DOCSTART-";
 /// Maximum number of columns: a line of more is one of another format.
 const MOST_COLUMNS: usize = 32;
 
-/// Its sentences, one JSON object each, on the line on which the sentence begins: the first column is
-/// `tokens`, the last one `tags`, and those between are `column2`, `column3` and so on.
+/// Its sentences, one JSON object each, on the line on which the sentence begins: the first column
+/// is `tokens`, the last one `tags`, and those between are `column2`, `column3` and so on.
 ///
 /// # Errors
 /// Text that is not UTF-8, and the first line with another number of columns.

@@ -1,4 +1,4 @@
-//! A data file, or in its place the files of a folder, or those of them whose names match a pattern.
+//! A data file, or in its place the files of a folder, all or those whose names match a pattern.
 
 use std::path::{Path, PathBuf};
 
@@ -21,8 +21,8 @@ pub fn pattern_of(path: &Path) -> Option<&str> {
     path.file_name()?.to_str().filter(|name| name.contains(['*', '?']))
 }
 
-/// The folder whose files are behind `path`, which is no file: `path` itself, or, with a pattern, the
-/// folder that it looks in.
+/// The folder whose files are behind `path`, which is no file: `path` itself, or, with a pattern,
+/// the folder that it looks in.
 #[must_use]
 pub fn folder_of(path: &Path, is_folder: bool) -> Option<&Path> {
     if is_folder {

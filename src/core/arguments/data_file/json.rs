@@ -87,8 +87,9 @@ pub fn rows_inside(path: &Path, content: &str) -> Option<DataProblem> {
     if whole[key][0].get("paragraphs").is_some() {
         let message = "it has its rows inside of lists, as SQuAD's own files";
         return Some(DataProblem::new(path, None, message).with_help(
-            "write a row for each question: `load_dataset(\"squad\")[\"train\"].to_json(\"train.jsonl\")` \
-             of Python's datasets, or `[{\"question\": .., \"context\": .., \"answers\": ..}, ..]`",
+            "write a row for each question: \
+             `load_dataset(\"squad\")[\"train\"].to_json(\"train.jsonl\")` of Python's datasets, \
+             or `[{\"question\": .., \"context\": .., \"answers\": ..}, ..]`",
         ));
     }
     let problem = DataProblem::new(path, None, format!("its {rows} rows are inside of `{key}`"));

@@ -92,7 +92,12 @@ enum Happening {
 }
 
 fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
-    let value = prop_oneof![8 => (0..9_u8).prop_map(f64::from), 1 => Just(f64::NAN), 1 => Just(f64::INFINITY), 1 => Just(-0.0)];
+    let value = prop_oneof![
+        8 => (0..9_u8).prop_map(f64::from),
+        1 => Just(f64::NAN),
+        1 => Just(f64::INFINITY),
+        1 => Just(-0.0),
+    ];
     let end =
         prop_oneof![Just(TrialState::Complete), Just(TrialState::Pruned), Just(TrialState::Failed)];
     let happening = prop_oneof![
@@ -133,10 +138,20 @@ fn event(view: &StudyState, about: u64, happening: Happening) -> Event {
 proptest! {
     #[test]
     fn ranks_that_are_kept_are_those_of_a_pass_over_all_trials(
-        story in happenings(), brackets in 1..4_u64, mode in prop_oneof![Just("stop"), Just("promote")], every in 1..7_usize, maximize: bool
+        story in happenings(),
+        brackets in 1..4_u64,
+        mode in prop_oneof![Just("stop"), Just("promote")],
+        every in 1..7_usize,
+        maximize: bool,
     ) {
         let direction = if maximize { Direction::Maximize } else { Direction::Minimize };
-        let study = StudySpec::new("s", "loss", direction, Space::new(Vec::new()).unwrap(), Program::Inline);
+        let study = StudySpec::new(
+            "s",
+            "loss",
+            direction,
+            Space::new(Vec::new()).unwrap(),
+            Program::Inline,
+        );
         let spec = ENTRY.defaults().with("mode", mode).with("brackets", brackets);
         let (asha, mut view) = (Asha::new(&spec, Some(27)).unwrap(), StudyState::new(&study));
         for (turn, (about, happening)) in story.into_iter().enumerate() {
@@ -155,13 +170,29 @@ proptest! {
                 let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
                 let own = history.score_at(trial, step).unwrap();
                 if let (Some(index), false) = (asha.reached(trial, step), own.loss().is_nan()) {
-                    let (population, rank) = standing(&asha, history, asha.bracket(trial.number), index, (own, trial.number));
+                    let (population, rank) = standing(
+                        &asha,
+                        history,
+                        asha.bracket(trial.number),
+                        index,
+                        (own, trial.number),
+                    );
                     let said = format!("rank {rank} of {population}");
-                    prop_assert!(verdict.reason().is_some_and(|reason| reason.to_string().contains(&said)), "{verdict:?}, {said}");
+                    prop_assert!(
+                        verdict.reason().is_some_and(|reason| reason.to_string().contains(&said)),
+                        "{verdict:?}, {said}"
+                    );
                 }
             }
-            let expected = if mode == "promote" { (promoted(&asha, history), concluded(&asha, history)) } else { (None, None) };
-            let found = (resumed(asha.promote(history)), resumed(asha.conclude(history)).map(|(trial, _)| trial));
+            let expected = if mode == "promote" {
+                (promoted(&asha, history), concluded(&asha, history))
+            } else {
+                (None, None)
+            };
+            let found = (
+                resumed(asha.promote(history)),
+                resumed(asha.conclude(history)).map(|(trial, _)| trial),
+            );
             prop_assert_eq!(found, expected);
         }
     }

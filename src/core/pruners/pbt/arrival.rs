@@ -4,10 +4,11 @@
 //! among the latest results of all members that have not ended, each at its own last interval, and
 //! is replaced or continues at once. What differs:
 //!
-//! - A trial's steps never go back: a donor is not behind the member that it replaces. A member that
-//!   is slower is usually behind, ranks last, and goes on from a faster one's step. One that is ahead
-//!   of all that might replace it waits for those on the way to its step: of members as fast as each
-//!   other, the first to arrive would never be replaced. If none is on the way, it goes on.
+//! - A trial's steps never go back: a donor is not behind the member that it replaces. A member
+//!   that is slower is usually behind, ranks last, and goes on from a faster one's step. One that
+//!   is ahead of all that might replace it waits for those on the way to its step: of members as
+//!   fast as each other, the first to arrive would never be replaced. If none is on the way, it
+//!   goes on.
 //! - A member that took over another's state has no result until its next interval.
 //! - One without a number waits for a donor while other members can still bring one.
 

@@ -1,9 +1,9 @@
 //! A meeting of members at a rung: their ranking, and whose checkpoints they take over.
 //!
 //! With several sub-populations this is MF-PBT (Doulazmi et al., *Multiple-Frequencies
-//! Population-Based Training*, 2025): of a sub-population that evolves, the last quarter is replaced
-//! by its first one. Each of the quarter above, in their order, takes over the state of the best
-//! member of other sub-populations that none before it took, if that is better. From a
+//! Population-Based Training*, 2025): of a sub-population that evolves, the last quarter is
+//! replaced by its first one. Each of the quarter above, in their order, takes over the state of
+//! the best member of other sub-populations that none before it took, if that is better. From a
 //! sub-population that evolves less often it also takes the parameters; from one that evolves more
 //! often only the state, which it continues with the parameters of the best member of its own
 //! sub-population, so that greedy parameters do not spread. Migrants do not explore.

@@ -240,7 +240,12 @@ fn migrants_bring_their_parameters_to_those_who_evolve_more_often_and_only_their
     assert_eq!(copies(&decisions), [(2, 4), (3, 0)]);
     assert_eq!(params_of(&decisions, 2), 0.4, "of the migrant");
     let reason = Reason::Migrated { rung: 2, rank: 3, of: 4, from: 4, params_of: 4 };
-    let is_it = |decision: &MemberDecision| matches!(decision, MemberDecision::Clone { reason: found, .. } if *found == reason);
+    let is_it = |decision: &MemberDecision| {
+        matches!(
+            decision,
+            MemberDecision::Clone { reason: found, .. } if *found == reason
+        )
+    };
     assert!(decisions.iter().any(is_it), "{decisions:?}");
     let decisions = two_frequencies(4, second);
     assert_eq!(copies(&decisions), [(2, 4), (3, 0), (5, 0), (7, 4)]);
@@ -549,8 +554,8 @@ fn a_population_finds_a_falling_schedule_where_the_best_constant_rate_stalls() {
 
 /// The short-horizon bias of Wu et al. (*Understanding Short-Horizon Bias in Stochastic
 /// Meta-Optimization*, 2018): of two directions one is steep and noisy, the other flat. Lower
-/// learning rates pay off at once, since they remove the noise, and then the flat direction is never
-/// learned. Populations that decide often fall for it and end behind constant rates; with
+/// learning rates pay off at once, since they remove the noise, and then the flat direction is
+/// never learned. Populations that decide often fall for it and end behind constant rates; with
 /// sub-populations that decide more rarely they do not.
 #[test]
 fn sub_populations_escape_a_greedy_trap_in_which_a_population_falls_behind_constant_rates() {

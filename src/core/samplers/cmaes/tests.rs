@@ -95,8 +95,7 @@ fn integers_do_not_freeze_before_the_best_is_found() {
 }
 
 #[test]
-fn the_same_history_gives_the_same_point_with_and_without_memory_and_late_trials_change_nothing_before_them()
- {
+fn the_same_history_gives_the_same_point_without_memory_and_late_trials_change_no_earlier_one() {
     let space = unit_cube(3);
     let sampler = built(&space);
     let both = |trials: &[Trial]| {

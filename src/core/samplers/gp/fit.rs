@@ -14,8 +14,7 @@ const LENGTH: (f64, f64) = (-4.0, 4.0);
 const VARIANCE: (f64, f64) = (-4.0, 4.0);
 const NOISE: (f64, f64) = (-13.8, 0.7);
 
-/// The posterior mode for warped losses `targets` at `points`; `noise_variances` are additional noise
-/// variances.
+/// The posterior mode for warped losses `targets` at `points`, with additional `noise_variances`.
 pub(super) fn fit(
     cube: &Cube,
     points: &[&[f64]],

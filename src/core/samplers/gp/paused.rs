@@ -68,8 +68,8 @@ impl Gp {
         Some(answer(&search, rng))
     }
 
-    /// The same with such a process for each objective, by the expected hypervolume improvement at the
-    /// end; `None` if too few trials have reported.
+    /// The same with such a process for each objective, by the expected hypervolume improvement at
+    /// the end; `None` if too few trials have reported.
     pub(super) fn learned_from_curves_of_several<T>(
         &self,
         ask: &Ask<'_>,
@@ -171,9 +171,9 @@ mod tests {
 
     const DIRECTIONS: [Direction; 2] = [Direction::Minimize, Direction::Maximize];
 
-    /// Trials of two losses that level off at `(x0 - 0.6)^2 + 0.3 x1` and the same around .3, of which
-    /// the second is to be maximized with its sign turned: the front is at `x1 = 0`, with `x0` between
-    /// these. One in nine is complete, the others are paused at one of two rungs.
+    /// Trials of two losses that level off at `(x0 - 0.6)^2 + 0.3 x1` and the same around .3, of
+    /// which the second is to be maximized with its sign turned: the front is at `x1 = 0`, with
+    /// `x0` between these. One in nine is complete, the others are paused at one of two rungs.
     fn of_two_objectives(count: u64) -> Vec<Trial> {
         let trial = |number: u64| {
             let unit = |by: f64| (number as f64 * by).fract();

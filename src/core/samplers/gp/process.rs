@@ -41,8 +41,8 @@ pub(super) enum Acquisition {
 }
 
 impl<'a> GaussianProcess<'a> {
-    /// Conditions on warped losses `targets` at `points`, with additional noise variances `noise_variances`;
-    /// `None` if the covariance is not positive definite.
+    /// Conditions on warped losses `targets` at `points`, with additional noise variances
+    /// `noise_variances`; `None` if the covariance is not positive definite.
     pub fn new(
         cube: &Cube,
         hyperparameters: &'a Hyperparameters,

@@ -34,7 +34,7 @@ pub(super) struct Norm {
 /// changes).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Norms<'a> {
-    /// By slot.
+    /// The last norm of each slot, with the width that it is of.
     pub known: &'a [Cell<Norm>],
     /// The slot of each kernel; kernels beyond have none.
     pub slots: &'a [usize],

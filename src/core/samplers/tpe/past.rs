@@ -21,7 +21,7 @@ pub(super) struct Past {
     pub cube: Cube,
     /// The history's mark at the last update.
     seen: Option<(Mark, Vec<Direction>)>,
-    /// By trial.
+    /// Each trial's place for the ranking, by trial.
     places: Vec<Place>,
     /// All trials, best first; ties by number.
     ranked: Vec<(Place, usize)>,
@@ -30,7 +30,7 @@ pub(super) struct Past {
     slots: Vec<Option<usize>>,
     /// By slot: its trial.
     owners: Vec<usize>,
-    /// By axis.
+    /// The trials on each axis of `cube`.
     lines: Vec<Line>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Past {
 #[derive(Debug)]
 struct Line {
     is_ordered: bool,
-    /// By slot.
+    /// The position of each slot's trial on the axis.
     positions: Vec<f64>,
     /// Trials that have the axis, by position; ties by number. Empty on axes without kernel widths.
     order: Vec<Placed>,

@@ -29,8 +29,19 @@ enum Happening {
 }
 
 fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
-    let value = || prop_oneof![8 => (0..9_u8).prop_map(f64::from), 1 => Just(f64::NAN), 1 => Just(f64::INFINITY), 1 => Just(-0.0)];
-    let end = prop_oneof![4 => Just(TrialState::Complete), 1 => Just(TrialState::Pruned), 1 => Just(TrialState::Failed)];
+    let value = || {
+        prop_oneof![
+            8 => (0..9_u8).prop_map(f64::from),
+            1 => Just(f64::NAN),
+            1 => Just(f64::INFINITY),
+            1 => Just(-0.0),
+        ]
+    };
+    let end = prop_oneof![
+        4 => Just(TrialState::Complete),
+        1 => Just(TrialState::Pruned),
+        1 => Just(TrialState::Failed),
+    ];
     let happening = prop_oneof![
         2 => (1..12_u64).prop_map(Happening::Begin),
         4 => (1..9_u64, value()).prop_map(|(step, value)| Happening::Reports(step, value)),
@@ -98,15 +109,22 @@ proptest! {
 
     #[test]
     fn a_sampler_that_followed_a_study_suggests_what_a_new_one_would(
-        story in happenings(), which in 0..7_usize, every in 1..6_usize, maximize: bool, with_optunas_rules: bool
+        story in happenings(),
+        which in 0..7_usize,
+        every in 1..6_usize,
+        maximize: bool,
+        with_optunas_rules: bool,
     ) {
         let (_, space) = spaces().swap_remove(which);
         let direction = if maximize { Direction::Maximize } else { Direction::Minimize };
         let study = StudySpec::new("s", "loss", direction, space.clone(), Program::Inline);
-        let spec = ENTRY.defaults().with("rules", if with_optunas_rules { "optuna" } else { "own" });
+        let spec =
+            ENTRY.defaults().with("rules", if with_optunas_rules { "optuna" } else { "own" });
         let (follower, mut view) = (Tpe::new(&spec), StudyState::new(&study));
         for (turn, (about, happening)) in story.into_iter().enumerate() {
-            events(&space, &view, about, happening).iter().for_each(|event| view.apply(Timestamp(0), event));
+            events(&space, &view, about, happening)
+                .iter()
+                .for_each(|event| view.apply(Timestamp(0), event));
             if turn % every != 0 {
                 continue;
             }
@@ -115,7 +133,15 @@ proptest! {
                 view = view.clone();
             }
             let number = TrialNumber(view.trials.len() as u64);
-            let suggest = |sampler: &Tpe, history| sampler.suggest(&Ask::new(&space, history, number, SeedTree::new(0)), &mut stream(number.0)).unwrap().unwrap();
+            let suggest = |sampler: &Tpe, history| {
+                sampler
+                    .suggest(
+                        &Ask::new(&space, history, number, SeedTree::new(0)),
+                        &mut stream(number.0),
+                    )
+                    .unwrap()
+                    .unwrap()
+            };
             let followed = suggest(&follower, History::new(&view));
             let anew = suggest(&Tpe::new(&spec), History::of(&view.trials, direction));
             prop_assert_eq!(bits(&followed), bits(&anew));

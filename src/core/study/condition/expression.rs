@@ -350,7 +350,7 @@ impl Node {
     }
 }
 
-/// Conjunction.
+/// The violation of a conjunction: the sum of its parts' violations.
 fn all(parts: impl Iterator<Item = Violation>) -> Violation {
     let (mut total, mut unknown) = (0.0, false);
     for part in parts {
@@ -362,7 +362,7 @@ fn all(parts: impl Iterator<Item = Violation>) -> Violation {
     if total == 0.0 && unknown { Violation::Unknown } else { Violation::By(total) }
 }
 
-/// Disjunction.
+/// The violation of a disjunction: the smallest of its parts' violations.
 fn any(parts: impl Iterator<Item = Violation>) -> Violation {
     let (mut least, mut unknown) = (f64::MAX, false);
     for part in parts {

@@ -97,7 +97,7 @@ pub struct Measured {
 pub struct Needs {
     /// All parameters.
     pub all_params: bool,
-    /// These parameters.
+    /// Names of the parameters, if not all are needed.
     pub params: BTreeSet<String>,
     /// The metrics of the last report.
     pub metrics: bool,

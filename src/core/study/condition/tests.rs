@@ -357,9 +357,22 @@ proptest! {
     }
 
     #[test]
-    fn a_condition_is_broken_by_nothing_exactly_when_it_is_true(tree in conditions(), a in -5.0..5.0f64, b in -5.0..5.0f64, c in -5.0..5.0f64) {
-        let value = |name: &str| match name { "a" => a, "b" => b, _ => c };
-        let Violation::By(over) = of(&written(&tree)).violation(|name| Some(Value::Float(value(name)))) else { panic!("all is known") };
+    fn a_condition_is_broken_by_nothing_exactly_when_it_is_true(
+        tree in conditions(),
+        a in -5.0..5.0f64,
+        b in -5.0..5.0f64,
+        c in -5.0..5.0f64,
+    ) {
+        let value = |name: &str| match name {
+            "a" => a,
+            "b" => b,
+            _ => c,
+        };
+        let Violation::By(over) =
+            of(&written(&tree)).violation(|name| Some(Value::Float(value(name))))
+        else {
+            panic!("all is known")
+        };
         prop_assert!(over >= 0.0 && over.is_finite());
         if let Some(truth) = is_true(&tree, &value) {
             prop_assert_eq!(over == 0.0, truth);
@@ -367,11 +380,25 @@ proptest! {
     }
 
     #[test]
-    fn what_is_certain_without_a_value_stays_so_with_any(tree in conditions(), a in -5.0..5.0f64, b in -5.0..5.0f64, c in -5.0..5.0f64) {
+    fn what_is_certain_without_a_value_stays_so_with_any(
+        tree in conditions(),
+        a in -5.0..5.0f64,
+        b in -5.0..5.0f64,
+        c in -5.0..5.0f64,
+    ) {
         let condition = of(&written(&tree));
-        let known = |name: &str| match name { "a" => Some(Value::Float(a)), "b" => Some(Value::Float(b)), _ => None };
+        let known = |name: &str| match name {
+            "a" => Some(Value::Float(a)),
+            "b" => Some(Value::Float(b)),
+            _ => None,
+        };
         if let Violation::By(over) = condition.violation(known)
-            && is_true(&tree, &|name| match name { "a" => a, "b" => b, _ => c }).is_some()
+            && is_true(&tree, &|name| match name {
+                "a" => a,
+                "b" => b,
+                _ => c,
+            })
+            .is_some()
         {
             let with = condition.violation(|name| known(name).or(Some(Value::Float(c))));
             prop_assert_eq!(Violation::By(0.0) == with, over == 0.0);
@@ -387,12 +414,20 @@ proptest! {
 
     #[test]
     fn no_sequence_of_its_own_words_brings_the_parser_or_the_check_down(
-        words in prop::collection::vec(prop::sample::select(vec!["a", "rate", "optim", "'sgd'", "3", "1e9", "(", ")", "+", "-", "**", "<", "<=", "==", "and", "or", "not", "max(", ",", "true", "\"model.width\""]), 0..24)
+        words in prop::collection::vec(
+            prop::sample::select(vec![
+                "a", "rate", "optim", "'sgd'", "3", "1e9", "(", ")", "+", "-", "**", "<", "<=",
+                "==", "and", "or", "not", "max(", ",", "true", "\"model.width\"",
+            ]),
+            0..24,
+        ),
     ) {
         let text = words.join(" ");
         match Expression::parse(&text) {
             Ok(condition) => {
-                check(&condition, Known::Parameters(&space())).iter().for_each(|problem| assert!(text.get(problem.span.clone()).is_some()));
+                check(&condition, Known::Parameters(&space()))
+                    .iter()
+                    .for_each(|problem| assert!(text.get(problem.span.clone()).is_some()));
                 condition.violation(|_| None);
                 condition.violation(|_| Some(Value::Float(0.5)));
                 let json = serde_json::to_string(&condition).unwrap();

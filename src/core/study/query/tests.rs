@@ -254,8 +254,8 @@ fn errors_say_what_is_wrong_and_what_to_write() {
         ),
         (
             "state:interrupted",
-            "`interrupted` is not a state: trials of a runner that died are `running`, tracked runs \
-             that did not end `paused`",
+            "`interrupted` is not a state: trials of a runner that died are `running`, tracked \
+             runs that did not end `paused`",
         ),
         (
             "value>high",

@@ -457,23 +457,33 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_point_of_the_unit_interval_gives_a_value_that_round_trips(distribution in any_distribution(), unit in 0.0..=1.0f64) {
+        fn every_point_of_the_unit_interval_gives_a_value_that_round_trips(
+            distribution in any_distribution(),
+            unit in 0.0..=1.0f64,
+        ) {
             let value = distribution.from_unit(unit);
             prop_assert!(distribution.contains(&value), "{value} not in {distribution:?}");
             let again = distribution.from_unit(distribution.to_unit(&value).unwrap());
             match (&value, &again) {
-                (Value::Float(a), Value::Float(b)) => prop_assert!((a - b).abs() <= 1e-9 * a.abs().max(1.0), "{a} {b}"),
+                (Value::Float(a), Value::Float(b)) => {
+                    prop_assert!((a - b).abs() <= 1e-9 * a.abs().max(1.0), "{a} {b}")
+                }
                 _ => prop_assert_eq!(value, again),
             }
         }
 
         #[test]
-        fn a_finite_set_reaches_each_of_its_values(distribution in any_distribution(), pick in 0.0..1.0f64) {
+        fn a_finite_set_reaches_each_of_its_values(
+            distribution in any_distribution(),
+            pick in 0.0..1.0f64,
+        ) {
             if let Some(count) = distribution.cardinality() {
                 let index = ((count as f64) * pick) as u64;
                 let value = distribution.nth(index).unwrap();
                 prop_assert!(distribution.contains(&value));
-                prop_assert!(distribution.from_unit(distribution.to_unit(&value).unwrap()).same(&value));
+                prop_assert!(
+                    distribution.from_unit(distribution.to_unit(&value).unwrap()).same(&value)
+                );
                 prop_assert!(distribution.nth(count).is_none());
             }
         }

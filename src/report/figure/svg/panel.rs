@@ -148,7 +148,8 @@ impl Drawing<'_> {
                 let x = 12.0 + left;
                 match series.mark {
                     Mark::Line | Mark::Steps => self.out.push_str(&format!(
-                        "<path d=\"M{x} {middle}h16\" stroke=\"{colour}\" stroke-width=\"2.5\"{}/>\n",
+                        "<path d=\"M{x} {middle}h16\" stroke=\"{colour}\" \
+                         stroke-width=\"2.5\"{}/>\n",
                         dashes(self.colours, series)
                     )),
                     Mark::Bars => self.out.push_str(&format!(

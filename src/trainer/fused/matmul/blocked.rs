@@ -33,7 +33,12 @@ struct Workspace {
 }
 
 thread_local! {
-    static WORKSPACE: Workspace = const { Workspace { lines: UnsafeCell::new([Vec::new(), Vec::new()]), in_use: Cell::new(false) } };
+    static WORKSPACE: Workspace = const {
+        Workspace {
+            lines: UnsafeCell::new([Vec::new(), Vec::new()]),
+            in_use: Cell::new(false),
+        }
+    };
 }
 
 /// Releases the workspace on drop.

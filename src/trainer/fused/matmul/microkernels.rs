@@ -59,7 +59,8 @@ const PREFETCH_ROWS: usize = 12;
 macro_rules! tile_kernel {
     (
         $name:ident, $add_rows:ident, $features:literal, $lanes:literal,
-        $zero:ident, $load:ident, $store:ident, $broadcast:ident, $fma:ident, $mul:ident, $add:ident, $load_partial:ident, $store_partial:ident
+        $zero:ident, $load:ident, $store:ident, $broadcast:ident, $fma:ident, $mul:ident,
+        $add:ident, $load_partial:ident, $store_partial:ident
     ) => {
         /// # Safety
         /// The CPU has the features; `left` and `right` hold `inner` columns of `R` rows and
@@ -203,20 +204,26 @@ macro_rules! tile_kernel {
 
 tile_kernel! {
     tile16, add_rows16, "avx512f,fma", 16,
-    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_mul_ps, _mm512_add_ps,
-    load_partial16, store_partial16
+    _mm512_setzero_ps, _mm512_loadu_ps, _mm512_storeu_ps, _mm512_set1_ps, _mm512_fmadd_ps,
+    _mm512_mul_ps, _mm512_add_ps, load_partial16, store_partial16
 }
 tile_kernel! {
     tile8, add_rows8, "avx2,fma", 8,
-    _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_add_ps,
-    load_partial8, store_partial8
+    _mm256_setzero_ps, _mm256_loadu_ps, _mm256_storeu_ps, _mm256_set1_ps, _mm256_fmadd_ps,
+    _mm256_mul_ps, _mm256_add_ps, load_partial8, store_partial8
 }
 
 macro_rules! kernels {
     ($name:ident, $add_rows:ident, $tile_kernel:ident: $($rows:literal)*) => {
         pub(super) static $name: Kernels = Kernels {
-            row_major: KernelPair { packed: &[$($tile_kernel::<$rows, false, false>),*], packing: &[$($tile_kernel::<$rows, false, true>),*] },
-            column_major: KernelPair { packed: &[$($tile_kernel::<$rows, true, false>),*], packing: &[$($tile_kernel::<$rows, true, true>),*] },
+            row_major: KernelPair {
+                packed: &[$($tile_kernel::<$rows, false, false>),*],
+                packing: &[$($tile_kernel::<$rows, false, true>),*],
+            },
+            column_major: KernelPair {
+                packed: &[$($tile_kernel::<$rows, true, false>),*],
+                packing: &[$($tile_kernel::<$rows, true, true>),*],
+            },
             add_rows: $add_rows,
         };
     };

@@ -38,8 +38,8 @@ fn assert_near(found: f64, expected: f64) {
     assert!((found - expected).abs() < 1e-12, "{found} is not {expected}");
 }
 
-/// Computed in NumPy from `v exp(-|x - x'|^2 / (2 l^2)) (1 - e)^(|t - t'| / 2)` with the inverse and
-/// the determinant of the covariances.
+/// Computed in NumPy from `v exp(-|x - x'|^2 / (2 l^2)) (1 - e)^(|t - t'| / 2)` with the inverse
+/// and the determinant of the covariances.
 #[test]
 fn moments_and_likelihood_are_those_of_the_published_kernel() {
     let points = points();

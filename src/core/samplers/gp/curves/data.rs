@@ -19,8 +19,8 @@ const MOST_LONG: usize = 150;
 const NEWEST: usize = 20;
 /// Maximum number of observations that the hyperparameters are fitted to.
 const FIT_MOST: usize = 72;
-/// How far losses beyond the median of first reports count, as a share of the distance from the best
-/// to it.
+/// How far losses beyond the median of first reports count, as a share of the distance from the
+/// best to it.
 const BEYOND: f64 = 0.1;
 /// Maximum number of trials of earlier studies.
 const MOST_EARLIER: usize = 60;
