@@ -403,10 +403,7 @@ fn several_objectives_are_told_as_lists_and_the_best_are_a_front() {
         assert_eq!(say(&report.to_string())["verdict"], "continue");
         let refused = say(&json!({"cmd": "tell", "id": id, "value": 1.0}).to_string());
         let why = refused["error"].as_str().unwrap();
-        assert_eq!(
-            why,
-            "1 value for a study of 2 objectives: send `values`, a list of 2 numbers"
-        );
+        assert_eq!(why, "1 value for a study of 2 objectives: send `values`, a list of 2 numbers");
         let tell = json!({"cmd": "tell", "id": id, "values": [error, speed]});
         assert_eq!(say(&tell.to_string()), json!({"ok": true}));
     }

@@ -6,8 +6,11 @@ use super::decision_window::DecisionWindow;
 use super::goal::is_asked_for;
 use super::{Assignment, Effect, Engine, Outcome, Phase};
 use crate::pruners::Gathered;
+use crate::study::decision::Decision;
 use crate::study::device::Device;
 use crate::study::event::{Event, StudyEvent, TrialEvent};
+use crate::study::program::Program;
+use crate::study::remark::{Remark, RemarkKind};
 use crate::study::seed::SeedTree;
 use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber};
 
@@ -203,6 +206,23 @@ impl Engine {
         let slot = &mut self.slots[index];
         slot.warm = true;
         slot.running = Some(RunningAttempt::new(number, attempt, self.now, expected));
+        let is_resumed = assignment.resume.is_some();
         self.effects.push(Effect::Launch(assignment));
+        if !is_resumed {
+            self.remark_on_lost_steps(number, attempt);
+        }
+    }
+
+    /// Tells once in a run that pauses of a command without checkpoints cost what it did before.
+    fn remark_on_lost_steps(&mut self, number: TrialNumber, attempt: AttemptNumber) {
+        let is_command = matches!(self.spec.program, Program::Command { .. });
+        let was_paused = self.view.trial(number).and_then(|trial| trial.decisions.last());
+        let was_paused = was_paused.is_some_and(|last| matches!(last.verdict, Decision::Pause(_)));
+        let is_known = self.remarked.iter().any(|(_, kind)| *kind == RemarkKind::StartedOver);
+        if is_command && was_paused && !is_known {
+            let why = "it had saved no checkpoint when it was paused (docs/commands.md shows how; \
+                       with `mode = \"stop\"` in [pruner] no trial is paused)";
+            self.remark(number, attempt, &Remark::new(RemarkKind::StartedOver, why));
+        }
     }
 }

@@ -300,3 +300,42 @@ fn a_pruner_ranks_a_rung_by_domination_and_its_decisions_repeat() {
     assert!(dominated.count() * 10 >= pruned.len() * 7, "most that were stopped are dominated");
     assert_names(&site.run(&["verify", "s"]).out, &["repeat exactly"]);
 }
+
+/// The trials save no checkpoints, so that those that were paused start over.
+#[test]
+fn trials_are_explained_by_who_dominates_them_and_by_predicted_ends() {
+    let curves = "awk -v x=\"$1\" -v y=\"$2\" 'BEGIN { for (s = 1; s <= 9; s++) printf \"@hpsearch \
+         {\\\"step\\\":%d,\\\"error\\\":%f,\\\"speed\\\":%f}\\n\", s, x + 1 / s, y }'\n";
+    let asha = "type = \"asha\"\nmode = \"promote\"\nmin_resource = 2\nmax_resource = 9";
+    let text = study(["", ""], "trials = 24", "[sampler]\ntype = \"random\"");
+    let site = Site::new(&text.replace("type = \"none\"", asha), curves);
+    assert_done(&site.run_study());
+    let said = site.run(&["events", "s"]).out;
+    assert_eq!(said.matches("starts over").count(), 1, "{said}");
+    let trials = site.trials();
+    let complete: Vec<&Json> = trials.iter().filter(|one| one["state"] == "complete").collect();
+    assert!((3..20).contains(&complete.len()), "{}", complete.len());
+    let mut predicted = 0;
+    for trial in &complete {
+        let number = trial["number"].as_u64().unwrap();
+        let is_better = |other: &&&Json| {
+            let ((error, speed), (own, slow)) = (values(other), values(trial));
+            error <= own && speed >= slow && (error < own || speed > slow)
+        };
+        let better: Vec<&Json> =
+            complete.iter().filter(is_better).map(|other| &other["number"]).collect();
+        let explained = site.json(&["explain", "s", &number.to_string(), "--json"]);
+        assert_eq!(explained["domination"]["dominated_by"], json!(better));
+        assert_eq!(explained["domination"]["on_front"], json!(better.is_empty()));
+        let text = site.run(&["explain", "s", &number.to_string()]).out;
+        assert_names(&text, &[if better.is_empty() { "on the front" } else { "dominated by" }]);
+        let decisions = explained["decisions"].as_array().unwrap();
+        assert_eq!(decisions[0]["values"][1], trial["values"][1], "the speed is constant");
+        assert!(decisions[0]["values"][0].as_f64() > trial["values"][0].as_f64());
+        for end in decisions.iter().flat_map(|one| one["predicted_ends"].as_array()).flatten() {
+            predicted += 1;
+            assert!(end["low"].as_f64() < end["high"].as_f64(), "{end}");
+        }
+    }
+    assert!(predicted > 2, "{predicted}");
+}

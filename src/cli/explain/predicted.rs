@@ -36,6 +36,17 @@ pub(super) fn interval(predicted: &Predicted) -> String {
     format!("{mean} ({low} to {high})")
 }
 
+/// The rows of an objective that are printed: of one whose reports never changed, such as a size,
+/// the end.
+fn printed<'a>(trial: &Trial, objective: usize, predicted: &'a [Predicted]) -> &'a [Predicted] {
+    let mut reports =
+        trial.vectors.iter().filter_map(|(_, values)| values.get(objective).copied().flatten());
+    let first = reports.next();
+    let is_constant = first.is_some_and(|first| reports.all(|other| other == first));
+    let end = predicted.len().saturating_sub(1);
+    if is_constant { predicted.get(end..).unwrap_or_default() } else { predicted }
+}
+
 /// Prints the table with the drawing of an objective.
 pub(super) fn print(
     spec: &StudySpec,
@@ -53,6 +64,7 @@ pub(super) fn print(
         let at = trial.curve.binary_search_by_key(&row.step, |(step, _)| *step).ok();
         at.map(|index| trial.curve[index].1)
     };
+    let predicted = printed(trial, objective, predicted);
     let rows = predicted.iter().map(|row| (row, reported(row)));
     let scale = IntervalScale::of(rows, WIDTH, console.look.charset);
     let of = match spec.objectives.get(objective).filter(|_| spec.has_several_objectives()) {
