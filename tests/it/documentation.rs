@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::CommandFactory;
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser as _};
 use hpsearch::arguments::{ARGUMENTS, DATA_ARGUMENTS};
 use hpsearch::cli::CommandLine;
 use hpsearch::config::{Contents, TABLES, TableSchema};
@@ -162,26 +163,112 @@ fn toml_of_the_pages_is_toml_whose_tables_and_keys_exist() {
     assert!(seen > 10, "only {seen} tables were looked at");
 }
 
+/// What a command line may hold besides parameters.
+const PLACEHOLDERS: [&str; 5] = ["trial", "trial_dir", "checkpoint_dir", "seed", "args"];
+
+/// Examples that leave tables out, completed by a small study of a command, pass `check`. What the
+/// built-in trainer reads is checked for its keys above.
 #[test]
-fn the_verbs_that_pages_type_exist() {
-    let line = CommandLine::command();
-    let verbs: BTreeSet<&str> = line
-        .get_subcommands()
-        .flat_map(|verb| std::iter::once(verb.get_name()).chain(verb.get_all_aliases()))
-        .collect();
-    let mut wrong = Vec::new();
+fn study_files_of_the_pages_pass_check() {
+    let base: toml::Table = "[study]\nname = \"example\"\nmetric = \"loss\"\ndirection = \
+         \"minimize\"\n[budget]\ntrials = 48\n[space]\nlr = { float = [0.1, 1.0] }\n[command]\nrun = \
+         [\"python3\", \"train.py\", \"{args}\"]"
+        .parse()
+        .unwrap();
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for (page, text) in pages().into_iter().filter(|(page, _)| !page.starts_with("benches")) {
+        for block in blocks(&text, "toml") {
+            let mut study: toml::Table = block.parse().unwrap();
+            if study.contains_key("data") || study.contains_key("trainer") {
+                continue;
+            }
+            for (name, table) in &base {
+                let own = study.entry(name).or_insert_with(|| toml::Table::new().into());
+                let own = own.as_table_mut().unwrap();
+                let is_given = |key: &String| match (name.as_str(), key.as_str()) {
+                    ("space", _) => !own.is_empty(),
+                    ("study", "metric" | "direction") => own.contains_key("objective"),
+                    _ => own.contains_key(key),
+                };
+                let missing: Vec<_> = table.as_table().unwrap().iter().collect();
+                let missing: Vec<_> =
+                    missing.into_iter().filter(|(key, _)| !is_given(key)).collect();
+                own.extend(missing.into_iter().map(|(key, value)| (key.clone(), value.clone())));
+            }
+            let names = block.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+            for (name, _) in names.filter(|(name, _)| !PLACEHOLDERS.contains(name)) {
+                if name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_') {
+                    let range: toml::Table = "float = [0.1, 1.0]".parse().unwrap();
+                    let space = study.get_mut("space").and_then(toml::Value::as_table_mut);
+                    space.unwrap().entry(name).or_insert(range.into());
+                }
+            }
+            // Simulated devices stand for GPUs.
+            let devices = (0..8).map(|index| format!("\"sim:{index}\"")).collect::<Vec<_>>();
+            let study = study.to_string().replace("\"cuda:*\"", &devices.join(", "));
+            let site = Site::new(&study, "");
+            site.write("train.py", "");
+            site.write("candidates.csv", "learning_rate\n0.001\n0.01\n");
+            let checked = site.run(&["check", "study.toml"]);
+            if checked.code != 0 {
+                wrong.push(format!("{}:\n{study}\n{}", page.display(), checked.err));
+            }
+            seen += 1;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(seen > 25, "only {seen} were checked");
+}
+
+/// The words of a line of a shell up to a pipe, a redirection or a comment; `None` with what only a
+/// shell resolves.
+fn words(line: &str) -> Option<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for character in line.chars() {
+        match (character, quote) {
+            (_, Some(end)) if character == end => quote = None,
+            ('\'' | '"', None) => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            ('$' | '`', None | Some('"')) | ('\\', _) => return None,
+            ('|' | '>' | '<' | '&' | ';' | '#', None) => break,
+            (_, None) if character.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+/// The lines that begin with `hpsearch`, up to two spaces: what follows explains them.
+#[test]
+fn the_command_lines_of_the_pages_are_accepted() {
+    let (mut wrong, mut seen) = (Vec::new(), 0);
     for (page, text) in pages().into_iter().filter(|(page, _)| !page.starts_with("benches")) {
         let typed = text.lines().filter_map(|line| {
             line.strip_prefix("    hpsearch ").or_else(|| line.strip_prefix("    $ hpsearch "))
         });
-        for words in typed {
-            let verb = words.split_whitespace().next().unwrap_or_default();
-            if !verbs.contains(verb) && !verb.starts_with('-') {
-                wrong.push(format!("{}: hpsearch {words}", page.display()));
+        for typed in typed {
+            let line = typed.split("  ").next().unwrap_or_default();
+            // Synopses.
+            let Some(words) = words(line).filter(|_| !line.contains("..") && !line.contains('['))
+            else {
+                continue;
+            };
+            seen += 1;
+            let words = std::iter::once("hpsearch".to_owned()).chain(words);
+            if let Err(error) = CommandLine::try_parse_from(words)
+                && !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion)
+            {
+                let error = error.to_string();
+                let why = error.lines().next().unwrap_or_default();
+                wrong.push(format!("{}: hpsearch {line}: {why}", page.display()));
             }
         }
     }
     assert_eq!(wrong, Vec::<String>::new());
+    assert!(seen > 60, "only {seen} were parsed");
 }
 
 #[test]
