@@ -145,6 +145,15 @@ impl Failure {
         }
     }
 
+    /// What went wrong, without causes and remedy.
+    pub fn what(&self) -> String {
+        match self {
+            Failure::ReaderGone => String::new(),
+            Failure::Error { error, .. } => error.to_string(),
+            Failure::StudyFile(error) => error.to_string(),
+        }
+    }
+
     /// Its exit code.
     pub fn exit(&self) -> Exit {
         match self {

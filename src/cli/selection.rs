@@ -169,10 +169,8 @@ pub fn of_each<T>(
         return Err(failure);
     }
     for (study, failure) in refused {
-        let why = failure.to_string();
-        let why = why.lines().next().unwrap_or_default();
-        let why = why.strip_prefix("error: ").unwrap_or(why);
-        console.say(&format!("`{}` is left out: {}", one_line(&study.spec.name), one_line(why)));
+        let why = one_line(&failure.what());
+        console.say(&format!("`{}` is left out: {why}", one_line(&study.spec.name)));
     }
     Ok(taken)
 }

@@ -129,6 +129,8 @@ pub struct Simulation {
     pub checkpoint_bytes: u64,
     /// The objective.
     pub curve: Box<Curve>,
+    /// Each further one of several objectives.
+    pub others: Box<Curve>,
     /// Trials that learn: their values are states, which checkpoints carry from trial to trial,
     /// instead of `curve`'s. They begin with 1.
     pub learning: Option<Box<Learning>>,
@@ -192,6 +194,9 @@ impl Simulation {
             checkpoints: true,
             checkpoint_bytes: 1000,
             curve: Box::new(curve),
+            others: Box::new(|params, _| {
+                params.iter().filter_map(|(_, value)| value.as_number()).sum()
+            }),
             learning: None,
             luck: 0.0,
             faults: Box::new(|_, _, _| None),

@@ -13,6 +13,7 @@ use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::device::{Device, DeviceGroup};
 use crate::study::event::{AgentChange, DeviceEvent, Event, RunnerEvent, Seq};
 use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 pub use drawing::draw;
@@ -88,7 +89,7 @@ pub struct DevicesData {
     /// The processor, the GPUs, and whatever else the study runs on.
     pub devices: Vec<DeviceLoad>,
     /// The unit of steps.
-    pub clock: &'static str,
+    pub clock: StepUnit,
     /// What the journal says of devices.
     pub journal: JournalOfDevices,
     /// When this was looked at.
@@ -173,7 +174,7 @@ impl DevicesData {
             }
         });
         let devices = devices.collect();
-        Ok(DevicesData { devices, machine, clock: spec.step.as_str(), journal, now })
+        Ok(DevicesData { devices, machine, clock: spec.step, journal, now })
     }
 
     /// Those that the study runs on or was paused on, the busy ones first.

@@ -170,9 +170,10 @@ const PLACEHOLDERS: [&str; 5] = ["trial", "trial_dir", "checkpoint_dir", "seed",
 /// built-in trainer reads is checked for its keys above.
 #[test]
 fn study_files_of_the_pages_pass_check() {
-    let base: toml::Table = "[study]\nname = \"example\"\nmetric = \"loss\"\ndirection = \
-         \"minimize\"\n[budget]\ntrials = 48\n[space]\nlr = { float = [0.1, 1.0] }\n[command]\nrun = \
-         [\"python3\", \"train.py\", \"{args}\"]"
+    let base: toml::Table = "[study]\nname = \"example\"\nmetric = \"loss\"\n\
+         direction = \"minimize\"\n[budget]\ntrials = 48\n\
+         [space]\nlr = { float = [0.1, 1.0] }\n\
+         [command]\nrun = [\"python3\", \"train.py\", \"{args}\"]"
         .parse()
         .unwrap();
     let (mut wrong, mut seen) = (Vec::new(), 0);
@@ -218,6 +219,27 @@ fn study_files_of_the_pages_pass_check() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(seen > 25, "only {seen} were checked");
+}
+
+/// The example is compiled with the tests.
+#[test]
+fn rust_of_the_pages_is_that_of_the_example() {
+    let trimmed = |text: &str| -> String {
+        text.lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .fold(String::new(), |text, line| text + line + "\n")
+    };
+    let example = trimmed(&fs::read_to_string(root().join("studies/parabola.rs")).unwrap());
+    let mut seen = 0;
+    for (page, text) in pages() {
+        for block in blocks(&text, "rust") {
+            let shown = trimmed(block);
+            assert!(example.contains(&shown), "{}:\n{shown}", page.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 3, "{seen}");
 }
 
 /// The words of a line of a shell up to a pipe, a redirection or a comment; `None` with what only a

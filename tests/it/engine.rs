@@ -12,7 +12,7 @@ use hpsearch::study::spec::{AlgorithmSpec, FailureCause};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{Trial, TrialState};
 
-use crate::harness::{asha, cases, decisions, loss, policies, spec};
+use crate::harness::{asha, cases, decisions, loss, policies, spec, studies};
 
 /// No trial is lost or doubled: numbers are consecutive, each ends exactly once, and the journal
 /// folds to the state.
@@ -38,8 +38,8 @@ fn assert_sound(run: &Run, simulation: &Simulation) {
 
 #[test]
 fn a_study_ends_with_its_budget_and_a_best_trial() {
-    for (sampler, pruner) in policies() {
-        let simulation = Simulation::new(spec(20, sampler, pruner), 3, 9, loss);
+    for spec in studies(20) {
+        let simulation = Simulation::new(spec, 3, 9, loss);
         let run = simulation.run(&[]).unwrap();
         assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
         assert_eq!(run.view.counts.complete + run.view.counts.pruned, 20);
@@ -51,8 +51,8 @@ fn a_study_ends_with_its_budget_and_a_best_trial() {
 #[test]
 fn resumed_study_suggests_what_an_uninterrupted_one_would() {
     let stride = cases(8, 1);
-    for (number, (sampler, pruner)) in policies().into_iter().enumerate() {
-        let mut simulation = Simulation::new(spec(14, sampler, pruner), 1, 9, loss);
+    for (number, spec) in studies(14).into_iter().enumerate() {
+        let mut simulation = Simulation::new(spec, 1, 9, loss);
         // Trials that always go wrong at the same place, so that a rerun meets the same fault.
         simulation.faults = Box::new(|trial, _, step| match (trial.0, step) {
             (3, 2) => Some(Fault::Crash),
@@ -67,7 +67,8 @@ fn resumed_study_suggests_what_an_uninterrupted_one_would() {
             assert_eq!(
                 decisions(&resumed.view),
                 decisions(&whole.view),
-                "{sampler} {:?} after {prefix} turns",
+                "{:?} {:?} after {prefix} turns",
+                simulation.spec.sampler,
                 simulation.spec.pruner
             );
             assert_sound(&resumed, &simulation);
@@ -109,8 +110,8 @@ fn promoted_trials_without_checkpoints_start_again_and_go_past_where_they_paused
 
 #[test]
 fn crashes_again_and_again_lose_and_double_nothing_with_several_slots() {
-    for (sampler, pruner) in policies() {
-        let simulation = Simulation::new(spec(15, sampler, pruner), 4, 9, loss);
+    for spec in studies(15) {
+        let simulation = Simulation::new(spec, 4, 9, loss);
         let mut journal: Vec<Turn> = Vec::new();
         // The runner dies after 1, 2, 3, ... further turns until it is allowed to finish.
         for lives in 1..30 {

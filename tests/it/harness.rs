@@ -28,7 +28,7 @@ pub use scripts::{
 };
 pub use simulated::{
     answers, asha, decisions, events, journal, loss, number, on_pairs_of_agents, policies,
-    pruner_named, sampler_named, seconds, spec, verified, with_agents, with_requests,
+    pruner_named, sampler_named, seconds, spec, studies, verified, with_agents, with_requests,
 };
 pub use site::{STORE, Site, files_below, paths_below};
 pub use terminal::{OnTerminal, on_terminal, on_unread_terminal};

@@ -21,12 +21,20 @@ use hpsearch::study::trial::{Origin, Trial, TrialNumber, TrialState};
 use hpsearch::study::usage::Used;
 
 use crate::harness::{
-    Site, asha, assert_code, assert_done, assert_names, cases, decisions, journal, loss, policies,
-    run, verified,
+    Site, asha, assert_code, assert_done, assert_names, cases, decisions, journal, loss, run,
+    verified,
 };
 
 /// A study of a command: the values of its trials come from reports alone.
 fn spec(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> StudySpec {
+    of_command(crate::harness::spec(trials, sampler, pruner))
+}
+
+fn studies(trials: u64) -> Vec<StudySpec> {
+    crate::harness::studies(trials).into_iter().map(of_command).collect()
+}
+
+fn of_command(spec: StudySpec) -> StudySpec {
     let program = Program::Command {
         run: Vec::new(),
         cwd: PathBuf::new(),
@@ -34,7 +42,7 @@ fn spec(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> StudySpec {
         args: Default::default(),
         metrics: Default::default(),
     };
-    StudySpec { program, ..crate::harness::spec(trials, sampler, pruner) }
+    StudySpec { program, ..spec }
 }
 
 /// A number from 0 to 99 for a trial's step: another one for each `pattern`.
@@ -61,6 +69,11 @@ fn deterministic(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> StudySpec
     StudySpec { deterministic: true, ..spec(trials, sampler, pruner) }
 }
 
+/// The policies of a study.
+fn named(spec: &StudySpec) -> String {
+    format!("{:?} {:?} {}", spec.sampler, spec.pruner, spec.objectives.len())
+}
+
 fn assert_repeats(simulation: &Simulation, run: &Run, what: &str) {
     let verified = verified(&simulation.spec, &journal(run));
     assert_eq!(verified.difference, None, "{what}");
@@ -69,17 +82,18 @@ fn assert_repeats(simulation: &Simulation, run: &Run, what: &str) {
 
 #[test]
 fn a_deterministic_study_decides_the_same_whoever_is_faster() {
-    for (sampler, pruner) in policies() {
+    for spec in studies(14) {
         let of = |slots, pattern| {
-            let simulation = uneven(deterministic(14, sampler, pruner.clone()), slots, pattern);
+            let spec = StudySpec { deterministic: true, ..spec.clone() };
+            let simulation = uneven(spec, slots, pattern);
             let run = simulation.run(&[]).unwrap();
             assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
-            assert_repeats(&simulation, &run, sampler);
+            assert_repeats(&simulation, &run, &named(&simulation.spec));
             decisions(&run.view)
         };
         let first = of(3, 0);
         for pattern in 1..5 {
-            assert_eq!(of(3, pattern), first, "{sampler} {pruner:?}, pattern {pattern}");
+            assert_eq!(of(3, pattern), first, "{}, pattern {pattern}", named(&spec));
         }
     }
 }
@@ -479,17 +493,19 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
 
 #[test]
 fn every_decision_of_every_policy_repeats_with_several_slots_and_faults() {
-    for (sampler, pruner) in policies() {
-        let simulation = uneven(spec(16, sampler, pruner.clone()), 4, 1);
+    for spec in studies(16) {
+        let what = named(&spec);
+        let promotes = spec.pruner == asha("promote");
+        let simulation = uneven(spec, 4, 1);
         let run = simulation.run(&[]).unwrap();
-        assert_repeats(&simulation, &run, sampler);
+        assert_repeats(&simulation, &run, &what);
         // Killed in the middle, and gone on with.
         let killed: Vec<Turn> = run.turns[..run.turns.len() / 2].to_vec();
         let resumed = simulation.run(&killed).unwrap();
         let verified = verified(&simulation.spec, &journal(&resumed));
-        assert_eq!(verified.difference, None, "{sampler} {pruner:?}, resumed");
+        assert_eq!(verified.difference, None, "{what}, resumed");
         assert!(verified.proposals >= 16 && verified.verdicts > 16 && verified.values > 0);
-        assert_eq!(verified.promotions > 0, pruner == asha("promote"));
+        assert_eq!(verified.promotions > 0, promotes);
     }
 }
 

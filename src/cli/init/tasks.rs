@@ -95,6 +95,15 @@ struct Choice<'a> {
     questions: &'a Questions,
 }
 
+/// How a model reads several columns of texts.
+#[derive(Clone, Copy)]
+enum Read {
+    /// As one text.
+    Together,
+    /// Each for itself.
+    Apart,
+}
+
 impl<'a> Choice<'a> {
     fn settle(&self, study: &mut TrainerStudy) -> Result<(), Failure> {
         let shape = match self.task {
@@ -329,7 +338,7 @@ impl<'a> Choice<'a> {
         if !label.0.has_words_as(text.0) {
             return Err(unequal(text.0, label.0));
         }
-        self.report_texts(study, &[("texts", text)]);
+        self.report_texts(study, &[("texts", text)], Read::Together);
         let found = label.0.labels().filter(|_| label.0.is_of_lists());
         let found = found.map_or_else(String::new, |labels| format!("; {}", classes(labels)));
         study.findings.push(format!("labels: `{}`, {}{found}", one_line(&label.0.name), label.1));
@@ -365,7 +374,8 @@ impl<'a> Choice<'a> {
                 format!("`{name}` is both the column of texts and that of texts to write");
             return Err(Failure::usage(message).help("`--text COLUMN` names the other column"));
         }
-        self.report_texts(study, &[("texts", text), ("texts to write", target)]);
+        let texts = [("texts", text), ("texts to write", target)];
+        self.report_texts(study, &texts, Read::Apart);
         study.columns.push(("target", target.0.name.clone()));
         let is_summary = ["summary", "summaries", "highlights"].contains(&&*target.0.name);
         let is_translated = [text.0, target.0].iter().all(|one| guesses::is_language(&one.name));
@@ -409,7 +419,7 @@ impl<'a> Choice<'a> {
         });
         let texts = [Some(("texts", text)), second.map(|second| ("second texts", second))];
         let texts: Vec<_> = texts.into_iter().flatten().collect();
-        self.report_texts(study, &texts);
+        self.report_texts(study, &texts, Read::Together);
         if let Some((second, _)) = second {
             study.columns.push(("text_pair", second.name.clone()));
         }
@@ -519,7 +529,7 @@ impl<'a> Choice<'a> {
 
     fn take_texts(&self, study: &mut TrainerStudy) -> Result<(), Failure> {
         let text = self.chosen_text(guesses::texts_and_labels(self.table).0)?;
-        self.report_texts(study, &[("texts", text)]);
+        self.report_texts(study, &[("texts", text)], Read::Together);
         let why = if self.family == Some(Family::Decoder) {
             "the model is a decoder, which learns the texts themselves"
         } else {
@@ -531,7 +541,7 @@ impl<'a> Choice<'a> {
 
     /// Reports columns of texts, of which the first is `text`, and derives `max_length` from their
     /// lengths: those of a pair are read together, and those of texts to write apart.
-    fn report_texts(&self, study: &mut TrainerStudy, columns: &[(&str, Reasoned<'a>)]) {
+    fn report_texts(&self, study: &mut TrainerStudy, columns: &[(&str, Reasoned<'a>)], read: Read) {
         for (what, (column, why)) in columns {
             study.findings.push(format!(
                 "{what}: `{}`, {why}; median length {}, 95 % have {} or fewer",
@@ -541,8 +551,10 @@ impl<'a> Choice<'a> {
             ));
         }
         let lengths = columns.iter().map(|(_, (column, _))| column.words_at(0.95));
-        let is_written = columns.iter().any(|(what, _)| *what == "texts to write");
-        let long = if is_written { lengths.max().unwrap_or(0) } else { lengths.sum() };
+        let long = match read {
+            Read::Together => lengths.sum(),
+            Read::Apart => lengths.max().unwrap_or(0),
+        };
         study.max_length = length_of(long);
         if let Some((_, (text, _))) = columns.first() {
             study.columns.push(("text", text.name.clone()));

@@ -413,8 +413,12 @@ impl<'a> World<'a> {
                 None => (self.simulation.curve)(&worker.params, step) + worker.luck,
             }
         };
-        let metric = self.simulation.spec.objective().metric.clone();
-        let metrics: Metrics = [(metric, value)].into_iter().collect();
+        let objectives = self.simulation.spec.objective_names().into_iter();
+        let others =
+            std::iter::repeat_with(|| (self.simulation.others)(&self.workers[index].params, step));
+        let values = std::iter::once(value).chain(others);
+        let metrics: Metrics = objectives.zip(values).collect();
+        let worker = &self.workers[index];
         let learns = self.simulation.learning.is_some();
         let digest = learns.then(|| format!("{:016x}", worker.state.to_bits()));
         let path = format!("/simulated/trial-{trial}/checkpoint-{step}");

@@ -12,6 +12,7 @@ use crate::runner::monitor::{Gpu, Machine, Memory, Processor, gibibytes};
 use crate::study::counted::count;
 use crate::study::device::Device;
 use crate::study::event::AgentChange;
+use crate::study::step::StepUnit;
 use crate::study::trial::TrialState;
 use crate::tui::theme::{Theme, wrapped};
 
@@ -225,9 +226,9 @@ fn bar(name: &str, share: f64, theme: Theme) -> Line<'static> {
     ])
 }
 
-fn slot_line(slot: &OccupiedSlot, clock: &str, theme: Theme) -> Line<'static> {
+fn slot_line(slot: &OccupiedSlot, clock: StepUnit, theme: Theme) -> Line<'static> {
     let step =
-        slot.step.map_or_else(|| "no report yet".to_owned(), |step| format!("{clock} {step}"));
+        slot.step.map_or_else(|| "no report yet".to_owned(), |step| clock.at(step).to_string());
     let tree = slot.tree.map_or_else(String::new, |tree| {
         let cores = tree.cores.map_or_else(String::new, |cores| format!("{cores:.1} cores, "));
         format!("  {cores}{}", bytes(tree.memory))
@@ -243,14 +244,13 @@ fn slot_line(slot: &OccupiedSlot, clock: &str, theme: Theme) -> Line<'static> {
     ])
 }
 
-fn throughput_line(load: &DeviceLoad, clock: &str, theme: Theme) -> Option<Line<'static>> {
+fn throughput_line(load: &DeviceLoad, clock: StepUnit, theme: Theme) -> Option<Line<'static>> {
     let throughput = load.throughput?;
     let steps = if throughput.steps_per_second < 0.1 {
-        format!("{} {clock}s/min", rounded(throughput.steps_per_second * 60.0))
+        format!("{} {}/min", rounded(throughput.steps_per_second * 60.0), clock.plural())
     } else {
-        format!("{} {clock}s/s", rounded(throughput.steps_per_second))
+        format!("{} {}/s", rounded(throughput.steps_per_second), clock.plural())
     };
-    let steps = steps.replace("sampless", "samples");
     let (trials, comma) = (rounded(throughput.trials_per_hour), theme.either(" · ", ", "));
     Some(Span::styled(format!("   {trials} trials/h{comma}{steps}"), theme.dim()).into())
 }

@@ -13,7 +13,7 @@ use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
 use hpsearch::study::request::{Answer, Request};
 use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
-use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, Objective, StudySpec};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::Trial;
 
@@ -70,7 +70,29 @@ pub fn asha(mode: &str) -> AlgorithmSpec {
         .with("mode", mode)
 }
 
-/// Every combination that the crash tests go through.
+/// The studies that the crash tests go through: all policies, and several objectives with some.
+pub fn studies(trials: u64) -> Vec<StudySpec> {
+    let one = policies().into_iter().map(|(sampler, pruner)| spec(trials, sampler, pruner));
+    let several = [
+        ("random", AlgorithmSpec::named("none")),
+        ("nsga2", asha("stop")),
+        ("tpe", AlgorithmSpec::named("median")),
+        ("gp", asha("stop")),
+        ("gp", asha("promote")),
+    ];
+    let several = several.into_iter().map(|(sampler, pruner)| {
+        let mut spec = spec(trials, sampler, pruner);
+        spec.objectives.push(Objective {
+            metric: "size".to_owned(),
+            direction: Direction::Maximize,
+            threshold: None,
+        });
+        spec
+    });
+    one.chain(several).collect()
+}
+
+/// Every combination of samplers and pruners that the crash tests go through, for one objective.
 pub fn policies() -> Vec<(&'static str, AlgorithmSpec)> {
     let pruners = [
         AlgorithmSpec::named("none"),
@@ -82,6 +104,8 @@ pub fn policies() -> Vec<(&'static str, AlgorithmSpec)> {
     samplers
         .into_iter()
         .flat_map(|sampler| pruners.clone().map(|pruner| (sampler, pruner)))
+        // Where trials are paused, it learns from every report.
+        .chain([("gp", asha("promote"))])
         .collect()
 }
 
@@ -100,8 +124,14 @@ pub fn loss(params: &Params, step: u64) -> f64 {
 pub fn decisions(view: &StudyState) -> Vec<String> {
     let of = |trial: &Trial| {
         format!(
-            "{} {:?} {:?} {:?} {:?}",
-            trial.params, trial.state, trial.value, trial.curve, trial.decisions
+            "{} {:?} {:?} {:?} {:?} {:?} {:?}",
+            trial.params,
+            trial.state,
+            trial.value,
+            trial.values,
+            trial.curve,
+            trial.vectors,
+            trial.decisions
         )
     };
     view.trials.iter().map(of).collect()
