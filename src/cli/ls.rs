@@ -51,7 +51,7 @@ struct Line<'a> {
     metric: &'a str,
     direction: Direction,
     #[serde(skip_serializing_if = "Option::is_none")]
-    objectives: Option<Vec<ObjectiveJson<'a>>>,
+    objectives: Option<Vec<ObjectiveJson>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     archived: bool,
 }

@@ -40,18 +40,19 @@ impl<'a> From<&'a Front> for FrontJson<'a> {
 
 /// One objective.
 #[derive(Clone, Debug, Serialize)]
-pub struct ObjectiveJson<'a> {
+pub struct ObjectiveJson {
     /// Its metric.
-    pub metric: &'a str,
+    pub metric: String,
     /// Which direction is better.
     pub direction: Direction,
 }
 
 /// The objectives of a study that has several.
-pub fn objectives(spec: &StudySpec) -> Option<Vec<ObjectiveJson<'_>>> {
+pub fn objectives(spec: &StudySpec) -> Option<Vec<ObjectiveJson>> {
     spec.has_several_objectives().then(|| {
         let of = spec.objectives.iter();
-        of.map(|one| ObjectiveJson { metric: &one.metric, direction: one.direction }).collect()
+        of.map(|one| ObjectiveJson { metric: one.metric.clone(), direction: one.direction })
+            .collect()
     })
 }
 

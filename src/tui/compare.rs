@@ -13,7 +13,9 @@ use super::theme::Theme;
 use super::trial_key::TrialKey;
 use crate::app::several::common_objective;
 use crate::report::figure::{Axis, Figure, Series, SeriesRole};
-use crate::report::wording::{duration, micros, number, one_line, param, value_cell, width};
+use crate::report::wording::{
+    duration, metric_names, micros, number, one_line, param, value_cell, width,
+};
 use crate::storage::{Curve, StorageError, StorageReader, StudyId};
 use crate::study::metric::Score;
 use crate::study::query::{SortKey, TrialQuery};
@@ -219,7 +221,7 @@ fn rows(data: &CompareData) -> Vec<ComparedRow> {
         about(&one_line(metric), &value),
     ];
     if objective.is_none() {
-        let metric = |(study, _): &(usize, Trial)| one_line(&data.spec(*study).objective().metric);
+        let metric = |(study, _): &(usize, Trial)| metric_names(data.spec(*study));
         let cells = data.trials.iter().map(metric).collect();
         rows.push(ComparedRow { name: "metric".to_owned(), cells, emphasis: Emphasis::Plain });
     }

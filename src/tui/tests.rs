@@ -3,6 +3,7 @@
 mod large;
 mod paging;
 mod several;
+mod several_objectives;
 
 use std::path::PathBuf;
 use std::sync::Arc;

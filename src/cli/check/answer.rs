@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Ahead, Found, places};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::trial_json::ForecastJson;
+use crate::cli::trial_json::{ForecastJson, ObjectiveJson, objectives};
 use crate::config::{Diagnostic, Diagnostics, Severity};
 
 /// The answer.
@@ -39,6 +39,9 @@ struct StudyJson {
     name: String,
     metric: String,
     direction: &'static str,
+    /// Of a study of several objectives, all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objectives: Option<Vec<ObjectiveJson>>,
     parameters: Vec<String>,
     sampler: String,
     pruner: String,
@@ -65,6 +68,7 @@ impl Answer {
             name: spec.name.clone(),
             metric: spec.objective().metric.clone(),
             direction: spec.direction().as_str(),
+            objectives: objectives(spec),
             parameters: spec
                 .space
                 .dimensions()

@@ -9,7 +9,7 @@ use crate::cli::selection;
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::report::table::{Align, Column, Columns};
-use crate::report::wording::{one_line, param, run_name, state_word, value_cell};
+use crate::report::wording::{metric_names, one_line, param, run_name, state_word, value_cell};
 use crate::storage::StudySummary;
 use crate::study::counted::count;
 use crate::study::query::{Filter, TrialQuery};
@@ -67,7 +67,7 @@ fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[Row]) -> Vec<Column> 
         .left("state", |row| state_word(&row.trial))
         .point(metric.map_or_else(|| "value".to_owned(), one_line), |row| value_cell(&row.trial));
     if metric.is_none() {
-        columns = columns.left("metric", |row| one_line(&spec(row).objective().metric));
+        columns = columns.left("metric", |row| metric_names(spec(row)));
     }
     columns = columns
         .right(unit, |row| row.trial.last().map_or_else(String::new, |(step, _)| step.to_string()))

@@ -6,7 +6,7 @@ use crate::report::table::{Align, Column};
 use crate::report::wording::{
     metric_names, number, one_line, param, rough_duration, run_name, state_word, value_cell,
 };
-use crate::study::metric::Direction;
+use crate::study::metric::{Direction, significant};
 use crate::study::query::SortKey;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
@@ -124,6 +124,18 @@ impl ColumnLayout<'_> {
             .saturating_sub(GAP + columns.iter().map(|placed| placed.width + GAP).sum::<usize>())
     }
 
+    /// The place of a trial among those with values, with a `*` if it is on the front; the others
+    /// come after them, and have none.
+    fn rank_cell(&self, row: &Row) -> String {
+        let Trial { value, values, .. } = &row.trial;
+        let mut known = value.iter().chain(values).peekable();
+        if known.peek().is_none() || known.any(|value| value.is_nan()) {
+            return String::new();
+        }
+        let is_on_front = !values.is_empty() && self.state.seen.is_best(row.key);
+        format!("{}{}", row.rank, if is_on_front { "*" } else { "" })
+    }
+
     /// The columns that are chosen and have something to say.
     fn shown(&self) -> Vec<ColumnKey> {
         let says_something = |key: &ColumnKey| match key {
@@ -221,7 +233,7 @@ impl ColumnLayout<'_> {
         let trial = &row.trial;
         let study = || self.state.seen.study(row.key.study);
         match key {
-            ColumnKey::Rank => rank_cell(row),
+            ColumnKey::Rank => self.rank_cell(row),
             ColumnKey::Study => {
                 study().map_or_else(String::new, |study| one_line(&study.spec.name))
             }
@@ -237,7 +249,7 @@ impl ColumnLayout<'_> {
                     && self.state.seen.is_interrupted(row.key.study);
                 if is_dead { "interrupted" } else { state_word(trial) }.to_owned()
             }
-            ColumnKey::Value => value_cell(trial),
+            ColumnKey::Value => values_cell(trial),
             ColumnKey::Step => trial.last_step().map_or_else(String::new, |step| step.to_string()),
             ColumnKey::Curve => {
                 sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.theme.charset)
@@ -329,10 +341,13 @@ fn widen(placed: &mut [PlacedColumn], full: &[PlacedColumn], room: usize) {
     }
 }
 
-/// The place of a trial among those with values; the others come after them, and have none.
-fn rank_cell(row: &Row) -> String {
-    let has_value = row.trial.value.is_some_and(|value| !value.is_nan());
-    if has_value { row.rank.to_string() } else { String::new() }
+/// A trial's value; several with fewer digits, so that both are seen.
+fn values_cell(trial: &Trial) -> String {
+    let short = |value: &f64| significant(*value, 4);
+    match trial.values.is_empty() {
+        true => value_cell(trial),
+        false => trial.values.iter().map(short).collect::<Vec<_>>().join(", "),
+    }
 }
 
 fn age(trial: &Trial, now: Timestamp) -> String {
