@@ -15,8 +15,14 @@ fn judged() -> Scene {
     scene.start(4, 2e-4, 3, "adamw");
     scene.report(4, &[0.95]);
     let at = StepUnit::Step.at(1);
-    let verdict =
-        Decision::Stop(Reason::Rank { rank: 4, of: 5, first: 1, at, forecast_from: None });
+    let verdict = Decision::Stop(Reason::Rank {
+        rank: 4,
+        of: 5,
+        first: 1,
+        at,
+        forecast_from: None,
+        forecast: None,
+    });
     scene.append(&[Event::Trial(TrialNumber(4), TrialEvent::Decided { step: 1, verdict })]);
     scene.end(
         4,

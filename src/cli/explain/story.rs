@@ -471,7 +471,8 @@ mod tests {
     fn a_decision_is_told_with_the_field_at_that_moment_and_its_cut_off() {
         let mut journal = reported(&[0.5, 0.2, f64::NAN, 0.3]);
         let at = StepUnit::Step.at(3);
-        let rank = Reason::Rank { rank: 2, of: 4, first: 1, at, forecast_from: None };
+        let rank =
+            Reason::Rank { rank: 2, of: 4, first: 1, at, forecast_from: None, forecast: None };
         let verdict = Decision::Stop(rank);
         journal.push(Event::Trial(TrialNumber(3), TrialEvent::Decided { step: 3, verdict }));
         journal.extend(events(4, 0.1, 0.1));
@@ -492,7 +493,8 @@ mod tests {
             journal.push(Event::Trial(TrialNumber(2), TrialEvent::Decided { step: 3, verdict }));
             told(2, &journal).judgements.remove(0).field.unwrap().cut_off
         };
-        let rank = Reason::Rank { rank: 2, of: 2, first: 1, at, forecast_from: None };
+        let rank =
+            Reason::Rank { rank: 2, of: 2, first: 1, at, forecast_from: None, forecast: None };
         assert_eq!(cut_off(rank), None);
         let (value, bound, threshold) = (Number(0.3), Bound::Upper, Number(0.25));
         assert_eq!(cut_off(Reason::Threshold { value, bound, threshold, at }), Some(0.25));
@@ -503,7 +505,8 @@ mod tests {
         let mut journal = reported(&[0.5, 0.2, 0.3, 0.6, 0.4]);
         journal.extend(events(5, 0.1, 0.35));
         let at = StepUnit::Step.at(3);
-        let reason = Reason::Rank { rank: 3, of: 6, first: 2, at, forecast_from: None };
+        let reason =
+            Reason::Rank { rank: 3, of: 6, first: 2, at, forecast_from: None, forecast: None };
         let verdict = Decision::Stop(reason);
         journal.push(Event::Trial(TrialNumber(5), TrialEvent::Decided { step: 3, verdict }));
         let told = |journal: &[Event], number: u64, steps: &[u64]| {

@@ -9,10 +9,10 @@ use std::cell::RefCell;
 use self::forecast_rank::RankAtRung;
 use self::rungs::{Rung, Rungs};
 use super::{Case, Promotion, Pruner, PrunerEntry};
-use crate::study::decision::{Decision, Reason};
+use crate::study::decision::{Decision, RankedForecast, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, FieldKind, field};
 use crate::study::history::History;
-use crate::study::metric::{Middle, Score};
+use crate::study::metric::{Middle, Number, Score};
 use crate::study::registry::{Consequence, RegistryError};
 use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::step::UnitStep;
@@ -77,8 +77,8 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         (`reduction_factor`) continues",
     // 2: forecasts average several models by their likelihood; 3: the median of an even number of
     // values is the mean of the middle two; 4: the rank in the reason of a pause is the one that is
-    // promoted by.
-    version: TIES_BY_NUMBER_SINCE,
+    // promoted by; 5: the reason has the forecast.
+    version: FORECAST_IN_REASON_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
     several: true,
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
@@ -86,8 +86,11 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 
 /// The first version whose median is that mean.
 const MEDIAN_SINCE: u32 = 3;
-/// The first version, also of [`super::hyperband`], whose reasons of pauses break ties by number.
-pub(super) const TIES_BY_NUMBER_SINCE: u32 = 4;
+/// The first version whose reasons of pauses break ties by number.
+const TIES_BY_NUMBER_SINCE: u32 = 4;
+
+/// The first version, also of [`super::hyperband`], whose reasons have the forecast.
+pub(super) const FORECAST_IN_REASON_SINCE: u32 = 5;
 
 /// When a trial is judged at a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +148,8 @@ pub struct Asha {
     middle: Middle,
     /// Whether reasons of pauses break ties by number, as promotions do.
     breaks_ties: bool,
+    /// Whether reasons have the forecast that was ranked.
+    tells_forecast: bool,
     /// Upper ends of the brackets' shares of `[0, 1)`.
     shares: Vec<f64>,
     /// The ranks at the rungs, cached.
@@ -216,9 +221,19 @@ impl Asha {
         }
         let middle = Middle::of_version(spec.version, MEDIAN_SINCE);
         let breaks_ties = spec.version >= TIES_BY_NUMBER_SINCE;
+        let tells_forecast = spec.version >= FORECAST_IN_REASON_SINCE;
         let (shares, standing) = (vec![1.0], RefCell::default());
-        let asha =
-            Asha { rungs, reduction_factor, mode, by_end, middle, breaks_ties, shares, standing };
+        let asha = Asha {
+            rungs,
+            reduction_factor,
+            mode,
+            by_end,
+            middle,
+            breaks_ties,
+            tells_forecast,
+            shares,
+            standing,
+        };
         Ok((asha, max_resource))
     }
 
@@ -290,14 +305,24 @@ impl Asha {
         population as u64 / self.reduction_factor
     }
 
-    fn judge_for_good(&self, place: RankAtRung, at: UnitStep) -> Decision {
-        let RankAtRung { population, rank, forecast_from } = place;
+    fn judge_for_good(&self, place: RankAtRung, history: History<'_>, at: UnitStep) -> Decision {
+        let RankAtRung { population, rank, forecast_from, end, ends } = place;
         // Fewer trials than the reduction factor: no selection yet.
         let first = match self.survivors(population) {
             0 => self.reduction_factor - 1,
             survivors => survivors,
         };
-        let reason = Reason::Rank { rank, of: population as u64, first, at, forecast_from };
+        let forecast = end.filter(|_| self.tells_forecast).and_then(|end| {
+            let last = usize::try_from(first).unwrap_or(usize::MAX).min(ends.len());
+            let value = |loss: f64| Number(history.direction().loss(loss));
+            Some(RankedForecast {
+                mean: value(end.loss),
+                deviation: Number(end.variance.sqrt()),
+                cut_off: value(*ends.get(last.checked_sub(1)?)?),
+            })
+        });
+        let of = population as u64;
+        let reason = Reason::Rank { rank, of, first, at, forecast_from, forecast };
         if rank <= first { Decision::continues(reason) } else { Decision::Stop(reason) }
     }
 
@@ -348,9 +373,9 @@ impl Pruner for Asha {
             self.at_rung(history, self.bracket(trial.number), index, standing).unwrap_or((1, 1));
         match self.mode {
             Mode::Stop => {
-                let by_value = RankAtRung { population, rank, forecast_from: None };
+                let by_value = RankAtRung::by_value(population, rank);
                 let place = self.forecast_rank(case, own, index, population).unwrap_or(by_value);
-                self.judge_for_good(place, at)
+                self.judge_for_good(place, history, at)
             }
             Mode::Promote => Decision::Pause(Reason::Rung {
                 rung: self.rungs[index],

@@ -105,7 +105,7 @@ impl PercentileRule {
         let rank = order.iter().position(|index| losses.get(*index) == own).unwrap_or(0) as u64 + 1;
         let of = losses.len() as u64;
         let first = ((self.percentile / 100.0 * of as f64).ceil() as u64).max(1);
-        let reason = Reason::Rank { rank, of, first, at, forecast_from: None };
+        let reason = Reason::Rank { rank, of, first, at, forecast_from: None, forecast: None };
         if rank <= first { Decision::continues(reason) } else { Decision::Stop(reason) }
     }
 }

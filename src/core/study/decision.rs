@@ -27,6 +27,9 @@ pub enum Reason {
         /// Number of trials behind the forecasts, if those were ranked instead of the values.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forecast_from: Option<u64>,
+        /// The forecast that was ranked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        forecast: Option<RankedForecast>,
     },
     /// It reached a rung at which every trial pauses.
     Rung {
@@ -279,6 +282,17 @@ pub enum CutOff {
     Value(f64),
 }
 
+/// A forecast final value, and the border of those that continue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankedForecast {
+    /// The mean.
+    pub mean: Number,
+    /// The standard deviation.
+    pub deviation: Number,
+    /// The worst mean among the first that continue.
+    pub cut_off: Number,
+}
+
 impl Reason {
     /// The threshold, if a rank or a value decided.
     pub fn cut_off(&self) -> Option<CutOff> {
@@ -405,6 +419,13 @@ mod tests {
             (
                 json!({ "rank": { "rank": 9, "of": 12, "first": 4, "at": at } }),
                 "rank 9 of 12 at step 300; 4 continue",
+                rank(4, 12),
+            ),
+            (
+                json!({ "rank": { "rank": 9, "of": 12, "first": 4, "at": at, "forecast_from": 6,
+                    "forecast": { "mean": 0.31, "deviation": 0.021, "cut_off": 0.2 } } }),
+                "rank 9 of 12 at step 300, by final values forecast from 6 that continued: 0.310 \
+                 +- 0.021 against 0.200; 4 continue",
                 rank(4, 12),
             ),
             (

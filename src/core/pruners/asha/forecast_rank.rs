@@ -1,12 +1,12 @@
 //! Ranks at a rung by forecast final losses.
 
 use super::super::Case;
-use crate::analysis::learning_curve::forecast_curves;
+use crate::analysis::learning_curve::{End, forecast_curves};
 use crate::study::metric::Middle;
 use crate::study::trial::TrialNumber;
 
 /// A trial among those at its rung.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct RankAtRung {
     /// Number of trials compared.
     pub population: usize,
@@ -14,6 +14,17 @@ pub(super) struct RankAtRung {
     pub rank: u64,
     /// Number of continued trials behind the forecasts, if ranked by these.
     pub forecast_from: Option<u64>,
+    /// The trial's own forecast, as a loss, if ranked by forecasts.
+    pub end: Option<End>,
+    /// The forecast losses that are compared, ascending.
+    pub ends: Vec<f64>,
+}
+
+impl RankAtRung {
+    /// A rank by values.
+    pub fn by_value(population: usize, rank: u64) -> Self {
+        RankAtRung { population, rank, forecast_from: None, end: None, ends: Vec::new() }
+    }
 }
 
 /// The trial's rank at one of the `rungs`, among those of its bracket; `None` if values predict as
@@ -33,14 +44,17 @@ pub(super) fn place(
         here.trials
             .iter()
             .zip(&here.ends)
-            .map(|(index, end)| (trials[*index].number, end.loss))
+            .map(|(index, end)| (trials[*index].number, end))
             .filter(|(number, _)| is_of_bracket(*number))
     };
     let (_, own) = of_bracket().find(|(number, _)| *number == case.trial.number)?;
-    let better = of_bracket().filter(|(_, end)| *end < own).count();
+    let mut ends: Vec<f64> = of_bracket().map(|(_, end)| end.loss).collect();
+    ends.sort_by(f64::total_cmp);
     Some(RankAtRung {
-        population: of_bracket().count(),
-        rank: better as u64 + 1,
+        population: ends.len(),
+        rank: ends.iter().filter(|end| **end < own.loss).count() as u64 + 1,
         forecast_from: Some(here.continued as u64),
+        end: Some(*own),
+        ends,
     })
 }

@@ -329,9 +329,19 @@ fn trials_are_ranked_by_final_values_forecast_from_others() {
         [word(&by_end, 0.05, 2.7).word(), word(&by_end, 0.95, 2.1).word()],
         ["continue", "stop"]
     );
-    let reason = word(&by_end, 0.05, 2.7).in_words();
-    let forecast = "of 41 at step 1, by final values forecast from 20 that continued; 13 continue";
-    assert!(reason.ends_with(forecast), "{reason}");
+    let mut reason = |version: u32| {
+        let spec = AlgorithmSpec { version, ..ENTRY.defaults().with("rank_by", "forecast") };
+        word(&asha(spec, 9), 0.05, 2.7).in_words()
+    };
+    let ranked = "of 41 at step 1, by final values forecast from 20 that continued";
+    let stored = reason(FORECAST_IN_REASON_SINCE - 1);
+    assert!(stored.ends_with(&format!("{ranked}; 13 continue")), "{stored}");
+    // The end is the place, .05, and that of the 13th of 41 places is .3.
+    let now = reason(FORECAST_IN_REASON_SINCE);
+    assert!(
+        now.ends_with(&format!("{ranked}: 0.057 +- 0.096 against 0.253; 13 continue")),
+        "{now}"
+    );
     // A non-finite loss is ranked by itself.
     assert_eq!(word(&by_end, 0.05, f64::INFINITY).word(), "stop");
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Bound, Comparison, Means, Reason};
+use super::{Bound, Comparison, Means, RankedForecast, Reason};
 use crate::study::counted::count;
 use crate::study::metric::Number;
 
@@ -12,10 +12,18 @@ impl fmt::Display for Reason {
         let continues =
             |first: &u64| format!("{first} {}", if *first == 1 { "continues" } else { "continue" });
         match self {
-            Reason::Rank { rank, of, first, at, forecast_from } => {
+            Reason::Rank { rank, of, first, at, forecast_from, forecast } => {
                 write!(f, "rank {rank} of {of} at {at}")?;
                 if let Some(trials) = forecast_from {
                     write!(f, ", by final values forecast from {trials} that continued")?;
+                }
+                if let Some(RankedForecast { mean, deviation, cut_off }) = forecast {
+                    let places = meaningful_places(deviation.0);
+                    write!(
+                        f,
+                        ": {:.places$} +- {:.places$} against {:.places$}",
+                        mean.0, deviation.0, cut_off.0
+                    )?;
                 }
                 if first >= of {
                     match *first == 1 {
