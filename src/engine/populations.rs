@@ -1,9 +1,8 @@
 //! Populations: trials that are created together, and continue from each other's checkpoints.
 
 use super::Engine;
-use super::pruning::history_of;
+use super::pruning::{history_of, seen_by_pruners};
 use crate::pruners::{Gathered, Generation, MemberDecision};
-use crate::study::configuration::for_pruners;
 use crate::study::event::{Event, TrialEvent};
 use crate::study::state::TrialResult;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -74,7 +73,7 @@ impl Engine {
         if self.pruner.population().is_none() || known.counts.paused == 0 {
             return Vec::new();
         }
-        let trials = for_pruners(&known.trials);
+        let trials = seen_by_pruners(known);
         self.pruner.exploit(&Generation {
             space: &self.spec.space,
             constraints: &self.spec.constraints,

@@ -169,6 +169,9 @@ impl Engine {
         let known = self.known_view();
         let trials = match self.pruner.population() {
             Some(_) => Cow::Owned(Engine::without_results(&known.trials)),
+            None if spec.replicates == 1 && known.further_runs == 0 => {
+                Cow::Borrowed(&known.trials[..])
+            }
             None => for_samplers(&known.trials, spec.replicates),
         };
         let number = TrialNumber(trials.len() as u64);

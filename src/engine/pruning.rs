@@ -23,6 +23,11 @@ pub(super) fn history_of<'a>(known: &'a StudyState, trials: &'a Cow<'_, [Trial]>
     }
 }
 
+/// The trials of a state as pruners see them.
+pub(super) fn seen_by_pruners(known: &StudyState) -> Cow<'_, [Trial]> {
+    if known.further_runs == 0 { Cow::Borrowed(&known.trials) } else { for_pruners(&known.trials) }
+}
+
 impl Engine {
     /// The decision on a report that the state contains: a limit's that ends the trial, or else the
     /// pruner's.
@@ -39,7 +44,7 @@ impl Engine {
                 History::of_several(&known.trials, self.view.directions())
             }
             None => {
-                trials = for_pruners(&self.view.trials);
+                trials = seen_by_pruners(&self.view);
                 history_of(&self.view, &trials)
             }
         };
@@ -70,7 +75,7 @@ impl Engine {
         if known.counts.paused == 0 {
             return None;
         }
-        let trials = for_pruners(&known.trials);
+        let trials = seen_by_pruners(known);
         choose(self.pruner.as_ref(), history_of(known, &trials).with_clock(self.spec.step))
     }
 }

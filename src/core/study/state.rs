@@ -104,6 +104,8 @@ pub struct StudyState {
     pub race: Option<Race>,
     /// How many of the trials belong to races.
     pub race_counts: Counts,
+    /// How many of the trials are further runs of a configuration: replicates, and those of races.
+    pub further_runs: u64,
     /// Devices that its user paused.
     pub paused_devices: BTreeSet<Device>,
     /// What was added to the study file's budget.
@@ -138,6 +140,7 @@ impl StudyState {
             paused: None,
             race: None,
             race_counts: Counts::default(),
+            further_runs: 0,
             paused_devices: BTreeSet::new(),
             extension: Extension::default(),
             notes: Vec::new(),
@@ -373,6 +376,7 @@ impl StudyState {
         self.counts.queued += 1;
         self.changes.note(number);
         self.race_counts.queued += u64::from(origin.is_race());
+        self.further_runs += u64::from(!origin.is_judged());
         self.trials.push(Trial::new(number, params, origin, at));
     }
 

@@ -312,6 +312,12 @@ impl Connection for Session {
         Ok(self.transactions.get())
     }
 
+    fn insert_row(&self, sql: &str, key: &str, params: &[Cell<'_>]) -> Result<i64, Fault> {
+        let inserted = self.rows(&format!("{sql} RETURNING {key}"), params)?;
+        let inserted = inserted.first().map(|row| row.try_get::<_, i64>(0)).transpose()?;
+        inserted.ok_or_else(|| Fault::corrupt(format!("column `{key}`"), "no row was inserted"))
+    }
+
     fn next_seq(&self) -> Result<Option<i64>, Fault> {
         let (mut next, mut end) = self.positions.get();
         if next == end {

@@ -162,12 +162,11 @@ impl<'a> Append<'a> {
     pub(in crate::storage) fn write(&mut self, event: &Event) -> Result<i64, Fault> {
         let stored = if has_path(event) { self.with_stored_path(event)? } else { None };
         let event = stored.as_ref().unwrap_or(event);
-        let sql =
-            "INSERT INTO event (seq, study_id, at, body) VALUES (?1, ?2, ?3, ?4) RETURNING seq";
+        let sql = "INSERT INTO event (seq, study_id, at, body) VALUES (?1, ?2, ?3, ?4)";
         let next = self.connection.next_seq()?;
         let body = to_json(event)?;
         let entry = params![next, self.study.0, self.now.0, body];
-        let seq: i64 = value(self.connection, sql, entry)?;
+        let seq = self.connection.insert(sql, "seq", entry)?;
         match event {
             Event::Runner(RunnerEvent::Started { pid, host, slots, .. }) => self.execute(
                 "INSERT INTO runner (seq, study_id, pid, host, slots, started_at) \

@@ -19,6 +19,10 @@ pub(in crate::storage) trait Connection {
     /// Runs a statement; returns the number of rows that it changed.
     fn run(&self, sql: &str, params: &[Cell<'_>]) -> Result<u64, Fault>;
 
+    /// Runs an `INSERT` of one row without `RETURNING`; returns its integer primary key, the column
+    /// `key`. SQLite has the key at hand, and keeps a journal of each statement with `RETURNING`.
+    fn insert_row(&self, sql: &str, key: &str, params: &[Cell<'_>]) -> Result<i64, Fault>;
+
     /// A number that changes when other connections may have written.
     fn version_of_others(&self) -> Result<i64, Fault>;
 
@@ -65,6 +69,16 @@ impl<'a> dyn Connection + 'a {
     /// Runs a statement; returns the number of rows that it changed.
     pub(in crate::storage) fn execute(&self, sql: &str, params: impl Params) -> Result<u64, Fault> {
         self.run(sql, &params.cells())
+    }
+
+    /// Inserts a row; returns its integer primary key, the column `key`.
+    pub(in crate::storage) fn insert(
+        &self,
+        sql: &str,
+        key: &str,
+        params: impl Params,
+    ) -> Result<i64, Fault> {
+        self.insert_row(sql, key, &params.cells())
     }
 
     /// Whether a query has rows.

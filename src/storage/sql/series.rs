@@ -84,8 +84,8 @@ fn is_resumed(connection: &dyn Connection, trial: i64, attempt: i64) -> Result<b
 
 fn create(connection: &dyn Connection, key: SeriesKey, attempt: i64) -> Result<i64, Fault> {
     let sql = "INSERT INTO series (trial_id, metric_id, clock, attempt, count) VALUES (?1, ?2, \
-        ?3, ?4, 0) RETURNING id";
-    value(connection, sql, params![key.trial, key.metric, key.clock.as_str(), attempt])
+        ?3, ?4, 0)";
+    connection.insert(sql, "id", params![key.trial, key.metric, key.clock.as_str(), attempt])
 }
 
 /// Logged points by step; the last of one step counts.
@@ -222,8 +222,8 @@ fn put(connection: &dyn Connection, id: i64, points: &[Point]) -> Result<(), Fau
             block
         }
         None => {
-            let sql = "INSERT INTO series_block (points) VALUES (?1) RETURNING id";
-            value(connection, sql, params![encode(points)])?
+            let sql = "INSERT INTO series_block (points) VALUES (?1)";
+            connection.insert(sql, "id", params![encode(points)])?
         }
     };
     let sql = "INSERT INTO series_chunk (series_id, first_step, last_step, count, min, max, \

@@ -291,8 +291,8 @@ pub(in crate::storage) fn request(
 ) -> Result<i64, Fault> {
     require(connection, study)?;
     lock(connection, study)?;
-    let sql = "INSERT INTO request (study_id, body, at) VALUES (?1, ?2, ?3) RETURNING id";
-    let id = value(connection, sql, params![study.0, to_json(request)?, now.0])?;
+    let sql = "INSERT INTO request (study_id, body, at) VALUES (?1, ?2, ?3)";
+    let id = connection.insert(sql, "id", params![study.0, to_json(request)?, now.0])?;
     if let Some(entry) = Event::requested(request) {
         if let Some(trial) = entry.trial()
             && !is_there(connection, study, trial)?

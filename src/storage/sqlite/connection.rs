@@ -35,6 +35,11 @@ impl Connection for rusqlite::Connection {
         Ok(changed as u64)
     }
 
+    fn insert_row(&self, sql: &str, _key: &str, params: &[Cell<'_>]) -> Result<i64, Fault> {
+        self.run(sql, params)?;
+        Ok(self.last_insert_rowid())
+    }
+
     fn version_of_others(&self) -> Result<i64, Fault> {
         Ok(self.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))?)
     }
