@@ -4,8 +4,10 @@ use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use crossbeam_channel::Receiver;
 
 use crate::runner::inputs;
 use crate::runner::monitor;
@@ -137,10 +139,12 @@ fn packages_of(
 /// The untracked source files below a directory; paths are relative to the repository.
 fn untracked_in(directory: &Path, masked: &Masked<'_>) -> Vec<untracked_sources::Source> {
     let until = Instant::now() + PATIENCE;
-    let ask = |words: &[&str], most: usize| git(directory, words, most, until);
-    let Ok(root) = ask(&["rev-parse", "--show-toplevel"], 4096) else { return Vec::new() };
+    let ask = |words: &[&str], most: usize| Git::ask(directory, words, most, until);
+    let root = ask(&["rev-parse", "--show-toplevel"], 4096);
     let words = ["ls-files", "--others", "--exclude-standard", "--full-name", "-z"];
-    let Ok(paths) = ask(&words, 1024 * 1024) else { return Vec::new() };
+    let paths = ask(&words, 1024 * 1024);
+    let Ok(root) = root.and_then(Git::answer) else { return Vec::new() };
+    let Ok(paths) = paths.and_then(Git::answer) else { return Vec::new() };
     let root = PathBuf::from(root.text.trim_end_matches('\n'));
     let end = paths.text.rfind('\0').unwrap_or(0);
     let paths = paths.text[..end].split('\0').filter(|path| !path.is_empty());
@@ -212,28 +216,29 @@ fn machine_of(seen: monitor::Machine) -> Machine {
 /// The state of a directory according to git. Read-only: no hooks, helpers, locks or prompts.
 fn code_in(directory: &Path, masked: &Masked<'_>) -> (Code, Option<String>) {
     let until = Instant::now() + PATIENCE;
-    let ask = |words: &[&str], most: usize| git(directory, words, most, until);
-    let commit = match ask(&["rev-parse", "--verify", "HEAD"], 4096) {
-        Ok(answer) => answer.text.trim().to_owned(),
-        Err(why) => return (Code::Unknown(why), None),
-    };
-    let branch = ask(&["symbolic-ref", "--quiet", "--short", "HEAD"], 4096)
-        .ok()
-        .map(|answer| answer.text.trim().to_owned());
+    // All at once: each is mostly the start of a program.
+    let ask = |words: &[&str], most: usize| Git::ask(directory, words, most, until);
+    let commit = ask(&["rev-parse", "--verify", "HEAD"], 4096);
+    let branch = ask(&["symbolic-ref", "--quiet", "--short", "HEAD"], 4096);
     let difference = ask(
         &["diff", "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short", "HEAD"],
         MOST_CHANGES,
     );
-    let difference = match difference {
-        Ok(Answer { text, cut }) => Answer { text: masked.text(&text), cut },
-        Err(why) => return (Code::Unknown(format!("{why} (commit {commit})")), None),
-    };
     let untracked = ask(
         &["ls-files", "--others", "--exclude-standard", "--directory", "--no-empty-directory"],
         64 * 1024,
-    )
-    .map(|answer| answer.text)
-    .unwrap_or_default();
+    );
+    let commit = match commit.and_then(Git::answer) {
+        Ok(answer) => answer.text.trim().to_owned(),
+        Err(why) => return (Code::Unknown(why), None),
+    };
+    let branch = branch.and_then(Git::answer).ok();
+    let branch = branch.map(|answer| answer.text.trim().to_owned());
+    let difference = match difference.and_then(Git::answer) {
+        Ok(Answer { text, cut }) => Answer { text: masked.text(&text), cut },
+        Err(why) => return (Code::Unknown(format!("{why} (commit {commit})")), None),
+    };
+    let untracked = untracked.and_then(Git::answer).map(|answer| answer.text).unwrap_or_default();
     let changes = (!difference.text.is_empty()).then(|| Changes {
         digest: blake3::hash(difference.text.as_bytes()).to_hex().to_string(),
         bytes: difference.text.len() as u64,
@@ -251,49 +256,76 @@ struct Answer {
     cut: bool,
 }
 
-/// The output of a git command, limited in size; else why there is none.
-fn git(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<Answer, String> {
-    let mut command = Command::new("git");
-    for setting in ["core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false"] {
-        command.args(["-c", setting]);
+/// A git command that was started.
+struct Git {
+    child: Child,
+    output: Receiver<Option<Vec<u8>>>,
+    most: usize,
+    until: Instant,
+}
+
+impl Git {
+    /// Starts a git command; else why it cannot be started.
+    fn ask(directory: &Path, words: &[&str], most: usize, until: Instant) -> Result<Self, String> {
+        let mut command = Command::new("git");
+        for setting in ["core.fsmonitor=false", "core.hooksPath=/dev/null", "core.quotePath=false"]
+        {
+            command.args(["-c", setting]);
+        }
+        command
+            .args(words)
+            .current_dir(directory)
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .process_group(0);
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => "there is no git here".to_owned(),
+            _ => format!("git cannot be started: {error}"),
+        })?;
+        let stdout = child.stdout.take();
+        let (tx, output) = crossbeam_channel::bounded(1);
+        // Without a thread nothing is read, and git is killed below.
+        let _unread = threads::spawn("git", move || {
+            let mut bytes = Vec::new();
+            let read = stdout.map(|stdout| stdout.take(most as u64 + 1).read_to_end(&mut bytes));
+            // The receiver may have timed out.
+            let _gone = tx.send(read.is_some_and(|read| read.is_ok()).then_some(bytes));
+        });
+        Ok(Git { child, output, most, until })
     }
-    command
-        .args(words)
-        .current_dir(directory)
-        .env("GIT_OPTIONAL_LOCKS", "0")
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .env("LC_ALL", "C")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .process_group(0);
-    let mut child = command.spawn().map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => "there is no git here".to_owned(),
-        _ => format!("git cannot be started: {error}"),
-    })?;
-    let pid = child.id();
-    let stdout = child.stdout.take();
-    let (tx, rx) = crossbeam_channel::bounded(1);
-    // Without a thread nothing is read, and git is killed below.
-    let _unread = threads::spawn("git", move || {
-        let mut bytes = Vec::new();
-        let read = stdout.map(|stdout| stdout.take(most as u64 + 1).read_to_end(&mut bytes));
-        // The receiver may have timed out.
-        let _gone = tx.send(read.is_some_and(|read| read.is_ok()).then_some(bytes));
-    });
-    let bytes = rx.recv_timeout(until.saturating_duration_since(Instant::now())).ok().flatten();
-    let is_whole = bytes.as_ref().is_some_and(|bytes| bytes.len() <= most);
-    if !is_whole {
-        processes::kill(pid);
+
+    /// Its output, limited in size; else why there is none.
+    fn answer(mut self) -> Result<Answer, String> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let bytes = self.output.recv_timeout(left).ok().flatten();
+        let is_whole = bytes.as_ref().is_some_and(|bytes| bytes.len() <= self.most);
+        if !is_whole {
+            processes::kill(self.child.id());
+        }
+        let status =
+            self.child.wait().map_err(|error| format!("git cannot be waited for: {error}"))?;
+        let mut bytes =
+            bytes.ok_or_else(|| format!("git did not answer within {} s", PATIENCE.as_secs()))?;
+        if is_whole && !status.success() {
+            return Err("it is not in a git repository with a commit".to_owned());
+        }
+        bytes.truncate(self.most);
+        Ok(Answer { text: String::from_utf8_lossy(&bytes).into_owned(), cut: !is_whole })
     }
-    let status = child.wait().map_err(|error| format!("git cannot be waited for: {error}"))?;
-    let mut bytes =
-        bytes.ok_or_else(|| format!("git did not answer within {} s", PATIENCE.as_secs()))?;
-    if is_whole && !status.success() {
-        return Err("it is not in a git repository with a commit".to_owned());
+}
+
+impl Drop for Git {
+    /// Ends a command whose answer is not wanted any more.
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            processes::kill(self.child.id());
+            let _reaped = self.child.wait();
+        }
     }
-    bytes.truncate(most);
-    Ok(Answer { text: String::from_utf8_lossy(&bytes).into_owned(), cut: !is_whole })
 }
 
 /// Which build of hpsearch this is, hexadecimal: the linker's build id, which differs whenever the
