@@ -124,7 +124,7 @@ impl TrainingRun<'_> {
             let (metric, step) = (&self.job.objective.metric, self.state.global_step);
             host.log(&format!(
                 "step {step} early stopping: no better {metric} in {}",
-                count(u64::from(evaluations), "evaluation")
+                count(evaluations, "evaluation")
             ));
         }
         stops
