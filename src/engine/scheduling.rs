@@ -220,8 +220,15 @@ impl Engine {
         let was_paused = was_paused.is_some_and(|last| matches!(last.verdict, Decision::Pause(_)));
         let is_known = self.remarked.iter().any(|(_, kind)| *kind == RemarkKind::StartedOver);
         if is_command && was_paused && !is_known {
-            let why = "it had saved no checkpoint when it was paused (docs/commands.md shows how; \
-                       with `mode = \"stop\"` in [pruner] no trial is paused)";
+            let why = match self.pruner.population() {
+                Some(_) => {
+                    "it had saved no checkpoint when it was paused (docs/commands.md shows how)"
+                }
+                None => {
+                    "it had saved no checkpoint when it was paused (docs/commands.md shows how; \
+                     with `mode = \"stop\"` in [pruner] no trial is paused)"
+                }
+            };
             self.remark(number, attempt, &Remark::new(RemarkKind::StartedOver, why));
         }
     }

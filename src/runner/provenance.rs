@@ -321,7 +321,7 @@ impl Git {
 impl Drop for Git {
     /// Ends a command whose answer is not wanted any more.
     fn drop(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+        if matches!(self.child.try_wait(), Ok(None)) {
             processes::kill(self.child.id());
             let _reaped = self.child.wait();
         }

@@ -259,6 +259,7 @@ fn a_point_proposed_again_is_another_run_of_its_configuration_where_that_is_want
     };
     let (repeats, points, run) = of(Duplicates::Replicate);
     assert!(points <= 12 && repeats == 30 - points, "{repeats} repeats of {points}");
+    assert_eq!(run.view.further_runs, repeats as u64, "samplers see them as one configuration");
     for trial in &run.view.trials {
         let Origin::Repeat(first) = trial.origin else { continue };
         assert_eq!(trial.params, run.view.trial(first).unwrap().params);

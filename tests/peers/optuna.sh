@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs a command study to its end, opens the store with Optuna 5 and compares every trial with `hpsearch trials --json`.
+# Runs two command studies to their ends, the second of two objectives with a pruner, opens the store with Optuna 5 and compares every trial
+# with `hpsearch trials --json`, and the best ones.
 #
 #   tests/peers/optuna.sh [TRIALS]        HPSEARCH=path/to/hpsearch (default: target/release/hpsearch)
 #
@@ -23,6 +24,40 @@ store=$directory/hpsearch.db
     cat "$directory/run.log" >&2
     exit 1
 }
-"$hpsearch" trials peers --json --sort number --store "$store" >"$directory/trials.json"
-"$hpsearch" best peers --json --store "$store" >"$directory/best.json"
-"$venv/bin/python" tests/peers/optuna_check.py "$store" peers "$directory/trials.json" "$directory/best.json"
+cat >"$directory/front.py" <<'PY'
+import sys
+
+x, y = float(sys.argv[1]), int(sys.argv[2])
+for step in range(1, 10):
+    print(f'@hpsearch {{"step": {step}, "error": {(x - 0.3) ** 2 + 1 / (step * y)}, "size": {y * (1 + x)}}}', flush=True)
+PY
+cat >"$directory/front.toml" <<TOML
+[study]
+name = "front"
+[[study.objective]]
+metric = "error"
+direction = "minimize"
+[[study.objective]]
+metric = "size"
+direction = "maximize"
+[budget]
+trials = $trials
+[space]
+x = { float = [0.0, 1.0] }
+y = { int = [1, 8] }
+[command]
+run = ["python3", "front.py", "{x}", "{y}"]
+[pruner]
+type = "asha"
+min_resource = 3
+max_resource = 9
+TOML
+"$hpsearch" run "$directory/front.toml" --plain --store "$store" >"$directory/run.log" 2>&1 || {
+    cat "$directory/run.log" >&2
+    exit 1
+}
+for study in peers front; do
+    "$hpsearch" trials "$study" --json --sort number --store "$store" >"$directory/trials.json"
+    "$hpsearch" best "$study" --json --store "$store" >"$directory/best.json"
+    "$venv/bin/python" tests/peers/optuna_check.py "$store" "$study" "$directory/trials.json" "$directory/best.json"
+done

@@ -51,7 +51,7 @@ def reports(connection, study, trial):
     rows = connection.execute(
         "SELECT step, value FROM report JOIN trial ON trial.id = report.trial_id JOIN study ON study.id = trial.study_id "
         "JOIN objective ON objective.study_id = study.id JOIN metric ON metric.id = report.metric_id AND metric.name = objective.metric "
-        "WHERE study.name = ? AND trial.number = ?",
+        "WHERE study.name = ? AND trial.number = ? AND objective.idx = 0",
         (study, trial),
     )
     return {step: float("nan") if value is None else value for step, value in rows}
@@ -59,8 +59,9 @@ def reports(connection, study, trial):
 
 def compare(trial, ours, connection, study):
     name = f"trial {ours['number']}"
+    values = [number(value) for value in ours.get("values") or [ours["value"]]]
     # Optuna has no complete trials with NaN.
-    is_nan = ours["state"] == "complete" and math.isnan(number(ours["value"]))
+    is_nan = ours["state"] == "complete" and any(math.isnan(value) for value in values)
     agree(f"{name} state", TrialState.FAIL if is_nan else STATES[ours["state"]], trial.state)
     agree(f"{name} params", dict(sorted(ours["params"].items())), dict(sorted(trial.params.items())))
     for parameter, value in ours["params"].items():
@@ -68,10 +69,10 @@ def compare(trial, ours, connection, study):
         if not trial.distributions[parameter]._contains(trial.distributions[parameter].to_internal_repr(value)):
             sys.exit(f"{name}: {parameter} = {value!r} is not in {trial.distributions[parameter]}")
     if ours["state"] == "complete" and not is_nan:
-        agree(f"{name} value", number(ours["value"]), trial.value)
+        agree(f"{name} values", values, trial.values)
     # repr: NaN is equal to itself there.
     agree(f"{name} reports", repr(reports(connection, study, ours["number"])), repr(dict(sorted(trial.intermediate_values.items()))))
-    if trial.intermediate_values:
+    if trial.intermediate_values and len(values) == 1:
         agree(f"{name} last step", ours["last_step"], trial.last_step)
         agree(f"{name} last value", repr(number(ours["last_value"])), repr(trial.intermediate_values[trial.last_step]))
     if ours["reason"] is not None:
@@ -86,13 +87,16 @@ def main():
     with open(trials_json) as file:
         ours = sorted(json.load(file)["trials"], key=lambda trial: trial["number"])
     with open(best_json) as file:
-        best = json.load(file)["trial"]
+        answer = json.load(file)
+    best = answer["trial"]
     connection = Server(path) if "://" in path else sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     storage = path.replace("postgres://", "postgresql+psycopg2://") if "://" in path else f"sqlite:///{path}"
     study = optuna.load_study(study_name=name, storage=storage)
 
-    agree("directions", [row[0].upper() for row in connection.execute("SELECT direction FROM objective ORDER BY idx")], [d.name for d in study.directions])
-    agree("metric names", [row[0] for row in connection.execute("SELECT metric FROM objective ORDER BY idx")], study.metric_names)
+    sql = "SELECT direction, metric FROM objective JOIN study ON study.id = objective.study_id WHERE study.name = ? ORDER BY idx"
+    objectives = list(connection.execute(sql, (name,)))
+    agree("directions", [row[0].upper() for row in objectives], [d.name for d in study.directions])
+    agree("metric names", [row[1] for row in objectives], study.metric_names)
     trials = study.get_trials()
     agree("number of trials", len(ours), len(trials))
     agree("numbers", [trial["number"] for trial in ours], [trial.number for trial in trials])
@@ -101,14 +105,20 @@ def main():
     starts = [trial.datetime_start for trial in trials if trial.datetime_start is not None]
     if starts != sorted(starts):
         sys.exit("trials did not begin in the order of their numbers")
+    frame = study.trials_dataframe()
+    agree("rows of the data frame", len(ours), len(frame))
+    if len(study.directions) > 1:
+        front = sorted(trial.number for trial in study.best_trials)
+        agree("trials on the front", sorted(trial["number"] for trial in answer["front"]), front)
+        print(f"optuna {optuna.__version__} has {len(front)} best trials")
+        print(f"optuna agrees on {len(trials)} trials")
+        return
     agree("best trial", best["number"], study.best_trial.number)
     agree("best value", number(best["value"]), study.best_value)
     agree("best params", dict(sorted(best["params"].items())), dict(sorted(study.best_params.items())))
 
     importances = optuna.importance.get_param_importances(study, evaluator=optuna.importance.PedAnovaImportanceEvaluator())
     agree("parameters with an importance", sorted(best["params"]), sorted(importances))
-    frame = study.trials_dataframe()
-    agree("rows of the data frame", len(ours), len(frame))
     shown = ", ".join(f"{parameter} {share:.2f}" for parameter, share in importances.items())
     states = {state: sum(trial["state"] == state for trial in ours) for state in STATES}
     counts = ", ".join(f"{count} {state}" for state, count in states.items() if count)

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::cli::Failure;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::counted::count;
-use crate::study::front::directions;
+use crate::study::front;
 use crate::study::pareto;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
@@ -22,12 +22,12 @@ pub(super) struct Domination {
     /// The complete trials that are at least as good in all objectives and better in one, by
     /// number; for a trial that is not complete, than its last reports.
     dominated_by: Vec<TrialNumber>,
-    /// The other complete trials that violate no limit.
+    /// The number of other trials that can be on the front.
     of: u64,
 }
 
 /// `None` in a study of one objective, before all objectives were reported, and for a trial that
-/// violates a limit.
+/// cannot be on the front: hidden, beyond a limit, or with NaN.
 pub(super) fn of(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -38,31 +38,28 @@ pub(super) fn of(
     let Some(known) = known.filter(|_| study.spec.has_several_objectives()) else {
         return Ok(None);
     };
-    if trial.violation.is_some() {
+    if trial.violation.is_some() || trial.hidden || known.iter().any(|value| value.is_nan()) {
         return Ok(None);
     }
-    let directions = directions(&study.spec.objectives);
+    let directions = front::directions(&study.spec.objectives);
     let own = pareto::losses(&directions, &known);
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
-    let others = outcomes.iter().filter(|outcome| {
-        outcome.state == TrialState::Complete
-            && outcome.violation.is_none()
-            && outcome.number != trial.number
-    });
-    let (mut of, mut dominated_by) = (0, Vec::new());
-    for other in others {
-        of += 1;
-        if pareto::dominates(&pareto::losses(&directions, &other.values), &own) {
-            dominated_by.push(other.number);
-        }
-    }
+    let mut others = front::points_of(&outcomes);
+    others.retain(|(number, _)| *number != trial.number);
+    let is_better = |values: &[f64]| pareto::dominates(&pareto::losses(&directions, values), &own);
+    let better = others.iter().filter(|(_, values)| is_better(values));
+    let dominated_by = better.map(|(number, _)| *number).collect();
+    let of = others.len() as u64;
     let front = study.front.as_ref().map_or_else(Vec::new, |front| front.trials.clone());
     Ok(Some(Domination { on_front: front.contains(&trial.number), front, dominated_by, of }))
 }
 
 impl Domination {
-    /// `on the front of 12 complete trials, with trials 3 and 7`.
+    /// `on the front, with trials 3 and 7`.
     pub(super) fn in_words(&self, trial: &Trial) -> String {
+        if self.of == 0 {
+            return "no other trial is complete".to_owned();
+        }
         let others = count(self.of, "other complete trial");
         if self.on_front {
             let mut beside = self.front.clone();

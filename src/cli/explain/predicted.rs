@@ -41,8 +41,9 @@ pub(super) fn interval(predicted: &Predicted) -> String {
 fn printed<'a>(trial: &Trial, objective: usize, predicted: &'a [Predicted]) -> &'a [Predicted] {
     let mut reports =
         trial.vectors.iter().filter_map(|(_, values)| values.get(objective).copied().flatten());
-    let first = reports.next();
-    let is_constant = first.is_some_and(|first| reports.all(|other| other == first));
+    let (first, second) = (reports.next(), reports.next());
+    let is_constant =
+        second.is_some() && first == second && reports.all(|other| Some(other) == first);
     let end = predicted.len().saturating_sub(1);
     if is_constant { predicted.get(end..).unwrap_or_default() } else { predicted }
 }
@@ -57,9 +58,8 @@ pub(super) fn print(
 ) -> Result<(), Failure> {
     let reported = |row: &Predicted| {
         if spec.has_several_objectives() {
-            let known = trial.values_at(row.step);
-            let is_reported = trial.vectors.iter().any(|(step, _)| *step == row.step);
-            return known.get(objective).copied().flatten().filter(|_| is_reported);
+            let at = trial.vectors.binary_search_by_key(&row.step, |(step, _)| *step).ok()?;
+            return trial.vectors[at].1.get(objective).copied().flatten();
         }
         let at = trial.curve.binary_search_by_key(&row.step, |(step, _)| *step).ok();
         at.map(|index| trial.curve[index].1)

@@ -13,6 +13,7 @@ use crate::samplers::{CurvePredictor, Predicted, PredictedTrial};
 use crate::study::decision::{CutOff, Decision, Reason};
 use crate::study::device::Device;
 use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, TrialEvent};
+use crate::study::front;
 use crate::study::history::History;
 use crate::study::metric::{Number, Score, median};
 use crate::study::params::Params;
@@ -204,7 +205,8 @@ impl<'a> Teller<'a> {
                 let value = trial.and_then(|trial| at_step(&trial.curve, *step));
                 let field = value.map(|value| self.field(*step, value, verdict));
                 let this = PredictedTrial::Reported(self.number);
-                let is_predicted = value.is_some() && self.steps.contains(step);
+                let is_predicted = trial.is_some_and(|trial| trial.has_reported(*step))
+                    && self.steps.contains(step);
                 let predicted = is_predicted.then(|| self.predicted(this, &[]));
                 let mut ends: Vec<Predicted> = predicted
                     .iter()
@@ -295,13 +297,13 @@ impl<'a> Teller<'a> {
         }
     }
 
-    /// The trials that no other complete one dominates.
+    /// The trials on the front.
     fn front(&self) -> Vec<TrialNumber> {
-        let history = History::new(&self.view);
-        let complete = self.view.trials.iter();
-        let (numbers, losses): (Vec<_>, Vec<_>) =
-            complete.filter_map(|trial| Some((trial.number, history.final_losses(trial)?))).unzip();
-        pareto::front(&losses).into_iter().map(|index| numbers[index]).collect()
+        let directions = front::directions(&self.spec.objectives);
+        let points = front::points(&self.view.trials);
+        let losses: Vec<Vec<f64>> =
+            points.iter().map(|(_, values)| pareto::losses(&directions, values)).collect();
+        pareto::front(&losses).into_iter().map(|index| points[index].0).collect()
     }
 
     /// What is predicted of each objective; nothing if one of them cannot be predicted.

@@ -297,6 +297,7 @@ impl Reason {
     /// The threshold, if a rank or a value decided.
     pub fn cut_off(&self) -> Option<CutOff> {
         match self {
+            Reason::Rank { forecast_from: Some(_), .. } => None,
             Reason::Rank { first, of, .. }
             | Reason::Rung { first, of, .. }
             | Reason::Promoted { first, of, .. } => Some(CutOff::Rank { first: *first, of: *of }),
@@ -426,7 +427,7 @@ mod tests {
                     "forecast": { "mean": 0.31, "deviation": 0.021, "cut_off": 0.2 } } }),
                 "rank 9 of 12 at step 300, by final values forecast from 6 that continued: 0.310 \
                  +- 0.021 against 0.200; 4 continue",
-                rank(4, 12),
+                None,
             ),
             (
                 json!({ "rank": { "rank": 2, "of": 3, "first": 1, "at": at } }),
@@ -439,7 +440,7 @@ mod tests {
                 }),
                 "rank 1 of 1 at step 300, by final values forecast from 20 that continued; the \
                  first 2 continue",
-                rank(2, 1),
+                None,
             ),
             (
                 json!({ "rung": { "rung": 3, "rank": 2, "of": 5, "first": 1 } }),

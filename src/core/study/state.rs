@@ -104,7 +104,8 @@ pub struct StudyState {
     pub race: Option<Race>,
     /// How many of the trials belong to races.
     pub race_counts: Counts,
-    /// How many of the trials are further runs of a configuration: replicates, and those of races.
+    /// How many of the trials are further runs of a configuration: replicates, repeats, and those
+    /// of races.
     pub further_runs: u64,
     /// Devices that its user paused.
     pub paused_devices: BTreeSet<Device>,
@@ -376,7 +377,7 @@ impl StudyState {
         self.counts.queued += 1;
         self.changes.note(number);
         self.race_counts.queued += u64::from(origin.is_race());
-        self.further_runs += u64::from(!origin.is_judged());
+        self.further_runs += u64::from(origin.configuration().is_some());
         self.trials.push(Trial::new(number, params, origin, at));
     }
 

@@ -348,7 +348,7 @@ pub(in crate::storage) fn view(
     for trial in &view.trials {
         *view.counts.of(trial.state) += 1;
         *view.race_counts.of(trial.state) += u64::from(trial.origin.is_race());
-        view.further_runs += u64::from(!trial.origin.is_judged());
+        view.further_runs += u64::from(trial.origin.configuration().is_some());
     }
     view.busy_micros = row.busy_micros;
     view.killed_at = row.killed_at;
