@@ -80,9 +80,9 @@ impl FeatureExtractor<'_> {
         let size = real(bytes) / f64::from(1 << 20);
         if bytes > MAX_BYTES {
             host.log(&format!(
-                "the outputs of {} frozen layers take {size:.0} MiB, too much to \
-                cache: they are computed in every step",
-                self.layers
+                "the outputs of {} take {size:.0} MiB, too much to cache: they are computed in \
+                 every step",
+                count(self.layers as u64, "frozen layer")
             ));
             return Ok(None);
         }

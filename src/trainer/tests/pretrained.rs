@@ -372,7 +372,7 @@ fn trials_share_the_cached_outputs_of_frozen_layers_of_a_pretrained_model() {
     let run = |layers: usize, name: &str| {
         let arguments = fine_tuning(&study, json!({"freeze_layers": layers}));
         let runner = trained(&job(&arguments, &data, &study.path().join(name)));
-        (runner.has_logged("frozen layers are cached"), runner.weights())
+        (runner.has_logged(" are cached: "), runner.weights())
     };
     let features = || -> Vec<PathBuf> {
         let entries = fs::read_dir(data.directory()).unwrap().map(|entry| entry.unwrap().path());
