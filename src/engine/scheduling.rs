@@ -215,11 +215,11 @@ impl Engine {
 
     /// Tells once in a run that pauses of a command without checkpoints cost what it did before.
     fn remark_on_lost_steps(&mut self, number: TrialNumber, attempt: AttemptNumber) {
+        let last = self.view.trial(number).and_then(|trial| trial.decisions.last());
+        let was_paused = last.is_some_and(|last| matches!(last.verdict, Decision::Pause(_)));
+        let is_known = || self.remarked.iter().any(|(_, kind)| *kind == RemarkKind::StartedOver);
         let is_command = matches!(self.spec.program, Program::Command { .. });
-        let was_paused = self.view.trial(number).and_then(|trial| trial.decisions.last());
-        let was_paused = was_paused.is_some_and(|last| matches!(last.verdict, Decision::Pause(_)));
-        let is_known = self.remarked.iter().any(|(_, kind)| *kind == RemarkKind::StartedOver);
-        if is_command && was_paused && !is_known {
+        if is_command && was_paused && !is_known() {
             let why = match self.pruner.population() {
                 Some(_) => {
                     "it had saved no checkpoint when it was paused (docs/commands.md shows how)"

@@ -13,11 +13,9 @@ use crate::samplers::{CurvePredictor, Predicted, PredictedTrial};
 use crate::study::decision::{CutOff, Decision, Reason};
 use crate::study::device::Device;
 use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, TrialEvent};
-use crate::study::front;
 use crate::study::history::History;
 use crate::study::metric::{Number, Score, median};
 use crate::study::params::Params;
-use crate::study::pareto;
 use crate::study::provenance::AgentProvenance;
 use crate::study::space::{Distribution, Space};
 use crate::study::spec::StudySpec;
@@ -291,19 +289,10 @@ impl<'a> Teller<'a> {
             others: self.view.counts,
             best,
             nearest: self.nearest(params),
-            front: if self.is_several() { self.front() } else { Vec::new() },
+            front: if self.is_several() { self.view.front().trials } else { Vec::new() },
             predicted: if self.is_several() { None } else { predicted.pop() }.unwrap_or_default(),
             predicted_objectives: predicted,
         }
-    }
-
-    /// The trials on the front.
-    fn front(&self) -> Vec<TrialNumber> {
-        let directions = front::directions(&self.spec.objectives);
-        let points = front::points(&self.view.trials);
-        let losses: Vec<Vec<f64>> =
-            points.iter().map(|(_, values)| pareto::losses(&directions, values)).collect();
-        pareto::front(&losses).into_iter().map(|index| points[index].0).collect()
     }
 
     /// What is predicted of each objective; nothing if one of them cannot be predicted.

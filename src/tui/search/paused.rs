@@ -14,8 +14,9 @@ use crate::report::table::Columns;
 use crate::report::wording::{number, one_line};
 use crate::samplers::{CurvePredictor, Predicted, PredictedTrial};
 use crate::storage::{StorageError, StorageReader, StudyId};
+use crate::study::front;
 use crate::study::history::History;
-use crate::study::metric::{Direction, Score, significant};
+use crate::study::metric::{Score, significant};
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialNumber};
@@ -86,8 +87,7 @@ fn waiting(spec: &StudySpec, trials: &[Trial]) -> Vec<PausedTrial> {
         .collect();
     all.sort_by(|a, b| b.step.cmp(&a.step).then(score(a).cmp(&score(b))));
     let predictor = CurvePredictor::default();
-    let directions: Vec<Direction> =
-        spec.objectives.iter().map(|objective| objective.direction).collect();
+    let directions = front::directions(&spec.objectives);
     let history = History::of_several(trials, &directions).with_clock(spec.step);
     for one in all.iter_mut().take(MOST_PREDICTED) {
         let whose = PredictedTrial::Reported(one.trial);
@@ -167,6 +167,7 @@ pub(super) fn draw(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::metric::Direction;
     use crate::study::params::Params;
     use crate::study::program::Program;
     use crate::study::space::Space;
