@@ -114,6 +114,7 @@ pub fn what_was_decided(verified: &Verified) -> String {
         (verified.promotions, "promotion"),
         (verified.race_steps, "race step"),
         (verified.values, "value"),
+        (verified.ends, "end"),
     ];
     let mut parts =
         vec![count(verified.proposals, "proposal"), count(verified.verdicts, "verdict")];

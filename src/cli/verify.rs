@@ -42,6 +42,7 @@ struct Answer {
     promotions: u64,
     race_steps: u64,
     values: u64,
+    ends: u64,
     versions: Vec<VersionChange>,
     difference: Option<DifferenceJson>,
 }
@@ -99,6 +100,7 @@ fn json(verified: Verified) -> Answer {
         promotions: verified.promotions,
         race_steps: verified.race_steps,
         values: verified.values,
+        ends: verified.ends,
         versions: verified.versions,
         difference,
     }

@@ -19,6 +19,7 @@ pub mod event;
 pub mod field;
 pub mod finalists;
 pub mod front;
+pub mod goal;
 pub mod history;
 pub mod metric;
 pub mod notify;

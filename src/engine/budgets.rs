@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::device_time::DeviceMeter;
 use crate::study::budget::{Budget, DeviceLimit};
+use crate::study::goal::Goal;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 
@@ -20,6 +21,8 @@ pub(super) struct Budgets {
     pub spent: Option<DeviceLimit>,
     /// Whether the target or the patience is reached: then only requested trials run.
     pub goal_reached: bool,
+    /// The goal that ended the search.
+    pub ended_by: Option<Goal>,
 }
 
 impl Budgets {

@@ -7,6 +7,7 @@ use super::goal::{self, Order, is_asked_for};
 use super::{Effect, Engine, Outcome, Phase};
 use crate::study::counted::count;
 use crate::study::event::{Event, RunnerEvent, StudyEvent, TrialEvent};
+use crate::study::goal::Goal;
 use crate::study::trial::{Origin, Trial, TrialState};
 
 impl Engine {
@@ -92,15 +93,16 @@ impl Engine {
         self.budgets.goal_reached = goal.is_some();
         let waits = || self.view.trials.iter().any(is_asked_for);
         // Where decisions must not depend on timing, started trials run to their end.
-        if let Some(reason) = goal.filter(|_| {
+        if let Some(goal) = goal.filter(|_| {
             self.phase == Phase::Searching && self.decision_window.is_none() && !waits()
         }) {
-            self.drain(Outcome::Finished(reason));
+            self.drain(Outcome::Finished(goal.to_string()));
+            self.budgets.ended_by = Some(goal);
         }
     }
 
-    /// Why the search stops early (`target`, `patience`), if it does.
-    fn goal(&self) -> Option<String> {
+    /// The goal that stops the search early, if it is reached.
+    fn goal(&self) -> Option<Goal> {
         let order = if self.decision_window.is_none() { Order::Time } else { Order::Number };
         goal::reached(&self.spec.budget, self.known_view(), order)
     }
@@ -126,7 +128,10 @@ impl Engine {
             // Trials in progress may have completed meanwhile.
             Phase::Draining(Outcome::Finished(reason)) => self.judge_end(reason.clone()),
             Phase::Draining(outcome) | Phase::Racing(outcome) => outcome.clone(),
-            Phase::Searching => self.judge_end(self.why_done()),
+            Phase::Searching => {
+                self.budgets.ended_by = self.goal().filter(|_| self.budgets.goal_reached);
+                self.judge_end(self.why_done())
+            }
         };
         if self.continues_with_race(&outcome) {
             return;
@@ -185,9 +190,8 @@ impl Engine {
                 format!("; {held} trials stay paused by you, `hpsearch resume` lets them continue")
             }
         };
-        let goal = || self.goal().filter(|_| self.budgets.goal_reached);
         let done = match (self.proposals.exhausted, self.spec.budget.trials) {
-            _ if let Some(goal) = goal() => goal,
+            _ if let Some(goal) = &self.budgets.ended_by => goal.to_string(),
             (true, _) => {
                 let tried = count(trials.len() as u64, "trial");
                 format!("every configuration of the space was tried ({tried})")
@@ -251,7 +255,12 @@ impl Engine {
         }
         self.tidy();
         if self.view.finished.is_none() {
-            self.emit(Event::Study(StudyEvent::Finished { reason: reason.to_owned() }));
+            let is_several = self.view.has_several_objectives();
+            self.emit(Event::Study(StudyEvent::Finished {
+                reason: reason.to_owned(),
+                goal: self.budgets.ended_by.clone().map(Box::new),
+                front: is_several.then(|| Box::new(self.view.front())),
+            }));
         }
     }
 }

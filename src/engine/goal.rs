@@ -1,8 +1,9 @@
 //! Early stopping of the search by `budget.target` or `budget.patience`.
 
 use crate::study::budget::Budget;
-use crate::study::counted::count;
-use crate::study::metric::{Number, Score};
+use crate::study::front::Front;
+use crate::study::goal::Goal;
+use crate::study::metric::Score;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
@@ -21,31 +22,24 @@ pub(super) enum Order {
     Number,
 }
 
-/// Why the goal is reached in the known state, if it is.
-pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Option<String> {
+/// The goal that the known state has reached, if it has.
+pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Option<Goal> {
     if known.has_several_objectives() {
         return reached_by_front(budget, known, order);
     }
     let stalled = budget.patience.and_then(|patience| stalled(known, patience, order));
-    if let Some((number, without)) = stalled {
-        return Some(format!(
-            "{} since trial {number} {} not better (budget.patience)",
-            count(without, "trial"),
-            if without == 1 { "was" } else { "were" }
-        ));
+    if let Some((trial, trials)) = stalled {
+        return Some(Goal::Patience { trial, trials });
     }
     let (target, direction) = (budget.target?, known.direction());
-    let (number, value) = (known.best()?.number, known.best_value()?);
+    let (trial, value) = (known.best()?.number, known.best_value()?);
     let is_reached = Score::new(direction, value) <= Score::new(direction, target);
-    is_reached.then(|| {
-        let (value, target) = (Number(value), Number(target));
-        format!("trial {number} reached the target: {value} against {target}")
-    })
+    is_reached.then_some(Goal::Target { trial, value, target })
 }
 
 /// The same for several objectives: the target is the front's hypervolume, and what is better joins
 /// the front.
-fn reached_by_front(budget: &Budget, known: &StudyState, order: Order) -> Option<String> {
+fn reached_by_front(budget: &Budget, known: &StudyState, order: Order) -> Option<Goal> {
     if budget.patience.is_none() && budget.target.is_none() {
         return None;
     }
@@ -54,20 +48,14 @@ fn reached_by_front(budget: &Budget, known: &StudyState, order: Order) -> Option
     if let Some((patience, newest)) =
         budget.patience.zip(members().max_by_key(|trial| place(trial, order)))
     {
-        let without = finished_since(known, newest, order);
-        if without >= patience {
-            return Some(format!(
-                "{} since trial {} did not join the front (budget.patience)",
-                count(without, "trial"),
-                newest.number
-            ));
+        let trials = finished_since(known, newest, order);
+        if trials >= patience {
+            return Some(Goal::FrontPatience { trial: newest.number, trials });
         }
     }
-    let (target, volume) = budget.target.zip(front.hypervolume)?;
-    (volume >= target).then(|| {
-        let (volume, target) = (Number(volume), Number(target));
-        format!("the front's hypervolume reached the target: {volume} against {target}")
-    })
+    let (target, hypervolume) = budget.target.zip(front.hypervolume)?;
+    let Front { trials: front, reference, .. } = front;
+    (hypervolume >= target).then_some(Goal::Hypervolume { front, hypervolume, reference, target })
 }
 
 /// The position of a finished trial in an order.

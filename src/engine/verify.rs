@@ -1,5 +1,6 @@
 //! Verifies a stored study: replays every decision and reports where the journal first differs.
 
+mod ending;
 mod replay;
 mod tables;
 
@@ -23,6 +24,9 @@ use crate::study::trial::TrialNumber;
 /// An entry of a journal.
 pub type Entry = (Seq, Timestamp, Event);
 
+/// What differs, the stored value, and the replayed one.
+type Contradiction = (&'static str, String, String);
+
 /// The result of a replay.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Verified {
@@ -36,6 +40,8 @@ pub struct Verified {
     pub race_steps: u64,
     /// Values of trials recomputed from their reports.
     pub values: u64,
+    /// Ends of the study by a goal or with a front, recomputed from its trials.
+    pub ends: u64,
     /// Samplers and pruners whose rules have changed since they decided.
     pub versions: Vec<VersionChange>,
     /// The first entry that differs from the replay.

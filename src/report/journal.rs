@@ -136,7 +136,7 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
         Event::Finalists(FinalistsEvent::Tested { metrics, .. }) => {
             format!("was measured on the test split: {}", measured(metrics))
         }
-        Event::Study(StudyEvent::Finished { reason }) => format!("the study is over: {reason}"),
+        Event::Study(StudyEvent::Finished { reason, .. }) => format!("the study is over: {reason}"),
         Event::Study(StudyEvent::Reopened { reason }) => format!("the study continues: {reason}"),
         Event::Study(StudyEvent::Paused { reason }) => {
             format!("the study is {reason}: nothing starts until it is resumed")

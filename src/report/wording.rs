@@ -342,7 +342,7 @@ pub fn front_in_words(front: &Front) -> String {
             format!(", hypervolume {} up to ({})", number(volume), values(&front.reference))
         }
         None if front.reference.is_empty() => String::new(),
-        None => ", hypervolume infinite: a value is".to_owned(),
+        None => ", no hypervolume: a value is infinite, or it takes too long".to_owned(),
     };
     format!("{} on the front{volume}", count(front.trials.len() as u64, "trial"))
 }

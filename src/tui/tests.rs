@@ -521,7 +521,7 @@ fn a_finished_study_stays_and_says_why() {
     let mut script = mixed();
     script.end(5, AttemptEnd::Completed, Some(0.17), None);
     script.append(&[
-        Event::Study(StudyEvent::Finished { reason: "24 trials are done".into() }),
+        Event::Study(StudyEvent::finished("24 trials are done")),
         Event::Runner(RunnerEvent::Stopped {
             reason: "finished".into(),
             ran_micros: 125_000_000,

@@ -218,7 +218,7 @@ fn the_journal_is_followed_until_the_study_is_over() {
             .by_ref()
             .any(|line| line.contains("trial 3 complete with 0.1 at epoch 1 in 2.0 s, new best"))
     );
-    scene.append(&[Event::Study(StudyEvent::Finished { reason: "24 trials are done".into() })]);
+    scene.append(&[Event::Study(StudyEvent::finished("24 trials are done"))]);
     scene.leave();
     assert_eq!(lines.next(), None);
     assert!(following.wait().unwrap().success());

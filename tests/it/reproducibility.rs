@@ -1,7 +1,7 @@
 //! Decisions that do not depend on who is faster, several runs of a configuration, races, and
 //! deciding a journal again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use hpsearch::analysis::forecast::{Situation, forecast};
@@ -12,7 +12,9 @@ use hpsearch::study::budget::Extension;
 use hpsearch::study::configuration::{self, Run as RunOf};
 use hpsearch::study::decision::Decision;
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{Event, FinalistsEvent, Seq, TrialEvent};
+use hpsearch::study::event::{Event, FinalistsEvent, Seq, StudyEvent, TrialEvent};
+use hpsearch::study::front::Front;
+use hpsearch::study::goal::Goal;
 use hpsearch::study::program::Program;
 use hpsearch::study::request::Request;
 use hpsearch::study::spec::{AlgorithmSpec, Duplicates, StudySpec};
@@ -605,6 +607,66 @@ fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
         verify(&[(Seq(0), simulation.spec.clone())], &sound, &tables).unwrap().difference.unwrap();
     assert_eq!((difference.what, difference.trial), ("state", Some(TrialNumber(2))));
     assert!(difference.stored.contains("99"), "{difference:?}");
+}
+
+/// Each kind of goal, with several slots: the end's numbers repeat, also with trials that
+/// end after the goal was reached.
+#[test]
+fn the_end_of_a_search_repeats_and_a_changed_one_differs() {
+    let mut kinds = BTreeSet::new();
+    for seed in 0..2 {
+        for study in studies(30) {
+            let is_several = study.objectives.len() > 1;
+            for (target, patience) in [(true, false), (false, true), (false, false)] {
+                let mut study = study.clone();
+                study.budget.target = target.then_some(if is_several { 0.05 } else { 0.6 });
+                study.budget.patience = patience.then_some(6);
+                let simulation = uneven(study, 3, seed);
+                let run = simulation.run(&[]).unwrap();
+                let sound = journal(&run);
+                let verified = verified(&simulation.spec, &sound);
+                assert_eq!(verified.difference, None, "{seed} {:?}", simulation.spec.budget);
+                let (place, goal, front) = sound
+                    .iter()
+                    .enumerate()
+                    .find_map(|(place, (_, _, event))| match event {
+                        Event::Study(StudyEvent::Finished { goal, front, .. }) => {
+                            Some((place, goal.clone(), front.clone()))
+                        }
+                        _ => None,
+                    })
+                    .unwrap();
+                assert_eq!(front.is_some(), is_several);
+                assert_eq!(verified.ends, u64::from(goal.is_some() || is_several));
+                let changed = |goal: Option<Box<Goal>>, front: Option<Box<Front>>| {
+                    let mut journal = sound.clone();
+                    let reason = String::new();
+                    journal[place].2 = Event::Study(StudyEvent::Finished { reason, goal, front });
+                    self::verified(&simulation.spec, &journal).difference.map(|found| found.what)
+                };
+                if let Some(front) = &front {
+                    let mut other = front.clone();
+                    other.hypervolume = front.hypervolume.map(|volume| volume * 1.001);
+                    assert_eq!(changed(goal.clone(), Some(other)), Some("front"));
+                    let mut other = front.clone();
+                    other.trials.pop();
+                    assert_eq!(changed(goal.clone(), Some(other)), Some("front"));
+                }
+                let Some(goal) = goal else { continue };
+                let mut other = *goal.clone();
+                kinds.insert(serde_json::to_value(&other).unwrap()["kind"].to_string());
+                match &mut other {
+                    Goal::Target { value, .. } => *value -= 0.01,
+                    Goal::Patience { trials, .. } | Goal::FrontPatience { trials, .. } => {
+                        *trials += 100
+                    }
+                    Goal::Hypervolume { reference, .. } => reference[0] += 0.1,
+                }
+                assert_eq!(changed(Some(Box::new(other)), front), Some("goal"));
+            }
+        }
+    }
+    assert_eq!(kinds.len(), 4, "{kinds:?}");
 }
 
 /// A journal in which somebody took out, doubled, exchanged, moved or renumbered an entry or two.

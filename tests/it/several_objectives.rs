@@ -97,7 +97,7 @@ fn trials_have_values_and_the_best_of_them_are_a_front() {
     }
     assert_names(&site.run(&["best", "s"]).out, &["the compromise", "on the front", "x = "]);
     assert_names(&site.run(&["show", "s"]).out, &["minimize error, maximize speed", "front"]);
-    assert_names(&site.run(&["verify", "s"]).out, &["12 values repeat exactly"]);
+    assert_names(&site.run(&["verify", "s"]).out, &["12 values and 1 end repeat exactly"]);
     assert_done(&site.run(&["export", "s", "-o", "out"]));
     let exported = site.read_json("out/metrics.json");
     let compromise = &best["trial"]["values"];
@@ -214,7 +214,7 @@ fn a_run_that_is_killed_ends_with_the_values_of_one_that_was_not() {
     assert_done(&site.run_study());
     let told = |trials: &[Json]| -> Vec<(f64, f64)> { trials.iter().map(values).collect() };
     assert_eq!(told(&site.trials()), told(&whole));
-    assert_names(&site.run(&["verify", "s"]).out, &["12 values repeat exactly"]);
+    assert_names(&site.run(&["verify", "s"]).out, &["12 values and 1 end repeat exactly"]);
 }
 
 #[test]

@@ -74,7 +74,7 @@ fn watch_follows_the_size_of_the_terminal_and_stays_after_the_end() {
     terminal.wait_for(|screen| {
         screen.contents().lines().count() <= 12 && screen.contents().contains("Enter open")
     });
-    scene.append(&[Event::Study(StudyEvent::Finished { reason: "enough".into() })]);
+    scene.append(&[Event::Study(StudyEvent::finished("enough"))]);
     terminal.wait_for_text("study finished: enough");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);
@@ -308,7 +308,7 @@ fn what_is_pasted_is_not_taken_for_keys() {
 fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
     let mut scene = Scene::digits();
     scene.append(&[
-        Event::Study(StudyEvent::Finished { reason: "enough".into() }),
+        Event::Study(StudyEvent::finished("enough")),
         Event::Runner(RunnerEvent::Stopped {
             reason: "finished".into(),
             ran_micros: 1,

@@ -220,7 +220,7 @@ fn the_last_screen_of_a_run_goes_on_with_more_trials() {
 #[test]
 fn watching_a_study_that_is_over_says_how_to_go_on() {
     let mut scene = Scene::digits();
-    scene.append(&[Event::Study(StudyEvent::Finished { reason: "the budget is used up".into() })]);
+    scene.append(&[Event::Study(StudyEvent::finished("the budget is used up"))]);
     scene.leave();
     let mut terminal = OnTerminal::watch(&scene);
     terminal.wait_for_text("E raises the budget");

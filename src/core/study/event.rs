@@ -10,6 +10,8 @@ use crate::study::artifact::Artifact;
 use crate::study::budget::Extension;
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, DeviceGroup, Slot};
+use crate::study::front::Front;
+use crate::study::goal::Goal;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::provenance::{AgentProvenance, Provenance};
@@ -157,6 +159,13 @@ pub enum StudyEvent {
     Finished {
         /// The reason, one sentence.
         reason: String,
+        /// The goal that ended the search before its budget was used up.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        goal: Option<Box<Goal>>,
+        /// The front of several objectives then, with the reference point of its hypervolume;
+        /// `None` from older versions, too.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        front: Option<Box<Front>>,
     },
     /// A finished study continues (its budget was raised).
     #[serde(rename = "study_reopened")]
@@ -536,6 +545,13 @@ pub enum DeviceEvent {
         /// The largest memory use of a trial there, in bytes.
         largest: u64,
     },
+}
+
+impl StudyEvent {
+    /// The end of a study of one objective, whose budget is used up.
+    pub fn finished(reason: impl Into<String>) -> StudyEvent {
+        StudyEvent::Finished { reason: reason.into(), goal: None, front: None }
+    }
 }
 
 impl TrialEvent {

@@ -1,9 +1,12 @@
 //! The Pareto front of a study of several objectives: the complete trials that no other one
 //! dominates.
 
+use serde::{Deserialize, Serialize};
+
 use crate::study::metric::Direction;
 use crate::study::outcome::Outcome;
-use crate::study::pareto;
+use crate::study::pareto::{self, Work};
+use crate::study::serialized::{numbers, optional_number};
 use crate::study::spec::Objective;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
@@ -11,47 +14,42 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 pub type Point = (TrialNumber, Vec<f64>);
 
 /// The best trials of a study of several objectives.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Front {
     /// Its trials, by number.
     pub trials: Vec<TrialNumber>,
     /// The compromise among them: of those within the reference point the knee ([`pareto::knee`]),
     /// or the one that alone dominates most.
     pub knee: Option<TrialNumber>,
-    /// The volume that it dominates, up to the reference point; `None` without a finite one, or if
-    /// it is infinite.
+    /// The volume that it dominates, up to the reference point; `None` without a finite one, if it
+    /// is infinite, or if it takes too long ([`pareto::hypervolume_within`]).
+    #[serde(with = "optional_number")]
     pub hypervolume: Option<f64>,
     /// The reference point of the hypervolume, as values: the thresholds of the objectives, and
     /// where one has none, [`pareto::reference_point`] of all points.
+    #[serde(with = "numbers")]
     pub reference: Vec<f64>,
 }
 
 impl Front {
     /// The front of some points.
     pub fn of(objectives: &[Objective], points: &[Point]) -> Front {
+        Front::up_to(objectives, points, None)
+    }
+
+    /// The front of some points, with a reference point that is known, as values.
+    pub fn up_to(objectives: &[Objective], points: &[Point], reference: Option<&[f64]>) -> Front {
+        let members = Members::of(objectives, points, reference);
+        let reference = members.reference.as_deref();
+        let mut work = Work::default();
+        let volume =
+            reference.and_then(|at| pareto::hypervolume_within(&members.losses, at, &mut work));
         let directions = directions(objectives);
-        let losses: Vec<Vec<f64>> =
-            points.iter().map(|(_, values)| pareto::losses(&directions, values)).collect();
-        if losses.is_empty() {
-            return Front::default();
-        }
-        let front = pareto::front(&losses);
-        let number = |index: usize| points.get(index).map(|(number, _)| *number);
-        let members: Vec<Vec<f64>> = front.iter().map(|index| losses[*index].clone()).collect();
-        let derived = pareto::reference_point(&losses);
-        let of_objective = |(index, objective): (usize, &Objective)| {
-            let derived = derived.as_ref().and_then(|derived| derived.get(index).copied());
-            objective.threshold.map(|threshold| objective.direction.loss(threshold)).or(derived)
-        };
-        let reference: Option<Vec<f64>> = objectives.iter().enumerate().map(of_objective).collect();
-        let knee = compromise(&members, reference.as_deref());
-        let knee = knee.and_then(|place| number(*front.get(place)?));
-        let volume = reference.as_ref().map(|at| pareto::hypervolume(&members, at));
         Front {
-            trials: front.into_iter().filter_map(number).collect(),
-            knee,
+            knee: members.knee(),
             hypervolume: volume.filter(|volume| volume.is_finite()),
-            reference: reference.map(|at| pareto::losses(&directions, &at)).unwrap_or_default(),
+            reference: reference.map(|at| pareto::losses(&directions, at)).unwrap_or_default(),
+            trials: members.trials,
         }
     }
 
@@ -59,6 +57,51 @@ impl Front {
     pub fn contains(&self, trial: TrialNumber) -> bool {
         self.trials.binary_search(&trial).is_ok()
     }
+}
+
+/// The points on a front.
+struct Members {
+    trials: Vec<TrialNumber>,
+    losses: Vec<Vec<f64>>,
+    /// As losses.
+    reference: Option<Vec<f64>>,
+}
+
+impl Members {
+    fn of(objectives: &[Objective], points: &[Point], reference: Option<&[f64]>) -> Members {
+        let directions = directions(objectives);
+        let losses: Vec<Vec<f64>> =
+            points.iter().map(|(_, values)| pareto::losses(&directions, values)).collect();
+        let of_objective = |derived: &Option<Vec<f64>>, index: usize, objective: &Objective| {
+            let derived = derived.as_ref().and_then(|derived| derived.get(index).copied());
+            objective.threshold.map(|threshold| objective.direction.loss(threshold)).or(derived)
+        };
+        let reference = match reference {
+            _ if losses.is_empty() => None,
+            Some(known) => Some(pareto::losses(&directions, known)),
+            None => {
+                let derived = pareto::reference_point(&losses);
+                let objectives = objectives.iter().enumerate();
+                objectives.map(|(index, one)| of_objective(&derived, index, one)).collect()
+            }
+        };
+        let front = pareto::front(&losses);
+        Members {
+            trials: front.iter().filter_map(|index| Some(points.get(*index)?.0)).collect(),
+            losses: front.iter().filter_map(|index| losses.get(*index).cloned()).collect(),
+            reference,
+        }
+    }
+
+    fn knee(&self) -> Option<TrialNumber> {
+        let place = compromise(&self.losses, self.reference.as_deref())?;
+        self.trials.get(place).copied()
+    }
+}
+
+/// The compromise on the front of some points ([`Front::knee`]).
+pub fn knee(objectives: &[Objective], points: &[Point]) -> Option<TrialNumber> {
+    Members::of(objectives, points, None).knee()
 }
 
 /// The compromise on a front: its knee among the points that are better than the reference in all
@@ -83,32 +126,36 @@ fn compromise(members: &[Vec<f64>], reference: Option<&[f64]>) -> Option<usize> 
 
 /// The front of a growing set of points.
 #[derive(Clone, Debug, Default)]
-pub struct Growing(Vec<Vec<f64>>);
+pub struct Growing {
+    points: Vec<Vec<f64>>,
+    /// For all hypervolumes together.
+    work: Work,
+}
 
 impl Growing {
     /// Adds a point, as losses; whether it is on the front.
     pub fn add(&mut self, losses: Vec<f64>) -> bool {
-        if self.0.iter().any(|known| pareto::dominates(known, &losses)) {
+        if self.points.iter().any(|known| pareto::dominates(known, &losses)) {
             return false;
         }
-        self.0.retain(|known| !pareto::dominates(&losses, known));
-        self.0.push(losses);
+        self.points.retain(|known| !pareto::dominates(&losses, known));
+        self.points.push(losses);
         true
     }
 
     /// How many points are on it.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.points.len()
     }
 
     /// Whether nothing is on it.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.points.is_empty()
     }
 
-    /// The hypervolume up to a reference point, as losses.
-    pub fn hypervolume(&self, reference: &[f64]) -> f64 {
-        pareto::hypervolume(&self.0, reference)
+    /// The hypervolume up to a reference point, as losses, unless it takes too long.
+    pub fn hypervolume(&mut self, reference: &[f64]) -> Option<f64> {
+        pareto::hypervolume_within(&self.points, reference, &mut self.work)
     }
 }
 
@@ -188,6 +235,6 @@ mod tests {
         let added = [[3.0, 3.0], [1.0, 4.0], [2.0, 2.0], [2.0, 5.0]];
         let joined: Vec<bool> = added.iter().map(|one| growing.add(one.to_vec())).collect();
         assert_eq!((joined, growing.len()), (vec![true, true, true, false], 2));
-        assert_eq!(growing.hypervolume(&[5.0, 5.0]), 10.0);
+        assert_eq!(growing.hypervolume(&[5.0, 5.0]), Some(10.0));
     }
 }

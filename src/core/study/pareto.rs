@@ -5,7 +5,9 @@
 mod hypervolume;
 mod sort;
 
-pub use hypervolume::{contributions, hypervolume, reference_point, select};
+pub use hypervolume::{
+    Work, contributions, hypervolume, hypervolume_within, reference_point, select,
+};
 pub use sort::{crowding, front, ranks};
 
 use crate::study::metric::Direction;

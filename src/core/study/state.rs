@@ -169,6 +169,11 @@ impl StudyState {
         self.directions.first().copied().unwrap_or(Direction::Minimize)
     }
 
+    /// The study's objectives.
+    pub fn objectives(&self) -> &[Objective] {
+        &self.objectives
+    }
+
     /// The directions of the study's objectives.
     pub fn directions(&self) -> &[Direction] {
         &self.directions
@@ -211,7 +216,7 @@ impl StudyState {
     /// once all their runs have ended. With several objectives, the knee of the front.
     pub fn best(&self) -> Option<&Trial> {
         if self.has_several_objectives() {
-            return self.trial(self.front().knee?);
+            return self.trial(front::knee(&self.objectives, &front::points(&self.trials))?);
         }
         if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
             return self.trial(winner.trial);
@@ -274,7 +279,7 @@ impl StudyState {
     }
 
     /// Whether configurations are compared by the means of several runs.
-    fn has_several_runs(&self) -> bool {
+    pub fn has_several_runs(&self) -> bool {
         self.replicates > 1
             || self.trials.iter().any(|trial| trial.origin.configuration().is_some())
     }
@@ -337,7 +342,7 @@ impl StudyState {
                 self.killed_at = *heard;
             }
             Event::Study(event) => match event {
-                StudyEvent::Finished { reason } => self.finished = Some(reason.clone()),
+                StudyEvent::Finished { reason, .. } => self.finished = Some(reason.clone()),
                 StudyEvent::Reopened { .. } => self.finished = None,
                 StudyEvent::Paused { reason } => self.paused = Some(reason.clone()),
                 StudyEvent::Resumed { .. } => self.paused = None,

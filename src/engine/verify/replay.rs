@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Difference, Entry, Verified};
+use super::{Contradiction, Difference, Entry, Verified, ending};
 use crate::engine::finalists::{Standing, best_configurations, standing};
 use crate::engine::reports::Judged;
 use crate::engine::{Engine, EngineError};
@@ -15,9 +15,6 @@ use crate::study::program::Program;
 use crate::study::spec::StudySpec;
 use crate::study::state::{StudyState, TrialResult};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
-
-/// A difference: what, the stored value, and the replayed one.
-type Found = (&'static str, String, String);
 
 /// An engine driven by a journal instead of inputs.
 pub(super) struct Replay {
@@ -98,7 +95,7 @@ impl Replay {
         event: &Event,
         next: Option<&Entry>,
         verified: &mut Verified,
-    ) -> Option<Found> {
+    ) -> Option<Contradiction> {
         if let Some(found) = self.member_decision(event, next, verified) {
             return found;
         }
@@ -148,6 +145,15 @@ impl Replay {
                 let best = best_configurations(&self.engine.spec, &self.engine.view);
                 ("race", finalists_in_words(finalists), finalists_in_words(&best))
             }
+            Event::Study(StudyEvent::Finished { goal, front, .. }) => {
+                return ending::difference(
+                    &self.engine.spec.budget,
+                    &self.engine.view,
+                    goal.as_deref(),
+                    front.as_deref(),
+                    verified,
+                );
+            }
             Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Won { .. }) => {
                 verified.race_steps += 1;
                 let now = match standing(&self.engine.view) {
@@ -169,7 +175,7 @@ impl Replay {
         event: &Event,
         next: Option<&Entry>,
         verified: &mut Verified,
-    ) -> Option<Option<Found>> {
+    ) -> Option<Option<Contradiction>> {
         let Event::Trial(number, of_trial) = event else { return None };
         let is_copy = matches!(of_trial, TrialEvent::Cloned { .. });
         let is_queued = matches!(of_trial, TrialEvent::Queued { .. });

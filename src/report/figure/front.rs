@@ -73,17 +73,21 @@ fn pair(
 }
 
 /// The hypervolume of the front after each complete trial, with the reference point of the whole
-/// study. Where it is infinite, the title says from which trial on.
+/// study. Where it is infinite, or takes too long, the title says from which trial on.
 pub fn hypervolume(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
     let points = front::points_of(outcomes);
     let reference = Front::of(&spec.objectives, &points).reference;
     let directions = front::directions(&spec.objectives);
     let limit = pareto::losses(&directions, &reference);
     let (mut growing, mut volume) = (Growing::default(), 0.0);
-    let (mut steps, mut infinite) = (Vec::new(), None);
+    let (mut steps, mut infinite, mut unknown) = (Vec::new(), None, None);
     for (number, values) in points.iter().filter(|_| !limit.is_empty()) {
         if growing.add(pareto::losses(&directions, values)) {
-            volume = growing.hypervolume(&limit);
+            let Some(larger) = growing.hypervolume(&limit) else {
+                unknown = Some(*number);
+                break;
+            };
+            volume = larger;
         }
         if volume.is_infinite() {
             infinite = Some(*number);
@@ -91,7 +95,11 @@ pub fn hypervolume(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
         }
         steps.push((whole(number.0), volume));
     }
-    let infinity = infinite.map(|from| format!("; infinite from trial {from} on"));
+    let end = match (infinite, unknown) {
+        (Some(from), _) => format!("; infinite from trial {from} on"),
+        (None, Some(from)) => format!("; from trial {from} on it takes too long"),
+        (None, None) => String::new(),
+    };
     let words: Vec<String> =
         reference.iter().map(|one| super::super::wording::number(*one)).collect();
     Figure {
@@ -99,7 +107,7 @@ pub fn hypervolume(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
             "{}: hypervolume of the front by trial, up to ({}){}",
             spec.name,
             words.join(", "),
-            infinity.unwrap_or_default()
+            end
         )),
         x: Axis::whole().labelled("trial"),
         y: Axis::linear().labelled("hypervolume"),

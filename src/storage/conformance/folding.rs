@@ -64,7 +64,7 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
 
 fn several_objectives_too(open: &mut Opener) -> Result<(), StorageError> {
     let (mut store, mut fronts) = (open(), 0);
-    for seed in 0..4 {
+    for seed in 0..8 {
         let mut rng = SeedTree::new(seed).stream("several objectives");
         let mut spec = small_study(&format!("study {seed}"), Direction::Maximize);
         spec.objectives.push(Objective::new(OTHER_METRIC, Direction::Minimize));
@@ -80,7 +80,8 @@ fn several_objectives_too(open: &mut Opener) -> Result<(), StorageError> {
             }
             let event = match event {
                 Event::Trial(trial, TrialEvent::Finished { state, reason, .. }) => {
-                    let mut some = || [0.25, 0.5, -1.0, f64::NAN][rng.random_range(0..4)];
+                    let mut some =
+                        || [0.25, 0.5, 2.0, 0.75, -1.0, f64::NAN][rng.random_range(0..6)];
                     let values = match state {
                         TrialState::Complete => vec![some(), some()],
                         _ => Vec::new(),
@@ -169,25 +170,28 @@ fn assert_whole(
     Ok(())
 }
 
-/// Complete trials by value, then the others by their last report; the better first, NaN after
-/// numbers, none after NaN.
+/// Complete trials by value, then those that violate a limit by how far, then the others by their
+/// last report; the better first, NaN after numbers, none after NaN.
 fn ranking(view: &StudyState) -> impl Iterator<Item = TrialNumber> {
     let mut keys: Vec<_> = view
         .trials
         .iter()
         .map(|trial| {
             let complete = trial.state == TrialState::Complete;
+            let violated = trial.violation.filter(|_| complete);
             let value = if complete { trial.value } else { trial.last().map(|(_, value)| value) };
             (
                 !complete,
-                value.is_none(),
+                violated.is_some(),
+                violated.is_none() && value.is_none(),
+                violated.map(|violation| Score::new(Direction::Minimize, violation)),
                 Score::new(view.direction(), value.unwrap_or(f64::NAN)),
                 trial.number,
             )
         })
         .collect();
     keys.sort();
-    keys.into_iter().map(|(_, _, _, number)| number)
+    keys.into_iter().map(|(.., number)| number)
 }
 
 fn assert_reports(

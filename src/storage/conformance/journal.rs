@@ -12,6 +12,8 @@ use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::event::{
     AttemptEnd, DeviceEvent, Event, FinalistsEvent, MemoryUse, RunnerEvent, StudyEvent, TrialEvent,
 };
+use crate::study::front::Front;
+use crate::study::goal::Goal;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::{Params, Value};
 use crate::study::program::Program;
@@ -250,7 +252,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             trial,
             TrialEvent::ConfigurationsSkipped { points: rng.random_range(1..99), reason },
         ),
-        22 => Event::Study(StudyEvent::Finished { reason }),
+        22 => random_finish(reason, trial, rng),
         23 if rng.random_bool(0.5) => {
             let device = [Device::Cpu, Device::Cuda(3)][rng.random_range(0..2)].clone();
             match rng.random_range(0..3) {
@@ -362,6 +364,30 @@ pub(super) const STRANGE: [f64; 10] = [
     0.1,
     9_007_199_254_740_993.0,
 ];
+
+fn random_finish(reason: String, trial: TrialNumber, rng: &mut StreamRng) -> Event {
+    let reference = vec![random_number(rng); 2];
+    let hypervolume = random_number(rng);
+    let front = vec![trial];
+    let front_then = rng.random_bool(0.5).then(|| Front {
+        trials: front.clone(),
+        knee: Some(trial),
+        hypervolume: Some(hypervolume),
+        reference: reference.clone(),
+    });
+    let goal = match rng.random_range(0..5) {
+        0 => Some(Goal::Target { trial, value: hypervolume, target: random_number(rng) }),
+        1 => Some(Goal::Patience { trial, trials: rng.random_range(1..9) }),
+        2 => Some(Goal::FrontPatience { trial, trials: rng.random_range(1..9) }),
+        3 => Some(Goal::Hypervolume { front, hypervolume, reference, target: random_number(rng) }),
+        _ => None,
+    };
+    Event::Study(StudyEvent::Finished {
+        reason,
+        goal: goal.map(Box::new),
+        front: front_then.map(Box::new),
+    })
+}
 
 fn random_number(rng: &mut StreamRng) -> f64 {
     if rng.random_bool(0.5) {

@@ -500,7 +500,7 @@ fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
     store.append(
         &lease,
         Timestamp(65),
-        &[stop(5), Event::Study(StudyEvent::Finished { reason: "all trials done".to_owned() })],
+        &[stop(5), Event::Study(StudyEvent::finished("all trials done"))],
     )?;
     assert_eq!(open().running_since(lease.study)?, (25, None));
     assert_eq!(open().summary(lease.study)?.finished.as_deref(), Some("all trials done"));

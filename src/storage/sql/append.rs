@@ -189,7 +189,7 @@ impl<'a> Append<'a> {
                 self.use_devices(*device_micros)?;
                 self.runner_stopped(*runner, reason, *ran_micros, *heard)?;
             }
-            Event::Study(StudyEvent::Finished { reason }) => {
+            Event::Study(StudyEvent::Finished { reason, .. }) => {
                 self.set("finished_reason", Some(reason))?
             }
             Event::Study(StudyEvent::Reopened { .. }) => {

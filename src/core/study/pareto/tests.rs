@@ -176,3 +176,16 @@ fn the_order_is_by_rank_then_spread_over_the_front_and_independent_of_scales() {
     // One objective: by value, ties by index.
     assert_eq!(order(&vectors([[2.0], [1.0], [2.0], [0.0]])), [3, 1, 0, 2]);
 }
+
+#[test]
+fn a_hypervolume_that_takes_too_long_is_given_up_at_the_same_place_everywhere() {
+    let points = scattered(300, 5);
+    let reference = [1.0; 5];
+    let exact = hypervolume(&points, &reference);
+    let within = |mut work: Work| hypervolume_within(&points, &reference, &mut work);
+    assert_eq!(within(Work::default()), Some(exact));
+    assert_eq!(within(Work::comparisons(1_000)), None);
+    let mut shared = Work::comparisons(1_000_000_000);
+    let first = hypervolume_within(&points, &reference, &mut shared);
+    assert_eq!((first, shared.left() < 1_000_000_000), (Some(exact), true));
+}
