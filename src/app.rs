@@ -33,6 +33,7 @@ pub mod remove_runs;
 pub mod remove_study;
 pub mod rename_study;
 pub mod request;
+pub mod run_study;
 pub mod several;
 pub mod study_clients;
 pub mod study_report;

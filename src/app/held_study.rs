@@ -116,8 +116,7 @@ pub fn settle(
 ) -> Result<StoredStudy, HeldError> {
     let known = store.study(&spec.name)?;
     if let Some(known) = &known {
-        // The program does not know about `hpsearch extend`.
-        spec.budget.extend(known.extension);
+        reconcile::continue_stored(known, spec);
         // It has no command, and so no variables with salted digests.
         let changes = reconcile::changes(store, (known.id, &known.spec), spec, "", &[])?;
         if let Some(class) = reconcile::refusal(&changes, consent)
@@ -352,7 +351,7 @@ impl HeldStudy {
     /// It describes a different study, or the store failed.
     pub fn admit(&self, mut spec: StudySpec) -> Result<(), HeldError> {
         let Some(known) = self.store.study(&self.study.spec.name)? else { return Ok(()) };
-        spec.budget.extend(known.extension);
+        reconcile::continue_stored(&known, &mut spec);
         let changes =
             reconcile::changes(self.store.as_ref(), (known.id, &known.spec), &spec, "", &[])?;
         match changes.iter().max_by_key(|change| change.class) {

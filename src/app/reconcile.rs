@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::inputs;
-use crate::config::{self, Change, ChangeClass, Moved};
+use crate::config::{self, Change, ChangeClass, Moved, command_line};
 use crate::runner::ownership::{self, Owner};
 use crate::runner::provenance::environment;
 use crate::runner::{self, RunnerError};
@@ -36,6 +36,13 @@ pub fn place_files(spec: &mut StudySpec, file: &Path, store: &Path) -> io::Resul
         spec.checkpoints.dir = beside.map(|beside| beside.join("files"));
     }
     Ok(())
+}
+
+/// Gives `spec`, read from a file, what the stored study has beyond it: what `hpsearch extend`
+/// added to the budget, and the rules with which the study began.
+pub fn continue_stored(known: &StoredStudy, spec: &mut StudySpec) {
+    spec.budget.extend(known.extension);
+    command_line::keep_rules(&known.spec, spec);
 }
 
 /// The consent that the most important of `changes` requires, if it is missing.

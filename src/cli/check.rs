@@ -18,6 +18,7 @@ use crate::analysis::forecast::Forecast;
 use crate::app::export::check_target;
 use crate::app::missing_files::{MissingFile, missing_files};
 use crate::app::prepare_data::prepare_data;
+use crate::app::reconcile::continue_stored;
 use crate::app::study_state::{elapsed, state};
 use crate::app::warm_start;
 use crate::config::shown::one_line;
@@ -122,7 +123,7 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
         checked.begins()?;
     }
     if let Some(known) = &known {
-        command_line::keep_rules(&known.spec, &mut spec);
+        continue_stored(known, &mut spec);
     }
     let store = absolute(&console.store)?;
     if let Some(reader) = &reader {
@@ -230,8 +231,6 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     };
     let Some((reader, known)) = known else { return Ok(Ahead::OfFile(before_the_first(spec))) };
     let summary = reader.summary(known.id)?;
-    let mut spec = spec.clone();
-    spec.budget.extend(known.extension);
     // It may run on other slots than before.
     let used = match spec.cluster {
         Some(_) => reader.used(known.id)?,
@@ -239,7 +238,7 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     };
     let running = if state(&summary) == StudyStatus::Running { Running::Yes } else { Running::No };
     let forecast = look_ahead(
-        &spec,
+        spec,
         summary.search_counts(),
         elapsed(&reader, &summary)?,
         used,
@@ -253,7 +252,7 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
         )));
     }
     Ok(match parts(&forecast).is_empty() {
-        true => Ahead::OfFile(before_the_first(&spec)),
+        true => Ahead::OfFile(before_the_first(spec)),
         false => Ahead::OfTrials(forecast, summary.counts.total()),
     })
 }

@@ -15,8 +15,8 @@ use super::provenance::{self, MadeJson};
 use super::trial_json::TrialJson;
 use crate::app::best::{result_metrics, value_step};
 use crate::app::find;
-use crate::app::reconcile::{changes, moved, place_files};
-use crate::config::{self, Change, ChangeClass, command_line};
+use crate::app::reconcile::{changes, continue_stored, moved, place_files};
+use crate::config::{self, Change, ChangeClass};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{duration, metric_names, micros, number, one_line, param, values};
 use crate::runner::inputs;
@@ -410,10 +410,8 @@ fn file_against_study(
         Some(named) => find::study(&reader, Some(named))?,
         None => find::of_file(&reader, file, &spec)?,
     };
-    // The file does not know about `hpsearch extend`, nor the rules with which the study began.
-    spec.budget.extend(study.extension);
-    command_line::keep_rules(&study.spec, &mut spec);
     let known = reader.study(&study.spec.name)?;
+    known.iter().for_each(|known| continue_stored(known, &mut spec));
     let store = console.absolute_store()?;
     let moved = known.and_then(|known| moved(&known, &spec, &store));
     let before = moved.as_ref().map_or(&study.spec, |(_, spec)| spec);

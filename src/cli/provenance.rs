@@ -199,38 +199,6 @@ pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failur
     Ok(())
 }
 
-/// Reports files of the command that changed since the last run: its trials used another program.
-pub fn warn_changed_programs(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-    now: &Provenance,
-    console: &mut Console,
-) -> Result<(), Failure> {
-    let runners = reader.runners(study.id)?;
-    let Some(before) = runners.iter().rev().find_map(|runner| runner.provenance.as_ref()) else {
-        return Ok(());
-    };
-    let changed = now.changed_programs(before);
-    if changed.is_empty() {
-        return Ok(());
-    }
-    let names = changed
-        .iter()
-        .map(|file| format!("`{}`", one_line(&shown(Path::new(file)))))
-        .collect::<Vec<_>>()
-        .join(", ");
-    let earlier = match study.counts.complete {
-        0 => String::new(),
-        complete => format!(
-            ": {} {} of the program as it was; `--fork NAME` starts a new study",
-            count(complete, "complete trial"),
-            if complete == 1 { "is" } else { "are" }
-        ),
-    };
-    console.say(&format!("{names} changed since the last run{earlier}"));
-    Ok(())
-}
-
 /// Prints the provenance of a study's last runner, and the number of others.
 pub fn print_study(runners: &[StoredRunner], console: &mut Console) -> Result<(), Failure> {
     let Some(last) = runners.last() else { return Ok(()) };

@@ -1,15 +1,13 @@
-//! What keeps a study from being run: it is another one than the stored one, or lies elsewhere.
+//! What keeps a file from being run: it is none, or its study is stored elsewhere.
 
 use std::path::Path;
 
 use super::RunArguments;
-use crate::app::reconcile::{self, Consent};
 use crate::cli::DEFAULT_STORE;
 use crate::cli::console::{Console, shown, typed};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::Failure;
 use crate::cli::overrides::sets;
 use crate::cli::provenance;
-use crate::config::{Change, ChangeClass};
 use crate::report::wording::one_line;
 use crate::storage::StorageReader as _;
 use crate::storage::any::AnyReader;
@@ -63,36 +61,4 @@ pub(super) fn stored_beside_its_file(
         "`{run} --store {}` continues with it; `{run} --store {DEFAULT_STORE}` begins it anew here",
         typed(&there)
     )))
-}
-
-/// Prints the changes since the study was stored; returns the exit code if they need consent.
-pub(super) fn refuse_change(
-    changes: &[Change],
-    spec: &StudySpec,
-    arguments: &RunArguments,
-    file: &Path,
-    console: &mut Console,
-) -> Option<Exit> {
-    if changes.is_empty() {
-        return None;
-    }
-    let consent = if arguments.accept { Consent::Given } else { Consent::Missing };
-    let refusal = reconcile::refusal(changes, consent);
-    // The reason why nothing runs is an error, printed also with `-q`.
-    let say: &dyn Fn(&str) =
-        if refusal.is_some() { &|text| console.complain(text) } else { &|text| console.say(text) };
-    say(&format!("study `{}` changed since it was last run:", spec.name));
-    changes.iter().for_each(|change| say(&format!("  {change}")));
-    let run = format!("run {}{}", shown(file), sets(&arguments.set));
-    match refusal? {
-        ChangeClass::NeedsFork => say(&format!(
-            "its trials cannot be compared any more: {} starts a new study; or undo the change",
-            console.next(&format!("{run} --fork NAME"))
-        )),
-        _ => say(&format!(
-            "{} continues with the new search; or undo the change",
-            console.next(&format!("{run} --accept"))
-        )),
-    }
-    Some(Exit::StudyChanged)
 }

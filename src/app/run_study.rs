@@ -1,0 +1,368 @@
+//! Running a study of a file: everything between the file and a runner that is ready to start.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::prepare_data::{PreparedData, prepare_data};
+use super::reconcile::{self, Consent};
+use super::warm_start::{self, Found};
+use super::worker_job::Progress;
+use super::{AppError, cluster, export, missing_files};
+use crate::config::{self, Change, ChangeClass, Checked, Moved, command_line};
+use crate::export::ExportError;
+use crate::runner::inputs::{self, KnownInputs};
+use crate::runner::launcher::Launcher;
+use crate::runner::ownership::{self, Unreachable};
+use crate::runner::process::{ProcessLauncher, own_program};
+use crate::runner::slots::{Machine, left_over, remarks, slots, tried};
+use crate::runner::{self, Runner, RunnerError, provenance};
+use crate::storage::address::is_on_server;
+use crate::storage::any::AnyStore;
+use crate::storage::paths::component;
+use crate::storage::sqlite::Migrated;
+use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
+use crate::study::budget::Extension;
+use crate::study::checkpoint::Checkpoint;
+use crate::study::cluster::AgentStart;
+use crate::study::device::Slot;
+use crate::study::request::Request;
+use crate::study::spec::StudySpec;
+
+/// The user's wishes about a run.
+#[derive(Clone, Copy, Debug)]
+pub struct RunOptions<'a> {
+    /// The study file.
+    pub file: &'a Path,
+    /// Overrides of its keys.
+    pub set: &'a [String],
+    /// The name of a new study made from it.
+    pub fork: Option<&'a str>,
+    /// Whether a changed search was agreed to.
+    pub consent: Consent,
+    /// Whether a paused study is resumed.
+    pub resume: bool,
+    /// Whether the study is taken from a runner on another host that is gone.
+    pub take_over: bool,
+    /// What happens if checkpoints cannot be reached.
+    pub unreachable: Unreachable,
+}
+
+/// Something that the user should know before the runner starts, and how far the preparation is.
+#[derive(Debug)]
+pub enum RunNotice<'a> {
+    /// The study file has oddities.
+    Warnings(&'a config::Diagnostics),
+    /// A device is used by others, small, or idle.
+    Device(&'a str),
+    /// A device does not work, and is left out.
+    BrokenDevice(&'a str),
+    /// The store was opened.
+    Store {
+        /// Its path.
+        path: &'a Path,
+        /// Whether it was created.
+        is_new: bool,
+        /// Whether it had an older schema.
+        migrated: Option<&'a Migrated>,
+    },
+    /// The command's placeholders leave parameters out.
+    UnnamedParameters(&'a str),
+    /// The budget is larger than the file's.
+    Extended(Extension),
+    /// The project has another place than in the store.
+    Relocated(&'a Moved),
+    /// The study differs from the stored one; `refused`: the consent that is missing.
+    Changed {
+        /// All changes.
+        changes: &'a [Change],
+        /// The most important one without consent.
+        refused: Option<ChangeClass>,
+        /// The study as it is now.
+        spec: &'a StudySpec,
+    },
+    /// The export of an earlier run was edited.
+    EditedExport(&'a ExportError),
+    /// Trials of an earlier study were taken.
+    WarmStart(&'a Found, &'a StudySpec),
+    /// A file that the command names is missing.
+    MissingFile(&'a missing_files::MissingFile),
+    /// A finding about the data; `is_known`: the study ran before.
+    Data {
+        /// One sentence.
+        finding: &'a str,
+        /// Whether the study is stored.
+        is_known: bool,
+    },
+    /// The study was taken from a holder of another host, if there was one.
+    TakenOver(Option<&'a Holder>),
+    /// Files of the command changed since the last run.
+    ChangedProgram {
+        /// Their paths.
+        files: &'a [&'a str],
+        /// The number of complete trials.
+        complete: u64,
+    },
+    /// The usual directory of the trials' files belongs to another store.
+    OtherDirectory {
+        /// The directory in its place.
+        directory: &'a Path,
+        /// The name of the usual one.
+        usual: &'a str,
+    },
+    /// Checkpoints are gone, and their trials begin again.
+    MissingCheckpoints(u64),
+    /// Agents are to be started by hand, with this file.
+    StartAgents(&'a Path),
+    /// A longer step of the preparation.
+    Progress(Progress<'a>),
+}
+
+/// A study file that was read.
+pub struct StudyFile {
+    /// The study, with its overrides.
+    pub spec: StudySpec,
+    checked: Checked,
+    slots: Vec<Slot>,
+}
+
+/// What becomes of a study file.
+pub enum Prepared {
+    /// It can run.
+    Ready(Box<ReadyStudy>),
+    /// Its changes need consent; nothing was written.
+    Refused,
+}
+
+/// A study whose runner can start.
+pub struct ReadyStudy {
+    /// The study as it is stored, with the values of `[command] env`.
+    pub study: StoredStudy,
+    /// Its store.
+    pub store: AnyStore,
+    /// What its runner needs besides.
+    pub start: RunnerStart,
+}
+
+/// What a runner needs besides the study and its store.
+pub struct RunnerStart {
+    path: PathBuf,
+    slots: Vec<Slot>,
+    launcher: Box<dyn Launcher + Send>,
+    found: provenance::Found,
+}
+
+impl RunnerStart {
+    /// Starts the runner: takes the study's lease, and recovers what the last runner left.
+    ///
+    /// # Errors
+    /// The store failed, or another process runs the study.
+    pub fn runner<'a>(
+        self,
+        store: &'a mut dyn Storage,
+        study: &StoredStudy,
+    ) -> Result<Runner<'a>, RunnerError> {
+        let RunnerStart { path, slots, launcher, found } = self;
+        Runner::start(store, study, slots, launcher, &path)?.describe(found)
+    }
+}
+
+/// Reads a study file, and finds the slots that it asks for. `store`: the store's absolute path.
+///
+/// # Errors
+/// The file is invalid, or there is no such device.
+pub fn read(
+    options: &RunOptions<'_>,
+    store: &Path,
+    tell: &mut dyn FnMut(RunNotice<'_>),
+) -> Result<StudyFile, AppError> {
+    let checked = config::load_with_warnings(options.file, options.set)?;
+    tell(RunNotice::Warnings(&checked.warnings));
+    let mut spec = checked.spec.clone();
+    if let Some(name) = options.fork {
+        name.clone_into(&mut spec.name);
+    }
+    let mut places = Vec::new();
+    // Agents have the slots of their own machines.
+    if spec.cluster.is_none() {
+        let machine = Machine::detect(&spec.devices.select);
+        places = slots(&spec.devices, &spec.program, &machine)?;
+        remarks(&places).iter().for_each(|remark| tell(RunNotice::Device(remark)));
+        if let Some(idle) = left_over(&spec.devices, &spec.program, &machine) {
+            tell(RunNotice::Device(&idle));
+        }
+    }
+    reconcile::place_files(&mut spec, options.file, store)?;
+    Ok(StudyFile { spec, checked, slots: places })
+}
+
+/// Opens the store, compares the file with the stored study, reads the data, stores the study, and
+/// claims its files. `command`: the command line of the run, for its provenance.
+///
+/// # Errors
+/// The study cannot be run: each error names what to do.
+pub fn prepare(
+    read: StudyFile,
+    options: &RunOptions<'_>,
+    path: &Path,
+    command: Vec<OsString>,
+    tell: &mut dyn FnMut(RunNotice<'_>),
+) -> Result<Prepared, AppError> {
+    let StudyFile { mut spec, checked, slots } = read;
+    let (mut store, known) = open(&checked, &spec, path, tell)?;
+    if let Some(known) = &known {
+        reconcile::continue_stored(known, &mut spec);
+        tell(RunNotice::Extended(known.extension));
+    }
+    let inputs = inputs::of_study(&spec);
+    let known_inputs = KnownInputs::of(&inputs);
+    if let Some(known) = &known {
+        let moved = reconcile::moved(known, &spec, path);
+        if let Some((moved, _)) = &moved {
+            tell(RunNotice::Relocated(moved));
+        }
+        let before = moved.as_ref().map_or(&known.spec, |(_, spec)| spec);
+        let changes =
+            reconcile::changes(&store, (known.id, before), &spec, &store.salt()?, &inputs)?;
+        let refused = reconcile::refusal(&changes, options.consent);
+        tell(RunNotice::Changed { changes: &changes, refused, spec: &spec });
+        if refused.is_some() {
+            return Ok(Prepared::Refused);
+        }
+    }
+    let prepared = read_inputs(&mut spec, known.as_ref(), &store, options, path, tell)?;
+    if let Some(known) = known.as_ref().filter(|_| options.take_over) {
+        let holder = runner::take_over(&mut store, known)?;
+        tell(RunNotice::TakenOver(holder.as_ref()));
+    }
+    let study = reconcile::settle(&mut store, known, &spec)?;
+    if options.resume && store.summary(study.id)?.paused.is_some() {
+        store.request(study.id, runner::now(), &Request::ResumeStudy)?;
+    }
+    let directory = prepared.directory.as_deref();
+    let found = provenance::look_around(&spec, inputs, command, directory, &store.salt()?);
+    tell_changed_program(&store, &study, &found, tell)?;
+    // If another process runs the study, that is reported, without disturbing its trials.
+    let slots = if spec.cluster.is_none() && store.summary(study.id)?.held.is_none() {
+        tell(RunNotice::Progress(Progress::Began("trying the devices")));
+        let (slots, broken) = tried(slots, &spec.devices, &spec.program)?;
+        broken.iter().for_each(|trouble| tell(RunNotice::BrokenDevice(trouble)));
+        slots
+    } else {
+        slots
+    };
+    let study = claim_files(&mut store, study, options, path, tell)?;
+    let protected = vec![path.to_owned(), std::path::absolute(options.file)?];
+    let launcher: Box<dyn Launcher + Send> = match &spec.cluster {
+        Some(cluster) => {
+            if cluster.start == AgentStart::Manual {
+                let file = std::path::absolute(cluster::file(&study, path))?;
+                tell(RunNotice::StartAgents(&file));
+            }
+            Box::new(cluster::launcher(&study, (&spec, cluster), path, directory, protected))
+        }
+        None => {
+            let (program, files) = (own_program(), study.files(path));
+            let spec = Arc::new(spec.clone());
+            let launcher = ProcessLauncher::new(program, spec, path.to_owned(), files, protected);
+            Box::new(launcher.with_inputs(known_inputs))
+        }
+    };
+    let start = RunnerStart { path: path.to_owned(), slots, launcher, found };
+    Ok(Prepared::Ready(Box::new(ReadyStudy { study, store, start })))
+}
+
+/// Opens the store, or creates it, and finds the stored study.
+fn open(
+    checked: &Checked,
+    spec: &StudySpec,
+    path: &Path,
+    tell: &mut dyn FnMut(RunNotice<'_>),
+) -> Result<(AnyStore, Option<StoredStudy>), AppError> {
+    let is_new = !is_on_server(path) && !path.exists();
+    if is_new {
+        checked.begins()?;
+    }
+    let store = AnyStore::open(path)?;
+    tell(RunNotice::Store { path, is_new, migrated: store.migrated() });
+    let known = store.study(&spec.name)?;
+    if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, spec)) {
+        checked.begins()?;
+    }
+    if let (None, Some(note)) = (&known, command_line::unnamed_parameters(spec)) {
+        tell(RunNotice::UnnamedParameters(&note));
+    }
+    if let Some(known) = known.as_ref().filter(|known| known.spec.is_tracked()) {
+        return Err(StorageError::Tracked { study: known.spec.name.clone() }.into());
+    }
+    Ok((store, known))
+}
+
+/// Checks the target of the export, takes the trials of earlier studies, and prepares the data.
+fn read_inputs(
+    spec: &mut StudySpec,
+    known: Option<&StoredStudy>,
+    store: &AnyStore,
+    options: &RunOptions<'_>,
+    path: &Path,
+    tell: &mut dyn FnMut(RunNotice<'_>),
+) -> Result<PreparedData, AppError> {
+    let stored = known.map(|known| (store as &dyn StorageReader, known.id));
+    if let Some(edited) = export::check_target(spec, options.file, stored, path)? {
+        tell(RunNotice::EditedExport(&edited));
+    }
+    for found in warm_start::take(spec, known.map(|known| &known.spec), store)? {
+        tell(RunNotice::WarmStart(&found, spec));
+    }
+    for missing in missing_files::missing_files(spec) {
+        tell(RunNotice::MissingFile(&missing));
+    }
+    let prepared = prepare_data(spec, path, &mut |progress| tell(RunNotice::Progress(progress)))?;
+    for finding in &prepared.findings {
+        tell(RunNotice::Data { finding, is_known: known.is_some() });
+    }
+    Ok(prepared)
+}
+
+/// Tells of the command's own files that changed since the last run.
+fn tell_changed_program(
+    store: &AnyStore,
+    study: &StoredStudy,
+    now: &provenance::Found,
+    tell: &mut dyn FnMut(RunNotice<'_>),
+) -> Result<(), AppError> {
+    let runners = store.runners(study.id)?;
+    let Some(before) = runners.iter().rev().find_map(|runner| runner.provenance.as_ref()) else {
+        return Ok(());
+    };
+    let files = now.provenance.changed_programs(before);
+    if !files.is_empty() {
+        let complete = store.summary(study.id)?.counts.complete;
+        tell(RunNotice::ChangedProgram { files: &files, complete });
+    }
+    Ok(())
+}
+
+/// Claims the directory of the trials' files.
+fn claim_files(
+    store: &mut AnyStore,
+    study: StoredStudy,
+    options: &RunOptions<'_>,
+    path: &Path,
+    tell: &mut dyn FnMut(RunNotice<'_>),
+) -> Result<StoredStudy, AppError> {
+    let before = study.directory.clone();
+    let study = ownership::claim(store, study, path, options.unreachable)?;
+    let usual = component(&study.spec.name);
+    if study.directory != before && study.directory.as_ref() != Some(&usual) {
+        let directory = study.files(path).directory();
+        tell(RunNotice::OtherDirectory { directory: &directory, usual: &usual });
+    }
+    let is_gone = |checkpoint: &Checkpoint| matches!(checkpoint.path.try_exists(), Ok(false));
+    let checkpoints = store.checkpoints(study.id)?;
+    let gone = checkpoints.iter().filter(|(_, checkpoint)| is_gone(checkpoint)).count();
+    if gone > 0 {
+        tell(RunNotice::MissingCheckpoints(gone as u64));
+    }
+    Ok(study)
+}

@@ -1,0 +1,149 @@
+//! What a run says before its runner starts.
+
+use std::path::Path;
+
+use crate::app::run_study::{RunNotice, RunOptions};
+use crate::cli::console::{Console, Talk, shown};
+use crate::cli::exported;
+use crate::cli::overrides::sets;
+use crate::cli::waiting::listener;
+use crate::cli::warm_start::told;
+use crate::config::{Change, ChangeClass, Moved};
+use crate::report::wording::{extension, one_line};
+use crate::storage::Holder;
+use crate::study::budget::Extension;
+use crate::study::counted::count;
+use crate::study::spec::StudySpec;
+
+/// Prints notices, and shows progress between them.
+pub(super) struct Notices<'a> {
+    options: &'a RunOptions<'a>,
+    console: &'a Console,
+}
+
+impl<'a> Notices<'a> {
+    pub fn new(options: &'a RunOptions<'a>, console: &'a Console) -> Self {
+        Notices { options, console }
+    }
+
+    /// Prints each notice that it is given.
+    pub fn teller(&self) -> impl FnMut(RunNotice<'_>) {
+        let mut progress = None;
+        move |notice| match notice {
+            RunNotice::Progress(step) => {
+                progress.get_or_insert_with(|| listener(self.console))(step)
+            }
+            other => {
+                // Removes the line of the step before.
+                drop(progress.take());
+                self.tell(other);
+            }
+        }
+    }
+
+    fn tell(&self, notice: RunNotice<'_>) {
+        let console = self.console;
+        match notice {
+            RunNotice::Warnings(warnings) => console.warn(warnings),
+            RunNotice::Device(remark) => console.say(remark),
+            RunNotice::BrokenDevice(trouble) => console.say(&format!("warning: {trouble}")),
+            RunNotice::Store { path, is_new, migrated } => {
+                let path = one_line(&path.display().to_string());
+                console.mention(&format!("store: {path}{}", if is_new { " (new)" } else { "" }));
+                console.print_migration(migrated);
+            }
+            RunNotice::UnnamedParameters(note) => console.mention(&format!("note: {note}")),
+            RunNotice::Extended(by) => self.extended(by),
+            RunNotice::Relocated(Moved { from, to }) => {
+                let how = if from.exists() { "copied" } else { "moved" };
+                let (from, to) = (from.display(), to.display());
+                console.say(&format!("the project was {how} from {from} to {to}"));
+            }
+            RunNotice::Changed { changes, refused, spec } => self.changed(changes, refused, spec),
+            RunNotice::EditedExport(edited) => exported::warn_edited_export(edited, console),
+            RunNotice::WarmStart(found, spec) => console.say(&told(found, spec)),
+            RunNotice::MissingFile(missing) => console.say(&missing.to_string()),
+            RunNotice::Data { finding, is_known } => {
+                if !is_known || console.talk == Talk::Verbose {
+                    console.say(&format!("data: {finding}"));
+                }
+            }
+            RunNotice::TakenOver(Some(Holder { pid, host, .. })) => {
+                console.say(&format!("taken over from process {pid} on `{}`", one_line(host)))
+            }
+            RunNotice::TakenOver(None) => {
+                console.say("--take-over: no process of another host holds the study")
+            }
+            RunNotice::ChangedProgram { files, complete } => self.changed_program(files, complete),
+            RunNotice::OtherDirectory { directory, usual } => console.say(&format!(
+                "files of trials go to {}: `{usual}` beside it belongs to another store",
+                shown(directory)
+            )),
+            RunNotice::MissingCheckpoints(gone) => console.say(&format!(
+                "{} missing, and forgotten: trials that need one begin again",
+                count(gone, "checkpoint")
+            )),
+            RunNotice::StartAgents(file) => console.say(&format!(
+                "start agents on other machines with `hpsearch agent {}`",
+                file.display()
+            )),
+            RunNotice::Progress(_) => {}
+        }
+    }
+
+    fn extended(&self, by: Extension) {
+        if by.is_nothing() {
+            return;
+        }
+        let more = extension(by);
+        let set = self.options.set;
+        let take_back = if set.iter().any(|word| word.trim_start().starts_with("budget.")) {
+            format!("; `--set` is raised by it too: set {more} less to take it back")
+        } else {
+            String::new()
+        };
+        self.console.say(&format!(
+            "budget: {more} more than the file says, by `hpsearch extend`{take_back}"
+        ));
+    }
+
+    fn changed(&self, changes: &[Change], refused: Option<ChangeClass>, spec: &StudySpec) {
+        if changes.is_empty() {
+            return;
+        }
+        let console = self.console;
+        // The reason why nothing runs is an error, printed also with `-q`.
+        let say: &dyn Fn(&str) = match refused {
+            Some(_) => &|text| console.complain(text),
+            None => &|text| console.say(text),
+        };
+        say(&format!("study `{}` changed since it was last run:", spec.name));
+        changes.iter().for_each(|change| say(&format!("  {change}")));
+        let run = format!("run {}{}", shown(self.options.file), sets(self.options.set));
+        match refused {
+            None => {}
+            Some(ChangeClass::NeedsFork) => say(&format!(
+                "its trials cannot be compared any more: {} starts a new study; or undo the change",
+                console.next(&format!("{run} --fork NAME"))
+            )),
+            Some(_) => say(&format!(
+                "{} continues with the new search; or undo the change",
+                console.next(&format!("{run} --accept"))
+            )),
+        }
+    }
+
+    fn changed_program(&self, files: &[&str], complete: u64) {
+        let names: Vec<String> =
+            files.iter().map(|file| format!("`{}`", one_line(&shown(Path::new(file))))).collect();
+        let earlier = match complete {
+            0 => String::new(),
+            _ => format!(
+                ": {} {} of the program as it was; `--fork NAME` starts a new study",
+                count(complete, "complete trial"),
+                if complete == 1 { "is" } else { "are" }
+            ),
+        };
+        self.console.say(&format!("{} changed since the last run{earlier}", names.join(", ")));
+    }
+}
