@@ -36,7 +36,7 @@ use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::{Params, Value};
-use crate::study::request::Answer;
+use crate::study::request::RequestAnswer;
 use crate::study::space::Space;
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -559,10 +559,10 @@ fn asked_to_leave() -> Json {
 }
 
 /// The answer to `enqueue`.
-fn enqueued(answer: &Answer) -> Result<Json, Refusal> {
+fn enqueued(answer: &RequestAnswer) -> Result<Json, Refusal> {
     match answer {
-        Answer::Done(_) => Ok(done()),
-        Answer::Refused(why) => Err(Refusal(why.clone())),
+        RequestAnswer::Done(_) => Ok(done()),
+        RequestAnswer::Refused(why) => Err(Refusal(why.clone())),
     }
 }
 

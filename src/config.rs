@@ -32,7 +32,7 @@ mod trainer;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-pub use diagnostic::{Diagnostic, Diagnostics, Look, Place, Severity, Source};
+pub use diagnostic::{Diagnostic, Diagnostics, Look, Severity, Source, SourceSpan};
 pub use difference::{Change, ChangeClass, difference, difference_to_stored};
 pub use json::{JsonSearch, Search};
 pub use relocation::{Moved, moved};
@@ -115,7 +115,7 @@ impl ConfigError {
             | ConfigError::Configuration { path }
             | ConfigError::NotText { path, .. } => {
                 let file = Source { name: path.display().to_string(), text: String::new() };
-                let start = Place { source: 0, start: 0, end: 0 };
+                let start = SourceSpan { source: 0, start: 0, end: 0 };
                 let problem = Diagnostic::error(start, message).help(help);
                 Diagnostics::new(vec![file], vec![problem])
             }

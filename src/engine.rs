@@ -246,7 +246,7 @@ impl Engine {
     /// and, where trials failed and none succeeded, to compare failures.
     pub fn needs_journal(spec: &StudySpec, view: &StudyState) -> bool {
         let only_fails = view.counts.failed > 0 && view.counts.complete + view.counts.pruned == 0;
-        spec.deterministic || spec.devices.packed || only_fails
+        spec.deterministic || spec.devices.automatic_concurrency || only_fails
     }
 
     /// Handles one input; the effects are to be carried out in order, once their events are
@@ -387,7 +387,7 @@ impl Engine {
         if let Some(window) = &mut self.decision_window {
             window.apply(at, event);
         }
-        if self.spec.devices.packed {
+        if self.spec.devices.automatic_concurrency {
             self.memory_estimates.apply(&self.spec, &self.view, event);
         }
     }

@@ -23,7 +23,7 @@ use crate::samplers;
 use crate::storage::any::AnyStore;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{Storage, StorageError, StoredStudy};
-use crate::study::condition::{self, Expression, ExpressionError, Known};
+use crate::study::condition::{self, Expression, ExpressionError, KnownNames};
 use crate::study::constraint::Constraint;
 use crate::study::device::{Device, Slot};
 use crate::study::metric::Direction;
@@ -405,8 +405,8 @@ impl Study {
         spec.space = Space::new(self.dimensions)?;
         for constraint in &spec.constraints {
             let known = match constraint {
-                Constraint::Limit(_) | Constraint::PruningLimit(_) => Known::Metrics,
-                Constraint::Require(_) => Known::Parameters(&spec.space),
+                Constraint::Limit(_) | Constraint::PruningLimit(_) => KnownNames::Metrics,
+                Constraint::Require(_) => KnownNames::Parameters(&spec.space),
             };
             let expression = constraint.expression();
             if let Some(source) = condition::check(expression, known).into_iter().next() {

@@ -66,7 +66,7 @@ use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, S
 use crate::study::device::Slot;
 use crate::study::event::{AttemptEnd, Event, Seq, StudyEvent};
 use crate::study::program::Program;
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::series::LoggedSeries;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -175,7 +175,7 @@ pub fn waiting_requests(
         .into_iter()
         .partition(|stored| stored.request == Request::Stop);
     let why = "the run it was meant for had ended: ask again if it still holds";
-    let answer = Answer::Refused(why.to_owned());
+    let answer = RequestAnswer::Refused(why.to_owned());
     let stale: Vec<Event> = stale
         .into_iter()
         .map(|stored| {
@@ -297,7 +297,7 @@ impl<'a> Runner<'a> {
             remover,
             waiting: requests,
             looked: Instant::now(),
-            loads: study.spec.devices.packed.then(Loads::default),
+            loads: study.spec.devices.automatic_concurrency.then(Loads::default),
             points,
             began: BTreeMap::new(),
             system_metrics,
@@ -310,7 +310,7 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// The store failed.
-    pub fn describe(self, found: provenance::Found) -> Result<Self, RunnerError> {
+    pub fn describe(self, found: provenance::CollectedProvenance) -> Result<Self, RunnerError> {
         for (digest, text) in &found.documents {
             self.storage.keep_document(digest, text)?;
         }

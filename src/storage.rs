@@ -35,9 +35,9 @@ use crate::study::finalists::Race;
 use crate::study::front::Front;
 use crate::study::outcome::Outcome;
 use crate::study::provenance::{AgentProvenance, Provenance};
-use crate::study::query::{Filter, Place, TrialQuery};
+use crate::study::query::{Filter, SortPosition, TrialQuery};
 use crate::study::remark::RemarkKind;
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::series::{LoggedSeries, Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::{Counts, StudyState};
@@ -405,7 +405,11 @@ pub trait StorageReader: Send {
     fn numbers(&self, study: StudyId, query: &TrialQuery)
     -> Result<Vec<TrialNumber>, StorageError>;
     /// The sort positions of such a page's trials, to merge them with those of other studies.
-    fn places(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Place>, StorageError>;
+    fn positions(
+        &self,
+        study: StudyId,
+        query: &TrialQuery,
+    ) -> Result<Vec<SortPosition>, StorageError>;
     /// How many trials pass a filter.
     fn count(&self, study: StudyId, filter: &Filter) -> Result<u64, StorageError>;
     /// The outcomes of trials created or changed since the cursor, by number, and the next cursor.
@@ -655,7 +659,7 @@ pub trait Storage: StorageReader {
     /// serves one, in the transaction of its effects.
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError>;
     /// The answer to a request; `None` while it is pending, or if there is no such request.
-    fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError>;
+    fn answer(&self, study: StudyId, id: i64) -> Result<Option<RequestAnswer>, StorageError>;
 }
 
 /// Timeout of a writer that waits for another process's transaction.

@@ -54,7 +54,7 @@ use loader::{Loader, LoaderMessage};
 use preferences::Preferences;
 pub use snapshot::Watched;
 use snapshot::{SnapshotRequest, Source};
-use state::{Command, RunPhase, State};
+use state::{Command, RunPhase, TuiState};
 pub use studies::choose_study;
 pub use terminal::Before;
 use terminal::{EventPoll, TerminalGuard, Woken};
@@ -170,7 +170,7 @@ pub fn run_tui(
         &context.store,
         several.as_ref().unwrap_or(&snapshot.summary.spec.name),
     );
-    let mut state = State::new(context.mode, snapshot, preferences.load());
+    let mut state = TuiState::new(context.mode, snapshot, preferences.load());
     state.zone = TimeZone::system();
     state.detach = context.detach;
     let event_poll = EventPoll::new(context.mode)?;
@@ -193,7 +193,7 @@ struct Screens {
     event_poll: EventPoll,
     loader: Loader,
     wanted: Arc<SnapshotRequest>,
-    state: State,
+    state: TuiState,
     preferences: Preferences,
     drawn: Option<Instant>,
 }

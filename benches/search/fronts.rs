@@ -66,12 +66,12 @@ fn values(problem: &str, x: &[f64]) -> Vec<f64> {
 /// What answers proposals.
 enum Problem {
     Function(String, usize),
-    Table(Table),
+    Table(TabulatedProblem),
 }
 
 /// A table of trainings (`front_tables.py tables`): rows in the unit cube, and their values.
 #[derive(serde::Deserialize)]
-struct Table {
+struct TabulatedProblem {
     /// By axis: the number of its levels, or 0 for a real number.
     levels: Vec<i64>,
     rows: Vec<Vec<f64>>,

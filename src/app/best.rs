@@ -9,7 +9,7 @@ use crate::study::params::variable;
 use crate::study::program::Program;
 use crate::study::spec::{Duplicates, StudySpec};
 use crate::study::state::{self, StudyState};
-use crate::study::statistics::Sample;
+use crate::study::statistics::Statistics;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The best trial.
@@ -31,7 +31,7 @@ pub struct Best {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Runs {
     /// Their statistics.
-    pub sample: Sample,
+    pub statistics: Statistics,
     /// Why it won, if it is the winner of a race.
     pub reason: Option<String>,
     /// Metrics on the test split, if measured.
@@ -143,13 +143,13 @@ pub fn view_of_runs(
 pub fn runs(view: &StudyState) -> Option<Runs> {
     if let Some(winner) = view.race.as_ref().and_then(|race| race.winner()) {
         return Some(Runs {
-            sample: winner.sample,
+            statistics: winner.statistics,
             reason: Some(winner.reason.clone()),
             test: winner.test.clone(),
         });
     }
-    let (_, sample) = view.ranked_configurations().into_iter().next()?;
-    (sample.runs > 1).then_some(Runs { sample, reason: None, test: None })
+    let (_, statistics) = view.ranked_configurations().into_iter().next()?;
+    (statistics.runs > 1).then_some(Runs { statistics, reason: None, test: None })
 }
 
 /// The shell command line of a trial, if its study runs a command. Parameters that it does not name

@@ -8,7 +8,7 @@ use crate::report::wording::{number, one_line};
 use crate::study::counted::count;
 use crate::study::metric::{Metrics, Number};
 use crate::study::state::StudyState;
-use crate::study::statistics::Sample;
+use crate::study::statistics::Statistics;
 
 /// The form for `--json`.
 #[derive(Clone, Debug, Serialize)]
@@ -24,8 +24,8 @@ pub struct RunsJson {
 
 impl From<&Runs> for RunsJson {
     fn from(runs: &Runs) -> Self {
-        let Sample { runs: count, mean, deviation } = runs.sample;
-        let half = runs.sample.half_width(CONFIDENCE);
+        let Statistics { runs: count, mean, deviation } = runs.statistics;
+        let half = runs.statistics.half_width(CONFIDENCE);
         RunsJson {
             from: if runs.reason.is_some() { "race" } else { "search" },
             runs: count,
@@ -40,9 +40,9 @@ impl From<&Runs> for RunsJson {
 
 /// `mean 0.21 of 5 runs, 0.19 to 0.23 (95 %)`
 pub fn in_words(behind: &Runs) -> String {
-    let Sample { runs, mean, deviation } = behind.sample;
+    let Statistics { runs, mean, deviation } = behind.statistics;
     let interval = behind
-        .sample
+        .statistics
         .half_width(CONFIDENCE)
         .map(|half| format!(", {} to {} (95 %)", number(mean - half), number(mean + half)));
     let spread =

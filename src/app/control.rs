@@ -8,7 +8,7 @@ use crate::report::requests::entered;
 use crate::storage::any::AnyStore;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::tag::is_tag;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -95,8 +95,8 @@ pub fn carry_out(
     }
     let (mut done, mut refused, mut is_asked) = (Vec::new(), Vec::new(), false);
     let mut hear = |answer| match answer {
-        Some(Answer::Done(text)) => done.push(text),
-        Some(Answer::Refused(why)) => refused.push(why),
+        Some(RequestAnswer::Done(text)) => done.push(text),
+        Some(RequestAnswer::Refused(why)) => refused.push(why),
         None => is_asked = true,
     };
     request::ask(store, path, study.id, &requests, &mut hear)?;

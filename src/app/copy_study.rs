@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::AppError;
+use crate::engine::verify::StoredEvent;
 use crate::runner::{self, OwnLease, take_lease_of_any};
 use crate::storage::any::AnyStore;
 use crate::storage::{
@@ -29,8 +30,6 @@ const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 
 /// Length of a digest in hexadecimal digits.
 const DIGEST: usize = 64;
-
-type Entry = (Seq, Timestamp, Event);
 
 /// What was copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,7 +137,7 @@ impl Copy<'_> {
     fn write(
         &mut self,
         lease: &mut OwnLease,
-        journal: &[Entry],
+        journal: &[StoredEvent],
         later: &[(Seq, StudySpec)],
     ) -> Result<Vec<SeriesSummary>, AppError> {
         self.write_documents(journal)?;
@@ -147,7 +146,7 @@ impl Copy<'_> {
     }
 
     /// The texts that the journal refers to by their digests.
-    fn write_documents(&mut self, journal: &[Entry]) -> Result<(), AppError> {
+    fn write_documents(&mut self, journal: &[StoredEvent]) -> Result<(), AppError> {
         let mut digests: BTreeSet<String> = BTreeSet::new();
         for (_, _, event) in journal {
             let refers = matches!(
@@ -170,7 +169,7 @@ impl Copy<'_> {
     fn write_journal(
         &mut self,
         lease: &mut OwnLease,
-        journal: &[Entry],
+        journal: &[StoredEvent],
         later: &[(Seq, StudySpec)],
     ) -> Result<(), AppError> {
         let mut later = later.iter().peekable();
@@ -188,7 +187,7 @@ impl Copy<'_> {
                 Event::Runner(RunnerEvent::Started { .. }) => {
                     self.flush(lease, &mut waiting)?;
                     // Its description follows it directly.
-                    let is_described = |(_, then, event): &&Entry| {
+                    let is_described = |(_, then, event): &&StoredEvent| {
                         then == at && matches!(event, Event::Runner(RunnerEvent::Described { .. }))
                     };
                     let described = entries.next_if(is_described);
@@ -265,7 +264,7 @@ impl Copy<'_> {
     fn compare(
         &self,
         id: StudyId,
-        journal: &[Entry],
+        journal: &[StoredEvent],
         series: &[SeriesSummary],
     ) -> Result<(), AppError> {
         let differs =

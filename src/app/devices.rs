@@ -5,12 +5,12 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::runner::monitor::{Gpu, Memory, NoGpus, Processor, glance};
+use crate::runner::monitor::{Cpu, Gpu, Memory, NoGpus, glance};
 use crate::runner::slots::wgpu_devices;
 
 /// A device of this machine; unknown values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Found {
+pub struct DetectedDevice {
     /// Its name in the study file; a GPU that CUDA hides has none.
     pub name: Option<String>,
     /// A description: model and memory.
@@ -49,9 +49,9 @@ pub struct Found {
 }
 
 /// All devices, and why no GPU is listed, if that is notable.
-pub fn found() -> (Vec<Found>, Option<String>) {
+pub fn found() -> (Vec<DetectedDevice>, Option<String>) {
     let machine = glance(std::env::var("CUDA_VISIBLE_DEVICES").ok().as_deref());
-    let mut devices = vec![processor(&machine.processor)];
+    let mut devices = vec![cpu(&machine.cpu)];
     devices.extend(ndarray());
     devices.extend(further());
     let no_gpus = match &machine.gpus {
@@ -70,53 +70,53 @@ pub fn found() -> (Vec<Found>, Option<String>) {
     (devices, no_gpus)
 }
 
-fn processor(processor: &Processor) -> Found {
-    let name = if processor.name.is_empty() { "processor" } else { &processor.name };
+fn cpu(cpu: &Cpu) -> DetectedDevice {
+    let name = if cpu.name.is_empty() { "processor" } else { &cpu.name };
     let note = if cfg!(feature = "train") {
         "can use it"
     } else {
         "this binary was built without it; commands run"
     };
-    Found {
+    DetectedDevice {
         name: Some("cpu".to_owned()),
-        description: format!("{name}, {} cores", processor.cores),
+        description: format!("{name}, {} cores", cpu.cores),
         usable: cfg!(feature = "train"),
         note: note.to_owned(),
-        memory_total_bytes: Some(processor.memory.total),
-        memory_used_bytes: Some(processor.memory.used),
-        ..Found::default()
+        memory_total_bytes: Some(cpu.memory.total),
+        memory_used_bytes: Some(cpu.memory.used),
+        ..DetectedDevice::default()
     }
 }
 
-fn ndarray() -> Option<Found> {
-    cfg!(feature = "ndarray").then(|| Found {
+fn ndarray() -> Option<DetectedDevice> {
+    cfg!(feature = "ndarray").then(|| DetectedDevice {
         name: Some("ndarray".to_owned()),
         description: "the CPU, through a second backend".to_owned(),
         usable: true,
         note: "can use it; `cpu` is faster".to_owned(),
-        ..Found::default()
+        ..DetectedDevice::default()
     })
 }
 
 /// GPUs available through Vulkan or Metal.
-fn further() -> Vec<Found> {
+fn further() -> Vec<DetectedDevice> {
     if !cfg!(feature = "wgpu") {
         return Vec::new();
     }
-    let found = |(name, description)| Found {
+    let found = |(name, description)| DetectedDevice {
         name: Some(name),
         description,
         usable: true,
         note: "can use it".to_owned(),
-        ..Found::default()
+        ..DetectedDevice::default()
     };
     match wgpu_devices() {
         Ok(devices) => devices.into_iter().map(found).collect(),
         // The drivers failed; the other devices are still listed.
-        Err(error) => vec![Found {
+        Err(error) => vec![DetectedDevice {
             description: "GPUs through Vulkan or Metal".to_owned(),
             note: error.to_string(),
-            ..Found::default()
+            ..DetectedDevice::default()
         }],
     }
 }
@@ -128,13 +128,13 @@ const CUDA_NOTE: &str = if cfg!(feature = "cuda") {
     "this binary was built without `cuda`; commands run"
 };
 
-fn nvidia(gpu: &Gpu) -> Found {
+fn nvidia(gpu: &Gpu) -> DetectedDevice {
     let description = if gpu.name.is_empty() {
         format!("NVIDIA GPU number {}", gpu.index)
     } else {
         gpu.name.clone()
     };
-    Found {
+    DetectedDevice {
         name: gpu.cuda.map(|index| format!("cuda:{index}")),
         description,
         usable: gpu.trouble.is_none() && cfg!(feature = "cuda"),
@@ -153,7 +153,7 @@ fn nvidia(gpu: &Gpu) -> Found {
 
 /// NVIDIA GPUs without the driver's library: from `/proc`, or else (containers may hide that) from
 /// their device files.
-fn without_library(gpus: &Path, dev: &Path) -> Vec<Found> {
+fn without_library(gpus: &Path, dev: &Path) -> Vec<DetectedDevice> {
     let mut names: Vec<(u32, String)> = entries(gpus)
         .into_iter()
         .filter_map(|gpu| fs::read_to_string(gpus.join(gpu).join("information")).ok())
@@ -169,12 +169,12 @@ fn without_library(gpus: &Path, dev: &Path) -> Vec<Found> {
     // CUDA numbers visible devices from 0, regardless of their device files.
     (0..)
         .zip(names)
-        .map(|(index, (_, description))| Found {
+        .map(|(index, (_, description))| DetectedDevice {
             name: Some(format!("cuda:{index}")),
             description,
             usable: cfg!(feature = "cuda"),
             note: CUDA_NOTE.to_owned(),
-            ..Found::default()
+            ..DetectedDevice::default()
         })
         .collect()
 }

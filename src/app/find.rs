@@ -68,7 +68,7 @@ pub fn of_file(
 
 /// Several studies, and those that cannot be read here.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct FoundStudies {
     /// The studies that were read, by name.
     pub studies: Vec<StudySummary>,
     /// The names of the others, with the error of each.
@@ -88,7 +88,7 @@ pub enum Archived {
 ///
 /// # Errors
 /// The store failed.
-pub fn all(reader: &dyn StorageReader, archived: Archived) -> Result<Found, StorageError> {
+pub fn all(reader: &dyn StorageReader, archived: Archived) -> Result<FoundStudies, StorageError> {
     let mut found = read(reader, reader.names()?)?;
     if archived == Archived::LeftOut {
         found.studies.retain(|study| !is_archived(study));
@@ -101,7 +101,7 @@ pub fn all(reader: &dyn StorageReader, archived: Archived) -> Result<Found, Stor
 ///
 /// # Errors
 /// A pattern matches none, or the store failed.
-pub fn matching(reader: &dyn StorageReader, patterns: &[String]) -> Result<Found, AppError> {
+pub fn matching(reader: &dyn StorageReader, patterns: &[String]) -> Result<FoundStudies, AppError> {
     let stored = reader.names()?;
     let in_vain =
         patterns.iter().filter(|pattern| !stored.iter().any(|(_, name)| matches(pattern, name)));
@@ -119,14 +119,17 @@ pub fn matching(reader: &dyn StorageReader, patterns: &[String]) -> Result<Found
 pub fn matching_now(
     reader: &dyn StorageReader,
     patterns: &[String],
-) -> Result<Found, StorageError> {
+) -> Result<FoundStudies, StorageError> {
     let is_meant = |name: &String| patterns.iter().any(|pattern| matches(pattern, name));
     let stored = reader.names()?;
     read(reader, stored.into_iter().filter(|(_, name)| is_meant(name)).collect())
 }
 
-fn read(reader: &dyn StorageReader, named: Vec<(StudyId, String)>) -> Result<Found, StorageError> {
-    let mut found = Found::default();
+fn read(
+    reader: &dyn StorageReader,
+    named: Vec<(StudyId, String)>,
+) -> Result<FoundStudies, StorageError> {
+    let mut found = FoundStudies::default();
     for (id, name) in named {
         match reader.summary(id) {
             Ok(study) => found.studies.push(study),

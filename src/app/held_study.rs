@@ -18,7 +18,7 @@ use crate::storage::{Storage, StorageError, StoredStudy};
 use crate::study::decision::Decision;
 use crate::study::event::{AttemptEnd, Event, StudyEvent};
 use crate::study::params::{Params, Value};
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
@@ -162,7 +162,7 @@ pub struct HeldStudy {
 struct Outcomes {
     launched: Option<Assignment>,
     verdict: Option<Decision>,
-    answer: Option<Answer>,
+    answer: Option<RequestAnswer>,
 }
 
 impl HeldStudy {
@@ -324,7 +324,7 @@ impl HeldStudy {
     ///
     /// # Errors
     /// The store failed, or the run is over.
-    pub fn enqueue(&mut self, params: Params) -> Result<Answer, HeldError> {
+    pub fn enqueue(&mut self, params: Params) -> Result<RequestAnswer, HeldError> {
         self.check()?;
         if let Some(outcome) = &self.outcome {
             return Err(HeldError::Over { reason: outcome.reason().to_owned() });
@@ -338,7 +338,7 @@ impl HeldStudy {
         Ok(answer.expect("a run that is not over serves a request at once"))
     }
 
-    fn serve(&mut self, id: i64, request: Request) -> Result<Option<Answer>, HeldError> {
+    fn serve(&mut self, id: i64, request: Request) -> Result<Option<RequestAnswer>, HeldError> {
         self.make_room_for(&request)?;
         self.check()?;
         let effects = self.engine.step(self.clock.now(), Input::Request { id, request });

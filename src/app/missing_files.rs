@@ -5,7 +5,7 @@ use std::fmt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use crate::config::placeholder::{Piece, fill_in, pieces};
+use crate::config::placeholder::{ArgumentPiece, fill_in, pieces};
 use crate::config::shown::one_line;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
@@ -49,7 +49,8 @@ pub fn missing_files(spec: &StudySpec) -> Vec<MissingFile> {
     let knows = |name: &str| spec.space.dimension(name).is_some();
     // Values of parameters are not known yet.
     let fixed = |word: &String| {
-        let is_fixed = pieces(word, knows).iter().all(|piece| matches!(piece, Piece::Text(_)));
+        let is_fixed =
+            pieces(word, knows).iter().all(|piece| matches!(piece, ArgumentPiece::Text(_)));
         is_fixed.then(|| fill_in(word, knows, str::to_owned))
     };
     let words: Vec<Option<String>> = run.iter().map(fixed).collect();

@@ -406,7 +406,7 @@ pub fn trial(
         seed: (!is_tracked).then(|| seed_of(SeedTree::new(study.spec.seed), trial)),
         toml: params_as_toml(&trial.params),
         metrics: best::metrics_at(reader, study.id, trial.number, step)?,
-        provenance: provenance.map(|lineage| privacy.facts(lineage)).unwrap_or_default(),
+        provenance: provenance.map(|provenance| privacy.facts(provenance)).unwrap_or_default(),
         all_notes: note_lines(&trial.notes),
         created: trial.created,
         started: trial.started,

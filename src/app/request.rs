@@ -11,7 +11,7 @@ use crate::storage::address::absolute;
 use crate::storage::any::AnyStore;
 use crate::storage::{Storage, StorageError, StorageReader as _, StudyId, StudySummary};
 use crate::study::event::Event;
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::tracking::life_of;
 
 /// A runner reads requests ten times a second; allows for a busy machine.
@@ -67,7 +67,7 @@ pub fn ask(
     path: &Path,
     study: StudyId,
     requests: &[Request],
-    hear: &mut dyn FnMut(Option<Answer>),
+    hear: &mut dyn FnMut(Option<RequestAnswer>),
 ) -> Result<(), AppError> {
     let whose = whose(store, study, requests)?;
     let path = absolute(path)?;
@@ -76,7 +76,7 @@ pub fn ask(
         if whose == Whose::Trackers
             && let Some(why) = why_not_running(store, study, request)?
         {
-            hear(Some(Answer::Refused(why)));
+            hear(Some(RequestAnswer::Refused(why)));
             continue;
         }
         ids.push(store.request(study, runner::now(), request)?);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::prepare_data::{PreparedData, prepare_data};
 use super::reconcile::{self, Consent};
-use super::warm_start::{self, Found};
+use super::warm_start::{self, WarmStartSource};
 use super::worker_job::Progress;
 use super::{AppError, cluster, export, missing_files};
 use crate::config::{self, Change, ChangeClass, Checked, Moved, command_line};
@@ -15,8 +15,9 @@ use crate::runner::inputs::{self, KnownInputs};
 use crate::runner::launcher::Launcher;
 use crate::runner::ownership::{self, Unreachable};
 use crate::runner::process::{ProcessLauncher, own_program};
+use crate::runner::provenance::{CollectedProvenance, look_around};
 use crate::runner::slots::{Machine, left_over, remarks, slots, tried};
-use crate::runner::{self, Runner, RunnerError, provenance};
+use crate::runner::{self, Runner, RunnerError};
 use crate::storage::address::is_on_server;
 use crate::storage::any::AnyStore;
 use crate::storage::paths::component;
@@ -84,7 +85,7 @@ pub enum RunNotice<'a> {
     /// The export of an earlier run was edited.
     EditedExport(&'a ExportError),
     /// Trials of an earlier study were taken.
-    WarmStart(&'a Found, &'a StudySpec),
+    WarmStart(&'a WarmStartSource, &'a StudySpec),
     /// A file that the command names is missing.
     MissingFile(&'a missing_files::MissingFile),
     /// A finding about the data; `is_known`: the study ran before.
@@ -149,7 +150,7 @@ pub struct RunnerStart {
     path: PathBuf,
     slots: Vec<Slot>,
     launcher: Box<dyn Launcher + Send>,
-    found: provenance::Found,
+    provenance: CollectedProvenance,
 }
 
 impl RunnerStart {
@@ -162,8 +163,8 @@ impl RunnerStart {
         store: &'a mut dyn Storage,
         study: &StoredStudy,
     ) -> Result<Runner<'a>, RunnerError> {
-        let RunnerStart { path, slots, launcher, found } = self;
-        Runner::start(store, study, slots, launcher, &path)?.describe(found)
+        let RunnerStart { path, slots, launcher, provenance } = self;
+        Runner::start(store, study, slots, launcher, &path)?.describe(provenance)
     }
 }
 
@@ -182,18 +183,18 @@ pub fn read(
     if let Some(name) = options.fork {
         name.clone_into(&mut spec.name);
     }
-    let mut places = Vec::new();
+    let mut found = Vec::new();
     // Agents have the slots of their own machines.
     if spec.cluster.is_none() {
         let machine = Machine::detect(&spec.devices.select);
-        places = slots(&spec.devices, &spec.program, &machine)?;
-        remarks(&places).iter().for_each(|remark| tell(RunNotice::Device(remark)));
+        found = slots(&spec.devices, &spec.program, &machine)?;
+        remarks(&found).iter().for_each(|remark| tell(RunNotice::Device(remark)));
         if let Some(idle) = left_over(&spec.devices, &spec.program, &machine) {
             tell(RunNotice::Device(&idle));
         }
     }
     reconcile::place_files(&mut spec, options.file, store)?;
-    Ok(StudyFile { spec, checked, slots: places })
+    Ok(StudyFile { spec, checked, slots: found })
 }
 
 /// Opens the store, compares the file with the stored study, reads the data, stores the study, and
@@ -240,8 +241,8 @@ pub fn prepare(
         store.request(study.id, runner::now(), &Request::ResumeStudy)?;
     }
     let directory = prepared.directory.as_deref();
-    let found = provenance::look_around(&spec, inputs, command, directory, &store.salt()?);
-    tell_changed_program(&store, &study, &found, tell)?;
+    let provenance = look_around(&spec, inputs, command, directory, &store.salt()?);
+    tell_changed_program(&store, &study, &provenance, tell)?;
     // If another process runs the study, that is reported, without disturbing its trials.
     let slots = if spec.cluster.is_none() && store.summary(study.id)?.held.is_none() {
         tell(RunNotice::Progress(Progress::Began("trying the devices")));
@@ -268,7 +269,7 @@ pub fn prepare(
             Box::new(launcher.with_inputs(known_inputs))
         }
     };
-    let start = RunnerStart { path: path.to_owned(), slots, launcher, found };
+    let start = RunnerStart { path: path.to_owned(), slots, launcher, provenance };
     Ok(Prepared::Ready(Box::new(ReadyStudy { study, store, start })))
 }
 
@@ -328,7 +329,7 @@ fn read_inputs(
 fn tell_changed_program(
     store: &AnyStore,
     study: &StoredStudy,
-    now: &provenance::Found,
+    now: &CollectedProvenance,
     tell: &mut dyn FnMut(RunNotice<'_>),
 ) -> Result<(), AppError> {
     let runners = store.runners(study.id)?;

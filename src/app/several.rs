@@ -1,9 +1,9 @@
 //! Trials of several studies as one list: in one order if their values are comparable, else study
 //! by study.
 
-use super::find::{self, Archived, Found};
+use super::find::{self, Archived, FoundStudies};
 use crate::storage::{StorageError, StorageReader, StudySummary};
-use crate::study::query::{Place, SortKey, TrialQuery};
+use crate::study::query::{SortKey, SortPosition, TrialQuery};
 use crate::study::spec::{Objective, StudySpec};
 use crate::study::trial::Trial;
 
@@ -21,7 +21,7 @@ impl StudySelection {
     ///
     /// # Errors
     /// The store failed.
-    pub fn find(&self, reader: &dyn StorageReader) -> Result<Found, StorageError> {
+    pub fn find(&self, reader: &dyn StorageReader) -> Result<FoundStudies, StorageError> {
         match self {
             StudySelection::All => find::all(reader, Archived::LeftOut),
             StudySelection::Matching(patterns) => find::matching_now(reader, patterns),
@@ -52,7 +52,7 @@ pub fn ranks_together<'a>(specs: impl IntoIterator<Item = &'a StudySpec>, sort: 
 
 /// A trial of one of the studies.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct RankedTrial {
     /// The index of its study.
     pub study: usize,
     /// Its rank in the list, or in its study's if there is no common order; from 1.
@@ -69,7 +69,7 @@ pub struct Page {
     /// Offset of this part.
     pub first: u64,
     /// The trials.
-    pub rows: Vec<Row>,
+    pub rows: Vec<RankedTrial>,
 }
 
 /// A page of the trials that match each study's query: at most `limit` from `offset` on, or the
@@ -83,24 +83,24 @@ pub fn page(
     offset: u64,
     limit: u64,
 ) -> Result<Page, StorageError> {
-    let mut places: Vec<(usize, Place)> = Vec::new();
+    let mut positions: Vec<(usize, SortPosition)> = Vec::new();
     for (index, (study, query)) in studies.iter().enumerate() {
-        let own = reader.places(study.id, query)?;
-        places.extend(own.into_iter().map(|place| (index, place)));
+        let own = reader.positions(study.id, query)?;
+        positions.extend(own.into_iter().map(|position| (index, position)));
     }
     let Some((_, query)) = studies.first() else { return Ok(Page::default()) };
     let is_one_list = ranks_together(studies.iter().map(|(study, _)| &study.spec), &query.sort);
     if is_one_list {
         // Stable: ties keep the order of the studies.
-        places.sort_by(|(_, one), (_, other)| one.compare(other, query.reverse));
+        positions.sort_by(|(_, one), (_, other)| one.compare(other, query.reverse));
     }
-    let matching = places.len() as u64;
+    let matching = positions.len() as u64;
     let first = if offset < matching { offset } else { matching.saturating_sub(limit) };
-    let begin = usize::try_from(first).unwrap_or(usize::MAX).min(places.len());
-    let count = usize::try_from(limit).unwrap_or(usize::MAX).min(places.len() - begin);
-    let (before, shown) = (&places[..begin], &places[begin..begin + count]);
+    let begin = usize::try_from(first).unwrap_or(usize::MAX).min(positions.len());
+    let count = usize::try_from(limit).unwrap_or(usize::MAX).min(positions.len() - begin);
+    let (before, shown) = (&positions[..begin], &positions[begin..begin + count]);
     // The rows of a study are one page of its own list.
-    let of = |part: &[(usize, Place)], index: usize| {
+    let of = |part: &[(usize, SortPosition)], index: usize| {
         part.iter().filter(|(study, _)| *study == index).count() as u64
     };
     let (mut trials, mut ranks) = (Vec::new(), Vec::new());
@@ -118,7 +118,7 @@ pub fn page(
         ranks[*index] += 1;
         let rank = if is_one_list { at } else { ranks[*index] };
         // A trial removed since its position was read is skipped.
-        rows.extend(trials[*index].next().map(|trial| Row { study: *index, rank, trial }));
+        rows.extend(trials[*index].next().map(|trial| RankedTrial { study: *index, rank, trial }));
     }
     Ok(Page { matching, first, rows })
 }
@@ -179,7 +179,8 @@ mod tests {
         for (offset, limit) in [(0, 3), (2, 2), (5, 9), (6, 1)] {
             let part = page(&store, &studies, offset, limit).unwrap();
             let (begin, count) = (offset as usize, limit as usize);
-            let expected: Vec<Row> = all.rows.iter().skip(begin).take(count).cloned().collect();
+            let expected: Vec<RankedTrial> =
+                all.rows.iter().skip(begin).take(count).cloned().collect();
             let same = rows(&part) == rows(&Page { rows: expected, ..Page::default() });
             assert!(same && part.matching == 7 && part.first == offset, "{offset} {limit}");
         }

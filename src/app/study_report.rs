@@ -15,7 +15,7 @@ use super::study_state::state_in;
 use super::verify::{VerifyError, verify, what_was_decided};
 use crate::report::document::privacy::{Privacy, PrivatePart, PublicText};
 use crate::report::document::{
-    Answer, BestRow, Document, FrontTable, ReportFigure, StoppedRow, StudySection,
+    BestResult, BestRow, Document, FrontTable, ReportFigure, StoppedRow, StudySection,
 };
 use crate::report::wording::{
     front_in_words, number, objective_cell, one_line, param, state_word, value_cell,
@@ -185,7 +185,7 @@ impl Scope<'_> {
         }
     }
 
-    fn answer(&self, study: &StudySummary, best: &BestPart) -> Answer {
+    fn answer(&self, study: &StudySummary, best: &BestPart) -> BestResult {
         let public = |text: &str| self.privacy.public(text);
         let (beat, mut compared) = (&best.beat, Vec::new());
         let what = if beat.by_means { "configuration" } else { "trial" };
@@ -209,7 +209,7 @@ impl Scope<'_> {
             value = named.collect::<Vec<_>>().join(", ");
             compared.extend(study.front.as_ref().map(front_in_words));
         }
-        Answer {
+        BestResult {
             metric: public(&best.metric),
             value: public(&value),
             front: best.front.as_ref().map(|front| self.front(study, front)),
@@ -292,10 +292,11 @@ impl Scope<'_> {
             let what = if spec.is_tracked() { "processes" } else { "times it was run" };
             facts.push((PublicText::own_words(what), privacy.public(runners.len().to_string())));
         }
-        if let Some(lineage) = runners.iter().rev().find_map(|runner| runner.provenance.as_ref()) {
-            facts.extend(self.public_facts(privacy.facts(lineage)));
+        if let Some(provenance) = runners.iter().rev().find_map(|runner| runner.provenance.as_ref())
+        {
+            facts.extend(self.public_facts(privacy.facts(provenance)));
             if privacy.includes(PrivatePart::Changes)
-                && let Some(changes) = lineage.diff()
+                && let Some(changes) = provenance.diff()
                 && let Some(text) = self.reader.document(&changes.digest)?
             {
                 facts.push((PublicText::own_words("uncommitted changes"), privacy.public(text)));

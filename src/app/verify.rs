@@ -5,7 +5,9 @@ use std::path::Path;
 
 use super::{AppError, artifacts};
 use crate::engine::EngineError;
-use crate::engine::verify::{Difference, Entry, Verified, hold_tables, verify as decide_again};
+use crate::engine::verify::{
+    Difference, StoredEvent, Verified, hold_tables, verify as decide_again,
+};
 use crate::storage::any::AnyReader;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::counted::count;
@@ -85,7 +87,7 @@ fn artifact_fault(
 /// A consistent snapshot of a study.
 struct Moment {
     revisions: Vec<(Seq, StudySpec)>,
-    journal: Vec<Entry>,
+    journal: Vec<StoredEvent>,
     tables: StudyState,
     /// The difference between the journal and tables that the state does not include.
     difference: Option<Difference>,

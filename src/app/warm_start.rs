@@ -11,7 +11,7 @@ use crate::study::spec::StudySpec;
 
 /// An earlier study, and what it contributes.
 #[derive(Debug)]
-pub struct Found {
+pub struct WarmStartSource {
     /// The earlier study.
     pub study: StudySummary,
     /// Trials taken, and what was dropped.
@@ -27,7 +27,7 @@ pub fn take(
     spec: &mut StudySpec,
     known: Option<&StudySpec>,
     store: &dyn StorageReader,
-) -> Result<Vec<Found>, AppError> {
+) -> Result<Vec<WarmStartSource>, AppError> {
     if let Some(known) = known.filter(|known| known.warm_start == spec.warm_start) {
         spec.earlier.clone_from(&known.earlier);
         return Ok(Vec::new());
@@ -61,7 +61,7 @@ pub fn take(
             let view = reader.view(study.id).map_err(unreadable)?;
             let taken = earlier(&spec.space, History::new(&view));
             spec.earlier.extend(taken.trials.iter().cloned());
-            every.push(Found { study, taken });
+            every.push(WarmStartSource { study, taken });
         }
         if spec.earlier.len() == before {
             return Err(AppError::WarmStartEmpty { entry });

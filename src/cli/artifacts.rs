@@ -51,7 +51,7 @@ pub struct ArtifactsArguments {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct ArtifactsJson {
     artifacts: Vec<ArtifactJson>,
 }
 
@@ -77,7 +77,7 @@ pub fn artifacts(arguments: &ArtifactsArguments, console: &mut Console) -> Resul
     }
     if arguments.json {
         let artifacts = artifacts_json(&reader, &study, &console.store, &artifacts)?;
-        return console.json(Some(&name), &Answer { artifacts });
+        return console.json(Some(&name), &ArtifactsJson { artifacts });
     }
     if artifacts.is_empty() {
         console.say("no artifact was logged");

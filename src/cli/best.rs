@@ -55,7 +55,7 @@ struct BestTrialJson {
 
 /// The best trial; of several objectives the compromise, and the whole front.
 #[derive(Serialize)]
-struct BestAnswer {
+struct BestOfStudyJson {
     trial: BestTrialJson,
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<Vec<TrialJson>>,
@@ -83,7 +83,7 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let best = best::best(&reader, &study)?;
     if arguments.json {
-        let answer = BestAnswer {
+        let output = BestOfStudyJson {
             trial: BestTrialJson::of(best, &study.spec),
             front: front_of(&reader, &study)?,
             hypervolume: study.front.as_ref().and_then(|front| front.hypervolume).map(Number),
@@ -92,7 +92,7 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
                 .as_ref()
                 .map(|front| front.reference.iter().copied().map(Number).collect()),
         };
-        return console.json(Some(&study.spec.name), &answer);
+        return console.json(Some(&study.spec.name), &output);
     }
     if !arguments.command {
         print(&study, &best, console)?;

@@ -1,6 +1,6 @@
 //! `hpsearch check`: validates a study file and its data without running a trial.
 
-mod answer;
+mod json;
 mod tried;
 
 use std::io::Write;
@@ -40,7 +40,7 @@ use crate::study::space::Space;
 use crate::study::spec::StudySpec;
 use crate::study::usage::{Used, devices_of};
 
-use answer::Answer;
+use json::CheckJson;
 
 /// Arguments of `hpsearch check`.
 #[derive(Clone, Debug, Args)]
@@ -63,7 +63,7 @@ pub struct CheckArguments {
 }
 
 /// The result of a check.
-struct Found {
+struct CheckedStudy {
     spec: StudySpec,
     warnings: Diagnostics,
     /// Those of this machine; none of a study whose trials run on agents.
@@ -93,15 +93,15 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
     if !arguments.json {
         return print(&found?, arguments, console);
     }
-    let (exit, answer) = match found {
-        Ok(found) => (Exit::Done, Answer::of(&found)),
-        Err(failure) => (Exit::Usage, Answer::of_failure(failure)?),
+    let (exit, output) = match found {
+        Ok(found) => (Exit::Done, CheckJson::of(&found)),
+        Err(failure) => (Exit::Usage, CheckJson::of_failure(failure)?),
     };
-    console.json(None, &answer)?;
+    console.json(None, &output)?;
     Ok(exit)
 }
 
-fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Failure> {
+fn find(arguments: &CheckArguments, console: &mut Console) -> Result<CheckedStudy, Failure> {
     starter::another_file(&arguments.study).map_or(Ok(()), Err)?;
     let checked = config::load_with_warnings(&arguments.study, &arguments.set)?;
     if !arguments.json {
@@ -138,11 +138,11 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
     let missing = missing_files(&spec);
     let data = prepare_data(&spec, &store, &mut listener(console))?.findings;
     let ahead = ahead(&spec, &slots, console)?;
-    Ok(Found { spec, warnings: checked.warnings, slots, idle, missing, data, ahead })
+    Ok(CheckedStudy { spec, warnings: checked.warnings, slots, idle, missing, data, ahead })
 }
 
 fn print(
-    found: &Found,
+    found: &CheckedStudy,
     arguments: &CheckArguments,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
@@ -155,7 +155,7 @@ fn print(
         goal(spec)
     )?;
     writeln!(console.out, "with      sampler {}, pruner {}", spec.sampler.name, spec.pruner.name)?;
-    writeln!(console.out, "on        {}", one_line(&places(found)))?;
+    writeln!(console.out, "on        {}", one_line(&slots_in_words(found)))?;
     if let Some(idle) = &found.idle {
         writeln!(console.out, "note      {idle}")?;
     }
@@ -189,7 +189,7 @@ fn print(
 }
 
 /// Where trials would run.
-fn places(Found { spec, slots, .. }: &Found) -> String {
+fn slots_in_words(CheckedStudy { spec, slots, .. }: &CheckedStudy) -> String {
     let Some(cluster) = &spec.cluster else {
         let devices: Vec<String> = slots.iter().map(|slot| slot.devices.to_string()).collect();
         return format!("{} ({})", count(slots.len() as u64, "slot"), devices.join(", "));

@@ -73,7 +73,7 @@ pub struct CurvesArguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct CurvesJson<'a> {
     series: Vec<SeriesJson<'a>>,
 }
 
@@ -120,7 +120,7 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
             .filter(|series| wanted(series))
             .map(|series| series_json(&reader, &study, series))
             .collect::<Result<_, StorageError>>()?;
-        return console.json_of_version(2, Some(&study.spec.name), &Answer { series });
+        return console.json_of_version(2, Some(&study.spec.name), &CurvesJson { series });
     }
     let clock = choice.clock.unwrap_or_else(|| shown_clock(&study, own));
     if arguments.table {

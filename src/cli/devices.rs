@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::Args;
 
 use super::{Console, Exit, Failure};
-use crate::app::devices::{Found, found};
+use crate::app::devices::{DetectedDevice, found};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::one_line;
 use crate::runner::monitor::gibibytes;
@@ -32,8 +32,8 @@ pub fn devices(arguments: &DevicesArguments, console: &mut Console) -> Result<Ex
     Ok(Exit::Done)
 }
 
-fn columns(devices: &[Found]) -> Vec<Column> {
-    let memory = |device: &Found| {
+fn columns(devices: &[DetectedDevice]) -> Vec<Column> {
+    let memory = |device: &DetectedDevice| {
         let used = gibibytes(device.memory_used_bytes?);
         Some(format!("{used:.1} of {:.1} GiB", gibibytes(device.memory_total_bytes?)))
     };
@@ -61,16 +61,19 @@ mod tests {
 
     #[test]
     fn what_a_device_does_not_tell_leaves_no_column() {
-        let cpu = Found {
+        let cpu = DetectedDevice {
             name: Some("cpu".to_owned()),
             description: "a CPU".to_owned(),
             note: "usable".to_owned(),
             memory_total_bytes: Some(2 << 30),
             memory_used_bytes: Some(1 << 30),
-            ..Found::default()
+            ..DetectedDevice::default()
         };
-        let gpu =
-            Found { temperature_celsius: Some(40), power_watts: Some(30.5), ..Found::default() };
+        let gpu = DetectedDevice {
+            temperature_celsius: Some(40),
+            power_watts: Some(30.5),
+            ..DetectedDevice::default()
+        };
         assert_eq!(columns(std::slice::from_ref(&cpu)).len(), 4);
         assert_eq!(columns(&[cpu, gpu]).len(), 6);
     }

@@ -58,7 +58,7 @@ pub struct DiffArguments {
 }
 
 #[derive(Serialize)]
-struct TrialsAnswer {
+struct TrialsDiffJson {
     trials: [TrialJson; 2],
     metrics: [Metrics; 2],
     #[serde(rename = "lineage")]
@@ -74,7 +74,7 @@ struct DifferenceJson {
 }
 
 #[derive(Serialize)]
-struct FileAnswer {
+struct FileDiffJson {
     needs: &'static str,
     changes: Vec<ChangeJson>,
 }
@@ -156,13 +156,13 @@ fn trials(
             false => TrialJson::of(&side.study.spec.name, &side.trial),
         };
         let study = of_one_study.then(|| sides[0].study.spec.name.clone());
-        let answer = TrialsAnswer {
+        let output = TrialsDiffJson {
             trials: sides.each_ref().map(trial),
             different: different(&sides, &packages),
             provenance: sides.each_ref().map(|side| side.made.last().map(MadeJson::from)),
             metrics: sides.map(|side| side.metrics),
         };
-        return console.json(study.as_deref(), &answer);
+        return console.json(study.as_deref(), &output);
     }
     print(&sides, &packages, arguments.changed, console)?;
     Ok(Exit::Done)
@@ -239,7 +239,7 @@ fn names<'a, I: Iterator<Item = &'a str>>(
 }
 
 /// A line of the comparison.
-struct Row {
+struct DiffRow {
     name: String,
     sides: [String; 2],
     change: String,
@@ -259,7 +259,7 @@ fn print(
         one_line(&format!("{} | {}", one.metric(), other.metric()))
     };
     let text = |value: Option<f64>| value.map_or_else(String::new, number);
-    let outcome = |name: &str, cell: &dyn Fn(&Trial) -> String| Row {
+    let outcome = |name: &str, cell: &dyn Fn(&Trial) -> String| DiffRow {
         name: name.to_owned(),
         sides: [cell(&one.trial), cell(&other.trial)],
         change: String::new(),
@@ -272,7 +272,7 @@ fn print(
     let is_one_metric = one.metric() == other.metric();
     let mut rows = vec![
         outcome("state", &|trial| trial.state.as_str().to_owned()),
-        Row {
+        DiffRow {
             name: format!("value ({metric})"),
             sides: sides.each_ref().map(|side| {
                 let several = (!side.trial.values.is_empty()).then(|| values(&side.trial.values));
@@ -284,7 +284,7 @@ fn print(
                 String::new()
             },
         },
-        Row {
+        DiffRow {
             name: "last report".to_owned(),
             sides: sides.each_ref().map(last),
             change: String::new(),
@@ -298,7 +298,7 @@ fn print(
     for name in names(sides, Side::metrics) {
         let (mine, theirs) = (one.metrics.get(name), other.metrics.get(name));
         if !is_one_metric || name != one.metric() || one.study.spec.has_several_objectives() {
-            rows.push(Row {
+            rows.push(DiffRow {
                 name: one_line(name),
                 sides: [text(mine), text(theirs)],
                 change: change(mine, theirs),
@@ -311,7 +311,7 @@ fn print(
         true => format!("trial {}", side.trial.number),
         false => format!("{}/{}", one_line(&side.study.spec.name), side.trial.number),
     });
-    let differing = |mut rows: Vec<Row>| {
+    let differing = |mut rows: Vec<DiffRow>| {
         rows.retain(|row| !only_changed || row.sides[0] != row.sides[1]);
         rows
     };
@@ -358,7 +358,7 @@ fn print_provenance(
     Ok(())
 }
 
-fn param_row(name: &str, [one, other]: &[Side; 2]) -> Row {
+fn param_row(name: &str, [one, other]: &[Side; 2]) -> DiffRow {
     let (mine, theirs) = (one.trial.params.get(name), other.trial.params.get(name));
     let text = |value: Option<&Value>| value.map_or_else(|| "-".to_owned(), param);
     let numbers = (mine.and_then(Value::as_number), theirs.and_then(Value::as_number));
@@ -372,7 +372,7 @@ fn param_row(name: &str, [one, other]: &[Side; 2]) -> Row {
         (.., (Some(mine), Some(theirs))) => signed(theirs - mine),
         _ => "differs".to_owned(),
     };
-    Row { name: one_line(name), sides: [text(mine), text(theirs)], change }
+    DiffRow { name: one_line(name), sides: [text(mine), text(theirs)], change }
 }
 
 fn change(one: Option<f64>, other: Option<f64>) -> String {
@@ -388,7 +388,7 @@ fn signed(difference: f64) -> String {
     if difference > 0.0 { format!("+{}", number(difference)) } else { number(difference) }
 }
 
-fn columns(title: &str, titles: &[String; 2], rows: Vec<Row>) -> Vec<Column> {
+fn columns(title: &str, titles: &[String; 2], rows: Vec<DiffRow>) -> Vec<Column> {
     Columns::of(&rows)
         .left(title, |row| row.name.clone())
         .left(titles[0].as_str(), |row| row.sides[0].clone())
@@ -425,8 +425,8 @@ fn file_against_study(
             before: change.old,
             after: change.new,
         });
-        let answer = FileAnswer { needs: needs(needed), changes: changes.collect() };
-        return console.json(Some(&study.spec.name), &answer);
+        let output = FileDiffJson { needs: needs(needed), changes: changes.collect() };
+        return console.json(Some(&study.spec.name), &output);
     }
     let (name, file) = (one_line(&study.spec.name), shown(file));
     if changes.is_empty() {

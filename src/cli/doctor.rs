@@ -35,7 +35,7 @@ pub struct DoctorArguments {
 /// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum State {
+enum CheckStatus {
     /// The check found no problem.
     Ok,
     /// It works, but needs attention.
@@ -44,13 +44,13 @@ enum State {
     Broken,
 }
 
-impl State {
+impl CheckStatus {
     /// Its name, and the colour code: green, yellow, red.
     fn word(self) -> (&'static str, u8) {
         match self {
-            State::Ok => ("ok", 32),
-            State::Warning => ("warning", 33),
-            State::Broken => ("broken", 31),
+            CheckStatus::Ok => ("ok", 32),
+            CheckStatus::Warning => ("warning", 33),
+            CheckStatus::Broken => ("broken", 31),
         }
     }
 }
@@ -60,7 +60,7 @@ impl State {
 struct Finding {
     /// The check.
     check: &'static str,
-    state: State,
+    state: CheckStatus,
     /// One sentence.
     message: String,
     /// The remedy, if there is a problem.
@@ -69,15 +69,25 @@ struct Finding {
 
 impl Finding {
     fn ok(check: &'static str, message: impl Into<String>) -> Self {
-        Finding { check, state: State::Ok, message: message.into(), next: None }
+        Finding { check, state: CheckStatus::Ok, message: message.into(), next: None }
     }
 
     fn warning(check: &'static str, message: impl Into<String>, next: impl Into<String>) -> Self {
-        Finding { check, state: State::Warning, message: message.into(), next: Some(next.into()) }
+        Finding {
+            check,
+            state: CheckStatus::Warning,
+            message: message.into(),
+            next: Some(next.into()),
+        }
     }
 
     fn broken(check: &'static str, message: impl Into<String>, next: impl Into<String>) -> Self {
-        Finding { check, state: State::Broken, message: message.into(), next: Some(next.into()) }
+        Finding {
+            check,
+            state: CheckStatus::Broken,
+            message: message.into(),
+            next: Some(next.into()),
+        }
     }
 }
 
@@ -90,7 +100,7 @@ pub fn doctor(arguments: &DoctorArguments, console: &mut Console) -> Result<Exit
     } else {
         print(&findings, console)?;
     }
-    let is_broken = findings.iter().any(|finding| finding.state == State::Broken);
+    let is_broken = findings.iter().any(|finding| finding.state == CheckStatus::Broken);
     Ok(if is_broken { Exit::Broken } else { Exit::Done })
 }
 
@@ -107,9 +117,10 @@ fn print(findings: &[Finding], console: &mut Console) -> Result<(), Failure> {
             console.hanging(&" ".repeat(18), 18, next)?;
         }
     }
-    let number =
-        |state: State| findings.iter().filter(|finding| finding.state == state).count() as u64;
-    let (warnings, broken) = (number(State::Warning), number(State::Broken));
+    let number = |state: CheckStatus| {
+        findings.iter().filter(|finding| finding.state == state).count() as u64
+    };
+    let (warnings, broken) = (number(CheckStatus::Warning), number(CheckStatus::Broken));
     writeln!(
         console.out,
         "\n{}, {}, {broken} broken",

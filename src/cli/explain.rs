@@ -16,7 +16,7 @@ use super::{Console, Exit, Failure};
 use crate::app::find;
 use crate::app::study_state::situation;
 use crate::pruners::{self, POPULATION};
-use crate::report::lineage::{family_tree, stage_lines};
+use crate::report::populations::{family_tree, stage_lines};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     attempt_end, duration, number, one_line, param, result, shown_value, states,
@@ -55,7 +55,7 @@ pub struct ExplainArguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ExplainJson<'a> {
     trial: TrialJson,
     origin: OriginJson,
     proposed: Option<&'a Proposal>,
@@ -154,12 +154,12 @@ pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Ex
     let domination = domination::of(&reader, &study, &trial)?;
     let family = family(&reader, &study, &trial)?;
     if arguments.json {
-        let answer = Answer {
+        let output = ExplainJson {
             domination: domination.as_ref(),
             family: family.as_ref(),
             ..json(&study, &trial, &story, comparison.as_ref())
         };
-        return console.json(Some(&study.spec.name), &answer);
+        return console.json(Some(&study.spec.name), &output);
     }
     let compared = comparison
         .map(|comparison| compared(&trial, &comparison))
@@ -286,7 +286,7 @@ fn json<'a>(
     trial: &Trial,
     story: &'a Story,
     comparison: Option<&'a Comparison>,
-) -> Answer<'a> {
+) -> ExplainJson<'a> {
     let (sampler, entry) = match &trial.origin {
         Origin::Sampled(sampler) => (Some(sampler.clone()), None),
         Origin::Enqueued(entry) => (None, Some(*entry)),
@@ -322,7 +322,7 @@ fn json<'a>(
         end: attempt.end.as_ref().map(|(_, end, _)| attempt_end(Some(end))),
         reason: attempt.end.as_ref().and_then(|(_, _, reason)| reason.clone()),
     });
-    Answer {
+    ExplainJson {
         trial: TrialJson::from(trial),
         origin: OriginJson { kind: origin_kind(&trial.origin), sampler, entry },
         proposed: story.proposal.as_ref(),

@@ -233,7 +233,7 @@ pub fn export_data(
         (study, filter)
     };
     let studies = studies.into_iter().map(visible).collect();
-    let table = Table { reader: &reader, studies, is_named, form };
+    let table = TrialTable { reader: &reader, studies, is_named, form };
     let Some(path) = &arguments.output else {
         table.write(of, &mut console.out)?;
         return Ok(Exit::Done);
@@ -292,7 +292,7 @@ fn check_parquet(form: Format, to_output: bool) -> Result<(), Failure> {
 type Csv<'a> = csv::Writer<&'a mut dyn Write>;
 
 /// The table to write.
-struct Table<'a> {
+struct TrialTable<'a> {
     reader: &'a AnyReader,
     studies: Vec<(StudySummary, Filter)>,
     /// Whether each row names its study.
@@ -300,7 +300,7 @@ struct Table<'a> {
     form: Format,
 }
 
-impl Table<'_> {
+impl TrialTable<'_> {
     /// Writes all rows; returns their number.
     fn write(&self, of: RowOf, out: &mut dyn Write) -> Result<u64, Failure> {
         let separator = match self.form {

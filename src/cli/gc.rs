@@ -46,7 +46,7 @@ pub struct GcArguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct GcJson<'a> {
     /// Whether they were removed.
     removed: bool,
     files: &'a [OrphanedFile],
@@ -114,7 +114,7 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     }
     if arguments.json {
         let files = if wants { &removed } else { &found };
-        return console.json(None, &Answer { removed: wants, files, bytes: total(files) });
+        return console.json(None, &GcJson { removed: wants, files, bytes: total(files) });
     }
     if wants {
         writeln!(console.out, "removed {}", in_words(&removed))?;

@@ -56,15 +56,15 @@ impl From<Measure> for Evaluator {
     }
 }
 
-/// The answer for a study of several objectives.
+/// The output for a study of several objectives.
 #[derive(Serialize)]
-struct SeveralAnswer<'a> {
+struct SeveralObjectivesJson<'a> {
     evaluator: &'static str,
-    objectives: Vec<Answer<'a>>,
+    objectives: Vec<ImportanceJson<'a>>,
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ImportanceJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     evaluator: Option<&'static str>,
     /// The objective, if there are several.
@@ -86,7 +86,7 @@ struct Share<'a> {
 }
 
 /// The importances for one objective.
-struct Found<'a> {
+struct ObjectiveImportances<'a> {
     metric: &'a str,
     shares: Vec<(String, f64)>,
     counted: Counted,
@@ -99,7 +99,7 @@ pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Res
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let (spec, evaluator) = (&study.spec, Evaluator::from(arguments.evaluator));
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
-    let mut found: Vec<Found<'_>> = Vec::new();
+    let mut found: Vec<ObjectiveImportances<'_>> = Vec::new();
     for (index, objective) in spec.objectives.iter().enumerate() {
         if arguments.metric.as_ref().is_some_and(|metric| *metric != objective.metric) {
             continue;
@@ -121,12 +121,13 @@ pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Res
     }
     if arguments.json {
         if !spec.has_several_objectives() {
-            let answer = found.first().map(|one| answer(one, Some(evaluator), None));
-            return console.json(Some(&spec.name), &answer);
+            let output = found.first().map(|one| objective_json(one, Some(evaluator), None));
+            return console.json(Some(&spec.name), &output);
         }
-        let objectives = found.iter().map(|one| answer(one, None, Some(one.metric))).collect();
-        let answer = SeveralAnswer { evaluator: evaluator.as_str(), objectives };
-        return console.json(Some(&spec.name), &answer);
+        let objectives =
+            found.iter().map(|one| objective_json(one, None, Some(one.metric))).collect();
+        let output = SeveralObjectivesJson { evaluator: evaluator.as_str(), objectives };
+        return console.json(Some(&spec.name), &output);
     }
     for (index, one) in found.iter().enumerate() {
         if spec.has_several_objectives() {
@@ -147,7 +148,7 @@ fn of_objective<'a>(
     outcomes: &[Outcome],
     evaluator: Evaluator,
     console: &Console,
-) -> Result<Found<'a>, Failure> {
+) -> Result<ObjectiveImportances<'a>, Failure> {
     let direction = objective.direction;
     let (rows, pruned) = importance::rows(outcomes, evaluator, direction);
     let counted = Counted {
@@ -165,16 +166,16 @@ fn of_objective<'a>(
         }
         Err(error) => (Vec::new(), Some(error.to_string())),
     };
-    Ok(Found { metric: &objective.metric, shares, counted, reason })
+    Ok(ObjectiveImportances { metric: &objective.metric, shares, counted, reason })
 }
 
-fn answer<'a>(
-    found: &'a Found<'_>,
+fn objective_json<'a>(
+    found: &'a ObjectiveImportances<'_>,
     evaluator: Option<Evaluator>,
     metric: Option<&'a str>,
-) -> Answer<'a> {
+) -> ImportanceJson<'a> {
     let share = |(name, importance): &'a (String, f64)| Share { name, importance: *importance };
-    Answer {
+    ImportanceJson {
         evaluator: evaluator.map(Evaluator::as_str),
         metric,
         trials: found.counted.trials,

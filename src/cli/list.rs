@@ -11,7 +11,7 @@ use crate::arguments::{TRAINER_TASKS, TrainerTask};
 use crate::pruners::{self, PRUNERS};
 use crate::samplers::{self, SAMPLERS};
 use crate::study::field::Field;
-use crate::study::registry::Entry;
+use crate::study::registry::RegistryEntry;
 
 /// The listed table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -37,16 +37,16 @@ pub struct ListArguments {
 }
 
 #[derive(Serialize)]
-struct Line {
+struct ListEntryJson {
     name: &'static str,
     aliases: &'static [&'static str],
     summary: &'static str,
-    options: Vec<OptionLine>,
+    options: Vec<OptionJson>,
     metrics: Vec<&'static str>,
 }
 
 #[derive(Serialize)]
-struct OptionLine {
+struct OptionJson {
     name: &'static str,
     values: String,
     default: String,
@@ -55,13 +55,15 @@ struct OptionLine {
 
 /// Lists them.
 pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let (entries, later): (Vec<Line>, &[&str]) = match arguments.what {
-        Listed::Samplers => {
-            (SAMPLERS.iter().map(Entry::described).map(registered).collect(), samplers::NOT_YET)
-        }
-        Listed::Pruners => {
-            (PRUNERS.iter().map(Entry::described).map(registered).collect(), pruners::NOT_YET)
-        }
+    let (entries, later): (Vec<ListEntryJson>, &[&str]) = match arguments.what {
+        Listed::Samplers => (
+            SAMPLERS.iter().map(RegistryEntry::described).map(registered).collect(),
+            samplers::NOT_YET,
+        ),
+        Listed::Pruners => (
+            PRUNERS.iter().map(RegistryEntry::described).map(registered).collect(),
+            pruners::NOT_YET,
+        ),
         Listed::Tasks => (TRAINER_TASKS.iter().map(task).collect(), &[]),
     };
     if arguments.json {
@@ -71,14 +73,16 @@ pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Fa
     Ok(Exit::Done)
 }
 
-fn registered(Entry { name, aliases, summary, options, .. }: Entry<()>) -> Line {
-    let option = |option: &Field| OptionLine {
+fn registered(
+    RegistryEntry { name, aliases, summary, options, .. }: RegistryEntry<()>,
+) -> ListEntryJson {
+    let option = |option: &Field| OptionJson {
         name: option.name,
         values: option.kind.to_string(),
         default: option.default.to_string(),
         summary: option.doc,
     };
-    Line {
+    ListEntryJson {
         name,
         aliases,
         summary,
@@ -87,13 +91,13 @@ fn registered(Entry { name, aliases, summary, options, .. }: Entry<()>) -> Line 
     }
 }
 
-fn task(task: &TrainerTask) -> Line {
+fn task(task: &TrainerTask) -> ListEntryJson {
     let TrainerTask { kind, name, doc: summary, .. } = *task;
     let metrics = kind.objectives();
-    Line { name, aliases: &[], summary, options: Vec::new(), metrics }
+    ListEntryJson { name, aliases: &[], summary, options: Vec::new(), metrics }
 }
 
-fn print(entries: &[Line], later: &[&str], console: &mut Console) -> Result<(), Failure> {
+fn print(entries: &[ListEntryJson], later: &[&str], console: &mut Console) -> Result<(), Failure> {
     for entry in entries {
         let aliases = if entry.aliases.is_empty() {
             String::new()

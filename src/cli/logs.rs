@@ -49,7 +49,7 @@ pub struct LogsArguments {
 
 /// A line of `--json`.
 #[derive(Serialize)]
-struct Line<'a> {
+struct LogLineJson<'a> {
     trial: TrialNumber,
     attempt: AttemptNumber,
     /// Its number in the log, from 1.
@@ -97,7 +97,7 @@ impl Sieve {
         let Some((trial, attempt)) = self.json else { return out.write_all(line) };
         let text = String::from_utf8_lossy(line);
         let text = text.strip_suffix('\n').unwrap_or(&text);
-        let line = Line {
+        let line = LogLineJson {
             trial,
             attempt,
             line: self.lines,

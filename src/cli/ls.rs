@@ -38,7 +38,7 @@ pub struct LsArguments {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct ListedStudyJson<'a> {
     name: &'a str,
     state: &'static str,
     /// Why it is finished or paused.
@@ -75,7 +75,7 @@ pub fn ls(arguments: &LsArguments, console: &mut Console) -> Result<Exit, Failur
     let states: Vec<StudyStatus> = states.collect::<Result<_, _>>()?;
     if arguments.json {
         let lines = studies.iter().zip(&states).map(|(study, state)| line(study, *state));
-        let studies: Vec<Line> = lines.collect();
+        let studies: Vec<ListedStudyJson> = lines.collect();
         return console.json(None, &BTreeMap::from([("studies", studies)]));
     }
     if is_empty {
@@ -101,9 +101,9 @@ pub fn ls(arguments: &LsArguments, console: &mut Console) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-fn line(study: &StudySummary, state: StudyStatus) -> Line<'_> {
+fn line(study: &StudySummary, state: StudyStatus) -> ListedStudyJson<'_> {
     let objective = study.spec.objective();
-    Line {
+    ListedStudyJson {
         name: &study.spec.name,
         state: state.as_str(),
         reason: study.finished.as_deref().or(study.paused.as_deref()),

@@ -43,7 +43,7 @@ pub struct NoteArguments {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct ListedNoteJson<'a> {
     /// Null for a note on the study.
     trial: Option<TrialNumber>,
     #[serde(serialize_with = "as_instant")]
@@ -64,7 +64,7 @@ pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Fa
         if notes.is_empty() {
             console.say("no notes");
         }
-        for Line { trial, at, text } in notes {
+        for ListedNoteJson { trial, at, text } in notes {
             let about = trial.map(|trial| format!("trial {trial}: ")).unwrap_or_default();
             writeln!(console.out, "{}  {about}{}", moment(at), one_line(text))?;
         }
@@ -85,8 +85,8 @@ pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Fa
 }
 
 /// The notes of these trials; of the study, where none is named.
-fn notes<'a>(study: &'a StudySummary, trials: &'a [Trial]) -> Vec<Line<'a>> {
-    let line = |trial, note: &'a Note| Line { trial, at: note.at, text: &note.text };
+fn notes<'a>(study: &'a StudySummary, trials: &'a [Trial]) -> Vec<ListedNoteJson<'a>> {
+    let line = |trial, note: &'a Note| ListedNoteJson { trial, at: note.at, text: &note.text };
     if trials.is_empty() {
         return study.notes.iter().map(|note| line(None, note)).collect();
     }

@@ -148,7 +148,7 @@ impl PlotArguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct PlotJson<'a> {
     plot: &'a str,
     charts: Vec<ChartJson<'a>>,
 }
@@ -228,9 +228,9 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
         return write(&figures, kind, &target, (arguments, is_several), console);
     }
     if arguments.json {
-        let answer = answer(&figures, kind, is_several);
+        let output = plot_json(&figures, kind, is_several);
         let study = studies.first().map(|study| study.spec.name.as_str()).filter(|_| !is_several);
-        return console.json(study, &answer);
+        return console.json(study, &output);
     }
     print(&figures, &studies, kind, (arguments, is_several), console)?;
     Ok(Exit::Done)
@@ -298,7 +298,7 @@ fn list(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-fn answer<'a>(figures: &'a [StudyFigure], kind: FigureKind, is_several: bool) -> Answer<'a> {
+fn plot_json<'a>(figures: &'a [StudyFigure], kind: FigureKind, is_several: bool) -> PlotJson<'a> {
     let charts = figures.iter().map(|StudyFigure { study, figure }| ChartJson {
         study: study.as_deref().filter(|_| is_several),
         title: &figure.title,
@@ -308,7 +308,7 @@ fn answer<'a>(figures: &'a [StudyFigure], kind: FigureKind, is_several: bool) ->
         cells: figure.cells.as_ref(),
         series: &figure.series,
     });
-    Answer { plot: kind.as_str(), charts: charts.collect() }
+    PlotJson { plot: kind.as_str(), charts: charts.collect() }
 }
 
 fn write(
@@ -335,7 +335,7 @@ fn write(
             .help("the study searches no parameter: `plot history` shows its values"));
     }
     let size = file::size(arguments.width, arguments.height, drawn.len());
-    let json = || console.json_text(&answer(figures, kind, is_several));
+    let json = || console.json_text(&plot_json(figures, kind, is_several));
     target.write(&drawn, file::palette(arguments.dark), size, &json)?;
     let what = count(drawn.len() as u64, "figure");
     console.say(&format!("{what} written to {}", one_line(&target.path.display().to_string())));

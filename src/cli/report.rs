@@ -56,7 +56,7 @@ pub struct ReportArguments {
     pub trial: Vec<String>,
     /// Private parts to include
     #[arg(long, value_name = "PART", value_delimiter = ',')]
-    pub include: Vec<Part>,
+    pub include: Vec<IncludedPart>,
     /// Overwrite a file that is not a report
     #[arg(long)]
     pub force: bool,
@@ -64,7 +64,7 @@ pub struct ReportArguments {
 
 /// The private parts on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Part {
+pub enum IncludedPart {
     /// The ends of trials' logs
     Logs,
     /// Uncommitted changes of the code
@@ -73,12 +73,12 @@ pub enum Part {
     Host,
 }
 
-impl From<Part> for PrivatePart {
-    fn from(part: Part) -> Self {
+impl From<IncludedPart> for PrivatePart {
+    fn from(part: IncludedPart) -> Self {
         match part {
-            Part::Logs => PrivatePart::Logs,
-            Part::Changes => PrivatePart::Changes,
-            Part::Host => PrivatePart::Host,
+            IncludedPart::Logs => PrivatePart::Logs,
+            IncludedPart::Changes => PrivatePart::Changes,
+            IncludedPart::Host => PrivatePart::Host,
         }
     }
 }

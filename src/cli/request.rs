@@ -4,7 +4,7 @@ use super::{Console, Exit, Failure};
 use crate::app::{AppError, find, request};
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The study and trials named by `words`.
@@ -48,9 +48,11 @@ pub fn ask_all(
     let mut store = console.writer()?;
     let mut refused = None;
     let mut hear = |answer| match answer {
-        Some(Answer::Done(done)) if done.is_empty() => {}
-        Some(Answer::Done(done)) => console.say(&format!("{}: {done}", one_line(&study.spec.name))),
-        Some(Answer::Refused(why)) => {
+        Some(RequestAnswer::Done(done)) if done.is_empty() => {}
+        Some(RequestAnswer::Done(done)) => {
+            console.say(&format!("{}: {done}", one_line(&study.spec.name)))
+        }
+        Some(RequestAnswer::Refused(why)) => {
             if let Some(before) = refused.replace(Failure::usage(why)) {
                 console.say(before.to_string().trim_end());
             }

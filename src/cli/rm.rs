@@ -61,16 +61,16 @@ pub struct RmArguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct RmJson<'a> {
     /// Whether they were removed.
     removed: bool,
-    studies: Vec<StudyJson<'a>>,
+    studies: Vec<RemovedStudyJson<'a>>,
     /// Directories of removed studies that are still there.
     left: &'a [PathBuf],
 }
 
 #[derive(Serialize)]
-struct StudyJson<'a> {
+struct RemovedStudyJson<'a> {
     study: &'a str,
     trials: u64,
     checkpoints: u64,
@@ -79,9 +79,9 @@ struct StudyJson<'a> {
     directories: &'a [PathBuf],
 }
 
-impl<'a> From<&'a Removal> for StudyJson<'a> {
+impl<'a> From<&'a Removal> for RemovedStudyJson<'a> {
     fn from(removal: &'a Removal) -> Self {
-        StudyJson {
+        RemovedStudyJson {
             study: &removal.study.spec.name,
             trials: removal.study.counts.total(),
             checkpoints: removal.checkpoints,
@@ -138,9 +138,9 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         }
     }
     if arguments.json {
-        let studies = removals.iter().map(StudyJson::from).collect();
-        let answer = Answer { removed: wants, studies, left: &remaining_files.directories };
-        return console.json(None, &answer);
+        let studies = removals.iter().map(RemovedStudyJson::from).collect();
+        let output = RmJson { removed: wants, studies, left: &remaining_files.directories };
+        return console.json(None, &output);
     }
     print_orphaned(&remaining_files, console);
     Ok(Exit::Done)

@@ -6,7 +6,7 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use crate::app::AppError;
-use crate::app::find::{self, Archived, Found};
+use crate::app::find::{self, Archived, FoundStudies};
 use crate::app::several::StudySelection;
 use crate::report::wording::{one_line, width};
 use crate::storage::{StorageReader, StudySummary};
@@ -105,7 +105,7 @@ pub fn watched(
 }
 
 /// The readable studies; reports why the others are left out.
-pub fn readable(found: Found, console: &Console) -> Vec<StudySummary> {
+pub fn readable(found: FoundStudies, console: &Console) -> Vec<StudySummary> {
     for (name, error) in &found.skipped {
         console.complain(&format!("`{}` is left out: {error}", one_line(name)));
     }

@@ -20,7 +20,7 @@ use crate::app::best_runs::{self, RunsJson};
 use crate::app::find;
 use crate::app::study_state::{elapsed, situation, state_in};
 use crate::report::ahead::{self, Running, look_ahead};
-use crate::report::specification::{budget, comparison, condition, kind, policy, values};
+use crate::report::specification::{algorithm, budget, comparison, condition, kind, values};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     StudyStatus, bytes, duration, front_in_words, goal, no_best, number, one_line, param, states_of,
@@ -69,7 +69,7 @@ pub struct ShowArguments {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct ShowJson<'a> {
     state: &'static str,
     finished: Option<&'a str>,
     trials: Counts,
@@ -129,7 +129,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     let runners = reader.runners(study.id)?;
     let behind = behind(&reader, study.id);
     if arguments.json {
-        let answer = Answer {
+        let output = ShowJson {
             state: state.as_str(),
             finished: study.finished.as_deref(),
             trials: study.counts,
@@ -145,7 +145,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             provenance: runners.last().and_then(|runner| runner.provenance.as_ref()),
             behind: &behind,
         };
-        return console.json(Some(&study.spec.name), &answer);
+        return console.json(Some(&study.spec.name), &output);
     }
     let figures = Figures { view: view.as_ref(), runners: &runners, behind: &behind };
     print(&study, state, &effort, &figures, console)?;
@@ -309,7 +309,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
     let threads = count(u64::from(spec.devices.cpu_threads), "thread");
     let within =
         spec.devices.memory.map(|memory| format!(" within {}", bytes(memory))).unwrap_or_default();
-    let shared = if spec.devices.packed {
+    let shared = if spec.devices.automatic_concurrency {
         format!(", shared out as they are measured{within}")
     } else {
         String::new()
@@ -356,7 +356,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
         ("value", format!("{value}; reports are counted in {}", spec.step.plural())),
         ("budget", budget(spec)),
         ("sampler", sampler(study)),
-        ("pruner", policy(&spec.pruner)),
+        ("pruner", algorithm(&spec.pruner)),
         ("objective", program(&spec.program)),
         (
             "devices",
@@ -383,7 +383,7 @@ fn sampler(study: &StudySummary) -> String {
     let next = chosen
         .map(|choice| format!("; next by {}: {}", choice.sampler, choice.reason))
         .unwrap_or_default();
-    format!("{}{next}", policy(&spec.sampler))
+    format!("{}{next}", algorithm(&spec.sampler))
 }
 
 fn program(program: &Program) -> String {

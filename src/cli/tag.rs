@@ -38,7 +38,7 @@ pub struct TagArguments {
 }
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct TagJson<'a> {
     /// Null for a tag of the study.
     trial: Option<TrialNumber>,
     tag: &'a str,
@@ -93,9 +93,9 @@ fn print_json(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let of_study = study.tags.iter().filter(|_| trials.is_empty());
-    let mut tags: Vec<Line> = of_study.map(|tag| Line { trial: None, tag }).collect();
+    let mut tags: Vec<TagJson> = of_study.map(|tag| TagJson { trial: None, tag }).collect();
     for trial in trials {
-        tags.extend(trial.tags.iter().map(|tag| Line { trial: Some(trial.number), tag }));
+        tags.extend(trial.tags.iter().map(|tag| TagJson { trial: Some(trial.number), tag }));
     }
     console.json(Some(&study.spec.name), &BTreeMap::from([("tags", tags)]))
 }

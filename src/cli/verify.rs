@@ -35,7 +35,7 @@ pub struct VerifyArguments {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct VerifyJson {
     repeats: bool,
     proposals: u64,
     verdicts: u64,
@@ -44,11 +44,11 @@ struct Answer {
     values: u64,
     ends: u64,
     versions: Vec<VersionChange>,
-    difference: Option<DifferenceJson>,
+    difference: Option<ReplayDifferenceJson>,
 }
 
 #[derive(Serialize)]
-struct DifferenceJson {
+struct ReplayDifferenceJson {
     event: i64,
     trial: Option<u64>,
     what: &'static str,
@@ -79,10 +79,10 @@ pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit
     Ok(exit)
 }
 
-fn json(verified: Verified) -> Answer {
+fn json(verified: Verified) -> VerifyJson {
     let said = |text: String| (!text.is_empty()).then_some(text);
     let difference = verified.difference.map(
-        |Difference { seq, trial, what, table, row, field, stored, now }| DifferenceJson {
+        |Difference { seq, trial, what, table, row, field, stored, now }| ReplayDifferenceJson {
             event: seq.0,
             trial: trial.map(|trial| trial.0),
             what,
@@ -93,7 +93,7 @@ fn json(verified: Verified) -> Answer {
             now,
         },
     );
-    Answer {
+    VerifyJson {
         repeats: difference.is_none(),
         proposals: verified.proposals,
         verdicts: verified.verdicts,
@@ -121,11 +121,11 @@ fn print(
     decided: Decided,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    for VersionChange { kind, name: policy, stored, here } in &verified.versions {
+    for VersionChange { kind, name: algorithm, stored, here } in &verified.versions {
         let words = format!(
             "{kind} `{}` decided by its rules of version {stored}; this hpsearch has version \
              {here}, which may decide otherwise",
-            one_line(policy)
+            one_line(algorithm)
         );
         console.hanging("note: ", 6, &words)?;
     }

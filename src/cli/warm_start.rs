@@ -1,13 +1,13 @@
 //! `warm_start`: reports what a new study takes from earlier ones.
 
-use crate::app::warm_start::Found;
+use crate::app::warm_start::WarmStartSource;
 use crate::report::wording::one_line;
 use crate::study::counted::count;
 use crate::study::spec::StudySpec;
 
 /// A sentence on what `spec` takes from an earlier study.
-pub fn told(found: &Found, spec: &StudySpec) -> String {
-    let Found { study, taken } = found;
+pub fn told(found: &WarmStartSource, spec: &StudySpec) -> String {
+    let WarmStartSource { study, taken } = found;
     let mut said = format!(
         "warm start: {} of `{}`",
         count(taken.trials.len() as u64, "trial"),

@@ -77,11 +77,11 @@ pub struct Run {
 pub struct Hub {
     run: Arc<Run>,
     lease: HeldLease,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<HubState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct HubState {
     agents: BTreeMap<String, Agent>,
     /// Open attempts of an earlier runner, with the name of their agent, and until when they are
     /// waited for.
@@ -121,7 +121,7 @@ impl Hub {
     ) -> Self {
         let patience = run.lost_after + run.grace + MARGIN;
         let until = Instant::now() + patience.saturating_sub(since);
-        let mut state = State::default();
+        let mut state = HubState::default();
         for (attempt, agents) in open {
             let awaited = agents.iter().map(|agent| ((attempt, agent.clone()), until));
             state.awaited.extend(awaited);
@@ -145,7 +145,7 @@ impl Hub {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, HubState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -28,14 +28,14 @@ const LONGEST_COMPLAINT: usize = 500;
 
 /// Starts agents.
 pub struct Starter {
-    lines: Vec<Line>,
+    commands: Vec<AgentCommand>,
     processes: BTreeMap<usize, Process>,
     slurm: Option<Slurm>,
 }
 
 /// A process to be kept running.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
+struct AgentCommand {
     /// For users: a host, or the program.
     name: String,
     words: Vec<String>,
@@ -60,21 +60,23 @@ pub fn command_lines(cluster: &ClusterSpec, study: &str, file: &Path) -> Vec<Vec
         AgentStart::Slurm(slurm) => {
             vec![slurm::submission(slurm, study, &own(), file, slurm.max_jobs)]
         }
-        start => lines(start, file).into_iter().map(|line| line.words).collect(),
+        start => agent_commands(start, file).into_iter().map(|command| command.words).collect(),
     }
 }
 
-fn lines(start: &AgentStart, file: &Path) -> Vec<Line> {
+fn agent_commands(start: &AgentStart, file: &Path) -> Vec<AgentCommand> {
     match start {
         AgentStart::Command { run, max_jobs } => {
             let words = run.iter().map(|word| word.replace("{file}", &file.to_string_lossy()));
             let words: Vec<String> = words.collect();
             let name = words.first().cloned().unwrap_or_default();
             (0..*max_jobs)
-                .map(|_| Line { name: name.clone(), words: words.clone(), install: None })
+                .map(|_| AgentCommand { name: name.clone(), words: words.clone(), install: None })
                 .collect()
         }
-        AgentStart::Ssh { hosts } => hosts.iter().map(|host| ssh::line(host, file)).collect(),
+        AgentStart::Ssh { hosts } => {
+            hosts.iter().map(|host| ssh::agent_command(host, file)).collect()
+        }
         AgentStart::Manual | AgentStart::Slurm(_) => Vec::new(),
     }
 }
@@ -86,13 +88,13 @@ impl Starter {
             AgentStart::Slurm(spec) => Some(Slurm::new(spec.clone(), study, file)),
             _ => None,
         };
-        Starter { lines: lines(start, file), processes: BTreeMap::new(), slurm }
+        Starter { commands: agent_commands(start, file), processes: BTreeMap::new(), slurm }
     }
 
     /// Starts what is to run and does not. `demand`: how many more trials could run now.
     pub fn look_after(&mut self, hub: &Hub, demand: u64) {
-        for (index, line) in self.lines.iter().enumerate() {
-            self.processes.entry(index).or_default().keep_up(line, hub);
+        for (index, command) in self.commands.iter().enumerate() {
+            self.processes.entry(index).or_default().keep_up(command, hub);
         }
         if let Some(slurm) = &mut self.slurm {
             slurm.look_after(hub, demand);
@@ -119,9 +121,9 @@ impl Starter {
 }
 
 impl Process {
-    fn keep_up(&mut self, line: &Line, hub: &Hub) {
+    fn keep_up(&mut self, command: &AgentCommand, hub: &Hub) {
         let now = Instant::now();
-        let mut next = &line.words;
+        let mut next = &command.words;
         if let Some(child) = &mut self.child {
             let status = match child.try_wait() {
                 Ok(None) => return,
@@ -129,7 +131,7 @@ impl Process {
                 Err(_) => None,
             };
             self.child = None;
-            match &line.install {
+            match &command.install {
                 Some(install) if status.and_then(|status| status.code()) == Some(ssh::MISSING) => {
                     next = install;
                     self.not_before = None;
@@ -141,7 +143,7 @@ impl Process {
                         let how = status.map_or_else(|| "lost".to_owned(), |how| how.to_string());
                         let said =
                             if said.is_empty() { how } else { format!("{how}: {}", said.trim()) };
-                        hub.tell_trouble(&line.name, &said);
+                        hub.tell_trouble(&command.name, &said);
                     }
                     let worked = self.began.is_some_and(|began| began.elapsed() > WORKED);
                     self.wait(worked || is_fine, now);
@@ -152,11 +154,11 @@ impl Process {
             return;
         }
         self.began = Some(now);
-        let installs = next != &line.words;
+        let installs = next != &command.words;
         match start(next, installs, &self.complaint, hub) {
             Ok(child) => self.child = Some(child),
             Err(error) => {
-                hub.tell_trouble(&line.name, &format!("`{}`: {error}", next[0]));
+                hub.tell_trouble(&command.name, &format!("`{}`: {error}", next[0]));
                 self.wait(false, now);
             }
         }

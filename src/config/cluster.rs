@@ -5,7 +5,7 @@ use std::path::Path;
 use super::devices::is_device;
 use super::diagnostic::Diagnostic;
 use super::section::Section;
-use super::syntax::{Node, Table};
+use super::syntax::{Node, TomlTable};
 use super::tables::CLUSTER_HOST;
 use crate::study::cluster::{AgentStart, ClusterSpec, LISTEN, LOST_AFTER, SlurmSpec, SshHost};
 use crate::study::program::Program;
@@ -90,7 +90,7 @@ fn command(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> AgentStart 
 
 fn hosts(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Vec<SshHost> {
     const HELP: &str = "write [[cluster.host]] and below it `name = \"node1\"`";
-    let tables: Option<Vec<(&Table, _)>> =
+    let tables: Option<Vec<(&TomlTable, _)>> =
         section.node("host").and_then(Node::list).and_then(|list| {
             list.iter().map(|node| node.table().map(|table| (table, node.place))).collect()
         });

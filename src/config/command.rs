@@ -5,11 +5,11 @@ use std::path::Path;
 
 use super::command_line::{self, GroupValues, TrialValues};
 use super::command_metrics;
-use super::diagnostic::{Diagnostic, Place, Severity};
-use super::placeholder::{Piece, pieces};
+use super::diagnostic::{Diagnostic, Severity, SourceSpan};
+use super::placeholder::{ArgumentPiece, pieces};
 use super::section::{Section, nul};
 use super::space::Searched;
-use super::syntax::{Node, Table};
+use super::syntax::{Node, TomlTable};
 use super::tables::fields_of;
 use crate::study::params::variable;
 use crate::study::program::{ArgsRules, EnvironmentValue, Inactive, Program};
@@ -29,8 +29,8 @@ const VARIABLES: &[(&str, &str)] = &[
 
 /// Reads `[command]`.
 pub(super) fn read(
-    table: &Table,
-    place: Place,
+    table: &TomlTable,
+    place: SourceSpan,
     searched: Option<&Searched>,
     base: &Path,
     problems: &mut Vec<Diagnostic>,
@@ -121,7 +121,7 @@ fn check_args(words: &[Node], searched: &Searched, problems: &mut Vec<Diagnostic
         let text = word.text().unwrap_or_default();
         if !pieces(text, |name| searched.mentions(name))
             .iter()
-            .any(|piece| matches!(piece, Piece::Placeholder(command_line::ARGS, _)))
+            .any(|piece| matches!(piece, ArgumentPiece::Placeholder(command_line::ARGS, _)))
         {
             continue;
         }
@@ -204,7 +204,7 @@ fn environment(
 
 fn check_placeholders(argument: &Node, searched: &Searched, problems: &mut Vec<Diagnostic>) {
     for piece in pieces(argument.text().unwrap_or_default(), |name| searched.mentions(name)) {
-        let Piece::Placeholder(name, _) = piece else { continue };
+        let ArgumentPiece::Placeholder(name, _) = piece else { continue };
         if searched.mentions(name)
             || TrialValues::NAMES.contains(&name)
             || GroupValues::NAMES.contains(&name)

@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use super::placeholder::{Piece, fill_in, pieces};
+use super::placeholder::{ArgumentPiece, fill_in, pieces};
 use crate::study::params::{Params, Value, variable};
 use crate::study::program::{ArgsRules, ArgsStyle, Inactive, Program};
 use crate::study::space::{Distribution, Space};
@@ -161,7 +161,7 @@ fn style(
 
 /// Whether an argument stands for all parameters that no other one names.
 fn is_args(word: &str, knows: impl Fn(&str) -> bool + Copy) -> bool {
-    !knows(ARGS) && matches!(pieces(word, knows).as_slice(), [Piece::Placeholder(ARGS, _)])
+    !knows(ARGS) && matches!(pieces(word, knows).as_slice(), [ArgumentPiece::Placeholder(ARGS, _)])
 }
 
 /// The parameters of a trial that no argument of its command names, `{args}` included: they are
@@ -218,7 +218,7 @@ fn several<'a>(
     knows: impl Fn(&str) -> bool,
 ) -> Option<&'a [Value]> {
     match pieces(word, knows).as_slice() {
-        [Piece::Placeholder(name, _)] => match params.get(name) {
+        [ArgumentPiece::Placeholder(name, _)] => match params.get(name) {
             Some(Value::List(list)) => Some(list),
             _ => None,
         },
@@ -286,11 +286,13 @@ fn role(run: &[String], index: usize, knows: impl Fn(&str) -> bool + Copy) -> Ro
     let pieces = pieces(word, knows);
     let before = index.checked_sub(1).map(|before| run[before].as_str());
     match pieces.as_slice() {
-        [Piece::Placeholder(..)] if before.is_some_and(|before| is_option(before, knows)) => {
+        [ArgumentPiece::Placeholder(..)]
+            if before.is_some_and(|before| is_option(before, knows)) =>
+        {
             Role::OfOption
         }
         // A shell script contains spaces, and is not `name=value`.
-        [Piece::Text(text), ..]
+        [ArgumentPiece::Text(text), ..]
             if index > 0
                 && !word.contains(char::is_whitespace)
                 && (text.starts_with('-') || text.find('=').is_some_and(|at| at > 0)) =>
@@ -314,8 +316,8 @@ fn is_option(word: &str, knows: impl Fn(&str) -> bool + Copy) -> bool {
 /// or `--flag={flag}`.
 fn flag(word: &str, role: Role, knows: impl Fn(&str) -> bool + Copy) -> Option<&str> {
     match (role, pieces(word, knows).as_slice()) {
-        (Role::OfOption, [Piece::Placeholder(name, _)]) => Some(name),
-        (Role::Named, [Piece::Text(text), Piece::Placeholder(name, _)]) => {
+        (Role::OfOption, [ArgumentPiece::Placeholder(name, _)]) => Some(name),
+        (Role::Named, [ArgumentPiece::Text(text), ArgumentPiece::Placeholder(name, _)]) => {
             text.strip_suffix('=').filter(|option| is_option(option, knows)).map(|_| *name)
         }
         _ => None,
@@ -324,8 +326,8 @@ fn flag(word: &str, role: Role, knows: impl Fn(&str) -> bool + Copy) -> Option<&
 
 pub(super) fn names(word: &str, knows: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
     pieces(word, knows).into_iter().filter_map(|piece| match piece {
-        Piece::Placeholder(name, _) => Some(name),
-        Piece::Text(_) => None,
+        ArgumentPiece::Placeholder(name, _) => Some(name),
+        ArgumentPiece::Text(_) => None,
     })
 }
 

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::command_line::{self, TrialValues};
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Diagnostic, SourceSpan};
 use super::section::Section;
-use super::syntax::{Node, Table};
+use super::syntax::{Node, TomlTable};
 use crate::study::field::COMMAND_METRICS;
 use crate::study::printed_metrics::{PatternError, Patterns};
 use crate::study::program::{MetricSources, Program};
@@ -30,7 +30,7 @@ pub(super) fn read(command: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Met
 }
 
 /// Checks the table, and that one of the patterns extracts the study's metric.
-pub(super) fn check(spec: &StudySpec, tree: &Table, problems: &mut Vec<Diagnostic>) {
+pub(super) fn check(spec: &StudySpec, tree: &TomlTable, problems: &mut Vec<Diagnostic>) {
     let Program::Command { metrics, .. } = &spec.program else { return };
     let MetricSources { pattern, .. } = metrics;
     let table = tree.get("command").and_then(|command| command.value.table()?.get("metrics"));
@@ -78,7 +78,7 @@ fn check_path(
     spec: &StudySpec,
     key: &str,
     text: &str,
-    place: Option<Place>,
+    place: Option<SourceSpan>,
     problems: &mut Vec<Diagnostic>,
 ) {
     let is_absent = |dimension: &Dimension| dimension.when.is_some() || dimension.is_nullable();

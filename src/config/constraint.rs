@@ -1,19 +1,19 @@
 //! `[[constraint]]`: conditions over parameters and metrics, with errors located in their text.
 
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Diagnostic, SourceSpan};
 use super::section::Section;
 use super::space::Searched;
-use super::syntax::{Entry, Item, Node};
+use super::syntax::{Item, Node, TomlEntry};
 use super::tables::fields_of;
-use crate::study::condition::{self, Expression, ExpressionError, Known};
+use crate::study::condition::{self, Expression, ExpressionError, KnownNames};
 use crate::study::constraint::{self, Constraint};
 use crate::study::params::Params;
 
 /// Reads all constraints; invalid ones are left out. `metrics`: those that a limit may name.
 pub(super) fn read(
-    entry: &Entry,
+    entry: &TomlEntry,
     searched: Option<&Searched>,
-    metrics: Known<'_>,
+    metrics: KnownNames<'_>,
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<Constraint> {
     let Some(list) = entry.value.list() else {
@@ -30,7 +30,7 @@ pub(super) fn read(
 fn one(
     node: &Node,
     searched: Option<&Searched>,
-    metrics: Known<'_>,
+    metrics: KnownNames<'_>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Constraint> {
     let Item::Table(table) = &node.item else {
@@ -47,7 +47,7 @@ fn one(
                 problems.push(problem.help("leave it out: no trial violates a requirement"));
             }
             let space = searched.and_then(|searched| searched.space.as_ref());
-            let known = space.map(Known::Parameters);
+            let known = space.map(KnownNames::Parameters);
             condition(require, known, problems).map(Constraint::Require)
         }
         (None, Some(limit)) => {
@@ -81,7 +81,7 @@ fn one(
 
 fn condition(
     node: &Node,
-    known: Option<Known<'_>>,
+    known: Option<KnownNames<'_>>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Expression> {
     let text = node.text()?;
@@ -103,7 +103,7 @@ fn condition(
 }
 
 /// The location of an error in its source: exact if the text is there literally, without escapes.
-fn place(node: &Node, text: &str, error: &ExpressionError) -> Place {
+fn place(node: &Node, text: &str, error: &ExpressionError) -> SourceSpan {
     let quotes = (node.place.end - node.place.start).checked_sub(text.len());
     let Some(opening) =
         quotes.filter(|quotes| *quotes == 2 || *quotes == 6).map(|quotes| quotes / 2)
@@ -112,7 +112,7 @@ fn place(node: &Node, text: &str, error: &ExpressionError) -> Place {
     };
     let start = node.place.start + opening;
     // At the end of the text its closing quote is underlined.
-    Place {
+    SourceSpan {
         start: start + error.span.start,
         end: (start + error.span.end).max(start + error.span.start + 1),
         ..node.place
@@ -123,10 +123,10 @@ fn place(node: &Node, text: &str, error: &ExpressionError) -> Place {
 pub(super) fn check_enqueued(
     constraints: &[Constraint],
     enqueued: &[Params],
-    entry: Option<&Entry>,
+    entry: Option<&TomlEntry>,
     problems: &mut Vec<Diagnostic>,
 ) {
-    let places: Vec<Place> = entry
+    let places: Vec<SourceSpan> = entry
         .and_then(|entry| entry.value.list())
         .into_iter()
         .flatten()

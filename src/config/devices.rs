@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 use super::command_line::GroupValues;
-use super::diagnostic::{Diagnostic, Place};
-use super::placeholder::{Piece, pieces};
+use super::diagnostic::{Diagnostic, SourceSpan};
+use super::placeholder::{ArgumentPiece, pieces};
 use super::section::Section;
 use super::syntax::Node;
 use crate::study::device::Device;
@@ -20,8 +20,8 @@ pub(super) fn read(
     let select = section
         .node("use")
         .map_or_else(|| DevicesSpec::default().select, |node| selected(node, problems));
-    let packed = section.text("trials_per_device") == Some("auto");
-    if let Some(place) = section.place_of("memory").filter(|_| !packed) {
+    let automatic_concurrency = section.text("trials_per_device") == Some("auto");
+    if let Some(place) = section.place_of("memory").filter(|_| !automatic_concurrency) {
         let message =
             "`devices.memory` is kept where devices share themselves out, and nowhere else";
         problems.push(
@@ -34,7 +34,8 @@ pub(super) fn read(
         None => section.get::<Option<u32>>("per_trial").map(PerTrial::Count),
     };
     let is_group = per_trial.is_some_and(|per_trial| per_trial != PerTrial::Count(1));
-    if let Some(place) = section.place_of("per_trial").filter(|_| is_group && packed) {
+    if let Some(place) = section.place_of("per_trial").filter(|_| is_group && automatic_concurrency)
+    {
         let message = "`trials_per_device = \"auto\"` measures how many trials share one device, \
             and `per_trial` gives each trial a group of them";
         problems.push(
@@ -45,7 +46,7 @@ pub(super) fn read(
     let per_device: bool = section.get("per_device");
     let nodes_per_trial = section.get::<Option<u32>>("nodes_per_trial").unwrap_or(1);
     let nodes = section.place_of("nodes_per_trial").filter(|_| nodes_per_trial > 1);
-    if let Some(place) = nodes.filter(|_| packed && !is_group) {
+    if let Some(place) = nodes.filter(|_| automatic_concurrency && !is_group) {
         let message = "`trials_per_device = \"auto\"` measures how many trials share one device, \
             and `nodes_per_trial` gives each trial devices of several machines";
         problems.push(
@@ -65,7 +66,7 @@ pub(super) fn read(
     DevicesSpec {
         select,
         trials_per_device: section.get("trials_per_device"),
-        packed,
+        automatic_concurrency,
         memory: section.get("memory"),
         per_trial,
         nodes_per_trial,
@@ -77,7 +78,7 @@ pub(super) fn read(
 /// Reports placeholders for values of a group in the command of a study without groups.
 pub(super) fn check_placeholders(
     spec: &StudySpec,
-    run: Option<Place>,
+    run: Option<SourceSpan>,
     problems: &mut Vec<Diagnostic>,
 ) {
     let Program::Command { run: words, .. } = &spec.program else { return };
@@ -87,7 +88,7 @@ pub(super) fn check_placeholders(
     let knows = |name: &str| spec.space.dimension(name).is_some();
     let placeholders = words.iter().flat_map(|word| pieces(word, knows));
     let mut names = placeholders.filter_map(|piece| match piece {
-        Piece::Placeholder(name, _) if !knows(name) => Some(name),
+        ArgumentPiece::Placeholder(name, _) if !knows(name) => Some(name),
         _ => None,
     });
     if let Some(name) = names.find(|name| GroupValues::NAMES.contains(name)) {

@@ -29,7 +29,7 @@ pub enum Severity {
 
 /// A span in one of a study's source texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SourceSpan {
     /// Index into [`Diagnostics::sources`].
     pub source: usize,
     /// First byte.
@@ -55,11 +55,11 @@ pub struct Diagnostic {
     /// What is wrong, in one sentence without a full stop.
     pub message: String,
     /// Where; `None`: no particular location.
-    pub place: Option<Place>,
+    pub place: Option<SourceSpan>,
     /// A label below the span.
     pub label: Option<String>,
     /// Related spans with labels.
-    pub related: Vec<(Place, String)>,
+    pub related: Vec<(SourceSpan, String)>,
     /// What to do, one line each.
     pub help: Vec<String>,
 }
@@ -78,7 +78,7 @@ impl Complaint {
     }
 
     /// Adds a related span.
-    pub fn related(self, place: impl Into<Option<Place>>, label: impl Into<String>) -> Self {
+    pub fn related(self, place: impl Into<Option<SourceSpan>>, label: impl Into<String>) -> Self {
         Complaint(self.0.related(place, label))
     }
 
@@ -90,7 +90,7 @@ impl Complaint {
 
 impl Diagnostic {
     /// An error at `place`.
-    pub fn error(place: impl Into<Option<Place>>, message: impl Into<String>) -> Complaint {
+    pub fn error(place: impl Into<Option<SourceSpan>>, message: impl Into<String>) -> Complaint {
         let (place, message) = (place.into(), message.into());
         Complaint(Diagnostic {
             severity: Severity::Error,
@@ -103,13 +103,17 @@ impl Diagnostic {
     }
 
     /// A warning at `place`.
-    pub fn warning(place: impl Into<Option<Place>>, message: impl Into<String>) -> Complaint {
+    pub fn warning(place: impl Into<Option<SourceSpan>>, message: impl Into<String>) -> Complaint {
         Complaint(Diagnostic { severity: Severity::Warning, ..Diagnostic::error(place, message).0 })
     }
 
     /// Adds a related span.
     #[must_use]
-    pub fn related(mut self, place: impl Into<Option<Place>>, label: impl Into<String>) -> Self {
+    pub fn related(
+        mut self,
+        place: impl Into<Option<SourceSpan>>,
+        label: impl Into<String>,
+    ) -> Self {
         self.related.extend(place.into().map(|place| (place, one_line(&label.into()))));
         self
     }
@@ -244,7 +248,7 @@ impl Diagnostics {
     }
 
     /// One snippet per source, the primary span's first.
-    fn snippets<'a>(&'a self, diagnostic: &'a Diagnostic, place: Place) -> Vec<Element<'a>> {
+    fn snippets<'a>(&'a self, diagnostic: &'a Diagnostic, place: SourceSpan) -> Vec<Element<'a>> {
         let mut sources = vec![place.source];
         sources.extend(diagnostic.related.iter().map(|(place, _)| place.source));
         let mut seen = Vec::new();
@@ -292,7 +296,7 @@ impl fmt::Display for Diagnostics {
 /// A span clamped to the text, to character boundaries and to one line.
 fn annotation<'a>(
     source: &'a Source,
-    place: Place,
+    place: SourceSpan,
     kind: AnnotationKind,
     label: Option<&'a str>,
 ) -> Annotation<'a> {
@@ -352,12 +356,12 @@ mod tests {
 
     #[test]
     fn places_outside_the_text_render_all_the_same() {
-        let place = Place { source: 0, start: 3, end: 99 };
+        let place = SourceSpan { source: 0, start: 3, end: 99 };
         let diagnostics = Diagnostics::new(
             source("äß\n"),
             vec![
                 Diagnostic::error(place, "bad")
-                    .related(Place { source: 7, ..place }, "gone")
+                    .related(SourceSpan { source: 7, ..place }, "gone")
                     .help("repair it"),
             ],
         );
@@ -368,7 +372,10 @@ mod tests {
     fn only_the_styled_look_has_escape_sequences() {
         let diagnostics = Diagnostics::new(
             source("a = 1\n"),
-            vec![Diagnostic::error(Place { source: 0, start: 0, end: 1 }, "bad").help("repair it")],
+            vec![
+                Diagnostic::error(SourceSpan { source: 0, start: 0, end: 1 }, "bad")
+                    .help("repair it"),
+            ],
         );
         assert!(diagnostics.render(Look::Styled).contains('\u{1b}'));
         assert!(!diagnostics.render(Look::Plain).contains('\u{1b}'));

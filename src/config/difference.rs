@@ -307,7 +307,7 @@ fn program(changes: &mut Changes<'_>) {
 fn operation(changes: &mut Changes<'_>) {
     changes.compare("devices.use", Free, |spec| Some(spec.devices.select.join(", ")));
     changes.compare("devices.trials_per_device", Free, |spec| {
-        let unsaid = if spec.devices.packed { "auto" } else { "default" };
+        let unsaid = if spec.devices.automatic_concurrency { "auto" } else { "default" };
         Some(spec.devices.trials_per_device.map_or(unsaid.to_owned(), |count| count.to_string()))
     });
     changes.compare("devices.per_trial", Free, |spec| {

@@ -2,7 +2,7 @@
 
 use super::diagnostic::Diagnostic;
 use super::space::{ScalarOf, Searched, scalar};
-use super::syntax::{Entry, Leaf, Table};
+use super::syntax::{Leaf, TomlEntry, TomlTable};
 use crate::study::params::{Params, Value};
 use crate::study::space::Dimension;
 use crate::study::suggestion::{nearest, quoted};
@@ -10,7 +10,7 @@ use crate::study::suggestion::{nearest, quoted};
 /// Reads all configurations; values are converted to their parameter's type (`1` becomes `1.0` in a
 /// float range).
 pub(super) fn read(
-    entry: &Entry,
+    entry: &TomlEntry,
     searched: &Searched,
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<Params> {
@@ -43,7 +43,7 @@ pub(super) fn read(
 
 /// Reports configurations that are no rows of `[space] file`.
 pub(super) fn check_candidates(
-    entry: Option<&Entry>,
+    entry: Option<&TomlEntry>,
     enqueue: &[Params],
     searched: &Searched,
     problems: &mut Vec<Diagnostic>,
@@ -60,7 +60,7 @@ pub(super) fn check_candidates(
     }
 }
 
-fn configuration(table: &Table, searched: &Searched, problems: &mut Vec<Diagnostic>) -> Params {
+fn configuration(table: &TomlTable, searched: &Searched, problems: &mut Vec<Diagnostic>) -> Params {
     let leaves = table.leaves();
     let mut params = Params::new();
     for leaf in &leaves {

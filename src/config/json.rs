@@ -4,12 +4,12 @@
 use serde_json::{Map, Value as Json};
 
 use super::constraint;
-use super::diagnostic::{Diagnostic, Place, Severity};
+use super::diagnostic::{Diagnostic, Severity, SourceSpan};
 use super::enqueue;
 use super::sampler_pruner;
 use super::space;
-use super::syntax::{Entry, Form, Item, Node, Table};
-use crate::study::condition::Known;
+use super::syntax::{Form, Item, Node, TomlEntry, TomlTable};
+use crate::study::condition::KnownNames;
 use crate::study::constraint::Constraint;
 use crate::study::params::Params;
 use crate::study::space::Space;
@@ -59,9 +59,9 @@ impl JsonSearch {
         let mut problems = Vec::new();
         let entries = self.space.iter().enumerate().map(|(index, (name, json))| {
             let value = self.node(json, index);
-            Entry { key: name.clone(), place: value.place, value }
+            TomlEntry { key: name.clone(), place: value.place, value }
         });
-        let table = Table { form: Form::Header, entries: entries.collect() };
+        let table = TomlTable { form: Form::Header, entries: entries.collect() };
         let searched = if self.grows && self.space.is_empty() {
             space::Searched { space: Some(Space::default()), ..space::Searched::default() }
         } else {
@@ -77,7 +77,7 @@ impl JsonSearch {
         };
         let (sampler, pruner) =
             (chosen("sampler", &self.sampler)?, chosen("pruner", &self.pruner)?);
-        let (entry, any) = (self.entry(&self.constraints), Known::Metrics);
+        let (entry, any) = (self.entry(&self.constraints), KnownNames::Metrics);
         let constraints = constraint::read(&entry, Some(&searched), any, &mut problems);
         sound("constraints", &problems)?;
         let entry = self.entry(&self.enqueue);
@@ -88,9 +88,9 @@ impl JsonSearch {
         Ok(Search { space, sampler, pruner, constraints, enqueue })
     }
 
-    fn entry(&self, list: &[Json]) -> Entry {
+    fn entry(&self, list: &[Json]) -> TomlEntry {
         let nodes = list.iter().enumerate().map(|(index, json)| self.node(json, index)).collect();
-        Entry {
+        TomlEntry {
             key: String::new(),
             place: at(0),
             value: Node { place: at(0), item: Item::List(nodes) },
@@ -100,7 +100,7 @@ impl JsonSearch {
     /// A value of the list element at `index`. Null fields of an object count as absent.
     fn node(&self, json: &Json, index: usize) -> Node {
         let item = match json {
-            Json::Null => Item::Table(Table::null(at(index))),
+            Json::Null => Item::Table(TomlTable::null(at(index))),
             Json::Bool(flag) => Item::Flag(*flag),
             Json::Number(number) => number
                 .as_i64()
@@ -119,20 +119,20 @@ impl JsonSearch {
         Node { place: at(index), item }
     }
 
-    fn table(&self, object: &Map<String, Json>, index: usize) -> Table {
+    fn table(&self, object: &Map<String, Json>, index: usize) -> TomlTable {
         let written = object.iter().filter(|(_, value)| !value.is_null());
-        let entries = written.map(|(key, value)| Entry {
+        let entries = written.map(|(key, value)| TomlEntry {
             key: key.clone(),
             place: at(index),
             value: self.node(value, index),
         });
-        Table { form: Form::Inline, entries: entries.collect() }
+        TomlTable { form: Form::Inline, entries: entries.collect() }
     }
 }
 
 /// The location of a list element: its index.
-fn at(index: usize) -> Place {
-    Place { source: 0, start: index, end: index }
+fn at(index: usize) -> SourceSpan {
+    SourceSpan { source: 0, start: index, end: index }
 }
 
 fn sound(path: &str, problems: &[Diagnostic]) -> Result<(), String> {

@@ -1,8 +1,8 @@
 //! `[study] metric` and `direction`, or `[[study.objective]]` instead.
 
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Diagnostic, SourceSpan};
 use super::section::Section;
-use super::syntax::{Entry, Node, Table};
+use super::syntax::{Node, TomlEntry, TomlTable};
 use crate::arguments::{COMMON_OBJECTIVES, TRAINER_TASKS, TaskKind};
 use crate::study::condition::nearest_metric;
 use crate::study::field::{MOST_OBJECTIVES, OBJECTIVE};
@@ -56,7 +56,7 @@ fn one(
 /// `[[study.objective]]`: one is equivalent to `metric` and `direction`.
 fn listed(
     study: &Section<'_>,
-    entry: &Entry,
+    entry: &TomlEntry,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Vec<Objective>> {
     for other in ["metric", "direction"].into_iter().filter_map(|key| study.entry(key)) {
@@ -66,7 +66,7 @@ fn listed(
         );
         problems.push(problem.related(entry.place, "objectives").help("keep one of the two"));
     }
-    let tables: Option<Vec<(&Table, Place)>> = entry.value.list().and_then(|list| {
+    let tables: Option<Vec<(&TomlTable, SourceSpan)>> = entry.value.list().and_then(|list| {
         list.iter().map(|node| node.table().map(|table| (table, node.place))).collect()
     });
     let Some(tables) = tables.filter(|tables| !tables.is_empty()) else {
@@ -83,7 +83,7 @@ fn listed(
         problems.push(problem.help("others are recorded as metrics, and `limit` restricts them"));
     }
     let mut objectives: Vec<Objective> = Vec::new();
-    let mut places: Vec<Place> = Vec::new();
+    let mut places: Vec<SourceSpan> = Vec::new();
     for (table, place) in &tables {
         let section = Section::read("study.objective", *place, table, OBJECTIVE, problems);
         // The others are read all the same: all problems are told at once.
@@ -133,7 +133,7 @@ pub(super) fn check_several(
     if !spec.has_several_objectives() {
         return;
     }
-    let mut refuse = |place: Option<Place>, what: &str, help: &str| {
+    let mut refuse = |place: Option<SourceSpan>, what: &str, help: &str| {
         let message = format!("{what}: this study has {} objectives", spec.objectives.len());
         problems.push(Diagnostic::error(place, message).help(help));
     };

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::syntax::{Item, Table, dotted};
+use super::syntax::{Item, TomlTable, dotted};
 
 /// Removes the parameters that [trainer] fixes from [space] and [[enqueue]], and an empty [space].
-pub(super) fn fix_arguments(tree: &mut Table) {
+pub(super) fn fix_arguments(tree: &mut TomlTable) {
     let of_trainer = tree.get("trainer").and_then(|entry| entry.value.table());
-    let leaves = of_trainer.map(Table::leaves).unwrap_or_default();
+    let leaves = of_trainer.map(TomlTable::leaves).unwrap_or_default();
     let fixed: BTreeSet<String> = leaves.into_iter().map(|leaf| leaf.name).collect();
     for entry in &mut tree.entries {
         match (entry.key.as_str(), &mut entry.value.item) {
@@ -27,7 +27,7 @@ pub(super) fn fix_arguments(tree: &mut Table) {
     tree.entries.retain(|entry| entry.key != "space" || !is_empty(&entry.value.item));
 }
 
-fn remove(table: &mut Table, prefix: &str, names: &BTreeSet<String>) {
+fn remove(table: &mut TomlTable, prefix: &str, names: &BTreeSet<String>) {
     table.entries.retain_mut(|entry| {
         let name = dotted(prefix, &entry.key);
         if names.contains(&name) {
@@ -45,7 +45,7 @@ fn remove(table: &mut Table, prefix: &str, names: &BTreeSet<String>) {
 }
 
 /// Removes [pruner], which tells one training only when to evaluate; whether there was one.
-pub(super) fn remove_pruner(tree: &mut Table) -> bool {
+pub(super) fn remove_pruner(tree: &mut TomlTable) -> bool {
     let before = tree.entries.len();
     tree.entries.retain(|entry| entry.key != "pruner");
     tree.entries.len() < before

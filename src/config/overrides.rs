@@ -1,16 +1,16 @@
 //! `--set table.key=value`: overrides of the study file from the command line.
 
-use super::diagnostic::{Diagnostic, Place, Source};
+use super::diagnostic::{Diagnostic, Source, SourceSpan};
 use super::sampler_pruner::{default_type, options_of};
 use super::space::KINDS;
-use super::syntax::{self, Entry, Form, Item, Node, Table, dotted};
+use super::syntax::{self, Form, Item, Node, TomlEntry, TomlTable, dotted};
 use super::tables::{self, Contents, TABLES};
 use crate::study::field;
 use crate::study::suggestion::nearest;
 
 /// Applies one override, with source number `source`, to `tree`.
 pub(super) fn apply(
-    tree: &mut Table,
+    tree: &mut TomlTable,
     text: &str,
     source: usize,
     problems: &mut Vec<Diagnostic>,
@@ -30,8 +30,8 @@ pub(super) fn apply(
 }
 
 /// Parses an override; a bare word becomes a string.
-fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, Option<Table>) {
-    let everything = Place { source, start: 0, end: text.len() };
+fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, Option<TomlTable>) {
+    let everything = SourceSpan { source, start: 0, end: text.len() };
     let Some((key, value)) = text.split_once('=') else {
         let problem = Diagnostic::error(everything, format!("the override `{text}` has no `=`"));
         problems.push(
@@ -64,7 +64,7 @@ fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, O
 }
 
 /// An override without a table.
-fn misplaced(entry: &Entry) -> Option<Diagnostic> {
+fn misplaced(entry: &TomlEntry) -> Option<Diagnostic> {
     if tables::find(&entry.key).is_some() {
         return None;
     }
@@ -83,7 +83,7 @@ fn misplaced(entry: &Entry) -> Option<Diagnostic> {
 }
 
 /// An override of a table by a value that is not one.
-fn whole_table(entry: &Entry) -> Option<Diagnostic> {
+fn whole_table(entry: &TomlEntry) -> Option<Diagnostic> {
     let table = tables::find(&entry.key)?;
     if matches!(entry.value.item, Item::Table(_)) || table.contents == Contents::Configurations {
         return None;
@@ -98,7 +98,7 @@ fn whole_table(entry: &Entry) -> Option<Diagnostic> {
 /// Removes what an override makes meaningless in the file: options of another sampler or pruner, a
 /// parameter's other kind of range. Other overrides, and misspelt keys of the file, which are
 /// reported, stay.
-fn drop_what_it_replaces(tree: &mut Table, entry: &Entry) {
+fn drop_what_it_replaces(tree: &mut TomlTable, entry: &TomlEntry) {
     let Item::Table(overlay) = &entry.value.item else { return };
     let Some(table) = tree
         .entries
@@ -108,10 +108,10 @@ fn drop_what_it_replaces(tree: &mut Table, entry: &Entry) {
     else {
         return;
     };
-    let is_of_file = |entry: &Entry| entry.place.source == 0;
+    let is_of_file = |entry: &TomlEntry| entry.place.source == 0;
     match entry.key.as_str() {
         "sampler" | "pruner" => {
-            let chosen = |table: &Table| {
+            let chosen = |table: &TomlTable| {
                 table.get("type").and_then(|own| own.value.text()).map(str::to_owned)
             };
             let after = chosen(overlay).map(|name| options_of(&entry.key, &name));
@@ -148,7 +148,7 @@ fn drop_what_it_replaces(tree: &mut Table, entry: &Entry) {
 }
 
 /// The path of a dotted override's single value: all but its last key, and that key.
-fn leaf(overlay: &Table) -> Option<(String, String)> {
+fn leaf(overlay: &TomlTable) -> Option<(String, String)> {
     let mut path = String::new();
     let mut table = overlay;
     loop {
@@ -164,7 +164,7 @@ fn leaf(overlay: &Table) -> Option<(String, String)> {
 }
 
 /// The table of the parameter `name`, whether dotted, quoted or nested.
-fn parameter<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
+fn parameter<'a>(table: &'a mut TomlTable, name: &str) -> Option<&'a mut TomlTable> {
     let rest = |key: &str| {
         name.strip_prefix(key).and_then(|rest| rest.strip_prefix('.')).map(str::to_owned)
     };
@@ -177,7 +177,7 @@ fn parameter<'a>(table: &'a mut Table, name: &str) -> Option<&'a mut Table> {
 
 /// Applies `study.metric` and `study.direction` to the file's single [[study.objective]], if it has
 /// one.
-fn of_objective(tree: &mut Table, mut entry: Entry) -> Entry {
+fn of_objective(tree: &mut TomlTable, mut entry: TomlEntry) -> TomlEntry {
     let objectives = tree
         .entries
         .iter_mut()
@@ -203,7 +203,7 @@ fn of_objective(tree: &mut Table, mut entry: Entry) -> Entry {
 }
 
 /// Inserts `entry` at `path`, whether the file writes that path dotted, quoted or nested.
-fn put(table: &mut Table, mut entry: Entry, path: &str, problems: &mut Vec<Diagnostic>) {
+fn put(table: &mut TomlTable, mut entry: TomlEntry, path: &str, problems: &mut Vec<Diagnostic>) {
     let found = table.entries.iter_mut().find(|own| {
         path == own.key
             || path.strip_prefix(own.key.as_str()).is_some_and(|rest| rest.starts_with('.'))
@@ -218,7 +218,7 @@ fn put(table: &mut Table, mut entry: Entry, path: &str, problems: &mut Vec<Diagn
             let Item::Table(nested) = entry.value.item else { return };
             for inner in nested.entries {
                 let path = format!("{path}.{}", inner.key);
-                put(table, Entry { key: path.clone(), ..inner }, &path, problems);
+                put(table, TomlEntry { key: path.clone(), ..inner }, &path, problems);
             }
             return;
         }
@@ -236,14 +236,14 @@ fn put(table: &mut Table, mut entry: Entry, path: &str, problems: &mut Vec<Diagn
             }
         }
         (_, true, item) if !dotted => {
-            *own = Entry {
+            *own = TomlEntry {
                 key: own.key.clone(),
                 place: entry.place,
                 value: Node { item, ..entry.value },
             }
         }
         (Item::Table(into), false, item) => {
-            let inner = Entry {
+            let inner = TomlEntry {
                 key: rest.clone(),
                 place: entry.place,
                 value: Node { item, ..entry.value },
@@ -274,7 +274,7 @@ mod tests {
         let mut tree = syntax::parse(file, 0, &mut problems);
         apply(&mut tree, text, 1, &mut problems);
         assert_eq!(problems, Vec::new());
-        let place = Place { source: 0, start: 0, end: 0 };
+        let place = SourceSpan { source: 0, start: 0, end: 0 };
         Node { place, item: Item::Table(tree) }.to_json()
     }
 

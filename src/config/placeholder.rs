@@ -10,7 +10,7 @@ use std::ops::Range;
 
 /// A piece of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
+pub enum ArgumentPiece<'a> {
     /// Literal text.
     Text(&'a str),
     /// A placeholder: the name, and its byte range with braces.
@@ -18,7 +18,7 @@ pub enum Piece<'a> {
 }
 
 /// Splits an argument; `knows` tells which names are parameters.
-pub fn pieces<'a>(word: &'a str, knows: impl Fn(&str) -> bool) -> Vec<Piece<'a>> {
+pub fn pieces<'a>(word: &'a str, knows: impl Fn(&str) -> bool) -> Vec<ArgumentPiece<'a>> {
     let mut pieces = Vec::new();
     let mut from = 0;
     for braced in braced(word, knows) {
@@ -26,24 +26,27 @@ pub fn pieces<'a>(word: &'a str, knows: impl Fn(&str) -> bool) -> Vec<Piece<'a>>
         let kept = braced.pairs / 2;
         let (outer, inner) =
             (braced.name.start - braced.pairs, braced.name.start - braced.pairs % 2);
-        pieces.push(Piece::Text(&word[from..outer + kept]));
+        pieces.push(ArgumentPiece::Text(&word[from..outer + kept]));
         if braced.pairs % 2 == 1 {
-            pieces.push(Piece::Placeholder(&word[braced.name.clone()], inner..braced.name.end + 1));
+            pieces.push(ArgumentPiece::Placeholder(
+                &word[braced.name.clone()],
+                inner..braced.name.end + 1,
+            ));
         } else {
-            pieces.push(Piece::Text(&word[braced.name.clone()]));
+            pieces.push(ArgumentPiece::Text(&word[braced.name.clone()]));
         }
         from = braced.name.end + braced.pairs - kept;
     }
-    pieces.push(Piece::Text(&word[from..]));
-    pieces.retain(|piece| *piece != Piece::Text(""));
+    pieces.push(ArgumentPiece::Text(&word[from..]));
+    pieces.retain(|piece| *piece != ArgumentPiece::Text(""));
     pieces
 }
 
 /// Replaces each placeholder by `value` of its name.
 pub fn fill_in(word: &str, knows: impl Fn(&str) -> bool, value: impl Fn(&str) -> String) -> String {
     let piece = |piece| match piece {
-        Piece::Text(text) => text.to_owned(),
-        Piece::Placeholder(name, _) => value(name),
+        ArgumentPiece::Text(text) => text.to_owned(),
+        ArgumentPiece::Placeholder(name, _) => value(name),
     };
     pieces(word, knows).into_iter().map(piece).collect()
 }
@@ -153,9 +156,13 @@ mod tests {
     fn a_placeholder_knows_its_place() {
         assert_eq!(
             pieces("x{lr}y", knows),
-            [Piece::Text("x"), Piece::Placeholder("lr", 1..5), Piece::Text("y")]
+            [
+                ArgumentPiece::Text("x"),
+                ArgumentPiece::Placeholder("lr", 1..5),
+                ArgumentPiece::Text("y")
+            ]
         );
-        assert_eq!(pieces("{{{lr}}}", knows)[1], Piece::Placeholder("lr", 2..6));
+        assert_eq!(pieces("{{{lr}}}", knows)[1], ArgumentPiece::Placeholder("lr", 2..6));
         assert_eq!(pieces("", knows), []);
     }
 

@@ -29,7 +29,7 @@ pub(super) fn check(
     if !spec.deterministic {
         return;
     }
-    if spec.devices.packed {
+    if spec.devices.automatic_concurrency {
         let message = "how many trials share a device is measured, and `deterministic = true` \
             cannot hold then";
         let place = devices.place_of("trials_per_device");

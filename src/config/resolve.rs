@@ -5,7 +5,7 @@ use std::path::Path;
 use super::command;
 use super::command_metrics;
 use super::constraint;
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Diagnostic, SourceSpan};
 use super::enqueue;
 use super::file;
 use super::objective;
@@ -14,14 +14,14 @@ use super::reproducibility;
 use super::sampler_pruner::{self, Chosen};
 use super::section::{Section, nul};
 use super::space::{self, Searched};
-use super::syntax::{Entry, Item, Node, Table};
+use super::syntax::{Item, Node, TomlEntry, TomlTable};
 use super::tables::{self, Contents, TABLES, fields_of};
 use super::trainer::{self, Arguments};
 use super::{Purpose, STUDY_NAME_RULE, is_study_name};
 use super::{cluster, devices};
 use crate::arguments::TaskKind;
 use crate::samplers::{Ask, Sampler, SamplerError};
-use crate::study::condition::Known;
+use crate::study::condition::KnownNames;
 use crate::study::destination::Destination;
 use crate::study::field::{self, keep_best};
 use crate::study::history::History;
@@ -41,7 +41,7 @@ use crate::{pruners, samplers};
 /// Resolves `tree`. `stem`: the default name; `base`: the absolute directory to which paths are
 /// relative. `None` only if `problems` has an error.
 pub(super) fn resolve(
-    tree: &Table,
+    tree: &TomlTable,
     stem: &str,
     base: &Path,
     purpose: Purpose,
@@ -69,7 +69,7 @@ pub(super) fn resolve(
     let of_trainer = file.table("trainer").zip(arguments.as_ref());
     let task = of_trainer.and_then(|((table, _), all)| trainer::task_of(table, &all.values));
     let reported = task.map(TaskKind::reported);
-    let metrics = reported.as_deref().map_or(Known::Metrics, Known::Reported);
+    let metrics = reported.as_deref().map_or(KnownNames::Metrics, KnownNames::Reported);
     if let Some(searched) = &searched {
         enqueue::check_candidates(file.tree.get("enqueue"), &enqueue, searched, problems);
     }
@@ -166,7 +166,7 @@ fn has_errors(problems: &[Diagnostic]) -> bool {
 }
 
 /// Reports unknown tables, unsupported ones, and values that should be tables.
-fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
+fn check_tables(tree: &TomlTable, problems: &mut Vec<Diagnostic>) {
     for entry in &tree.entries {
         let Some(table) = tables::find(&entry.key) else {
             problems.push(unknown_table(entry));
@@ -195,7 +195,7 @@ fn check_tables(tree: &Table, problems: &mut Vec<Diagnostic>) {
     }
 }
 
-fn unknown_table(entry: &Entry) -> Diagnostic {
+fn unknown_table(entry: &TomlEntry) -> Diagnostic {
     let names = TABLES.iter().map(|table| table.name);
     if matches!(entry.value.item, Item::Table(_) | Item::List(_))
         || tables::owners(&entry.key).next().is_none()
@@ -214,7 +214,7 @@ fn unknown_table(entry: &Entry) -> Diagnostic {
 }
 
 struct StudyFile<'a> {
-    tree: &'a Table,
+    tree: &'a TomlTable,
     base: &'a Path,
     purpose: Purpose,
     /// Probable meanings of unknown tables.
@@ -222,7 +222,7 @@ struct StudyFile<'a> {
 }
 
 /// The probable meanings of unknown tables, which are then not reported as missing.
-fn meant(tree: &Table) -> Vec<&'static str> {
+fn meant(tree: &TomlTable) -> Vec<&'static str> {
     let names = TABLES.iter().map(|table| table.name);
     let unknown = tree.entries.iter().filter(|entry| tables::find(&entry.key).is_none());
     unknown
@@ -239,7 +239,7 @@ impl<'a> StudyFile<'a> {
     }
 
     /// The table `name` with the span of its header.
-    fn table(&self, name: &str) -> Option<(&'a Table, Place)> {
+    fn table(&self, name: &str) -> Option<(&'a TomlTable, SourceSpan)> {
         let entry = self.tree.get(name)?;
         Some((entry.value.table()?, header(entry)))
     }
@@ -318,8 +318,8 @@ impl<'a> StudyFile<'a> {
 
     fn trainer(
         &self,
-        table: &Table,
-        place: Place,
+        table: &TomlTable,
+        place: SourceSpan,
         searched: Option<&Searched>,
         problems: &mut Vec<Diagnostic>,
     ) -> (Option<Program>, Option<Arguments>) {
@@ -348,7 +348,7 @@ impl<'a> StudyFile<'a> {
 }
 
 /// The span for messages about a whole table: its header or its key.
-fn header(entry: &Entry) -> Place {
+fn header(entry: &TomlEntry) -> SourceSpan {
     match &entry.value {
         Node { item: Item::Table(table), place } if table.form == super::syntax::Form::Header => {
             *place
@@ -402,7 +402,7 @@ fn check_sampler(
     spec: &StudySpec,
     sampler: &Chosen,
     (budget, is_unlimited): (&Section<'_>, bool),
-    of_constraints: Option<Place>,
+    of_constraints: Option<SourceSpan>,
     problems: &mut Vec<Diagnostic>,
 ) {
     let built = samplers::find(&spec.sampler.name).map(|entry| {
@@ -435,7 +435,7 @@ fn check_sampler(
 fn check_requirements(
     spec: &StudySpec,
     sampler: &dyn Sampler,
-    of_constraints: Option<Place>,
+    of_constraints: Option<SourceSpan>,
     problems: &mut Vec<Diagnostic>,
 ) {
     let seeds = SeedTree::new(spec.seed);
@@ -462,7 +462,7 @@ fn check_requirements(
 fn check_pruner(
     spec: &StudySpec,
     pruner: &Chosen,
-    length: Option<Place>,
+    length: Option<SourceSpan>,
     problems: &mut Vec<Diagnostic>,
 ) {
     let budget = super::full_trial(spec);

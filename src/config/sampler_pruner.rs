@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Diagnostic, SourceSpan};
 use super::section::Section;
-use super::syntax::Table;
+use super::syntax::TomlTable;
 use super::tables::{DEFAULT_PRUNER, DEFAULT_SAMPLER, fields_of};
 use crate::pruners;
 use crate::samplers;
@@ -25,7 +25,7 @@ pub(super) struct Chosen<'a> {
     /// Name and options.
     pub spec: AlgorithmSpec,
     /// The span of its type, or of its table, if present.
-    pub place: Option<Place>,
+    pub place: Option<SourceSpan>,
     /// The table.
     pub section: Section<'a>,
 }
@@ -35,7 +35,7 @@ impl Chosen<'_> {
     pub fn built<T>(
         &self,
         built: Result<Result<T, RegistryError>, UnknownName>,
-        length: Option<Place>,
+        length: Option<SourceSpan>,
         problems: &mut Vec<Diagnostic>,
     ) -> Option<T> {
         let problem = match built {
@@ -50,9 +50,9 @@ impl Chosen<'_> {
     /// The error of its constructor.
     ///
     /// `length`: the span of the length of a full trial, which an option may contradict.
-    fn problem(&self, error: &RegistryError, length: Option<Place>) -> Diagnostic {
+    fn problem(&self, error: &RegistryError, length: Option<SourceSpan>) -> Diagnostic {
         match error {
-            RegistryError::Option { option, why, policy, consequence } => {
+            RegistryError::Option { option, why, algorithm, consequence } => {
                 let place = self.section.place_of(option).or(self.place);
                 let mut problem = Diagnostic::error(place, format!("`{option}`: {why}"));
                 // The consequence becomes a label: message and consequence are longer than a line.
@@ -67,13 +67,14 @@ impl Chosen<'_> {
                 }
                 problem.help(format!(
                     "change `{option}`, or leave it out: `hpsearch list` tells \
-                    what `{policy}` takes"
+                    what `{algorithm}` takes"
                 ))
             }
-            RegistryError::Unsuitable { policy, why, advice } => {
-                Diagnostic::error(self.place, format!("`{policy}` cannot serve this study: {why}"))
-                    .help(*advice)
-            }
+            RegistryError::Unsuitable { algorithm, why, advice } => Diagnostic::error(
+                self.place,
+                format!("`{algorithm}` cannot serve this study: {why}"),
+            )
+            .help(*advice),
         }
     }
 }
@@ -105,7 +106,7 @@ fn resolve(
 /// Reads the table `path`, or takes the default if it is absent.
 pub(super) fn read<'a>(
     path: &str,
-    written: Option<(&'a Table, Place)>,
+    written: Option<(&'a TomlTable, SourceSpan)>,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Chosen<'a>> {
     let default = default_type(path);
@@ -119,7 +120,7 @@ pub(super) fn read<'a>(
     let place = entry.map_or(header, |entry| entry.value.place);
     let Some(name) = entry.map_or(Some(default), |entry| entry.value.text()) else {
         // The type to which the options belong is unknown.
-        let own = Table { form: table.form, entries: entry.into_iter().cloned().collect() };
+        let own = TomlTable { form: table.form, entries: entry.into_iter().cloned().collect() };
         Section::read(path, header, &own, fields_of(path), problems);
         return None;
     };

@@ -7,7 +7,7 @@ use crate::arguments::{ARGUMENTS, DATA_ARGUMENTS, table_schema};
 use crate::pruners::PRUNERS;
 use crate::samplers::SAMPLERS;
 use crate::study::field::{Field, FieldKind, object_schema};
-use crate::study::registry::Entry;
+use crate::study::registry::RegistryEntry;
 
 /// The schema. It leaves out unsupported keys and tables, so that editors mark them.
 pub fn schema() -> Json {
@@ -35,8 +35,10 @@ fn table_of(table: &TableSchema) -> Json {
             json!({ "type": "array", "items": one })
         }
         Contents::Configurations => json!({ "type": "array", "items": { "type": "object" } }),
-        Contents::Sampler => registered(table.fields, SAMPLERS.iter().map(Entry::described)),
-        Contents::Pruner => registered(table.fields, PRUNERS.iter().map(Entry::described)),
+        Contents::Sampler => {
+            registered(table.fields, SAMPLERS.iter().map(RegistryEntry::described))
+        }
+        Contents::Pruner => registered(table.fields, PRUNERS.iter().map(RegistryEntry::described)),
         Contents::Trainer => table_schema(ARGUMENTS),
         Contents::Data => table_schema(DATA_ARGUMENTS),
     };
@@ -104,8 +106,8 @@ fn space() -> Json {
 
 /// One alternative per sampler or pruner, with its own options; the first also matches a table
 /// without `type`.
-fn registered(fields: &[Field], entries: impl Iterator<Item = Entry<()>>) -> Json {
-    let alternative = |entry: Entry<()>| {
+fn registered(fields: &[Field], entries: impl Iterator<Item = RegistryEntry<()>>) -> Json {
+    let alternative = |entry: RegistryEntry<()>| {
         let mut schema = object_schema(fields.iter().chain(entry.options));
         let names: Vec<&str> =
             std::iter::once(entry.name).chain(entry.aliases.iter().copied()).collect();

@@ -7,8 +7,8 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde_json::Value as Json;
 
-use super::diagnostic::{Diagnostic, Place};
-use super::syntax::{Entry, Item, Node, Table};
+use super::diagnostic::{Diagnostic, SourceSpan};
+use super::syntax::{Item, Node, TomlEntry, TomlTable};
 use super::tables;
 use crate::study::field::{self, Field, FieldKind, in_quotes, one_of, unknown_help};
 use crate::study::suggestion::nearest;
@@ -18,10 +18,10 @@ use crate::study::{duration, size};
 #[derive(Debug, Default)]
 pub(super) struct Section<'a> {
     /// The span of the table, if present.
-    pub place: Option<Place>,
+    pub place: Option<SourceSpan>,
     fields: Vec<Field>,
     /// Entries with their values in the canonical form of [`FieldKind::check`].
-    sound: BTreeMap<&'static str, (&'a Entry, Json)>,
+    sound: BTreeMap<&'static str, (&'a TomlEntry, Json)>,
     refused: Vec<&'static str>,
 }
 
@@ -34,8 +34,8 @@ impl<'a> Section<'a> {
     /// Checks `table` against `fields`; `path` is its name in messages.
     pub fn read(
         path: &str,
-        place: Place,
-        table: &'a Table,
+        place: SourceSpan,
+        table: &'a TomlTable,
         fields: &[Field],
         problems: &mut Vec<Diagnostic>,
     ) -> Self {
@@ -59,7 +59,7 @@ impl<'a> Section<'a> {
     }
 
     /// The entry of `key`, if valid.
-    pub fn entry(&self, key: &str) -> Option<&'a Entry> {
+    pub fn entry(&self, key: &str) -> Option<&'a TomlEntry> {
         self.sound.get(key).map(|(entry, _)| *entry)
     }
 
@@ -74,7 +74,7 @@ impl<'a> Section<'a> {
     }
 
     /// The span of the value of `key`.
-    pub fn place_of(&self, key: &str) -> Option<Place> {
+    pub fn place_of(&self, key: &str) -> Option<SourceSpan> {
         self.node(key).map(|node| node.place)
     }
 
@@ -109,7 +109,7 @@ impl<'a> Section<'a> {
 }
 
 /// An error for a key that no field has.
-fn unknown_key(path: &str, entry: &Entry, fields: &[Field]) -> Diagnostic {
+fn unknown_key(path: &str, entry: &TomlEntry, fields: &[Field]) -> Diagnostic {
     let help = match tables::owners(&entry.key).next() {
         Some(owner) if nearest(&entry.key, fields.iter().map(|field| field.name)).is_none() => {
             format!("`{}` is a key of [{}]", entry.key, owner.name)

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Diagnostic, SourceSpan};
 use super::section::nul;
 use super::space_file::{self, Rows};
-use super::syntax::{Entry, Form, Item, Node, Table, dotted};
+use super::syntax::{Form, Item, Node, TomlEntry, TomlTable, dotted};
 use crate::study::field::FieldKind;
 use crate::study::params::{Params, Value};
 use crate::study::space::{
@@ -29,12 +29,12 @@ pub(super) struct Parameter {
     /// The parameter and its distribution.
     pub dimension: Dimension,
     /// The span of its name.
-    pub place: Place,
+    pub place: SourceSpan,
     /// The span of its range.
-    pub range: Place,
-    prior: Option<Place>,
+    pub range: SourceSpan,
+    prior: Option<SourceSpan>,
     /// For each condition, the span of the parent and those of its values.
-    when: Vec<(Place, Vec<Place>)>,
+    when: Vec<(SourceSpan, Vec<SourceSpan>)>,
 }
 
 /// The searched parameters, as far as they are valid.
@@ -93,16 +93,17 @@ pub(super) enum Names {
 
 /// Reads `[space]`; `base`: the directory to which its file is relative, if it may have one.
 pub(super) fn read(
-    table: &Table,
-    place: Place,
+    table: &TomlTable,
+    place: SourceSpan,
     names: Names,
     base: Option<&Path>,
     problems: &mut Vec<Diagnostic>,
 ) -> Searched {
     let before = problems.len();
     let mut searched = Searched::default();
-    let mut written: BTreeMap<String, Place> = BTreeMap::new();
-    let names_file = |entry: &&Entry| entry.key == space_file::KEY && entry.value.text().is_some();
+    let mut written: BTreeMap<String, SourceSpan> = BTreeMap::new();
+    let names_file =
+        |entry: &&TomlEntry| entry.key == space_file::KEY && entry.value.text().is_some();
     let file = base.and_then(|base| Some((base, table.entries.iter().find(names_file)?)));
     for (name, entry) in definitions("", table) {
         if file.is_some_and(|(_, file)| file.place == entry.place) {
@@ -150,7 +151,7 @@ pub(super) fn read(
 }
 
 /// Parameters by their dotted names, including nested tables.
-fn definitions<'a>(prefix: &str, table: &'a Table) -> Vec<(String, &'a Entry)> {
+fn definitions<'a>(prefix: &str, table: &'a TomlTable) -> Vec<(String, &'a TomlEntry)> {
     let mut definitions = Vec::new();
     for entry in &table.entries {
         let name = dotted(prefix, &entry.key);
@@ -166,8 +167,8 @@ fn definitions<'a>(prefix: &str, table: &'a Table) -> Vec<(String, &'a Entry)> {
 }
 
 /// Whether a table is a group of parameters. Invalid parameters must not count as groups.
-fn is_group(table: &Table) -> bool {
-    let defines = |entry: &Entry| {
+fn is_group(table: &TomlTable) -> bool {
+    let defines = |entry: &TomlEntry| {
         let nested = matches!(entry.value.item, Item::Table(_));
         (KEYS.contains(&entry.key.as_str()) && (!nested || entry.key == "when"))
             || (!nested && nearest(&entry.key, KINDS).is_some())
@@ -184,7 +185,7 @@ fn is_group(table: &Table) -> bool {
 
 fn parameter(
     name: &str,
-    entry: &Entry,
+    entry: &TomlEntry,
     names: Names,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Parameter> {
@@ -227,13 +228,13 @@ fn parameter(
 /// `{ float = [low, high], log = true, prior = x, when = {..} }`.
 fn defined(
     parameter: &mut Parameter,
-    table: &Table,
-    place: Place,
+    table: &TomlTable,
+    place: SourceSpan,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<()> {
     let before = problems.len();
     let name = parameter.dimension.name.clone();
-    let unknown: Vec<&Entry> =
+    let unknown: Vec<&TomlEntry> =
         table.entries.iter().filter(|entry| !KEYS.contains(&entry.key.as_str())).collect();
     let mut bounds = 0;
     for entry in &unknown {
@@ -255,7 +256,7 @@ fn defined(
             None => problem.help(format!("its keys are {}", quoted(KEYS))),
         });
     }
-    let kinds: Vec<&Entry> =
+    let kinds: Vec<&TomlEntry> =
         table.entries.iter().filter(|entry| KINDS.contains(&entry.key.as_str())).collect();
     match kinds[..] {
         [] if unknown.is_empty() => problems
@@ -285,8 +286,8 @@ fn defined(
 
 fn distribution(
     name: &str,
-    kind: &Entry,
-    table: &Table,
+    kind: &TomlEntry,
+    table: &TomlTable,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Distribution> {
     let (log, step) = (table.get("log"), table.get("step"));
@@ -385,10 +386,10 @@ fn numbers_of<T: Copy>(
 fn range_problem(
     name: &str,
     error: &DistributionError,
-    kind: &Entry,
+    kind: &TomlEntry,
     (low, high): (&Node, &Node),
-    log: Option<&Entry>,
-    step: Option<&Entry>,
+    log: Option<&TomlEntry>,
+    step: Option<&TomlEntry>,
 ) -> Diagnostic {
     let message = format!("`space.{name}`: {error}");
     let range = kind.value.place;
@@ -434,7 +435,7 @@ fn range_problem(
 
 fn choices(
     name: &str,
-    place: Place,
+    place: SourceSpan,
     list: &[Node],
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Distribution> {
@@ -535,7 +536,7 @@ fn condition(
     name: &str,
     node: &Node,
     problems: &mut Vec<Diagnostic>,
-) -> (Condition, Vec<(Place, Vec<Place>)>) {
+) -> (Condition, Vec<(SourceSpan, Vec<SourceSpan>)>) {
     let what = format!("space.{name}.when");
     let Some(table) = node.table() else {
         let problem = node.wrong(format!("`{what}` must be a table"));

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use super::diagnostic::Diagnostic;
 use super::file;
-use super::syntax::Entry;
+use super::syntax::TomlEntry;
 use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution, Scale, Space};
 use crate::study::suggestion::{nearest, quoted};
 
 /// A row of the file: its line, and its cells.
-type Row = (u64, Vec<String>);
+type NumberedRow = (u64, Vec<String>);
 
 /// The key in `[space]`. A parameter of this name is a table or a list.
 pub(super) const KEY: &str = "file";
@@ -24,7 +24,7 @@ const MOST_PROBLEMS: usize = 3;
 
 /// The rows of the file.
 pub(super) struct Rows<'a> {
-    entry: &'a Entry,
+    entry: &'a TomlEntry,
     columns: Vec<String>,
     /// Line numbers and cells.
     rows: Vec<(u64, Vec<String>)>,
@@ -32,7 +32,7 @@ pub(super) struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// Reads the file that the entry names; `None` with a problem if it cannot be used.
-    pub fn read(entry: &'a Entry, base: &Path, problems: &mut Vec<Diagnostic>) -> Option<Self> {
+    pub fn read(entry: &'a TomlEntry, base: &Path, problems: &mut Vec<Diagnostic>) -> Option<Self> {
         let name = entry.value.text()?;
         let refuse = |message: String| Diagnostic::error(entry.value.place, message);
         let bytes = match file::read(&base.join(name)) {
@@ -48,7 +48,7 @@ impl<'a> Rows<'a> {
             .delimiter(delimiter)
             .trim(csv::Trim::All)
             .from_reader(bytes.as_slice());
-        let mut table = || -> Result<(Vec<String>, Vec<Row>), csv::Error> {
+        let mut table = || -> Result<(Vec<String>, Vec<NumberedRow>), csv::Error> {
             let columns = reader.headers()?.iter().map(str::to_owned).collect();
             let row = |record: csv::StringRecord| {
                 let line = record.position().map_or(0, csv::Position::line);

@@ -2,13 +2,13 @@
 
 use toml::de::{DeArray, DeTable, DeValue};
 
-use super::diagnostic::{Complaint, Diagnostic, Place};
+use super::diagnostic::{Complaint, Diagnostic, SourceSpan};
 
 /// A value with its span.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     /// The span; the header of a table that has one.
-    pub place: Place,
+    pub place: SourceSpan,
     /// The value, with spans.
     pub item: Item,
 }
@@ -29,7 +29,7 @@ pub(super) enum Item {
     /// An array, including arrays of tables.
     List(Vec<Node>),
     /// A table.
-    Table(Table),
+    Table(TomlTable),
 }
 
 /// The notation of a table.
@@ -45,20 +45,20 @@ pub(super) enum Form {
 
 /// Keys and values in the order of the file.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct TomlTable {
     /// How it was written.
     pub form: Form,
     /// Its entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<TomlEntry>,
 }
 
 /// A key with its value.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct TomlEntry {
     /// The key, without quotes.
     pub key: String,
     /// The span of the key.
-    pub place: Place,
+    pub place: SourceSpan,
     /// Its value.
     pub value: Node,
 }
@@ -69,28 +69,28 @@ pub(super) struct Leaf<'a> {
     /// `model.num_layers`, whether written dotted, quoted or nested.
     pub name: String,
     /// The span of the last component of the name.
-    pub place: Place,
+    pub place: SourceSpan,
     /// The value.
     pub value: &'a Node,
 }
 
-impl Table {
+impl TomlTable {
     /// The entry of `key`.
-    pub fn get(&self, key: &str) -> Option<&Entry> {
+    pub fn get(&self, key: &str) -> Option<&TomlEntry> {
         self.entries.iter().find(|entry| entry.key == key)
     }
 
     /// The representation of null, `{ none = true }`, with the span `place`.
-    pub fn null(place: Place) -> Self {
+    pub fn null(place: SourceSpan) -> Self {
         let value = Node { place, item: Item::Flag(true) };
-        let entries = vec![Entry { key: "none".to_owned(), place, value }];
-        Table { form: Form::Inline, entries }
+        let entries = vec![TomlEntry { key: "none".to_owned(), place, value }];
+        TomlTable { form: Form::Inline, entries }
     }
 
     /// Whether it represents null: `{ none = true }`.
     pub fn is_null(&self) -> bool {
         self.form == Form::Inline
-            && matches!(self.entries.as_slice(), [Entry { key, value, .. }]
+            && matches!(self.entries.as_slice(), [TomlEntry { key, value, .. }]
                 if key == "none" && matches!(value.item, Item::Flag(true)))
     }
 
@@ -119,7 +119,7 @@ pub(super) fn dotted(prefix: &str, key: &str) -> String {
 
 impl Node {
     /// The table, mutable, if it is one.
-    pub fn table_mut(&mut self) -> Option<&mut Table> {
+    pub fn table_mut(&mut self) -> Option<&mut TomlTable> {
         match &mut self.item {
             Item::Table(table) => Some(table),
             _ => None,
@@ -177,7 +177,7 @@ impl Node {
     }
 
     /// The table, if it is one.
-    pub fn table(&self) -> Option<&Table> {
+    pub fn table(&self) -> Option<&TomlTable> {
         if let Item::Table(table) = &self.item { Some(table) } else { None }
     }
 
@@ -202,7 +202,7 @@ impl Node {
 }
 
 /// Parses a document; TOML errors are reported, at most one per line.
-pub(super) fn parse(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> Table {
+pub(super) fn parse(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> TomlTable {
     let (document, errors) = DeTable::parse_recoverable(text);
     let mut lines = Vec::new();
     for error in errors {
@@ -211,14 +211,14 @@ pub(super) fn parse(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -
         // Further errors in a line mostly follow from the first.
         if !lines.contains(&line) {
             lines.push(line);
-            let place = Place { source, start: span.start, end: span.end };
+            let place = SourceSpan { source, start: span.start, end: span.end };
             problems.push(syntax_problem(error.message(), place, text));
         }
     }
     Reader { text, source, problems }.table(document.get_ref(), Form::Header)
 }
 
-fn syntax_problem(message: &str, place: Place, text: &str) -> Diagnostic {
+fn syntax_problem(message: &str, place: SourceSpan, text: &str) -> Diagnostic {
     if message == "duplicate key" {
         let key = text.get(place.start..place.end).unwrap_or_default();
         return Diagnostic::error(place, format!("`{key}` appears twice"))
@@ -248,14 +248,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn place(&self, span: std::ops::Range<usize>) -> Place {
-        Place { source: self.source, start: span.start, end: span.end }
+    fn place(&self, span: std::ops::Range<usize>) -> SourceSpan {
+        SourceSpan { source: self.source, start: span.start, end: span.end }
     }
 
-    fn table(&mut self, table: &DeTable<'_>, form: Form) -> Table {
-        let mut entries: Vec<Entry> = table
+    fn table(&mut self, table: &DeTable<'_>, form: Form) -> TomlTable {
+        let mut entries: Vec<TomlEntry> = table
             .iter()
-            .map(|(key, value)| Entry {
+            .map(|(key, value)| TomlEntry {
                 key: key.get_ref().to_string(),
                 place: self.place(key.span()),
                 value: self.node(value.get_ref(), value.span()),
@@ -263,7 +263,7 @@ impl Reader<'_> {
             .collect();
         // The parser sorts by name; the space and messages need the order of the file.
         entries.sort_by_key(|entry| entry.place);
-        Table { form, entries }
+        TomlTable { form, entries }
     }
 
     fn node(&mut self, value: &DeValue<'_>, span: std::ops::Range<usize>) -> Node {
@@ -296,7 +296,7 @@ impl Reader<'_> {
         array.iter().map(|element| self.node(element.get_ref(), element.span())).collect()
     }
 
-    fn form(&self, place: Place) -> Form {
+    fn form(&self, place: SourceSpan) -> Form {
         match self.text.as_bytes().get(place.start) {
             Some(b'{') => Form::Inline,
             Some(b'[') => Form::Header,
@@ -304,7 +304,7 @@ impl Reader<'_> {
         }
     }
 
-    fn too_large(&mut self, place: Place) -> Item {
+    fn too_large(&mut self, place: SourceSpan) -> Item {
         let problem = Diagnostic::error(place, "this number is too large")
             .label("too large")
             .help("integers reach to 9223372036854775807, others to 1.8e308");

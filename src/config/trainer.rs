@@ -6,9 +6,9 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Diagnostic, SourceSpan};
 use super::space::{Parameter, Searched};
-use super::syntax::{Leaf, Table};
+use super::syntax::{Leaf, TomlTable};
 use super::tables;
 use crate::arguments::data_file::folder_of;
 use crate::arguments::data_format::{format_of, is_on_hub};
@@ -33,12 +33,12 @@ const MOST_PROBES: u32 = 4_096;
 pub(super) struct Arguments {
     /// By their names in the table, aliases resolved.
     pub values: BTreeMap<String, Json>,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, SourceSpan>,
 }
 
 impl Arguments {
     /// The span of the length of a full trial, in the study's unit.
-    pub(super) fn place_of_length(&self, clock: StepUnit) -> Option<Place> {
+    pub(super) fn place_of_length(&self, clock: StepUnit) -> Option<SourceSpan> {
         let argument = if clock == StepUnit::Epoch { "num_train_epochs" } else { "max_steps" };
         self.places.get(argument).copied()
     }
@@ -50,7 +50,7 @@ const PRETRAINED_LAYOUT: &str = "a pretrained model is a directory with config.j
 /// Reads `[trainer]`, checking each argument; the directory of a pretrained model is made absolute,
 /// and must exist.
 pub(super) fn read_trainer(
-    table: &Table,
+    table: &TomlTable,
     base: &Path,
     problems: &mut Vec<Diagnostic>,
 ) -> Arguments {
@@ -173,7 +173,7 @@ fn check_directories(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     }
 }
 
-fn note_older_name(name: &str, place: Place, problems: &mut Vec<Diagnostic>) {
+fn note_older_name(name: &str, place: SourceSpan, problems: &mut Vec<Diagnostic>) {
     if let Some(newer) = newer_name(name) {
         let problem = Diagnostic::warning(
             place,
@@ -303,7 +303,7 @@ fn requirement(multiple: &Multiple, searched: &Searched) -> Option<String> {
 
 /// The task of `[trainer]`; `None` if it names one that does not exist, which is reported
 /// elsewhere: what would follow from another task only confuses.
-pub(super) fn task_of(table: &Table, values: &BTreeMap<String, Json>) -> Option<TaskKind> {
+pub(super) fn task_of(table: &TomlTable, values: &BTreeMap<String, Json>) -> Option<TaskKind> {
     let named = table.get("task").and_then(|entry| entry.value.text());
     let is_known = |name| TRAINER_TASKS.iter().any(|task| task.name == name);
     named.is_none_or(is_known).then(|| TaskKind::of(values))
@@ -311,8 +311,8 @@ pub(super) fn task_of(table: &Table, values: &BTreeMap<String, Json>) -> Option<
 
 /// Reads `[data]`; file names are made absolute, and the files must exist.
 pub(super) fn read_data(
-    table: &Table,
-    place: Place,
+    table: &TomlTable,
+    place: SourceSpan,
     base: &Path,
     task: Option<TaskKind>,
     problems: &mut Vec<Diagnostic>,
@@ -384,7 +384,7 @@ pub(super) fn read_data(
 
 /// The leaves of a table of arguments, each argument once, whatever its spelling.
 fn once_each<'a>(
-    table: &'a Table,
+    table: &'a TomlTable,
     arguments: &[Field],
     problems: &mut Vec<Diagnostic>,
 ) -> Vec<Leaf<'a>> {

@@ -23,7 +23,7 @@ use crate::study::decision::{Decision, Reason};
 use crate::study::history::History;
 use crate::study::params::Params;
 use crate::study::program::Program;
-use crate::study::registry::{Entry, OptionProblem, RegistryError, Table, UnknownName};
+use crate::study::registry::{OptionProblem, Registry, RegistryEntry, RegistryError, UnknownName};
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
 use crate::study::spec::{AlgorithmSpec, Milestones};
@@ -171,8 +171,8 @@ pub trait Pruner: Send {
 /// Builds a pruner from checked options and, if known, the steps of a full trial.
 pub type BuildPruner = fn(&AlgorithmSpec, Option<u64>) -> Result<Box<dyn Pruner>, RegistryError>;
 
-/// A line of the table of pruners.
-pub type PrunerEntry = Entry<BuildPruner>;
+/// An entry of the registry of pruners.
+pub type PrunerEntry = RegistryEntry<BuildPruner>;
 
 /// All pruners.
 pub static PRUNERS: &[PrunerEntry] = &[
@@ -192,7 +192,7 @@ pub static PRUNERS: &[PrunerEntry] = &[
 pub static NOT_YET: &[&str] = &[];
 
 /// All of them, and what to take for several objectives.
-pub(crate) static TABLE: Table<BuildPruner> = Table {
+pub(crate) static REGISTRY: Registry<BuildPruner> = Registry {
     kind: "pruner",
     entries: PRUNERS,
     not_yet: NOT_YET,
@@ -201,7 +201,7 @@ pub(crate) static TABLE: Table<BuildPruner> = Table {
 
 /// The entry of the pruner called `name`.
 pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
-    TABLE.find(name)
+    REGISTRY.find(name)
 }
 
 /// Whether trials continue from each other's checkpoints, which then have digests.
@@ -218,7 +218,7 @@ pub fn is_asynchronous(pruner: &AlgorithmSpec) -> bool {
 pub fn check_program(pruner: &AlgorithmSpec, program: &Program) -> Result<(), RegistryError> {
     if is_population(pruner) && *program == Program::Inline {
         return Err(RegistryError::Unsuitable {
-            policy: pruner.name.clone(),
+            algorithm: pruner.name.clone(),
             why: "members continue from each other's checkpoints, and closures and programs that \
                   ask and tell save none",
             advice: "search a [command] or a [trainer] with it, or take `asha`",
@@ -229,7 +229,7 @@ pub fn check_program(pruner: &AlgorithmSpec, program: &Program) -> Result<(), Re
 
 /// Whether a pruner serves a study of that many objectives; the error says what to take instead.
 pub fn check_objectives(pruner: &AlgorithmSpec, objectives: usize) -> Result<(), RegistryError> {
-    TABLE.check_objectives(&pruner.name, objectives)?;
+    REGISTRY.check_objectives(&pruner.name, objectives)?;
     let ranks = find(&pruner.name)
         .is_ok_and(|entry| entry.options.iter().any(|option| option.name == asha::RANK_BY.name));
     if objectives > 1 && ranks && asha::RANK_BY.of::<String>(pruner) != "value" {
@@ -244,7 +244,7 @@ pub fn resolve(
     name: &str,
     options: BTreeMap<String, serde_json::Value>,
 ) -> Result<AlgorithmSpec, Vec<OptionProblem>> {
-    TABLE.resolve(name, options)
+    REGISTRY.resolve(name, options)
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use crate::analysis::memory_model::{MemoryModel, smallest_sizes};
 use crate::study::constraint::{self, Constraint};
 use crate::study::history::History;
 use crate::study::params::{Params, Value};
-use crate::study::registry::{Entry, OptionProblem, RegistryError, Table, UnknownName};
+use crate::study::registry::{OptionProblem, Registry, RegistryEntry, RegistryError, UnknownName};
 use crate::study::seed::{SeedTree, StreamRng};
 use crate::study::space::{Dimension, Space};
 use crate::study::spec::{AlgorithmSpec, Earlier, StudySpec};
@@ -345,8 +345,8 @@ fn by_chance(ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Params, SamplerError>
 /// Builds a sampler for a space from checked options.
 pub type BuildSampler = fn(&AlgorithmSpec, &Space) -> Result<Box<dyn Sampler>, RegistryError>;
 
-/// A line of the table of samplers.
-pub type SamplerEntry = Entry<BuildSampler>;
+/// An entry of the registry of samplers.
+pub type SamplerEntry = RegistryEntry<BuildSampler>;
 
 /// All samplers.
 pub static SAMPLERS: &[SamplerEntry] = &[
@@ -366,7 +366,7 @@ pub static SAMPLERS: &[SamplerEntry] = &[
 pub static NOT_YET: &[&str] = &[];
 
 /// All of them, and what to take for several objectives.
-pub(crate) static TABLE: Table<BuildSampler> = Table {
+pub(crate) static REGISTRY: Registry<BuildSampler> = Registry {
     kind: "sampler",
     entries: SAMPLERS,
     not_yet: NOT_YET,
@@ -375,7 +375,7 @@ pub(crate) static TABLE: Table<BuildSampler> = Table {
 
 /// The entry of the sampler called `name` (or an alias).
 pub fn find(name: &str) -> Result<&'static SamplerEntry, UnknownName> {
-    TABLE.find(name)
+    REGISTRY.find(name)
 }
 
 /// The sampler that `sampler` delegates to, and why; `None` if it proposes itself.
@@ -385,7 +385,7 @@ pub fn choice(sampler: &AlgorithmSpec, situation: &Situation<'_>) -> Option<Choi
 
 /// Whether a sampler serves a study of that many objectives; the error says what to take instead.
 pub fn check_objectives(sampler: &AlgorithmSpec, objectives: usize) -> Result<(), RegistryError> {
-    TABLE.check_objectives(&sampler.name, objectives)
+    REGISTRY.check_objectives(&sampler.name, objectives)
 }
 
 /// The stored form of a sampler's table, with its options checked; all problems at once.
@@ -393,7 +393,7 @@ pub fn resolve(
     name: &str,
     options: BTreeMap<String, serde_json::Value>,
 ) -> Result<AlgorithmSpec, Vec<OptionProblem>> {
-    TABLE.resolve(name, options)
+    REGISTRY.resolve(name, options)
 }
 
 #[cfg(test)]

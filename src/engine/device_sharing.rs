@@ -51,7 +51,10 @@ impl DeviceSharing {
     pub fn new(spec: &StudySpec, slots: &[Slot]) -> Self {
         let trains = matches!(spec.program, Program::Trainer { .. });
         let threads = trains.then_some(spec.devices.cpu_threads);
-        let rule = spec.devices.packed.then_some(Rule { memory: spec.devices.memory, threads });
+        let rule = spec
+            .devices
+            .automatic_concurrency
+            .then_some(Rule { memory: spec.devices.memory, threads });
         let mut sharing = DeviceSharing { rule, ..DeviceSharing::default() };
         slots.iter().for_each(|slot| sharing.share(slot.devices.first(), Timestamp::default()));
         sharing

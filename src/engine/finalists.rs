@@ -21,7 +21,7 @@ pub use crate::study::finalists::{LEAST_ROUNDS, MOST_ROUNDS};
 use crate::study::metric::{Direction, Score};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
-use crate::study::statistics::{Sample, chance_of_above_zero};
+use crate::study::statistics::{Statistics, chance_of_above_zero};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// The probability that a race drops the truly best finalist.
@@ -74,28 +74,27 @@ pub(super) fn standing(view: &StudyState) -> Standing {
 fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -> Vec<Event> {
     let direction = view.direction();
     let mut events = Vec::new();
-    let mut ranked: Vec<(TrialNumber, Vec<f64>, Sample)> = Vec::new();
+    let mut ranked: Vec<(TrialNumber, Vec<f64>, Statistics)> = Vec::new();
     for finalist in running {
         let values: Result<Vec<f64>, String> =
             (0..rounds).map(|round| value_in(view, race, *finalist, round)).collect();
         match values {
-            Ok(values) => {
-                ranked.extend(Sample::of(&values).map(|sample| (*finalist, values, sample)))
-            }
+            Ok(values) => ranked
+                .extend(Statistics::of(&values).map(|statistics| (*finalist, values, statistics))),
             Err(reason) => {
                 events.push(Event::Finalists(FinalistsEvent::Dropped { trial: *finalist, reason }))
             }
         }
     }
     // Stable: ties keep the order of the search.
-    ranked.sort_by_key(|(_, _, sample)| Score::new(direction, sample.mean));
-    let Some(((first, best, sample), others)) =
+    ranked.sort_by_key(|(_, _, statistics)| Score::new(direction, statistics.mean));
+    let Some(((first, best, statistics), others)) =
         ranked.split_first().filter(|_| rounds >= LEAST_ROUNDS)
     else {
         return events;
     };
     let level = level(race.finalists.len());
-    let mut still: Vec<(TrialNumber, Sample)> = Vec::new();
+    let mut still: Vec<(TrialNumber, Statistics)> = Vec::new();
     for (finalist, values, other) in others {
         let chance = chance_of_above_zero(&losses_above(direction, best, values));
         if chance < level {
@@ -103,7 +102,7 @@ fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -
                 "worse than trial {first}: mean {} against {} in {rounds} rounds; p {} in the \
                  paired t test, below {}",
                 brief(other.mean),
-                brief(sample.mean),
+                brief(statistics.mean),
                 brief(chance),
                 brief(level)
             );
@@ -113,10 +112,10 @@ fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -
         }
     }
     if still.is_empty() || rounds >= MOST_ROUNDS {
-        let reason = why_won(*sample, &still);
+        let reason = why_won(*statistics, &still);
         events.push(Event::Finalists(FinalistsEvent::Won {
             trial: *first,
-            sample: *sample,
+            statistics: *statistics,
             reason,
         }));
     }
@@ -164,12 +163,13 @@ fn losses_above(direction: Direction, best: &[f64], values: &[f64]) -> Vec<f64> 
     values.iter().zip(best).map(|(value, best)| loss(*value) - loss(*best)).collect()
 }
 
-fn why_won(sample: Sample, still: &[(TrialNumber, Sample)]) -> String {
-    let interval = sample
+fn why_won(statistics: Statistics, still: &[(TrialNumber, Statistics)]) -> String {
+    let interval = statistics
         .half_width(CONFIDENCE)
         .map(|half| format!(" +- {} (95 %)", brief(half)))
         .unwrap_or_default();
-    let own = format!("mean {}{interval} of {} fresh runs", brief(sample.mean), sample.runs);
+    let own =
+        format!("mean {}{interval} of {} fresh runs", brief(statistics.mean), statistics.runs);
     match still.first() {
         None => format!("{own}; no other finalist is left"),
         Some((second, other)) => {

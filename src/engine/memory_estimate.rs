@@ -135,7 +135,8 @@ impl Engine {
         &self,
         propose: impl FnOnce(Option<Room<'_>>) -> T,
     ) -> (T, Option<(u64, String)>) {
-        let room = self.spec.devices.packed.then(|| self.memory_estimates.room()).flatten();
+        let room =
+            self.spec.devices.automatic_concurrency.then(|| self.memory_estimates.room()).flatten();
         let Some((memory_model, bytes, too_much)) = room else { return (propose(None), None) };
         let skipped = Cell::new(0);
         let spec = &self.spec;

@@ -7,7 +7,7 @@ use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::finalists::Race;
 use crate::study::metric::Number;
 use crate::study::params::{Params, Value};
-use crate::study::request::{Answer, Request, Retried};
+use crate::study::request::{Request, RequestAnswer, Retried};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
@@ -83,8 +83,8 @@ impl Engine {
             )),
         };
         let answer = match served {
-            Ok(done) => Answer::Done(done),
-            Err(Refusal { why, instead }) => Answer::Refused(format!("{why}: {instead}")),
+            Ok(done) => RequestAnswer::Done(done),
+            Err(Refusal { why, instead }) => RequestAnswer::Refused(format!("{why}: {instead}")),
         };
         self.emit(Event::Study(StudyEvent::RequestServed { id, answer }));
     }
@@ -124,7 +124,7 @@ impl Engine {
     pub(super) fn answer_kill_requests(&mut self, number: TrialNumber) {
         let asked = self.killing.extract_if(.., |(_, trial)| *trial == number);
         for (id, _) in asked.collect::<Vec<_>>() {
-            let answer = Answer::Done(format!("trial {number} is killed"));
+            let answer = RequestAnswer::Done(format!("trial {number} is killed"));
             self.emit(Event::Study(StudyEvent::RequestServed { id, answer }));
         }
     }

@@ -184,7 +184,7 @@ impl Engine {
             rows_at_once: self.halving_of(trial).map(BatchHalving::rows),
             node: None,
         };
-        let shares = self.spec.devices.packed;
+        let shares = self.spec.devices.automatic_concurrency;
         let expected = shares.then(|| self.memory_estimate(trial)).flatten();
         if self.view.finished.is_some() {
             let reason = "its budget leaves room for more".to_owned();

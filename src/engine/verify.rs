@@ -22,7 +22,7 @@ use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
 /// An entry of a journal.
-pub type Entry = (Seq, Timestamp, Event);
+pub type StoredEvent = (Seq, Timestamp, Event);
 
 /// What differs, the stored value, and the replayed one.
 type Contradiction = (&'static str, String, String);
@@ -88,7 +88,7 @@ pub struct Difference {
 
 impl Difference {
     /// The difference of an entry from the replay.
-    fn of_entry(entry: &Entry, what: &'static str, stored: String, now: String) -> Self {
+    fn of_entry(entry: &StoredEvent, what: &'static str, stored: String, now: String) -> Self {
         let (seq, trial) = (entry.0, entry.2.trial());
         let (table, row, field) = (None, String::new(), String::new());
         Difference { seq, trial, what, table, row, field, stored, now }
@@ -97,7 +97,7 @@ impl Difference {
 
 /// The first entry that cannot follow those before it: trials are created in order, and events need
 /// an existing trial.
-fn misplaced(journal: &[Entry]) -> Option<Difference> {
+fn misplaced(journal: &[StoredEvent]) -> Option<Difference> {
     let is_removal = |event: &Event| matches!(event, Event::Trial(_, TrialEvent::Removed { .. }));
     let removals = journal.iter().filter(|(_, _, event)| is_removal(event));
     let removed: BTreeSet<TrialNumber> =
@@ -137,7 +137,7 @@ fn misplaced(journal: &[Entry]) -> Option<Difference> {
 /// A sampler or pruner of the study is unknown to this version.
 pub fn verify(
     revisions: &[(Seq, StudySpec)],
-    journal: &[Entry],
+    journal: &[StoredEvent],
     tables: &StudyState,
 ) -> Result<Verified, EngineError> {
     let mut verified = Verified { difference: misplaced(journal), ..Verified::default() };
@@ -170,7 +170,7 @@ pub fn verify(
 }
 
 /// Tracked runs have no decisions: only the fold of their journal is compared with the tables.
-fn fold_again(spec: &StudySpec, journal: &[Entry], tables: &StudyState) -> Verified {
+fn fold_again(spec: &StudySpec, journal: &[StoredEvent], tables: &StudyState) -> Verified {
     let mut folded = StudyState::new(spec);
     journal.iter().for_each(|(_, at, event)| folded.apply(*at, event));
     let last = journal.last().map_or(Seq(0), |(seq, ..)| *seq);
@@ -183,11 +183,11 @@ fn note_versions(spec: &StudySpec, found: &mut Vec<VersionChange>) {
     let (sampler, pruner) = (&spec.sampler, &spec.pruner);
     let sampler_here = SAMPLERS.iter().find(|entry| entry.name == sampler.name);
     let pruner_here = PRUNERS.iter().find(|entry| entry.name == pruner.name);
-    for (kind, policy, here) in [
+    for (kind, algorithm, here) in [
         ("sampler", sampler, sampler_here.map(|entry| entry.version)),
         ("pruner", pruner, pruner_here.map(|entry| entry.version)),
     ] {
-        let AlgorithmSpec { name, version, .. } = policy;
+        let AlgorithmSpec { name, version, .. } = algorithm;
         if let Some(here) = here.filter(|here| here != version) {
             found.push(VersionChange { kind, name: name.clone(), stored: *version, here });
         }

@@ -9,15 +9,15 @@ use super::card::card;
 use super::contents::{Kind, OURS, Plan, plan};
 use super::draft::save;
 use super::draft::{self, Draft, Purpose};
-use super::earlier::{Found, Stamps};
-use super::marker::{Marker, State};
+use super::earlier::{Stamps, TargetContent};
+use super::marker::{ExportState, Marker};
 use super::target::Target;
 use super::{ExportError, Exported, Holds, Obstacle, Placed, custom_code};
 use crate::study::metric::Number;
 use crate::study::program::Program;
 
 /// Called with the number of bytes copied, and the total.
-type Told<'a> = &'a mut dyn FnMut(u64, u64);
+type CopyProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Retries if a directory is taken concurrently.
 const TRIES: u32 = 10;
@@ -34,8 +34,8 @@ pub enum Otherwise {
     Beside,
 }
 
-/// Writes `exported` to `target`, replacing an earlier export; `told` receives the number of the
-/// checkpoint's bytes read, and the total.
+/// Writes `exported` to `target`, replacing an earlier export; `progress` receives the number of
+/// the checkpoint's bytes read, and the total.
 ///
 /// # Errors
 /// The target must not be replaced, the checkpoint is damaged, or files cannot be read or written.
@@ -44,7 +44,7 @@ pub fn write(
     exported: &Exported<'_>,
     target: &Target,
     otherwise: Otherwise,
-    told: Told<'_>,
+    progress: CopyProgress<'_>,
 ) -> Result<Placed, ExportError> {
     let parent = target.path().parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(ExportError::io("make", parent))?;
@@ -54,12 +54,12 @@ pub fn write(
         let _alone = draft::alone(target.path());
         kept.extend(draft::settle(target.path()));
         match place(target, otherwise, &Stamps::new(), model)? {
-            (_, Found::Export(earlier), _) => earlier.stamps,
+            (_, TargetContent::Export(earlier), _) => earlier.stamps,
             _ => Stamps::new(),
         }
     };
     let mut draft = Draft::beside(target.path(), Purpose::Draft)?;
-    let contents = fill(exported, &mut draft, told)?;
+    let contents = fill(exported, &mut draft, progress)?;
     let _alone = draft::alone(target.path());
     let (place, refused) = put_in_place(draft, target, (otherwise, model), &known, &mut kept)?;
     sync(parent)?;
@@ -81,8 +81,12 @@ enum Model {
 
 impl Model {
     /// Rejects replacing a model by an export without one.
-    fn may_replace(self, target: &Target, found: Found) -> Result<Found, ExportError> {
-        let Found::Export(earlier) = &found else { return Ok(found) };
+    fn may_replace(
+        self,
+        target: &Target,
+        found: TargetContent,
+    ) -> Result<TargetContent, ExportError> {
+        let TargetContent::Export(earlier) = &found else { return Ok(found) };
         let names: Vec<PathBuf> = earlier
             .stamps
             .keys()
@@ -105,7 +109,7 @@ fn place(
     otherwise: Otherwise,
     known: &Stamps,
     model: Model,
-) -> Result<(Target, Found, Option<ExportError>), ExportError> {
+) -> Result<(Target, TargetContent, Option<ExportError>), ExportError> {
     let look =
         |target: &Target| target.look(known).and_then(|found| model.may_replace(target, found));
     let refused = match look(target) {
@@ -125,14 +129,18 @@ fn place(
 }
 
 /// Fills the draft; returns what the caller reports.
-fn fill(exported: &Exported<'_>, draft: &mut Draft, told: Told<'_>) -> Result<Plan, ExportError> {
+fn fill(
+    exported: &Exported<'_>,
+    draft: &mut Draft,
+    progress: CopyProgress<'_>,
+) -> Result<Plan, ExportError> {
     let is_trainers = matches!(exported.spec.program, Program::Trainer { .. });
     let directory = draft.path().to_owned();
-    let mut marker = Marker { state: State::Complete, ..Marker::draft() };
+    let mut marker = Marker { state: ExportState::Complete, ..Marker::draft() };
     let mut contents = Plan::default();
     if let Some(checkpoint) = exported.checkpoint {
         contents = plan(checkpoint, if is_trainers { Kind::Trainer } else { Kind::Command })?;
-        marker.files = contents.copy(checkpoint, &directory, told)?;
+        marker.files = contents.copy(checkpoint, &directory, progress)?;
         marker.directories.clone_from(&contents.directories);
         if is_trainers {
             marker.files.extend(custom_code::add(&directory)?);
@@ -204,12 +212,14 @@ fn put_in_place(
         let (place, found, refused) = place(target, otherwise, known, model)?;
         let (path, from) = (place.path().to_owned(), draft.path().to_owned());
         let placed = match found {
-            Found::Nothing | Found::Empty => fs::rename(&from, &path).map(|()| None),
-            Found::Export(earlier) => {
+            TargetContent::Nothing | TargetContent::Empty => {
+                fs::rename(&from, &path).map(|()| None)
+            }
+            TargetContent::Export(earlier) => {
                 swap(&from, &path, target.path()).map(|old| Some((old, earlier)))
             }
             // It may have been edited, which cannot be detected: it is kept under a visible name.
-            Found::WithoutMarker => draft::aside(&path, &path, "old").and_then(|aside| {
+            TargetContent::WithoutMarker => draft::aside(&path, &path, "old").and_then(|aside| {
                 fs::rename(&from, &path).inspect_err(|_| drop(fs::rename(&aside, &path)))?;
                 kept.push(aside);
                 Ok(None)

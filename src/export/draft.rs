@@ -8,8 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::earlier::{self, Depth, Found, Stamps};
-use super::marker::{self, MARKER, Marker, State, Written};
+use super::earlier::{self, Depth, Stamps, TargetContent};
+use super::marker::{self, ExportState, MARKER, Marker, Written};
 use super::{ExportError, holds_weights};
 
 /// The purpose of a temporary directory, as in its name.
@@ -128,7 +128,7 @@ pub fn keep_checkpoints_of_killed(target: &Path) -> Option<PathBuf> {
     // The last one that is kept has the name without a number.
     left.sort_by_key(|left| newest_checkpoint(left).and_then(|newest| modified(&newest)));
     let kept = |left: &PathBuf| {
-        let Ok(marker::Found::Marker(_)) = Marker::read(left) else { return None };
+        let Ok(marker::DirectoryMarker::Marker(_)) = Marker::read(left) else { return None };
         let _dead = marker::lock(left)?;
         keep_newest(left, target)
     };
@@ -164,7 +164,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 /// Removes a directory whose marker says that it is entirely ours. The marker goes last, so that it
 /// is still recognised after a kill.
 fn clear(path: &Path) {
-    if !matches!(Marker::read(path), Ok(marker::Found::Marker(_))) {
+    if !matches!(Marker::read(path), Ok(marker::DirectoryMarker::Marker(_))) {
         return;
     }
     for entry in fs::read_dir(path)
@@ -242,27 +242,27 @@ pub(super) fn settle(target: &Path) -> Vec<PathBuf> {
         let is_vacant = fs::symlink_metadata(target)
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         match Marker::read(&left) {
-            Ok(marker::Found::Marker(marker)) => {
+            Ok(marker::DirectoryMarker::Marker(marker)) => {
                 let Some(_dead) = marker::lock(&left) else { continue };
                 match marker.state {
-                    State::Draft if purpose == Purpose::Training => {
+                    ExportState::Draft if purpose == Purpose::Training => {
                         let _told_by_none = keep_newest(&left, target);
                     }
-                    State::Draft => clear(&left),
-                    State::Complete if purpose == Purpose::Old && is_vacant => {
+                    ExportState::Draft => clear(&left),
+                    ExportState::Complete if purpose == Purpose::Old && is_vacant => {
                         drop(fs::rename(&left, target))
                     }
-                    State::Complete => {
+                    ExportState::Complete => {
                         kept.extend(remove(&left, target, Depth::Contents, &Stamps::new()))
                     }
                 }
             }
-            Ok(marker::Found::None) => {
+            Ok(marker::DirectoryMarker::None) => {
                 let is_export = purpose == Purpose::Old
                     && is_vacant
                     && matches!(
                         earlier::look(&left, Depth::Sizes, &Stamps::new()),
-                        Ok(Found::WithoutMarker)
+                        Ok(TargetContent::WithoutMarker)
                     );
                 if !is_export {
                     marker::remove_half_written(&left);
@@ -271,7 +271,7 @@ pub(super) fn settle(target: &Path) -> Vec<PathBuf> {
                 let _not_empty =
                     if is_export { fs::rename(&left, target) } else { fs::remove_dir(&left) };
             }
-            Ok(marker::Found::Unreadable) | Err(_) => {}
+            Ok(marker::DirectoryMarker::Unreadable) | Err(_) => {}
         }
     }
     kept
@@ -287,10 +287,10 @@ fn is_of(name: &OsStr, prefix: &OsStr) -> bool {
 /// Removes a replaced export as far as it is unmodified; the rest gets a visible name.
 pub(super) fn remove(old: &Path, target: &Path, depth: Depth, known: &Stamps) -> Option<PathBuf> {
     let is_gone = match earlier::look(old, depth, known) {
-        Ok(Found::Export(earlier)) => earlier::remove(old, &earlier),
-        Ok(Found::Nothing) => true,
-        Ok(Found::Empty) => fs::remove_dir(old).is_ok(),
-        Ok(Found::WithoutMarker) | Err(_) => false,
+        Ok(TargetContent::Export(earlier)) => earlier::remove(old, &earlier),
+        Ok(TargetContent::Nothing) => true,
+        Ok(TargetContent::Empty) => fs::remove_dir(old).is_ok(),
+        Ok(TargetContent::WithoutMarker) | Err(_) => false,
     };
     if is_gone { None } else { Some(aside(old, target, "old").unwrap_or_else(|_| old.to_owned())) }
 }

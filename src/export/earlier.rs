@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::marker::{self, MARKER, Marker, State, Written};
+use super::marker::{self, ExportState, MARKER, Marker, Written};
 use super::{ExportError, Obstacle};
 use crate::storage::sqlite::is_open_here;
 
@@ -67,7 +67,7 @@ pub(super) struct Earlier {
 
 /// The content of a target.
 #[derive(Clone, Debug)]
-pub(super) enum Found {
+pub(super) enum TargetContent {
     /// Nothing.
     Nothing,
     /// An empty directory.
@@ -79,7 +79,11 @@ pub(super) enum Found {
 }
 
 /// Examines `directory`; `known` are files whose contents were compared before.
-pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Found, ExportError> {
+pub(super) fn look(
+    directory: &Path,
+    depth: Depth,
+    known: &Stamps,
+) -> Result<TargetContent, ExportError> {
     let occupied = |why: Obstacle| ExportError::Occupied { path: directory.to_owned(), why };
     match fs::symlink_metadata(directory) {
         Ok(metadata) if metadata.is_dir() => {}
@@ -87,16 +91,16 @@ pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Fou
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
         {
-            return Ok(Found::Nothing);
+            return Ok(TargetContent::Nothing);
         }
         Err(error) => return Err(ExportError::io("read", directory)(error)),
     }
     let names = names(directory)?;
     if names.is_empty() {
-        return Ok(Found::Empty);
+        return Ok(TargetContent::Empty);
     }
     match Marker::read(directory).map_err(ExportError::io("read", &directory.join(MARKER)))? {
-        marker::Found::Marker(marker) if marker.state == State::Complete => {
+        marker::DirectoryMarker::Marker(marker) if marker.state == ExportState::Complete => {
             let mut comparison = Comparison {
                 directory,
                 marker: &marker,
@@ -114,10 +118,12 @@ pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Fou
             if !changed.is_empty() {
                 return Err(occupied(Obstacle::Changed(changed)));
             }
-            Ok(Found::Export(Earlier { stamps, directories: marker.directories }))
+            Ok(TargetContent::Export(Earlier { stamps, directories: marker.directories }))
         }
-        marker::Found::Marker(_) | marker::Found::Unreadable => Err(occupied(Obstacle::Marker)),
-        marker::Found::None => {
+        marker::DirectoryMarker::Marker(_) | marker::DirectoryMarker::Unreadable => {
+            Err(occupied(Obstacle::Marker))
+        }
+        marker::DirectoryMarker::None => {
             let is_export = ALWAYS.iter().all(|always| names.iter().any(|name| name == always));
             let strange: Vec<PathBuf> = names
                 .into_iter()
@@ -125,7 +131,7 @@ pub(super) fn look(directory: &Path, depth: Depth, known: &Stamps) -> Result<Fou
                 .map(PathBuf::from)
                 .collect();
             match (is_export, strange.is_empty()) {
-                (true, true) => Ok(Found::WithoutMarker),
+                (true, true) => Ok(TargetContent::WithoutMarker),
                 (true, false) => Err(occupied(Obstacle::NoList(strange))),
                 (false, _) => Err(occupied(Obstacle::NoExport(strange))),
             }

@@ -26,7 +26,7 @@ const VERSION: u32 = 1;
 /// The state of an export's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum State {
+pub(super) enum ExportState {
     /// Being written: all contents are hpsearch's, and temporary.
     Draft,
     /// It contains the files listed.
@@ -46,7 +46,7 @@ pub(super) struct Written {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Marker {
     /// The state of the directory.
-    pub(super) state: State,
+    pub(super) state: ExportState,
     /// Its files by relative path, except the marker itself.
     pub(super) files: BTreeMap<PathBuf, Written>,
     /// Its subdirectories.
@@ -57,7 +57,7 @@ pub(super) struct Marker {
 #[serde(deny_unknown_fields)]
 struct Text {
     version: u32,
-    state: State,
+    state: ExportState,
     files: Vec<FileText>,
     directories: Vec<String>,
 }
@@ -72,7 +72,7 @@ struct FileText {
 
 /// The marker of a directory.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum DirectoryMarker {
     /// There is none.
     None,
     /// Unreadable: of another version, damaged, or not a file.
@@ -84,22 +84,25 @@ pub(super) enum Found {
 impl Marker {
     /// The marker of a directory that is being written.
     pub(super) fn draft() -> Marker {
-        Marker { state: State::Draft, files: BTreeMap::new(), directories: BTreeSet::new() }
+        Marker { state: ExportState::Draft, files: BTreeMap::new(), directories: BTreeSet::new() }
     }
 
     /// The marker in `directory`.
     ///
     /// # Errors
     /// Why it cannot be read; its absence is not an error.
-    pub(super) fn read(directory: &Path) -> io::Result<Found> {
+    pub(super) fn read(directory: &Path) -> io::Result<DirectoryMarker> {
         let path = directory.join(MARKER);
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_file() => {}
-            Ok(_) => return Ok(Found::Unreadable),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::None),
+            Ok(_) => return Ok(DirectoryMarker::Unreadable),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(DirectoryMarker::None);
+            }
             Err(error) => return Err(error),
         }
-        Ok(Marker::parse(&fs::read(path)?).map_or(Found::Unreadable, Found::Marker))
+        Ok(Marker::parse(&fs::read(path)?)
+            .map_or(DirectoryMarker::Unreadable, DirectoryMarker::Marker))
     }
 
     fn parse(text: &[u8]) -> Option<Marker> {
@@ -284,14 +287,15 @@ mod tests {
         assert!(lock(directory.path()).is_some());
         // The lock stays with the marker that replaces another.
         let first = Marker::draft().write(directory.path()).unwrap();
-        let second =
-            Marker { state: State::Complete, ..Marker::draft() }.write(directory.path()).unwrap();
+        let second = Marker { state: ExportState::Complete, ..Marker::draft() }
+            .write(directory.path())
+            .unwrap();
         drop(first);
         assert!(lock(directory.path()).is_none());
         drop(second);
         assert!(matches!(
             Marker::read(directory.path()).unwrap(),
-            Found::Marker(Marker { state: State::Complete, .. })
+            DirectoryMarker::Marker(Marker { state: ExportState::Complete, .. })
         ));
     }
 }

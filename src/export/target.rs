@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::earlier::{self, Depth, Found, Stamps};
+use super::earlier::{self, Depth, Stamps, TargetContent};
 use super::{ExportError, Obstacle};
 
 /// Something that an export must not replace.
@@ -111,7 +111,7 @@ impl Target {
     }
 
     /// Examines the directory; `known` was compared before.
-    pub(super) fn look(&self, known: &Stamps) -> Result<Found, ExportError> {
+    pub(super) fn look(&self, known: &Stamps) -> Result<TargetContent, ExportError> {
         self.check_place()?;
         earlier::look(&self.path, Depth::Contents, known)
     }

@@ -38,11 +38,11 @@ fn exported<'a>(
 }
 
 /// Creates a file on the first call.
-fn put_once<'a>(place: &'a Place, name: &'a str) -> impl FnMut(u64, u64) + use<'a> {
+fn put_once<'a>(fixture: &'a ExportFixture, name: &'a str) -> impl FnMut(u64, u64) + use<'a> {
     let mut is_put = false;
     move |_, _| {
         if !std::mem::replace(&mut is_put, true) {
-            place.put(name, "mine");
+            fixture.put(name, "mine");
         }
     }
 }
@@ -52,15 +52,15 @@ const WHOLE: [&str; 5] =
     [".hpsearch-export.json", "README.md", "best.toml", "metrics.json", "weights"];
 
 /// A directory with a command's checkpoint.
-struct Place {
+struct ExportFixture {
     directory: tempfile::TempDir,
 }
 
-impl Place {
-    fn new() -> Place {
-        let place = Place { directory: tempfile::tempdir().unwrap() };
-        place.put("checkpoint/weights", "one");
-        place
+impl ExportFixture {
+    fn new() -> ExportFixture {
+        let fixture = ExportFixture { directory: tempfile::tempdir().unwrap() };
+        fixture.put("checkpoint/weights", "one");
+        fixture
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -138,28 +138,28 @@ const DEAD: u32 = 99_999_999;
 
 #[test]
 fn an_export_replaces_an_export_and_leaves_nothing_beside_it() {
-    let place = Place::new();
-    place.put("checkpoint/inner/deep/more", "two");
-    place.export().unwrap();
+    let fixture = ExportFixture::new();
+    fixture.put("checkpoint/inner/deep/more", "two");
+    fixture.export().unwrap();
     assert_eq!(
-        (place.read("model/weights"), place.read("model/inner/deep/more")),
+        (fixture.read("model/weights"), fixture.read("model/inner/deep/more")),
         ("one".into(), "two".into())
     );
-    place.put("checkpoint/weights", "three");
-    fs::remove_dir_all(place.path("checkpoint/inner")).unwrap();
-    let placed = place.export().unwrap();
+    fixture.put("checkpoint/weights", "three");
+    fs::remove_dir_all(fixture.path("checkpoint/inner")).unwrap();
+    let placed = fixture.export().unwrap();
     assert_eq!(
         (placed.directory, placed.kept, placed.refused.is_none()),
-        (place.path("model"), Vec::<PathBuf>::new(), true)
+        (fixture.path("model"), Vec::<PathBuf>::new(), true)
     );
-    assert_eq!(place.read("model/weights"), "three");
-    assert_eq!(place.tree_below("model"), WHOLE);
-    assert_eq!(place.beside(), ["checkpoint", "model"]);
+    assert_eq!(fixture.read("model/weights"), "three");
+    assert_eq!(fixture.tree_below("model"), WHOLE);
+    assert_eq!(fixture.beside(), ["checkpoint", "model"]);
 }
 
 #[test]
 fn a_directory_that_merely_holds_a_best_toml_is_refused() {
-    let place = Place::new();
+    let fixture = ExportFixture::new();
     for name in [
         "model/best.toml",
         "model/study.toml",
@@ -167,36 +167,36 @@ fn a_directory_that_merely_holds_a_best_toml_is_refused() {
         "model/train.py",
         "model/a/b",
     ] {
-        place.put(name, "mine");
+        fixture.put(name, "mine");
     }
-    let before = place.tree_below("");
-    let Obstacle::NoExport(names) = place.refusal() else { panic!("it is no export") };
+    let before = fixture.tree_below("");
+    let Obstacle::NoExport(names) = fixture.refusal() else { panic!("it is no export") };
     assert_eq!(names.len(), 5);
-    let message = place.export().unwrap_err().to_string();
+    let message = fixture.export().unwrap_err().to_string();
     assert!(message.contains("`a`, `best.toml`, `runs` and 2 more"), "{message}");
-    assert_eq!(place.tree_below(""), before);
+    assert_eq!(fixture.tree_below(""), before);
 }
 
 #[test]
 fn an_empty_directory_is_taken() {
-    let place = Place::new();
-    fs::create_dir(place.path("model")).unwrap();
-    place.export().unwrap();
-    assert_eq!(place.read("model/weights"), "one");
+    let fixture = ExportFixture::new();
+    fs::create_dir(fixture.path("model")).unwrap();
+    fixture.export().unwrap();
+    assert_eq!(fixture.read("model/weights"), "one");
 }
 
 #[test]
 fn an_export_with_an_unknown_file_or_directory_is_refused_by_its_name() {
     for unknown in ["notes.md", "inner/notes.md", ".git/config", "inner/new/x"] {
-        let place = Place::new();
-        place.put("checkpoint/inner/more", "two");
-        place.export().unwrap();
-        place.put(&format!("model/{unknown}"), "mine");
-        let before = place.tree_below("");
-        let Obstacle::Unknown(names) = place.refusal() else { panic!("{unknown} is unknown") };
+        let fixture = ExportFixture::new();
+        fixture.put("checkpoint/inner/more", "two");
+        fixture.export().unwrap();
+        fixture.put(&format!("model/{unknown}"), "mine");
+        let before = fixture.tree_below("");
+        let Obstacle::Unknown(names) = fixture.refusal() else { panic!("{unknown} is unknown") };
         assert!(Path::new(unknown).starts_with(&names[0]), "{unknown}: {names:?}");
         assert_eq!(
-            (place.tree_below(""), place.read(&format!("model/{unknown}"))),
+            (fixture.tree_below(""), fixture.read(&format!("model/{unknown}"))),
             (before, "mine".into())
         );
     }
@@ -204,25 +204,25 @@ fn an_export_with_an_unknown_file_or_directory_is_refused_by_its_name() {
 
 #[test]
 fn an_export_whose_files_changed_is_refused() {
-    let place = Place::new();
-    place.export().unwrap();
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
     for (name, text) in [("model/README.md", "my own words"), ("model/weights", "oen")] {
-        let before = place.read(name);
-        place.put(name, text);
+        let before = fixture.read(name);
+        fixture.put(name, text);
         assert_eq!(
-            place.refusal(),
+            fixture.refusal(),
             Obstacle::Changed(vec![PathBuf::from(name.trim_start_matches("model/"))])
         );
-        assert_eq!(place.read(name), text);
-        place.put(name, &before);
+        assert_eq!(fixture.read(name), text);
+        fixture.put(name, &before);
     }
     // Restored, and a missing file is no obstacle.
-    fs::remove_file(place.path("model/best.toml")).unwrap();
-    place.export().unwrap();
-    fs::remove_file(place.path("model/weights")).unwrap();
-    symlink(place.path("checkpoint/weights"), place.path("model/weights")).unwrap();
+    fs::remove_file(fixture.path("model/best.toml")).unwrap();
+    fixture.export().unwrap();
+    fs::remove_file(fixture.path("model/weights")).unwrap();
+    symlink(fixture.path("checkpoint/weights"), fixture.path("model/weights")).unwrap();
     assert_eq!(
-        place.refusal(),
+        fixture.refusal(),
         Obstacle::Changed(vec!["weights".into()]),
         "a link is not what was written"
     );
@@ -230,15 +230,15 @@ fn an_export_whose_files_changed_is_refused() {
 
 #[test]
 fn a_damaged_marker_is_refused() {
-    let place = Place::new();
-    place.export().unwrap();
-    place.put("model/.hpsearch-export.json", "{\"version\":2}");
-    assert_eq!(place.refusal(), Obstacle::Marker);
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
+    fixture.put("model/.hpsearch-export.json", "{\"version\":2}");
+    assert_eq!(fixture.refusal(), Obstacle::Marker);
 }
 
 #[test]
 fn an_export_of_an_earlier_version_is_replaced_and_kept_since_nobody_knows_what_it_held() {
-    let place = Place::new();
+    let fixture = ExportFixture::new();
     for name in [
         "best.toml",
         "metrics.json",
@@ -247,33 +247,33 @@ fn an_export_of_an_earlier_version_is_replaced_and_kept_since_nobody_knows_what_
         "config.json",
         "tokenizer.json",
     ] {
-        place.put(&format!("model/{name}"), "old");
+        fixture.put(&format!("model/{name}"), "old");
     }
-    let placed = place.export().unwrap();
+    let placed = fixture.export().unwrap();
     assert_eq!(
-        (placed.kept, place.read("model/weights")),
-        (vec![place.path("model.old")], "one".into())
+        (placed.kept, fixture.read("model/weights")),
+        (vec![fixture.path("model.old")], "one".into())
     );
-    assert_eq!(place.tree_below("model.old").len(), 6);
+    assert_eq!(fixture.tree_below("model.old").len(), 6);
     for missing in ["best.toml", "metrics.json", "README.md"] {
-        let place = Place::new();
+        let fixture = ExportFixture::new();
         for name in
             ["best.toml", "metrics.json", "README.md"].iter().filter(|name| **name != missing)
         {
-            place.put(&format!("model/{name}"), "mine");
+            fixture.put(&format!("model/{name}"), "mine");
         }
-        assert!(matches!(place.refusal(), Obstacle::NoExport(_)), "{missing}");
+        assert!(matches!(fixture.refusal(), Obstacle::NoExport(_)), "{missing}");
     }
 }
 
 #[test]
 fn what_may_be_an_export_of_an_earlier_version_with_files_of_a_command_is_refused_with_advice() {
-    let place = Place::new();
+    let fixture = ExportFixture::new();
     for name in ["best.toml", "metrics.json", "README.md", "weights.pt"] {
-        place.put(&format!("model/{name}"), "old");
+        fixture.put(&format!("model/{name}"), "old");
     }
-    assert_eq!(place.refusal(), Obstacle::NoList(vec!["weights.pt".into()]));
-    let message = place.export().unwrap_err().to_string();
+    assert_eq!(fixture.refusal(), Obstacle::NoList(vec!["weights.pt".into()]));
+    let message = fixture.export().unwrap_err().to_string();
     assert!(
         message.contains("`weights.pt`")
             && message.contains("remove it yourself")
@@ -284,230 +284,233 @@ fn what_may_be_an_export_of_an_earlier_version_with_files_of_a_command_is_refuse
 
 #[test]
 fn what_is_put_into_the_old_export_while_the_new_one_is_written_survives() {
-    let place = Place::new();
-    place.export().unwrap();
-    let refused = place.export_with(Otherwise::Refuse, &mut put_once(&place, "model/notes.md"));
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
+    let refused = fixture.export_with(Otherwise::Refuse, &mut put_once(&fixture, "model/notes.md"));
     assert!(
         matches!(refused, Err(ExportError::Occupied { why: Obstacle::Unknown(_), .. })),
         "{refused:?}"
     );
     assert_eq!(
-        (place.read("model/notes.md"), place.read("model/weights"), place.beside()),
+        (fixture.read("model/notes.md"), fixture.read("model/weights"), fixture.beside()),
         ("mine".into(), "one".into(), vec!["checkpoint".into(), "model".into()])
     );
 }
 
 #[test]
 fn an_export_that_may_not_replace_goes_beside_and_says_why() {
-    let place = Place::new();
-    place.export().unwrap();
-    place.put("model/notes.md", "mine");
-    place.put("model-2/mine", "mine");
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
+    fixture.put("model/notes.md", "mine");
+    fixture.put("model-2/mine", "mine");
     for _ in 0..2 {
-        let placed = place.export_with(Otherwise::Beside, &mut |_, _| {}).unwrap();
-        assert_eq!(placed.directory, place.path("model-3"));
+        let placed = fixture.export_with(Otherwise::Beside, &mut |_, _| {}).unwrap();
+        assert_eq!(placed.directory, fixture.path("model-3"));
         assert!(placed.refused.unwrap().to_string().contains("notes.md"));
     }
-    let late = &mut put_once(&place, "model-3/late");
-    let placed = place.export_with(Otherwise::Beside, late).unwrap();
+    let late = &mut put_once(&fixture, "model-3/late");
+    let placed = fixture.export_with(Otherwise::Beside, late).unwrap();
     assert_eq!(
-        (placed.directory, place.read("model-3/late")),
-        (place.path("model-4"), "mine".into())
+        (placed.directory, fixture.read("model-3/late")),
+        (fixture.path("model-4"), "mine".into())
     );
-    assert_eq!(place.beside(), ["checkpoint", "model", "model-2", "model-3", "model-4"]);
+    assert_eq!(fixture.beside(), ["checkpoint", "model", "model-2", "model-3", "model-4"]);
 }
 
 #[test]
 fn what_is_put_into_an_export_after_the_last_look_survives_its_removal() {
-    let place = Place::new();
-    place.export().unwrap();
-    let (directory, known) = (place.path("model"), earlier::Stamps::new());
-    let earlier::Found::Export(seen) =
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
+    let (directory, known) = (fixture.path("model"), earlier::Stamps::new());
+    let earlier::TargetContent::Export(seen) =
         earlier::look(&directory, earlier::Depth::Contents, &known).unwrap()
     else {
         panic!("it is an export")
     };
-    place.put("model/notes.md", "mine");
-    place.put("model/README.md", "my own words");
+    fixture.put("model/notes.md", "mine");
+    fixture.put("model/README.md", "my own words");
     assert!(!earlier::remove(&directory, &seen));
     assert_eq!(
-        (place.read("model/notes.md"), place.read("model/README.md")),
+        (fixture.read("model/notes.md"), fixture.read("model/README.md")),
         ("mine".into(), "my own words".into())
     );
-    assert!(!place.path("model/weights").exists());
+    assert!(!fixture.path("model/weights").exists());
 }
 
 #[test]
 fn an_export_that_was_being_replaced_when_its_writer_died_is_put_back() {
-    let place = Place::new();
-    place.export().unwrap();
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
     let old = format!(".model.old-{DEAD}");
-    fs::rename(place.path("model"), place.path(&old)).unwrap();
-    place.put("checkpoint/weights", "two");
+    fs::rename(fixture.path("model"), fixture.path(&old)).unwrap();
+    fixture.put("checkpoint/weights", "two");
     // This export fails, and the previous one is still there.
-    fs::rename(place.path("checkpoint"), place.path("away")).unwrap();
-    assert!(place.export().is_err());
+    fs::rename(fixture.path("checkpoint"), fixture.path("away")).unwrap();
+    assert!(fixture.export().is_err());
     assert_eq!(
-        (place.read("model/weights"), place.beside()),
+        (fixture.read("model/weights"), fixture.beside()),
         ("one".into(), vec!["away".into(), "model".into()])
     );
 }
 
 #[test]
 fn where_directories_cannot_be_exchanged_the_old_one_is_aside_or_back() {
-    let place = Place::new();
-    place.export().unwrap();
-    place.put("new/weights", "new");
-    let [model, new] = ["model", "new"].map(|name| place.path(name));
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
+    fixture.put("new/weights", "new");
+    let [model, new] = ["model", "new"].map(|name| fixture.path(name));
     let old = bundle::swap_in_two_steps(&new, &model, &model).unwrap();
     assert!(old.file_name().unwrap().to_str().unwrap().starts_with(".model.old-"));
     assert_eq!(
-        (place.read("model/weights"), fs::read_to_string(old.join("weights")).unwrap()),
+        (fixture.read("model/weights"), fs::read_to_string(old.join("weights")).unwrap()),
         ("new".into(), "one".into())
     );
     // Without the new one, the old one is back in place.
-    assert!(bundle::swap_in_two_steps(&place.path("missing"), &model, &model).is_err());
-    assert_eq!(place.read("model/weights"), "new");
+    assert!(bundle::swap_in_two_steps(&fixture.path("missing"), &model, &model).is_err());
+    assert_eq!(fixture.read("model/weights"), "new");
 }
 
 #[test]
 fn what_dead_writers_left_is_removed_as_far_as_it_is_ours() {
-    let place = Place::new();
-    place.export().unwrap();
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
     for name in ["old", "draft"] {
-        place.put("checkpoint/weights", name);
-        place.export().unwrap();
-        fs::rename(place.path("model"), place.path(&format!(".model.{name}-{DEAD}"))).unwrap();
+        fixture.put("checkpoint/weights", name);
+        fixture.export().unwrap();
+        fs::rename(fixture.path("model"), fixture.path(&format!(".model.{name}-{DEAD}"))).unwrap();
     }
-    place.export().unwrap();
-    let half = place.path(&format!(".model.draft-{DEAD}-1"));
+    fixture.export().unwrap();
+    let half = fixture.path(&format!(".model.draft-{DEAD}-1"));
     fs::create_dir(&half).unwrap();
     drop(marker::Marker::draft().write(&half).unwrap());
     fs::write(half.join("weights"), "hal").unwrap();
-    fs::create_dir(place.path(&format!(".model.small-{DEAD}"))).unwrap();
+    fs::create_dir(fixture.path(&format!(".model.small-{DEAD}"))).unwrap();
     // Killed before the first marker was renamed.
-    place.put(&format!(".model.draft-{DEAD}-2/.hpsearch-export.json.next"), "{");
+    fixture.put(&format!(".model.draft-{DEAD}-2/.hpsearch-export.json.next"), "{");
     // Not ours, whatever their names.
-    place.put(&format!(".model.draft-{}/mine", DEAD - 1), "mine");
-    place.put(".model.draft-mine/mine", "mine");
-    place.put(&format!(".other.draft-{DEAD}/mine"), "mine");
-    place.put(&format!(".model.old-{}/mine", DEAD - 1), "mine");
-    place.export().unwrap();
+    fixture.put(&format!(".model.draft-{}/mine", DEAD - 1), "mine");
+    fixture.put(".model.draft-mine/mine", "mine");
+    fixture.put(&format!(".other.draft-{DEAD}/mine"), "mine");
+    fixture.put(&format!(".model.old-{}/mine", DEAD - 1), "mine");
+    fixture.export().unwrap();
     let mine = [
         ".model.draft-99999998",
         ".model.draft-mine",
         ".model.old-99999998",
         ".other.draft-99999999",
     ];
-    assert_eq!(place.beside(), [&mine[..], &["checkpoint", "model"]].concat());
-    mine.iter().for_each(|name| assert_eq!(place.read(&format!("{name}/mine")), "mine"));
+    assert_eq!(fixture.beside(), [&mine[..], &["checkpoint", "model"]].concat());
+    mine.iter().for_each(|name| assert_eq!(fixture.read(&format!("{name}/mine")), "mine"));
 }
 
 #[test]
 fn an_old_export_that_somebody_put_files_into_before_its_writer_died_gets_a_name_that_people_see() {
-    let place = Place::new();
-    place.export().unwrap();
-    place.put("model/notes.md", "mine");
-    fs::rename(place.path("model"), place.path(&format!(".model.draft-{DEAD}"))).unwrap();
-    let placed = place.export().unwrap();
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
+    fixture.put("model/notes.md", "mine");
+    fs::rename(fixture.path("model"), fixture.path(&format!(".model.draft-{DEAD}"))).unwrap();
+    let placed = fixture.export().unwrap();
     assert_eq!(
-        (placed.kept, place.read("model.old/notes.md")),
-        (vec![place.path("model.old")], "mine".into())
+        (placed.kept, fixture.read("model.old/notes.md")),
+        (vec![fixture.path("model.old")], "mine".into())
     );
 }
 
 #[test]
 fn a_directory_that_was_cleared_halfway_is_cleared_by_the_next_export() {
-    let place = Place::new();
-    let draft = Draft::beside(&place.path("model"), Purpose::Training).unwrap();
-    let left = place.path(&format!(".model.training-{DEAD}"));
+    let fixture = ExportFixture::new();
+    let draft = Draft::beside(&fixture.path("model"), Purpose::Training).unwrap();
+    let left = fixture.path(&format!(".model.training-{DEAD}"));
     fs::create_dir_all(draft.path().join("inner/deep")).unwrap();
     // The marker is removed last, so that the rest is still recognised.
     fs::rename(draft.path(), &left).unwrap();
     drop(draft);
     assert!(left.join(".hpsearch-export.json").is_file() && left.join("inner/deep").is_dir());
-    place.export().unwrap();
-    assert_eq!(place.beside(), ["checkpoint", "model"]);
+    fixture.export().unwrap();
+    assert_eq!(fixture.beside(), ["checkpoint", "model"]);
 }
 
 #[test]
 fn a_draft_of_a_living_writer_stays() {
-    let place = Place::new();
-    let draft = Draft::beside(&place.path("model"), Purpose::Draft).unwrap();
-    place.export().unwrap();
+    let fixture = ExportFixture::new();
+    let draft = Draft::beside(&fixture.path("model"), Purpose::Draft).unwrap();
+    fixture.export().unwrap();
     assert!(draft.path().is_dir());
     drop(draft);
-    assert_eq!(place.beside(), ["checkpoint", "model"]);
+    assert_eq!(fixture.beside(), ["checkpoint", "model"]);
 }
 
 #[test]
 fn exports_to_one_place_at_the_same_time_leave_one_whole_and_nothing_else() {
-    let place = Place::new();
+    let fixture = ExportFixture::new();
     std::thread::scope(|scope| {
         for _ in 0..6 {
-            scope.spawn(|| (0..5).for_each(|_| drop(place.export().unwrap())));
+            scope.spawn(|| (0..5).for_each(|_| drop(fixture.export().unwrap())));
         }
     });
-    assert_eq!(place.beside(), ["checkpoint", "model"]);
+    assert_eq!(fixture.beside(), ["checkpoint", "model"]);
     assert!(matches!(
-        earlier::look(&place.path("model"), earlier::Depth::Contents, &earlier::Stamps::new()),
-        Ok(earlier::Found::Export(_))
+        earlier::look(&fixture.path("model"), earlier::Depth::Contents, &earlier::Stamps::new()),
+        Ok(earlier::TargetContent::Export(_))
     ));
 }
 
 #[test]
 fn fifos_sockets_and_links_to_devices_are_left_out_and_told_of() {
-    let place = Place::new();
+    let fixture = ExportFixture::new();
     rustix::fs::mknodat(
         rustix::fs::CWD,
-        place.path("checkpoint/fifo"),
+        fixture.path("checkpoint/fifo"),
         rustix::fs::FileType::Fifo,
         0o600.into(),
         0,
     )
     .unwrap();
-    let _socket = std::os::unix::net::UnixListener::bind(place.path("checkpoint/socket")).unwrap();
-    symlink("/dev/zero", place.path("checkpoint/zero")).unwrap();
-    let placed = place.export().unwrap();
+    let _socket =
+        std::os::unix::net::UnixListener::bind(fixture.path("checkpoint/socket")).unwrap();
+    symlink("/dev/zero", fixture.path("checkpoint/zero")).unwrap();
+    let placed = fixture.export().unwrap();
     let left_out: Vec<(PathBuf, LeftOut)> =
         [("fifo", LeftOut::Fifo), ("socket", LeftOut::Socket), ("zero", LeftOut::Device)]
             .map(|(name, why)| (name.into(), why))
             .into();
     assert_eq!(placed.left_out, left_out);
-    assert_eq!(place.tree_below("model"), WHOLE);
+    assert_eq!(fixture.tree_below("model"), WHOLE);
 }
 
 #[test]
 fn a_checkpoint_that_is_no_file_is_refused() {
-    let place = Place::new();
-    fs::remove_dir_all(place.path("checkpoint")).unwrap();
-    symlink("/dev/zero", place.path("checkpoint")).unwrap();
-    let refused = place.export().unwrap_err().to_string();
+    let fixture = ExportFixture::new();
+    fs::remove_dir_all(fixture.path("checkpoint")).unwrap();
+    symlink("/dev/zero", fixture.path("checkpoint")).unwrap();
+    let refused = fixture.export().unwrap_err().to_string();
     assert!(refused.contains("it is a device, neither a file nor a directory"), "{refused}");
-    assert_eq!(place.beside(), ["checkpoint"]);
+    assert_eq!(fixture.beside(), ["checkpoint"]);
 }
 
 #[test]
 fn links_to_files_and_directories_are_followed_and_circles_are_not() {
-    let place = Place::new();
-    place.put("shared/tokenizer", "words");
-    place.put("shared/deep/vocabulary", "more words");
-    fs::create_dir(place.path("checkpoint/inner")).unwrap();
+    let fixture = ExportFixture::new();
+    fixture.put("shared/tokenizer", "words");
+    fixture.put("shared/deep/vocabulary", "more words");
+    fs::create_dir(fixture.path("checkpoint/inner")).unwrap();
     for (target, link) in
         [(".", "here"), ("..", "up"), ("..", "inner/circle"), ("../..", "inner/far"), ("/", "root")]
     {
-        symlink(target, place.path("checkpoint").join(link)).unwrap();
+        symlink(target, fixture.path("checkpoint").join(link)).unwrap();
     }
-    symlink(place.path("shared/tokenizer"), place.path("checkpoint/tokenizer")).unwrap();
-    symlink("../shared/deep", place.path("checkpoint/deep")).unwrap();
+    symlink(fixture.path("shared/tokenizer"), fixture.path("checkpoint/tokenizer")).unwrap();
+    symlink("../shared/deep", fixture.path("checkpoint/deep")).unwrap();
     // It only leads back from inside.
-    symlink(place.path("shared"), place.path("shared/deep/back")).unwrap();
-    let placed = place.export().unwrap();
+    symlink(fixture.path("shared"), fixture.path("shared/deep/back")).unwrap();
+    let placed = fixture.export().unwrap();
     assert_eq!(
-        (place.read("model/tokenizer"), place.read("model/deep/vocabulary")),
+        (fixture.read("model/tokenizer"), fixture.read("model/deep/vocabulary")),
         ("words".into(), "more words".into())
     );
-    assert!(!place.path("model/tokenizer").is_symlink() && !place.path("model/deep").is_symlink());
+    assert!(
+        !fixture.path("model/tokenizer").is_symlink() && !fixture.path("model/deep").is_symlink()
+    );
     let left_out: Vec<String> =
         placed.left_out.iter().map(|(path, why)| format!("{}: {why}", path.display())).collect();
     for circle in ["here", "up", "inner/circle", "inner/far", "root"] {
@@ -516,35 +519,38 @@ fn links_to_files_and_directories_are_followed_and_circles_are_not() {
             "{circle}: {left_out:?}"
         );
     }
-    place.export().unwrap();
+    fixture.export().unwrap();
 }
 
 #[test]
 fn a_link_to_nothing_is_no_complete_checkpoint() {
-    let place = Place::new();
-    symlink("gone", place.path("checkpoint/inner")).unwrap();
-    let refused = place.export().unwrap_err().to_string();
+    let fixture = ExportFixture::new();
+    symlink("gone", fixture.path("checkpoint/inner")).unwrap();
+    let refused = fixture.export().unwrap_err().to_string();
     assert!(refused.contains("`inner` is a link to nothing"), "{refused}");
 }
 
 #[test]
 fn names_that_are_no_utf8_stay_apart() {
-    let place = Place::new();
+    let fixture = ExportFixture::new();
     for name in [&b"a\xff"[..], b"a\xfe"] {
-        fs::write(place.path("checkpoint").join(OsStr::from_bytes(name)), name).unwrap();
+        fs::write(fixture.path("checkpoint").join(OsStr::from_bytes(name)), name).unwrap();
     }
     for _ in 0..2 {
-        place.export().unwrap();
+        fixture.export().unwrap();
         for name in [&b"a\xff"[..], b"a\xfe"] {
-            assert_eq!(fs::read(place.path("model").join(OsStr::from_bytes(name))).unwrap(), name);
+            assert_eq!(
+                fs::read(fixture.path("model").join(OsStr::from_bytes(name))).unwrap(),
+                name
+            );
         }
     }
-    assert_eq!(place.beside(), ["checkpoint", "model"]);
+    assert_eq!(fixture.beside(), ["checkpoint", "model"]);
 }
 
 #[test]
 fn the_checkpoints_own_files_of_our_names_get_other_names() {
-    let place = Place::new();
+    let fixture = ExportFixture::new();
     for name in [
         "README.md",
         "readme.MD",
@@ -554,9 +560,9 @@ fn the_checkpoints_own_files_of_our_names_get_other_names() {
         "checkpoint-metrics.json",
         "inner/README.md",
     ] {
-        place.put(&format!("checkpoint/{name}"), name);
+        fixture.put(&format!("checkpoint/{name}"), name);
     }
-    let placed = place.export().unwrap();
+    let placed = fixture.export().unwrap();
     let renamed: Vec<String> = placed
         .renamed
         .iter()
@@ -572,21 +578,21 @@ fn the_checkpoints_own_files_of_our_names_get_other_names() {
             "readme.MD checkpoint-readme.MD",
         ]
     );
-    assert_eq!(place.read("model/checkpoint-2-metrics.json"), "metrics.json");
-    assert_eq!(place.read("model/checkpoint-metrics.json"), "checkpoint-metrics.json");
-    assert_eq!(place.read("model/inner/README.md"), "inner/README.md");
-    assert!(place.read("model/README.md").starts_with("# s: trial 0"));
-    place.export().unwrap();
+    assert_eq!(fixture.read("model/checkpoint-2-metrics.json"), "metrics.json");
+    assert_eq!(fixture.read("model/checkpoint-metrics.json"), "checkpoint-metrics.json");
+    assert_eq!(fixture.read("model/inner/README.md"), "inner/README.md");
+    assert!(fixture.read("model/README.md").starts_with("# s: trial 0"));
+    fixture.export().unwrap();
 }
 
 #[test]
 fn a_checkpoint_that_is_a_file_of_our_name_is_kept_under_another() {
-    let place = Place::new();
-    place.put("ours/README.md", "weights");
-    fs::remove_dir_all(place.path("checkpoint")).unwrap();
-    fs::rename(place.path("ours"), place.path("checkpoint")).unwrap();
+    let fixture = ExportFixture::new();
+    fixture.put("ours/README.md", "weights");
+    fs::remove_dir_all(fixture.path("checkpoint")).unwrap();
+    fs::rename(fixture.path("ours"), fixture.path("checkpoint")).unwrap();
     assert_eq!(
-        contents::plan(&place.path("checkpoint/README.md"), contents::Kind::Command)
+        contents::plan(&fixture.path("checkpoint/README.md"), contents::Kind::Command)
             .unwrap()
             .renamed,
         [("README.md".into(), "checkpoint-README.md".into())]
@@ -595,12 +601,12 @@ fn a_checkpoint_that_is_a_file_of_our_name_is_kept_under_another() {
 
 #[test]
 fn a_commands_own_digests_json_is_a_file_like_any_other() {
-    let place = Place::new();
-    place.put("checkpoint/digests.json", "[1, 2]");
-    place.put("checkpoint/optimizer.safetensors", "moments");
-    place.export().unwrap();
+    let fixture = ExportFixture::new();
+    fixture.put("checkpoint/digests.json", "[1, 2]");
+    fixture.put("checkpoint/optimizer.safetensors", "moments");
+    fixture.export().unwrap();
     assert_eq!(
-        (place.read("model/digests.json"), place.read("model/optimizer.safetensors")),
+        (fixture.read("model/digests.json"), fixture.read("model/optimizer.safetensors")),
         ("[1, 2]".into(), "moments".into())
     );
 }
@@ -608,42 +614,42 @@ fn a_commands_own_digests_json_is_a_file_like_any_other() {
 #[test]
 fn holes_take_no_space_in_the_copy_and_progress_ends_at_the_whole() {
     use std::os::unix::fs::MetadataExt;
-    let place = Place::new();
+    let fixture = ExportFixture::new();
     let size = 64 << 20;
-    let file = fs::File::create(place.path("checkpoint/weights")).unwrap();
+    let file = fs::File::create(fixture.path("checkpoint/weights")).unwrap();
     file.set_len(size).unwrap();
     let mut last = (0, 0);
-    place.export_with(Otherwise::Refuse, &mut |done, of| last = (done, of)).unwrap();
-    let copy = fs::metadata(place.path("model/weights")).unwrap();
+    fixture.export_with(Otherwise::Refuse, &mut |done, of| last = (done, of)).unwrap();
+    let copy = fs::metadata(fixture.path("model/weights")).unwrap();
     assert_eq!((copy.len(), last), (size, (size, size)));
     assert!(copy.blocks() * 512 < size / 8, "{} blocks", copy.blocks());
-    place.export().unwrap();
+    fixture.export().unwrap();
 }
 
 #[test]
 fn a_file_that_grows_is_not_copied_for_ever() {
     use std::io::Write;
-    let place = Place::new();
+    let fixture = ExportFixture::new();
     let mut growing =
-        fs::OpenOptions::new().append(true).open(place.path("checkpoint/weights")).unwrap();
+        fs::OpenOptions::new().append(true).open(fixture.path("checkpoint/weights")).unwrap();
     let mut told = 0;
-    let refused = place.export_with(Otherwise::Refuse, &mut |_, _| {
+    let refused = fixture.export_with(Otherwise::Refuse, &mut |_, _| {
         told += 1;
         growing.write_all(b"more").unwrap();
     });
     assert!(refused.unwrap_err().to_string().contains("`weights` changed while it was copied"));
-    assert_eq!((told, place.beside()), (1, vec!["checkpoint".to_owned()]));
+    assert_eq!((told, fixture.beside()), (1, vec!["checkpoint".to_owned()]));
 }
 
 #[test]
 fn an_export_into_or_over_its_own_checkpoint_is_refused() {
-    let place = Place::new();
-    symlink("checkpoint", place.path("model")).unwrap();
-    assert!(matches!(place.refusal(), Obstacle::Holds(Needed::Checkpoint, _)));
-    fs::remove_file(place.path("model")).unwrap();
+    let fixture = ExportFixture::new();
+    symlink("checkpoint", fixture.path("model")).unwrap();
+    assert!(matches!(fixture.refusal(), Obstacle::Holds(Needed::Checkpoint, _)));
+    fs::remove_file(fixture.path("model")).unwrap();
     let target = Target::new(
-        &place.path("checkpoint/model"),
-        vec![(Needed::Checkpoint, place.path("checkpoint"))],
+        &fixture.path("checkpoint/model"),
+        vec![(Needed::Checkpoint, fixture.path("checkpoint"))],
     );
     assert!(matches!(
         target.unwrap_err(),
@@ -653,26 +659,26 @@ fn an_export_into_or_over_its_own_checkpoint_is_refused() {
 
 #[test]
 fn a_link_to_an_export_stays_a_link() {
-    let place = Place::new();
-    place.export().unwrap();
-    fs::rename(place.path("model"), place.path("elsewhere")).unwrap();
-    symlink("elsewhere", place.path("model")).unwrap();
-    place.put("checkpoint/weights", "two");
-    place.export().unwrap();
-    assert!(place.path("model").is_symlink());
-    assert_eq!((place.read("elsewhere/weights"), place.beside().len()), ("two".into(), 3));
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
+    fs::rename(fixture.path("model"), fixture.path("elsewhere")).unwrap();
+    symlink("elsewhere", fixture.path("model")).unwrap();
+    fixture.put("checkpoint/weights", "two");
+    fixture.export().unwrap();
+    assert!(fixture.path("model").is_symlink());
+    assert_eq!((fixture.read("elsewhere/weights"), fixture.beside().len()), ("two".into(), 3));
 }
 
 #[test]
 fn a_model_trained_again_goes_beside_the_export_and_not_into_it() {
-    let place = Place::new();
-    place.export().unwrap();
-    assert_eq!(default_beside(&place.path("model")), place.path("model-trained"));
-    assert_eq!(default_beside(&place.path("model/.")), place.path("model-trained"));
-    assert_eq!(default_beside(&place.path("checkpoint")), place.path("checkpoint/trained"));
+    let fixture = ExportFixture::new();
+    fixture.export().unwrap();
+    assert_eq!(default_beside(&fixture.path("model")), fixture.path("model-trained"));
+    assert_eq!(default_beside(&fixture.path("model/.")), fixture.path("model-trained"));
+    assert_eq!(default_beside(&fixture.path("checkpoint")), fixture.path("checkpoint/trained"));
     // The export remains one that the next replaces.
-    place.put("model-trained/weights", "two");
-    place.export().unwrap();
+    fixture.put("model-trained/weights", "two");
+    fixture.export().unwrap();
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub struct StudySection {
     /// Its notes, oldest first, with their times.
     pub notes: Vec<(String, PublicText)>,
     /// The best trial, or why there is none.
-    pub answer: Result<Answer, PublicText>,
+    pub answer: Result<BestResult, PublicText>,
     /// Budget and what was used of it, by title.
     pub spent: Vec<(PublicText, PublicText)>,
     /// The parameters: name, kind, values and when it is active.
@@ -69,7 +69,7 @@ pub struct StudySection {
 
 /// The answer to a study's question.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct BestResult {
     /// The metric.
     pub metric: PublicText,
     /// Its value; of several metrics each with its name.

@@ -17,7 +17,7 @@ use crate::study::time::Timestamp;
 pub(super) struct Events;
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct EventLine<'a> {
     seq: Seq,
     at: Timestamp,
     event: &'a Event,
@@ -43,7 +43,7 @@ impl Reporter for Events {
     }
 
     fn event(&mut self, out: &mut dyn io::Write, happening: &Happening<'_>) -> io::Result<()> {
-        let line = Line { seq: happening.seq, at: happening.at, event: happening.event };
+        let line = EventLine { seq: happening.seq, at: happening.at, event: happening.event };
         writeln!(out, "{}", json(&serde_json::to_string(&line)?))?;
         out.flush()
     }

@@ -14,7 +14,7 @@ use crate::study::event::{
 use crate::study::front::Growing;
 use crate::study::metric::{Direction, Metrics, Score};
 use crate::study::pareto;
-use crate::study::request::Answer;
+use crate::study::request::RequestAnswer;
 use crate::study::state::StudyState;
 use crate::study::step::StepUnit;
 use crate::study::tracked::MovedRun;
@@ -181,10 +181,10 @@ pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: 
         }
         Event::Study(StudyEvent::DiskExceeded { bytes, limit }) => disk_exceeded(*bytes, *limit),
         Event::Study(StudyEvent::Noted { text }) => format!("note on the study: {text}"),
-        Event::Study(StudyEvent::RequestServed { id, answer: Answer::Done(said) }) => {
+        Event::Study(StudyEvent::RequestServed { id, answer: RequestAnswer::Done(said) }) => {
             format!("request {id} done: {said}")
         }
-        Event::Study(StudyEvent::RequestServed { answer: Answer::Refused(why), .. }) => {
+        Event::Study(StudyEvent::RequestServed { answer: RequestAnswer::Refused(why), .. }) => {
             format!("a request was refused: {why}")
         }
         Event::Study(StudyEvent::Tagged { tag, present }) => {

@@ -8,7 +8,7 @@ use crate::study::decision::Decision;
 use crate::study::event::{
     AttemptEnd, Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent,
 };
-use crate::study::request::Answer;
+use crate::study::request::RequestAnswer;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
@@ -83,7 +83,7 @@ fn kind(event: &Event) -> EntryKind {
     use EntryKind::{Now, Plain, Quiet, Report, Study};
     match event {
         Event::Runner(RunnerEvent::Described { .. })
-        | Event::Study(StudyEvent::RequestServed { answer: Answer::Done(_), .. }) => Quiet,
+        | Event::Study(StudyEvent::RequestServed { answer: RequestAnswer::Done(_), .. }) => Quiet,
         Event::Study(StudyEvent::Tagged { .. })
         | Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Tested { .. }) => Plain,
         Event::Runner(_) | Event::Study(_) | Event::Finalists(_) | Event::Device(_) => Study,

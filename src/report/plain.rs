@@ -20,7 +20,7 @@ use crate::study::event::{
 use crate::study::front;
 use crate::study::metric::{Direction, Score};
 use crate::study::remark::RemarkKind;
-use crate::study::request::Answer;
+use crate::study::request::RequestAnswer;
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -347,7 +347,7 @@ fn is_silent(event: &Event) -> bool {
     match event {
         Event::Runner(event) => !matches!(event, RunnerEvent::Started { .. }),
         Event::Study(event) => match event {
-            StudyEvent::RequestServed { answer, .. } => matches!(answer, Answer::Done(_)),
+            StudyEvent::RequestServed { answer, .. } => matches!(answer, RequestAnswer::Done(_)),
             StudyEvent::Finished { .. } | StudyEvent::Noted { .. } | StudyEvent::Tagged { .. } => {
                 true
             }

@@ -53,12 +53,12 @@ pub fn budget(spec: &StudySpec) -> String {
 }
 
 /// A sampler or pruner with its options.
-pub fn policy(policy: &AlgorithmSpec) -> String {
+pub fn algorithm(algorithm: &AlgorithmSpec) -> String {
     let options: Vec<String> =
-        policy.options.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+        algorithm.options.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let options =
         if options.is_empty() { String::new() } else { format!(" with {}", options.join(", ")) };
-    one_line(&format!("{}{options}", policy.name))
+    one_line(&format!("{}{options}", algorithm.name))
 }
 
 /// The kind of a parameter.

@@ -157,7 +157,7 @@ fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path, digests: bool)
 
 /// The fields read from `trainer_state.json`.
 #[derive(Deserialize)]
-struct State {
+struct TrainerStateFile {
     global_step: u64,
     epoch: f64,
     evaluated_step: u64,
@@ -179,7 +179,7 @@ fn step_of(directory: &Path, clock: StepUnit, reported: u64) -> Option<u64> {
         }
     }
     digests.contains_key("trainer_state.json").then_some(())?;
-    let state: State = serde_json::from_slice(&read("trainer_state.json")?).ok()?;
+    let state: TrainerStateFile = serde_json::from_slice(&read("trainer_state.json")?).ok()?;
     let passed = match clock {
         StepUnit::Step => Some(state.global_step),
         #[expect(

@@ -251,13 +251,13 @@ fn names_step(name: &OsStr, step: u64) -> bool {
 /// The files of a checkpoint, with what detects writes to them.
 #[derive(Debug, PartialEq, Eq)]
 struct Tree {
-    entries: Vec<Entry>,
+    entries: Vec<TreeEntry>,
     /// Total of all files.
     bytes: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Entry {
+struct TreeEntry {
     /// Path relative to the checkpoint; empty for the checkpoint itself.
     below: PathBuf,
     is_directory: bool,
@@ -275,7 +275,7 @@ struct Written {
     changed: (i64, i64),
 }
 
-impl Entry {
+impl TreeEntry {
     fn new(below: &Path, metadata: &Metadata) -> Self {
         let written = || Written {
             size: metadata.len(),
@@ -283,7 +283,7 @@ impl Entry {
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         };
         let is_directory = metadata.is_dir();
-        Entry {
+        TreeEntry {
             below: below.to_owned(),
             is_directory,
             identity: (metadata.dev(), metadata.ino()),
@@ -324,7 +324,7 @@ impl Tree {
         {
             return Ok(());
         }
-        let entry = Entry::new(below, &metadata);
+        let entry = TreeEntry::new(below, &metadata);
         if metadata.is_dir() {
             let identity = entry.identity;
             if above.contains(&identity) {

@@ -1,7 +1,7 @@
 //! Garbage collection: orphaned files below the runs directory, half-written by a crash or unknown
 //! to the store.
 
-mod known;
+mod store_contents;
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use self::known::Known;
+use self::store_contents::StoreContents;
 use super::disk::{self, entries, is_directory, name_of, numbered};
 use super::ownership::{Owner, homes, is_gone, owner};
 use crate::runner::processes;
@@ -169,11 +169,11 @@ fn find(
     // Files before the store: new files are recorded in the store before they are on disk.
     let seen: Vec<(PathBuf, Vec<Seen>)> =
         roots.into_iter().map(|root| (root.clone(), look(&root, &removed))).collect();
-    let known = Known::read(stores)?;
+    let contents = StoreContents::read(stores)?;
     let mut orphaned_files = Vec::new();
     for (root, seen) in seen {
         for one in seen.into_iter().filter(|seen| is_meant(&seen.place)) {
-            orphaned_files.extend(known.judge(stores, &root, one)?);
+            orphaned_files.extend(contents.judge(stores, &root, one)?);
         }
     }
     orphaned_files.sort_by(|one, other| one.path.cmp(&other.path));
@@ -219,17 +219,17 @@ pub fn remove(
     found: &[OrphanedFile],
     mut gone: impl FnMut(&OrphanedFile),
 ) -> Result<(), StorageError> {
-    let mut known = Known::read(stores)?;
+    let mut contents = StoreContents::read(stores)?;
     let mut looked = SystemTime::now();
     for orphaned_file in found {
         if looked.elapsed().unwrap_or_default() > Duration::from_millis(200) {
-            (known, looked) = (Known::read(stores)?, SystemTime::now());
+            (contents, looked) = (StoreContents::read(stores)?, SystemTime::now());
         }
         let root = root_of(orphaned_file);
         let again =
-            look(&root, &known.removed).into_iter().find(|seen| seen.path == orphaned_file.path);
+            look(&root, &contents.removed).into_iter().find(|seen| seen.path == orphaned_file.path);
         let Some(again) = again else { continue };
-        if known.judge(stores, &root, again)?.is_none_or(|now| {
+        if contents.judge(stores, &root, again)?.is_none_or(|now| {
             now.kind != orphaned_file.kind || now.modified != orphaned_file.modified
         }) {
             continue;
@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_of_files_is_found_from_each_leftover() {
+    fn the_directory_of_files_is_found_from_each_orphaned_file() {
         let root = |path: &str, kind| {
             let (path, study) = (PathBuf::from(path), String::new());
             root_of(&OrphanedFile { path, kind, bytes: 0, study, modified: None })

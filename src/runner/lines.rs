@@ -20,7 +20,7 @@ pub enum LineEnd {
 
 /// A piece of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece {
+pub enum LinePiece {
     /// The whole line.
     Whole,
     /// The beginning of a line that is longer than a message may be.
@@ -63,16 +63,16 @@ impl<S: Read> Lines<S> {
     }
 
     /// The next line, terminator included; overlong lines come in pieces. `None` at the end.
-    pub(super) fn next(&mut self, line: &mut Vec<u8>) -> Option<Piece> {
+    pub(super) fn next(&mut self, line: &mut Vec<u8>) -> Option<LinePiece> {
         line.clear();
         let complete = self.read_line(line);
         if line.is_empty() {
             return None;
         }
         let piece = match (self.at_start, complete) {
-            (false, _) => Piece::Rest,
-            (true, true) => Piece::Whole,
-            (true, false) => Piece::First,
+            (false, _) => LinePiece::Rest,
+            (true, true) => LinePiece::Whole,
+            (true, false) => LinePiece::First,
         };
         self.at_start = complete;
         Some(piece)
@@ -119,7 +119,7 @@ impl<S: Read + AsFd> Lines<S> {
 }
 
 /// Calls `take` with each line, terminator included; overlong lines come in pieces.
-pub fn for_each_line(stream: impl Read, end: LineEnd, mut take: impl FnMut(&[u8], Piece)) {
+pub fn for_each_line(stream: impl Read, end: LineEnd, mut take: impl FnMut(&[u8], LinePiece)) {
     let (mut lines, mut line) = (Lines::of(stream, end), Vec::new());
     while let Some(piece) = lines.next(&mut line) {
         take(&line, piece);
@@ -132,7 +132,7 @@ mod tests {
     use std::io::Write as _;
     use std::os::unix::net::UnixStream;
 
-    fn lines(text: &[u8], end: LineEnd) -> Vec<(usize, Piece)> {
+    fn lines(text: &[u8], end: LineEnd) -> Vec<(usize, LinePiece)> {
         let mut seen = Vec::new();
         for_each_line(text, end, |line, piece| seen.push((line.len(), piece)));
         seen
@@ -143,10 +143,10 @@ mod tests {
         let mut text = vec![b'x'; LONGEST_LINE + 10];
         text.extend_from_slice(b"\n@hpsearch {}\nlast");
         let expected = [
-            (LONGEST_LINE, Piece::First),
-            (11, Piece::Rest),
-            (13, Piece::Whole),
-            (4, Piece::Whole),
+            (LONGEST_LINE, LinePiece::First),
+            (11, LinePiece::Rest),
+            (13, LinePiece::Whole),
+            (4, LinePiece::Whole),
         ];
         assert_eq!(lines(&text, LineEnd::Newline), expected);
     }
@@ -155,7 +155,7 @@ mod tests {
     fn a_return_ends_a_line_where_bars_of_progress_are_drawn() {
         let text = b" 10%\r 20%\r@hpsearch {}\r\nend";
         let whole = |lengths: &[usize]| {
-            lengths.iter().map(|length| (*length, Piece::Whole)).collect::<Vec<_>>()
+            lengths.iter().map(|length| (*length, LinePiece::Whole)).collect::<Vec<_>>()
         };
         assert_eq!(lines(text, LineEnd::NewlineOrReturn), whole(&[5, 5, 13, 1, 3]));
         assert_eq!(lines(text, LineEnd::Newline), whole(&[24, 3]));
@@ -166,7 +166,10 @@ mod tests {
         let (mut writer, reader) = UnixStream::pair().unwrap();
         let (mut lines, mut line) = (Lines::of(reader, LineEnd::Newline), Vec::new());
         writer.write_all(b"one\ntwo\n").unwrap();
-        assert_eq!((lines.next(&mut line), line.as_slice()), (Some(Piece::Whole), &b"one\n"[..]));
+        assert_eq!(
+            (lines.next(&mut line), line.as_slice()),
+            (Some(LinePiece::Whole), &b"one\n"[..])
+        );
         assert_eq!(lines.ahead(), b"two\n");
         writer.write_all(b"three\nfo").unwrap();
         assert_eq!(lines.ahead(), b"two\nthree\nfo");

@@ -23,7 +23,7 @@ use super::artifacts::{self, Kept};
 use super::clock::system_time;
 use super::echo::Echo;
 use super::failure_cause::advice;
-use super::lines::{LineEnd, Lines, Piece, for_each_line};
+use super::lines::{LineEnd, LinePiece, Lines, for_each_line};
 use super::metric_files::MetricFiles;
 use super::peak_memory;
 use super::point_queue::PointQueue;
@@ -209,9 +209,9 @@ impl Listener {
             wait_for_room(&self.inputs);
             self.wait_for_points(shared);
             let spoken = match piece {
-                Piece::Whole => Listener::read(shared, line),
-                Piece::First => Spoken::of_long(line),
-                Piece::Rest => Spoken::Log,
+                LinePiece::Whole => Listener::read(shared, line),
+                LinePiece::First => Spoken::of_long(line),
+                LinePiece::Rest => Spoken::Log,
             };
             let mut locked = lock(shared);
             let Some(current) = locked.current.as_mut() else { continue };
@@ -223,7 +223,7 @@ impl Listener {
                 Spoken::Missed(remark) => {
                     current.log.write(line);
                     // The first piece of a line is followed by another.
-                    if matches!(piece, Piece::Whole) {
+                    if matches!(piece, LinePiece::Whole) {
                         current.note_once(&remark);
                     }
                     self.send([current.remark(remark)]);
@@ -557,7 +557,7 @@ fn read_errors(
             send(inputs, current.print(Stream::Errors, line, points));
             let words = String::from_utf8_lossy(&line[..line.len().min(LONGEST_WORDS)]);
             current.stderr_tail.push(&words);
-            let missed = matches!(piece, Piece::Whole)
+            let missed = matches!(piece, LinePiece::Whole)
                 .then(|| Spoken::on_standard_error(line, current.expected.clock))
                 .flatten();
             // Sent once, without waiting for room.

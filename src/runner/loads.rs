@@ -93,7 +93,7 @@ impl Loads {
             let Memory { used, total } = memory_of(device, &machine, group)?;
             let cores = match device {
                 Device::Cpu | Device::Ndarray => {
-                    u32::try_from(machine.processor.cores).ok().filter(|cores| *cores > 0)
+                    u32::try_from(machine.cpu.cores).ok().filter(|cores| *cores > 0)
                 }
                 Device::Cuda(_) | Device::Wgpu(_) | Device::Sim(_) | Device::Remote(_) => None,
             };
@@ -126,7 +126,7 @@ fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Optio
         // Unknown here.
         Device::Wgpu(_) | Device::Remote(_) => None,
         Device::Cpu | Device::Ndarray | Device::Sim(_) => {
-            Some(group.unwrap_or(machine.processor.memory)).filter(|memory| memory.total > 0)
+            Some(group.unwrap_or(machine.cpu.memory)).filter(|memory| memory.total > 0)
         }
     }
 }

@@ -22,7 +22,7 @@ use crate::study::space::Space;
 
 /// An item found in a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Found {
+pub(super) enum MetricFileItem {
     /// Metrics at a step.
     Report { step: u64, metrics: Metrics },
     /// A rejected item, and why.
@@ -67,16 +67,16 @@ impl MetricFiles {
         let json = sources
             .json
             .as_deref()
-            .map(|text| JsonLines::new(text.to_owned(), places(text, owner), owner.clock));
+            .map(|text| JsonLines::new(text.to_owned(), possible_paths(text, owner), owner.clock));
         let events = sources
             .tensorboard
             .as_deref()
-            .map(|text| EventFiles::new(text.to_owned(), places(text, owner)));
+            .map(|text| EventFiles::new(text.to_owned(), possible_paths(text, owner)));
         (json.is_some() || events.is_some()).then_some(MetricFiles { json, events })
     }
 
     /// Reads more, a limited amount at a time.
-    pub fn poll(&mut self) -> (Vec<Found>, Rest) {
+    pub fn poll(&mut self) -> (Vec<MetricFileItem>, Rest) {
         let mut found = Vec::new();
         let mut rest = Rest::Nothing;
         if let Some(json) = &mut self.json {
@@ -92,7 +92,7 @@ impl MetricFiles {
 
     /// The rest after the program has ended: a last unterminated line, and a remark on each source
     /// without metrics.
-    pub fn end(&mut self) -> (Vec<Found>, Vec<String>) {
+    pub fn end(&mut self) -> (Vec<MetricFileItem>, Vec<String>) {
         let mut found = Vec::new();
         if let Some(json) = &mut self.json {
             json.end(&mut found);
@@ -105,7 +105,7 @@ impl MetricFiles {
 
 /// The candidate paths for a path of the study file. One without a trial's value is resolved in the
 /// trial's directory, or in that of its checkpoints, so that trials do not share it.
-fn places(text: &str, owner: Owner<'_>) -> Vec<PathBuf> {
+fn possible_paths(text: &str, owner: Owner<'_>) -> Vec<PathBuf> {
     let Owner { space, params, trial, cwd, .. } = owner;
     if names_something(text, space) {
         return vec![cwd.join(path(text, space, params, trial))];

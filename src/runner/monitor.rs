@@ -27,7 +27,7 @@ pub struct Memory {
 
 /// The CPU and the machine's memory.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Processor {
+pub struct Cpu {
     /// Its model; empty if unknown.
     pub name: String,
     /// Cores that this process may use.
@@ -53,7 +53,7 @@ pub struct TreeLoad {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// The CPU.
-    pub processor: Processor,
+    pub cpu: Cpu,
     /// Its NVIDIA GPUs in the driver's order, or why there are none to list.
     pub gpus: Result<Vec<Gpu>, NoGpus>,
     /// The requested process trees by root; those whose root is gone are missing.
@@ -84,7 +84,7 @@ impl Monitor {
         }
         let first = self.last.is_none();
         let machine = Machine {
-            processor: self.system.as_mut().map(|own| processor(own, first)).unwrap_or_default(),
+            cpu: self.system.as_mut().map(|own| cpu(own, first)).unwrap_or_default(),
             gpus: self.gpus.as_ref().map(Gpus::sample).map_err(Clone::clone),
             trees: self.system.as_mut().map(|system| trees(system, roots)).unwrap_or_default(),
         };
@@ -112,13 +112,13 @@ pub fn glance(visible_devices: Option<&str>) -> Machine {
     Monitor::new(visible_devices).sample(&[])
 }
 
-fn processor(system: &mut System, first: bool) -> Processor {
+fn cpu(system: &mut System, first: bool) -> Cpu {
     system.refresh_specifics(
         RefreshKind::nothing()
             .with_cpu(CpuRefreshKind::nothing().with_usage())
             .with_memory(MemoryRefreshKind::nothing().with_ram()),
     );
-    Processor {
+    Cpu {
         name: system.cpus().first().map_or_else(String::new, |cpu| cpu.brand().trim().to_owned()),
         cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         utilisation: (!first).then(|| f64::from(system.global_cpu_usage()) / 100.0),
@@ -227,14 +227,14 @@ mod tests {
     fn the_machine_has_cores_and_memory_and_is_looked_at_once_a_second() {
         let mut monitor = Monitor::new(None);
         let first = monitor.sample(&[]);
-        let Processor { cores, utilisation, memory, .. } = first.processor;
+        let Cpu { cores, utilisation, memory, .. } = first.cpu;
         assert!(cores > 0 && memory.total > memory.used);
         assert_eq!((utilisation, first.trees.len()), (None, 0));
         // Within a second nothing is sampled: the tree of this process would be there otherwise.
         assert_eq!(monitor.sample(&[std::process::id()]), first);
         monitor.last.as_mut().unwrap().0 -= REST;
         let second = monitor.sample(&[std::process::id()]);
-        assert!(second.processor.utilisation.is_some_and(|share| (0.0..=1.0).contains(&share)));
+        assert!(second.cpu.utilisation.is_some_and(|share| (0.0..=1.0).contains(&share)));
         assert!(second.trees.contains_key(&std::process::id()));
     }
 }

@@ -73,14 +73,14 @@ pub struct ProcessLauncher {
     run: String,
     watchdog: Option<Watchdog>,
     pids: BTreeSet<u32>,
-    place: Place,
+    launch_mode: LaunchMode,
     is_of_agent: bool,
     known: KnownInputs,
 }
 
-/// Where a study's programs run.
+/// How a study's programs are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum LaunchMode {
     /// On the slots of a search.
     Slots,
     /// In the foreground: one program with the unchanged environment, echoed.
@@ -180,7 +180,7 @@ impl ProcessLauncher {
             run,
             watchdog: None,
             pids: BTreeSet::new(),
-            place: Place::Slots,
+            launch_mode: LaunchMode::Slots,
             is_of_agent: false,
             known: KnownInputs::default(),
         }
@@ -203,7 +203,7 @@ impl ProcessLauncher {
     #[must_use]
     pub fn in_foreground(self, protected: Vec<PathBuf>) -> Self {
         let registrar = Arc::new(Registrar::new(self.files.clone(), protected, None));
-        ProcessLauncher { registrar, place: Place::Foreground, ..self }
+        ProcessLauncher { registrar, launch_mode: LaunchMode::Foreground, ..self }
     }
 
     /// The study whose trials it starts.
@@ -247,9 +247,11 @@ impl ProcessLauncher {
             .env("HPSEARCH_STORE", &self.store)
             .env("HPSEARCH_STUDY", &self.spec.name)
             .env(protocol::RUN, &self.run);
-        match self.place {
-            Place::Slots => command.envs(slot_environment(slot, self.spec.devices.cpu_threads)),
-            Place::Foreground => command.env("PYTHONUNBUFFERED", "1"),
+        match self.launch_mode {
+            LaunchMode::Slots => {
+                command.envs(slot_environment(slot, self.spec.devices.cpu_threads))
+            }
+            LaunchMode::Foreground => command.env("PYTHONUNBUFFERED", "1"),
         };
         if let Program::Trainer { .. } = self.spec.program {
             command.envs(driver_cache());
@@ -277,7 +279,7 @@ impl ProcessLauncher {
         let single = !matches!(self.spec.program, Program::Trainer { .. });
         let listener = Listener {
             single,
-            is_shown: self.place == Place::Foreground,
+            is_shown: self.launch_mode == LaunchMode::Foreground,
             inputs: inputs.clone(),
             registrar: Arc::clone(&self.registrar),
             points: Arc::clone(&self.points),
@@ -373,7 +375,7 @@ impl ProcessLauncher {
                         node_rank: node.rank,
                     }),
                 };
-                let is_tracked = self.place == Place::Foreground;
+                let is_tracked = self.launch_mode == LaunchMode::Foreground;
                 let run = if is_tracked {
                     run.clone()
                 } else {

@@ -31,7 +31,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The provenance of a run, and the documents it refers to by digest.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct CollectedProvenance {
     /// The provenance.
     pub provenance: Provenance,
     /// The documents by digest: diff, packages, untracked source files.
@@ -55,7 +55,7 @@ pub fn look_around(
     command: Vec<OsString>,
     prepared: Option<&Path>,
     salt: &str,
-) -> Found {
+) -> CollectedProvenance {
     look_around_python(spec, inputs, command, prepared, salt, None)
 }
 
@@ -67,7 +67,7 @@ pub fn look_around_python(
     prepared: Option<&Path>,
     salt: &str,
     python: Option<PythonProgram<'_>>,
-) -> Found {
+) -> CollectedProvenance {
     let directory = match &spec.program {
         Program::Command { cwd, .. } => cwd.clone(),
         Program::Trainer { .. } | Program::Inline => std::env::current_dir().unwrap_or_default(),
@@ -105,7 +105,7 @@ pub fn look_around_python(
         packages,
         environment: environment(spec, salt),
     };
-    Found { provenance, documents }
+    CollectedProvenance { provenance, documents }
 }
 
 /// The packages of the command's interpreter, and their list.
@@ -178,7 +178,7 @@ pub fn environment(spec: &StudySpec, salt: &str) -> Vec<Variable> {
 /// The provenance of an agent of this process.
 pub fn of_agent() -> AgentProvenance {
     let seen = seen();
-    let memory = seen.processor.memory.total;
+    let memory = seen.cpu.memory.total;
     AgentProvenance {
         machine: machine_of(seen),
         memory: (memory > 0).then_some(memory),
@@ -202,8 +202,8 @@ fn machine_of(seen: monitor::Machine) -> Machine {
     Machine {
         host: processes::host(),
         system: [uname.sysname(), uname.release(), uname.machine()].map(word).join(" "),
-        processor: seen.processor.name,
-        cores: seen.processor.cores as u64,
+        processor: seen.cpu.name,
+        cores: seen.cpu.cores as u64,
         gpus: seen
             .gpus
             .unwrap_or_default()
@@ -235,7 +235,7 @@ fn code_in(directory: &Path, masked: &Masked<'_>) -> (Code, Option<String>) {
     let branch = branch.and_then(Git::answer).ok();
     let branch = branch.map(|answer| answer.text.trim().to_owned());
     let difference = match difference.and_then(Git::answer) {
-        Ok(Answer { text, cut }) => Answer { text: masked.text(&text), cut },
+        Ok(GitOutput { text, cut }) => GitOutput { text: masked.text(&text), cut },
         Err(why) => return (Code::Unknown(format!("{why} (commit {commit})")), None),
     };
     let untracked = untracked.and_then(Git::answer).map(|answer| answer.text).unwrap_or_default();
@@ -251,7 +251,7 @@ fn code_in(directory: &Path, masked: &Masked<'_>) -> (Code, Option<String>) {
     (Code::Commit { commit, branch, changes, untracked }, text)
 }
 
-struct Answer {
+struct GitOutput {
     text: String,
     cut: bool,
 }
@@ -299,7 +299,7 @@ impl Git {
     }
 
     /// Its output, limited in size; else why there is none.
-    fn answer(mut self) -> Result<Answer, String> {
+    fn answer(mut self) -> Result<GitOutput, String> {
         let left = self.until.saturating_duration_since(Instant::now());
         let bytes = self.output.recv_timeout(left).ok().flatten();
         let is_whole = bytes.as_ref().is_some_and(|bytes| bytes.len() <= self.most);
@@ -314,7 +314,7 @@ impl Git {
             return Err("it is not in a git repository with a commit".to_owned());
         }
         bytes.truncate(self.most);
-        Ok(Answer { text: String::from_utf8_lossy(&bytes).into_owned(), cut: !is_whole })
+        Ok(GitOutput { text: String::from_utf8_lossy(&bytes).into_owned(), cut: !is_whole })
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) struct Registered {
 }
 
 /// The result of the thread that examines a checkpoint.
-type Look = Result<(Found, Option<Wanted>), String>;
+type Look = Result<(ValidCheckpoint, Option<Wanted>), String>;
 
 impl Registrar {
     pub(super) fn new(files: StudyFiles, protected: Vec<PathBuf>, copies: Option<Copies>) -> Self {
@@ -138,7 +138,8 @@ impl Registrar {
         spawned.map_err(|error| format!("`{}` could not be examined: {error}", whole.display()))?;
         let (place, seconds) = (whole.display(), self.patience.as_secs());
         let late = |_| format!("`{place}` could not be examined within {seconds} s");
-        let (Found { path, .. }, wanted) = found_rx.recv_timeout(self.patience).map_err(late)??;
+        let (ValidCheckpoint { path, .. }, wanted) =
+            found_rx.recv_timeout(self.patience).map_err(late)??;
         let (path, uncopied) = match (wanted, &self.copies) {
             (Some(_), Some(copies)) => match copied_rx
                 .recv_timeout(copies.patience() + self.patience)
@@ -192,7 +193,7 @@ const CHANGED: &str = "`{}` was written to while it was copied, by its trial or 
                        the step into its name)";
 
 /// A valid checkpoint.
-struct Found {
+struct ValidCheckpoint {
     path: PathBuf,
     /// Whether it lies in its trial's directory.
     is_inside: bool,
@@ -203,7 +204,7 @@ fn look(
     protected: &[PathBuf],
     trial: TrialNumber,
     places: &[PathBuf; 2],
-) -> Result<Found, String> {
+) -> Result<ValidCheckpoint, String> {
     let is_there = |path: &&PathBuf| fs::symlink_metadata(path).is_ok();
     let Some(path) = places.iter().find(is_there) else {
         let [own, whole] = places.each_ref().map(|place| place.display());
@@ -228,7 +229,7 @@ fn look(
         let path = canonical
             .and_then(|own_real| Some(own.join(real.strip_prefix(own_real).ok()?)))
             .unwrap_or_else(|| path.to_owned());
-        return Ok(Found { path, is_inside: true });
+        return Ok(ValidCheckpoint { path, is_inside: true });
     }
     if let Ok(real) = fs::canonicalize(path) {
         let refused = |why: &str| {
@@ -252,7 +253,7 @@ fn look(
             return refused(&format!("holds `{}`", held.display()));
         }
     }
-    Ok(Found { path: path.to_owned(), is_inside: false })
+    Ok(ValidCheckpoint { path: path.to_owned(), is_inside: false })
 }
 
 fn is_mount_point(path: &Path) -> bool {

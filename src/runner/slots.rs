@@ -252,7 +252,7 @@ pub fn slots(
     };
     let per_group = |group: &DeviceGroup| match (spec.trials_per_device, group.first()) {
         // It starts with one; concurrency is decided at run time.
-        _ if spec.packed => 1,
+        _ if spec.automatic_concurrency => 1,
         (Some(count), _) => count.max(1),
         (None, Device::Cpu | Device::Ndarray) => {
             let processes = u32::try_from(group.size()).unwrap_or(u32::MAX);
@@ -310,8 +310,12 @@ fn groups(
 /// A sentence about selected devices that no group includes.
 pub fn left_over(spec: &DevicesSpec, program: &Program, machine: &Machine) -> Option<String> {
     let Some(PerTrial::Count(size)) = spec.per_trial else { return None };
-    let ungrouped =
-        DevicesSpec { per_trial: None, trials_per_device: Some(1), packed: false, ..spec.clone() };
+    let ungrouped = DevicesSpec {
+        per_trial: None,
+        trials_per_device: Some(1),
+        automatic_concurrency: false,
+        ..spec.clone()
+    };
     let selected = slots(&ungrouped, program, machine).ok()?;
     let grouped = slots(spec, program, machine).ok()?;
     let is_idle =
@@ -447,7 +451,7 @@ mod tests {
             let found = names(select, per_device, &machine(cores, gpus)).unwrap();
             assert_eq!(found, expected, "{select} on {cores} cores and {gpus} GPUs");
         }
-        let shared = DevicesSpec { packed: true, ..DevicesSpec::default() };
+        let shared = DevicesSpec { automatic_concurrency: true, ..DevicesSpec::default() };
         let found = slots(&shared, &Program::Inline, &machine(8, 0)).unwrap();
         assert_eq!(devices(&found), "cpu", "one that shares itself out begins with one trial");
     }

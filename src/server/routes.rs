@@ -87,7 +87,7 @@ fn expression(text: &str, error: ExpressionError) -> Refusal {
     Refusal::Expression(ExpressionJson { error: error.message, remedy: error.help, span })
 }
 
-type Answer = Result<Response, Refusal>;
+type RouteResult = Result<Response, Refusal>;
 
 /// Answers a request that reads.
 pub fn answer(request: &Request, store: &mut Store, context: &Context) -> Response {
@@ -154,7 +154,7 @@ pub fn store_problem(error: &StorageError) -> Response {
     Response::problem(status, &error.to_string(), Some(&error.remedy()))
 }
 
-fn json(value: impl Serialize) -> Answer {
+fn json(value: impl Serialize) -> RouteResult {
     Ok(Response::json(Status::Ok, &value))
 }
 
@@ -178,7 +178,7 @@ fn number(head: &Head, name: &str, otherwise: u64) -> Result<u64, Refusal> {
 
 #[derive(Serialize)]
 struct DevicesPart {
-    devices: Vec<devices::Found>,
+    devices: Vec<devices::DetectedDevice>,
     /// Why no GPU is listed, if that is notable.
     note: Option<String>,
 }
@@ -191,7 +191,7 @@ fn is_set(head: &Head, name: &str) -> bool {
     head.query(name).is_some_and(|value| !matches!(value, "" | "0" | "false"))
 }
 
-fn trials(head: &Head, reader: &AnyReader) -> Answer {
+fn trials(head: &Head, reader: &AnyReader) -> RouteResult {
     let study = study(head, reader)?;
     let names = reader.trial_names(study.id)?;
     let filter = match head.query("where").unwrap_or_default().trim() {
@@ -213,7 +213,7 @@ fn trials(head: &Head, reader: &AnyReader) -> Answer {
     json(page::trials(reader, &study, &query)?)
 }
 
-fn trial(head: &Head, reader: &AnyReader) -> Answer {
+fn trial(head: &Head, reader: &AnyReader) -> RouteResult {
     let study = study(head, reader)?;
     let found = find::trial(reader, &study, TrialNumber(number(head, "trial", u64::MAX)?))?;
     json(page::trial(reader, &study, &found, &Privacy::everything())?)
@@ -222,7 +222,7 @@ fn trial(head: &Head, reader: &AnyReader) -> Answer {
 /// Bytes of a log that are read, at its end.
 const MOST_LOG_BYTES: u64 = 64 << 10;
 
-fn log(head: &Head, reader: &AnyReader, store: &Path) -> Answer {
+fn log(head: &Head, reader: &AnyReader, store: &Path) -> RouteResult {
     let study = study(head, reader)?;
     let found = find::trial(reader, &study, TrialNumber(number(head, "trial", u64::MAX)?))?;
     let attempt = |name| match head.query(name) {
@@ -267,7 +267,7 @@ fn trials_of(head: &Head, most: usize) -> Result<Vec<TrialNumber>, Refusal> {
 /// Most columns of all curves of an answer.
 const MOST_COLUMNS: u64 = 40_000;
 
-fn curves(head: &Head, reader: &AnyReader) -> Answer {
+fn curves(head: &Head, reader: &AnyReader) -> RouteResult {
     let study = study(head, reader)?;
     let trials = trials_of(head, find::MOST_TRIALS)?;
     let (clock, by) = clock_and_axis(head)?;
@@ -342,12 +342,12 @@ struct FiguresPart {
     figures: Vec<Figure<'static>>,
 }
 
-fn figures(head: &Head, reader: &AnyReader) -> Answer {
+fn figures(head: &Head, reader: &AnyReader) -> RouteResult {
     let all = figures_of(head, reader)?;
     json(FiguresPart { figures: all.into_iter().map(|one| one.figure).collect() })
 }
 
-fn figure_svg(head: &Head, reader: &AnyReader) -> Answer {
+fn figure_svg(head: &Head, reader: &AnyReader) -> RouteResult {
     let all = figures_of(head, reader)?;
     let drawn: Vec<Figure<'static>> = all.into_iter().map(|one| one.figure).collect();
     let palette = match head.query("theme") {
@@ -393,7 +393,7 @@ struct EventsPart {
     before: Option<Seq>,
 }
 
-fn events(head: &Head, reader: &AnyReader) -> Answer {
+fn events(head: &Head, reader: &AnyReader) -> RouteResult {
     let study = study(head, reader)?;
     let limit = number(head, "limit", 500)?.clamp(1, MOST_ENTRIES);
     let before = number(head, "before", u64::MAX)?;

@@ -13,7 +13,7 @@ pub type Notices = Arc<dyn Fn(&Migrated) + Send + Sync>;
 
 /// What a look at the store found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Found {
+pub enum StoreChange {
     /// Nothing was committed since the last look.
     Same,
     /// Something was.
@@ -45,10 +45,10 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be opened now; the next call tries again.
-    pub fn look(&mut self) -> Result<(&AnyReader, Found), StorageError> {
+    pub fn look(&mut self) -> Result<(&AnyReader, StoreChange), StorageError> {
         let found = match self.reader.as_mut().map(|reader| reader.changed()) {
-            Some(Ok(false)) => Found::Same,
-            Some(Ok(true)) => Found::Changed,
+            Some(Ok(false)) => StoreChange::Same,
+            Some(Ok(true)) => StoreChange::Changed,
             Some(Err(_)) | None => {
                 // Before another one is opened: SQLite's locks belong to the process.
                 self.reader = None;
@@ -58,7 +58,7 @@ impl Store {
                 }
                 reader.changed()?;
                 self.reader = Some(reader);
-                Found::Opened
+                StoreChange::Opened
             }
         };
         match &self.reader {

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::event_loop::{ConnectionId, Replies, Reply, Subscription};
 use super::http::Head;
-use super::store::{Found, Store};
+use super::store::{Store, StoreChange};
 use crate::app::study_state;
 use crate::report::journal_entry::JournalEntry;
 use crate::report::wording::StudyStatus;
@@ -56,7 +56,7 @@ pub struct Watcher {
     studies: BTreeMap<StudyId, Followed>,
     trouble: Option<String>,
     /// What a look for a new client found, and the others have not heard of.
-    unseen: Found,
+    unseen: StoreChange,
 }
 
 #[derive(Serialize)]
@@ -99,7 +99,7 @@ impl Watcher {
             clients: BTreeMap::new(),
             studies: BTreeMap::new(),
             trouble: None,
-            unseen: Found::Same,
+            unseen: StoreChange::Same,
         }
     }
 
@@ -248,10 +248,10 @@ impl Watcher {
 
     fn news(&mut self, is_outside_due: bool) -> Result<(), StorageError> {
         let (reader, found) = self.store.look()?;
-        let found = std::mem::replace(&mut self.unseen, Found::Same).max(found);
-        let has_changed = found != Found::Same;
+        let found = std::mem::replace(&mut self.unseen, StoreChange::Same).max(found);
+        let has_changed = found != StoreChange::Same;
         let mut is_other = false;
-        if found == Found::Opened {
+        if found == StoreChange::Opened {
             let identity = reader.identity()?;
             is_other = self.identity.is_some() && self.identity != identity;
             self.identity = identity;

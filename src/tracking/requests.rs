@@ -3,7 +3,7 @@
 use super::{Run, RunEnd, TrackingError};
 use crate::storage::{Storage, StoredRequest};
 use crate::study::event::{Event, StudyEvent};
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::spec::FailureCause;
 
 /// A request to a run.
@@ -46,7 +46,7 @@ pub fn take(
     answer: &dyn Fn(Asked) -> String,
 ) -> Result<Option<Asked>, TrackingError> {
     let waiting = waiting(storage, run)?;
-    let served = |&(id, asked): &(i64, Asked)| served(id, Answer::Done(answer(asked)));
+    let served = |&(id, asked): &(i64, Asked)| served(id, RequestAnswer::Done(answer(asked)));
     append(storage, run, waiting.iter().map(served).collect())?;
     Ok(waiting.into_iter().map(|(_, asked)| asked).max())
 }
@@ -58,7 +58,11 @@ pub fn take(
 pub fn refuse_old(storage: &mut dyn Storage, run: &Run) -> Result<(), TrackingError> {
     let why = "the run had ended: ask again if it still holds";
     let old = waiting(storage, run)?.into_iter();
-    append(storage, run, old.map(|(id, _)| served(id, Answer::Refused(why.to_owned()))).collect())
+    append(
+        storage,
+        run,
+        old.map(|(id, _)| served(id, RequestAnswer::Refused(why.to_owned()))).collect(),
+    )
 }
 
 fn waiting(storage: &dyn Storage, run: &Run) -> Result<Vec<(i64, Asked)>, TrackingError> {
@@ -71,7 +75,7 @@ fn waiting(storage: &dyn Storage, run: &Run) -> Result<Vec<(i64, Asked)>, Tracki
     Ok(pending.into_iter().filter_map(of_run).collect())
 }
 
-fn served(id: i64, answer: Answer) -> Event {
+fn served(id: i64, answer: RequestAnswer) -> Event {
     Event::Study(StudyEvent::RequestServed { id, answer })
 }
 

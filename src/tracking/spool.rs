@@ -87,7 +87,7 @@ pub(super) struct Header {
 
 /// A later line.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Line {
+pub(super) enum SpoolLine {
     /// A logged object, as a trial prints it after `@hpsearch`.
     Record {
         /// The object.
@@ -242,12 +242,12 @@ impl Spool {
 
     /// The next lines, each with the offset of the following one. Does not advance; see
     /// [`Spool::seek`].
-    pub fn next(&self) -> Result<Vec<(Line, u64)>, SpoolError> {
+    pub fn next(&self) -> Result<Vec<(SpoolLine, u64)>, SpoolError> {
         Ok(self.lines()?.into_iter().map(|(line, end)| (read(&line), end)).collect())
     }
 }
 
-fn read(line: &[u8]) -> Line {
+fn read(line: &[u8]) -> SpoolLine {
     #[derive(Deserialize)]
     struct Written {
         line: Option<Map<String, Json>>,
@@ -257,11 +257,13 @@ fn read(line: &[u8]) -> Line {
     }
     let text = String::from_utf8_lossy(line);
     match serde_json::from_str::<Written>(&quote_non_finite(&text)) {
-        Ok(Written { line: Some(record), finish: None, time, .. }) => Line::Record { record, time },
-        Ok(Written { line: None, finish: Some(status), message, .. }) => {
-            Line::Finish { status, message }
+        Ok(Written { line: Some(record), finish: None, time, .. }) => {
+            SpoolLine::Record { record, time }
         }
-        _ => Line::Unknown,
+        Ok(Written { line: None, finish: Some(status), message, .. }) => {
+            SpoolLine::Finish { status, message }
+        }
+        _ => SpoolLine::Unknown,
     }
 }
 
@@ -288,12 +290,12 @@ mod tests {
         assert_eq!(spool.header().unwrap().unwrap().params["lr"], "NaN");
         let lines = spool.next().unwrap();
         assert_eq!(lines.len(), 1);
-        let Line::Record { record, .. } = &lines[0].0 else { panic!("{lines:?}") };
+        let SpoolLine::Record { record, .. } = &lines[0].0 else { panic!("{lines:?}") };
         assert_eq!(record["loss"], "-Infinity");
         spool.seek(lines[0].1);
         assert_eq!(spool.next().unwrap(), []);
         std::fs::write(file.path(), format!("{HEADER}{begun}ish\":\"complete\"}}\n")).unwrap();
-        let end = Line::Finish { status: "complete".to_owned(), message: None };
+        let end = SpoolLine::Finish { status: "complete".to_owned(), message: None };
         assert_eq!(spool.next().unwrap()[0].0, end);
     }
 
@@ -309,8 +311,8 @@ mod tests {
             spool.seek(*end);
             lines.extend(next.into_iter().map(|(line, _)| line));
         }
-        assert!(matches!(&lines[0], Line::Record { record, .. } if record.len() == 1));
-        assert_eq!(lines[1..], [Line::Unknown, Line::Unknown, Line::Unknown]);
+        assert!(matches!(&lines[0], SpoolLine::Record { record, .. } if record.len() == 1));
+        assert_eq!(lines[1..], [SpoolLine::Unknown, SpoolLine::Unknown, SpoolLine::Unknown]);
     }
 
     #[test]

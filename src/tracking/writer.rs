@@ -12,7 +12,7 @@ use super::life::wait_for_end;
 use super::measuring::Measuring;
 use super::requests::{self, Asked};
 use super::run::Rival;
-use super::spool::{Header, JOB, Line, REST_JOB, Spool};
+use super::spool::{Header, JOB, REST_JOB, Spool, SpoolLine};
 use super::{Goal, NewRun, ResumedRun, Run, RunEnd, TrackingError};
 use super::{find_run, open_study, settle_dead, study_named_for};
 use crate::runner::artifacts::{self, Places};
@@ -202,7 +202,7 @@ fn is_all_written(
                 continue;
             }
         }
-        let is_end = |(line, _): &(Line, u64)| matches!(line, Line::Finish { .. });
+        let is_end = |(line, _): &(SpoolLine, u64)| matches!(line, SpoolLine::Finish { .. });
         return Ok(is_over && rest.iter().all(is_end));
     }
 }
@@ -557,20 +557,20 @@ impl Lines<'_> {
     /// only once written; and the offset of the next lines, if any.
     fn events(
         &mut self,
-        lines: Vec<(Line, u64)>,
+        lines: Vec<(SpoolLine, u64)>,
     ) -> (Vec<TrialEvent>, Option<RunEnd>, Option<u64>) {
         let (mut events, mut end, mut next) = (Vec::new(), None, None);
         for (line, after) in lines {
             match line {
-                Line::Record { record, time } => {
+                SpoolLine::Record { record, time } => {
                     let at = time.map_or_else(runner::now, Timestamp);
                     self.record(record, at, &mut events);
                 }
-                Line::Finish { status, message } => {
+                SpoolLine::Finish { status, message } => {
                     end = Some(end_of(&status, message));
                     break;
                 }
-                Line::Unknown => (self.say)(Notice::Note(format!(
+                SpoolLine::Unknown => (self.say)(Notice::Note(format!(
                     "a line of the spool `{}` is damaged, and skipped",
                     self.spool
                 ))),

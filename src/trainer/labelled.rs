@@ -13,7 +13,7 @@ use super::targets::Targets;
 use super::tokenizer_file::{self, SpecialTokens, encode_pairs, encode_portions};
 use super::vocabulary::{UNKNOWN, about, train_tokenizer};
 use super::{Finding, TrainerError, model_directory};
-use hpsearch_core::arguments::data_file::Row;
+use hpsearch_core::arguments::data_file::DataRow;
 use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
 
 /// Labelled rows, tokenised and written to `staged`.
@@ -117,9 +117,9 @@ fn split(
     sources: &Sources,
     kind: TaskKind,
     findings: &mut Vec<Finding>,
-) -> Result<[Vec<Row>; 3], TrainerError> {
+) -> Result<[Vec<DataRow>; 3], TrainerError> {
     let data = sources.data;
-    let mut splits: [Vec<Row>; 3] = Default::default();
+    let mut splits: [Vec<DataRow>; 3] = Default::default();
     let stratify = data.stratify && kind == TaskKind::TextClassification;
     for ((file, split), rows) in sources.files.iter().zip(Split::ALL).zip(&mut splits) {
         if let Some((path, file)) = file {
@@ -151,7 +151,7 @@ fn split(
 
 /// A finding about texts that are in the training rows and others.
 pub(super) fn note_overlap(
-    splits: &[Vec<Row>; 3],
+    splits: &[Vec<DataRow>; 3],
     data: &DataArguments,
     findings: &mut Vec<Finding>,
 ) {
@@ -186,7 +186,7 @@ pub(super) fn note_overlap(
 }
 
 /// A finding about training rows that repeat a text with another label.
-pub(super) fn note_contradictions(splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
+pub(super) fn note_contradictions(splits: &[Vec<DataRow>; 3], findings: &mut Vec<Finding>) {
     let mut first: BTreeMap<_, &str> = BTreeMap::new();
     let mut count = 0;
     for row in &splits[0] {
@@ -229,7 +229,7 @@ pub(super) fn note_tokens(
 /// width.
 fn note_blank(
     tokenizer: &Tokenizer,
-    (split, rows): (Split, &[Row]),
+    (split, rows): (Split, &[DataRow]),
     ids: &[Vec<u32>],
     findings: &mut Vec<Finding>,
 ) {
@@ -270,11 +270,11 @@ pub(super) fn note_unknown<'i>(
 }
 
 /// All texts, of pairs both.
-pub(super) fn texts(rows: &[Row]) -> Vec<&str> {
+pub(super) fn texts(rows: &[DataRow]) -> Vec<&str> {
     let both = rows.iter().flat_map(|row| [row.text.as_str(), row.text_pair.as_str()]);
     both.filter(|text| !text.is_empty()).collect()
 }
 
-pub(super) fn both_texts(row: &Row) -> (&str, &str) {
+pub(super) fn both_texts(row: &DataRow) -> (&str, &str) {
     (&row.text, &row.text_pair)
 }

@@ -110,7 +110,7 @@ pub use hpsearch_core::arguments::data_file::DataProblem;
 pub use model_checks::{UndefinedMetrics, check_training, undefined_metrics};
 pub use model_directory::{find_local, locate};
 pub use prediction::{
-    Answer, Entity, Prediction, PredictionInputs, Predictions, ScoredLabel, predict,
+    Entity, ExtractedAnswer, Prediction, PredictionInputs, Predictions, ScoredLabel, predict,
 };
 pub use preparation::prepare;
 pub use prepared::{PreparedData, Split};

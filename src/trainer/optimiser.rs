@@ -33,11 +33,11 @@ pub(super) struct Optimiser {
     /// The running sums of a schedule-free optimiser.
     pub(super) schedule_free: Option<ScheduleFree>,
     /// The kinds of state (`exp_avg`).
-    pub(super) state: Vec<State>,
+    pub(super) state: Vec<OptimiserState>,
 }
 
 /// A kind of state.
-pub(super) struct State {
+pub(super) struct OptimiserState {
     /// PyTorch's name.
     pub(super) name: &'static str,
     shape: StateShape,
@@ -199,7 +199,7 @@ impl Optimiser {
                 for one in parameters.trainable().iter().filter(|one| shape.is_of(one)) {
                     layout.append(shape.layout(one));
                 }
-                State { name, shape, values: layout.zeros(device), layout }
+                OptimiserState { name, shape, values: layout.zeros(device), layout }
             })
             .collect();
         let in_8_bits = arguments.optim == Optim::AdamW8Bit;
@@ -356,7 +356,8 @@ impl Optimiser {
         if self.quantised.iter().any(Option::is_some) {
             return false;
         }
-        let [State { values: means, .. }, State { values: squares, .. }] = &mut self.state[..]
+        let [OptimiserState { values: means, .. }, OptimiserState { values: squares, .. }] =
+            &mut self.state[..]
         else {
             return false;
         };

@@ -14,7 +14,7 @@ use super::sources::{Sources, clean};
 use super::tokenizer_file::{self, SpecialTokens, encode_portions};
 use super::{Finding, TrainerError, model_directory};
 use hpsearch_core::arguments::TokenizerSource;
-use hpsearch_core::arguments::data_file::Row;
+use hpsearch_core::arguments::data_file::DataRow;
 
 /// The token that fills up texts, the last of the tokenizers trained here.
 const PAD: &str = "<pad>";
@@ -140,9 +140,9 @@ fn tokenizer_config(tokenizer: &Tokenizer, sources: &Sources) -> Vec<u8> {
 }
 
 /// Reads and cleans every file and cuts the splits.
-fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3], TrainerError> {
+fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<DataRow>; 3], TrainerError> {
     let data = sources.data;
-    let mut splits: [Vec<Row>; 3] = Default::default();
+    let mut splits: [Vec<DataRow>; 3] = Default::default();
     for ((file, split), rows) in sources.files.iter().zip(Split::ALL).zip(&mut splits) {
         if let Some((path, file)) = file {
             *rows = clean(file.rows(data)?, path, split, data, findings)?;

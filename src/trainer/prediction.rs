@@ -46,7 +46,7 @@ pub enum Prediction {
     /// The vector of a text, of length 1, of a model for sentence similarity.
     Vector(Vec<f32>),
     /// The part of its context that answers a question, of a model for question answering.
-    Answer(Answer),
+    Answer(ExtractedAnswer),
     /// The text that a model with an encoder and a decoder writes: a translation, a summary.
     Text(String),
 }
@@ -85,7 +85,7 @@ pub struct Entity {
 
 /// An answer, under the keys of transformers' pipeline.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ExtractedAnswer {
     /// The part of the context; empty where it has no answer.
     pub answer: String,
     /// The probability of its start times that of its end, in [0, 1].

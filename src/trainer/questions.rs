@@ -12,7 +12,7 @@ use tokenizers::{
     TruncationStrategy,
 };
 
-use given::{Answer, Start, answers, place};
+use given::{GivenAnswer, Start, answers, place};
 
 use super::atomic_directory::AtomicDirectory;
 use super::findings::in_splits;
@@ -22,7 +22,7 @@ use super::progress::{PARSE, TOKENISE};
 use super::sources::{Sources, clean, note_header};
 use super::tokenizer_file::{self, SpecialTokens, catch_panics, encode_inputs};
 use super::{DataProblem, Finding, PreparedData, TrainerError};
-use hpsearch_core::arguments::data_file::Row;
+use hpsearch_core::arguments::data_file::DataRow;
 
 /// What an evaluation compares answers with: a line of a file beside the token ids.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,7 +35,7 @@ pub(super) struct Reference {
 /// A question about a context.
 #[derive(Debug, PartialEq, Eq)]
 struct Question<'r> {
-    row: &'r Row,
+    row: &'r DataRow,
     answers: Vec<String>,
     /// The characters of the first answer within the context.
     first: Option<[usize; 2]>,
@@ -79,7 +79,7 @@ pub(super) fn prepare(
     }
     tokenizer.with_truncation(Some(truncation)).map_err(TrainerError::tokenizer)?;
     sources.progress.begin_stage("tokenising the texts", sources.bytes * TOKENISE);
-    let bytes = |row: &Row| row.text.len() + row.text_pair.len();
+    let bytes = |row: &DataRow| row.text.len() + row.text_pair.len();
     let (mut done, all) = (0, splits.iter().flatten().map(bytes).sum());
     let mut counted = [0; 3];
     for (split, questions) in Split::ALL.into_iter().zip(&questions) {
@@ -343,7 +343,7 @@ pub(super) fn windows(
 fn problem_of_window(
     sources: &Sources,
     split: Split,
-    row: &Row,
+    row: &DataRow,
     problem: &NoWindow,
 ) -> TrainerError {
     let (message, help) = match problem {
@@ -363,10 +363,10 @@ fn problem_of_window(
 }
 
 /// Reads and cleans every file and cuts the splits.
-fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3], TrainerError> {
+fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<DataRow>; 3], TrainerError> {
     let data = sources.data;
     // Answers are found by their characters: each is normalised with its context, or not at all.
-    let mut splits: [Vec<Row>; 3] = Default::default();
+    let mut splits: [Vec<DataRow>; 3] = Default::default();
     for ((file, split), rows) in sources.files.iter().zip(Split::ALL).zip(&mut splits) {
         if let Some((path, file)) = file {
             let read = file.rows_of_questions(data)?;
@@ -383,13 +383,13 @@ fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3],
 fn located<'r>(
     sources: &Sources,
     split: Split,
-    rows: &'r [Row],
+    rows: &'r [DataRow],
 ) -> Result<Vec<Question<'r>>, TrainerError> {
-    let of_row = |row: &'r Row| {
+    let of_row = |row: &'r DataRow| {
         let given = answers(&row.label).or_else(|message| match &row.label {
             // A text that only looks like JSON.
             text if row.text_pair.contains(text) => {
-                Ok(vec![Answer { text: text.clone(), start: Start::Unsaid }])
+                Ok(vec![GivenAnswer { text: text.clone(), start: Start::Unsaid }])
             }
             _ => Err(message),
         });
@@ -400,7 +400,7 @@ fn located<'r>(
             )
         })?;
         let normalized = sources.data.clean.normalize;
-        let text = |one: &Answer| {
+        let text = |one: &GivenAnswer| {
             if normalized { super::sources::normalized(&one.text) } else { one.text.clone() }
         };
         let answers: Vec<String> = given.iter().map(text).collect();
@@ -429,7 +429,7 @@ fn located<'r>(
 }
 
 fn note_questions(
-    splits: &[Vec<Row>; 3],
+    splits: &[Vec<DataRow>; 3],
     questions: &[Vec<Question<'_>>; 3],
     findings: &mut Vec<Finding>,
 ) {

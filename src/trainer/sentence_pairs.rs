@@ -12,7 +12,7 @@ use super::sources::{Sources, clean};
 use super::targets::number;
 use super::tokenizer_file::{self, SpecialTokens, encode_portions};
 use super::{Finding, TrainerError};
-use hpsearch_core::arguments::data_file::Row;
+use hpsearch_core::arguments::data_file::DataRow;
 
 /// Pairs of texts, tokenised and written to `staged`.
 pub(super) fn prepare(
@@ -53,7 +53,7 @@ pub(super) fn prepare(
             return Err(problem.with_help("take the row out").into());
         }
         // Without similarities all are the same.
-        let score = |row: &Row| number(&row.label).unwrap_or(1.0).to_bits();
+        let score = |row: &DataRow| number(&row.label).unwrap_or(1.0).to_bits();
         let encoded: Vec<_> = first.into_iter().zip(rows.iter().map(score)).collect();
         let remedy = "give fewer rows, or a smaller `max_length`";
         sources.write_rows(staged, split, &encoded, remedy)?;
@@ -69,16 +69,16 @@ pub(super) fn prepare(
 }
 
 /// Reads and cleans every file and cuts the splits.
-fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<Row>; 3], TrainerError> {
+fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<DataRow>; 3], TrainerError> {
     let data = sources.data;
-    let mut splits: [Vec<Row>; 3] = Default::default();
+    let mut splits: [Vec<DataRow>; 3] = Default::default();
     for ((file, split), rows) in sources.files.iter().zip(Split::ALL).zip(&mut splits) {
         if let Some((path, file)) = file {
             *rows = clean(file.scored_rows(data)?, path, split, data, findings)?;
         }
     }
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
-        let is_wrong = |row: &&Row| {
+        let is_wrong = |row: &&DataRow| {
             data.score.is_some()
                 && number(&row.label).is_none_or(|score| !(-1.0..=1.0).contains(&score))
         };

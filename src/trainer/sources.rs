@@ -15,7 +15,7 @@ use super::progress::{MERGES, PARSE, Progress, ProgressCallback, TOKENISE, WORDS
 use super::splits::hold_out_splits;
 use super::table_file::RawFile;
 use super::{DataProblem, Finding, TrainerError, model_directory, vocabulary_files};
-use hpsearch_core::arguments::data_file::{DataProblemBuilder, Row, is_delimited};
+use hpsearch_core::arguments::data_file::{DataProblemBuilder, DataRow, is_delimited};
 use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
 
 /// The sources of data: the contents of the files a study names, in the order of [`Split::ALL`],
@@ -162,7 +162,7 @@ impl<'a> Sources<'a> {
     }
 
     /// Cuts the splits that the arguments ask for from the training rows.
-    pub(super) fn hold_out(&self, splits: &mut [Vec<Row>; 3]) -> Result<(), TrainerError> {
+    pub(super) fn hold_out(&self, splits: &mut [Vec<DataRow>; 3]) -> Result<(), TrainerError> {
         let (data, all) = (self.data, splits[0].len());
         hold_out_splits(splits, data, false);
         let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
@@ -230,7 +230,7 @@ impl<'a> Sources<'a> {
 
 /// Adds a finding if the name of the label column is also a label: the header may be missing.
 pub(super) fn note_header(
-    rows: &[Row],
+    rows: &[DataRow],
     path: &Path,
     data: &DataArguments,
     findings: &mut Vec<Finding>,
@@ -254,15 +254,15 @@ pub(super) fn note_header(
 /// `rows` of the file at `path`, cleaned as the arguments ask for; a finding counts the rows left
 /// out.
 pub(super) fn clean(
-    rows: Vec<Row>,
+    rows: Vec<DataRow>,
     path: &Path,
     split: Split,
     data: &DataArguments,
     findings: &mut Vec<Finding>,
-) -> Result<Vec<Row>, DataProblem> {
+) -> Result<Vec<DataRow>, DataProblem> {
     check_lengths(&rows, path)?;
     let note_dropped =
-        |code: &str, before: usize, why: &str, rows: &[Row], findings: &mut Vec<Finding>| {
+        |code: &str, before: usize, why: &str, rows: &[DataRow], findings: &mut Vec<Finding>| {
             if rows.len() < before {
                 let (dropped, split) = (before - rows.len(), split.name());
                 let message = format!("{dropped} of {before} {split} rows {why} and are left out");
@@ -277,7 +277,7 @@ pub(super) fn clean(
         }
     }
     let before = rows.len();
-    let empty_column = |row: &Row| {
+    let empty_column = |row: &DataRow| {
         let is_empty = |text: &str| text.trim().is_empty();
         let second = data.second_column().filter(|_| is_empty(&row.text_pair));
         if is_empty(&row.text) { Some(&*data.text) } else { second }
@@ -325,8 +325,8 @@ pub(super) fn clean(
 const LONGEST_TEXT: usize = 32 << 20;
 
 /// Rejects rows with texts that would exhaust memory.
-fn check_lengths(rows: &[Row], path: &Path) -> Result<(), DataProblem> {
-    let length = |row: &Row| row.text.len().max(row.text_pair.len());
+fn check_lengths(rows: &[DataRow], path: &Path) -> Result<(), DataProblem> {
+    let length = |row: &DataRow| row.text.len().max(row.text_pair.len());
     match rows.iter().find(|row| length(row) > LONGEST_TEXT) {
         Some(row) => Err(too_long(path, row.line, "the text", length(row))
             .with_help("give it as several rows, or take the row out")),

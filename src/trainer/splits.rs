@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use super::floats::real;
 use super::rng::{Rng, key};
 use hpsearch_core::arguments::DataArguments;
-use hpsearch_core::arguments::data_file::Row;
+use hpsearch_core::arguments::data_file::DataRow;
 
 /// Cuts the test and the validation split from the training rows, as far as the arguments ask for
 /// it: shares are of all rows.
-pub(super) fn hold_out_splits(splits: &mut [Vec<Row>; 3], data: &DataArguments, stratify: bool) {
+pub(super) fn hold_out_splits(
+    splits: &mut [Vec<DataRow>; 3],
+    data: &DataArguments,
+    stratify: bool,
+) {
     let [train, validation, test] = splits;
     let all = real(train.len());
     if let Some(share) = data.test_split {
@@ -32,7 +36,13 @@ pub(super) fn share_of(count: usize, share: f64) -> usize {
 /// of one seed apart.
 ///
 /// Stratified: of each label with at least two rows at least one is taken and at least one stays.
-fn hold_out(rows: &mut Vec<Row>, share: f64, stratify: bool, seed: u64, name: &str) -> Vec<Row> {
+fn hold_out(
+    rows: &mut Vec<DataRow>,
+    share: f64,
+    stratify: bool,
+    seed: u64,
+    name: &str,
+) -> Vec<DataRow> {
     let mut strata: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {
         strata.entry(if stratify { &row.label } else { "" }).or_default().push(index);
@@ -61,11 +71,11 @@ fn hold_out(rows: &mut Vec<Row>, share: f64, stratify: bool, seed: u64, name: &s
 mod tests {
     use super::*;
 
-    fn rows(counts: &[(&str, usize)]) -> Vec<Row> {
+    fn rows(counts: &[(&str, usize)]) -> Vec<DataRow> {
         let labelled = counts.iter().flat_map(|(label, count)| vec![*label; *count]);
         labelled
             .zip(0..)
-            .map(|(label, line)| Row {
+            .map(|(label, line)| DataRow {
                 text: format!("text {line}"),
                 text_pair: String::new(),
                 label: label.to_owned(),
@@ -74,7 +84,7 @@ mod tests {
             .collect()
     }
 
-    fn count(rows: &[Row], label: &str) -> usize {
+    fn count(rows: &[DataRow], label: &str) -> usize {
         rows.iter().filter(|row| row.label == label).count()
     }
 

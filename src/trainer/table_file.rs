@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use super::progress::ProgressCallback;
 use super::{DataProblem, TrainerError};
 use hpsearch_core::arguments::DataArguments;
-use hpsearch_core::arguments::data_file::{self, Columns, DataFiles, Layout, Row, Words, list_of};
+use hpsearch_core::arguments::data_file::{
+    self, Columns, DataFiles, DataRow, Layout, Words, list_of,
+};
 use hpsearch_core::arguments::data_format::{DataFormat, format_of, is_on_hub};
 
 /// Contents as read, before they are unpacked and parsed.
@@ -105,22 +107,25 @@ impl RawFile {
     }
 
     /// The rows in order, without labels; texts may be empty.
-    pub(super) fn rows(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+    pub(super) fn rows(&self, data: &DataArguments) -> Result<Vec<DataRow>, DataProblem> {
         self.read_rows(data, None, Words::Refused)
     }
 
     /// The rows with their similarities as labels, where `[data] score` names a column of them.
-    pub(super) fn scored_rows(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+    pub(super) fn scored_rows(&self, data: &DataArguments) -> Result<Vec<DataRow>, DataProblem> {
         self.read_rows(data, data.score.as_deref(), Words::Refused)
     }
 
     /// The rows with words as texts and a label for each: lists, or words between spaces.
-    pub(super) fn rows_of_words(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+    pub(super) fn rows_of_words(&self, data: &DataArguments) -> Result<Vec<DataRow>, DataProblem> {
         self.read_rows(data, Some(&data.label), Words::Kept)
     }
 
     /// The rows with a question, its context and its answers, as text or JSON.
-    pub(super) fn rows_of_questions(&self, data: &DataArguments) -> Result<Vec<Row>, DataProblem> {
+    pub(super) fn rows_of_questions(
+        &self,
+        data: &DataArguments,
+    ) -> Result<Vec<DataRow>, DataProblem> {
         self.read_rows(data, Some(&data.label), Words::Answers)
     }
 
@@ -130,7 +135,7 @@ impl RawFile {
         path: &Path,
         data: &DataArguments,
         may_be_empty: bool,
-    ) -> Result<Vec<Row>, DataProblem> {
+    ) -> Result<Vec<DataRow>, DataProblem> {
         let label = &data.label;
         let mut rows = self.read_rows(data, Some(label), Words::Refused)?;
         if may_be_empty {
@@ -164,11 +169,11 @@ impl RawFile {
         data: &DataArguments,
         label: Option<&str>,
         words: Words,
-    ) -> Result<Vec<Row>, DataProblem> {
+    ) -> Result<Vec<DataRow>, DataProblem> {
         let text_pair = data.second_column();
         let help = if words == Words::Answers { NAME_QUESTIONS } else { NAME_COLUMNS };
         let columns = Columns { text: &data.text, text_pair, label, words, help };
-        let mut all: Vec<Row> = Vec::new();
+        let mut all: Vec<DataRow> = Vec::new();
         for (path, bytes) in self.parts() {
             let contents = contents(path, bytes)?;
             let content = data_file::text(path, &contents)?;

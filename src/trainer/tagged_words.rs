@@ -17,7 +17,7 @@ use super::targets::in_order;
 use super::tokenizer_file::{self, SpecialTokens, encode_inputs};
 use super::{Finding, TrainerError};
 use hpsearch_core::arguments::DataArguments;
-use hpsearch_core::arguments::data_file::{Row, list_of};
+use hpsearch_core::arguments::data_file::{DataRow, list_of};
 
 /// A row: words, and a label for each.
 struct TaggedWords {
@@ -94,7 +94,7 @@ fn read(
     // Words are normalised one by one: white space separates them.
     let mut data = sources.data.clone();
     data.clean.normalize = false;
-    let mut splits: [Vec<Row>; 3] = Default::default();
+    let mut splits: [Vec<DataRow>; 3] = Default::default();
     for ((file, split), rows) in sources.files.iter().zip(Split::ALL).zip(&mut splits) {
         if let Some((path, file)) = file {
             let read = file.rows_of_words(&data)?;
@@ -111,7 +111,7 @@ fn read(
     }
     note_overlap(&splits, &data, findings);
     note_contradictions(&splits, findings);
-    let split = |split: Split, rows: Vec<Row>| {
+    let split = |split: Split, rows: Vec<DataRow>| {
         rows.into_iter().map(|row| words_of(sources, split, &row)).collect::<Result<Vec<_>, _>>()
     };
     let [train, validation, test] = splits;
@@ -123,7 +123,7 @@ fn read(
 }
 
 /// The words and labels of a row: lists, or words between spaces.
-fn words_of(sources: &Sources, split: Split, row: &Row) -> Result<TaggedWords, TrainerError> {
+fn words_of(sources: &Sources, split: Split, row: &DataRow) -> Result<TaggedWords, TrainerError> {
     let parts = |cell: &str| -> Vec<String> {
         let parts = list_of(cell).unwrap_or_else(|| cell.split_whitespace().collect());
         parts.into_iter().map(str::to_owned).collect()

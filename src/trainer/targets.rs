@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::findings::in_splits;
 use super::prepared::Split;
 use super::{DataProblem, Finding};
-use hpsearch_core::arguments::data_file::{Row, list_of};
+use hpsearch_core::arguments::data_file::{DataRow, list_of};
 use hpsearch_core::arguments::{DataArguments, TaskKind};
 
 /// The labels of a dataset, and how rows encode theirs.
@@ -24,7 +24,7 @@ impl<'a> Targets<'a> {
     /// order of `known`, those of a pretrained model, if it has the same.
     pub(super) fn of(
         kind: TaskKind,
-        splits: &[Vec<Row>; 3],
+        splits: &[Vec<DataRow>; 3],
         data: &'a DataArguments,
         known: &[String],
     ) -> Result<Self, DataProblem> {
@@ -82,7 +82,7 @@ impl<'a> Targets<'a> {
 
     /// A row's target in prepared data: the id of its label or of its set of labels, or the bits of
     /// its number.
-    pub(super) fn encode(&self, row: &Row) -> Option<u32> {
+    pub(super) fn encode(&self, row: &DataRow) -> Option<u32> {
         let id = match self.kind {
             TaskKind::TextRegression => return number(&row.label).map(f32::to_bits),
             TaskKind::MultiLabelClassification => self.sets.binary_search(&self.ids(row)).ok(),
@@ -92,7 +92,7 @@ impl<'a> Targets<'a> {
     }
 
     /// A row's labels by name.
-    fn names<'r>(&self, row: &'r Row) -> Vec<&'r str> {
+    fn names<'r>(&self, row: &'r DataRow) -> Vec<&'r str> {
         if self.kind != TaskKind::MultiLabelClassification {
             return vec![&row.label];
         }
@@ -105,7 +105,7 @@ impl<'a> Targets<'a> {
     }
 
     /// A row's labels by id, sorted.
-    fn ids(&self, row: &Row) -> Vec<usize> {
+    fn ids(&self, row: &DataRow) -> Vec<usize> {
         let ids: BTreeSet<usize> = self
             .names(row)
             .into_iter()
@@ -115,7 +115,7 @@ impl<'a> Targets<'a> {
     }
 
     /// Adds findings about the labels of the training rows.
-    pub(super) fn note(&self, splits: &[Vec<Row>; 3], findings: &mut Vec<Finding>) {
+    pub(super) fn note(&self, splits: &[Vec<DataRow>; 3], findings: &mut Vec<Finding>) {
         let train = &splits[0];
         let counted = format!("{} rows", in_splits(splits.each_ref().map(Vec::len)));
         if self.kind == TaskKind::TextRegression {

@@ -12,7 +12,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::snapshot::Detail;
-use super::state::State;
+use super::state::TuiState;
 use super::theme::{Theme, wrapped};
 use super::trial_key::TrialKey;
 use crate::app::log_tail::LogTail;
@@ -33,7 +33,7 @@ const WIDE: u16 = 96;
 const HIGH: u16 = 30;
 
 /// Draws the trial's screen; `state` learns how far it scrolls.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, theme: Theme) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut TuiState, now: Timestamp, theme: Theme) {
     let opened = state.opened.and_then(|key| state.seen.detail_of(key).cloned());
     let Some(detail) = opened else {
         let text = if state.opened.is_some() { "loading" } else { "no trial yet" };
@@ -61,7 +61,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp
 fn draw_body(
     frame: &mut Frame<'_>,
     body: Rect,
-    state: &mut State,
+    state: &mut TuiState,
     detail: &Detail,
     now: Timestamp,
     theme: Theme,
@@ -106,7 +106,7 @@ fn draw_body(
 pub fn draw_preview(
     frame: &mut Frame<'_>,
     area: Rect,
-    state: &State,
+    state: &TuiState,
     now: Timestamp,
     theme: Theme,
 ) {
@@ -142,7 +142,7 @@ fn beside(area: Rect) -> (Rect, Rect) {
     (text, chart)
 }
 
-fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &State, detail: &Detail, theme: Theme) {
+fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &TuiState, detail: &Detail, theme: Theme) {
     let spec = state.spec();
     let objective = &spec.objective().metric;
     let metric = state.trial.metric.as_ref().unwrap_or(objective);
@@ -189,7 +189,7 @@ fn scale_of(series: &[Series<'_>]) -> Scale {
     if low > 0.0 && high / low >= 100.0 { Scale::Log } else { Scale::Linear }
 }
 
-fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: Theme) {
+fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut TuiState, theme: Theme) {
     let log = state.seen.log.clone();
     let (heading, lines, matches) = match &log {
         None => ("log".to_owned(), &[][..], Vec::new()),
@@ -225,7 +225,7 @@ fn log_heading(log: &LogTail) -> String {
     format!("log of attempt {}{cut}  {}", log.attempt, one_line(&log.path.display().to_string()))
 }
 
-fn title(state: &State, trial: &Trial, theme: Theme) -> Line<'static> {
+fn title(state: &TuiState, trial: &Trial, theme: Theme) -> Line<'static> {
     let device = trial.devices.as_ref().map(|device| format!(", on {device}")).unwrap_or_default();
     let key = TrialKey { study: state.seen.summary.id, number: trial.number };
     let mark = if state.marked.contains(&key) { theme.either("●", "*") } else { " " };

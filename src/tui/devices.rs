@@ -152,7 +152,7 @@ impl DevicesData {
             devices.entry(device.clone()).or_default();
         }
         let mut journal = before.map(|before| before.journal.clone()).unwrap_or_default();
-        if spec.devices.packed || spec.cluster.is_some() {
+        if spec.devices.automatic_concurrency || spec.cluster.is_some() {
             journal.read(reader, study)?;
         }
         let devices = devices.into_iter().map(|(device, mut occupied)| {
@@ -230,7 +230,7 @@ fn gpu<'a>(device: &Device, machine: &'a Machine) -> Option<&'a Gpu> {
 
 fn utilisation(device: &Device, machine: &Machine) -> Option<f64> {
     match device {
-        Device::Cpu | Device::Ndarray => machine.processor.utilisation,
+        Device::Cpu | Device::Ndarray => machine.cpu.utilisation,
         Device::Cuda(_) => gpu(device, machine)?.utilisation,
         Device::Wgpu(_) | Device::Sim(_) | Device::Remote(_) => None,
     }

@@ -6,14 +6,14 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::state::State;
+use super::state::TuiState;
 use super::theme::Theme;
 use crate::report::journal_entry::{EntryKind, JournalEntry};
 use crate::report::wording::width;
 
 /// Draws the entries above `state`'s place, the newest at the bottom; `state` learns how far it may
 /// scroll.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: Theme) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut TuiState, theme: Theme) {
     let journal = state.seen.journal.clone();
     let shown = state.journal.shown(&journal.entries);
     let height = usize::from(area.height);

@@ -8,7 +8,7 @@ use ratatui::widgets::Paragraph;
 
 use super::keys::Screen;
 use super::snapshot::Snapshot;
-use super::state::State;
+use super::state::TuiState;
 use super::theme::Theme;
 use super::together::Together;
 use crate::engine::finalists::CONFIDENCE;
@@ -26,7 +26,7 @@ use crate::study::trial::TrialState;
 use crate::tracking::Behind;
 
 /// Draws them; a low area gets the two lines that matter most.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &State, now: Timestamp, theme: Theme) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &TuiState, now: Timestamp, theme: Theme) {
     let seen = &state.seen;
     if let Some(together) = &seen.together
         && state.screen == Screen::Trials
@@ -103,7 +103,7 @@ fn name(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
 fn draw_several(
     frame: &mut Frame<'_>,
     area: Rect,
-    state: &State,
+    state: &TuiState,
     together: &Together,
     theme: Theme,
 ) {
@@ -168,7 +168,7 @@ fn best(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
     match seen.summary.best {
         Some((trial, value)) => {
             let winner = seen.summary.race.as_ref().and_then(Race::winner);
-            let half = winner.and_then(|winner| winner.sample.half_width(CONFIDENCE));
+            let half = winner.and_then(|winner| winner.statistics.half_width(CONFIDENCE));
             // How sure the mean of its fresh runs is: two that overlap are not told apart.
             let interval = half
                 .map(|half| format!(" {} {} (95 %)", theme.either("±", "+-"), number(half)))
@@ -252,7 +252,7 @@ fn state_counts(mut counts: Counts, of: Option<StudyStatus>, theme: Theme) -> Ve
 }
 
 /// The screens with their keys; the one that is shown stands out.
-fn screens(state: &State, room: usize, theme: Theme) -> Vec<Span<'static>> {
+fn screens(state: &TuiState, room: usize, theme: Theme) -> Vec<Span<'static>> {
     let mut spans = Vec::new();
     let mut used = 0;
     for (index, screen) in (1..).zip(Screen::ALL) {

@@ -8,8 +8,8 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::columns::ColumnKey;
-use super::snapshot::Row;
-use super::state::State;
+use super::snapshot::LeaderboardRow;
+use super::state::TuiState;
 use super::theme::Theme;
 use super::together::TableScope;
 use crate::report::sparkline::Charset;
@@ -20,7 +20,7 @@ use crate::study::trial::Trial;
 use layout::{ColumnLayout, PlacedColumn};
 
 /// Draws titles and rows into `area`; `state` learns how far its columns scroll.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp, theme: Theme) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut TuiState, now: Timestamp, theme: Theme) {
     if state.seen.page.rows.is_empty() {
         return theme.say(frame, area, nothing(state));
     }
@@ -54,7 +54,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, now: Timestamp
     }
 }
 
-fn nothing(state: &State) -> &'static str {
+fn nothing(state: &TuiState) -> &'static str {
     match state.seen.state {
         _ if !state.filter.is_all() => "no trial passes the filter; Esc takes it away",
         StudyStatus::Running => "waiting for the first trial",
@@ -63,7 +63,7 @@ fn nothing(state: &State) -> &'static str {
     }
 }
 
-fn title_line(columns: &[PlacedColumn], state: &State, theme: Theme) -> Line<'static> {
+fn title_line(columns: &[PlacedColumn], state: &TuiState, theme: Theme) -> Line<'static> {
     let sorted = ColumnKey::of(&state.sort);
     let mut spans = vec![Span::raw("  ")];
     for placed in columns {
@@ -77,9 +77,9 @@ fn title_line(columns: &[PlacedColumn], state: &State, theme: Theme) -> Line<'st
 fn row_line(
     columns: &[PlacedColumn],
     index: usize,
-    row: &Row,
+    row: &LeaderboardRow,
     selected: bool,
-    state: &State,
+    state: &TuiState,
     theme: Theme,
 ) -> Line<'static> {
     let trial = &row.trial;
@@ -128,7 +128,7 @@ pub fn param_pairs(trial: &Trial, table: &TableScope) -> String {
 
 /// The line under the table: why the selected trial is in its state, its parameters, and where in
 /// the list it is.
-pub fn selected_line(state: &State, room: usize, theme: Theme) -> Line<'static> {
+pub fn selected_line(state: &TuiState, room: usize, theme: Theme) -> Line<'static> {
     let Some(key) = state.list.trial() else { return Line::default() };
     let Some(trial) = state.seen.trial(key) else { return Line::default() };
     let place =

@@ -12,7 +12,7 @@ use super::form::Form;
 use super::keys::{Screen, help};
 use super::line::LineEdit;
 use super::picker::{Choosing, Picker};
-use super::state::{Confirmation, Overlay, State};
+use super::state::{Confirmation, Overlay, TuiState};
 use super::theme::Theme;
 use crate::report::requests::{self, Question, STOPS};
 use crate::report::sparkline::Charset;
@@ -21,7 +21,7 @@ use crate::study::request::{Request, Retried};
 
 /// Draws it; `state` learns how far it scrolls. A line that is typed stands in the footer, not
 /// here.
-pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: Theme) {
+pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut TuiState, theme: Theme) {
     match &state.overlay {
         None | Some(Overlay::Prompt(_)) => {}
         Some(Overlay::Help(scroll)) => {
@@ -41,7 +41,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut State, theme: Theme) 
 fn draw_help(
     frame: &mut Frame<'_>,
     area: Rect,
-    state: &State,
+    state: &TuiState,
     scroll: usize,
     theme: Theme,
 ) -> usize {
@@ -56,7 +56,7 @@ fn draw_help(
     scroll
 }
 
-fn help_lines(state: &State, theme: Theme) -> Vec<Line<'static>> {
+fn help_lines(state: &TuiState, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = Vec::new();
     for (group, keys) in help(state.screen, state.mode) {
         if keys.is_empty() {

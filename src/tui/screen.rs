@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 use super::keys::{KEYS, Screen};
 use super::picture::Subject;
 use super::search::SearchView;
-use super::state::{Overlay, RunPhase, State};
+use super::state::{Overlay, RunPhase, TuiState};
 use super::theme::Theme;
 use super::{TuiMode, detail, events, header, leaderboard, overlay, picture};
 use crate::report::wording::{one_line, study_count, width};
@@ -30,7 +30,7 @@ const LOW: u16 = 16;
 /// A screen higher than this shows the selected trial below the table.
 const HIGH: u16 = 36;
 
-fn parts(area: Rect, state: &State) -> Parts {
+fn parts(area: Rect, state: &TuiState) -> Parts {
     let low = area.height < LOW;
     let of_trials = state.screen == Screen::Trials;
     let has_note = match state.screen {
@@ -56,7 +56,7 @@ fn parts(area: Rect, state: &State) -> Parts {
 }
 
 /// Tells `state` how much of it is to be seen on a screen of this size.
-pub fn measure(area: Rect, state: &mut State) {
+pub fn measure(area: Rect, state: &mut TuiState) {
     let parts = parts(area, state);
     state.preview = parts.preview.height > 0;
     state.body = (parts.body.width, parts.body.height);
@@ -66,7 +66,7 @@ pub fn measure(area: Rect, state: &mut State) {
 }
 
 /// Draws everything; `state` learns how far its texts scroll.
-pub fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, theme: Theme) {
+pub fn draw(frame: &mut Frame<'_>, state: &mut TuiState, now: Timestamp, theme: Theme) {
     let area = frame.area();
     let parts = parts(area, state);
     header::draw(frame, parts.header, state, now, theme);
@@ -98,7 +98,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State, now: Timestamp, theme: The
     overlay::draw(frame, area, state, theme);
 }
 
-fn draw_picture(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
+fn draw_picture(frame: &mut Frame<'_>, area: Rect, state: &TuiState, theme: Theme) {
     let of_this_screen = |subject: &Subject| {
         matches!(
             (state.screen, subject),
@@ -121,7 +121,7 @@ struct Notice {
     warns: bool,
 }
 
-fn notice(state: &State) -> Option<Notice> {
+fn notice(state: &TuiState) -> Option<Notice> {
     let warning = |text: String| Notice { text, tail: "", warns: true };
     if let Some(Overlay::Prompt(prompt)) = &state.overlay {
         return Some(match &prompt.problem {
@@ -149,7 +149,7 @@ fn notice(state: &State) -> Option<Notice> {
     }
 }
 
-fn note_line(state: &State, area: Rect, theme: Theme) -> Line<'static> {
+fn note_line(state: &TuiState, area: Rect, theme: Theme) -> Line<'static> {
     let (text, found) = match state.screen {
         Screen::Search => return views(state, theme),
         Screen::Compare => {
@@ -182,7 +182,7 @@ fn note_line(state: &State, area: Rect, theme: Theme) -> Line<'static> {
 }
 
 /// The views of the search, the one that is shown standing out.
-fn views(state: &State, theme: Theme) -> Line<'static> {
+fn views(state: &TuiState, theme: Theme) -> Line<'static> {
     let name = |view: SearchView| {
         Span::styled(
             format!(" {}  ", view.as_str()),
@@ -192,7 +192,7 @@ fn views(state: &State, theme: Theme) -> Line<'static> {
     Line::from(SearchView::ALL.map(name).to_vec())
 }
 
-fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &State, theme: Theme) {
+fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &TuiState, theme: Theme) {
     if let Some(Overlay::Prompt(prompt)) = &state.overlay {
         let label = format!(" {}: ", prompt.words().0);
         let room = usize::from(area.width) / 2;

@@ -65,12 +65,12 @@ pub struct Page {
     /// The row of the first of these.
     pub first: u64,
     /// The trials.
-    pub rows: Vec<Row>,
+    pub rows: Vec<LeaderboardRow>,
 }
 
 /// A row of the table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Row {
+pub struct LeaderboardRow {
     /// The study and the number of the row's trial.
     pub key: TrialKey,
     /// Its place in the order, or in that of its study where there is no common one; from 1.
@@ -407,7 +407,7 @@ impl Source {
         let first = if query.offset < matching { query.offset } else { last_page };
         let query = query.clone().filtered(filter).page(first, query.limit);
         let trials = self.reader.trials(summary.id, &query)?;
-        let row = |(rank, trial): (u64, Trial)| Row {
+        let row = |(rank, trial): (u64, Trial)| LeaderboardRow {
             key: TrialKey { study: summary.id, number: trial.number },
             rank,
             trial,
@@ -441,7 +441,7 @@ impl Source {
             }
         }
         let page = several::page(&*self.reader, &listed, query.offset, query.limit)?;
-        let row = |row: several::Row| Row {
+        let row = |row: several::RankedTrial| LeaderboardRow {
             key: TrialKey { study: listed[row.study].0.id, number: row.trial.number },
             rank: row.rank,
             trial: row.trial,

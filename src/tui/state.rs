@@ -111,7 +111,7 @@ pub struct TrialView {
 
 /// The settings of the person at the screens, and what they see.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct TuiState {
     /// Who runs the study.
     pub mode: TuiMode,
     /// Whether an embedded run can be detached.
@@ -169,7 +169,7 @@ pub struct State {
 /// Among so many of the last entries of the journal an answer is looked for.
 const RECENT: usize = 2_000;
 
-impl State {
+impl TuiState {
     /// Nothing chosen yet but what was kept: best trials first, the first row selected.
     pub fn new(mode: TuiMode, seen: Snapshot, settings: TableSettings) -> Self {
         let parse = |word: &String| {
@@ -177,7 +177,7 @@ impl State {
             specs.find_map(|spec| SortKey::parse_with(word, spec, &seen.names).ok())
         };
         let (sort, reverse) = settings.sort.as_ref().and_then(parse).unwrap_or_default();
-        let mut state = State {
+        let mut state = TuiState {
             mode,
             detach: Detach::Impossible,
             screen: Screen::Trials,

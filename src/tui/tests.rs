@@ -19,7 +19,7 @@ use ratatui::style::{Color, Modifier, Style};
 use super::columns::TableSettings;
 use super::screen;
 use super::snapshot::{SnapshotRequest, Source, Watched};
-use super::state::State;
+use super::state::TuiState;
 use super::theme::{Palette, Theme};
 use super::trial_key::TrialKey;
 use super::{HolderLife, TuiMode};
@@ -247,7 +247,7 @@ pub(super) fn mixed() -> Script {
 
 pub(super) struct Shown {
     pub(super) script: Script,
-    pub(super) state: State,
+    pub(super) state: TuiState,
     theme: Theme,
     size: (u16, u16),
     files: PathBuf,
@@ -268,7 +268,7 @@ impl Shown {
         let seen = source.load(&first).unwrap();
         Shown {
             script,
-            state: State::new(TuiMode::Watching, seen, TableSettings::default()),
+            state: TuiState::new(TuiMode::Watching, seen, TableSettings::default()),
             theme: COLOURS,
             size,
             files,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded};
 
 use crate::runner::failure_cause::StderrTail;
-use crate::runner::lines::{LineEnd, Piece, for_each_line};
+use crate::runner::lines::{LineEnd, LinePiece, for_each_line};
 use crate::runner::protocol::{COMMAND_NOT_FOUND, CommandJob};
 use crate::runner::slot_environment::rank_environment;
 use crate::runner::threads;
@@ -131,7 +131,7 @@ fn relay(prefix: &str, stream: impl Read, mut heard: impl FnMut(&[u8])) {
     for_each_line(stream, LineEnd::Newline, |line, piece| {
         heard(line);
         let mut whole = Vec::with_capacity(prefix.len() + line.len() + 1);
-        if !matches!(piece, Piece::Rest) {
+        if !matches!(piece, LinePiece::Rest) {
             whole.extend_from_slice(prefix.as_bytes());
         }
         whole.extend_from_slice(line);

@@ -259,7 +259,7 @@ fn a_paused_study_uses_up_no_time_even_if_its_runner_is_killed_meanwhile() {
         at,
         events: vec![Event::Study(StudyEvent::RequestServed {
             id: 9,
-            answer: hpsearch::study::request::Answer::Done(String::new()),
+            answer: hpsearch::study::request::RequestAnswer::Done(String::new()),
         })],
     });
     simulation.requests = vec![(12, Request::PauseStudy), (0, Request::ResumeStudy)];

@@ -39,7 +39,7 @@ fn share(params: &Params) -> f64 {
 /// take from `least` to `most`.
 fn shared(trials: u64, memory: u64, (least, most): (u64, u64), best: usize) -> Simulation {
     let mut study: StudySpec = spec(trials, "random", AlgorithmSpec::named("none"));
-    study.devices.packed = true;
+    study.devices.automatic_concurrency = true;
     let mut simulation = Simulation::new(study, 1, 40, loss);
     simulation.step_time = Duration::from_millis(500);
     // A trial is at its largest from its second step on.
@@ -133,7 +133,7 @@ fn as_many_trials_share_a_device_as_make_it_do_more() {
         assert!((best..=best + 1).contains(&usize::try_from(last).unwrap()), "{best}: {found:?}");
         // The best number, had it been known before.
         let mut known = shared(60, 100 * GIB, (GIB, GIB), best);
-        known.spec.devices.packed = false;
+        known.spec.devices.automatic_concurrency = false;
         (known.slots, known.per_device) = (best, best);
         let known = known.run(&[]).unwrap();
         assert!(
@@ -641,7 +641,7 @@ fn trials_take_together_what_their_user_gave_them() {
 fn thirty_two_small_trials_take_a_quarter_of_the_time_on_a_device_that_one_hardly_fills() {
     let device = |packed: bool| {
         let mut simulation = shared(32, 141 * GIB, (GIB, 3 * GIB), 1);
-        simulation.spec.devices.packed = packed;
+        simulation.spec.devices.automatic_concurrency = packed;
         simulation.step_time = Duration::from_secs(2);
         if let Some(shared) = &mut simulation.shared {
             shared.throughput =

@@ -854,7 +854,7 @@ fn every_accepted_key_is_taken() {
     assert_eq!((spec.sampler.name.as_str(), spec.sampler.alias.as_deref()), ("tpe", None));
     assert_eq!(spec.pruner.options["mode"], "promote");
     assert_eq!(
-        (spec.devices.packed, spec.devices.cpu_threads, spec.devices.select.len()),
+        (spec.devices.automatic_concurrency, spec.devices.cpu_threads, spec.devices.select.len()),
         (true, 4, 5)
     );
     assert_eq!((spec.devices.trials_per_device, spec.devices.memory), (None, Some(20 << 30)));

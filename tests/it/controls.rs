@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hpsearch::storage::{Storage as _, StorageReader as _};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::params::Params;
-use hpsearch::study::request::{Answer, Request};
+use hpsearch::study::request::{Request, RequestAnswer};
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::TrialNumber;
@@ -384,7 +384,7 @@ fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
         assert_done(&ended);
         for (id, request) in ids.iter().zip(&requests) {
             assert!(
-                matches!(store.answer(study, *id).unwrap(), Some(Answer::Done(_))),
+                matches!(store.answer(study, *id).unwrap(), Some(RequestAnswer::Done(_))),
                 "round {round}: {request:?}"
             );
         }

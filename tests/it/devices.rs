@@ -6,7 +6,7 @@ use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::Turn;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{DeviceEvent, Event, TrialEvent};
-use hpsearch::study::request::{Answer, Request};
+use hpsearch::study::request::{Request, RequestAnswer};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use proptest::prelude::*;
@@ -139,7 +139,7 @@ fn requests_that_make_no_sense_are_refused_with_what_to_do() {
     let said: Vec<String> = answers(&run)
         .into_iter()
         .map(|(_, answer)| match answer {
-            Answer::Done(said) | Answer::Refused(said) => said,
+            RequestAnswer::Done(said) | RequestAnswer::Refused(said) => said,
         })
         .collect();
     assert_eq!(
@@ -271,7 +271,7 @@ fn a_paused_device_stops_its_whole_group_and_slots_are_those_of_the_group() {
     let said: Vec<String> = answers(&run)
         .into_iter()
         .map(|(_, answer)| match answer {
-            Answer::Done(said) | Answer::Refused(said) => said,
+            RequestAnswer::Done(said) | RequestAnswer::Refused(said) => said,
         })
         .collect();
     assert!(said[0].starts_with("the trial on sim:1 saves"), "{said:?}");

@@ -16,7 +16,7 @@ use hpsearch::config::{Contents, TABLES, TableSchema};
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
 use hpsearch::study::field::{Field, FieldDefault};
-use hpsearch::study::registry::Entry;
+use hpsearch::study::registry::RegistryEntry;
 
 use crate::harness::{Ended, Site};
 
@@ -355,8 +355,8 @@ fn contents(page: &mut String, table: &TableSchema) {
             "\nEach table gives values to parameters of \
             `[space]`.\n",
         ),
-        Contents::Sampler => registered(page, table, SAMPLERS.iter().map(Entry::described)),
-        Contents::Pruner => registered(page, table, PRUNERS.iter().map(Entry::described)),
+        Contents::Sampler => registered(page, table, SAMPLERS.iter().map(RegistryEntry::described)),
+        Contents::Pruner => registered(page, table, PRUNERS.iter().map(RegistryEntry::described)),
         Contents::Trainer => fields(page, ARGUMENTS),
         Contents::Data => fields(page, DATA_ARGUMENTS),
         Contents::Keys | Contents::Constraints => fields(page, table.fields),
@@ -388,9 +388,13 @@ fn fields(page: &mut String, fields: &[Field]) {
     }
 }
 
-fn registered(page: &mut String, table: &TableSchema, entries: impl Iterator<Item = Entry<()>>) {
+fn registered(
+    page: &mut String,
+    table: &TableSchema,
+    entries: impl Iterator<Item = RegistryEntry<()>>,
+) {
     fields(page, table.fields);
-    for Entry { name, aliases, summary, options, .. } in entries {
+    for RegistryEntry { name, aliases, summary, options, .. } in entries {
         let also =
             if aliases.is_empty() { String::new() } else { format!(" (also {})", quoted(aliases)) };
         write!(page, "\n### `type = \"{name}\"`{also}\n\n{}.\n", sentence(summary)).unwrap();

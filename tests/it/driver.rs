@@ -29,13 +29,13 @@ fn library() -> &'static str {
 }
 
 /// A place with GPUs.
-struct Place(Site);
+struct DriverSite(Site);
 
-impl Place {
+impl DriverSite {
     fn new(study: &str, script: &str, facts: &str) -> Self {
-        let place = Self(Site::new(study, script));
-        place.0.write("driver", facts);
-        place
+        let site = Self(Site::new(study, script));
+        site.0.write("driver", facts);
+        site
     }
 
     fn start(&self, arguments: &[&str], visible: Option<&str>) -> Running {
@@ -77,7 +77,7 @@ const DRIVER: &str = "driver 550.54.15\ncuda 12040\n";
 fn what_the_driver_tells_is_listed() {
     let facts =
         format!("{DRIVER}{}{}", gpu("GPU-aa11", 150, "0;0;0"), gpu("GPU-bb22", 24, "0;0;0"));
-    let gpus = Place::new("", "", &facts).gpus(None);
+    let gpus = DriverSite::new("", "", &facts).gpus(None);
     let names: Vec<&str> = gpus.iter().map(|gpu| gpu["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["cuda:0", "cuda:1"]);
     let first = &gpus[0];
@@ -104,7 +104,7 @@ fn what_the_driver_tells_is_listed() {
 #[test]
 fn cuda_visible_devices_is_respected_by_indices_uuids_and_parts() {
     let split = gpu("GPU-cc33", 80, "0;1;0") + "part 2 MIG-one\npart 2 MIG-two\n";
-    let place = Place::new(
+    let site = DriverSite::new(
         "",
         "",
         &format!(
@@ -114,7 +114,7 @@ fn cuda_visible_devices_is_respected_by_indices_uuids_and_parts() {
         ),
     );
     let seen = |visible: &str| {
-        let gpus = place.gpus(Some(visible)).into_iter().filter(|gpu| gpu["name"].is_string());
+        let gpus = site.gpus(Some(visible)).into_iter().filter(|gpu| gpu["name"].is_string());
         gpus.map(|gpu| {
             format!("{} {}", gpu["name"].as_str().unwrap(), gpu["uuid"].as_str().unwrap())
         })
@@ -133,7 +133,7 @@ fn cuda_visible_devices_is_respected_by_indices_uuids_and_parts() {
 #[test]
 fn a_gpu_that_cannot_be_used_says_why() {
     let note = |facts: &str| {
-        let gpus = Place::new("", "", facts).gpus(None);
+        let gpus = DriverSite::new("", "", facts).gpus(None);
         assert_eq!(gpus.len(), 1, "{facts}");
         assert_eq!(gpus[0]["usable"], false);
         gpus[0]["note"].as_str().unwrap().to_owned()
@@ -148,7 +148,7 @@ fn a_gpu_that_cannot_be_used_says_why() {
         note(&format!("driver 470.1\ncuda 11040\n{}", gpu("GPU-aa11", 150, "0;0;0")))
             .contains("serves CUDA 11.4 and older, and 12.0 is needed")
     );
-    let without = |facts: &str| Place::new("", "", facts).run(&["devices"], None);
+    let without = |facts: &str| DriverSite::new("", "", facts).run(&["devices"], None);
     for (facts, words) in [
         ("init 9\n", "kernel module is not loaded"),
         ("init 18\n", "of different versions; restart the machine"),
@@ -176,10 +176,10 @@ fn trials_share_a_gpu_by_the_memory_that_its_driver_tells_and_leave_it_free() {
     let facts = format!("{DRIVER}{}", gpu("GPU-aa11", 24, "0;0;0"));
     let devices =
         "[devices]\nuse = [\"cuda:0\"]\ntrials_per_device = \"auto\"\n[pruner]\ntype = \"none\"\n";
-    let place = Place::new(&study("trials = 12", devices), TAKES_MEMORY, &facts);
-    let ended = place.run(&["run", "study.toml", "--plain"], None);
+    let site = DriverSite::new(&study("trials = 12", devices), TAKES_MEMORY, &facts);
+    let ended = site.run(&["run", "study.toml", "--plain"], None);
     assert_done(&ended);
-    let events = place.run(&["events", "s", "--json"], None);
+    let events = site.run(&["events", "s", "--json"], None);
     let (mut running, mut most, mut packed) = (BTreeSet::new(), 0, Vec::new());
     for line in events.json_lines() {
         let event = &line["event"];
@@ -194,8 +194,8 @@ fn trials_share_a_gpu_by_the_memory_that_its_driver_tells_and_leave_it_free() {
     // Half a gigabyte is in use; of the rest three times seven fit, and no fourth.
     assert!((2..=3).contains(&most), "{most} at a time\n{}", ended.out);
     assert!(packed.iter().any(|reason| reason.contains("memory has room")), "{packed:?}");
-    assert!(place.0.states().iter().all(|state| state == "complete"));
-    assert_eq!(place.gpus(None)[0]["memory_used_bytes"].as_u64(), Some(500_000_000));
+    assert!(site.0.states().iter().all(|state| state == "complete"));
+    assert_eq!(site.gpus(None)[0]["memory_used_bytes"].as_u64(), Some(500_000_000));
 }
 
 #[test]
@@ -203,29 +203,27 @@ fn a_gpu_that_is_lost_while_trials_run_stops_no_runner() {
     let healthy =
         format!("{DRIVER}{}{}", gpu("GPU-aa11", 24, "0;0;0"), gpu("GPU-bb22", 24, "0;0;0"));
     let devices = "[devices]\nuse = [\"cuda:*\"]\n[pruner]\ntype = \"none\"\n";
-    let place = Place::new(&study("trials = 6", devices), TAKES_MEMORY, &healthy);
-    let running = place.start(&["run", "study.toml", "--plain"], None);
-    wait_until("the first trials end", || !place.0.lines("seen").is_empty());
+    let site = DriverSite::new(&study("trials = 6", devices), TAKES_MEMORY, &healthy);
+    let running = site.start(&["run", "study.toml", "--plain"], None);
+    wait_until("the first trials end", || !site.0.lines("seen").is_empty());
     // It is read all the time.
-    place.0.write(
+    site.0.write(
         "driver.next",
         format!("{DRIVER}{}{}", gpu("GPU-aa11", 24, "0;0;15"), gpu("GPU-bb22", 24, "0;0;0")),
     );
-    std::fs::rename(place.0.path("driver.next"), place.0.path("driver")).unwrap();
+    std::fs::rename(site.0.path("driver.next"), site.0.path("driver")).unwrap();
     let ended = running.end();
     assert_done(&ended);
-    assert!(place.0.states().iter().all(|state| state == "complete"));
+    assert!(site.0.states().iter().all(|state| state == "complete"));
     // Each trial saw one GPU, and both were used.
-    let seen = place.0.lines("seen").into_iter().fold(
-        BTreeMap::<String, usize>::new(),
-        |mut seen, gpu| {
+    let seen =
+        site.0.lines("seen").into_iter().fold(BTreeMap::<String, usize>::new(), |mut seen, gpu| {
             *seen.entry(gpu).or_default() += 1;
             seen
-        },
-    );
+        });
     assert_eq!(seen.keys().collect::<Vec<_>>(), ["0", "1"]);
     assert_eq!(seen.values().sum::<usize>(), 6);
-    assert!(place.gpus(None)[0]["note"].as_str().unwrap().contains("fallen off the bus"));
+    assert!(site.gpus(None)[0]["note"].as_str().unwrap().contains("fallen off the bus"));
 }
 
 #[test]
@@ -233,10 +231,10 @@ fn who_shares_a_gpu_with_others_is_told() {
     let devices =
         "[devices]\nuse = [\"cuda:0\"]\ntrials_per_device = 2\n[pruner]\ntype = \"none\"\n";
     let facts = format!("{DRIVER}{}", gpu("GPU-aa11", 24, "3;0;0"));
-    let place = Place::new(&study("trials = 2", devices), TAKES_MEMORY, &facts);
+    let site = DriverSite::new(&study("trials = 2", devices), TAKES_MEMORY, &facts);
     // Somebody else, who lives as long as this test.
-    place.0.write(&format!("driver.0.{}", std::process::id()), "3000000000");
-    let ended = place.run(&["run", "study.toml", "--plain"], None);
+    site.0.write(&format!("driver.0.{}", std::process::id()), "3000000000");
+    let ended = site.run(&["run", "study.toml", "--plain"], None);
     assert_done(&ended);
     let said = format!("{}{}", ended.out, ended.err);
     assert!(
@@ -247,7 +245,7 @@ fn who_shares_a_gpu_with_others_is_told() {
         "{said}"
     );
     assert!(said.contains("cuda:0 is in use already, by process"), "{said}");
-    let absent = Place::new(
+    let absent = DriverSite::new(
         &study("trials = 2", &devices.replace("cuda:0", "cuda:4")),
         TAKES_MEMORY,
         &facts,

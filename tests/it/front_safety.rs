@@ -19,7 +19,7 @@ use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::program::Program;
-use hpsearch::study::request::{Answer, Request, Retried};
+use hpsearch::study::request::{Request, RequestAnswer, Retried};
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
 use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::state::StudyState;
@@ -236,7 +236,7 @@ proptest! {
             .collect();
         offline_requests::serve_at_rest(&mut store, &stored, Path::new(&path)).unwrap();
         for (request, asked) in requests.iter().zip(ids) {
-            let answer: Option<Answer> = store.answer(id, asked).unwrap();
+            let answer: Option<RequestAnswer> = store.answer(id, asked).unwrap();
             prop_assert!(answer.is_some(), "{:?} was not answered", request);
         }
         let after = store.study("s").unwrap().unwrap();

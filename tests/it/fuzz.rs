@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use hpsearch::ask_tell::serve;
-use hpsearch::config::placeholder::{Piece, escaped, fill_in, pieces};
+use hpsearch::config::placeholder::{ArgumentPiece, escaped, fill_in, pieces};
 use hpsearch::config::shown::{self, drives_a_terminal};
 use hpsearch::config::{self, Look};
 use hpsearch::engine::simulator::Simulation;
@@ -28,7 +28,7 @@ use hpsearch::storage::{Holder, OutcomeCursor, Storage, StorageReader, StudyId, 
 use hpsearch::study::event::Seq;
 use hpsearch::study::metric::Direction;
 use hpsearch::study::query::{SortKey, TrialQuery};
-use hpsearch::study::request::Answer;
+use hpsearch::study::request::RequestAnswer;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::spec::StudySpec;
 use hpsearch::study::time::Timestamp;
@@ -163,8 +163,10 @@ fn word(input: &[u8]) -> String {
     for shown in [&key, &value, &line, &shown::one_line(&text)] {
         assert!(!shown.chars().any(drives_a_terminal), "{shown:?}");
     }
-    let names =
-        pieces(&text, knows).iter().filter(|piece| matches!(piece, Piece::Placeholder(..))).count();
+    let names = pieces(&text, knows)
+        .iter()
+        .filter(|piece| matches!(piece, ArgumentPiece::Placeholder(..)))
+        .count();
     format!("{} names", names.min(3))
 }
 
@@ -217,8 +219,8 @@ impl Asked {
         let after = store.study("s").unwrap().unwrap();
         assert!(after.spec.budget.beyond_a_store().is_empty(), "{:?}", after.spec.budget);
         match answer {
-            Answer::Done(done) => kind(&done),
-            Answer::Refused(why) => kind(&why),
+            RequestAnswer::Done(done) => kind(&done),
+            RequestAnswer::Refused(why) => kind(&why),
         }
     }
 }

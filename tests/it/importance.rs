@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use hpsearch::analysis::importance::{Evaluator, Row, importances};
+use hpsearch::analysis::importance::{EvaluatedParams, Evaluator, importances};
 use hpsearch::study::metric::{Direction, Number};
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::space::{Dimension, Distribution, Scale, Space};
@@ -95,8 +95,8 @@ fn dimension(json: &Json) -> Dimension {
 }
 
 fn measured(case: &Case, evaluator: Evaluator, seed: u64) -> BTreeMap<String, f64> {
-    let rows: Vec<Row<'_>> =
-        case.rows.iter().map(|(params, value)| Row { params, value: *value }).collect();
+    let rows: Vec<EvaluatedParams<'_>> =
+        case.rows.iter().map(|(params, value)| EvaluatedParams { params, value: *value }).collect();
     importances(evaluator, &case.space, &rows, case.direction, seed).unwrap().into_iter().collect()
 }
 

@@ -37,7 +37,7 @@ fn spec(trials: u64, sampler: &str) -> StudySpec {
     spec.budget.count = Count::All;
     spec.sampler = crate::harness::sampler_named(sampler);
     spec.pruner = AlgorithmSpec::named("none");
-    spec.devices.packed = true;
+    spec.devices.automatic_concurrency = true;
     spec
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hpsearch::engine::simulator::Simulation;
-use hpsearch::engine::verify::{Entry, verify};
+use hpsearch::engine::verify::{StoredEvent, verify};
 use hpsearch::study::decision::{Decision, Reason};
 use hpsearch::study::event::{Event, Seq, TrialEvent};
 use hpsearch::study::program::Program;
@@ -336,7 +336,7 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
             .turns
             .iter()
             .flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
-        let journal: Vec<Entry> =
+        let journal: Vec<StoredEvent> =
             (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect();
         let reasons: Vec<String> = journal
             .iter()
@@ -358,7 +358,7 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
             reason.split(|char: char| !char.is_ascii_digit()).any(|digits| digits.len() > 9)
         };
         assert_eq!(reasons.iter().find(long), None);
-        let verdicts = |journal: &[Entry]| {
+        let verdicts = |journal: &[StoredEvent]| {
             let mut view = StudyState::new(&simulation.spec);
             journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
             let verified = verify(&[(Seq(0), simulation.spec.clone())], journal, &view).unwrap();
@@ -368,7 +368,7 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
         assert!(verdicts(&journal) > 0);
         let older = |reason: &str| reason.replace("epoch ", "step ");
         let recorded = |reason: &Reason| Reason::Recorded(older(&reason.to_string()));
-        let aged: Vec<Entry> = journal
+        let aged: Vec<StoredEvent> = journal
             .iter()
             .cloned()
             .map(|(seq, at, event)| {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use hpsearch::analysis::forecast::{Situation, forecast};
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::engine::verify::{Entry, verify};
+use hpsearch::engine::verify::{StoredEvent, verify};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::configuration::{self, Run as RunOf};
 use hpsearch::study::decision::Decision;
@@ -213,7 +213,7 @@ fn samplers_see_one_point_with_the_mean_and_pruners_no_replicates() {
         configuration::ranked(run.view.trials.iter().map(RunOf::from), run.view.direction(), 3);
     let mut means: Vec<f64> = seen.iter().filter_map(|trial| trial.value).collect();
     means.sort_by(f64::total_cmp);
-    assert_eq!(means, ranked.iter().map(|(_, sample)| sample.mean).collect::<Vec<_>>());
+    assert_eq!(means, ranked.iter().map(|(_, statistics)| statistics.mean).collect::<Vec<_>>());
     let judged = configuration::for_pruners(&run.view.trials);
     assert!(judged.iter().all(|trial| trial.origin.is_judged() || trial.curve.is_empty()));
 }
@@ -270,7 +270,7 @@ fn a_point_proposed_again_is_another_run_of_its_configuration_where_that_is_want
         run.view
             .ranked_configurations()
             .iter()
-            .any(|(_, sample)| sample.runs > 1 && sample.deviation > 0.0)
+            .any(|(_, statistics)| statistics.runs > 1 && statistics.deviation > 0.0)
     );
     let (repeats, points, _) = of(Duplicates::Allow);
     assert_eq!((repeats, points), (0, 30), "there each is a trial of its own");
@@ -294,7 +294,7 @@ fn the_best_of_the_search_race_on_fresh_seeds_and_the_winner_is_the_best() {
         assert_eq!(race.finalists.len(), 3);
         let winner = race.winner().unwrap();
         assert_eq!(run.view.best().unwrap().number, winner.trial);
-        assert_eq!(run.view.best_value(), Some(winner.sample.mean));
+        assert_eq!(run.view.best_value(), Some(winner.statistics.mean));
         let runs: Vec<&Trial> =
             run.view.trials.iter().filter(|trial| trial.origin.is_race()).collect();
         assert!((9..=15).contains(&runs.len()), "3 to 5 rounds: {}", runs.len());
@@ -303,8 +303,10 @@ fn the_best_of_the_search_race_on_fresh_seeds_and_the_winner_is_the_best() {
             .filter(|run| run.origin.configuration() == Some(winner.trial))
             .filter_map(|run| run.value)
             .collect();
-        assert_eq!(own.len() as u64, winner.sample.runs);
-        assert!((own.iter().sum::<f64>() / own.len() as f64 - winner.sample.mean).abs() < 1e-12);
+        assert_eq!(own.len() as u64, winner.statistics.runs);
+        assert!(
+            (own.iter().sum::<f64>() / own.len() as f64 - winner.statistics.mean).abs() < 1e-12
+        );
         assert_eq!(
             run.view.counts.complete + run.view.counts.pruned,
             20 + runs.len() as u64,
@@ -322,7 +324,7 @@ fn what_is_clearly_worse_leaves_a_race_and_luck_does_not_decide_it() {
     let run = raced(2, 5.0).run(&[]).unwrap();
     let race = run.view.race.unwrap();
     let winner = race.winner().unwrap();
-    assert_eq!(winner.sample.runs, 3, "{}", winner.reason);
+    assert_eq!(winner.statistics.runs, 3, "{}", winner.reason);
     let truth = |number: TrialNumber| loss(&run.view.trials[number.index()].params, 9);
     assert!(race.finalists.iter().all(|finalist| truth(winner.trial) <= truth(finalist.trial)));
     assert!(race.finalists.iter().filter(|finalist| finalist.trial != winner.trial).all(
@@ -454,7 +456,7 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
     simulation.spec.budget.device_hours = Some(6.3 / 3600.0);
     let run = simulation.run(&[]).unwrap();
     let race = run.view.race.as_ref().unwrap();
-    assert_eq!(race.winner().unwrap().sample.runs, 3);
+    assert_eq!(race.winner().unwrap().statistics.runs, 3);
     let Outcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
     assert!(reason.starts_with("the budget of 0.00175 device-hours is used: 0.00175"), "{reason}");
     assert!(
@@ -595,10 +597,10 @@ fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
         .iter()
         .position(|(_, _, event)| matches!(event, Event::Finalists(FinalistsEvent::Won { .. })))
         .unwrap();
-    let Event::Finalists(FinalistsEvent::Won { sample, .. }) = &mut changed[won].2 else {
+    let Event::Finalists(FinalistsEvent::Won { statistics, .. }) = &mut changed[won].2 else {
         panic!()
     };
-    sample.mean -= 0.1;
+    statistics.mean -= 0.1;
     let difference = verified(&simulation.spec, &changed).difference.unwrap();
     assert_eq!((difference.what, difference.seq), ("race", Seq(won as i64 + 1)));
     let mut tables = run.view.clone();
@@ -670,7 +672,7 @@ fn the_end_of_a_search_repeats_and_a_changed_one_differs() {
 }
 
 /// A journal in which somebody took out, doubled, exchanged, moved or renumbered an entry or two.
-fn tampered(sound: &[Entry], pattern: u64) -> Vec<Entry> {
+fn tampered(sound: &[StoredEvent], pattern: u64) -> Vec<StoredEvent> {
     let mut changed = sound.to_vec();
     for round in 0..=pattern % 2 {
         let place = |what| {
@@ -727,7 +729,7 @@ fn a_journal_that_was_tampered_with_differs_and_panics_nobody() {
     for simulation in studies {
         let run = simulation.run(&[]).unwrap();
         let sound = journal(&run);
-        let verified = |journal: &[Entry]| {
+        let verified = |journal: &[StoredEvent]| {
             verify(&[(Seq(0), simulation.spec.clone())], journal, &run.view).unwrap()
         };
         for pattern in 0..200 {

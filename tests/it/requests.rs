@@ -9,7 +9,7 @@ use hpsearch::study::budget::Extension;
 use hpsearch::study::event::{Event, RunnerEvent, StudyEvent, TrialEvent};
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
-use hpsearch::study::request::{Answer, Request, Retried};
+use hpsearch::study::request::{Request, RequestAnswer, Retried};
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::state::StudyState;
@@ -49,8 +49,8 @@ fn command() -> Program {
 
 fn refusals(run: &Run) -> Vec<String> {
     let refused = answers(run).into_iter().filter_map(|(_, answer)| match answer {
-        Answer::Refused(why) => Some(why),
-        Answer::Done(_) => None,
+        RequestAnswer::Refused(why) => Some(why),
+        RequestAnswer::Done(_) => None,
     });
     refused.collect()
 }
@@ -543,8 +543,10 @@ fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
         });
         let whole = simulation.run(&[]).unwrap();
         assert_sound(&whole, &simulation, &format!("seed {seed}"));
-        kinds +=
-            answers(&whole).iter().filter(|(_, answer)| matches!(answer, Answer::Done(_))).count();
+        kinds += answers(&whole)
+            .iter()
+            .filter(|(_, answer)| matches!(answer, RequestAnswer::Done(_)))
+            .count();
         for prefix in (0..whole.turns.len()).step_by(cases(6, 3)) {
             let what = format!(
                 "seed {seed}, {sampler} {:?}, after {prefix} turns, {:?}",

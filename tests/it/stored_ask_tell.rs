@@ -374,7 +374,7 @@ fn what_is_enqueued_may_name_parameters_that_nobody_has_asked_for() {
 }
 
 /// Trials and their values.
-type Told = Vec<(u64, f64)>;
+type AskedTrials = Vec<(u64, f64)>;
 
 /// So many of the programs that share a study are killed.
 fn kills() -> u64 {
@@ -383,7 +383,11 @@ fn kills() -> u64 {
 
 /// Runs trials of three reports each until there are no more, in one conversation after the other:
 /// each is killed after a while. What was told, and what was answered.
-fn run_trials((site, init): (&Site, &str), worker: u64, kills: &AtomicI64) -> (Told, Told) {
+fn run_trials(
+    (site, init): (&Site, &str),
+    worker: u64,
+    kills: &AtomicI64,
+) -> (AskedTrials, AskedTrials) {
     let (mut said, mut answered) = (Vec::new(), Vec::new());
     let mut dice = 0x9e37_79b9_7f4a_7c15_u64 ^ (worker << 17);
     let mut throw = |sides: u64| {

@@ -8,7 +8,7 @@ use hpsearch::storage::{Storage, StorageReader};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
-use hpsearch::study::request::{Answer, Request};
+use hpsearch::study::request::{Request, RequestAnswer};
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use rustix::process::Signal;
 
@@ -239,7 +239,7 @@ fn a_device_is_paused_and_used_again_and_the_budget_raised_from_the_screens() {
         ),
         "{asked:?}"
     );
-    let answer = Answer::Done("the trial on cpu saves, leaves and waits".to_owned());
+    let answer = RequestAnswer::Done("the trial on cpu saves, leaves and waits".to_owned());
     scene.append(&[
         Event::Device(DeviceEvent::Paused { device: Device::Cpu }),
         Event::Study(StudyEvent::RequestServed { id: asked[0].id, answer }),

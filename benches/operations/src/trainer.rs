@@ -39,15 +39,20 @@ fn numbers(count: usize, seed: u32, size: f32) -> Vec<f32> {
 }
 
 /// An operation's name, multiplications and additions, and least time in milliseconds.
-struct Row(&'static str, f64, f64);
+struct KernelTiming(&'static str, f64, f64);
 
-fn timed<R>(rows: &mut Vec<Row>, name: &'static str, work: usize, run: impl FnOnce() -> R) -> R {
+fn timed<R>(
+    rows: &mut Vec<KernelTiming>,
+    name: &'static str,
+    work: usize,
+    run: impl FnOnce() -> R,
+) -> R {
     let began = now();
     let found = run();
     let time = (now() - began).as_secs_f64() * 1e3;
     match rows.iter_mut().find(|row| row.0 == name) {
         Some(row) => row.2 = row.2.min(time),
-        None => rows.push(Row(name, 2.0 * work as f64, time)),
+        None => rows.push(KernelTiming(name, 2.0 * work as f64, time)),
     }
     found
 }
@@ -151,9 +156,9 @@ pub fn measure() {
         });
     }
     println!("{shape}, dropout {rate}, least of {rounds} rounds, ms      at {PEAK} GFLOP/s");
-    for Row(name, work, time) in &rows {
+    for KernelTiming(name, work, time) in &rows {
         println!("{name:<26} {time:8.3} {:8.3}", work / PEAK / 1e6);
     }
-    let sum = |number: fn(&Row) -> f64| rows.iter().map(number).sum::<f64>();
+    let sum = |number: fn(&KernelTiming) -> f64| rows.iter().map(number).sum::<f64>();
     println!("{:<26} {:8.3} {:8.3}", "together", sum(|row| row.2), sum(|row| row.1 / PEAK / 1e6));
 }

@@ -8,7 +8,7 @@ use crate::app::AppError;
 use crate::app::study_state::{elapsed, state_in};
 use crate::report::ahead;
 use crate::report::document::privacy::{Privacy, PrivatePart};
-use crate::report::specification::{budget, comparison, condition, kind, policy, values};
+use crate::report::specification::{algorithm, budget, comparison, condition, kind, values};
 use crate::report::wording::{
     StudyStatus, attempt_end, bytes, duration, one_line, param, states_of,
 };
@@ -125,8 +125,8 @@ pub fn rules(study: &StudySummary, privacy: &Privacy) -> Vec<Fact> {
     let mut facts =
         vec![("value", format!("{value}; reports are counted in {}", spec.step.plural()))];
     if !spec.is_tracked() {
-        facts.push(("sampler", policy(&spec.sampler)));
-        facts.push(("pruner", policy(&spec.pruner)));
+        facts.push(("sampler", algorithm(&spec.sampler)));
+        facts.push(("pruner", algorithm(&spec.pruner)));
         let objective = match &spec.program {
             Program::Trainer { .. } => "the built-in trainer".to_owned(),
             Program::Command { run, .. } if privacy.includes(PrivatePart::Host) => {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::Write as _;
 
-use super::{Answer, CurvesArguments, SHOWN, SeriesJson, series_json};
+use super::{CurvesArguments, CurvesJson, SHOWN, SeriesJson, series_json};
 use crate::app::curves::{ALL, By, Detail, points, shown_clock};
 use crate::app::find::{self, TrialsOf};
 use crate::cli::drawing::{self, Size};
@@ -90,7 +90,7 @@ pub fn curves(
             })
         });
         let series = series.collect::<Result<_, StorageError>>()?;
-        return console.json_of_version(2, None, &Answer { series });
+        return console.json_of_version(2, None, &CurvesJson { series });
     }
     if shown.is_empty() {
         console.say("there are no trials yet");

@@ -183,14 +183,14 @@ fn judged(directory: &Path, free: u64, files: u64) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::doctor::State;
+    use crate::cli::doctor::CheckStatus;
 
     #[test]
     fn a_full_disk_is_broken_and_a_nearly_full_one_a_warning() {
         let state = |free, files| judged(Path::new("/data"), free, files).state;
         assert_eq!(
             (state(1 << 20, 9), state(100 << 20, 9), state(5 << 30, 9), state(5 << 30, 0)),
-            (State::Broken, State::Warning, State::Ok, State::Broken)
+            (CheckStatus::Broken, CheckStatus::Warning, CheckStatus::Ok, CheckStatus::Broken)
         );
         assert_eq!(judged(Path::new("/data"), 100 << 20, 9).message, "100.0 MiB free for `/data`");
     }
@@ -198,11 +198,14 @@ mod tests {
     #[test]
     fn a_directory_that_cannot_be_written_is_broken() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(writable("directory", directory.path(), directory.path()).state, State::Ok);
+        assert_eq!(
+            writable("directory", directory.path(), directory.path()).state,
+            CheckStatus::Ok
+        );
         let missing = directory.path().join("file");
         fs::write(&missing, "").unwrap();
         let finding = writable("directory", &missing, &missing);
-        assert_eq!(finding.state, State::Broken);
+        assert_eq!(finding.state, CheckStatus::Broken);
         assert!(finding.next.unwrap().contains("--store PATH"));
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
     }

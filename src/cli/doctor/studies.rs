@@ -163,7 +163,7 @@ fn of_study(
         ));
     }
     if !is_run {
-        let left = leftovers(reader, study, console)?;
+        let left = surviving_processes(reader, study, console)?;
         if !left.is_empty() {
             let pids: Vec<String> = left.iter().map(u32::to_string).collect();
             let what = format!(
@@ -195,7 +195,7 @@ fn of_study(
 
 /// Surviving processes of the study's attempts: by ids and start times, and by the study's name in
 /// their environment.
-fn leftovers(
+fn surviving_processes(
     reader: &AnyReader,
     study: &StudySummary,
     console: &Console,

@@ -141,7 +141,7 @@ pub struct Teller<'a> {
     view: StudyState,
     story: Story,
     /// The reason for the present concurrency of each device.
-    packed: BTreeMap<Device, String>,
+    concurrency: BTreeMap<Device, String>,
     /// The machines of agents that have come, by name.
     agents: BTreeMap<String, AgentProvenance>,
     predictor: CurvePredictor,
@@ -157,7 +157,7 @@ impl<'a> Teller<'a> {
             number,
             view: StudyState::new(spec),
             story: Story::default(),
-            packed: BTreeMap::new(),
+            concurrency: BTreeMap::new(),
             agents: BTreeMap::new(),
             predictor: CurvePredictor::default(),
             steps: Vec::new(),
@@ -173,7 +173,7 @@ impl<'a> Teller<'a> {
     /// Applies an event.
     pub fn hear(&mut self, at: Timestamp, event: &Event) {
         if let Event::Device(DeviceEvent::ConcurrencyChanged { device, .. }) = event {
-            self.packed.insert(device.clone(), said(event, self.spec.step, None, false));
+            self.concurrency.insert(device.clone(), said(event, self.spec.step, None, false));
         }
         if let Event::Device(DeviceEvent::AgentChanged { agent, change }) = event
             && let AgentChange::Joined { provenance: Some(provenance), .. } = change
@@ -223,7 +223,7 @@ impl<'a> Teller<'a> {
                 });
             }
             TrialEvent::AttemptStarted { attempt, slot, resume, .. } => {
-                if let Some(shared) = self.packed.get(slot.devices.first()) {
+                if let Some(shared) = self.concurrency.get(slot.devices.first()) {
                     self.story.turns.push(Turn { at, what: "shares", reason: shared.clone() });
                 }
                 self.story.attempts.push(AttemptStory {

@@ -5,10 +5,10 @@ use std::io::Write;
 use super::super::Failure;
 use super::columns::{Cell, Kind, common, kind_of};
 use super::parquet::ParquetTable;
-use super::{RowOf, Table, TrialLine, origin, value_of};
+use super::{RowOf, TrialLine, TrialTable, origin, value_of};
 use crate::study::device::DeviceGroup;
 
-impl Table<'_> {
+impl TrialTable<'_> {
     /// Writes the rows with typed columns.
     pub(super) fn parquet(&self, of: RowOf, out: &mut dyn Write) -> Result<u64, Failure> {
         match of {

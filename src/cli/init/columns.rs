@@ -280,7 +280,7 @@ impl Column {
 
 /// The columns and rows of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Table {
+pub struct DataTable {
     /// Its columns, in order.
     pub columns: Vec<Column>,
     /// Number of rows read.
@@ -306,9 +306,9 @@ pub struct Doubt {
     pub same: u64,
 }
 
-impl Table {
+impl DataTable {
     fn new(columns: Vec<Column>) -> Self {
-        Table {
+        DataTable {
             columns,
             rows: 0,
             is_cut: false,
@@ -320,7 +320,7 @@ impl Table {
 
     /// Adds the rows of another part of a set, as far as its columns are known; whether more would
     /// be read.
-    pub fn extend(&mut self, other: Table) -> bool {
+    pub fn extend(&mut self, other: DataTable) -> bool {
         for (index, column) in other.columns.into_iter().enumerate() {
             // Parts without headers are named alike by number.
             let known = self.columns.iter().position(|known| known.name == column.name);
@@ -381,7 +381,7 @@ impl Table {
 }
 
 /// Reads the beginning of a file with rows.
-pub fn read(path: &Path) -> Result<Table, Failure> {
+pub fn read(path: &Path) -> Result<DataTable, Failure> {
     let broken = |error: io::Error| {
         let failure =
             Failure::usage(format!("`{}` cannot be read as data: {error}", path.display()));
@@ -482,10 +482,10 @@ fn unknown(path: &Path, ending: &str, separator: Option<u8>) -> Failure {
     Failure::usage(format!("`{file}` cannot be read as data: {what}")).help(help)
 }
 
-fn delimited(path: &Path, input: impl Read, separator: u8) -> Result<Table, DataProblem> {
+fn delimited(path: &Path, input: impl Read, separator: u8) -> Result<DataTable, DataProblem> {
     let broken = |error: csv::Error| {
-        let is_packed = format_of(path).is_some_and(|(_, packed)| packed.is_some());
-        let content = if is_packed { Vec::new() } else { fs::read(path).unwrap_or_default() };
+        let is_compressed = format_of(path).is_some_and(|(_, compression)| compression.is_some());
+        let content = if is_compressed { Vec::new() } else { fs::read(path).unwrap_or_default() };
         data_file::unreadable(path, &error, &content)
     };
     let mut reader = csv::ReaderBuilder::new()
@@ -493,9 +493,9 @@ fn delimited(path: &Path, input: impl Read, separator: u8) -> Result<Table, Data
         .quoting(data_file::is_quoted(path))
         .from_reader(input);
     let header: Vec<String> = reader.headers().map_err(broken)?.iter().map(str::to_owned).collect();
-    let mut table = Table {
+    let mut table = DataTable {
         separator: Some(separator),
-        ..Table::new(header.iter().map(|name| Column::new(name.trim())).collect())
+        ..DataTable::new(header.iter().map(|name| Column::new(name.trim())).collect())
     };
     table.header = header;
     for record in reader.records() {
@@ -518,7 +518,7 @@ pub mod tests {
         (0..40).map(|index| row(index) + "\n").collect()
     }
 
-    pub fn table(name: &str, content: &[u8]) -> Result<Table, String> {
+    pub fn table(name: &str, content: &[u8]) -> Result<DataTable, String> {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(name);
         std::fs::write(&path, content).unwrap();
@@ -527,7 +527,7 @@ pub mod tests {
         })
     }
 
-    fn names(table: &Table) -> Vec<&str> {
+    fn names(table: &DataTable) -> Vec<&str> {
         table.columns.iter().map(|column| column.name.as_str()).collect()
     }
 

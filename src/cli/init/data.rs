@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::columns::{self, Table};
+use super::columns::{self, DataTable};
 use super::model;
 use super::study_file::TrainerStudy;
 use super::tasks;
@@ -311,13 +311,13 @@ fn help_of_several(directory: &Path, first: &Path, files: &[PathBuf]) -> String 
 
 /// Determines the separator and whether the first line is a header, and reports both.
 fn settle_header(
-    table: &mut Table,
+    table: &mut DataTable,
     data: &Path,
     arguments: &InitArguments,
     questions: &Questions,
     study: &mut TrainerStudy,
 ) -> Result<(), Failure> {
-    let rows = |table: &Table| {
+    let rows = |table: &DataTable| {
         if table.is_cut {
             format!("more than {} rows", table.rows)
         } else {

@@ -1,6 +1,6 @@
 //! Which columns of a data file hold what, guessed by their names and contents.
 
-use super::columns::{Column, Table};
+use super::columns::{Column, DataTable};
 
 /// Names that columns of texts and labels often have, the likeliest first.
 const TEXTS: &str = "\
@@ -98,14 +98,17 @@ impl Why {
 }
 
 /// The columns with these names, in the order of the names.
-fn named<'a>(table: &'a Table, names: &str) -> impl Iterator<Item = &'a Column> {
+fn named<'a>(table: &'a DataTable, names: &str) -> impl Iterator<Item = &'a Column> {
     let find =
         |name: &str| table.columns.iter().find(|column| column.name.eq_ignore_ascii_case(name));
     names.split(' ').filter_map(find).collect::<Vec<_>>().into_iter()
 }
 
 /// The first of some pairs of names that are both there.
-fn named_pairs<'a>(table: &'a Table, pairs: &[[&str; 2]]) -> impl Iterator<Item = [&'a Column; 2]> {
+fn named_pairs<'a>(
+    table: &'a DataTable,
+    pairs: &[[&str; 2]],
+) -> impl Iterator<Item = [&'a Column; 2]> {
     let pair = |[first, second]: &[&str; 2]| {
         Some([named(table, first).next()?, named(table, second).next()?])
     };
@@ -113,7 +116,7 @@ fn named_pairs<'a>(table: &'a Table, pairs: &[[&str; 2]]) -> impl Iterator<Item 
 }
 
 /// The columns of texts and labels; `None` if nothing fits.
-pub fn texts_and_labels(table: &Table) -> (Option<Guess<'_>>, Option<Guess<'_>>) {
+pub fn texts_and_labels(table: &DataTable) -> (Option<Guess<'_>>, Option<Guess<'_>>) {
     let of = |why: Why| move |column| Guess { column, why };
     let label = labels(table);
     let is_free = |column: &&Column| label.is_none_or(|label| label.column.name != column.name);
@@ -127,7 +130,7 @@ pub fn texts_and_labels(table: &Table) -> (Option<Guess<'_>>, Option<Guess<'_>>)
 }
 
 /// The column of labels or numbers.
-fn labels(table: &Table) -> Option<Guess<'_>> {
+fn labels(table: &DataTable) -> Option<Guess<'_>> {
     let of = |why: Why| move |column| Guess { column, why };
     let has_several =
         |column: &&Column| is_of_several(column) || column.separator_of_labels().is_some();
@@ -162,19 +165,19 @@ pub fn is_of_several(column: &Column) -> bool {
 }
 
 /// The columns of pairs of texts, if both are there under names that are usual for them.
-pub fn pair(table: &Table) -> Option<[&Column; 2]> {
+pub fn pair(table: &DataTable) -> Option<[&Column; 2]> {
     named_pairs(table, &PAIRS).next()
 }
 
 /// The columns of questions, contexts and answers, if all are there under their usual names.
-pub fn questions(table: &Table) -> Option<[&Column; 3]> {
+pub fn questions(table: &DataTable) -> Option<[&Column; 3]> {
     let [question, context, answers] = QUESTIONS.map(|names| named(table, &names.join(" ")).next());
     Some([question?, context?, answers?])
 }
 
 /// The columns of texts and of texts to write: under names that are usual for them, the second one
 /// without labels.
-pub fn target(table: &Table) -> Option<[&Column; 2]> {
+pub fn target(table: &DataTable) -> Option<[&Column; 2]> {
     let is_written =
         |[_, target]: &[&Column; 2]| !table.is_label(target) && !target.is_of_numbers();
     named_pairs(table, &TARGETS).find(is_written).or_else(|| languages(table))
@@ -182,7 +185,7 @@ pub fn target(table: &Table) -> Option<[&Column; 2]> {
 
 /// Two columns that are named after languages: `en` and `de`, or `translation.en` and
 /// `translation.de`.
-fn languages(table: &Table) -> Option<[&Column; 2]> {
+fn languages(table: &DataTable) -> Option<[&Column; 2]> {
     let of_languages: Vec<&Column> =
         table.columns.iter().filter(|column| is_language(&column.name)).collect();
     <[&Column; 2]>::try_from(of_languages).ok()
@@ -198,7 +201,7 @@ pub fn is_language(column: &str) -> bool {
 }
 
 /// The columns of a table that has two, both of texts.
-pub fn two_texts(table: &Table) -> Option<[&Column; 2]> {
+pub fn two_texts(table: &DataTable) -> Option<[&Column; 2]> {
     match table.columns.as_slice() {
         [first, second] if first.is_of_texts() && second.is_of_texts() => Some([first, second]),
         _ => None,
@@ -207,7 +210,7 @@ pub fn two_texts(table: &Table) -> Option<[&Column; 2]> {
 
 /// The columns of words and of their labels: lists of equal lengths, or as many words in each cell;
 /// under their usual names, or with labels of entities.
-pub fn words(table: &Table) -> Option<[&Column; 2]> {
+pub fn words(table: &DataTable) -> Option<[&Column; 2]> {
     let by_name = || {
         let words = named(table, WORDS).next()?;
         named(table, TAGS).find(|tags| tags.has_words_as(words)).map(|tags| [words, tags])
@@ -223,7 +226,7 @@ pub fn words(table: &Table) -> Option<[&Column; 2]> {
 }
 
 /// Texts, and labels of entities for the words of nearly all of them: some row lacks one.
-pub fn nearly_words(table: &Table) -> Option<[&Column; 2]> {
+pub fn nearly_words(table: &DataTable) -> Option<[&Column; 2]> {
     let tags = table.columns.iter().find(|column| column.has_entities())?;
     let is_of_words = |column: &&Column| *column != tags && column.has_nearly_words_as(tags);
     Some([table.columns.iter().find(is_of_words)?, tags])
@@ -235,14 +238,14 @@ fn is_of_texts(column: &Column) -> bool {
 }
 
 /// Columns of lists that are called like words and their labels, whatever their lengths.
-pub fn lists_of_words(table: &Table) -> Option<[&Column; 2]> {
+pub fn lists_of_words(table: &DataTable) -> Option<[&Column; 2]> {
     let words = named(table, WORDS).find(|column| column.is_of_lists())?;
     let tags = named(table, TAGS).find(|column| column.is_of_lists() && *column != words)?;
     Some([words, tags])
 }
 
 /// A column that is called like one of labels or numbers, whatever is in it.
-pub fn called_like_labels(table: &Table) -> Option<&Column> {
+pub fn called_like_labels(table: &DataTable) -> Option<&Column> {
     named(table, LABELS).chain(named(table, NUMBERS)).next()
 }
 

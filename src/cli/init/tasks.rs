@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::columns::{Column, Table};
+use super::columns::{Column, DataTable};
 use super::guesses::{self, Guess, Why};
 use super::model::{Family, Pretrained};
 use super::study_file::TrainerStudy;
@@ -28,7 +28,7 @@ pub fn named(arguments: &InitArguments) -> Result<Option<TaskKind>, Failure> {
 
 /// Determines the task and the columns of `table`, which was read from `data`, and reports both.
 pub fn settle(
-    (table, data): (&Table, &Path),
+    (table, data): (&DataTable, &Path),
     model: Option<&Pretrained>,
     arguments: &InitArguments,
     questions: &Questions,
@@ -52,7 +52,7 @@ pub fn settle(
 }
 
 /// The column of a table, which was read from `data`.
-fn column_of<'a>(table: &'a Table, data: &Path, name: &str) -> Result<&'a Column, Failure> {
+fn column_of<'a>(table: &'a DataTable, data: &Path, name: &str) -> Result<&'a Column, Failure> {
     table.column(name).ok_or_else(|| {
         let columns = table.columns.iter().map(|column| column.name.as_str());
         Failure::usage(format!("`{}` has no column `{}`", data.display(), one_line(name)))
@@ -81,7 +81,7 @@ enum Shape {
 }
 
 struct Choice<'a> {
-    table: &'a Table,
+    table: &'a DataTable,
     data: &'a Path,
     /// By `--task`.
     task: Option<TaskKind>,

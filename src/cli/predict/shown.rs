@@ -30,7 +30,7 @@ pub(super) enum Shown {
     /// The vector of a text.
     Vector(Vec<f64>),
     /// The part of its context that answers it.
-    Answer(Answer),
+    Answer(ShownAnswer),
     /// The text written for it.
     Text(String),
     /// A score is not finite, which JSON represents as null.
@@ -52,7 +52,7 @@ pub(super) struct Entity {
 
 /// A part of a context.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Answer {
+pub(super) struct ShownAnswer {
     /// Empty where there is no answer.
     answer: String,
     score: f64,
@@ -108,7 +108,7 @@ impl Shown {
             return numbers.map_or(Self::NotFinite, Self::Vector);
         }
         if let Some(answer) = prediction.get("answer") {
-            return Answer::of(answer).map_or(Self::NotFinite, Self::Answer);
+            return ShownAnswer::of(answer).map_or(Self::NotFinite, Self::Answer);
         }
         if let Some(text) = prediction.get("text").and_then(Value::as_str) {
             return Self::Text(text.to_owned());
@@ -215,7 +215,7 @@ fn labels(all: &Value) -> Option<Labels> {
     each.collect()
 }
 
-impl Answer {
+impl ShownAnswer {
     /// `None` if its score is not finite.
     fn of(answer: &Value) -> Option<Self> {
         Some(Self {

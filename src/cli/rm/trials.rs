@@ -18,16 +18,16 @@ use crate::study::request::Request;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 #[derive(Serialize)]
-struct Answer<'a> {
+struct RmTrialsJson<'a> {
     /// Whether they were removed.
     removed: bool,
-    trials: Vec<&'a TrialJson>,
+    trials: Vec<&'a RemovedTrialJson>,
     /// Directories of removed runs that are still there.
     left: Vec<PathBuf>,
 }
 
 #[derive(Serialize)]
-struct TrialJson {
+struct RemovedTrialJson {
     study: String,
     number: TrialNumber,
     /// The name of a tracked run.
@@ -42,7 +42,7 @@ struct TrialJson {
 /// The removed trials of one study.
 struct Group {
     study: StudySummary,
-    trials: Vec<TrialJson>,
+    trials: Vec<RemovedTrialJson>,
     /// Further messages about them.
     asides: Vec<String>,
 }
@@ -58,7 +58,7 @@ impl Group {
             .map(|number| find::trial(reader, &study, number))
             .collect::<Result<_, _>>()?;
         let name = study.spec.name.clone();
-        let line = |trial: &Trial, bytes: u64| TrialJson {
+        let line = |trial: &Trial, bytes: u64| RemovedTrialJson {
             study: name.clone(),
             number: trial.number,
             name: run_name(trial).map(str::to_owned),
@@ -177,14 +177,14 @@ pub fn remove(
             }
         }
         let mut store = console.writer()?;
-        let leftovers = remove_files(&mut store, &path).map_err(|error| {
+        let remaining_files = remove_files(&mut store, &path).map_err(|error| {
             Failure::from(error).help("they are removed; `hpsearch gc` removes their files")
         })?;
         if groups.iter().any(|group| group.study.spec.is_tracked()) {
             erase(&mut store, console)?;
         }
-        print_orphaned(&leftovers, console);
-        left = leftovers.directories;
+        print_orphaned(&remaining_files, console);
+        left = remaining_files.directories;
     }
     if arguments.json {
         let study = match groups.as_slice() {
@@ -192,7 +192,7 @@ pub fn remove(
             _ => None,
         };
         let trials = groups.iter().flat_map(|group| &group.trials).collect();
-        return console.json(study, &Answer { removed: wants, trials, left });
+        return console.json(study, &RmTrialsJson { removed: wants, trials, left });
     }
     Ok(Exit::Done)
 }

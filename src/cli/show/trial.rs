@@ -16,7 +16,7 @@ use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
-use crate::report::lineage::stage_lines;
+use crate::report::populations::stage_lines;
 use crate::report::wording::{
     duration, micros, number, one_line, param, remarked, result, state_word,
 };
@@ -30,19 +30,19 @@ use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesClock, SeriesSummary, step_json};
-use crate::study::statistics::Sample;
+use crate::study::statistics::Statistics;
 use crate::study::tracked::TrackedRun;
 use crate::study::trial::{Origin, Trial, TrialNumber};
 
 #[derive(Serialize)]
-struct Answer {
+struct ShowTrialJson {
     trial: TrialJson,
     configuration: u64,
     seed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     memory: Option<MemoryJson>,
     attempts: Vec<MadeJson>,
-    series: Vec<SeriesJson>,
+    series: Vec<SeriesSummaryJson>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     summary: BTreeMap<String, serde_json::Value>,
     artifacts: Vec<ArtifactJson>,
@@ -51,7 +51,7 @@ struct Answer {
 
 /// A metric on a clock.
 #[derive(Serialize)]
-struct SeriesJson {
+struct SeriesSummaryJson {
     metric: String,
     clock: SeriesClock,
     count: u64,
@@ -60,11 +60,11 @@ struct SeriesJson {
     last_value: Number,
 }
 
-impl From<SeriesSummary> for SeriesJson {
+impl From<SeriesSummary> for SeriesSummaryJson {
     fn from(series: SeriesSummary) -> Self {
         let SeriesSummary { metric, clock, count, first, last, last_value, .. } = series;
         let (first, last, last_value) = (step_json(first), step_json(last), Number(last_value));
-        SeriesJson { metric, clock, count, first, last, last_value }
+        SeriesSummaryJson { metric, clock, count, first, last, last_value }
     }
 }
 
@@ -100,7 +100,7 @@ pub fn show(
     match form {
         Form::Changes => changes(reader, study, number, &made, console)?,
         Form::Json => {
-            let answer = Answer {
+            let output = ShowTrialJson {
                 trial: TrialJson::from(&trial),
                 configuration: trial.origin.configuration().unwrap_or(number).0,
                 seed: seed_of(SeedTree::new(study.spec.seed), &trial),
@@ -112,12 +112,12 @@ pub fn show(
                     .iter()
                     .map(|made| MadeJson::with_packages(made, reader))
                     .collect::<Result<_, _>>()?,
-                series: series.into_iter().map(SeriesJson::from).collect(),
+                series: series.into_iter().map(SeriesSummaryJson::from).collect(),
                 summary: summary(reader, study, &trial)?,
                 artifacts: artifacts_json(reader, study, &console.store, &artifacts)?,
                 remarks: remarks.into_iter().map(RemarkJson::from).collect(),
             };
-            return console.json(Some(&study.spec.name), &answer);
+            return console.json(Some(&study.spec.name), &output);
         }
         Form::Text => {
             print(reader, study, &trial, &made, (&series, &remarks), &artifacts, console)?
@@ -360,10 +360,15 @@ fn configuration(
         own.into_iter().partition(|run| run.origin.is_race());
     let words = |runs: &[&Trial]| {
         let numbers: Vec<String> = runs.iter().map(|run| run.number.to_string()).collect();
-        let sample = Sample::of(&runs.iter().filter_map(|run| run.value).collect::<Vec<_>>());
-        let mean = sample
-            .map(|sample| {
-                format!(", mean {}, deviation {}", number(sample.mean), number(sample.deviation))
+        let statistics =
+            Statistics::of(&runs.iter().filter_map(|run| run.value).collect::<Vec<_>>());
+        let mean = statistics
+            .map(|statistics| {
+                format!(
+                    ", mean {}, deviation {}",
+                    number(statistics.mean),
+                    number(statistics.deviation)
+                )
             })
             .unwrap_or_default();
         format!("trials {}{mean}", numbers.join(", "))

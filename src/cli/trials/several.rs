@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::{TrialsArguments, alignment, time};
-use crate::app::several::{self, Row};
+use crate::app::several::{self, RankedTrial};
 use crate::cli::selection;
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
@@ -35,7 +35,7 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         queries.first().is_some_and(|(_, query)| several::ranks_together(specs(), &query.sort));
     let limit = arguments.limit.filter(|_| is_ranked).unwrap_or(u64::MAX);
     let rows = several::page(&reader, &queries, 0, limit)?.rows;
-    let name = |row: &Row| &queries[row.study].0.spec.name;
+    let name = |row: &RankedTrial| &queries[row.study].0.spec.name;
     if arguments.json {
         let trials: Vec<TrialJson> =
             rows.iter().map(|row| TrialJson::of(name(row), &row.trial)).collect();
@@ -49,8 +49,8 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     Ok(Exit::Done)
 }
 
-fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[Row]) -> Vec<Column> {
-    let spec = |row: &Row| &queries[row.study].0.spec;
+fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[RankedTrial]) -> Vec<Column> {
+    let spec = |row: &RankedTrial| &queries[row.study].0.spec;
     let objective = several::common_objective(queries.iter().map(|(study, _)| &study.spec));
     let metric = objective.map(|objective| objective.metric.as_str());
     let mut units: Vec<&str> = queries.iter().map(|(study, _)| study.spec.step.as_str()).collect();
@@ -60,7 +60,7 @@ fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[Row]) -> Vec<Column> 
         .left("study", |row| one_line(&spec(row).name))
         .right("trial", |row| row.trial.number.to_string());
     if queries.iter().any(|(study, _)| study.spec.is_tracked()) {
-        let name = |row: &Row| run_name(&row.trial).map_or_else(String::new, one_line);
+        let name = |row: &RankedTrial| run_name(&row.trial).map_or_else(String::new, one_line);
         columns = columns.left("name", name).optional();
     }
     columns = columns
@@ -73,7 +73,7 @@ fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[Row]) -> Vec<Column> 
         .right(unit, |row| row.trial.last().map_or_else(String::new, |(step, _)| step.to_string()))
         .right("time", |row| time(&row.trial));
     for (name, align) in params(queries, rows) {
-        let value = |row: &Row| row.trial.params.get(name).map_or_else(String::new, param);
+        let value = |row: &RankedTrial| row.trial.params.get(name).map_or_else(String::new, param);
         columns = columns.aligned(align, one_line(name), value).optional();
     }
     columns
@@ -83,7 +83,10 @@ fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[Row]) -> Vec<Column> 
 
 /// The parameters of all studies, in the order of the first that has each, and those of tracked
 /// runs.
-fn params<'a>(queries: &'a [(StudySummary, TrialQuery)], rows: &'a [Row]) -> Vec<(&'a str, Align)> {
+fn params<'a>(
+    queries: &'a [(StudySummary, TrialQuery)],
+    rows: &'a [RankedTrial],
+) -> Vec<(&'a str, Align)> {
     let mut params: Vec<(&str, Align)> = Vec::new();
     for dimension in queries.iter().flat_map(|(study, _)| study.spec.space.dimensions()) {
         if params.iter().all(|(known, _)| *known != dimension.name) {

@@ -124,7 +124,7 @@ impl Work {
             spec.checkpoints.dir = Some(root);
             carrying = Some(begun);
         }
-        places(&spec)?;
+        slots_here(&spec)?;
         let points = Arc::new(PointQueue::default());
         let system_metrics = match spec.track.system {
             // Series without it are better than no trial.
@@ -132,7 +132,7 @@ impl Work {
             None => None,
         };
         let clock = Clock::start(now(), None);
-        let loads = spec.devices.packed.then(Loads::default);
+        let loads = spec.devices.automatic_concurrency.then(Loads::default);
         let mut work = Work {
             launcher: ProcessLauncher::new(
                 program.clone(),
@@ -205,7 +205,7 @@ impl Work {
     /// # Errors
     /// It has not the devices.
     pub fn slots(&self) -> Result<Vec<Slot>, String> {
-        places(&self.spec)
+        slots_here(&self.spec)
     }
 
     /// Whether an attempt of the trial of this one is still being killed.
@@ -237,7 +237,7 @@ impl Work {
     }
 }
 
-fn places(spec: &StudySpec) -> Result<Vec<Slot>, String> {
+fn slots_here(spec: &StudySpec) -> Result<Vec<Slot>, String> {
     let machine = Machine::detect(&spec.devices.select);
     slots(&spec.devices, &spec.program, &machine).map_err(|error| error.to_string())
 }

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use super::agent::Agent;
 use super::group::{Consequence, Group, NodeEnd};
-use super::{Hub, State};
+use super::{Hub, HubState};
 use crate::cluster::message::{Act, AttemptOf, ToAgent};
 use crate::cluster::transfer::Blob;
 use crate::engine::{Assignment, GroupNode, Input};
 use crate::runner::slot_environment::PORTS;
 use crate::study::event::AttemptEnd;
 
-impl State {
+impl HubState {
     fn agent_named(&mut self, name: &str) -> Option<&mut Agent> {
         self.agents.values_mut().find(|agent| agent.name == name)
     }
@@ -179,7 +179,7 @@ impl Hub {
     }
 
     /// Takes in what an agent says of an attempt.
-    pub(super) fn hear(&self, state: &mut State, agent: &str, input: Input) {
+    pub(super) fn hear(&self, state: &mut HubState, agent: &str, input: Input) {
         let passed_on = match input {
             Input::Ended { trial, attempt, end, message } => {
                 return self.ended(state, agent, (trial, attempt), (end, message));
@@ -200,7 +200,7 @@ impl Hub {
     /// An attempt, or a node of it, has ended.
     pub(super) fn ended(
         &self,
-        state: &mut State,
+        state: &mut HubState,
         agent: &str,
         (trial, attempt): AttemptOf,
         end: NodeEnd,
@@ -232,7 +232,7 @@ impl Hub {
     }
 
     /// Ends the attempts of an agent that will not come back.
-    pub(super) fn lose(&self, state: &mut State, agent: Agent, why: &str) {
+    pub(super) fn lose(&self, state: &mut HubState, agent: Agent, why: &str) {
         for attempt in agent.running {
             let message = Some(format!("agent `{}` was lost: {why}", agent.name));
             self.ended(state, &agent.name, attempt, (AttemptEnd::Lost, message));

@@ -7,7 +7,7 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 
 use super::agent::{Agent, Connection};
-use super::{Hub, Phase, State};
+use super::{Hub, HubState, Phase};
 use crate::cluster::message::{AttemptOf, Hello, PROTOCOL, ToAgent, Welcome, bytes};
 use crate::cluster::outbox::Outbox;
 use crate::study::event::AttemptEnd;
@@ -121,7 +121,7 @@ impl Hub {
     }
 }
 
-impl State {
+impl HubState {
     /// The name of a new agent: the one that it had, else its host, numbered if it is taken.
     fn name_for(&self, hello: &Hello) -> String {
         let is_taken = |name: &str| {

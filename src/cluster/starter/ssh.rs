@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use sha2::{Digest as _, Sha256};
 
-use super::Line;
+use super::AgentCommand;
 use crate::runner::process::own_program;
 use crate::study::cluster::SshHost;
 
@@ -28,7 +28,7 @@ const OPTIONS: [&str; 6] = [
 const DIRECTORY: &str = "\"${XDG_CACHE_HOME:-$HOME/.cache}/hpsearch/agents\"";
 
 /// What keeps an agent on a host.
-pub(super) fn line(host: &SshHost, file: &Path) -> Line {
+pub(super) fn agent_command(host: &SshHost, file: &Path) -> AgentCommand {
     let digest = digest();
     // The same for the next runner of the study, which finds the agent that still runs.
     let mut key = blake3::Hasher::new();
@@ -52,7 +52,7 @@ pub(super) fn line(host: &SshHost, file: &Path) -> Line {
          [ -x \"$f\" ] || \
          {{ echo \"no program can be run from $d: set XDG_CACHE_HOME there\" >&2; exit 1; }}"
     );
-    Line {
+    AgentCommand {
         name: host.name.clone(),
         words: call(&host.name, &agent),
         install: Some(call(&host.name, &install)),
@@ -88,14 +88,16 @@ mod tests {
     #[test]
     fn a_host_is_called_without_questions_and_its_name_is_no_option() {
         let devices = vec!["cuda:0".to_owned(), "cuda:1".to_owned()];
-        let line =
-            line(&SshHost { name: "node1".to_owned(), devices }, Path::new("/a/agents.json"));
-        let place = line.words.iter().position(|word| word == "node1").unwrap();
-        assert_eq!(line.words[place - 1], "--");
-        assert!(line.words.contains(&"-oBatchMode=yes".to_owned()));
-        let script = line.words.last().unwrap();
+        let command = agent_command(
+            &SshHost { name: "node1".to_owned(), devices },
+            Path::new("/a/agents.json"),
+        );
+        let place = command.words.iter().position(|word| word == "node1").unwrap();
+        assert_eq!(command.words[place - 1], "--");
+        assert!(command.words.contains(&"-oBatchMode=yes".to_owned()));
+        let script = command.words.last().unwrap();
         assert!(script.contains("agent --stdio --keep "), "{script}");
         assert!(script.contains("cuda:0,cuda:1"), "{script}");
-        assert!(line.install.unwrap().last().unwrap().contains(digest()));
+        assert!(command.install.unwrap().last().unwrap().contains(digest()));
     }
 }

@@ -42,7 +42,7 @@ impl Evaluator {
 
 /// A completed trial.
 #[derive(Clone, Copy, Debug)]
-pub struct Row<'a> {
+pub struct EvaluatedParams<'a> {
     /// Its active parameters.
     pub params: &'a Params,
     /// Its value.
@@ -80,11 +80,12 @@ pub enum ImportanceError {
 pub fn importances(
     evaluator: Evaluator,
     space: &Space,
-    rows: &[Row<'_>],
+    rows: &[EvaluatedParams<'_>],
     direction: Direction,
     seed: u64,
 ) -> Result<Vec<(String, f64)>, ImportanceError> {
-    let finite: Vec<Row<'_>> = rows.iter().copied().filter(|row| row.value.is_finite()).collect();
+    let finite: Vec<EvaluatedParams<'_>> =
+        rows.iter().copied().filter(|row| row.value.is_finite()).collect();
     let found = finite.len();
     if found < ENOUGH {
         return Err(ImportanceError::TooFew { found });
@@ -116,19 +117,21 @@ pub fn rows<'a>(
     outcomes: &'a [Outcome],
     evaluator: Evaluator,
     direction: Direction,
-) -> (Vec<Row<'a>>, usize) {
+) -> (Vec<EvaluatedParams<'a>>, usize) {
     let rows = outcomes
         .iter()
-        .filter_map(|outcome| Some(Row { params: &outcome.params, value: outcome.value? }))
+        .filter_map(|outcome| {
+            Some(EvaluatedParams { params: &outcome.params, value: outcome.value? })
+        })
         .collect();
     with_stopped(evaluator, rows, &stopped(outcomes), direction)
 }
 
 /// The pruned trials with at least one report: the step of the last one, and its value.
-pub fn stopped(outcomes: &[Outcome]) -> Vec<(u64, Row<'_>)> {
+pub fn stopped(outcomes: &[Outcome]) -> Vec<(u64, EvaluatedParams<'_>)> {
     let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
     let last = pruned.filter_map(|outcome| {
-        let row = Row { params: &outcome.params, value: outcome.last_value? };
+        let row = EvaluatedParams { params: &outcome.params, value: outcome.last_value? };
         Some((outcome.last_step?, row))
     });
     last.collect()
@@ -139,26 +142,26 @@ pub fn stopped(outcomes: &[Outcome]) -> Vec<(u64, Row<'_>)> {
 /// last step and then by value. A variance needs final values, which pruned trials lack.
 fn with_stopped<'a>(
     evaluator: Evaluator,
-    rows: Vec<Row<'a>>,
-    stopped: &[(u64, Row<'a>)],
+    rows: Vec<EvaluatedParams<'a>>,
+    stopped: &[(u64, EvaluatedParams<'a>)],
     direction: Direction,
-) -> (Vec<Row<'a>>, usize) {
+) -> (Vec<EvaluatedParams<'a>>, usize) {
     if evaluator == Evaluator::Fanova || stopped.is_empty() {
         return (rows, 0);
     }
-    let score = |row: &Row<'_>| Score::new(direction, row.value);
+    let score = |row: &EvaluatedParams<'_>| Score::new(direction, row.value);
     let finite = rows.iter().filter(|row| row.value.is_finite());
     let complete = finite.map(|row| ((false, Reverse(0), score(row)), row.params));
     let behind = stopped.iter().map(|(step, row)| ((true, Reverse(*step), score(row)), row.params));
     let mut ranked: Vec<_> = complete.chain(behind).collect();
     ranked.sort_by_key(|(place, _)| *place);
-    let mut counted: Vec<Row<'a>> = Vec::with_capacity(ranked.len());
+    let mut counted: Vec<EvaluatedParams<'a>> = Vec::with_capacity(ranked.len());
     for (place, (key, params)) in ranked.iter().enumerate() {
         let value = match place.checked_sub(1) {
             Some(before) if ranked[before].0 == *key => counted[before].value,
             _ => rank(place, direction),
         };
-        counted.push(Row { params, value });
+        counted.push(EvaluatedParams { params, value });
     }
     (counted, stopped.len())
 }
@@ -174,7 +177,7 @@ fn rank(place: usize, direction: Direction) -> f64 {
 
 /// The parameter's value in a row as a number (a choice by its index); `None` if it is inactive or
 /// outside the current space.
-fn value_of(dimension: &Dimension, row: &Row<'_>) -> Option<f64> {
+fn value_of(dimension: &Dimension, row: &EvaluatedParams<'_>) -> Option<f64> {
     let value = dimension.distribution.normalize(row.params.get(&dimension.name)?)?;
     dimension.distribution.to_internal(&value)
 }

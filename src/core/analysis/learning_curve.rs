@@ -86,7 +86,7 @@ pub fn forecast_curves(
         let row = |(place, trial)| {
             let (value, gain) = here(history, trial, *step)?;
             let continued = reached[place] > index + 1 || trial.state == TrialState::Complete;
-            Some(Row { place, trial, value, gain, end: ends[place].filter(|_| continued) })
+            Some(TrialAtStep { place, trial, value, gain, end: ends[place].filter(|_| continued) })
         };
         let newest = trials
             .iter()
@@ -95,7 +95,7 @@ pub fn forecast_curves(
             .filter(|(place, _)| reached[*place] > index)
             .filter_map(row)
             .take(NEWEST);
-        let mut rows: Vec<Row<'_>> = newest.collect();
+        let mut rows: Vec<TrialAtStep<'_>> = newest.collect();
         rows.reverse();
         let forecast = forecast_ends(&columns, &rows, middle);
         for (row, end) in rows.iter().zip(&forecast.ends).filter(|(row, _)| row.end.is_none()) {
@@ -108,7 +108,7 @@ pub fn forecast_curves(
 }
 
 /// A trial at a step.
-struct Row<'a> {
+struct TrialAtStep<'a> {
     place: usize,
     trial: &'a Trial,
     /// Its loss there.
@@ -137,7 +137,7 @@ fn here(history: &History<'_>, trial: &Trial, step: u64) -> Option<(f64, f64)> {
     Some((value, if gain.is_finite() { gain } else { 0.0 }))
 }
 
-fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndForecasts {
+fn forecast_ends(columns: &Columns, rows: &[TrialAtStep<'_>], middle: Middle) -> EndForecasts {
     let values = clipped(rows.iter().map(|row| row.value).collect(), middle);
     let continued: Vec<usize> = (0..rows.len()).filter(|row| rows[*row].end.is_some()).collect();
     let ends = clipped(
@@ -169,7 +169,7 @@ fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndFore
     let known: Vec<f64> = continued.iter().map(|row| gains[*row]).collect();
     let (centre, usual, spread) =
         (mean(&own), mean(&known), deviation(&known).max(f64::MIN_POSITIVE));
-    let features = |(row, (value, gain)): (&Row<'_>, (&f64, &f64))| -> Vec<f64> {
+    let features = |(row, (value, gain)): (&TrialAtStep<'_>, (&f64, &f64))| -> Vec<f64> {
         let curve = [(value - centre) / scale, ((gain - usual) / spread).clamp(-3.0, 3.0)];
         curve.into_iter().chain(columns.encode(&row.trial.params)).collect()
     };
@@ -184,7 +184,7 @@ fn forecast_ends(columns: &Columns, rows: &[Row<'_>], middle: Middle) -> EndFore
             &continued.iter().map(|row| of(*row)).collect::<Vec<&[f64]>>(),
             &targets,
         )?;
-        let end = |(row, (place, value)): (&Row<'_>, (usize, &f64))| {
+        let end = |(row, (place, value)): (&TrialAtStep<'_>, (usize, &f64))| {
             let (change, variance) = regression.expect(of(place));
             // Losses beyond the clipping bound stay as far behind.
             End {

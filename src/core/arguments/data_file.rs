@@ -21,7 +21,7 @@ use crate::study::suggestion::nearest;
 
 /// One row of a data file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct DataRow {
     /// The cell of the text column.
     pub text: String,
     /// The cell of the column of second texts; empty if none is read.
@@ -213,7 +213,7 @@ pub fn rows(
     content: &str,
     columns: Columns,
     layout: Layout,
-) -> Result<Vec<Row>, DataProblem> {
+) -> Result<Vec<DataRow>, DataProblem> {
     if content.trim().is_empty() {
         return Err(DataProblem::new(path, None, "the file is empty")
             .with_help("was it written completely?"));
@@ -250,7 +250,7 @@ fn delimited(
     content: &str,
     columns: Columns,
     layout: Layout,
-) -> Result<Vec<Row>, DataProblem> {
+) -> Result<Vec<DataRow>, DataProblem> {
     let separator = layout.separator.unwrap_or_else(|| usual_separator(path));
     let quoting = is_quoted(path);
     if quoting {
@@ -297,7 +297,7 @@ fn delimited(
         let line = record.position().map_or(0, |at| line_of(at, content.as_bytes()));
         let cell = |column: Option<usize>| column.map_or("", |column| &record[column]).to_owned();
         let (text, text_pair) = (cell(Some(text_column)), cell(pair_column));
-        rows.push(Row { text, text_pair, label: cell(label_column), line });
+        rows.push(DataRow { text, text_pair, label: cell(label_column), line });
     }
     Ok(rows)
 }
@@ -407,32 +407,34 @@ fn missing_column(
 /// closing quote.
 fn check_quotes(path: &Path, content: &str, separator: u8) -> Result<(), DataProblem> {
     #[derive(PartialEq)]
-    enum Place {
+    enum QuoteState {
         FieldStart,
         Plain,
         Quoted,
         AfterQuote,
     }
-    let (mut place, mut line, mut opened) = (Place::FieldStart, 1, 1);
+    let (mut quoting, mut line, mut opened) = (QuoteState::FieldStart, 1, 1);
     for byte in content.bytes() {
-        place = match (place, byte) {
-            (Place::Quoted, b'"') => Place::AfterQuote,
-            (Place::Quoted, _) => Place::Quoted,
-            (Place::AfterQuote, b'"') => Place::Quoted,
-            (_, byte) if byte == separator || byte == b'\n' || byte == b'\r' => Place::FieldStart,
-            (Place::FieldStart, b'"') => {
-                opened = line;
-                Place::Quoted
+        quoting = match (quoting, byte) {
+            (QuoteState::Quoted, b'"') => QuoteState::AfterQuote,
+            (QuoteState::Quoted, _) => QuoteState::Quoted,
+            (QuoteState::AfterQuote, b'"') => QuoteState::Quoted,
+            (_, byte) if byte == separator || byte == b'\n' || byte == b'\r' => {
+                QuoteState::FieldStart
             }
-            (Place::AfterQuote, _) => {
+            (QuoteState::FieldStart, b'"') => {
+                opened = line;
+                QuoteState::Quoted
+            }
+            (QuoteState::AfterQuote, _) => {
                 return Err(DataProblem::new(path, Some(line), "text after a closing quote")
                     .with_help("a quote inside a quoted field is written twice"));
             }
-            (Place::FieldStart | Place::Plain, _) => Place::Plain,
+            (QuoteState::FieldStart | QuoteState::Plain, _) => QuoteState::Plain,
         };
         line += u64::from(byte == b'\n');
     }
-    if place == Place::Quoted {
+    if quoting == QuoteState::Quoted {
         let message = "a quote is opened here and never closed";
         return Err(DataProblem::new(path, Some(opened), message).with_help(match separator {
             b'\t' => "close it; or rename the file to .tsv, where quote marks are text",
@@ -454,13 +456,13 @@ mod tests {
         help: "name them",
     };
 
-    pub(super) fn read(name: &str, content: &str, layout: Layout) -> Result<Vec<Row>, String> {
+    pub(super) fn read(name: &str, content: &str, layout: Layout) -> Result<Vec<DataRow>, String> {
         rows(Path::new(name), content, COLUMNS, layout).map_err(|problem| problem.to_string())
     }
 
-    pub(super) fn row(text: &str, label: &str, line: u64) -> Row {
+    pub(super) fn row(text: &str, label: &str, line: u64) -> DataRow {
         let [text, label] = [text, label].map(str::to_owned);
-        Row { text, text_pair: String::new(), label, line }
+        DataRow { text, text_pair: String::new(), label, line }
     }
 
     pub(super) fn assert_begins(text: &str, begin: &str) {

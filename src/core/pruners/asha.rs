@@ -206,7 +206,7 @@ impl Asha {
             spec.options.contains_key("min_resource") || spec.options.contains_key("max_resource");
         if let (true, true, Some(max)) = (rungs.is_empty(), own_numbers, max_resource) {
             return Err(RegistryError::Option {
-                policy: spec.name.clone(),
+                algorithm: spec.name.clone(),
                 option: "min_resource".to_owned(),
                 why: format!("the first rung `{min_resource}` is not below a full trial's `{max}`"),
                 consequence: Some(Consequence::NothingStops),
@@ -426,8 +426,8 @@ impl Pruner for Asha {
 
 /// An option that contradicts others or the study.
 pub(super) fn problem(spec: &AlgorithmSpec, option: &str, why: impl Into<String>) -> RegistryError {
-    let (policy, option) = (spec.name.clone(), option.to_owned());
-    RegistryError::Option { policy, option, why: why.into(), consequence: None }
+    let (algorithm, option) = (spec.name.clone(), option.to_owned());
+    RegistryError::Option { algorithm, option, why: why.into(), consequence: None }
 }
 
 fn rungs_below(max_resource: Option<u64>, min_resource: u64, factor: u64) -> Vec<u64> {

@@ -48,7 +48,7 @@ impl ThresholdRule {
         let upper = UPPER.of::<Option<f64>>(spec).unwrap_or(f64::INFINITY);
         if lower > upper {
             return Err(RegistryError::Option {
-                policy: ENTRY.name.to_owned(),
+                algorithm: ENTRY.name.to_owned(),
                 option: "lower".to_owned(),
                 why: format!("`{lower}` is above `upper`, which is `{upper}`"),
                 consequence: Some(Consequence::EveryTrialStops),

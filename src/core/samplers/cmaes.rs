@@ -101,7 +101,7 @@ impl CmaEs {
         let numbers: Vec<usize> = (0..cube.axes.len()).filter(is_searched).collect();
         if numbers.is_empty() {
             return Err(RegistryError::Unsuitable {
-                policy: ENTRY.name.to_owned(),
+                algorithm: ENTRY.name.to_owned(),
                 why: "it has no number that is always active",
                 advice: "take `tpe`, which searches choices and conditional parameters",
             });

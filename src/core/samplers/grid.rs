@@ -66,7 +66,7 @@ impl Grid {
             if ORDER.of::<String>(spec) == "random" { Order::Random } else { Order::Sequential };
         let finite_space = FiniteSpace::new(space, &Params::new(), points).ok_or_else(|| {
             RegistryError::Unsuitable {
-                policy: ENTRY.name.to_owned(),
+                algorithm: ENTRY.name.to_owned(),
                 why: TOO_MANY_CELLS,
                 advice: FEWER_CELLS,
             }

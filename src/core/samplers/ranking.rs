@@ -24,12 +24,12 @@ impl<'a> Ranking<'a> {
     /// then unfinished ones. Ties are broken by number. With several objectives, complete trials
     /// and those stopped at the same step are in the order of [`pareto::order`].
     pub fn new(history: History<'a>) -> Self {
-        let mut keyed: Vec<(Place, &Trial)> =
-            places(&history).into_iter().zip(history.trials()).collect();
+        let mut keyed: Vec<(RankKey, &Trial)> =
+            rank_keys(&history).into_iter().zip(history.trials()).collect();
         keyed.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.number.cmp(&b.1.number)));
-        let informed = keyed.iter().take_while(|(place, _)| place.is_informed()).count() as u64;
+        let informed = keyed.iter().take_while(|(key, _)| key.is_informed()).count() as u64;
         let answered =
-            keyed.iter().take_while(|(place, _)| place.class <= Class::Failed).count() as u64;
+            keyed.iter().take_while(|(key, _)| key.class <= Class::Failed).count() as u64;
         Ranking { trials: keyed.into_iter().map(|(_, trial)| trial).collect(), informed, answered }
     }
 }
@@ -42,17 +42,17 @@ struct Compared {
 }
 
 /// The keys of all trials, by index.
-pub(super) fn places(history: &History<'_>) -> Vec<Place> {
+pub(super) fn rank_keys(history: &History<'_>) -> Vec<RankKey> {
     if !history.has_several_objectives() {
-        return history.trials().iter().map(|trial| Place::of(history, trial)).collect();
+        return history.trials().iter().map(|trial| RankKey::of(history, trial)).collect();
     }
     let mut compared: BTreeMap<(Class, u64), Compared> = BTreeMap::new();
-    let mut places: Vec<Place> = Vec::with_capacity(history.trials().len());
+    let mut rank_keys: Vec<RankKey> = Vec::with_capacity(history.trials().len());
     for (index, trial) in history.trials().iter().enumerate() {
-        let (place, losses) = Place::among_several(history, trial);
-        places.push(place);
+        let (key, losses) = RankKey::among_several(history, trial);
+        rank_keys.push(key);
         if let Some(losses) = losses {
-            let group = compared.entry((place.class, place.short_by)).or_default();
+            let group = compared.entry((key.class, key.short_by)).or_default();
             group.indices.push(index);
             group.losses.push(losses);
         }
@@ -61,10 +61,10 @@ pub(super) fn places(history: &History<'_>) -> Vec<Place> {
         for (rank, place) in pareto::order(&losses).into_iter().enumerate() {
             #[expect(clippy::cast_precision_loss, reason = "a rank of a trial")]
             let score = Score::new(Direction::Minimize, rank as f64);
-            places[indices[place]].score = score;
+            rank_keys[indices[place]].score = score;
         }
     }
-    places
+    rank_keys
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +78,7 @@ enum Class {
 
 /// A trial's rank key: smaller is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct RankKey {
     class: Class,
     /// Pruned: steps short of the longest possible. Infeasible: the bits of the violation, which
     /// sort as its values do.
@@ -86,7 +86,7 @@ pub(super) struct Place {
     score: Score,
 }
 
-impl Place {
+impl RankKey {
     /// The key of `trial` in a study of one objective, a function of the trial and the direction of
     /// its history.
     pub fn of(history: &History<'_>, trial: &Trial) -> Self {
@@ -94,27 +94,27 @@ impl Place {
         match trial.state {
             TrialState::Complete if trial.violation.is_some() => {
                 let violation = trial.violation.unwrap_or(0.0).max(0.0);
-                Place {
+                RankKey {
                     class: Class::Infeasible,
                     short_by: violation.to_bits(),
                     score: history.score(trial.value.unwrap_or(f64::NAN)),
                 }
             }
-            TrialState::Complete => Place {
+            TrialState::Complete => RankKey {
                 class: Class::Complete,
                 short_by: 0,
                 score: history.final_score(trial).unwrap_or(worst),
             },
             _ if trial.rests() => match trial.last() {
-                Some((step, value)) => Place {
+                Some((step, value)) => RankKey {
                     class: Class::Pruned,
                     short_by: u64::MAX - step,
                     score: history.score(value),
                 },
-                None => Place { class: Class::Pruned, short_by: u64::MAX, score: worst },
+                None => RankKey { class: Class::Pruned, short_by: u64::MAX, score: worst },
             },
-            TrialState::Failed => Place { class: Class::Failed, short_by: 0, score: worst },
-            _ => Place { class: Class::Unanswered, short_by: 0, score: worst },
+            TrialState::Failed => RankKey { class: Class::Failed, short_by: 0, score: worst },
+            _ => RankKey { class: Class::Unanswered, short_by: 0, score: worst },
         }
     }
 
@@ -122,21 +122,21 @@ impl Place {
     /// is compared with trials of the same class and step.
     fn among_several(history: &History<'_>, trial: &Trial) -> (Self, Option<Vec<f64>>) {
         let worst = history.score(f64::NAN);
-        let place = |class, short_by| Place { class, short_by, score: worst };
+        let key = |class, short_by| RankKey { class, short_by, score: worst };
         match trial.state {
             TrialState::Complete if trial.violation.is_some() => {
                 let violation = trial.violation.unwrap_or(0.0).max(0.0);
-                (place(Class::Infeasible, violation.to_bits()), None)
+                (key(Class::Infeasible, violation.to_bits()), None)
             }
-            TrialState::Complete => (place(Class::Complete, 0), history.final_losses(trial)),
+            TrialState::Complete => (key(Class::Complete, 0), history.final_losses(trial)),
             _ if trial.rests() => match trial.vectors.last() {
                 Some((step, _)) => {
-                    (place(Class::Pruned, u64::MAX - step), history.losses_at(trial, *step))
+                    (key(Class::Pruned, u64::MAX - step), history.losses_at(trial, *step))
                 }
-                None => (place(Class::Pruned, u64::MAX), None),
+                None => (key(Class::Pruned, u64::MAX), None),
             },
-            TrialState::Failed => (place(Class::Failed, 0), None),
-            _ => (place(Class::Unanswered, 0), None),
+            TrialState::Failed => (key(Class::Failed, 0), None),
+            _ => (key(Class::Unanswered, 0), None),
         }
     }
 

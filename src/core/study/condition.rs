@@ -47,7 +47,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 
-pub use check::{Known, check, nearest_metric};
+pub use check::{KnownNames, check, nearest_metric};
 pub use expression::{Expression, Violation};
 pub(crate) use names::Names;
 pub use names::TrialNames;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use crate::study::metric::{Direction, Score};
-use crate::study::statistics::Sample;
+use crate::study::statistics::Statistics;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// The fields of a trial that rank its configuration.
@@ -52,9 +52,9 @@ pub struct Configuration {
 
 impl Configuration {
     /// The statistics of its runs, once there are enough.
-    pub fn sample(&self, replicates: u32) -> Option<Sample> {
+    pub fn statistics(&self, replicates: u32) -> Option<Statistics> {
         let is_measured = !self.measuring && self.counted >= u64::from(replicates);
-        if is_measured { Sample::of(&self.values) } else { None }
+        if is_measured { Statistics::of(&self.values) } else { None }
     }
 
     /// Whether it completed and needs more runs.
@@ -91,15 +91,15 @@ pub fn ranked(
     runs: impl IntoIterator<Item = Run>,
     direction: Direction,
     replicates: u32,
-) -> Vec<(TrialNumber, Sample)> {
+) -> Vec<(TrialNumber, Statistics)> {
     let measured =
         configurations(runs).into_values().filter(|configuration| !configuration.violates);
     let measured = measured.filter_map(|configuration| {
-        Some((configuration.first_complete?, configuration.sample(replicates)?))
+        Some((configuration.first_complete?, configuration.statistics(replicates)?))
     });
-    let mut ranked: Vec<(TrialNumber, Sample)> =
-        measured.filter(|(_, sample)| !sample.mean.is_nan()).collect();
-    ranked.sort_by_key(|(number, sample)| (Score::new(direction, sample.mean), *number));
+    let mut ranked: Vec<(TrialNumber, Statistics)> =
+        measured.filter(|(_, statistics)| !statistics.mean.is_nan()).collect();
+    ranked.sort_by_key(|(number, statistics)| (Score::new(direction, statistics.mean), *number));
     ranked
 }
 
@@ -122,10 +122,10 @@ pub fn for_samplers(trials: &[Trial], replicates: u32) -> Cow<'_, [Trial]> {
             .fold(first.violation, |most, more| Some(most.map_or(more, |most| most.max(more))));
         match configurations.get(&first.number) {
             Some(configuration) if !configuration.values.is_empty() => {
-                let sample = configuration.sample(replicates);
+                let statistics = configuration.statistics(replicates);
                 trial.state =
-                    if sample.is_some() { TrialState::Complete } else { TrialState::Running };
-                trial.value = sample.map(|sample| sample.mean);
+                    if statistics.is_some() { TrialState::Complete } else { TrialState::Running };
+                trial.value = statistics.map(|statistics| statistics.mean);
             }
             _ => {}
         }
@@ -177,7 +177,10 @@ mod tests {
         let ranked_of = |runs: &[Run]| ranked(runs.to_vec(), Direction::Minimize, 2);
         let ranking = ranked_of(&lucky);
         assert_eq!(
-            ranking.iter().map(|(number, sample)| (number.0, sample.runs)).collect::<Vec<_>>(),
+            ranking
+                .iter()
+                .map(|(number, statistics)| (number.0, statistics.runs))
+                .collect::<Vec<_>>(),
             [(1, 2), (0, 2)]
         );
         assert!((ranking[0].1.mean - 0.35).abs() < 1e-12);
@@ -199,7 +202,10 @@ mod tests {
         );
         let ranking = ranked([sampled(0, 0.2), sampled(1, f64::NAN), race], Direction::Minimize, 1);
         assert_eq!(
-            ranking.iter().map(|(number, sample)| (number.0, sample.mean)).collect::<Vec<_>>(),
+            ranking
+                .iter()
+                .map(|(number, statistics)| (number.0, statistics.mean))
+                .collect::<Vec<_>>(),
             [(0, 0.2)]
         );
     }

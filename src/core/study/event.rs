@@ -16,10 +16,10 @@ use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::provenance::{AgentProvenance, Provenance};
 use crate::study::remark::RemarkKind;
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::serialized::{is_zero, numbers, optional_number};
 use crate::study::spec::FailureCause;
-use crate::study::statistics::Sample;
+use crate::study::statistics::Statistics;
 use crate::study::tracked::{MovedRun, Tracker};
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
@@ -207,7 +207,7 @@ pub enum StudyEvent {
         /// Its key.
         id: i64,
         /// The answer.
-        answer: Answer,
+        answer: RequestAnswer,
     },
 }
 
@@ -486,7 +486,8 @@ pub enum FinalistsEvent {
         /// The trial of the search with the winning configuration.
         trial: TrialNumber,
         /// The statistics of its runs in the race.
-        sample: Sample,
+        #[serde(rename = "sample")]
+        statistics: Statistics,
         /// The reason, one sentence.
         reason: String,
     },

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::study::event::FinalistsEvent;
 use crate::study::metric::Metrics;
-use crate::study::statistics::Sample;
+use crate::study::statistics::Statistics;
 use crate::study::trial::TrialNumber;
 
 /// Rounds before any finalist drops out: two are too few to estimate the variance.
@@ -45,7 +45,8 @@ pub struct Winner {
     pub trial: TrialNumber,
     /// The statistics of its runs in the race. Those of the search are excluded: they are why it
     /// was selected.
-    pub sample: Sample,
+    #[serde(rename = "sample")]
+    pub statistics: Statistics,
     /// One sentence.
     pub reason: String,
     /// Metrics on the test split, measured once, after it won.
@@ -72,10 +73,10 @@ impl Race {
                     finalist.dropped = Some(reason.clone());
                 }
             }
-            (FinalistsEvent::Won { trial, sample, reason }, Some(race)) => {
+            (FinalistsEvent::Won { trial, statistics, reason }, Some(race)) => {
                 race.winner = Some(Winner {
                     trial: *trial,
-                    sample: *sample,
+                    statistics: *statistics,
                     reason: reason.clone(),
                     test: None,
                 });

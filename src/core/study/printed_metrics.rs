@@ -67,7 +67,7 @@ impl Patterns {
 
 /// The matches in a line.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Found {
+pub struct LineMatches {
     /// Its step.
     pub step: Option<u64>,
     /// Its position on another clock than the study's. In a line with a step of the study's clock
@@ -114,7 +114,7 @@ impl PrintedMetrics {
     }
 
     /// Matches the patterns against one line, without context.
-    pub fn find(patterns: &Patterns, line: &[u8]) -> Found {
+    pub fn find(patterns: &Patterns, line: &[u8]) -> LineMatches {
         find(patterns, line, |_| {})
     }
 
@@ -168,8 +168,8 @@ impl PrintedMetrics {
     }
 }
 
-fn find(patterns: &Patterns, line: &[u8], mut matched: impl FnMut(usize)) -> Found {
-    let mut found = Found::default();
+fn find(patterns: &Patterns, line: &[u8], mut matched: impl FnMut(usize)) -> LineMatches {
+    let mut found = LineMatches::default();
     let line = without_colors(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_LINE)]));
     let line = line.trim_end_matches(['\r', '\n']);
     for (index, regex) in patterns.patterns.iter().enumerate() {
@@ -186,7 +186,7 @@ fn find(patterns: &Patterns, line: &[u8], mut matched: impl FnMut(usize)) -> Fou
     found
 }
 
-fn take(captures: &Captures<'_>, regex: &Regex, patterns: &Patterns, found: &mut Found) {
+fn take(captures: &Captures<'_>, regex: &Regex, patterns: &Patterns, found: &mut LineMatches) {
     for name in regex.capture_names().flatten() {
         let Some(text) = captures.name(name).map(|group| group.as_str()) else { continue };
         let number = number(text);
@@ -373,6 +373,6 @@ mod tests {
     fn a_pattern_that_backtracks_elsewhere_ends() {
         let patterns = patterns(&[r"(?<a>(x+x+)+y)"]);
         let line = vec![b'x'; 1 << 20];
-        assert_eq!(PrintedMetrics::find(&patterns, &line), Found::default());
+        assert_eq!(PrintedMetrics::find(&patterns, &line), LineMatches::default());
     }
 }

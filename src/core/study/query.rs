@@ -6,7 +6,7 @@ mod sort;
 mod tests;
 
 pub use filter::Filter;
-pub use sort::{Place, SortKey};
+pub use sort::{SortKey, SortPosition};
 
 /// A page of a study's trials.
 #[derive(Clone, Debug, PartialEq)]

@@ -9,7 +9,7 @@ use crate::study::suggestion::{nearest, quoted};
 
 /// An entry of a registry: `SamplerEntry` and `PrunerEntry` differ only in what they build.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry<Build> {
+pub struct RegistryEntry<Build> {
     /// Its name in the study file.
     pub name: &'static str,
     /// Aliases; the stored name is always `name`.
@@ -28,11 +28,11 @@ pub struct Entry<Build> {
 
 /// A registry, and the names reserved for algorithms that are not implemented yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Table<Build: 'static> {
+pub struct Registry<Build: 'static> {
     /// `sampler` or `pruner`, for messages.
     pub kind: &'static str,
     /// The entries.
-    pub entries: &'static [Entry<Build>],
+    pub entries: &'static [RegistryEntry<Build>],
     /// Reserved names.
     pub not_yet: &'static [&'static str],
     /// What to take for several objectives.
@@ -89,9 +89,9 @@ pub struct OptionProblem {
     pub help: Option<String>,
 }
 
-impl<Build> Table<Build> {
+impl<Build> Registry<Build> {
     /// The entry with this name or alias.
-    pub fn find(&self, name: &str) -> Result<&'static Entry<Build>, UnknownName> {
+    pub fn find(&self, name: &str) -> Result<&'static RegistryEntry<Build>, UnknownName> {
         if let Some(entry) =
             self.entries.iter().find(|entry| entry.name == name || entry.aliases.contains(&name))
         {
@@ -116,7 +116,7 @@ impl<Build> Table<Build> {
     pub fn check_objectives(&self, name: &str, objectives: usize) -> Result<(), RegistryError> {
         match self.find(name) {
             Ok(entry) if objectives > 1 && !entry.several => Err(RegistryError::Unsuitable {
-                policy: entry.name.to_owned(),
+                algorithm: entry.name.to_owned(),
                 why: "it has several objectives, and this serves one",
                 advice: self.for_several,
             }),
@@ -159,11 +159,11 @@ impl<Build> Table<Build> {
     }
 }
 
-impl<Build> Entry<Build> {
+impl<Build> RegistryEntry<Build> {
     /// The entry without its builder.
-    pub fn described(&self) -> Entry<()> {
-        let Entry { name, aliases, summary, version, options, several, .. } = *self;
-        Entry { name, aliases, summary, version, options, several, build: () }
+    pub fn described(&self) -> RegistryEntry<()> {
+        let RegistryEntry { name, aliases, summary, version, options, several, .. } = *self;
+        RegistryEntry { name, aliases, summary, version, options, several, build: () }
     }
 
     /// The specification with default options.
@@ -201,11 +201,11 @@ impl<Build> Entry<Build> {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RegistryError {
     /// An option out of range, or contradictory options.
-    #[error("option `{option}` of `{policy}`: \
+    #[error("option `{option}` of `{algorithm}`: \
         {why}{}", consequence.map(|so| format!(", {so}")).unwrap_or_default())]
     Option {
         /// The algorithm's name.
-        policy: String,
+        algorithm: String,
         /// The option's key.
         option: String,
         /// What is wrong.
@@ -214,10 +214,10 @@ pub enum RegistryError {
         consequence: Option<Consequence>,
     },
     /// The algorithm does not support this study.
-    #[error("`{policy}` cannot serve this study: {why}; {advice}")]
+    #[error("`{algorithm}` cannot serve this study: {why}; {advice}")]
     Unsuitable {
         /// The algorithm's name.
-        policy: String,
+        algorithm: String,
         /// What is wrong.
         why: &'static str,
         /// What to do.
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn an_alias_is_stored_under_the_name_it_stands_for() {
-        static ENTRIES: &[Entry<()>] = &[Entry {
+        static ENTRIES: &[RegistryEntry<()>] = &[RegistryEntry {
             name: "halving",
             aliases: &["sha"],
             summary: "",
@@ -257,7 +257,7 @@ mod tests {
             several: false,
             build: (),
         }];
-        let spec = Table { kind: "pruner", entries: ENTRIES, not_yet: &[], for_several: "" }
+        let spec = Registry { kind: "pruner", entries: ENTRIES, not_yet: &[], for_several: "" }
             .resolve("sha", BTreeMap::new())
             .unwrap();
         assert_eq!(
@@ -281,7 +281,7 @@ mod tests {
         let unknown = samplers::find("randon").unwrap_err();
         assert_eq!((unknown.suggestion, unknown.not_yet), (Some("random"), false));
         assert_eq!(unknown.to_string(), "there is no sampler `randon`");
-        let planned = Table { not_yet: &["planned"], ..pruners::TABLE };
+        let planned = Registry { not_yet: &["planned"], ..pruners::REGISTRY };
         let unknown = planned.find("planned").unwrap_err();
         assert!(unknown.not_yet);
         assert_eq!(unknown.to_string(), "the pruner `planned` is not implemented yet");
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn an_algorithm_for_one_objective_is_refused_with_the_names_of_the_others() {
-        fn check<Build>(table: &Table<Build>) {
+        fn check<Build>(table: &Registry<Build>) {
             for entry in table.entries {
                 assert_eq!(table.check_objectives(entry.name, 1), Ok(()));
                 let refused = table.check_objectives(entry.name, 2);
@@ -299,8 +299,8 @@ mod tests {
                 assert!(!named || entry.several, "{}", entry.name);
             }
         }
-        check(&samplers::TABLE);
-        check(&pruners::TABLE);
+        check(&samplers::REGISTRY);
+        check(&pruners::REGISTRY);
         assert_eq!(
             samplers::check_objectives(&AlgorithmSpec::named("cmaes"), 2).unwrap_err().to_string(),
             "`cmaes` cannot serve this study: it has several objectives, and this serves one; take \
@@ -340,7 +340,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_written_defaults_pass_their_own_check() {
-        fn check<Build>(entries: &[Entry<Build>], not_yet: &[&str]) {
+        fn check<Build>(entries: &[RegistryEntry<Build>], not_yet: &[&str]) {
             let mut names: Vec<&str> = entries
                 .iter()
                 .flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases))

@@ -111,7 +111,7 @@ pub enum Retried {
 /// The answer to a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum RequestAnswer {
     /// Done; one sentence about it.
     Done(String),
     /// Refused; why, and what to do instead.

@@ -123,8 +123,8 @@ pub struct DevicesSpec {
     /// allow.
     pub trials_per_device: Option<u32>,
     /// Whether concurrency is decided at run time (`trials_per_device = "auto"`).
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub packed: bool,
+    #[serde(rename = "packed", default, skip_serializing_if = "is_default")]
+    pub automatic_concurrency: bool,
     /// Memory limit in bytes for all trials on a device with automatic concurrency; `None`: all of
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,7 +181,7 @@ impl Default for DevicesSpec {
         DevicesSpec {
             select: vec!["auto".to_owned()],
             trials_per_device: None,
-            packed: false,
+            automatic_concurrency: false,
             memory: None,
             per_trial: None,
             nodes_per_trial: 1,

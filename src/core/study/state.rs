@@ -21,7 +21,7 @@ use crate::study::front::{self, Front};
 use crate::study::metric::{Direction, Metrics, Score};
 use crate::study::segment::Segment;
 use crate::study::spec::{Objective, StudySpec, ValueRule};
-use crate::study::statistics::Sample;
+use crate::study::statistics::Statistics;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{DecisionAtStep, Note, Trial, TrialNumber, TrialState};
@@ -286,17 +286,17 @@ impl StudyState {
 
     /// The fully measured configurations, best first: the first complete trial of each, and the
     /// statistics of its runs in the search.
-    pub fn ranked_configurations(&self) -> Vec<(TrialNumber, Sample)> {
+    pub fn ranked_configurations(&self) -> Vec<(TrialNumber, Statistics)> {
         configuration::ranked(self.trials.iter().map(Run::from), self.direction(), self.replicates)
     }
 
     /// The value of [`StudyState::best`]: the mean of several runs.
     pub fn best_value(&self) -> Option<f64> {
         if let Some(winner) = self.race.as_ref().and_then(Race::winner) {
-            return Some(winner.sample.mean);
+            return Some(winner.statistics.mean);
         }
         if self.has_several_runs() {
-            return self.ranked_configurations().first().map(|(_, sample)| sample.mean);
+            return self.ranked_configurations().first().map(|(_, statistics)| statistics.mean);
         }
         self.best().and_then(|best| best.value)
     }

@@ -7,7 +7,7 @@ use crate::study::metric::lossless;
 
 /// Mean and standard deviation of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Sample {
+pub struct Statistics {
     /// Number of runs.
     pub runs: u64,
     /// Their mean; NaN if one of them is.
@@ -18,10 +18,10 @@ pub struct Sample {
     pub deviation: f64,
 }
 
-impl Sample {
+impl Statistics {
     /// Of these values; `None` if there are none.
     #[expect(clippy::cast_precision_loss, reason = "runs of one configuration are few")]
-    pub fn of(values: &[f64]) -> Option<Sample> {
+    pub fn of(values: &[f64]) -> Option<Statistics> {
         let runs = values.len() as f64;
         // The mean of equal values is that value, to the last bit.
         let first = *values.first()?;
@@ -29,7 +29,7 @@ impl Sample {
         let mean = if mean.is_nan() { values.iter().sum::<f64>() / runs } else { mean };
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let deviation = if values.len() > 1 { (squares / (runs - 1.0)).sqrt() } else { 0.0 };
-        Some(Sample { runs: values.len() as u64, mean, deviation })
+        Some(Statistics { runs: values.len() as u64, mean, deviation })
     }
 
     /// Half the width of the confidence interval of the mean at `level`, by Student's t; `None` for
@@ -89,8 +89,8 @@ pub fn student_quantile(level: f64, freedom: u64) -> f64 {
 /// two differences; 0 if all are equal and above 0.
 #[expect(clippy::cast_precision_loss, reason = "runs of one configuration are few")]
 pub fn chance_of_above_zero(differences: &[f64]) -> f64 {
-    let Some(Sample { runs, mean, deviation }) =
-        Sample::of(differences).filter(|sample| sample.runs > 1)
+    let Some(Statistics { runs, mean, deviation }) =
+        Statistics::of(differences).filter(|statistics| statistics.runs > 1)
     else {
         return 1.0;
     };
@@ -129,17 +129,17 @@ mod tests {
 
     #[test]
     fn a_sample_has_the_mean_and_deviation_of_its_values() {
-        let sample = Sample::of(&[2.0, 4.0, 4.0, 6.0]).unwrap();
-        assert_eq!((sample.runs, sample.mean), (4, 4.0));
-        assert!((sample.deviation - (8.0f64 / 3.0).sqrt()).abs() < 1e-15);
+        let statistics = Statistics::of(&[2.0, 4.0, 4.0, 6.0]).unwrap();
+        assert_eq!((statistics.runs, statistics.mean), (4, 4.0));
+        assert!((statistics.deviation - (8.0f64 / 3.0).sqrt()).abs() < 1e-15);
         // 3.182 * 1.633 / 2
-        assert!((sample.half_width(0.95).unwrap() - 2.598).abs() < 1e-3);
-        let same = Sample::of(&[0.1; 7]).unwrap();
+        assert!((statistics.half_width(0.95).unwrap() - 2.598).abs() < 1e-3);
+        let same = Statistics::of(&[0.1; 7]).unwrap();
         assert_eq!((same.mean, same.deviation), (0.1, 0.0));
-        assert!(Sample::of(&[]).is_none());
-        assert_eq!(Sample::of(&[1.0]).unwrap().half_width(0.95), None);
-        assert!(Sample::of(&[1.0, f64::NAN]).unwrap().mean.is_nan());
-        assert_eq!(Sample::of(&[f64::INFINITY, 1.0]).unwrap().mean, f64::INFINITY);
+        assert!(Statistics::of(&[]).is_none());
+        assert_eq!(Statistics::of(&[1.0]).unwrap().half_width(0.95), None);
+        assert!(Statistics::of(&[1.0, f64::NAN]).unwrap().mean.is_nan());
+        assert_eq!(Statistics::of(&[f64::INFINITY, 1.0]).unwrap().mean, f64::INFINITY);
     }
 
     #[test]

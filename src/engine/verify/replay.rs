@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Contradiction, Difference, Entry, Verified, ending};
+use super::{Contradiction, Difference, StoredEvent, Verified, ending};
 use crate::engine::finalists::{Standing, best_configurations, standing};
 use crate::engine::reports::Judged;
 use crate::engine::{Engine, EngineError};
@@ -30,7 +30,7 @@ impl Replay {
         revision: usize,
         spec: &StudySpec,
         since: &Seq,
-        journal: &[Entry],
+        journal: &[StoredEvent],
         index: usize,
     ) -> Result<Self, EngineError> {
         let mut spec = spec.clone();
@@ -59,8 +59,8 @@ impl Replay {
     /// one.
     pub fn check(
         &mut self,
-        entry: &Entry,
-        next: Option<&Entry>,
+        entry: &StoredEvent,
+        next: Option<&StoredEvent>,
         verified: &mut Verified,
     ) -> Option<Difference> {
         let (_, at, event) = entry;
@@ -93,7 +93,7 @@ impl Replay {
     fn decide(
         &mut self,
         event: &Event,
-        next: Option<&Entry>,
+        next: Option<&StoredEvent>,
         verified: &mut Verified,
     ) -> Option<Contradiction> {
         if let Some(found) = self.member_decision(event, next, verified) {
@@ -173,7 +173,7 @@ impl Replay {
     fn member_decision(
         &mut self,
         event: &Event,
-        next: Option<&Entry>,
+        next: Option<&StoredEvent>,
         verified: &mut Verified,
     ) -> Option<Option<Contradiction>> {
         let Event::Trial(number, of_trial) = event else { return None };
@@ -246,7 +246,7 @@ impl Replay {
 
     /// Whether the pruner promoted the trial: not its user, whose request is answered next, nor the
     /// runner after a fault.
-    fn is_promotion(&self, number: TrialNumber, next: Option<&Entry>) -> bool {
+    fn is_promotion(&self, number: TrialNumber, next: Option<&StoredEvent>) -> bool {
         let trial = self.engine.view.trial(number);
         trial.is_some_and(Trial::waits_for_its_pruner)
             && !matches!(next, Some((_, _, Event::Study(StudyEvent::RequestServed { .. }))))
@@ -296,7 +296,7 @@ fn without_wording(event: &Event) -> Event {
 }
 
 /// The journal's decision on a report: the event after it.
-fn stored_verdict(next: Option<&Entry>, trial: TrialNumber, step: u64) -> Decision {
+fn stored_verdict(next: Option<&StoredEvent>, trial: TrialNumber, step: u64) -> Decision {
     match next {
         Some((_, _, Event::Trial(about, TrialEvent::Decided { step: at, verdict })))
             if (*about, *at) == (trial, step) =>
@@ -357,8 +357,8 @@ fn race_in_words(events: &[Event]) -> String {
         Event::Finalists(FinalistsEvent::Dropped { trial, reason }) => {
             format!("trial {trial} leaves: {reason}")
         }
-        Event::Finalists(FinalistsEvent::Won { trial, reason, sample }) => {
-            format!("trial {trial} wins with a mean of {}: {reason}", sample.mean)
+        Event::Finalists(FinalistsEvent::Won { trial, reason, statistics }) => {
+            format!("trial {trial} wins with a mean of {}: {reason}", statistics.mean)
         }
         other => serde_json::to_string(other).unwrap_or_default(),
     };

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Difference, Entry};
+use super::{Difference, StoredEvent};
 use crate::config;
 use crate::storage::journal::{attempts_of, runners_of};
 use crate::storage::{
@@ -19,11 +19,11 @@ use crate::study::trial::{Note, Trial, TrialNumber};
 const NOTHING: &str = "nothing";
 
 /// A location: the table, a readable name of the row, the column.
-type Place = (&'static str, String, String);
+type CellLocation = (&'static str, String, String);
 
 /// The facts of one side, in a fixed order.
 #[derive(Default)]
-struct Facts(Vec<(Place, String)>);
+struct Facts(Vec<(CellLocation, String)>);
 
 impl Facts {
     fn add(
@@ -59,15 +59,15 @@ impl Facts {
     }
 
     /// The first location where the two sides differ, and both values.
-    fn difference(self, other: Facts) -> Option<(Place, String, String)> {
-        let order: Vec<Place> =
-            self.0.iter().chain(&other.0).map(|(place, _)| place.clone()).collect();
+    fn difference(self, other: Facts) -> Option<(CellLocation, String, String)> {
+        let order: Vec<CellLocation> =
+            self.0.iter().chain(&other.0).map(|(location, _)| location.clone()).collect();
         let (mut mine, mut theirs): (BTreeMap<_, _>, BTreeMap<_, _>) =
             (self.0.into_iter().collect(), other.0.into_iter().collect());
-        order.into_iter().find_map(|place| {
-            let (mine, theirs) = (mine.remove(&place), theirs.remove(&place));
+        order.into_iter().find_map(|location| {
+            let (mine, theirs) = (mine.remove(&location), theirs.remove(&location));
             let text = |side: Option<String>| side.unwrap_or_else(|| NOTHING.to_owned());
-            (mine != theirs).then(|| (place, text(mine), text(theirs)))
+            (mine != theirs).then(|| (location, text(mine), text(theirs)))
         })
     }
 }
@@ -251,7 +251,7 @@ pub fn hold_tables(
     study: StudyId,
     objectives: &[(String, String)],
     revisions: &[(Seq, StudySpec)],
-    journal: &[Entry],
+    journal: &[StoredEvent],
 ) -> Result<Option<Difference>, StorageError> {
     let seq = journal.last().map_or(Seq(0), |(seq, ..)| *seq);
     let (attempts, runners) = (reader.attempts(study, None)?, reader.runners(study)?);
@@ -356,7 +356,7 @@ fn specification(
     stored: &StudySpec,
     objectives: &[(String, String)],
     revisions: &[(Seq, StudySpec)],
-    journal: &[Entry],
+    journal: &[StoredEvent],
 ) -> Option<Difference> {
     if let Some((since, spec)) = revisions.last() {
         let mut told = spec.clone();
@@ -396,7 +396,7 @@ fn specification(
 }
 
 /// All reports of each trial: a rerun's replace those of the same step.
-fn reports_of(journal: &[Entry]) -> BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> {
+fn reports_of(journal: &[StoredEvent]) -> BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> {
     let mut reports: BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> = BTreeMap::new();
     for (_, _, event) in journal {
         if let Event::Trial(trial, TrialEvent::Reported { step, metrics, .. }) = event {

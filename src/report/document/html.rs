@@ -10,7 +10,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::privacy::{PrivatePart, PublicJson, PublicText};
-use super::{Answer, Document, FrontTable, ReportFigure, StudySection};
+use super::{BestResult, Document, FrontTable, ReportFigure, StudySection};
 use crate::report::figure::Figure;
 use crate::report::figure::svg::{self, Palette, Size, escaped};
 use crate::report::page::{self, one_script};
@@ -246,7 +246,7 @@ fn section(index: usize, study: &StudySection, out: &mut String) {
     out.push_str("</article>\n");
 }
 
-fn answer(index: usize, answer: &Answer, out: &mut String) {
+fn answer(index: usize, answer: &BestResult, out: &mut String) {
     let name = answer.name.as_ref().map(|name| format!(" {}", escaped(name))).unwrap_or_default();
     let _ = write!(
         out,

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::privacy::PublicText;
-use super::{Answer, Document, StudySection};
+use super::{BestResult, Document, StudySection};
 
 /// Begins every report, so that no other file is overwritten.
 pub const MARKER: &str = "<!-- a report of hpsearch -->\n";
@@ -76,7 +76,7 @@ fn section(study: &StudySection, out: &mut String) {
     }
 }
 
-fn answer(answer: &Answer, out: &mut String) {
+fn answer(answer: &BestResult, out: &mut String) {
     let name = answer.name.as_ref().map(|name| format!(" ({})", escaped(name))).unwrap_or_default();
     let _ = write!(
         out,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::engine::Input;
 use crate::runner::failure_cause::StderrTail;
-use crate::runner::metric_files::Found;
+use crate::runner::metric_files::MetricFileItem;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::processes;
 use crate::runner::protocol::{Clock, PREFIX, RANK_PREFIX};
@@ -166,10 +166,10 @@ impl Current {
     }
 
     /// Metrics and remarks from the files that the program writes.
-    pub fn take_found(&mut self, found: Found, points: &PointQueue) -> Vec<Input> {
+    pub fn take_found(&mut self, found: MetricFileItem, points: &PointQueue) -> Vec<Input> {
         match found {
-            Found::Report { step, metrics } => self.printed(vec![(step, metrics)], points),
-            Found::Remark(why) => {
+            MetricFileItem::Report { step, metrics } => self.printed(vec![(step, metrics)], points),
+            MetricFileItem::Remark(why) => {
                 self.remark_once(Remark::new(RemarkKind::MetricFile, why)).into_iter().collect()
             }
         }
@@ -179,7 +179,7 @@ impl Current {
     pub fn remark_empty(&mut self, whys: Vec<String>, points: &PointQueue) -> Vec<Input> {
         let ended_itself = matches!(self.end, Some((AttemptEnd::Completed, _)));
         let whys = whys.into_iter().filter(|_| ended_itself);
-        whys.flat_map(|why| self.take_found(Found::Remark(why), points)).collect()
+        whys.flat_map(|why| self.take_found(MetricFileItem::Remark(why), points)).collect()
     }
 
     /// Metrics at steps of the study's clock, from patterns or files.

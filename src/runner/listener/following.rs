@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
-use crate::runner::metric_files::{Found, MetricFiles, Rest};
+use crate::runner::metric_files::{MetricFileItem, MetricFiles, Rest};
 use crate::runner::threads;
 
 /// Polling interval.
@@ -24,7 +24,10 @@ pub(super) struct Following {
 
 impl Following {
     /// Starts it; `take` receives what is found.
-    pub fn start(files: MetricFiles, take: impl FnMut(Found) + Send + 'static) -> io::Result<Self> {
+    pub fn start(
+        files: MetricFiles,
+        take: impl FnMut(MetricFileItem) + Send + 'static,
+    ) -> io::Result<Self> {
         let (running, ends) = bounded(0);
         let thread = threads::spawn("metric files", move || follow(files, take, &ends))?;
         Ok(Following { running, thread })
@@ -37,7 +40,11 @@ impl Following {
     }
 }
 
-fn follow(mut files: MetricFiles, mut take: impl FnMut(Found), ends: &Receiver<()>) -> Vec<String> {
+fn follow(
+    mut files: MetricFiles,
+    mut take: impl FnMut(MetricFileItem),
+    ends: &Receiver<()>,
+) -> Vec<String> {
     loop {
         let is_at_end = !matches!(ends.recv_timeout(INTERVAL), Err(RecvTimeoutError::Timeout));
         for _ in 0..MOST_AT_ONCE {

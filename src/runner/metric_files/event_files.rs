@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::event_format::{Broken, Event, EventReader};
-use super::growing_file::{GrowingFile, Piece};
-use super::{Found, Rest};
+use super::growing_file::{FileChunk, GrowingFile};
+use super::{MetricFileItem, Rest};
 use crate::study::metric::Metrics;
 use crate::study::trial::LARGEST_STEP;
 
@@ -24,7 +24,7 @@ const MOST_FILES: usize = 256;
 pub(super) struct EventFiles {
     /// As in the study file.
     name: String,
-    places: Vec<PathBuf>,
+    directories: Vec<PathBuf>,
     files: BTreeMap<PathBuf, EventFile>,
     has_reports: bool,
 }
@@ -40,17 +40,18 @@ struct EventFile {
 }
 
 impl EventFiles {
-    /// The directory at one of `places`; of existing files only what is appended is read.
-    pub fn new(name: String, places: Vec<PathBuf>) -> Self {
-        let mut events = EventFiles { name, places, files: BTreeMap::new(), has_reports: false };
+    /// The directory at one of `directories`; of existing files only what is appended is read.
+    pub fn new(name: String, directories: Vec<PathBuf>) -> Self {
+        let mut events =
+            EventFiles { name, directories, files: BTreeMap::new(), has_reports: false };
         // Problems with the directory are reported when it is read again.
         let _said_later = events.discover(|path| GrowingFile::from_end(vec![path]));
         events
     }
 
     /// Reads more: reports in the order in which they were written, across files.
-    pub fn poll(&mut self, found: &mut Vec<Found>) -> Rest {
-        found.extend(self.discover(GrowingFile::from_start).err().map(Found::Remark));
+    pub fn poll(&mut self, found: &mut Vec<MetricFileItem>) -> Rest {
+        found.extend(self.discover(GrowingFile::from_start).err().map(MetricFileItem::Remark));
         let mut rest = Rest::Nothing;
         let mut events: Vec<(String, Event)> = Vec::new();
         for (path, file) in self.files.iter_mut().filter(|(_, file)| !file.is_left) {
@@ -60,7 +61,7 @@ impl EventFiles {
                 Ok(Rest::Nothing) => {}
                 Err(why) => {
                     let why = format!("`{}` is not read any further: {why}", path.display());
-                    found.push(Found::Remark(why));
+                    found.push(MetricFileItem::Remark(why));
                 }
             }
             events.extend(own.into_iter().map(|event| (file.prefix.clone(), event)));
@@ -81,11 +82,11 @@ impl EventFiles {
                 Some(format!("the event files in `{name}` have no scalars of this trial"))
             }
             (false, true) => {
-                let places: Vec<_> =
-                    self.places.iter().map(|path| path.display().to_string()).collect();
+                let directories: Vec<_> =
+                    self.directories.iter().map(|path| path.display().to_string()).collect();
                 Some(format!(
                     "there is no event file in `{name}`: looked for `{NAME}*` in {}",
-                    places.join(" and ")
+                    directories.join(" and ")
                 ))
             }
         }
@@ -93,7 +94,7 @@ impl EventFiles {
 
     /// Finds new files.
     fn discover(&mut self, begin: impl Fn(PathBuf) -> GrowingFile) -> Result<(), String> {
-        for place in &self.places {
+        for place in &self.directories {
             let mut paths = Vec::new();
             match fs::metadata(place) {
                 Ok(metadata) if metadata.is_dir() => event_files(place, DEPTH, &mut paths),
@@ -133,7 +134,7 @@ impl EventFile {
     /// # Errors
     /// Why it is no longer read.
     fn read(&mut self, events: &mut Vec<Event>) -> Result<Rest, String> {
-        let Piece { is_beginning, bytes } = match self.file.read() {
+        let FileChunk { is_beginning, bytes } = match self.file.read() {
             Ok(piece) => piece,
             Err(why) => {
                 self.is_left = true;
@@ -169,10 +170,10 @@ fn event_files(directory: &Path, depth: usize, paths: &mut Vec<PathBuf>) {
 }
 
 /// Converts events to reports: consecutive ones of one step are merged, unless a metric repeats.
-fn reports(events: Vec<(String, Event)>, found: &mut Vec<Found>) {
+fn reports(events: Vec<(String, Event)>, found: &mut Vec<MetricFileItem>) {
     let mut pending: Option<(u64, Metrics)> = None;
     let mut flush = |pending: Option<(u64, Metrics)>| {
-        found.extend(pending.map(|(step, metrics)| Found::Report { step, metrics }));
+        found.extend(pending.map(|(step, metrics)| MetricFileItem::Report { step, metrics }));
     };
     for (prefix, event) in events {
         let Some(step) = u64::try_from(event.step).ok().filter(|step| *step <= LARGEST_STEP) else {
@@ -209,11 +210,11 @@ mod tests {
         let mut found = Vec::new();
         while files.poll(&mut found) == Rest::More {}
         let words = |found| match found {
-            Found::Report { step, metrics } => {
+            MetricFileItem::Report { step, metrics } => {
                 let metrics = metrics.iter().map(|(name, value)| format!(" {name}={value}"));
                 format!("{step}{}", metrics.collect::<String>())
             }
-            Found::Remark(why) => why,
+            MetricFileItem::Remark(why) => why,
         };
         found.into_iter().map(words).collect()
     }

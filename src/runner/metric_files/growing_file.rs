@@ -16,13 +16,13 @@ const TAIL: usize = 64;
 /// any time.
 #[derive(Debug)]
 pub(super) struct GrowingFile {
-    places: Vec<PathBuf>,
+    paths: Vec<PathBuf>,
     open: Option<Open>,
 }
 
 /// New content of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct FileChunk {
     /// Whether it begins a new file, unrelated to earlier pieces.
     pub is_beginning: bool,
     /// The bytes; empty if nothing was written.
@@ -43,12 +43,12 @@ struct Open {
 impl GrowingFile {
     /// Reads from the beginning.
     pub fn from_start(path: PathBuf) -> Self {
-        GrowingFile { places: vec![path], open: None }
+        GrowingFile { paths: vec![path], open: None }
     }
 
     /// Reads only what is written from now on.
-    pub fn from_end(places: Vec<PathBuf>) -> Self {
-        let mut growing = GrowingFile { places, open: None };
+    pub fn from_end(paths: Vec<PathBuf>) -> Self {
+        let mut growing = GrowingFile { paths, open: None };
         if let Ok(Some((path, metadata))) = growing.find()
             && let Ok(mut open) = Open::new(&path, &metadata)
         {
@@ -62,7 +62,7 @@ impl GrowingFile {
     ///
     /// # Errors
     /// Why the file cannot be read.
-    pub fn read(&mut self) -> Result<Piece, String> {
+    pub fn read(&mut self) -> Result<FileChunk, String> {
         let found = self.find()?;
         let mut is_beginning = false;
         let identity = |open: &Open| open.identity;
@@ -73,7 +73,7 @@ impl GrowingFile {
             if let Some(before) = &mut self.open {
                 let bytes = before.read(&path)?;
                 if !bytes.is_empty() {
-                    return Ok(Piece { is_beginning: false, bytes });
+                    return Ok(FileChunk { is_beginning: false, bytes });
                 }
             }
             let mut open = Open::new(&path, &metadata)?;
@@ -84,13 +84,13 @@ impl GrowingFile {
             }
             self.open = Some(open);
         }
-        let Some(open) = &mut self.open else { return Ok(Piece::default()) };
+        let Some(open) = &mut self.open else { return Ok(FileChunk::default()) };
         if open.is_rewritten() {
             (open.offset, open.tail, open.skipped_at) = (0, Vec::new(), None);
             is_beginning = true;
         }
-        let bytes = open.read(&self.places[0])?;
-        Ok(Piece { is_beginning, bytes })
+        let bytes = open.read(&self.paths[0])?;
+        Ok(FileChunk { is_beginning, bytes })
     }
 
     /// Whether there is, or was, a file.
@@ -100,12 +100,12 @@ impl GrowingFile {
 
     /// The paths, for a message.
     pub fn looked_for(&self) -> String {
-        let places: Vec<_> = self.places.iter().map(|path| path.display().to_string()).collect();
-        places.join(" and ")
+        let paths: Vec<_> = self.paths.iter().map(|path| path.display().to_string()).collect();
+        paths.join(" and ")
     }
 
     fn find(&self) -> Result<Option<(PathBuf, Metadata)>, String> {
-        for path in &self.places {
+        for path in &self.paths {
             match fs::metadata(path) {
                 Ok(metadata) => return Ok(Some((path.clone(), metadata))),
                 Err(error)

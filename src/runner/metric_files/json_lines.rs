@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
 
-use super::growing_file::{GrowingFile, Piece};
-use super::{Found, Rest};
+use super::growing_file::{FileChunk, GrowingFile};
+use super::{MetricFileItem, Rest};
 use crate::runner::protocol::{Clock, LONGEST_LINE, quote_non_finite, step_of};
 use crate::study::metric::{Metrics, Number};
 use crate::study::trial::LARGEST_STEP;
@@ -28,11 +28,11 @@ pub(super) struct JsonLines {
 }
 
 impl JsonLines {
-    /// The file at the first of `places` that exists; only what is written from now on is read.
-    pub fn new(name: String, places: Vec<PathBuf>, clock: Clock) -> Self {
+    /// The file at the first of `paths` that exists; only what is written from now on is read.
+    pub fn new(name: String, paths: Vec<PathBuf>, clock: Clock) -> Self {
         JsonLines {
             name,
-            file: GrowingFile::from_end(places),
+            file: GrowingFile::from_end(paths),
             line: Vec::new(),
             is_too_long: false,
             clock,
@@ -41,11 +41,11 @@ impl JsonLines {
     }
 
     /// Reads more.
-    pub fn poll(&mut self, found: &mut Vec<Found>) -> Rest {
-        let Piece { is_beginning, bytes } = match self.file.read() {
+    pub fn poll(&mut self, found: &mut Vec<MetricFileItem>) -> Rest {
+        let FileChunk { is_beginning, bytes } = match self.file.read() {
             Ok(piece) => piece,
             Err(why) => {
-                found.push(Found::Remark(why));
+                found.push(MetricFileItem::Remark(why));
                 return Rest::Nothing;
             }
         };
@@ -65,7 +65,7 @@ impl JsonLines {
     }
 
     /// Reads a last line without a newline, if it is complete.
-    pub fn end(&mut self, found: &mut Vec<Found>) {
+    pub fn end(&mut self, found: &mut Vec<MetricFileItem>) {
         let text = String::from_utf8_lossy(&self.line);
         let json = serde_json::from_str::<Json>(&quote_non_finite(&text));
         if json.is_ok_and(|json| json.is_object()) {
@@ -94,7 +94,7 @@ impl JsonLines {
         }
     }
 
-    fn end_line(&mut self, found: &mut Vec<Found>) {
+    fn end_line(&mut self, found: &mut Vec<MetricFileItem>) {
         let line = std::mem::take(&mut self.line);
         let read = match std::mem::take(&mut self.is_too_long) {
             true => Err(format!("a line of more than {LONGEST_LINE} bytes")),
@@ -105,13 +105,14 @@ impl JsonLines {
                 self.has_reports |= report.is_some();
                 found.extend(report);
             }
-            Err(why) => {
-                found.push(Found::Remark(format!("a line of `{}` is ignored: {why}", self.name)))
-            }
+            Err(why) => found.push(MetricFileItem::Remark(format!(
+                "a line of `{}` is ignored: {why}",
+                self.name
+            ))),
         }
     }
 
-    fn read(&mut self, line: &[u8]) -> Result<Option<Found>, String> {
+    fn read(&mut self, line: &[u8]) -> Result<Option<MetricFileItem>, String> {
         let line = std::str::from_utf8(line).map_err(|_| "it is not UTF-8".to_owned())?.trim();
         if line.is_empty() {
             return Ok(None);
@@ -129,7 +130,7 @@ impl JsonLines {
         }
         let step = said.unwrap_or(self.clock.last.saturating_add(1)).min(LARGEST_STEP);
         self.clock.last = step;
-        Ok(Some(Found::Report { step, metrics }))
+        Ok(Some(MetricFileItem::Report { step, metrics }))
     }
 }
 
@@ -174,13 +175,13 @@ mod tests {
         found.into_iter().map(words).collect()
     }
 
-    fn words(found: Found) -> String {
+    fn words(found: MetricFileItem) -> String {
         match found {
-            Found::Report { step, metrics } => {
+            MetricFileItem::Report { step, metrics } => {
                 let metrics = metrics.iter().map(|(name, value)| format!(" {name}={value}"));
                 format!("{step}{}", metrics.collect::<String>())
             }
-            Found::Remark(why) => why,
+            MetricFileItem::Remark(why) => why,
         }
     }
 

@@ -11,7 +11,7 @@ pub struct Nameable {
 
 /// A device of CUDA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct CudaDevice {
     /// The GPU's index.
     pub gpu: usize,
     /// The index of its MIG instance, if the variable names one.
@@ -26,27 +26,28 @@ pub struct Place {
 ///
 /// A process sees at most one MIG instance; as each trial is given one entry of the variable,
 /// several instances are several devices here.
-pub fn visible(gpus: &[Nameable], variable: Option<&str>) -> Vec<Place> {
+pub fn visible(gpus: &[Nameable], variable: Option<&str>) -> Vec<CudaDevice> {
     let Some(variable) = variable else {
-        return (0..gpus.len()).map(|gpu| Place { gpu, part: None }).collect();
+        return (0..gpus.len()).map(|gpu| CudaDevice { gpu, part: None }).collect();
     };
-    let named: Vec<Place> =
+    let named: Vec<CudaDevice> =
         variable.split(',').map(str::trim).map_while(|entry| named(gpus, entry)).collect();
     // Two instances of a GPU are two devices; a GPU and one of its instances are not.
-    let is_same = |one: &Place, other: &Place| {
+    let is_same = |one: &CudaDevice, other: &CudaDevice| {
         one.gpu == other.gpu
             && (one.part == other.part || one.part.is_none() || other.part.is_none())
     };
     let twice = named
         .iter()
         .enumerate()
-        .any(|(at, place)| named[..at].iter().any(|earlier| is_same(earlier, place)));
+        .any(|(at, device)| named[..at].iter().any(|earlier| is_same(earlier, device)));
     if twice { Vec::new() } else { named }
 }
 
-fn named(gpus: &[Nameable], entry: &str) -> Option<Place> {
+fn named(gpus: &[Nameable], entry: &str) -> Option<CudaDevice> {
     if let Ok(gpu) = entry.parse::<usize>() {
-        return (gpu < gpus.len() && !entry.starts_with('+')).then_some(Place { gpu, part: None });
+        return (gpu < gpus.len() && !entry.starts_with('+'))
+            .then_some(CudaDevice { gpu, part: None });
     }
     let begins = |uuid: &String| {
         entry.len() > 4
@@ -56,14 +57,14 @@ fn named(gpus: &[Nameable], entry: &str) -> Option<Place> {
         .iter()
         .enumerate()
         .filter(|(_, gpu)| begins(&gpu.uuid))
-        .map(|(gpu, _)| Place { gpu, part: None });
+        .map(|(gpu, _)| CudaDevice { gpu, part: None });
     let parts = gpus.iter().enumerate().flat_map(|(gpu, nameable)| {
         nameable
             .parts
             .iter()
             .enumerate()
             .filter(|(_, part)| begins(part))
-            .map(move |(part, _)| Place { gpu, part: Some(part) })
+            .map(move |(part, _)| CudaDevice { gpu, part: Some(part) })
     });
     let mut fitting = whole.chain(parts);
     let found = fitting.next()?;
@@ -85,8 +86,8 @@ mod tests {
 
     #[track_caller]
     fn assert_visible(variable: Option<&str>, expected: &[usize]) {
-        let places = visible(&three(), variable);
-        let gpus: Vec<usize> = places.iter().map(|place| place.gpu).collect();
+        let devices = visible(&three(), variable);
+        let gpus: Vec<usize> = devices.iter().map(|device| device.gpu).collect();
         assert_eq!(gpus, expected, "{variable:?}");
     }
 
@@ -102,8 +103,10 @@ mod tests {
             (Some("MIG-1111,MIG-2222"), &[2, 2]),
         ];
         cases.iter().for_each(|(variable, expected)| assert_visible(*variable, expected));
-        let parts: Vec<Option<usize>> =
-            visible(&three(), Some("MIG-2222,1,MIG-1111")).iter().map(|place| place.part).collect();
+        let parts: Vec<Option<usize>> = visible(&three(), Some("MIG-2222,1,MIG-1111"))
+            .iter()
+            .map(|device| device.part)
+            .collect();
         assert_eq!(parts, [Some(1), None, Some(0)]);
     }
 

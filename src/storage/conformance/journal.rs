@@ -21,7 +21,7 @@ use crate::study::remark::RemarkKind;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
 use crate::study::spec::{FailureCause, StudySpec};
-use crate::study::statistics::Sample;
+use crate::study::statistics::Statistics;
 use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
@@ -293,10 +293,11 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         32 => Event::Finalists(FinalistsEvent::Chosen { finalists: vec![trial, TrialNumber(0)] }),
         33 => Event::Finalists(FinalistsEvent::Dropped { trial, reason }),
         34 => {
-            let sample = Sample { runs: 3, mean: rng.random_range(-1.0..1.0), deviation: 0.1 };
+            let statistics =
+                Statistics { runs: 3, mean: rng.random_range(-1.0..1.0), deviation: 0.1 };
             Event::Finalists(FinalistsEvent::Won {
                 trial: TrialNumber(rng.random_range(0..3)),
-                sample,
+                statistics,
                 reason,
             })
         }

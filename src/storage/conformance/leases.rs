@@ -11,7 +11,7 @@ use crate::storage::{
 use crate::study::budget::Extension;
 use crate::study::event::{Event, Seq, StudyEvent};
 use crate::study::metric::Direction;
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::time::Timestamp;
 use crate::study::trial::{Note, TrialNumber};
 
@@ -215,8 +215,9 @@ fn requests(open: &mut Opener) -> Result<(), StorageError> {
     };
     assert_eq!(pending(&*runner)?, [(first, kill), (second, Request::Stop)]);
     assert_eq!(watcher.answer(study, first)?, None);
-    let (done, late) = (Answer::Done("killed".to_owned()), Answer::Refused("too late".to_owned()));
-    let served = |id, answer: &Answer| {
+    let (done, late) =
+        (RequestAnswer::Done("killed".to_owned()), RequestAnswer::Refused("too late".to_owned()));
+    let served = |id, answer: &RequestAnswer| {
         Event::Study(StudyEvent::RequestServed { id, answer: answer.clone() })
     };
     runner.append(
@@ -274,7 +275,7 @@ fn entries(open: &mut Opener) -> Result<(), StorageError> {
     let summary = runner.summary(study)?;
     assert_eq!((summary.notes.len(), summary.tags.len()), (1, 0));
     assert!(runner.pending_requests(study)?.is_empty(), "they are done already");
-    assert_eq!(runner.answer(study, first)?, Some(Answer::Done(String::new())));
+    assert_eq!(runner.answer(study, first)?, Some(RequestAnswer::Done(String::new())));
     let missing = refused(
         writer.request(study, Timestamp(9), &note(Some(TrialNumber(7)), "about nothing")),
         "a note on no trial",

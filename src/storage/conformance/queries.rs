@@ -16,7 +16,7 @@ use crate::study::condition::{Measured, TrialNames};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::outcome::Outcome;
-use crate::study::query::{Filter, Place, SortKey, TrialQuery};
+use crate::study::query::{Filter, SortKey, SortPosition, TrialQuery};
 use crate::study::seed::{SeedTree, StreamRng};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
@@ -147,9 +147,12 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
                 listed.iter().map(|trial| trial.number).eq(reader.numbers(study, &query)?),
                 "{query:?}"
             );
-            let places = reader.places(study, &query)?;
+            let positions = reader.positions(study, &query)?;
             assert!(
-                listed.iter().map(|trial| trial.number).eq(places.iter().map(Place::number)),
+                listed
+                    .iter()
+                    .map(|trial| trial.number)
+                    .eq(positions.iter().map(SortPosition::number)),
                 "{query:?}"
             );
             assert!(
@@ -170,14 +173,14 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
 fn expected(view: &StudyState, query: &TrialQuery) -> Vec<u64> {
     let passing =
         view.trials.iter().filter(|trial| query.filter.matches(trial, &Measured::default()));
-    let mut places: Vec<Place> =
-        passing.map(|trial| query.sort.place(view.direction(), trial)).collect();
-    places.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));
+    let mut positions: Vec<SortPosition> =
+        passing.map(|trial| query.sort.position(view.direction(), trial)).collect();
+    positions.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));
     let (offset, limit) = (
         query.offset.try_into().unwrap_or(usize::MAX),
         query.limit.try_into().unwrap_or(usize::MAX),
     );
-    places.into_iter().skip(offset).take(limit).map(|place| place.number().0).collect()
+    positions.into_iter().skip(offset).take(limit).map(|position| position.number().0).collect()
 }
 
 /// Outcomes as texts, so that NaN equals NaN.

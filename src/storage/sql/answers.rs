@@ -21,8 +21,8 @@ use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, Seq};
 use crate::study::outcome::Outcome;
-use crate::study::query::{Filter, Place, TrialQuery};
-use crate::study::request::{Answer, Request};
+use crate::study::query::{Filter, SortPosition, TrialQuery};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::series::{LoggedSeries, Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
@@ -206,9 +206,13 @@ impl<T: Reads> StorageReader for T {
         })
     }
 
-    fn places(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Place>, StorageError> {
+    fn positions(
+        &self,
+        study: StudyId,
+        query: &TrialQuery,
+    ) -> Result<Vec<SortPosition>, StorageError> {
         self.read_of(study, "reading trials", |connection, study| {
-            pages::places(connection, study, query)
+            pages::positions(connection, study, query)
         })
     }
 
@@ -620,7 +624,7 @@ impl<T: Writes> Storage for T {
         self.read_of(study, "reading requests", read::pending_requests)
     }
 
-    fn answer(&self, study: StudyId, id: i64) -> Result<Option<Answer>, StorageError> {
+    fn answer(&self, study: StudyId, id: i64) -> Result<Option<RequestAnswer>, StorageError> {
         self.read_of(study, "reading a request", |connection, study| {
             read::answer(connection, study, id)
         })

@@ -19,7 +19,7 @@ use crate::study::event::{Event, TrialEvent};
 use crate::study::front;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
-use crate::study::query::{Filter, Place, SortKey, TrialQuery};
+use crate::study::query::{Filter, SortKey, SortPosition, TrialQuery};
 use crate::study::series::SeriesClock;
 use crate::study::spec::Objective;
 use crate::study::time::Timestamp;
@@ -73,15 +73,18 @@ fn ids(connection: &dyn Connection, study: StudyId, query: &TrialQuery) -> Resul
         }
         // The page extends beyond the complete trials that keep all limits.
     }
-    places(connection, study, query)?.iter().map(|place| trial_id(study, place.number())).collect()
+    positions(connection, study, query)?
+        .iter()
+        .map(|position| trial_id(study, position.number()))
+        .collect()
 }
 
 /// The sort positions of a page's trials, to merge them with those of other studies.
-pub(in crate::storage) fn places(
+pub(in crate::storage) fn positions(
     connection: &dyn Connection,
     study: StudyId,
     query: &TrialQuery,
-) -> Result<Vec<Place>, Fault> {
+) -> Result<Vec<SortPosition>, Fault> {
     if query.limit == 0 {
         return Ok(Vec::new());
     }
@@ -94,20 +97,20 @@ pub(in crate::storage) fn places(
     let mut needs = Needs::default();
     query.filter.add_needs(&mut needs);
     query.sort.add_needs(&mut needs);
-    let mut places: Vec<Place> = Vec::new();
+    let mut positions: Vec<SortPosition> = Vec::new();
     Scan { connection, study, needs, states: query.filter.states() }.run(|trial, measured| {
         if query.filter.matches(trial, measured) {
-            places.push(match &ranks {
+            positions.push(match &ranks {
                 Some(ranks) => {
                     let rank = ranks.get(&trial.number).copied().unwrap_or(f64::INFINITY);
                     let value = trial.value.map(|_| direction.loss(rank));
-                    query.sort.place(direction, &Trial { value, ..trial.clone() })
+                    query.sort.position(direction, &Trial { value, ..trial.clone() })
                 }
-                None => query.sort.place(direction, trial),
+                None => query.sort.position(direction, trial),
             });
         }
     })?;
-    Ok(cut(places, query))
+    Ok(cut(positions, query))
 }
 
 /// With several objectives, the ranks of complete trials that can be on the front: 0 is best.
@@ -121,23 +124,23 @@ fn ranks(
 }
 
 /// The positions of the page; those before and after it are not sorted.
-fn cut(mut places: Vec<Place>, query: &TrialQuery) -> Vec<Place> {
+fn cut(mut positions: Vec<SortPosition>, query: &TrialQuery) -> Vec<SortPosition> {
     let begin = usize::try_from(query.offset).unwrap_or(usize::MAX);
     let end = begin.saturating_add(usize::try_from(query.limit).unwrap_or(usize::MAX));
-    if begin >= places.len() {
+    if begin >= positions.len() {
         return Vec::new();
     }
-    let compare = |mine: &Place, theirs: &Place| mine.compare(theirs, query.reverse);
-    if end < places.len() {
-        places.select_nth_unstable_by(end, compare);
-        places.truncate(end);
+    let compare = |mine: &SortPosition, theirs: &SortPosition| mine.compare(theirs, query.reverse);
+    if end < positions.len() {
+        positions.select_nth_unstable_by(end, compare);
+        positions.truncate(end);
     }
     if begin > 0 {
-        places.select_nth_unstable_by(begin, compare);
-        places.drain(..begin);
+        positions.select_nth_unstable_by(begin, compare);
+        positions.drain(..begin);
     }
-    places.sort_unstable_by(compare);
-    places
+    positions.sort_unstable_by(compare);
+    positions
 }
 
 /// The first and the last id of a page of all trials by number, where numbers have no gaps. The

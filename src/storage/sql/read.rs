@@ -23,7 +23,7 @@ use crate::study::event::{Event, Seq};
 use crate::study::finalists::Race;
 use crate::study::front::Front;
 use crate::study::metric::Score;
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::spec::StudySpec;
 use crate::study::state::{Counts, StudyState, value_so_far};
 use crate::study::time::Timestamp;
@@ -81,7 +81,7 @@ pub(in crate::storage) fn summary(
     let hidden = u64::try_from(hidden).unwrap_or(0);
     let race = race(connection, id)?;
     let best = match race.as_ref().and_then(Race::winner) {
-        Some(winner) => Some((winner.trial, winner.sample.mean)),
+        Some(winner) => Some((winner.trial, winner.statistics.mean)),
         None if spec.has_several_objectives() => None,
         None => best(connection, id, &spec, counts)?,
     };
@@ -175,7 +175,7 @@ fn best(
     let direction = trials::direction(connection, study)?;
     if spec.replicates > 1 || repeats(connection, study)? {
         let ranked = configuration::ranked(runs(connection, study)?, direction, spec.replicates);
-        return Ok(ranked.first().map(|(number, sample)| (*number, sample.mean)));
+        return Ok(ranked.first().map(|(number, statistics)| (*number, statistics.mean)));
     }
     let sql = format!(
         "SELECT v.trial_id, v.value {} LIMIT 1",
@@ -381,14 +381,14 @@ pub(in crate::storage) fn answer(
     connection: &dyn Connection,
     study: StudyId,
     id: i64,
-) -> Result<Option<Answer>, Fault> {
+) -> Result<Option<RequestAnswer>, Fault> {
     let sql =
         "SELECT answer FROM request WHERE study_id = ?1 AND id = ?2 AND served_at IS NOT NULL";
     let served = first(connection, sql, [study.0, id], |row| {
         Cells::of(row, || format!("table `request`, id {id}")).optional_json(0)
     })?;
     // Requests served by older versions have no answer.
-    Ok(served.map(|answer| answer.unwrap_or_else(|| Answer::Done(String::new()))))
+    Ok(served.map(|answer| answer.unwrap_or_else(|| RequestAnswer::Done(String::new()))))
 }
 
 /// Attempts of one trial, or of all.

@@ -18,7 +18,7 @@ pub(in crate::storage) struct SeriesKey {
 }
 
 /// The row of a series.
-struct Row {
+struct SeriesRow {
     id: i64,
     attempt: i64,
     last_step: Option<f64>,
@@ -32,11 +32,11 @@ pub(in crate::storage) fn find(
     Ok(row(connection, key)?.map(|row| row.id))
 }
 
-fn row(connection: &dyn Connection, key: SeriesKey) -> Result<Option<Row>, Fault> {
+fn row(connection: &dyn Connection, key: SeriesKey) -> Result<Option<SeriesRow>, Fault> {
     let sql = "SELECT id, attempt, last_step FROM series WHERE trial_id = ?1 AND metric_id = ?2 \
         AND clock = ?3";
     first(connection, sql, params![key.trial, key.metric, key.clock.as_str()], |row| {
-        Ok(Row { id: row.get(0)?, attempt: row.get(1)?, last_step: row.get(2)? })
+        Ok(SeriesRow { id: row.get(0)?, attempt: row.get(1)?, last_step: row.get(2)? })
     })
 }
 

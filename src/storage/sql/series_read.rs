@@ -71,7 +71,7 @@ pub(in crate::storage) fn list(
 }
 
 /// Where the points of a series are.
-enum Place {
+enum PointSource {
     /// In the chunks of the series with this id.
     Chunks(i64),
     /// In the table of reports.
@@ -80,22 +80,22 @@ enum Place {
     Nowhere,
 }
 
-fn place(
+fn point_source(
     connection: &dyn Connection,
     study: StudyId,
     trial: TrialNumber,
     metric: &str,
     clock: SeriesClock,
-) -> Result<Place, Fault> {
+) -> Result<PointSource, Fault> {
     let (Ok(trial), Some(metric)) = (trial_id(study, trial), metric_id(connection, metric)?) else {
-        return Ok(Place::Nowhere);
+        return Ok(PointSource::Nowhere);
     };
     Ok(match find(connection, SeriesKey { trial, metric, clock })? {
-        Some(id) => Place::Chunks(id),
+        Some(id) => PointSource::Chunks(id),
         None if clock == study_clock(connection, study)? => {
-            Place::Reports(reported(connection, trial, metric)?)
+            PointSource::Reports(reported(connection, trial, metric)?)
         }
-        None => Place::Nowhere,
+        None => PointSource::Nowhere,
     })
 }
 
@@ -113,13 +113,13 @@ pub(in crate::storage) fn points(
     clock: SeriesClock,
     range: RangeInclusive<f64>,
 ) -> Result<Vec<Point>, Fault> {
-    let id = match place(connection, study, trial, metric, clock)? {
-        Place::Nowhere => return Ok(Vec::new()),
-        Place::Reports(mut points) => {
+    let id = match point_source(connection, study, trial, metric, clock)? {
+        PointSource::Nowhere => return Ok(Vec::new()),
+        PointSource::Reports(mut points) => {
             points.retain(|point| range.contains(&point.step));
             return Ok(points);
         }
-        Place::Chunks(id) => id,
+        PointSource::Chunks(id) => id,
     };
     let points = "(SELECT points FROM series_block WHERE id = block)";
     let sql = format!("SELECT first_step, {points} {CHUNKS_OF_RANGE}");
@@ -146,9 +146,9 @@ pub(in crate::storage) fn pixels(
     range: RangeInclusive<f64>,
     count: usize,
 ) -> Result<Vec<Pixel>, Fault> {
-    let id = match place(connection, study, trial, metric, clock)? {
-        Place::Nowhere => return Ok(Vec::new()),
-        Place::Reports(mut points) => {
+    let id = match point_source(connection, study, trial, metric, clock)? {
+        PointSource::Nowhere => return Ok(Vec::new()),
+        PointSource::Reports(mut points) => {
             points.retain(|point| range.contains(&point.step));
             let (Some(first), Some(last)) = (points.first(), points.last()) else {
                 return Ok(Vec::new());
@@ -157,7 +157,7 @@ pub(in crate::storage) fn pixels(
             points.iter().for_each(|point| pixels.add(&Pixel::from(point)));
             return Ok(pixels.filled());
         }
-        Place::Chunks(id) => id,
+        PointSource::Chunks(id) => id,
     };
     let sql = format!(
         "SELECT first_step, last_step, count, min, max, last_value, last_at {CHUNKS_OF_RANGE}"

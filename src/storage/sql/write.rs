@@ -12,7 +12,7 @@ use super::optuna::distribution_json;
 use super::read::{directories, held, last_event, require, study_row};
 use crate::storage::{HeldLease, Holder, Lease, StorageError, StudyId, Takeover, check_creations};
 use crate::study::event::{Event, Seq};
-use crate::study::request::{Answer, Request};
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::series::LoggedSeries;
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
@@ -303,7 +303,8 @@ pub(in crate::storage) fn request(
         let revision = value(connection, "SELECT revision FROM study WHERE id = ?1", [study.0])?;
         Append::new(connection, cache, store, study, revision, now, trials)?.write(&entry)?;
         let sql = "UPDATE request SET served_at = ?2, answer = ?3 WHERE id = ?1";
-        connection.execute(sql, params![id, now.0, to_json(&Answer::Done(String::new()))?])?;
+        connection
+            .execute(sql, params![id, now.0, to_json(&RequestAnswer::Done(String::new()))?])?;
     }
     Ok(id)
 }

@@ -32,7 +32,7 @@ pub(super) type Identity = (u64, u64);
 
 /// A file as it was when it was opened.
 #[derive(Debug)]
-struct Known {
+struct OpenedFile {
     identity: Identity,
     /// Keeps the inode from being used for another file once this one is deleted. Closing such a
     /// descriptor drops no locks.
@@ -40,9 +40,9 @@ struct Known {
     _hold: Option<File>,
 }
 
-impl Known {
+impl OpenedFile {
     #[cfg(target_os = "linux")]
-    fn at(path: &Path) -> Option<Known> {
+    fn at(path: &Path) -> Option<OpenedFile> {
         let flags = rustix::fs::OFlags::PATH.bits().cast_signed();
         let hold = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).ok();
         let metadata = match &hold {
@@ -50,12 +50,12 @@ impl Known {
             // Out of descriptors.
             None => fs::metadata(path),
         };
-        Some(Known { identity: identity_of(&metadata.ok()?), _hold: hold })
+        Some(OpenedFile { identity: identity_of(&metadata.ok()?), _hold: hold })
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn at(path: &Path) -> Option<Known> {
-        Some(Known { identity: identity(path)? })
+    fn at(path: &Path) -> Option<OpenedFile> {
+        Some(OpenedFile { identity: identity(path)? })
     }
 }
 
@@ -66,10 +66,10 @@ pub(super) struct Files {
     /// The resolved path, from which SQLite derives the names of the log and the index.
     real: PathBuf,
     /// `None` if it cannot be examined; it then counts as present.
-    main: Option<Known>,
+    main: Option<OpenedFile>,
     /// Created by the first transaction, and the same until the last connection closes.
-    wal: OnceLock<Known>,
-    shm: OnceLock<Known>,
+    wal: OnceLock<OpenedFile>,
+    shm: OnceLock<OpenedFile>,
     /// The largest length of the index so far. It only grows while in use, and is memory-mapped:
     /// accessing a page beyond the end of a truncated file raises SIGBUS.
     longest: AtomicU64,
@@ -124,7 +124,7 @@ impl Files {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let files = Files {
             path: path.to_owned(),
-            main: Known::at(path),
+            main: OpenedFile::at(path),
             real,
             wal: OnceLock::new(),
             shm: OnceLock::new(),
@@ -140,7 +140,7 @@ impl Files {
         for (known, ending) in [(&self.wal, "-wal"), (&self.shm, "-shm")] {
             if self.main.is_some()
                 && known.get().is_none()
-                && let Some(file) = Known::at(&self.beside(ending))
+                && let Some(file) = OpenedFile::at(&self.beside(ending))
             {
                 known.get_or_init(|| file);
             }

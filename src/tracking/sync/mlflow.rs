@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::{Value as Json, json};
 
 use super::outbox::{Outbox, Record, SentParam, SeriesName};
-use super::run_file::{Rest, State, anew, continued};
+use super::run_file::{Rest, RunFileState, anew, continued};
 use super::{Run, SyncError, Target};
 use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudySummary};
@@ -375,7 +375,7 @@ struct Before {
 
 /// The points that may be missing there; `None`: data that may be there is outdated.
 fn since<'a>(run: &'a Run<'_>, record: &Record) -> Result<Option<Rest<'a>>, StorageError> {
-    let holds = |state: &State| continued(run, state);
+    let holds = |state: &RunFileState| continued(run, state);
     if let Some(pending) = &record.pending
         && holds(pending)?.is_none()
     {

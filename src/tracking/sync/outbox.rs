@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::beside::of_destination;
-use super::run_file::State;
+use super::run_file::RunFileState;
 use super::{LOCK, SyncError, replace};
 use crate::storage::{StorageReader, StudyId};
 use crate::study::destination::Destination;
@@ -46,9 +46,9 @@ pub(super) struct Record {
     /// Outdated runs there, to be deleted.
     pub obsolete: Vec<String>,
     /// The points and the end that are certainly there.
-    pub sent: State,
+    pub sent: RunFileState,
     /// Those that may be there: they were in flight.
-    pub pending: Option<State>,
+    pub pending: Option<RunFileState>,
     /// Its name there.
     pub title: String,
     /// Tags that are, or may be, there.
@@ -68,7 +68,7 @@ impl Record {
     }
 
     /// Everything that may be there.
-    pub fn reached(&self) -> &State {
+    pub fn reached(&self) -> &RunFileState {
         self.pending.as_ref().unwrap_or(&self.sent)
     }
 }

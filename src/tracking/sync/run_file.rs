@@ -47,7 +47,7 @@ fn sum(points: &[Point]) -> u64 {
 
 /// The recorded content of a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct State {
+pub(super) struct RunFileState {
     /// Attempts of the run so far: points of earlier ones may be superseded.
     attempts: u32,
     /// How often the file was restarted.
@@ -68,14 +68,14 @@ pub(super) struct State {
 /// The part of a run that is not in its file.
 pub(super) struct Rest<'a> {
     /// The file's content; without bytes, a new file is started.
-    pub state: State,
+    pub state: RunFileState,
     /// Points by series.
     pub points: Vec<(&'a SeriesSummary, Vec<Point>)>,
     /// Whether the end of the run is to be written.
     pub is_end: bool,
 }
 
-impl State {
+impl RunFileState {
     /// Whether anything was written.
     #[cfg(feature = "mlflow")]
     pub fn is_begun(&self) -> bool {
@@ -146,7 +146,7 @@ pub(super) fn rest<'a>(
     directory: &Path,
     name: impl Fn(u32) -> String,
 ) -> Result<Option<Rest<'a>>, SyncError> {
-    let known: Option<State> = match fs::read(directory.join(STATE)) {
+    let known: Option<RunFileState> = match fs::read(directory.join(STATE)) {
         Ok(bytes) => serde_json::from_slice(&bytes).ok(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(source) => return Err(SyncError::Io { path: directory.join(STATE), source }),
@@ -164,7 +164,8 @@ pub(super) fn rest<'a>(
 
 /// The whole run, for a new file.
 pub(super) fn anew<'a>(run: &'a Run<'_>, generation: u32) -> Result<Rest<'a>, StorageError> {
-    let state = State { attempts: run.trial.attempts, generation, ..State::default() };
+    let state =
+        RunFileState { attempts: run.trial.attempts, generation, ..RunFileState::default() };
     let points = |series| Ok((series, run.points(series, f64::NEG_INFINITY)?));
     let points = run.series.iter().map(points).collect::<Result<_, StorageError>>()?;
     Ok(Rest { state, points, is_end: !run.is_open() })
@@ -173,7 +174,7 @@ pub(super) fn anew<'a>(run: &'a Run<'_>, generation: u32) -> Result<Rest<'a>, St
 /// What is new since; `None` if the file is outdated.
 pub(super) fn continued<'a>(
     run: &'a Run<'_>,
-    known: &State,
+    known: &RunFileState,
 ) -> Result<Option<Rest<'a>>, StorageError> {
     let ended = (!run.is_open()).then_some(run.trial.state);
     // An end that was written cannot be withdrawn.
@@ -234,7 +235,7 @@ pub(super) fn append(
     directory: &Path,
     rest: &Rest<'_>,
     name: impl Fn(u32) -> String,
-    write: impl FnOnce(&mut State, &mut Out) -> io::Result<()>,
+    write: impl FnOnce(&mut RunFileState, &mut Out) -> io::Result<()>,
 ) -> Result<(), SyncError> {
     let path = directory.join(name(rest.state.generation));
     let before = rest.state.generation.checked_sub(1).map(|before| directory.join(name(before)));

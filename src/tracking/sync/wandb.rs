@@ -86,7 +86,7 @@ impl Target for Wandb {
 }
 
 /// Values logged together, at one step of one clock.
-struct Row<'a> {
+struct HistoryRow<'a> {
     clock: SeriesClock,
     step: f64,
     at: Timestamp,
@@ -130,7 +130,7 @@ impl Wandb {
     }
 }
 
-fn rows<'a>(points: &'a [(&'a SeriesSummary, Vec<Point>)]) -> Vec<Row<'a>> {
+fn rows<'a>(points: &'a [(&'a SeriesSummary, Vec<Point>)]) -> Vec<HistoryRow<'a>> {
     let mut all: Vec<(&SeriesSummary, &Point)> = points
         .iter()
         .flat_map(|(series, points)| points.iter().map(move |point| (*series, point)))
@@ -139,7 +139,7 @@ fn rows<'a>(points: &'a [(&'a SeriesSummary, Vec<Point>)]) -> Vec<Row<'a>> {
         let order = |series: &SeriesSummary, point: &Point| (point.at, series.clock);
         order(a, one).cmp(&order(b, other)).then(one.step.total_cmp(&other.step))
     });
-    let mut rows: Vec<Row<'a>> = Vec::new();
+    let mut rows: Vec<HistoryRow<'a>> = Vec::new();
     for (series, point) in all {
         let value = (series.metric.as_str(), point.value);
         match rows.last_mut() {
@@ -148,7 +148,7 @@ fn rows<'a>(points: &'a [(&'a SeriesSummary, Vec<Point>)]) -> Vec<Row<'a>> {
             {
                 row.values.push(value);
             }
-            _ => rows.push(Row {
+            _ => rows.push(HistoryRow {
                 clock: series.clock,
                 step: point.step,
                 at: point.at,

@@ -8,7 +8,7 @@ use super::super::encoder_model::EncoderModel;
 use super::super::metrics::FoundAnswers;
 use super::super::question_answering::QuestionAnswering;
 use super::super::questions::{NoWindow, Window, windows};
-use super::{Answer, Prediction, PredictionInputs, Predictor, Tools};
+use super::{ExtractedAnswer, Prediction, PredictionInputs, Predictor, Tools};
 
 /// Windows that are read at once.
 const WINDOWS_AT_ONCE: usize = 32;
@@ -58,13 +58,13 @@ impl Predictor for EncoderModel<QuestionAnswering> {
             let found = self.found(tools, &windows, longest)?;
             let characters = context.chars();
             Ok(Prediction::Answer(match found.best(may_be_none) {
-                Some(span) => Answer {
+                Some(span) => ExtractedAnswer {
                     answer: characters.skip(span.begin).take(span.end - span.begin).collect(),
                     score: span.probability,
                     start: span.begin,
                     end: span.end,
                 },
-                None => Answer {
+                None => ExtractedAnswer {
                     answer: String::new(),
                     score: found.probability_of_none(),
                     start: 0,

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 /// An answer as the data has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct GivenAnswer {
     pub(super) text: String,
     pub(super) start: Start,
 }
@@ -39,8 +39,8 @@ impl Start {
 /// The answers of a cell: a text, a list of texts, or SQuAD's
 /// `{"text": [..], "answer_start": [..]}` and lists of `{"text": .., "answer_start": ..}`; none of
 /// an empty cell or list. What only looks like JSON is a text.
-pub(super) fn answers(cell: &str) -> Result<Vec<Answer>, String> {
-    let text = |text: &str| Answer { text: text.to_owned(), start: Start::Unsaid };
+pub(super) fn answers(cell: &str) -> Result<Vec<GivenAnswer>, String> {
+    let text = |text: &str| GivenAnswer { text: text.to_owned(), start: Start::Unsaid };
     if cell.trim().is_empty() {
         return Ok(Vec::new());
     }
@@ -51,14 +51,14 @@ pub(super) fn answers(cell: &str) -> Result<Vec<Answer>, String> {
     }
     let of_object = |object: &Map<String, Value>| {
         let start = Start::of(object.get("answer_start"));
-        Some(Answer { text: object.get("text")?.as_str()?.to_owned(), start })
+        Some(GivenAnswer { text: object.get("text")?.as_str()?.to_owned(), start })
     };
     let one = |answer: &Value| match answer {
         Value::String(answer) => Some(text(answer)),
         Value::Object(answer) => of_object(answer),
         _ => None,
     };
-    let found: Option<Vec<Answer>> = match &parsed {
+    let found: Option<Vec<GivenAnswer>> = match &parsed {
         Some(Value::Array(all)) => all.iter().map(one).collect(),
         Some(Value::Object(object)) => match object.get("text") {
             Some(Value::Array(texts)) => {
@@ -70,7 +70,7 @@ pub(super) fn answers(cell: &str) -> Result<Vec<Answer>, String> {
                 let start = |index: usize| Start::of(starts.and_then(|starts| starts.get(index)));
                 let pairs = texts.iter().enumerate();
                 let answer = |(index, text): (usize, &Value)| {
-                    Some(Answer { text: text.as_str()?.to_owned(), start: start(index) })
+                    Some(GivenAnswer { text: text.as_str()?.to_owned(), start: start(index) })
                 };
                 pairs.map(answer).collect()
             }
@@ -102,8 +102,8 @@ pub(super) fn place(context: &str, answer: &str, start: Option<usize>) -> Option
 mod tests {
     use super::*;
 
-    fn answer(text: &str, start: Option<usize>) -> Answer {
-        Answer { text: text.to_owned(), start: start.map_or(Start::Unsaid, Start::At) }
+    fn answer(text: &str, start: Option<usize>) -> GivenAnswer {
+        GivenAnswer { text: text.to_owned(), start: start.map_or(Start::Unsaid, Start::At) }
     }
 
     #[test]

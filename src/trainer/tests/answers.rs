@@ -70,7 +70,7 @@ fn answers_are_learnt_resumed_and_found_in_windows() {
     let context = "dog rex cat tom bird ida horse max";
     let contexts = [context, context, context, ""].map(str::to_owned);
     let found = predicted_pairs(runner.last_checkpoint(), &texts, &contexts).unwrap();
-    let answers: Vec<&Answer> = found
+    let answers: Vec<&ExtractedAnswer> = found
         .iter()
         .map(|one| if let Prediction::Answer(answer) = one { answer } else { panic!("{one:?}") })
         .collect();

@@ -4,7 +4,7 @@
 /// What a model says.
 #[derive(Debug, Default)]
 pub(super) struct SentencePieces {
-    pub(super) pieces: Vec<Piece>,
+    pub(super) pieces: Vec<SentencePiece>,
     /// The number of the unknown token.
     pub(super) unknown: u32,
     /// How characters are normalised, as a compiled trie; empty: they stay as they are.
@@ -13,7 +13,7 @@ pub(super) struct SentencePieces {
 
 /// A piece with its log probability.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct SentencePiece {
     pub(super) text: String,
     score: f32,
     pub(super) kind: PieceKind,
@@ -41,7 +41,7 @@ impl SentencePieces {
         let [mut has_trainer, mut has_normalizer] = [false; 2];
         for field in Fields(bytes) {
             match field? {
-                (1, FieldValue::Bytes(piece)) => model.pieces.push(Piece::read(piece)?),
+                (1, FieldValue::Bytes(piece)) => model.pieces.push(SentencePiece::read(piece)?),
                 (2, FieldValue::Bytes(trainer)) => {
                     has_trainer = true;
                     for field in Fields(trainer) {
@@ -83,7 +83,7 @@ impl SentencePieces {
     }
 }
 
-impl Piece {
+impl SentencePiece {
     fn read(bytes: &[u8]) -> Result<Self, String> {
         let mut piece = Self { text: String::new(), score: 0.0, kind: PieceKind::Other };
         for field in Fields(bytes) {

@@ -3,7 +3,7 @@
 use ratatui::text::Line;
 
 use crate::engine::batch_halving::BatchHalving;
-use crate::report::lineage::segment_lines;
+use crate::report::populations::segment_lines;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
@@ -16,12 +16,12 @@ use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
 use crate::tui::snapshot::{Curve, Detail, LoggedCurve};
-use crate::tui::state::State;
+use crate::tui::state::TuiState;
 use crate::tui::theme::Theme;
 
 /// Everything about the trial that is text.
 pub(super) fn sections(
-    state: &State,
+    state: &TuiState,
     detail: &Detail,
     room: usize,
     now: Timestamp,
@@ -94,7 +94,7 @@ pub(super) fn parameters(trial: &Trial) -> Vec<String> {
     rows(table.end(), pairs.len())
 }
 
-fn metrics(state: &State, detail: &Detail, room: usize, theme: Theme) -> Vec<String> {
+fn metrics(state: &TuiState, detail: &Detail, room: usize, theme: Theme) -> Vec<String> {
     let objective = state.spec().objective();
     let last = |curve: &Curve, say: fn(u64, f64) -> String| {
         curve.last().map_or_else(String::new, |(step, value)| say(*step, *value))

@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use super::{DeviceLoad, DevicesData, OccupiedSlot, gpu, utilisation};
 use crate::report::sparkline::sparkline;
 use crate::report::wording::{bytes, number, one_line, rough_duration, width};
-use crate::runner::monitor::{Gpu, Machine, Memory, Processor, gibibytes};
+use crate::runner::monitor::{Cpu, Gpu, Machine, Memory, gibibytes};
 use crate::study::counted::count;
 use crate::study::device::Device;
 use crate::study::event::AgentChange;
@@ -128,7 +128,7 @@ fn hidden(gpu: &Gpu, room: usize, theme: Theme) -> Vec<Line<'static>> {
 fn title(load: &DeviceLoad, data: &DevicesData, room: usize, theme: Theme) -> Line<'static> {
     let what = match (&load.device, gpu(&load.device, &data.machine)) {
         (Device::Cpu, _) => {
-            let Processor { name, cores, .. } = &data.machine.processor;
+            let Cpu { name, cores, .. } = &data.machine.cpu;
             format!("{name}, {}", count(*cores as u64, "core"))
         }
         (_, Some(gpu)) => one_line(&gpu.name),
@@ -168,7 +168,7 @@ fn title(load: &DeviceLoad, data: &DevicesData, room: usize, theme: Theme) -> Li
 fn gauges(load: &DeviceLoad, machine: &Machine, room: usize, theme: Theme) -> Vec<Line<'static>> {
     let gpu = gpu(&load.device, machine);
     let memory = match load.device {
-        Device::Cpu => Some(machine.processor.memory).filter(|memory| memory.total > 0),
+        Device::Cpu => Some(machine.cpu.memory).filter(|memory| memory.total > 0),
         _ => gpu.and_then(|gpu| gpu.memory),
     };
     let mut parts: Vec<Line<'static>> = Vec::new();

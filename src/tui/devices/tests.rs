@@ -1,7 +1,7 @@
 //! The devices screen as it looks, with a machine made of plain data.
 
 use super::*;
-use crate::runner::monitor::{Memory, NoGpus, Processor};
+use crate::runner::monitor::{Cpu, Memory, NoGpus};
 use crate::tui::tests::{self, COLOURS, PLAIN, at_every_size};
 use crate::tui::theme::Theme;
 
@@ -18,8 +18,7 @@ fn idle(device: Device, busy: Vec<f64>) -> DeviceLoad {
 
 /// A machine without a GPU, with this on its CPU.
 fn laptop(load: DeviceLoad) -> DevicesData {
-    let machine =
-        Machine { processor: processor(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
+    let machine = Machine { cpu: cpu(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
     DevicesData {
         machine,
         devices: vec![load],
@@ -29,8 +28,8 @@ fn laptop(load: DeviceLoad) -> DevicesData {
     }
 }
 
-fn processor() -> Processor {
-    Processor {
+fn cpu() -> Cpu {
+    Cpu {
         name: "AMD EPYC 9654".into(),
         cores: 16,
         utilisation: Some(0.42),
@@ -66,11 +65,7 @@ fn busy() -> DevicesData {
         Gpu { cuda: None, trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()), ..h100(1) };
     let samples = (0..30).map(|index| f64::from(index % 7) / 7.0).collect();
     DevicesData {
-        machine: Machine {
-            processor: processor(),
-            gpus: Ok(vec![h100(0), hidden]),
-            trees: BTreeMap::new(),
-        },
+        machine: Machine { cpu: cpu(), gpus: Ok(vec![h100(0), hidden]), trees: BTreeMap::new() },
         devices: vec![
             idle(Device::Cpu, vec![0.4]),
             DeviceLoad {

@@ -12,8 +12,8 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
 use crate::tui::columns::ColumnKey;
 use crate::tui::detail;
-use crate::tui::snapshot::Row;
-use crate::tui::state::State;
+use crate::tui::snapshot::LeaderboardRow;
+use crate::tui::state::TuiState;
 use crate::tui::theme::Theme;
 use crate::tui::together::TableScope;
 
@@ -41,7 +41,7 @@ pub(super) struct Columns {
 }
 
 pub(super) struct ColumnLayout<'a> {
-    pub state: &'a State,
+    pub state: &'a TuiState,
     pub now: Timestamp,
     pub theme: Theme,
     pub room: usize,
@@ -106,7 +106,7 @@ impl ColumnLayout<'_> {
         Columns { placed: pinned, left }
     }
 
-    fn rows(&self) -> &[Row] {
+    fn rows(&self) -> &[LeaderboardRow] {
         &self.state.seen.page.rows
     }
 
@@ -126,7 +126,7 @@ impl ColumnLayout<'_> {
 
     /// The place of a trial among those with values, with a `*` if it is on the front; the others
     /// come after them, and have none.
-    fn rank_cell(&self, row: &Row) -> String {
+    fn rank_cell(&self, row: &LeaderboardRow) -> String {
         let Trial { value, values, .. } = &row.trial;
         let mut known = value.iter().chain(values).peekable();
         if known.peek().is_none() || known.any(|value| value.is_nan()) {
@@ -229,7 +229,7 @@ impl ColumnLayout<'_> {
         }
     }
 
-    fn text(&self, key: &ColumnKey, row: &Row) -> String {
+    fn text(&self, key: &ColumnKey, row: &LeaderboardRow) -> String {
         let trial = &row.trial;
         let study = || self.state.seen.study(row.key.study);
         match key {

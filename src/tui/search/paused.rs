@@ -7,7 +7,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Span;
 
 use super::SearchData;
-use super::table::Table;
+use super::table::ScrolledTable;
 use crate::config::max_resource;
 use crate::report::interval::IntervalScale;
 use crate::report::table::Columns;
@@ -149,7 +149,7 @@ pub(super) fn draw(
             .point("from", of_end(|end| end.low))
             .point("to", of_end(|end| end.high));
     }
-    let table = Table { heading, columns: columns.end(), rows: rows.len() };
+    let table = ScrolledTable { heading, columns: columns.end(), rows: rows.len() };
     table.draw(buffer, area, scroll, theme, |index, room| {
         let room = room.min(*ROOM.end());
         let ends = rows.iter().filter_map(|row| Some((row.end.as_ref()?, Some(row.value))));

@@ -8,7 +8,7 @@ use ratatui::layout::Rect;
 use ratatui::text::Span;
 
 use super::SearchData;
-use super::table::Table;
+use super::table::ScrolledTable;
 use crate::pruners::{
     BRACKETS, MAX_RESOURCE, MIN_RESOURCE, RANK_BY, REDUCTION_FACTOR, RUNG_FACTOR,
 };
@@ -173,7 +173,7 @@ pub fn draw(
     let metric = one_line(&data.spec.objective().metric);
     let heading = format!(" {pruner}: what became of trials at each step, by {metric}{part}");
     let most = rungs.iter().map(Rung::reached).max().unwrap_or(1).max(1);
-    let table = Table { heading, columns, rows: rungs.len() };
+    let table = ScrolledTable { heading, columns, rows: rungs.len() };
     table.draw(buffer, area, scroll, theme, |index, room| bar(&rungs[index], most, room, theme))
 }
 

@@ -7,13 +7,13 @@ use ratatui::text::{Line, Span};
 use crate::report::table::Column;
 use crate::tui::theme::Theme;
 
-pub(super) struct Table {
+pub(super) struct ScrolledTable {
     pub heading: String,
     pub columns: Vec<Column>,
     pub rows: usize,
 }
 
-impl Table {
+impl ScrolledTable {
     /// Draws as many rows as fit; `end` draws what follows a row in so many columns.
     /// How far it is scrolled.
     pub fn draw(

@@ -3,12 +3,12 @@
 
 use ratatui::crossterm::event::KeyEvent;
 
-use super::{Command, Overlay, State};
+use super::{Command, Overlay, TuiState};
 use crate::study::query::{Filter, SortKey};
 use crate::tui::columns::ColumnKey;
 use crate::tui::picker::{Choosing, Item, Picked, Picker};
 
-impl State {
+impl TuiState {
     pub(super) fn pick(&mut self, choosing: Choosing) {
         let table = &self.seen.table;
         let sorted = ColumnKey::of(&self.sort);

@@ -4,7 +4,7 @@
 use ratatui::crossterm::event::KeyCode;
 
 use super::prompt::Purpose;
-use super::{Command, Confirmation, Overlay, RunPhase, State};
+use super::{Command, Confirmation, Overlay, RunPhase, TuiState};
 use crate::study::params::Params;
 use crate::study::request::{Request, Retried};
 use crate::study::trial::{Trial, TrialState};
@@ -13,7 +13,7 @@ use crate::tui::keys::Screen;
 use crate::tui::list::Movement;
 use crate::tui::{Detach, TuiExit, TuiMode, clipboard};
 
-impl State {
+impl TuiState {
     pub(super) fn interrupt(&mut self) -> Command {
         match (self.mode, &self.phase) {
             (TuiMode::Watching, _) | (_, RunPhase::Over(_)) => Command::Leave(TuiExit::Left),

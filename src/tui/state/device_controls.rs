@@ -2,11 +2,11 @@
 //! on it.
 
 use super::prompt::Purpose;
-use super::{Command, State};
+use super::{Command, TuiState};
 use crate::study::device::Device;
 use crate::study::request::Request;
 
-impl State {
+impl TuiState {
     /// The devices that the study runs on, as the screen shows them.
     fn devices(&self) -> &[Device] {
         self.seen.picture.as_ref().map_or(&[], |picture| &picture.devices)

@@ -1,7 +1,7 @@
 //! Keys of the screens themselves: the selection, scrolling, a trial's log, the views of the
 //! search.
 
-use super::{Command, State, TrialView};
+use super::{Command, TrialView, TuiState};
 use crate::study::query::Filter;
 use crate::tui::keys::{Action, Screen};
 use crate::tui::list::Movement;
@@ -9,7 +9,7 @@ use crate::tui::picker::Choosing;
 use crate::tui::search::SearchView;
 use crate::tui::trial_key::TrialKey;
 
-impl State {
+impl TuiState {
     pub(super) fn act_on_trials(&mut self, action: Action) -> Command {
         match action {
             Action::Open => match self.list.trial() {

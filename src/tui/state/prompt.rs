@@ -1,6 +1,6 @@
 //! Lines to be typed: the filter, searches, notes and tags; what typing, Enter and Esc do to each.
 
-use super::{Command, Overlay, State, budget_line};
+use super::{Command, Overlay, TuiState, budget_line};
 use crate::report::requests::entered;
 use crate::report::wording::extension;
 use crate::storage::StudySummary;
@@ -90,7 +90,7 @@ impl Prompt {
     }
 }
 
-impl State {
+impl TuiState {
     pub(super) fn open_prompt(&mut self) {
         let (purpose, before) = match self.screen {
             Screen::Trial => (Purpose::LogSearch, self.trial.text.clone()),

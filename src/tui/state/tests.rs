@@ -7,7 +7,7 @@ use crate::storage::Storage as _;
 use crate::study::budget::Extension;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, DeviceEvent, Event, StudyEvent, TrialEvent};
-use crate::study::request::{Answer, Retried};
+use crate::study::request::{RequestAnswer, Retried};
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
 use crate::study::time::Timestamp;
 use crate::study::trial::AttemptNumber;
@@ -119,7 +119,7 @@ fn a_run_that_is_over_runs_again_when_more_was_asked_of_it_and_answered() {
     shown.state.asked(id);
     shown.load();
     assert!(!shown.state.is_to_run_again(), "it was not answered");
-    let answer = Answer::Done("the budget is 26 trials now".into());
+    let answer = RequestAnswer::Done("the budget is 26 trials now".into());
     shown.script.append(&[Event::Study(StudyEvent::RequestServed { id, answer })]);
     shown.load();
     assert!(shown.state.is_to_run_again());
@@ -225,7 +225,7 @@ fn every_order_that_can_be_chosen_is_kept() {
     for sort in columns.iter().filter_map(ColumnKey::sort_key) {
         let mut state = shown.state.clone();
         state.set_sort(sort.clone(), true);
-        let again = State::new(TuiMode::Watching, shown.state.seen.clone(), state.settings);
+        let again = TuiState::new(TuiMode::Watching, shown.state.seen.clone(), state.settings);
         assert_eq!((again.sort, again.reverse), (sort, true));
     }
 }

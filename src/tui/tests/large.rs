@@ -83,7 +83,7 @@ fn no_frame_of_a_large_study_takes_longer_than_a_sixtieth_of_a_second() {
     let mut shown = Shown::new(script, (200, 60));
     for (name, keys) in screens() {
         let fresh =
-            State::new(TuiMode::Watching, shown.state.seen.clone(), TableSettings::default());
+            TuiState::new(TuiMode::Watching, shown.state.seen.clone(), TableSettings::default());
         shown.state = fresh;
         // Loaded once at the end: the memory store sorts all trials for each page.
         screen::measure(Rect::new(0, 0, shown.size.0, shown.size.1), &mut shown.state);

@@ -14,7 +14,7 @@ use crate::storage::{
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, Seq};
 use crate::study::outcome::Outcome;
-use crate::study::query::{Filter, Place, TrialQuery};
+use crate::study::query::{Filter, SortPosition, TrialQuery};
 use crate::study::series::{Pixel, Point, SeriesClock, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
@@ -66,7 +66,7 @@ impl StorageReader for Counting {
         params(study: StudyId) -> Vec<String>;
         metrics(study: StudyId) -> Vec<String>;
         series_names(study: StudyId) -> Vec<String>;
-        places(study: StudyId, query: &TrialQuery) -> Vec<Place>;
+        positions(study: StudyId, query: &TrialQuery) -> Vec<SortPosition>;
         trial(study: StudyId, number: TrialNumber) -> Option<Trial>;
         reports(study: StudyId, trial: TrialNumber) -> Vec<(String, u64, f64)>;
         remarks(study: StudyId, trial: TrialNumber, after: Seq) -> (Vec<Remarked>, Seq);

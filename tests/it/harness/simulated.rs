@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hpsearch::engine::simulator::{Agent, Run, Simulation, Turn};
-use hpsearch::engine::verify::{Entry, Verified, verify};
+use hpsearch::engine::verify::{StoredEvent, Verified, verify};
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
 use hpsearch::study::cluster::{AgentStart, ClusterSpec};
@@ -11,7 +11,7 @@ use hpsearch::study::event::{Event, Seq, StudyEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
-use hpsearch::study::request::{Answer, Request};
+use hpsearch::study::request::{Request, RequestAnswer};
 use hpsearch::study::space::{Condition, Dimension, Distribution, Scale, Space};
 use hpsearch::study::spec::{AlgorithmSpec, Objective, StudySpec};
 use hpsearch::study::state::StudyState;
@@ -175,7 +175,7 @@ pub fn events(turns: &[Turn]) -> impl Iterator<Item = &Event> {
 }
 
 /// The requests that were served, with what was answered.
-pub fn answers(run: &Run) -> Vec<(i64, Answer)> {
+pub fn answers(run: &Run) -> Vec<(i64, RequestAnswer)> {
     let served = events(&run.turns).filter_map(|event| match event {
         Event::Study(StudyEvent::RequestServed { id, answer }) => Some((*id, answer.clone())),
         _ => None,
@@ -189,14 +189,14 @@ pub fn seconds(run: &Run) -> f64 {
 }
 
 /// The events of a run as a store would number them.
-pub fn journal(run: &Run) -> Vec<Entry> {
+pub fn journal(run: &Run) -> Vec<StoredEvent> {
     let events =
         run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
     (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect()
 }
 
 /// What `verify` says of a journal.
-pub fn verified(spec: &StudySpec, journal: &[Entry]) -> Verified {
+pub fn verified(spec: &StudySpec, journal: &[StoredEvent]) -> Verified {
     let mut view = StudyState::new(spec);
     journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
     verify(&[(Seq(0), spec.clone())], journal, &view).unwrap()

@@ -240,22 +240,22 @@ fn another_donor_in_the_journal_is_found() {
 }
 
 /// An engine that is told what its trials do.
-struct Told {
+struct DrivenEngine {
     engine: Engine,
     at: i64,
     launched: Vec<Assignment>,
 }
 
-impl Told {
+impl DrivenEngine {
     /// A population of `members` that meet at every third step, each on a slot.
-    fn new(members: u64) -> Told {
+    fn new(members: u64) -> DrivenEngine {
         let spec = asynchronous(members, "random", members);
         let slots = 0..usize::try_from(members).unwrap();
         let slots = slots.map(|index| Slot::on(index, Device::Cpu)).collect();
         let engine = Engine::new(spec.clone(), StudyState::new(&spec), slots).unwrap();
-        let mut told = Told { engine, at: 0, launched: Vec::new() };
-        told.step(Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() });
-        told
+        let mut driven = DrivenEngine { engine, at: 0, launched: Vec::new() };
+        driven.step(Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() });
+        driven
     }
 
     fn step(&mut self, input: Input) {
@@ -304,57 +304,57 @@ impl Told {
 /// A donor goes on while another continues from what it saved at its interval, not since.
 #[test]
 fn what_a_member_offers_is_kept_until_its_next_interval_and_until_nobody_continues_from_it() {
-    let mut told = Told::new(2);
-    told.saves(1, 3, "1-at-3");
-    told.reports(1, 3, 0.1);
-    told.ends(1, AttemptEnd::Paused);
-    assert_eq!(told.trial(1).state, TrialState::Running, "it does not wait for the other");
+    let mut driven = DrivenEngine::new(2);
+    driven.saves(1, 3, "1-at-3");
+    driven.reports(1, 3, 0.1);
+    driven.ends(1, AttemptEnd::Paused);
+    assert_eq!(driven.trial(1).state, TrialState::Running, "it does not wait for the other");
     // Interrupted between two reports, and further on.
-    told.saves(1, 3, "1-after-3");
-    told.reports(1, 4, 0.09);
-    told.saves(1, 4, "1-at-4");
-    told.reports(1, 5, 0.08);
-    told.saves(1, 5, "1-at-5");
-    assert_eq!(told.saved(1), ["1-at-3", "1-at-5"]);
-    told.saves(0, 3, "0-at-3");
-    told.reports(0, 3, 0.9);
-    told.ends(0, AttemptEnd::Paused);
-    let segment = told.trial(0).segments[0].clone();
+    driven.saves(1, 3, "1-after-3");
+    driven.reports(1, 4, 0.09);
+    driven.saves(1, 4, "1-at-4");
+    driven.reports(1, 5, 0.08);
+    driven.saves(1, 5, "1-at-5");
+    assert_eq!(driven.saved(1), ["1-at-3", "1-at-5"]);
+    driven.saves(0, 3, "0-at-3");
+    driven.reports(0, 3, 0.9);
+    driven.ends(0, AttemptEnd::Paused);
+    let segment = driven.trial(0).segments[0].clone();
     assert_eq!((segment.start, segment.digest.as_deref()), (3, Some("1-at-3")));
-    let state = told.engine.view();
-    let donor = state.donor_checkpoint(told.trial(0)).unwrap();
+    let state = driven.engine.view();
+    let donor = state.donor_checkpoint(driven.trial(0)).unwrap();
     assert_eq!(donor.1.path, PathBuf::from("/1/1-at-3"));
     // The donor ends; the other is lost, and starts again from the same.
-    told.saves(1, 6, "1-at-6");
-    told.reports(1, 6, 0.07);
-    told.ends(1, AttemptEnd::Paused);
-    told.reports(1, 12, 0.01);
-    told.ends(1, AttemptEnd::Completed);
-    told.ends(0, AttemptEnd::Lost);
-    assert!(told.saved(1).contains(&"1-at-3".to_owned()), "{:?}", told.saved(1));
-    told.saves(0, 4, "0-at-4");
-    told.reports(0, 4, 0.3);
-    told.ends(0, AttemptEnd::Completed);
-    assert!(!told.saved(1).contains(&"1-at-3".to_owned()), "{:?}", told.saved(1));
+    driven.saves(1, 6, "1-at-6");
+    driven.reports(1, 6, 0.07);
+    driven.ends(1, AttemptEnd::Paused);
+    driven.reports(1, 12, 0.01);
+    driven.ends(1, AttemptEnd::Completed);
+    driven.ends(0, AttemptEnd::Lost);
+    assert!(driven.saved(1).contains(&"1-at-3".to_owned()), "{:?}", driven.saved(1));
+    driven.saves(0, 4, "0-at-4");
+    driven.reports(0, 4, 0.3);
+    driven.ends(0, AttemptEnd::Completed);
+    assert!(!driven.saved(1).contains(&"1-at-3".to_owned()), "{:?}", driven.saved(1));
 }
 
 /// What it saved when it was interrupted has the step of its last report, and is ahead of that.
 #[test]
 fn what_a_member_offers_is_its_state_at_its_interval() {
-    let mut told = Told::new(2);
-    told.saves(1, 3, "1-at-3");
-    told.reports(1, 3, 0.1);
-    told.ends(1, AttemptEnd::Paused);
-    told.saves(1, 3, "1-after-3");
-    told.ends(1, AttemptEnd::Interrupted);
-    assert_eq!(told.saved(1), ["1-at-3", "1-after-3"]);
-    told.saves(0, 3, "0-at-3");
-    told.reports(0, 3, 0.9);
-    told.ends(0, AttemptEnd::Paused);
-    assert_eq!(told.trial(0).segments[0].digest.as_deref(), Some("1-at-3"));
+    let mut driven = DrivenEngine::new(2);
+    driven.saves(1, 3, "1-at-3");
+    driven.reports(1, 3, 0.1);
+    driven.ends(1, AttemptEnd::Paused);
+    driven.saves(1, 3, "1-after-3");
+    driven.ends(1, AttemptEnd::Interrupted);
+    assert_eq!(driven.saved(1), ["1-at-3", "1-after-3"]);
+    driven.saves(0, 3, "0-at-3");
+    driven.reports(0, 3, 0.9);
+    driven.ends(0, AttemptEnd::Paused);
+    assert_eq!(driven.trial(0).segments[0].digest.as_deref(), Some("1-at-3"));
     let resumed = |trial: u64| {
         let is_it = |launched: &&Assignment| launched.trial == TrialNumber(trial);
-        let launched = told.launched.iter().rfind(is_it).unwrap();
+        let launched = driven.launched.iter().rfind(is_it).unwrap();
         launched.resume.as_ref().unwrap().path.clone()
     };
     assert_eq!(resumed(0), PathBuf::from("/1/1-at-3"));
@@ -363,31 +363,31 @@ fn what_a_member_offers_is_its_state_at_its_interval() {
 
 #[test]
 fn a_member_that_is_behind_goes_on_from_the_step_of_another_and_does_not_repeat_its_reports() {
-    let mut told = Told::new(2);
+    let mut driven = DrivenEngine::new(2);
     for step in [3, 6, 9] {
-        told.saves(1, step, &format!("1-at-{step}"));
-        told.reports(1, step, 1.0 / step as f64);
-        told.ends(1, AttemptEnd::Paused);
+        driven.saves(1, step, &format!("1-at-{step}"));
+        driven.reports(1, step, 1.0 / step as f64);
+        driven.ends(1, AttemptEnd::Paused);
     }
-    told.saves(0, 3, "0-at-3");
-    told.reports(0, 3, 0.9);
-    told.ends(0, AttemptEnd::Paused);
-    let trial = told.trial(0);
+    driven.saves(0, 3, "0-at-3");
+    driven.reports(0, 3, 0.9);
+    driven.ends(0, AttemptEnd::Paused);
+    let trial = driven.trial(0);
     assert_eq!((trial.segments[0].start, trial.until), (9, None), "no interval is left");
-    let launched = told.launched.last().unwrap();
+    let launched = driven.launched.last().unwrap();
     let resumed = launched.resume.as_ref().map(|saved| saved.step);
     assert_eq!((launched.trial, resumed, launched.reported), (TrialNumber(0), Some(9), Some(9)));
     // As a program that evaluates what it loads.
-    told.reports(0, 9, 1.0 / 9.0);
-    told.reports(0, 10, 0.1);
-    let steps: Vec<u64> = told.trial(0).curve.iter().map(|(step, _)| *step).collect();
+    driven.reports(0, 9, 1.0 / 9.0);
+    driven.reports(0, 10, 0.1);
+    let steps: Vec<u64> = driven.trial(0).curve.iter().map(|(step, _)| *step).collect();
     assert_eq!(steps, [3, 10]);
     // The one that is ahead is not set back, although the other is better now.
-    told.saves(0, 10, "0-at-10");
-    told.reports(0, 11, 0.001);
-    told.reports(1, 12, 0.5);
-    told.ends(1, AttemptEnd::Completed);
-    assert_eq!(told.trial(1).segments, []);
+    driven.saves(0, 10, "0-at-10");
+    driven.reports(0, 11, 0.001);
+    driven.reports(1, 12, 0.5);
+    driven.ends(1, AttemptEnd::Completed);
+    assert_eq!(driven.trial(1).segments, []);
 }
 
 #[test]

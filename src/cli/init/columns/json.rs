@@ -8,12 +8,12 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 
-use super::{BYTES, Column, LOOKED_AT, Table};
+use super::{BYTES, Column, DataTable, LOOKED_AT};
 use crate::arguments::data_file::{self, DataProblem};
 
 /// The objects of lines.
-pub(super) fn lines(path: &Path, input: impl BufRead) -> Result<Table, DataProblem> {
-    let mut table = Table::new(Vec::new());
+pub(super) fn lines(path: &Path, input: impl BufRead) -> Result<DataTable, DataProblem> {
+    let mut table = DataTable::new(Vec::new());
     let mut bytes = 0;
     for (line, text) in (1..).zip(input.lines()) {
         let problem = |what: String| DataProblem::new(path, Some(line), what);
@@ -46,13 +46,13 @@ pub(super) fn lines(path: &Path, input: impl BufRead) -> Result<Table, DataProbl
 }
 
 /// A list of objects; as a whole, since lists are small.
-pub(super) fn list(path: &Path, input: impl Read) -> Result<Table, DataProblem> {
+pub(super) fn list(path: &Path, input: impl Read) -> Result<DataTable, DataProblem> {
     let rows: Vec<Ordered> = serde_json::from_reader(input).map_err(|error| {
         let line = u64::try_from(error.line()).ok().filter(|line| *line > 0);
         DataProblem::new(path, line, format!("no list of JSON objects: {error}"))
             .with_help("a .json file has a list of objects, or one object on each line")
     })?;
-    let mut table = Table::new(Vec::new());
+    let mut table = DataTable::new(Vec::new());
     table.is_cut = rows.len() > LOOKED_AT;
     rows.into_iter().take(LOOKED_AT).for_each(|row| table.add(row));
     Ok(table)
@@ -83,7 +83,7 @@ impl<'de> Deserialize<'de> for Ordered {
     }
 }
 
-impl Table {
+impl DataTable {
     /// Adds a row, whose names may be new.
     fn add(&mut self, Ordered(row): Ordered) {
         for (name, value) in row {

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 
 use rand::seq::SliceRandom as _;
 
-use super::forest::{Leaf, Sample, grow};
-use super::{Row, value_of};
+use super::forest::{Leaf, TrainingSet, grow};
+use super::{EvaluatedParams, value_of};
 use crate::study::seed::SeedTree;
 use crate::study::space::{Dimension, Distribution};
 
@@ -26,7 +26,11 @@ const MOST_ROWS: usize = 2000;
 
 /// Comparable importances.
 #[expect(clippy::cast_precision_loss, reason = "numbers of rows")]
-pub(super) fn evaluate(dimensions: &[&Dimension], rows: &[Row<'_>], seed: u64) -> Vec<f64> {
+pub(super) fn evaluate(
+    dimensions: &[&Dimension],
+    rows: &[EvaluatedParams<'_>],
+    seed: u64,
+) -> Vec<f64> {
     let drawn = drawn(rows, seed);
     let rows = drawn.as_deref().unwrap_or(rows);
     let everything = variance(rows);
@@ -39,7 +43,7 @@ pub(super) fn evaluate(dimensions: &[&Dimension], rows: &[Row<'_>], seed: u64) -
     }
     let mut importances = vec![0.0; dimensions.len()];
     for (active, members) in groups {
-        let part: Vec<Row<'_>> = active.iter().map(|row| rows[*row]).collect();
+        let part: Vec<EvaluatedParams<'_>> = active.iter().map(|row| rows[*row]).collect();
         if part.len() < 2 || everything <= 0.0 {
             continue;
         }
@@ -60,7 +64,7 @@ pub(super) fn evaluate(dimensions: &[&Dimension], rows: &[Row<'_>], seed: u64) -
 }
 
 /// A subsample, if there are more rows.
-fn drawn<'a>(rows: &[Row<'a>], seed: u64) -> Option<Vec<Row<'a>>> {
+fn drawn<'a>(rows: &[EvaluatedParams<'a>], seed: u64) -> Option<Vec<EvaluatedParams<'a>>> {
     if rows.len() <= MOST_ROWS {
         return None;
     }
@@ -70,7 +74,7 @@ fn drawn<'a>(rows: &[Row<'a>], seed: u64) -> Option<Vec<Row<'a>>> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of rows")]
-fn variance(rows: &[Row<'_>]) -> f64 {
+fn variance(rows: &[EvaluatedParams<'_>]) -> f64 {
     let count = rows.len() as f64;
     let mean = rows.iter().map(|row| row.value / count).sum::<f64>();
     rows.iter().map(|row| (row.value - mean).powi(2) / count).sum()
@@ -78,11 +82,13 @@ fn variance(rows: &[Row<'_>]) -> f64 {
 
 /// Each parameter's share of the variance, averaged over the trees.
 #[expect(clippy::cast_precision_loss, reason = "numbers of trees")]
-fn shares(dimensions: &[&Dimension], rows: &[Row<'_>], seed: u64) -> Vec<f64> {
-    let table = Table::new(dimensions, rows);
+fn shares(dimensions: &[&Dimension], rows: &[EvaluatedParams<'_>], seed: u64) -> Vec<f64> {
+    let table = FeatureMatrix::new(dimensions, rows);
     let values: Vec<f64> = rows.iter().map(|row| row.value).collect();
-    let forest =
-        grow(&Sample { columns: &table.columns, values: &values, bounds: &table.bounds }, seed);
+    let forest = grow(
+        &TrainingSet { columns: &table.columns, values: &values, bounds: &table.bounds },
+        seed,
+    );
     let (mut sums, mut trees) = (vec![0.0; dimensions.len()], 0usize);
     for leaves in forest {
         let Some(tree) = Tree::new(leaves, &table.bounds) else { continue };
@@ -95,17 +101,18 @@ fn shares(dimensions: &[&Dimension], rows: &[Row<'_>], seed: u64) -> Vec<f64> {
 }
 
 /// The rows as columns of numbers.
-struct Table {
+struct FeatureMatrix {
     columns: Vec<Vec<f64>>,
     bounds: Vec<Interval>,
     /// The columns of each dimension.
     owned: Vec<std::ops::Range<usize>>,
 }
 
-impl Table {
+impl FeatureMatrix {
     #[expect(clippy::cast_precision_loss, reason = "indices of choices, and integers below 2^53")]
-    fn new(dimensions: &[&Dimension], rows: &[Row<'_>]) -> Self {
-        let mut table = Table { columns: Vec::new(), bounds: Vec::new(), owned: Vec::new() };
+    fn new(dimensions: &[&Dimension], rows: &[EvaluatedParams<'_>]) -> Self {
+        let mut table =
+            FeatureMatrix { columns: Vec::new(), bounds: Vec::new(), owned: Vec::new() };
         for dimension in dimensions {
             let begin = table.columns.len();
             let values: Vec<f64> = rows.iter().filter_map(|row| value_of(dimension, row)).collect();

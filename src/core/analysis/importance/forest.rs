@@ -23,7 +23,7 @@ pub(super) struct Leaf {
 }
 
 /// Training rows: numeric columns of the same length as `values`.
-pub(super) struct Sample<'a> {
+pub(super) struct TrainingSet<'a> {
     /// The columns.
     pub columns: &'a [Vec<f64>],
     /// The numbers to predict, one for each row.
@@ -33,67 +33,72 @@ pub(super) struct Sample<'a> {
 }
 
 /// The leaves of every tree of a forest.
-pub(super) fn grow(sample: &Sample<'_>, seed: u64) -> Vec<Vec<Leaf>> {
+pub(super) fn grow(training_set: &TrainingSet<'_>, seed: u64) -> Vec<Vec<Leaf>> {
     let seeds = SeedTree::new(seed);
     (0..TREES)
-        .map(|tree| grow_tree(sample, &mut seeds.stream(&format!("importance/{tree}"))))
+        .map(|tree| grow_tree(training_set, &mut seeds.stream(&format!("importance/{tree}"))))
         .collect()
 }
 
-/// A part of a tree that is not split yet.
-struct Part {
+/// A node of a tree that is not split yet.
+struct UnsplitNode {
     rows: Vec<usize>,
     bounds: Vec<(f64, f64)>,
     depth: usize,
 }
 
-fn grow_tree(sample: &Sample<'_>, rng: &mut StreamRng) -> Vec<Leaf> {
-    let count = sample.values.len();
+fn grow_tree(training_set: &TrainingSet<'_>, rng: &mut StreamRng) -> Vec<Leaf> {
+    let count = training_set.values.len();
     let rows: Vec<usize> = (0..count).map(|_| rng.random_range(0..count)).collect();
-    let mut parts = vec![Part { rows, bounds: sample.bounds.to_vec(), depth: 0 }];
+    let mut unsplit = vec![UnsplitNode { rows, bounds: training_set.bounds.to_vec(), depth: 0 }];
     let mut leaves = Vec::new();
-    while let Some(part) = parts.pop() {
-        let split = if part.depth < DEEPEST { best_split(sample, &part.rows, rng) } else { None };
+    while let Some(node) = unsplit.pop() {
+        let split =
+            if node.depth < DEEPEST { best_split(training_set, &node.rows, rng) } else { None };
         let Some((column, threshold)) = split else {
-            leaves.push(Leaf { value: mean(sample, &part.rows), bounds: part.bounds });
+            leaves.push(Leaf { value: mean(training_set, &node.rows), bounds: node.bounds });
             continue;
         };
         let (below, above): (Vec<usize>, Vec<usize>) =
-            part.rows.iter().partition(|row| sample.columns[column][**row] <= threshold);
-        let (mut left, mut right) = (part.bounds.clone(), part.bounds);
+            node.rows.iter().partition(|row| training_set.columns[column][**row] <= threshold);
+        let (mut left, mut right) = (node.bounds.clone(), node.bounds);
         left[column].1 = threshold;
         right[column].0 = threshold;
-        parts.push(Part { rows: below, bounds: left, depth: part.depth + 1 });
-        parts.push(Part { rows: above, bounds: right, depth: part.depth + 1 });
+        unsplit.push(UnsplitNode { rows: below, bounds: left, depth: node.depth + 1 });
+        unsplit.push(UnsplitNode { rows: above, bounds: right, depth: node.depth + 1 });
     }
     leaves
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of rows")]
-fn mean(sample: &Sample<'_>, rows: &[usize]) -> f64 {
-    rows.iter().map(|row| sample.values[*row]).sum::<f64>() / rows.len() as f64
+fn mean(training_set: &TrainingSet<'_>, rows: &[usize]) -> f64 {
+    rows.iter().map(|row| training_set.values[*row]).sum::<f64>() / rows.len() as f64
 }
 
 /// The column and threshold with the least squared error; `None` if no split helps. Columns are
 /// tried in random order, so that ties are broken evenly.
 #[expect(clippy::cast_precision_loss, reason = "numbers of rows")]
-fn best_split(sample: &Sample<'_>, rows: &[usize], rng: &mut StreamRng) -> Option<(usize, f64)> {
-    let first = sample.values[*rows.first()?];
-    if rows.iter().all(|row| sample.values[*row] == first) {
+fn best_split(
+    training_set: &TrainingSet<'_>,
+    rows: &[usize],
+    rng: &mut StreamRng,
+) -> Option<(usize, f64)> {
+    let first = training_set.values[*rows.first()?];
+    if rows.iter().all(|row| training_set.values[*row] == first) {
         return None;
     }
     // Differences from one value avoid cancellation beside a large mean.
-    let total: f64 = rows.iter().map(|row| sample.values[*row] - first).sum();
-    let mut order: Vec<usize> = (0..sample.columns.len()).collect();
+    let total: f64 = rows.iter().map(|row| training_set.values[*row] - first).sum();
+    let mut order: Vec<usize> = (0..training_set.columns.len()).collect();
     order.shuffle(rng);
     let mut best: Option<(f64, usize, f64)> = None;
     for column in order {
-        let values = &sample.columns[column];
+        let values = &training_set.columns[column];
         let mut sorted = rows.to_vec();
         sorted.sort_unstable_by(|a, b| values[*a].total_cmp(&values[*b]).then(a.cmp(b)));
         let mut below = 0.0;
         for (index, pair) in sorted.windows(2).enumerate() {
-            below += sample.values[pair[0]] - first;
+            below += training_set.values[pair[0]] - first;
             let (low, high) = (values[pair[0]], values[pair[1]]);
             if high <= low + NEAREST {
                 continue;

@@ -7,7 +7,7 @@
 //! divergence among the trials where it is active, times the squared share of the best trials that
 //! have it, over the share of all that have it.
 
-use super::{Row, value_of};
+use super::{EvaluatedParams, value_of};
 use crate::study::metric::Direction;
 use crate::study::space::{Dimension, Distribution, Scale};
 
@@ -25,7 +25,7 @@ const FLOOR: f64 = 1e-12;
 /// Comparable importances.
 pub(super) fn evaluate(
     dimensions: &[&Dimension],
-    rows: &[Row<'_>],
+    rows: &[EvaluatedParams<'_>],
     direction: Direction,
 ) -> Vec<f64> {
     let losses: Vec<f64> = rows.iter().map(|row| direction.loss(row.value)).collect();
@@ -50,7 +50,12 @@ fn good(losses: &[f64]) -> Vec<bool> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of rows")]
-fn importance(dimension: &Dimension, rows: &[Row<'_>], is_good: &[bool], goods: usize) -> f64 {
+fn importance(
+    dimension: &Dimension,
+    rows: &[EvaluatedParams<'_>],
+    is_good: &[bool],
+    goods: usize,
+) -> f64 {
     let mut all = Vec::new();
     let mut best = Vec::new();
     for (row, good) in rows.iter().zip(is_good) {

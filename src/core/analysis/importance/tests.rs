@@ -36,8 +36,8 @@ fn measured(
     importances(evaluator, space, &rows_of(study), direction, 1).unwrap()
 }
 
-fn rows_of(study: &[(Params, f64)]) -> Vec<Row<'_>> {
-    study.iter().map(|(params, value)| Row { params, value: *value }).collect()
+fn rows_of(study: &[(Params, f64)]) -> Vec<EvaluatedParams<'_>> {
+    study.iter().map(|(params, value)| EvaluatedParams { params, value: *value }).collect()
 }
 
 fn of(named: &[(String, f64)], name: &str) -> f64 {
@@ -112,7 +112,8 @@ fn without_two_different_finite_values_there_is_nothing_to_say() {
     let study = study(&space, 12, 1, |_| 1.0);
     let ask = |values: &[f64]| {
         let rows = rows_of(&study).into_iter().zip(values);
-        let rows: Vec<Row<'_>> = rows.map(|(row, value)| Row { value: *value, ..row }).collect();
+        let rows: Vec<EvaluatedParams<'_>> =
+            rows.map(|(row, value)| EvaluatedParams { value: *value, ..row }).collect();
         importances(Evaluator::Fanova, &space, &rows, Direction::Minimize, 0)
     };
     assert_eq!(ask(&[]), Err(ImportanceError::TooFew { found: 0 }));
@@ -133,13 +134,15 @@ fn stopped_trials_come_behind_complete_ones_and_who_came_further_before_the_othe
     let study = study(&space([unit("x")]), 6, 1, |_| 0.0);
     for direction in [Direction::Minimize, Direction::Maximize] {
         let sign = if direction == Direction::Minimize { 1.0 } else { -1.0 };
-        let row = |at: usize, value: f64| Row { params: &study[at].0, value: sign * value };
+        let row =
+            |at: usize, value: f64| EvaluatedParams { params: &study[at].0, value: sign * value };
         let rows = vec![row(0, 5.0), row(1, 3.0), row(2, f64::NAN)];
         let stopped = [(1, row(3, 0.1)), (4, row(4, 9.0)), (4, row(5, 8.0))];
         let (counted, pruned) =
             with_stopped(Evaluator::PedAnova, rows.clone(), &stopped, direction);
-        let index =
-            |row: &Row<'_>| study.iter().position(|(point, _)| point == row.params).unwrap();
+        let index = |row: &EvaluatedParams<'_>| {
+            study.iter().position(|(point, _)| point == row.params).unwrap()
+        };
         let order: Vec<(f64, usize)> =
             counted.iter().map(|row| (sign * row.value, index(row))).collect();
         assert_eq!((order, pruned), (vec![(0.0, 1), (1.0, 0), (2.0, 5), (3.0, 4), (4.0, 3)], 3));
@@ -154,9 +157,9 @@ fn ranks_say_of_complete_trials_what_their_values_do() {
     let space = space(["x", "y"].map(unit));
     let study = study(&space, 80, 4, |params| (4.0 * number(params, "x")).round());
     let rows = rows_of(&study);
-    let one = (1, Row { value: 0.0, ..rows[0] });
+    let one = (1, EvaluatedParams { value: 0.0, ..rows[0] });
     let (ranked, _) = with_stopped(Evaluator::PedAnova, rows.clone(), &[one], Direction::Minimize);
-    let of = |rows: &[Row<'_>]| {
+    let of = |rows: &[EvaluatedParams<'_>]| {
         importances(Evaluator::PedAnova, &space, rows, Direction::Minimize, 1).unwrap()
     };
     for (one, other) in of(&rows).iter().zip(of(&ranked[..80])) {

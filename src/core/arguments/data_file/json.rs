@@ -5,10 +5,14 @@ use std::path::Path;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Columns, DataProblem, ELEMENT, LIST, Row, Words, missing_column, shortened};
+use super::{Columns, DataProblem, DataRow, ELEMENT, LIST, Words, missing_column, shortened};
 
 /// The objects of lines.
-pub(super) fn lines(path: &Path, content: &str, columns: Columns) -> Result<Vec<Row>, DataProblem> {
+pub(super) fn lines(
+    path: &Path,
+    content: &str,
+    columns: Columns,
+) -> Result<Vec<DataRow>, DataProblem> {
     let mut rows = Vec::new();
     for (line, content) in (1..).zip(content.lines()) {
         if content.trim().is_empty() {
@@ -24,7 +28,11 @@ pub(super) fn lines(path: &Path, content: &str, columns: Columns) -> Result<Vec<
 }
 
 /// The objects of a list, each with the line on which it begins.
-pub(super) fn list(path: &Path, content: &str, columns: Columns) -> Result<Vec<Row>, DataProblem> {
+pub(super) fn list(
+    path: &Path,
+    content: &str,
+    columns: Columns,
+) -> Result<Vec<DataRow>, DataProblem> {
     let invalid = |error: serde_json::Error| {
         let line = u64::try_from(error.line()).ok().filter(|line| *line > 0);
         DataProblem::new(path, line, format!("not JSON: {error}"))
@@ -134,7 +142,7 @@ fn names_in(object: &serde_json::Map<String, Value>) -> Vec<String> {
 }
 
 /// A row of JSON.
-fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row, DataProblem> {
+fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<DataRow, DataProblem> {
     let Value::Object(object) = value else {
         return Err(DataProblem::new(path, Some(line), "not a JSON object")
             .with_help("write it as `{\"text\": \"..\", \"label\": \"..\"}`"));
@@ -180,7 +188,7 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Row
         }
     };
     let cell = |name: Option<&str>| name.map_or_else(|| Ok(String::new()), column);
-    Ok(Row {
+    Ok(DataRow {
         text: column(columns.text)?,
         text_pair: cell(columns.text_pair)?,
         label: cell(columns.label)?,

@@ -9,7 +9,7 @@ use crate::study::state::Mark;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// A trial's rank key at a rung: ties rank by number.
-pub(super) type Place = (Score, TrialNumber);
+pub(super) type RungRankKey = (Score, TrialNumber);
 
 /// The ranked trials at every rung of every ladder. A function of the history: rebuilt where it
 /// cannot be updated.
@@ -27,9 +27,9 @@ pub(super) struct Rungs {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Rung {
     /// All of them, best first.
-    places: Vec<Place>,
+    ranked: Vec<RungRankKey>,
     /// Those that may be promoted.
-    waiting: BTreeSet<Place>,
+    waiting: BTreeSet<RungRankKey>,
 }
 
 /// A trial's result at a rung.
@@ -83,14 +83,14 @@ impl Rungs {
             let standings = standings(history, trial, steps);
             for (index, standing) in standings.iter().enumerate() {
                 let rung = self.rung_mut(ladder, index);
-                rung.places.push((standing.score, trial.number));
+                rung.ranked.push((standing.score, trial.number));
                 if standing.waits {
                     rung.waiting.insert((standing.score, trial.number));
                 }
             }
             self.standings.push(standings);
         }
-        self.ladders.iter_mut().flatten().for_each(|rung| rung.places.sort_unstable());
+        self.ladders.iter_mut().flatten().for_each(|rung| rung.ranked.sort_unstable());
     }
 
     fn update(
@@ -145,52 +145,52 @@ impl Rung {
             let rank = f64::from(*ranks.entry(bits).or_insert(rank));
             let is_known = losses.iter().any(|loss| *loss < f64::INFINITY);
             let score = if is_known { rank } else { f64::NAN };
-            let place = (Score::new(Direction::Minimize, score), trial.number);
-            rung.places.push(place);
+            let key = (Score::new(Direction::Minimize, score), trial.number);
+            rung.ranked.push(key);
             if is_known && waits_at(trial, next) {
-                rung.waiting.insert(place);
+                rung.waiting.insert(key);
             }
         }
-        rung.places.sort_unstable();
+        rung.ranked.sort_unstable();
         rung
     }
 
     /// The score of a trial.
     pub fn score_of(&self, trial: TrialNumber) -> Option<Score> {
-        self.places.iter().find(|(_, number)| *number == trial).map(|(score, _)| *score)
+        self.ranked.iter().find(|(_, number)| *number == trial).map(|(score, _)| *score)
     }
 
     /// Number of trials that reached it.
     pub fn population(&self) -> usize {
-        self.places.len()
+        self.ranked.len()
     }
 
-    /// One plus the number of trials before `place`; ties share a rank if its number is the
+    /// One plus the number of trials before `key`; ties share a rank if its number is the
     /// smallest.
-    pub fn rank(&self, place: Place) -> u64 {
-        self.places.partition_point(|other| *other < place) as u64 + 1
+    pub fn rank(&self, key: RungRankKey) -> u64 {
+        self.ranked.partition_point(|other| *other < key) as u64 + 1
     }
 
     /// The best paused trial.
-    pub fn best_waiting(&self) -> Option<Place> {
+    pub fn best_waiting(&self) -> Option<RungRankKey> {
         self.waiting.first().copied()
     }
 
     fn change(&mut self, trial: TrialNumber, before: Option<Standing>, after: Option<Standing>) {
         if let Some(before) = before {
-            let place = (before.score, trial);
-            if let Ok(index) = self.places.binary_search(&place) {
-                self.places.remove(index);
+            let key = (before.score, trial);
+            if let Ok(index) = self.ranked.binary_search(&key) {
+                self.ranked.remove(index);
             }
-            self.waiting.remove(&place);
+            self.waiting.remove(&key);
         }
         if let Some(after) = after {
-            let place = (after.score, trial);
-            if let Err(index) = self.places.binary_search(&place) {
-                self.places.insert(index, place);
+            let key = (after.score, trial);
+            if let Err(index) = self.ranked.binary_search(&key) {
+                self.ranked.insert(index, key);
             }
             if after.waits {
-                self.waiting.insert(place);
+                self.waiting.insert(key);
             }
         }
     }

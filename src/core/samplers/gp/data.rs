@@ -42,7 +42,7 @@ pub(super) struct Data {
 }
 
 /// A trial and its final loss, measured or forecast.
-struct Row<'a> {
+struct TrialWithEnd<'a> {
     end: End,
     trial: &'a Trial,
 }
@@ -68,7 +68,7 @@ impl Data {
         } else {
             ends.iter().flatten().map(|end| end.loss).fold(worst, f64::max)
         };
-        let mut rows: Vec<Row<'_>> = Vec::new();
+        let mut rows: Vec<TrialWithEnd<'_>> = Vec::new();
         for (trial, end) in history.trials().iter().zip(&ends) {
             let at_worst = End { loss: worst, variance: 0.0 };
             let end = match trial.state {
@@ -84,7 +84,7 @@ impl Data {
                 }),
                 _ => continue,
             };
-            rows.push(Row { end, trial });
+            rows.push(TrialWithEnd { end, trial });
         }
         rows.retain(|row| row.end.loss.is_finite());
         let rows = selected(rows);
@@ -114,7 +114,7 @@ impl Data {
 }
 
 /// At most `MOST` trials, half of them the newest and half the best of the others, by number.
-fn selected(mut rows: Vec<Row<'_>>) -> Vec<Row<'_>> {
+fn selected(mut rows: Vec<TrialWithEnd<'_>>) -> Vec<TrialWithEnd<'_>> {
     if rows.len() <= MOST {
         return rows;
     }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use super::kernels::{Kernels, Norm, Norms};
 use crate::samplers::cube::{AxisKind, Cube};
-use crate::samplers::ranking::{Place, places};
+use crate::samplers::ranking::{RankKey, rank_keys};
 use crate::study::history::History;
 use crate::study::metric::Direction;
 use crate::study::space::Space;
@@ -21,22 +21,22 @@ pub(super) struct Past {
     pub cube: Cube,
     /// The history's mark at the last update.
     seen: Option<(Mark, Vec<Direction>)>,
-    /// Each trial's place for the ranking, by trial.
-    places: Vec<Place>,
+    /// Each trial's rank key, by trial.
+    rank_keys: Vec<RankKey>,
     /// All trials, best first; ties by number.
-    ranked: Vec<(Place, usize)>,
+    ranked: Vec<(RankKey, usize)>,
     informed: usize,
     /// By trial: its slot, once its positions were requested.
     slots: Vec<Option<usize>>,
     /// By slot: its trial.
     owners: Vec<usize>,
     /// The trials on each axis of `cube`.
-    lines: Vec<Line>,
+    axes: Vec<AxisTrials>,
 }
 
 /// The trials on one axis.
 #[derive(Debug)]
-struct Line {
+struct AxisTrials {
     is_ordered: bool,
     /// The position of each slot's trial on the axis.
     positions: Vec<f64>,
@@ -74,34 +74,34 @@ impl Past {
 
     fn new(space: &Space, history: History<'_>) -> Self {
         let cube = Cube::new(space);
-        let line = |kind| Line {
+        let axis_trials = |kind| AxisTrials {
             is_ordered: !matches!(kind, AxisKind::Single | AxisKind::Choice(_)),
             positions: Vec::new(),
             order: Vec::new(),
             norms: Vec::new(),
         };
-        let lines = cube.axes.iter().map(|axis| line(axis.kind)).collect();
+        let axes = cube.axes.iter().map(|axis| axis_trials(axis.kind)).collect();
         let mut past = Past {
             space: space.clone(),
             cube,
             seen: None,
-            places: Vec::new(),
+            rank_keys: Vec::new(),
             ranked: Vec::new(),
             informed: 0,
             slots: Vec::new(),
             owners: Vec::new(),
-            lines,
+            axes,
         };
         past.rank_all(history);
         past
     }
 
     fn rank_all(&mut self, history: History<'_>) {
-        self.places = places(&history);
-        self.ranked = self.places.iter().copied().zip(0..).collect();
+        self.rank_keys = rank_keys(&history);
+        self.ranked = self.rank_keys.iter().copied().zip(0..).collect();
         self.ranked.sort_unstable();
-        self.informed = self.places.iter().filter(|place| place.is_informed()).count();
-        self.slots.resize(self.places.len(), None);
+        self.informed = self.rank_keys.iter().filter(|key| key.is_informed()).count();
+        self.slots.resize(self.rank_keys.len(), None);
     }
 
     /// Updates it to `history`, if that records what has changed.
@@ -117,32 +117,32 @@ impl Past {
             if !changed.is_empty() {
                 self.rank_all(history);
             }
-            return (self.places.len() == history.trials().len()).then_some(self);
+            return (self.rank_keys.len() == history.trials().len()).then_some(self);
         }
         for index in changed {
-            self.rank(index, Place::of(&history, history.trials().get(index)?));
+            self.rank(index, RankKey::of(&history, history.trials().get(index)?));
         }
         Some(self)
     }
 
-    fn rank(&mut self, index: usize, place: Place) {
-        if let Some(before) = self.places.get(index).copied() {
-            if before == place {
+    fn rank(&mut self, index: usize, key: RankKey) {
+        if let Some(before) = self.rank_keys.get(index).copied() {
+            if before == key {
                 return;
             }
             if let Ok(rank) = self.ranked.binary_search(&(before, index)) {
                 self.ranked.remove(rank);
             }
             self.informed -= usize::from(before.is_informed());
-            self.places[index] = place;
+            self.rank_keys[index] = key;
         } else {
             // In ascending order, without gaps.
-            self.places.push(place);
+            self.rank_keys.push(key);
             self.slots.push(None);
         }
-        self.informed += usize::from(place.is_informed());
-        let rank = self.ranked.partition_point(|other| *other < (place, index));
-        self.ranked.insert(rank, (place, index));
+        self.informed += usize::from(key.is_informed());
+        let rank = self.ranked.partition_point(|other| *other < (key, index));
+        self.ranked.insert(rank, (key, index));
     }
 
     /// How many trials are complete, pruned or paused.
@@ -164,13 +164,13 @@ impl Past {
                 let point = self.cube.encode(&history.trials()[*index].params);
                 self.slots[*index] = Some(self.owners.len());
                 self.owners.push(*index);
-                self.lines.iter_mut().zip(point).for_each(|(line, position)| line.push(position));
+                self.axes.iter_mut().zip(point).for_each(|(axis, position)| axis.push(position));
             }
         }
-        self.lines
+        self.axes
             .iter_mut()
-            .filter(|line| line.is_ordered)
-            .for_each(|line| line.insert_slots(before, &self.owners));
+            .filter(|axis| axis.is_ordered)
+            .for_each(|axis| axis.insert_slots(before, &self.owners));
         trials.iter().filter_map(|index| self.slots[*index]).collect()
     }
 
@@ -188,13 +188,13 @@ impl Past {
         kernel_of: &[Option<usize>],
         others: &[&[f64]],
     ) -> Kernels<'a> {
-        let line = &self.lines[axis];
+        let trials = &self.axes[axis];
         let middles = self.middles(axis, slots, others);
-        let norms = Norms { known: &line.norms, slots };
+        let norms = Norms { known: &trials.norms, slots };
         if !others.is_empty() {
             return Kernels::new(middles, norms);
         }
-        let order = line
+        let order = trials
             .order
             .iter()
             .filter_map(|placed| Some((placed.position, kernel_of[placed.slot]?)))
@@ -203,7 +203,7 @@ impl Past {
     }
 
     fn middles(&self, axis: usize, slots: &[usize], others: &[&[f64]]) -> Vec<f64> {
-        let positions = &self.lines[axis].positions;
+        let positions = &self.axes[axis].positions;
         slots
             .iter()
             .map(|slot| positions[*slot])
@@ -221,7 +221,7 @@ impl Past {
     }
 }
 
-impl Line {
+impl AxisTrials {
     fn push(&mut self, position: f64) {
         self.positions.push(position);
         self.norms.push(Cell::default());
@@ -241,8 +241,8 @@ impl Line {
             return;
         }
         for placed in new {
-            let place = self.order.partition_point(|other| other.cmp(&placed).is_lt());
-            self.order.insert(place, placed);
+            let key = self.order.partition_point(|other| other.cmp(&placed).is_lt());
+            self.order.insert(key, placed);
         }
     }
 }

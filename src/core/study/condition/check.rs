@@ -1,6 +1,6 @@
 //! Checks a condition: unknown names, values that no choice has, and type mismatches.
 
-use super::expression::{Comparison, Expression, Node, Part};
+use super::expression::{Comparison, Expression, Node, NodeKind};
 use super::names::Names;
 use super::property::Property;
 use super::syntax::ExpressionError;
@@ -11,7 +11,7 @@ use crate::study::trial::TrialState;
 
 /// The names that a condition may use.
 #[derive(Clone, Copy, Debug)]
-pub enum Known<'a> {
+pub enum KnownNames<'a> {
     /// Parameters of a space.
     Parameters(&'a Space),
     /// Metrics: any name, all of them numbers.
@@ -49,7 +49,7 @@ pub fn nearest_metric(name: &str, metrics: &[&'static str]) -> Option<&'static s
 }
 
 /// All problems of a condition, given the names it may use.
-pub fn check(expression: &Expression, known: Known<'_>) -> Vec<ExpressionError> {
+pub fn check(expression: &Expression, known: KnownNames<'_>) -> Vec<ExpressionError> {
     let mut checker = Checker { known, filter: None, problems: Vec::new(), names: 0 };
     match checker.kind(&expression.root) {
         Some(Kind::Flag | Kind::Mixed) | None => {}
@@ -57,7 +57,7 @@ pub fn check(expression: &Expression, known: Known<'_>) -> Vec<ExpressionError> 
             .refuse(&expression.root, format!("this is {}, not a condition", kind.described())),
     }
     if checker.names == 0 && checker.problems.is_empty() {
-        let what = if matches!(known, Known::Parameters(_)) { "parameter" } else { "metric" };
+        let what = if matches!(known, KnownNames::Parameters(_)) { "parameter" } else { "metric" };
         checker.refuse(
             &expression.root,
             format!("the condition names no {what}: it is always the same"),
@@ -68,7 +68,7 @@ pub fn check(expression: &Expression, known: Known<'_>) -> Vec<ExpressionError> 
 
 /// The first problem of a comparison in a filter.
 pub(super) fn check_comparison(node: &Node, names: &Names<'_>) -> Result<(), ExpressionError> {
-    let (known, filter) = (Known::Metrics, Some(names));
+    let (known, filter) = (KnownNames::Metrics, Some(names));
     let mut checker = Checker { known, filter, problems: Vec::new(), names: 0 };
     checker.condition(node);
     if checker.names == 0 && checker.problems.is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn check_comparison(node: &Node, names: &Names<'_>) -> Result<(), Exp
 }
 
 struct Checker<'a> {
-    known: Known<'a>,
+    known: KnownNames<'a>,
     filter: Option<&'a Names<'a>>,
     problems: Vec<ExpressionError>,
     names: usize,
@@ -91,41 +91,43 @@ impl Checker<'_> {
 
     fn distribution(&self, name: &str) -> Option<&Distribution> {
         match self.known {
-            Known::Parameters(space) => {
+            KnownNames::Parameters(space) => {
                 space.dimension(name).map(|dimension| &dimension.distribution)
             }
-            Known::Metrics | Known::Reported(_) => None,
+            KnownNames::Metrics | KnownNames::Reported(_) => None,
         }
     }
 
     /// The kind of a part; `None` after a problem.
     fn kind(&mut self, node: &Node) -> Option<Kind> {
-        match &node.part {
-            Part::Number(_) => Some(Kind::Number),
-            Part::Flag(_) => Some(Kind::Flag),
-            Part::Name(name) => self.named(node, name),
-            Part::Property(property) => {
+        match &node.kind {
+            NodeKind::Number(_) => Some(Kind::Number),
+            NodeKind::Flag(_) => Some(Kind::Flag),
+            NodeKind::Name(name) => self.named(node, name),
+            NodeKind::Property(property) => {
                 self.names += 1;
                 self.property(property)
             }
-            Part::Contains(..) | Part::Mentions(_) => Some(Kind::Flag),
-            Part::Text(_) => Some(Kind::Text),
-            Part::Negative(inner) => self.number(inner),
-            Part::Operation(_, left, right) => {
+            NodeKind::Contains(..) | NodeKind::Mentions(_) => Some(Kind::Flag),
+            NodeKind::Text(_) => Some(Kind::Text),
+            NodeKind::Negative(inner) => self.number(inner),
+            NodeKind::Operation(_, left, right) => {
                 let (left, right) = (self.number(left), self.number(right));
                 left.and(right)
             }
             // All are checked, even after a problem in the first.
-            Part::Call(_, arguments) => arguments
+            NodeKind::Call(_, arguments) => arguments
                 .iter()
                 .map(|argument| self.number(argument))
                 .fold(Some(Kind::Number), Option::and),
-            Part::Comparison(comparison, left, right) => self.comparison(*comparison, left, right),
-            Part::And(parts) | Part::Or(parts) => {
+            NodeKind::Comparison(comparison, left, right) => {
+                self.comparison(*comparison, left, right)
+            }
+            NodeKind::And(parts) | NodeKind::Or(parts) => {
                 parts.iter().for_each(|part| self.condition(part));
                 Some(Kind::Flag)
             }
-            Part::Not(inner) => {
+            NodeKind::Not(inner) => {
                 self.condition(inner);
                 Some(Kind::Flag)
             }
@@ -152,9 +154,9 @@ impl Checker<'_> {
     fn named(&mut self, node: &Node, name: &str) -> Option<Kind> {
         self.names += 1;
         let space = match self.known {
-            Known::Parameters(space) => space,
-            Known::Metrics => return Some(Kind::Number),
-            Known::Reported(metrics) => return self.reported(node, name, metrics),
+            KnownNames::Parameters(space) => space,
+            KnownNames::Metrics => return Some(Kind::Number),
+            KnownNames::Reported(metrics) => return self.reported(node, name, metrics),
         };
         match self.distribution(name) {
             None => {
@@ -237,12 +239,15 @@ impl Checker<'_> {
 
     /// A text or flag that is compared with a parameter must be one of its choices.
     fn choice(&mut self, name: &Node, literal: &Node) {
-        if let (Part::Property(Property::State), Part::Text(text)) = (&name.part, &literal.part)
+        if let (NodeKind::Property(Property::State), NodeKind::Text(text)) =
+            (&name.kind, &literal.kind)
             && TrialState::from_word(text).is_none()
         {
             self.refuse(literal, format!("`{text}` is not a state"));
         }
-        let (Part::Name(name), Part::Text(text)) = (&name.part, &literal.part) else { return };
+        let (NodeKind::Name(name), NodeKind::Text(text)) = (&name.kind, &literal.kind) else {
+            return;
+        };
         let Some(Distribution::Choice { choices }) = self.distribution(name) else { return };
         let text_of = |choice: &Value| match choice {
             Value::Text(_) | Value::List(_) | Value::Null => Some(choice.to_string()),

@@ -33,12 +33,12 @@ pub enum Violation {
 /// A node with its span in the text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Node {
-    pub part: Part,
+    pub kind: NodeKind,
     pub span: Span,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Part {
+pub(super) enum NodeKind {
     Number(f64),
     Flag(bool),
     /// In single quotes.
@@ -132,7 +132,7 @@ impl Function {
 }
 
 /// The values of names.
-type Values<'a, 'b> = &'b dyn Fn(&'a Part) -> Option<Term<'a>>;
+type Values<'a, 'b> = &'b dyn Fn(&'a NodeKind) -> Option<Term<'a>>;
 
 impl Expression {
     /// A condition from its text and tree.
@@ -149,7 +149,7 @@ impl Expression {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let mut names = Vec::new();
         self.root.visit(&mut |node| {
-            if let Part::Name(name) = &node.part
+            if let NodeKind::Name(name) = &node.kind
                 && !names.contains(&name.as_str())
             {
                 names.push(name);
@@ -165,14 +165,14 @@ impl Expression {
     /// The violation of a numeric comparison is the difference of its sides; of an equality of
     /// texts, 1. `and` adds violations, `or` takes the smallest.
     pub fn violation(&self, value: impl Fn(&str) -> Option<Value>) -> Violation {
-        self.root.violation(&|part| part.named(&value), true)
+        self.root.violation(&|kind| kind.named(&value), true)
     }
 
     /// The signed distance to the boundary of the condition, positive where it is violated: for
     /// models of limits, which use both sides. `and` takes the largest, `or` the smallest. `None`
     /// if a value is missing.
     pub fn margin(&self, value: impl Fn(&str) -> Option<Value>) -> Option<f64> {
-        self.root.margin(&|part| part.named(&value))
+        self.root.margin(&|kind| kind.named(&value))
     }
 
     /// Whether a filter's condition holds for a trial.
@@ -182,8 +182,8 @@ impl Expression {
 
     /// Whether it holds for all trials in a state; `None` if it depends on more.
     pub fn holds_in(&self, state: TrialState) -> Option<bool> {
-        let known = |part: &Part| {
-            (*part == Part::Property(Property::State))
+        let known = |kind: &NodeKind| {
+            (*kind == NodeKind::Property(Property::State))
                 .then(|| Term::Text(Cow::Borrowed(state.as_str())))
         };
         match self.root.violation(&known, true) {
@@ -196,7 +196,7 @@ impl Expression {
     pub fn bare_words(&self) -> Vec<Expression> {
         let mut words = Vec::new();
         self.root.visit(&mut |node| {
-            if let Part::Mentions(text) = &node.part {
+            if let NodeKind::Mentions(text) = &node.kind {
                 words.push(Expression::new(text, node.clone()));
             }
         });
@@ -205,9 +205,11 @@ impl Expression {
 
     /// Adds the fields of a trial that the condition needs.
     pub fn add_needs(&self, needs: &mut Needs) {
-        self.root.visit(&mut |node| match &node.part {
-            Part::Property(property) | Part::Contains(property, _) => property.add_needs(needs),
-            Part::Mentions(_) => {
+        self.root.visit(&mut |node| match &node.kind {
+            NodeKind::Property(property) | NodeKind::Contains(property, _) => {
+                property.add_needs(needs)
+            }
+            NodeKind::Mentions(_) => {
                 (needs.all_params, needs.words, needs.marks) = (true, true, true);
                 needs.origin = true;
             }
@@ -216,10 +218,10 @@ impl Expression {
     }
 }
 
-impl Part {
+impl NodeKind {
     fn named<'a>(&'a self, value: &impl Fn(&str) -> Option<Value>) -> Option<Term<'a>> {
         match self {
-            Part::Name(name) => value(name).map(Term::of),
+            NodeKind::Name(name) => value(name).map(Term::of),
             _ => None,
         }
     }
@@ -231,11 +233,11 @@ impl Node {
             let margins: Option<Vec<f64>> = parts.iter().map(|part| part.margin(value)).collect();
             margins?.into_iter().reduce(better)
         };
-        match &self.part {
-            Part::And(all) => parts(all, f64::max),
-            Part::Or(any) => parts(any, f64::min),
-            Part::Not(inner) => inner.margin(value).map(|margin| -margin),
-            Part::Comparison(comparison, left, right) => {
+        match &self.kind {
+            NodeKind::And(all) => parts(all, f64::max),
+            NodeKind::Or(any) => parts(any, f64::min),
+            NodeKind::Not(inner) => inner.margin(value).map(|margin| -margin),
+            NodeKind::Comparison(comparison, left, right) => {
                 use Comparison::{AtLeast, AtMost, Less, More};
                 Some(match (left.term(value)?, right.term(value)?, comparison) {
                     (Term::Number(left), Term::Number(right), Less | AtMost) => left - right,
@@ -253,13 +255,13 @@ impl Node {
     /// Calls `look` for this node and all below it.
     pub fn visit<'a>(&'a self, look: &mut impl FnMut(&'a Node)) {
         look(self);
-        match &self.part {
-            Part::Negative(inner) | Part::Not(inner) => inner.visit(look),
-            Part::Operation(_, left, right) | Part::Comparison(_, left, right) => {
+        match &self.kind {
+            NodeKind::Negative(inner) | NodeKind::Not(inner) => inner.visit(look),
+            NodeKind::Operation(_, left, right) | NodeKind::Comparison(_, left, right) => {
                 left.visit(look);
                 right.visit(look);
             }
-            Part::Call(_, parts) | Part::And(parts) | Part::Or(parts) => {
+            NodeKind::Call(_, parts) | NodeKind::And(parts) | NodeKind::Or(parts) => {
                 parts.iter().for_each(|part| part.visit(look))
             }
             _ => {}
@@ -269,21 +271,21 @@ impl Node {
     /// A comparison with an absent value is false, and `not` makes it true: filters have two truth
     /// values.
     fn holds(&self, trial: &Trial, measured: &Measured) -> bool {
-        match &self.part {
-            Part::And(parts) => parts.iter().all(|part| part.holds(trial, measured)),
-            Part::Or(parts) => parts.iter().any(|part| part.holds(trial, measured)),
-            Part::Not(inner) => !inner.holds(trial, measured),
-            Part::Contains(property, text) => {
+        match &self.kind {
+            NodeKind::And(parts) => parts.iter().all(|part| part.holds(trial, measured)),
+            NodeKind::Or(parts) => parts.iter().any(|part| part.holds(trial, measured)),
+            NodeKind::Not(inner) => !inner.holds(trial, measured),
+            NodeKind::Contains(property, text) => {
                 property.texts(trial).iter().any(|found| found.contains(text))
             }
-            Part::Mentions(text) => mentions(trial, text),
-            part => {
-                let value = |part: &Part| match part {
-                    Part::Property(property) => property.of(trial, measured),
+            NodeKind::Mentions(text) => mentions(trial, text),
+            kind => {
+                let value = |kind: &NodeKind| match kind {
+                    NodeKind::Property(property) => property.of(trial, measured),
                     _ => None,
                 };
-                match part {
-                    Part::Comparison(comparison, left, right) => {
+                match kind {
+                    NodeKind::Comparison(comparison, left, right) => {
                         let terms = left.term(&value).zip(right.term(&value));
                         terms.is_some_and(|(left, right)| comparison.holds(&left, &right))
                     }
@@ -295,14 +297,14 @@ impl Node {
 
     /// The violation of this condition, or with `wanted` false of its negation.
     fn violation<'a>(&'a self, value: Values<'a, '_>, wanted: bool) -> Violation {
-        match &self.part {
-            Part::And(parts) | Part::Or(parts) => {
-                let is_all = matches!(self.part, Part::And(_)) == wanted;
+        match &self.kind {
+            NodeKind::And(parts) | NodeKind::Or(parts) => {
+                let is_all = matches!(self.kind, NodeKind::And(_)) == wanted;
                 let parts = parts.iter().map(|part| part.violation(value, wanted));
                 if is_all { all(parts) } else { any(parts) }
             }
-            Part::Not(inner) => inner.violation(value, !wanted),
-            Part::Comparison(comparison, left, right) => {
+            NodeKind::Not(inner) => inner.violation(value, !wanted),
+            NodeKind::Comparison(comparison, left, right) => {
                 match (left.term(value), right.term(value)) {
                     (Some(left), Some(right)) => {
                         Violation::By(comparison.over(&left, &right, wanted))
@@ -326,21 +328,21 @@ impl Node {
                 _ => f64::NAN,
             })
         };
-        Some(match &self.part {
-            Part::Number(number) => Term::Number(*number),
-            Part::Flag(flag) => Term::Flag(*flag),
-            Part::Text(text) => Term::Text(Cow::Borrowed(text)),
-            Part::Name(_) | Part::Property(_) => value(&self.part)?,
-            Part::Contains(..) | Part::Mentions(_) => return None,
-            Part::Negative(inner) => Term::Number(-number(inner)?),
-            Part::Operation(operation, left, right) => {
+        Some(match &self.kind {
+            NodeKind::Number(number) => Term::Number(*number),
+            NodeKind::Flag(flag) => Term::Flag(*flag),
+            NodeKind::Text(text) => Term::Text(Cow::Borrowed(text)),
+            NodeKind::Name(_) | NodeKind::Property(_) => value(&self.kind)?,
+            NodeKind::Contains(..) | NodeKind::Mentions(_) => return None,
+            NodeKind::Negative(inner) => Term::Number(-number(inner)?),
+            NodeKind::Operation(operation, left, right) => {
                 Term::Number(operation.of(number(left)?, number(right)?))
             }
-            Part::Call(function, arguments) => {
+            NodeKind::Call(function, arguments) => {
                 let numbers: Option<Vec<f64>> = arguments.iter().map(number).collect();
                 Term::Number(function.of(&numbers?))
             }
-            Part::Comparison(..) | Part::And(_) | Part::Or(_) | Part::Not(_) => {
+            NodeKind::Comparison(..) | NodeKind::And(_) | NodeKind::Or(_) | NodeKind::Not(_) => {
                 match self.violation(value, true) {
                     Violation::By(over) => Term::Flag(over == 0.0),
                     Violation::Unknown => return None,

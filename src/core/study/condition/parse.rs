@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, de};
 
 use super::check::check_comparison;
-use super::expression::{Comparison, Expression, Function, Node, Operation, Part};
+use super::expression::{Comparison, Expression, Function, Node, NodeKind, Operation};
 use super::names::Names;
 use super::property::Statistic;
 use super::short_form::short_form;
@@ -149,19 +149,19 @@ impl<'a> Parser<'a> {
 
     /// `a or b or c`.
     fn either(&mut self) -> Result<Node, ExpressionError> {
-        self.several("or", Self::both, Part::Or)
+        self.several("or", Self::both, NodeKind::Or)
     }
 
     /// `a and b and c`.
     fn both(&mut self) -> Result<Node, ExpressionError> {
-        self.several("and", Self::opposite, Part::And)
+        self.several("and", Self::opposite, NodeKind::And)
     }
 
     fn several(
         &mut self,
         word: &str,
         part: fn(&mut Self) -> Result<Node, ExpressionError>,
-        whole: fn(Vec<Node>) -> Part,
+        whole: fn(Vec<Node>) -> NodeKind,
     ) -> Result<Node, ExpressionError> {
         let first = part(self)?;
         let mut parts = vec![first];
@@ -179,7 +179,7 @@ impl<'a> Parser<'a> {
             .help("compare it, for example with `<= 10`"));
         }
         let span = parts[0].span.start..parts[parts.len() - 1].span.end;
-        Ok(Node { part: whole(parts), span })
+        Ok(Node { kind: whole(parts), span })
     }
 
     fn opposite(&mut self) -> Result<Node, ExpressionError> {
@@ -192,7 +192,7 @@ impl<'a> Parser<'a> {
             return Err(error(inner.span, "`not` negates a condition, and this is a value"));
         }
         let span = start..inner.span.end;
-        Ok(Node { part: Part::Not(Box::new(inner)), span })
+        Ok(Node { kind: NodeKind::Not(Box::new(inner)), span })
     }
 
     fn comparison(&mut self) -> Result<Node, ExpressionError> {
@@ -219,8 +219,8 @@ impl<'a> Parser<'a> {
             let right = self.sum()?;
             let span = left.span.start..right.span.end;
             let pair = (Box::new(left), Box::new(right.clone()));
-            let part = Part::Comparison(Comparison::of(symbol), pair.0, pair.1);
-            found.push(Node { part, span });
+            let kind = NodeKind::Comparison(Comparison::of(symbol), pair.0, pair.1);
+            found.push(Node { kind, span });
             left = right;
         }
         Ok(match found.len() {
@@ -228,7 +228,7 @@ impl<'a> Parser<'a> {
             1 => found.swap_remove(0),
             _ => {
                 let span = found[0].span.start..found[found.len() - 1].span.end;
-                Node { part: Part::And(found), span }
+                Node { kind: NodeKind::And(found), span }
             }
         })
     }
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
                 let span = start..group.span.end;
                 return Ok(match rest.len() - unsigned.len() {
                     0 => group,
-                    _ => Node { part: Part::Not(Box::new(group)), span },
+                    _ => Node { kind: NodeKind::Not(Box::new(group)), span },
                 });
             }
             self.scanner = after;
@@ -355,7 +355,7 @@ impl<'a> Parser<'a> {
                 must_be_number(&inner)?;
                 let span = start..inner.span.end;
                 Ok(if sign == "-" {
-                    Node { part: Part::Negative(Box::new(inner)), span }
+                    Node { kind: NodeKind::Negative(Box::new(inner)), span }
                 } else {
                     Node { span, ..inner }
                 })
@@ -377,7 +377,7 @@ impl<'a> Parser<'a> {
         let at = self.scanner.start();
         if let Some(name) = self.names.and_then(|names| names.written_at(self.scanner.rest())) {
             self.scanner.advance(name.len());
-            return Ok(Node { part: Part::Name(name.to_owned()), span: at..at + name.len() });
+            return Ok(Node { kind: NodeKind::Name(name.to_owned()), span: at..at + name.len() });
         }
         let Some((token, span)) = self.scanner.peek()? else {
             let what = if self.text.trim().is_empty() {
@@ -388,19 +388,19 @@ impl<'a> Parser<'a> {
             return Err(error(self.text.len()..self.text.len(), what));
         };
         self.scanner.advance(span.len());
-        let part = match token {
-            Token::Number(number) => Part::Number(number),
-            Token::Named(name) => Part::Name(name),
-            Token::Text(text) => Part::Text(text),
+        let kind = match token {
+            Token::Number(number) => NodeKind::Number(number),
+            Token::Named(name) => NodeKind::Name(name),
+            Token::Text(text) => NodeKind::Text(text),
             Token::Symbol("(") => return self.grouped(span),
             Token::Word(word) if self.is_at_call() => return self.call(&word, span),
             Token::Word(word) => match word.as_str() {
-                "true" => Part::Flag(true),
-                "false" => Part::Flag(false),
+                "true" => NodeKind::Flag(true),
+                "false" => NodeKind::Flag(false),
                 "and" | "or" | "not" => {
                     return Err(error(span, format!("a value is expected before `{word}`")));
                 }
-                _ => Part::Name(word),
+                _ => NodeKind::Name(word),
             },
             Token::Symbol("=") => {
                 return Err(error(span, "`=` compares nothing").help("write `==`"));
@@ -409,7 +409,7 @@ impl<'a> Parser<'a> {
                 return Err(error(span, format!("a value is expected, not {}", token.described())));
             }
         };
-        Ok(Node { part, span })
+        Ok(Node { kind, span })
     }
 
     fn is_at_call(&mut self) -> bool {
@@ -467,9 +467,9 @@ impl<'a> Parser<'a> {
         // Of one metric, a filter knows the smallest and the largest value.
         let of_series = self.names.is_some()
             && statistic(function).is_some()
-            && matches!(arguments.as_slice(), [Node { part: Part::Name(_), .. }]);
+            && matches!(arguments.as_slice(), [Node { kind: NodeKind::Name(_), .. }]);
         if of_series {
-            return Ok(Node { part: Part::Call(function, arguments), span: span.start..end });
+            return Ok(Node { kind: NodeKind::Call(function, arguments), span: span.start..end });
         }
         if arguments.len() < least || arguments.len() > most {
             let wants = if least == 1 {
@@ -479,7 +479,7 @@ impl<'a> Parser<'a> {
             };
             return Err(error(span, format!("`{word}` takes {wants}, not {}", arguments.len())));
         }
-        Ok(Node { part: Part::Call(function, arguments), span: span.start..end })
+        Ok(Node { kind: NodeKind::Call(function, arguments), span: span.start..end })
     }
 }
 
@@ -494,37 +494,37 @@ fn statistic(function: Function) -> Option<Statistic> {
 
 /// Resolves the names of a filter, and lowercases its texts.
 fn resolve(node: &mut Node, names: &Names<'_>, text: &str) -> Result<(), ExpressionError> {
-    if let Part::Call(function, arguments) = &node.part
+    if let NodeKind::Call(function, arguments) = &node.kind
         && let Some(statistic) = statistic(*function)
-        && let [Node { part: Part::Name(name), span }] = arguments.as_slice()
+        && let [Node { kind: NodeKind::Name(name), span }] = arguments.as_slice()
     {
-        node.part = Part::Property(names.series(name, statistic, span.clone())?);
+        node.kind = NodeKind::Property(names.series(name, statistic, span.clone())?);
         return Ok(());
     }
-    let parts: Vec<&mut Node> = match &mut node.part {
-        Part::Name(name) => {
-            node.part = Part::Property(names.property(name, node.span.clone())?);
+    let parts: Vec<&mut Node> = match &mut node.kind {
+        NodeKind::Name(name) => {
+            node.kind = NodeKind::Property(names.property(name, node.span.clone())?);
             return Ok(());
         }
-        Part::Text(text) => {
+        NodeKind::Text(text) => {
             *text = text.to_lowercase();
             return Ok(());
         }
-        Part::Comparison(Comparison::Equal | Comparison::Unequal, left, right) => {
+        NodeKind::Comparison(Comparison::Equal | Comparison::Unequal, left, right) => {
             // Double-quoted text that is not a name is a value to compare with.
-            if let Part::Name(word) = &right.part
+            if let NodeKind::Name(word) = &right.kind
                 && (text[right.span.clone()].starts_with('"') || is_text(left, names))
                 && names.property(word, right.span.clone()).is_err()
             {
-                right.part = Part::Text(word.to_lowercase());
+                right.kind = NodeKind::Text(word.to_lowercase());
             }
             vec![left.as_mut(), right.as_mut()]
         }
-        Part::Negative(inner) => vec![inner.as_mut()],
-        Part::Operation(_, left, right) | Part::Comparison(_, left, right) => {
+        NodeKind::Negative(inner) => vec![inner.as_mut()],
+        NodeKind::Operation(_, left, right) | NodeKind::Comparison(_, left, right) => {
             vec![left.as_mut(), right.as_mut()]
         }
-        Part::Call(_, parts) | Part::And(parts) => parts.iter_mut().collect(),
+        NodeKind::Call(_, parts) | NodeKind::And(parts) => parts.iter_mut().collect(),
         _ => Vec::new(),
     };
     parts.into_iter().try_for_each(|part| resolve(part, names, text))
@@ -532,7 +532,7 @@ fn resolve(node: &mut Node, names: &Names<'_>, text: &str) -> Result<(), Express
 
 /// Whether a part is the name of a text.
 fn is_text(node: &Node, names: &Names<'_>) -> bool {
-    let Part::Name(name) = &node.part else { return false };
+    let NodeKind::Name(name) = &node.kind else { return false };
     names.property(name, node.span.clone()).is_ok_and(|property| names.is_text(&property))
 }
 
@@ -540,16 +540,22 @@ fn operation_node(operation: Operation, left: Node, right: Node) -> Result<Node,
     must_be_number(&left)?;
     must_be_number(&right)?;
     let span = left.span.start..right.span.end;
-    Ok(Node { part: Part::Operation(operation, Box::new(left), Box::new(right)), span })
+    Ok(Node { kind: NodeKind::Operation(operation, Box::new(left), Box::new(right)), span })
 }
 
 fn must_be_number(node: &Node) -> Result<(), ExpressionError> {
-    match node.part {
-        Part::Comparison(..) | Part::And(_) | Part::Or(_) | Part::Not(_) | Part::Flag(_) => {
+    match node.kind {
+        NodeKind::Comparison(..)
+        | NodeKind::And(_)
+        | NodeKind::Or(_)
+        | NodeKind::Not(_)
+        | NodeKind::Flag(_) => {
             Err(error(node.span.clone(), "a number is expected, and this is true or false"))
         }
-        Part::Text(_) => Err(error(node.span.clone(), "a number is expected, and this is a text")
-            .help("names are bare or in double quotes")),
+        NodeKind::Text(_) => {
+            Err(error(node.span.clone(), "a number is expected, and this is a text")
+                .help("names are bare or in double quotes"))
+        }
         _ => Ok(()),
     }
 }
@@ -558,12 +564,12 @@ impl Node {
     /// Whether it is a condition, as far as known without resolving names.
     fn is_condition(&self) -> bool {
         !matches!(
-            self.part,
-            Part::Number(_)
-                | Part::Text(_)
-                | Part::Negative(_)
-                | Part::Operation(..)
-                | Part::Call(..)
+            self.kind,
+            NodeKind::Number(_)
+                | NodeKind::Text(_)
+                | NodeKind::Negative(_)
+                | NodeKind::Operation(..)
+                | NodeKind::Call(..)
         )
     }
 }

@@ -1,6 +1,6 @@
 //! Expands the short forms of filters, such as `-state:failed` and `layers=2,4`.
 
-use super::expression::{Comparison, Node, Part};
+use super::expression::{Comparison, Node, NodeKind};
 use super::names::Names;
 use super::property::Property;
 use super::syntax::{ExpressionError, Span, Word};
@@ -11,8 +11,8 @@ use crate::study::trial::TrialState;
 /// The syntax tree of a filter's word.
 pub(super) fn short_form(word: &Word, names: &Names<'_>) -> Result<Node, ExpressionError> {
     let (span, body) = (word.span.clone(), word.unsigned());
-    let part = match body.split() {
-        None => Part::Mentions(body.text().to_lowercase()),
+    let kind = match body.split() {
+        None => NodeKind::Mentions(body.text().to_lowercase()),
         Some((name, operator, values)) => {
             let (term, name_text) = (body.text(), name.text());
             if name_text.is_empty() {
@@ -29,8 +29,8 @@ pub(super) fn short_form(word: &Word, names: &Names<'_>) -> Result<Node, Express
             one_of(&name_text, property, operator, &values, names)?
         }
     };
-    let node = Node { part, span: span.clone() };
-    Ok(if word.is_negated() { Node { part: Part::Not(Box::new(node)), span } } else { node })
+    let node = Node { kind, span: span.clone() };
+    Ok(if word.is_negated() { Node { kind: NodeKind::Not(Box::new(node)), span } } else { node })
 }
 
 /// A property that equals, contains or compares with one of some values; with `!=`, with none.
@@ -40,11 +40,11 @@ fn one_of(
     operator: &str,
     values: &Word,
     names: &Names<'_>,
-) -> Result<Part, ExpressionError> {
+) -> Result<NodeKind, ExpressionError> {
     let list = values.list();
     let comparison = Comparison::of(operator);
     let is_equality = matches!(comparison, Comparison::Equal | Comparison::Unequal);
-    let node = |part| Node { part, span: values.span.clone() };
+    let node = |kind| Node { kind, span: values.span.clone() };
     let is_text = matches!(
         property,
         Property::Device
@@ -55,8 +55,8 @@ fn one_of(
             | Property::Group
     );
     if operator == ":" && (is_text || matches!(property, Property::Param(_))) {
-        let holds = |text: &String| node(Part::Contains(property.clone(), text.to_lowercase()));
-        return Ok(joined(Part::Or, list.iter().map(holds).collect()));
+        let holds = |text: &String| node(NodeKind::Contains(property.clone(), text.to_lowercase()));
+        return Ok(joined(NodeKind::Or, list.iter().map(holds).collect()));
     }
     let no_order = || {
         let value = list.join(",");
@@ -65,8 +65,8 @@ fn one_of(
             format!("`{name}` has no order: write `{name}={value}` or `{name}!={value}`"),
         )
     };
-    let lower = |text: &String| Part::Text(text.to_lowercase());
-    let parts: Vec<Part> = match &property {
+    let lower = |text: &String| NodeKind::Text(text.to_lowercase());
+    let parts: Vec<NodeKind> = match &property {
         Property::State if is_equality => states(&list, &values.span)?,
         Property::Tag if is_equality => list.iter().map(lower).collect(),
         _ if is_text && is_equality => list.iter().map(lower).collect(),
@@ -74,8 +74,8 @@ fn one_of(
         Property::Param(_) | Property::Summary(_) if is_equality => list
             .iter()
             .flat_map(|text| {
-                let number = text.parse().ok().map(Part::Number);
-                let flag = text.to_lowercase().parse().ok().map(Part::Flag);
+                let number = text.parse().ok().map(NodeKind::Number);
+                let flag = text.to_lowercase().parse().ok().map(NodeKind::Flag);
                 [Some(lower(text)), number, flag].into_iter().flatten()
             })
             .collect(),
@@ -98,19 +98,19 @@ fn one_of(
                 return Err(not_a_number(&list.join(",")));
             }
             let number = |text: &String| text.parse().map_err(|_| not_a_number(text));
-            list.iter().map(|text| number(text).map(Part::Number)).collect::<Result<_, _>>()?
+            list.iter().map(|text| number(text).map(NodeKind::Number)).collect::<Result<_, _>>()?
         }
     };
     let compared = |part| {
-        let property = node(Part::Property(property.clone()));
-        node(Part::Comparison(comparison, Box::new(property), Box::new(node(part))))
+        let property = node(NodeKind::Property(property.clone()));
+        node(NodeKind::Comparison(comparison, Box::new(property), Box::new(node(part))))
     };
-    let whole = if comparison == Comparison::Unequal { Part::And } else { Part::Or };
+    let whole = if comparison == Comparison::Unequal { NodeKind::And } else { NodeKind::Or };
     Ok(joined(whole, parts.into_iter().map(compared).collect()))
 }
 
-fn joined(whole: fn(Vec<Node>) -> Part, mut parts: Vec<Node>) -> Part {
-    if parts.len() == 1 { parts.swap_remove(0).part } else { whole(parts) }
+fn joined(whole: fn(Vec<Node>) -> NodeKind, mut parts: Vec<Node>) -> NodeKind {
+    if parts.len() == 1 { parts.swap_remove(0).kind } else { whole(parts) }
 }
 
 fn has_order(distribution: &Distribution) -> bool {
@@ -122,7 +122,7 @@ fn has_order(distribution: &Distribution) -> bool {
     }
 }
 
-fn states(words: &[String], span: &Span) -> Result<Vec<Part>, ExpressionError> {
+fn states(words: &[String], span: &Span) -> Result<Vec<NodeKind>, ExpressionError> {
     let mut states = Vec::new();
     for word in words {
         match word.to_lowercase().as_str() {
@@ -147,5 +147,5 @@ fn states(words: &[String], span: &Span) -> Result<Vec<Part>, ExpressionError> {
             })?),
         }
     }
-    Ok(states.into_iter().map(|state| Part::Text(state.as_str().to_owned())).collect())
+    Ok(states.into_iter().map(|state| NodeKind::Text(state.as_str().to_owned())).collect())
 }

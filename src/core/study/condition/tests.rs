@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::expression::{Comparison, Expression, Function, Node, Operation, Part, Violation};
+use super::expression::{Comparison, Expression, Function, Node, NodeKind, Operation, Violation};
 use super::*;
 use crate::study::constraint::{Constraint, broken, exceeded, violation};
 use crate::study::metric::Metrics;
@@ -150,7 +150,7 @@ fn space() -> Space {
 fn names_and_kinds_are_held_against_the_space() {
     let space = space();
     let said = |text: &str| -> Vec<String> {
-        let problems = check(&of(text), Known::Parameters(&space));
+        let problems = check(&of(text), KnownNames::Parameters(&space));
         problems
             .into_iter()
             .map(|problem| {
@@ -193,7 +193,7 @@ fn names_and_kinds_are_held_against_the_space() {
     assert_eq!(said("bias * 2 < 3"), ["a number is expected, and this is true or false [bias] "]);
     assert_eq!(said("1 < 2"), ["the condition names no parameter: it is always the same [1 < 2] "]);
     assert_eq!(said("rate"), ["this is a number, not a condition [rate] "]);
-    assert_eq!(check(&of("anything < 3"), Known::Metrics), Vec::new());
+    assert_eq!(check(&of("anything < 3"), KnownNames::Metrics), Vec::new());
 }
 
 #[test]
@@ -215,13 +215,13 @@ fn written(node: &Node) -> String {
     let list = |parts: &[Node], separator: &str| {
         parts.iter().map(written).collect::<Vec<_>>().join(separator)
     };
-    match &node.part {
-        Part::Number(number) => format!("{number:?}"),
-        Part::Flag(flag) => flag.to_string(),
-        Part::Text(text) => format!("'{text}'"),
-        Part::Name(name) => format!("\"{name}\""),
-        Part::Negative(inner) => format!("(-{})", written(inner)),
-        Part::Operation(operation, left, right) => {
+    match &node.kind {
+        NodeKind::Number(number) => format!("{number:?}"),
+        NodeKind::Flag(flag) => flag.to_string(),
+        NodeKind::Text(text) => format!("'{text}'"),
+        NodeKind::Name(name) => format!("\"{name}\""),
+        NodeKind::Negative(inner) => format!("(-{})", written(inner)),
+        NodeKind::Operation(operation, left, right) => {
             let symbol = match operation {
                 Operation::Add => "+",
                 Operation::Subtract => "-",
@@ -232,31 +232,31 @@ fn written(node: &Node) -> String {
             };
             format!("({} {symbol} {})", written(left), written(right))
         }
-        Part::Call(function, arguments) => {
+        NodeKind::Call(function, arguments) => {
             let name = Function::ALL.into_iter().find(|(_, known)| known == function).unwrap().0;
             format!("{name}({})", list(arguments, ", "))
         }
-        Part::Comparison(comparison, left, right) => {
+        NodeKind::Comparison(comparison, left, right) => {
             let known = |(_, known): &(&str, Comparison)| known == comparison;
             let symbol = Comparison::SYMBOLS.into_iter().find(known).unwrap().0;
             format!("({} {symbol} {})", written(left), written(right))
         }
-        Part::And(parts) => format!("({})", list(parts, " and ")),
-        Part::Or(parts) => format!("({})", list(parts, " or ")),
-        Part::Not(inner) => format!("(not {})", written(inner)),
+        NodeKind::And(parts) => format!("({})", list(parts, " and ")),
+        NodeKind::Or(parts) => format!("({})", list(parts, " or ")),
+        NodeKind::Not(inner) => format!("(not {})", written(inner)),
         other => panic!("a part of a filter: {other:?}"),
     }
 }
 
-fn node(part: Part) -> Node {
-    Node { part, span: 0..0 }
+fn node(kind: NodeKind) -> Node {
+    Node { kind, span: 0..0 }
 }
 
 fn numbers() -> BoxedStrategy<Node> {
     let leaf = prop_oneof![
-        (0.0..100.0f64).prop_map(|number| node(Part::Number(number))),
+        (0.0..100.0f64).prop_map(|number| node(NodeKind::Number(number))),
         prop_oneof![Just("a"), Just("b"), Just("model.c")]
-            .prop_map(|name| node(Part::Name(name.to_owned()))),
+            .prop_map(|name| node(NodeKind::Name(name.to_owned()))),
     ];
     leaf.prop_recursive(3, 12, 2, |inner| {
         let operation = prop_oneof![
@@ -266,12 +266,12 @@ fn numbers() -> BoxedStrategy<Node> {
             Just(Operation::Divide)
         ];
         prop_oneof![
-            inner.clone().prop_map(|inner| node(Part::Negative(Box::new(inner)))),
+            inner.clone().prop_map(|inner| node(NodeKind::Negative(Box::new(inner)))),
             (operation, inner.clone(), inner.clone()).prop_map(|(operation, left, right)| node(
-                Part::Operation(operation, Box::new(left), Box::new(right))
+                NodeKind::Operation(operation, Box::new(left), Box::new(right))
             )),
             prop::collection::vec(inner, 2..4)
-                .prop_map(|parts| node(Part::Call(Function::Max, parts))),
+                .prop_map(|parts| node(NodeKind::Call(Function::Max, parts))),
         ]
     })
     .boxed()
@@ -287,13 +287,13 @@ fn conditions() -> BoxedStrategy<Node> {
         Just(Comparison::Unequal)
     ];
     let leaf = (comparison, numbers(), numbers()).prop_map(|(comparison, left, right)| {
-        node(Part::Comparison(comparison, Box::new(left), Box::new(right)))
+        node(NodeKind::Comparison(comparison, Box::new(left), Box::new(right)))
     });
     leaf.prop_recursive(3, 16, 3, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 2..4).prop_map(|parts| node(Part::And(parts))),
-            prop::collection::vec(inner.clone(), 2..4).prop_map(|parts| node(Part::Or(parts))),
-            inner.prop_map(|inner| node(Part::Not(Box::new(inner)))),
+            prop::collection::vec(inner.clone(), 2..4).prop_map(|parts| node(NodeKind::And(parts))),
+            prop::collection::vec(inner.clone(), 2..4).prop_map(|parts| node(NodeKind::Or(parts))),
+            inner.prop_map(|inner| node(NodeKind::Not(Box::new(inner)))),
         ]
     })
     .boxed()
@@ -302,21 +302,21 @@ fn conditions() -> BoxedStrategy<Node> {
 /// The truth value of a tree whose names all have values; `None` if undefined.
 fn is_true(node: &Node, value: &dyn Fn(&str) -> f64) -> Option<bool> {
     fn number(node: &Node, value: &dyn Fn(&str) -> f64) -> f64 {
-        match &node.part {
-            Part::Number(number) => *number,
-            Part::Name(name) => value(name),
-            Part::Negative(inner) => -number(inner, value),
-            Part::Operation(Operation::Add, left, right) => {
+        match &node.kind {
+            NodeKind::Number(number) => *number,
+            NodeKind::Name(name) => value(name),
+            NodeKind::Negative(inner) => -number(inner, value),
+            NodeKind::Operation(Operation::Add, left, right) => {
                 number(left, value) + number(right, value)
             }
-            Part::Operation(Operation::Subtract, left, right) => {
+            NodeKind::Operation(Operation::Subtract, left, right) => {
                 number(left, value) - number(right, value)
             }
-            Part::Operation(Operation::Multiply, left, right) => {
+            NodeKind::Operation(Operation::Multiply, left, right) => {
                 number(left, value) * number(right, value)
             }
-            Part::Operation(_, left, right) => number(left, value) / number(right, value),
-            Part::Call(_, parts) => parts
+            NodeKind::Operation(_, left, right) => number(left, value) / number(right, value),
+            NodeKind::Call(_, parts) => parts
                 .iter()
                 .map(|part| number(part, value))
                 .reduce(|a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) })
@@ -324,15 +324,15 @@ fn is_true(node: &Node, value: &dyn Fn(&str) -> f64) -> Option<bool> {
             other => panic!("{other:?}"),
         }
     }
-    match &node.part {
-        Part::And(parts) => {
+    match &node.kind {
+        NodeKind::And(parts) => {
             parts.iter().try_fold(true, |all, part| Some(all & is_true(part, value)?))
         }
-        Part::Or(parts) => {
+        NodeKind::Or(parts) => {
             parts.iter().try_fold(false, |any, part| Some(any | is_true(part, value)?))
         }
-        Part::Not(inner) => is_true(inner, value).map(|inner| !inner),
-        Part::Comparison(comparison, left, right) => {
+        NodeKind::Not(inner) => is_true(inner, value).map(|inner| !inner),
+        NodeKind::Comparison(comparison, left, right) => {
             let (left, right) = (number(left, value), number(right, value));
             let equal =
                 left == right || (left - right).abs() <= 1e-12 * left.abs().max(right.abs());
@@ -425,7 +425,7 @@ proptest! {
         let text = words.join(" ");
         match Expression::parse(&text) {
             Ok(condition) => {
-                check(&condition, Known::Parameters(&space()))
+                check(&condition, KnownNames::Parameters(&space()))
                     .iter()
                     .for_each(|problem| assert!(text.get(problem.span.clone()).is_some()));
                 condition.violation(|_| None);

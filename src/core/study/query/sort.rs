@@ -35,7 +35,7 @@ pub enum SortKey {
 
 /// A trial's position in an order.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct SortPosition {
     /// Never reversed: absent values come last in either direction.
     group: u8,
     amount: Amount,
@@ -90,9 +90,9 @@ impl SortKey {
     }
 
     /// The trial's position.
-    pub fn place(&self, direction: Direction, trial: &Trial) -> Place {
+    pub fn position(&self, direction: Direction, trial: &Trial) -> SortPosition {
         let (group, amount) = self.key(direction, trial);
-        Place { group, amount, number: trial.number }
+        SortPosition { group, amount, number: trial.number }
     }
 
     fn key(&self, direction: Direction, trial: &Trial) -> (u8, Amount) {
@@ -157,9 +157,9 @@ impl SortKey {
     }
 }
 
-impl Place {
+impl SortPosition {
     /// Which of two trials comes first.
-    pub fn compare(&self, other: &Place, reverse: bool) -> Ordering {
+    pub fn compare(&self, other: &SortPosition, reverse: bool) -> Ordering {
         let by_amount = self.amount.compare(&other.amount);
         let by_amount = if reverse { by_amount.reverse() } else { by_amount };
         self.group.cmp(&other.group).then(by_amount).then(self.number.cmp(&other.number))

@@ -335,10 +335,10 @@ fn what_a_trial_lacks_comes_last_in_both_directions() {
     }
     let sorted = |reverse| {
         let key = SortKey::Param("learning_rate".to_owned());
-        let mut places: Vec<Place> =
-            trials.iter().map(|trial| key.place(Direction::Minimize, trial)).collect();
-        places.sort_by(|mine, theirs| mine.compare(theirs, reverse));
-        places.iter().map(|place| place.number().0).collect::<Vec<_>>()
+        let mut positions: Vec<SortPosition> =
+            trials.iter().map(|trial| key.position(Direction::Minimize, trial)).collect();
+        positions.sort_by(|mine, theirs| mine.compare(theirs, reverse));
+        positions.iter().map(|position| position.number().0).collect::<Vec<_>>()
     };
     assert_eq!(sorted(false), [2, 4, 0, 3, 1]);
     assert_eq!(sorted(true), [0, 3, 4, 2, 1]);
@@ -346,11 +346,11 @@ fn what_a_trial_lacks_comes_last_in_both_directions() {
 
 #[test]
 fn nan_is_worst_among_values() {
-    let place = |value| {
-        SortKey::Value.place(Direction::Maximize, &Trial { value: Some(value), ..trial(0) })
+    let position = |value| {
+        SortKey::Value.position(Direction::Maximize, &Trial { value: Some(value), ..trial(0) })
     };
-    assert_eq!(place(f64::NEG_INFINITY).compare(&place(f64::NAN), false), Ordering::Less);
-    assert_eq!(place(f64::NEG_INFINITY).compare(&place(f64::NAN), true), Ordering::Greater);
+    assert_eq!(position(f64::NEG_INFINITY).compare(&position(f64::NAN), false), Ordering::Less);
+    assert_eq!(position(f64::NEG_INFINITY).compare(&position(f64::NAN), true), Ordering::Greater);
 }
 
 proptest! {

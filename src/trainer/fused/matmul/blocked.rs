@@ -24,11 +24,11 @@ const CACHE_RESIDENT: usize = 64 * 1024;
 /// One cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-struct Line(#[expect(dead_code, reason = "written and read through pointers")] [f32; 16]);
+struct CacheLine(#[expect(dead_code, reason = "written and read through pointers")] [f32; 16]);
 
 /// The packed operands of a thread's products, one product after another.
 struct Workspace {
-    lines: UnsafeCell<[Vec<Line>; 2]>,
+    lines: UnsafeCell<[Vec<CacheLine>; 2]>,
     in_use: Cell<bool>,
 }
 
@@ -193,10 +193,10 @@ unsafe fn multiply<const WIDTH: usize, const HEIGHT: usize>(kernels: &Kernels, g
 }
 
 /// A buffer of `count` elements, aligned to a cache line.
-fn aligned_buffer(lines: &mut Vec<Line>, count: usize) -> *mut f32 {
+fn aligned_buffer(lines: &mut Vec<CacheLine>, count: usize) -> *mut f32 {
     let count = count.div_ceil(16);
     if lines.len() < count {
-        lines.resize(count, Line([0.0; 16]));
+        lines.resize(count, CacheLine([0.0; 16]));
     }
     lines.as_mut_ptr().cast()
 }

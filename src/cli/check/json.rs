@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Ahead, Found, places};
+use super::{Ahead, CheckedStudy, slots_in_words};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::trial_json::{ForecastJson, ObjectiveJson, objectives};
 use crate::config::{Diagnostic, Diagnostics, Severity};
 
-/// The answer.
+/// The output.
 #[derive(Serialize)]
-pub struct Answer {
+pub struct CheckJson {
     /// Whether the study can be run.
     valid: bool,
     problems: Vec<Problem>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    study: Option<StudyJson>,
+    study: Option<CheckedStudyJson>,
 }
 
 /// A problem or a warning.
@@ -35,7 +35,7 @@ struct Problem {
 
 /// A study as its file describes it.
 #[derive(Serialize)]
-struct StudyJson {
+struct CheckedStudyJson {
     name: String,
     metric: String,
     direction: &'static str,
@@ -56,15 +56,15 @@ struct StudyJson {
     forecast: Option<ForecastJson>,
 }
 
-impl Answer {
+impl CheckJson {
     /// For a valid study.
-    pub fn of(found: &Found) -> Self {
+    pub fn of(found: &CheckedStudy) -> Self {
         let spec = &found.spec;
         let mut slots = BTreeMap::new();
         for slot in &found.slots {
             *slots.entry(slot.devices.to_string()).or_default() += 1;
         }
-        let study = StudyJson {
+        let study = CheckedStudyJson {
             name: spec.name.clone(),
             metric: spec.objective().metric.clone(),
             direction: spec.direction().as_str(),
@@ -78,7 +78,7 @@ impl Answer {
             sampler: spec.sampler.name.clone(),
             pruner: spec.pruner.name.clone(),
             slots,
-            agents: spec.cluster.is_some().then(|| places(found)),
+            agents: spec.cluster.is_some().then(|| slots_in_words(found)),
             data: found.data.clone(),
             forecast: match &found.ahead {
                 Ahead::OfTrials(forecast, _) => Some(ForecastJson::from(forecast)),
@@ -91,7 +91,7 @@ impl Answer {
                 plain("warning", missing.message.clone(), Some(missing.help.clone()))
             }),
         );
-        Answer { valid: true, problems, study: Some(study) }
+        CheckJson { valid: true, problems, study: Some(study) }
     }
 
     /// For an invalid study; other failures are returned.
@@ -104,7 +104,7 @@ impl Answer {
             }
             other => return Err(other),
         };
-        Ok(Answer { valid: false, problems, study: None })
+        Ok(CheckJson { valid: false, problems, study: None })
     }
 }
 

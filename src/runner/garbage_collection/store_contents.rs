@@ -20,9 +20,9 @@ use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::program::Program;
 use crate::study::trial::{TrialNumber, TrialState};
 
-/// What the store knows.
+/// What a store knows of the files below the runs directory.
 #[derive(Default)]
-pub(super) struct Known {
+pub(super) struct StoreContents {
     /// By the name of the studies' directories.
     studies: HashMap<String, StudyContent>,
     /// The names of studies as path components, which mark users of tokenised data.
@@ -55,28 +55,29 @@ struct StudyContent {
     id: StudyId,
 }
 
-impl Known {
+impl StoreContents {
     /// What the store knows now.
-    pub fn read(stores: &Stores<'_>) -> Result<Known, StorageError> {
+    pub fn read(stores: &Stores<'_>) -> Result<StoreContents, StorageError> {
         let removed = directories_of_removed(stores.reader)?;
-        let mut known = Known { id: stores.reader.identity()?, removed, ..Known::default() };
+        let mut contents =
+            StoreContents { id: stores.reader.identity()?, removed, ..StoreContents::default() };
         let runs = stores.reader.removed_runs()?;
         for summary in stores.reader.studies()? {
-            known.trains |= matches!(summary.spec.program, Program::Trainer { .. });
+            contents.trains |= matches!(summary.spec.program, Program::Trainer { .. });
             // It may have had another name when its data was prepared.
             let names = stores.reader.revisions(summary.id)?.into_iter().map(|(_, spec)| spec.name);
-            known.components.extend(names.map(|name| component(&name)));
-            known.components.insert(component(&summary.spec.name));
+            contents.components.extend(names.map(|name| component(&name)));
+            contents.components.insert(component(&summary.spec.name));
             let checkpoints = stores.reader.checkpoints(summary.id)?.into_iter();
-            known.registered.extend(checkpoints.map(|(_, checkpoint)| real(&checkpoint.path)));
+            contents.registered.extend(checkpoints.map(|(_, checkpoint)| real(&checkpoint.path)));
             let content = StudyContent::read(stores, &summary, &runs)?;
             let own = summary.files(stores.path);
             for home in &content.homes {
-                known.studies.insert(home.name().to_owned(), content.clone());
+                contents.studies.insert(home.name().to_owned(), content.clone());
             }
-            known.studies.entry(own.name().to_owned()).or_insert(content);
+            contents.studies.entry(own.name().to_owned()).or_insert(content);
         }
-        Ok(known)
+        Ok(contents)
     }
 
     /// The candidate as an orphaned file; `None` if something needs it, or may.
