@@ -10,6 +10,7 @@ pub mod best;
 pub mod best_runs;
 pub mod checkpoint_step;
 pub mod cluster;
+pub mod collect_garbage;
 pub mod control;
 pub mod conversion_error;
 pub mod copy_study;

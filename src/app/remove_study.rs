@@ -7,12 +7,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::AppError;
+use super::collect_garbage::stores;
 use super::remove_runs::move_files;
-use super::study_state::life;
 use super::warm_start;
-use crate::report::wording::HolderLife;
 use crate::runner::disk::size;
-use crate::runner::garbage_collection::{Others, Stores, files_of_removed, remove, settle_removed};
+use crate::runner::garbage_collection::{files_of_removed, remove, settle_removed};
 use crate::runner::{self, ownership, take_lease_of_any};
 use crate::storage::address::absolute;
 use crate::storage::any::AnyStore;
@@ -129,12 +128,7 @@ pub fn size_of_trial(
 /// The store failed.
 pub fn remove_files(store: &mut AnyStore, path: &Path) -> Result<RemainingFiles, AppError> {
     let path = absolute(path)?;
-    let stores = Stores {
-        path: &path,
-        reader: &*store,
-        others: Others::beside(&path),
-        is_alive: |held| life(held) == HolderLife::Alive,
-    };
+    let stores = stores(&*store, &path);
     let found = files_of_removed(&stores)?;
     remove(&stores, &found, |_| ())?;
     drop(stores);

@@ -7,15 +7,10 @@ use serde::Serialize;
 
 use super::console::{can_ask, says_yes, shown};
 use super::{Console, Exit, Failure};
-use crate::app::remove_runs::move_files;
-use crate::app::study_state::life;
+use crate::app::collect_garbage::{self, Garbage};
 use crate::report::table::Columns;
-use crate::report::wording::{HolderLife, bytes, one_line};
-use crate::runner::garbage_collection::{
-    Kind, OrphanedFile, Others, Stores, UnclaimedDirectory, orphaned_files, remove, settle_removed,
-    unclaimed,
-};
-use crate::storage::StorageReader as _;
+use crate::report::wording::{bytes, one_line};
+use crate::runner::garbage_collection::{Kind, OrphanedFile, UnclaimedDirectory};
 use crate::study::counted::count;
 
 const EXAMPLES: &str = "\
@@ -58,7 +53,7 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     let store = console.absolute_store()?;
     let reader = console.reader()?;
     let changes = if arguments.json { arguments.yes } else { !arguments.dry_run };
-    let waiting = reader.removed_runs()?.iter().filter(|removed| removed.moved.is_some()).count();
+    let waiting = collect_garbage::unfinished_moves(&reader)?;
     if !changes && waiting > 0 {
         console.say(&format!(
             "the files of {} wait to be moved to another study, which `gc --yes` does",
@@ -67,50 +62,25 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     }
     if changes && waiting > 0 {
         // A failed move does not prevent other removals.
-        if let Err(error) = move_files(&mut console.writer()?, &store) {
+        if let Err(error) = collect_garbage::finish_moves(&mut console.writer()?, &store) {
             console.complain(&one_line(&error.with_remedy()));
         }
     }
-    let stores = Stores {
-        path: &store,
-        reader: &reader,
-        others: Others::beside(&store),
-        is_alive: |held| life(held) == HolderLife::Alive,
-    };
-    if let Some(file) = &stores.others.unreadable {
-        let file = one_line(&shown(file));
-        console.say(&format!(
-            "`{file}` may be a store and cannot be read: what may belong to its \
-            studies is left alone"
-        ));
-    }
-    if reader.identity()?.is_some_and(|id| stores.others.ids.contains(&id)) {
-        console.say(
-            "there is a copy of this store beside it: files that only one of the two knows are \
-            left alone",
-        );
-    }
-    for UnclaimedDirectory { directory, store } in unclaimed(&stores) {
-        let (directory, store) = (one_line(&shown(&directory)), one_line(&shown(&store)));
-        console.say(&format!(
-            "`{directory}` belongs to a store that was at `{store}` and is not \
-            there: if it is gone for good, remove it yourself"
-        ));
-    }
-    let found = orphaned_files(&stores)?;
+    let garbage = collect_garbage::find(&reader, &store)?;
+    tell_what_is_left_alone(&garbage, console);
+    let found = garbage.files;
     let wants = if arguments.json {
         arguments.yes
     } else {
         list(&found, console)?;
         !found.is_empty() && !arguments.dry_run && (arguments.yes || agrees(&found)?)
     };
-    let mut removed = Vec::new();
-    if wants {
-        remove(&stores, &found, |orphaned_file| removed.push(orphaned_file.clone()))?;
-    }
-    // Also where nothing was found: a removal may have been killed after its last file.
-    if changes && !reader.removed_studies()?.is_empty() {
-        settle_removed(&mut console.writer()?)?;
+    let removed = match wants {
+        true => collect_garbage::remove(&reader, &store, &found)?,
+        false => Vec::new(),
+    };
+    if changes && collect_garbage::has_unfinished_removals(&reader)? {
+        collect_garbage::finish_removals(&mut console.writer()?)?;
     }
     if arguments.json {
         let files = if wants { &removed } else { &found };
@@ -126,6 +96,29 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
         }
     }
     Ok(Exit::Done)
+}
+
+fn tell_what_is_left_alone(garbage: &Garbage, console: &Console) {
+    if let Some(file) = &garbage.unreadable {
+        let file = one_line(&shown(file));
+        console.say(&format!(
+            "`{file}` may be a store and cannot be read: what may belong to its studies is left \
+             alone"
+        ));
+    }
+    if garbage.has_copy {
+        console.say(
+            "there is a copy of this store beside it: files that only one of the two knows are \
+             left alone",
+        );
+    }
+    for UnclaimedDirectory { directory, store } in &garbage.unclaimed {
+        let (directory, store) = (one_line(&shown(directory)), one_line(&shown(store)));
+        console.say(&format!(
+            "`{directory}` belongs to a store that was at `{store}` and is not there: if it is \
+             gone for good, remove it yourself"
+        ));
+    }
 }
 
 /// `3 orphaned files, 2 MiB`
