@@ -374,7 +374,9 @@ impl Engine {
         self.learn_from(self.now, event);
         self.failures.first.apply(event);
         self.proposals.apply(event);
-        self.queue.apply(event);
+        if let Some(trial) = event.trial() {
+            self.queue.follow(&self.view, trial);
+        }
         self.retention.apply(&self.view, event);
         if let Some((trial, end)) = event.attempt_end() {
             self.out_of_memory.note(trial, end);

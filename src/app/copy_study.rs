@@ -320,14 +320,15 @@ fn comparable(event: &Event) -> Event {
     let mut event = event.clone();
     match &mut event {
         Event::Runner(RunnerEvent::Stopped { runner, .. }) => *runner = None,
-        Event::Trial(
-            _,
-            TrialEvent::CheckpointSaved { path, .. } | TrialEvent::CheckpointDropped { path },
-        ) => *path = name_of(path),
-        Event::Trial(_, TrialEvent::AttemptStarted { resume: Some((_, path)), .. }) => {
-            *path = name_of(path)
+        Event::Trial(_, event) => {
+            if let Some(path) = event.checkpoint_path_mut() {
+                *path = name_of(path);
+            }
         }
-        _ => {}
+        Event::Runner(RunnerEvent::Started { .. } | RunnerEvent::Described { .. })
+        | Event::Study(_)
+        | Event::Finalists(_)
+        | Event::Device(_) => {}
     }
     event
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::study::event::{Event, TrialEvent};
 use crate::study::state::StudyState;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -20,25 +19,13 @@ impl Queue {
         Queue { waiting: queued.map(|trial| trial.number).collect(), recovered: BTreeSet::new() }
     }
 
-    pub fn apply(&mut self, event: &Event) {
-        match event {
-            Event::Trial(
-                trial,
-                TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::Created { .. },
-            ) => drop(self.waiting.insert(*trial)),
-            Event::Trial(
-                trial,
-                TrialEvent::AttemptStarted { .. }
-                | TrialEvent::Finished { .. }
-                | TrialEvent::Paused { .. },
-            ) => {
-                self.waiting.remove(trial);
-                self.recovered.remove(trial);
-            }
-            _ => {}
+    /// Follows the state, after an event about a trial was applied to it.
+    pub fn follow(&mut self, view: &StudyState, number: TrialNumber) {
+        if view.trial(number).is_some_and(|trial| trial.state == TrialState::Queued) {
+            self.waiting.insert(number);
+        } else {
+            self.waiting.remove(&number);
+            self.recovered.remove(&number);
         }
     }
 
@@ -69,21 +56,34 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn queued(trial: u64) -> Event {
-        Event::Trial(TrialNumber(trial), TrialEvent::Queued { until: None, reason: String::new() })
-    }
+    use crate::storage::conformance::small_study;
+    use crate::study::event::{Event, TrialEvent};
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::time::Timestamp;
+    use crate::study::trial::Origin;
 
     #[test]
     fn recovered_trials_come_before_earlier_ones() {
+        let mut view = StudyState::new(&small_study("s", Direction::Minimize));
         let mut queue = Queue::default();
-        [3, 1, 2].into_iter().for_each(|trial| queue.apply(&queued(trial)));
-        assert_eq!(queue.first(), Some(TrialNumber(1)));
+        let mut apply = |queue: &mut Queue, trial: u64, event| {
+            let trial = TrialNumber(trial);
+            view.apply(Timestamp(0), &Event::Trial(trial, event));
+            queue.follow(&view, trial);
+        };
+        for trial in 0..4 {
+            let origin = Origin::Sampled("random".to_owned());
+            apply(&mut queue, trial, TrialEvent::Created { params: Params::new(), origin });
+        }
+        assert_eq!(queue.first(), Some(TrialNumber(0)));
         queue.recover(TrialNumber(3));
         assert_eq!(queue.first(), Some(TrialNumber(3)));
-        let trial = TrialNumber(3);
-        queue.apply(&Event::Trial(trial, TrialEvent::Paused { reason: String::new(), hold: None }));
-        assert_eq!(queue.first(), Some(TrialNumber(1)));
+        apply(&mut queue, 3, TrialEvent::Paused { reason: String::new(), hold: None });
+        assert_eq!(queue.first(), Some(TrialNumber(0)));
         assert_eq!(queue.find(|number| number.0 > 2), None);
+        apply(&mut queue, 3, TrialEvent::Queued { until: None, reason: String::new() });
+        assert_eq!(queue.find(|number| number.0 > 2), Some(TrialNumber(3)));
+        assert_eq!(queue.first(), Some(TrialNumber(0)), "it was recovered once");
     }
 }

@@ -10,7 +10,7 @@ use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::storage::address::directory_beside;
 use crate::storage::paths::component;
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::Event;
 use crate::study::trial::TrialNumber;
 
 /// The base directories of a study's relative paths; the default is for a store in memory, which
@@ -109,31 +109,18 @@ pub(in crate::storage) fn mapped(
     event: &Event,
     lead: impl Fn(TrialNumber, &Path) -> PathBuf,
 ) -> Option<Event> {
-    let mut mapped = event.clone();
-    match &mut mapped {
-        Event::Trial(
-            trial,
-            TrialEvent::CheckpointSaved { path, .. } | TrialEvent::CheckpointDropped { path },
-        ) => *path = lead(*trial, path),
-        Event::Trial(trial, TrialEvent::AttemptStarted { resume: Some((_, path)), .. }) => {
-            *path = lead(*trial, path)
-        }
-        _ => return None,
+    let Event::Trial(trial, event) = event else { return None };
+    event.checkpoint_path()?;
+    let (trial, mut mapped) = (*trial, event.clone());
+    if let Some(path) = mapped.checkpoint_path_mut() {
+        *path = lead(trial, path);
     }
-    Some(mapped)
+    Some(Event::Trial(trial, mapped))
 }
 
 /// Whether an event has a path.
 pub(in crate::storage) fn has_path(event: &Event) -> bool {
-    matches!(
-        event,
-        Event::Trial(
-            _,
-            TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::AttemptStarted { resume: Some(_), .. }
-        )
-    )
+    matches!(event, Event::Trial(_, event) if event.checkpoint_path().is_some())
 }
 
 /// Made absolute by the working directory, without resolving links; unchanged if that is unknown.
