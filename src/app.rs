@@ -28,6 +28,7 @@ pub mod inputs;
 pub mod log_tail;
 pub mod missing_files;
 pub mod page;
+pub mod populations;
 pub mod prepare_data;
 pub mod reconcile;
 pub mod remove_runs;

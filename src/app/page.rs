@@ -14,6 +14,7 @@ use super::curves::{By, Detail, points, shown_clock};
 use super::figures::FigureOptions;
 use super::find::{self, Archived, is_archived};
 use super::log_tail::{self, LogTail};
+use super::populations::family;
 use super::study_state::{elapsed, state_in};
 pub use answer::{AnswerPart, BestPart, FrontAnswer, answer, params_as_toml};
 pub use facts::{Fact, ParamPart, StoppedGroup, StoppedPart, rules, space, stopped, used};
@@ -191,6 +192,12 @@ pub struct TrialPart {
     seed: Option<u64>,
     /// Its parameters as TOML.
     toml: String,
+    /// Of a population: the stages that led to its state, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    schedule: Vec<String>,
+    /// The family tree of its population.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    family: Vec<String>,
     metrics: Metrics,
     /// What its last attempt depends on.
     provenance: Vec<Fact>,
@@ -400,7 +407,11 @@ pub fn trial(
     let step = best::value_step(&study.spec, trial);
     let is_tracked = study.spec.is_tracked();
     let all_series = reader.series(study.id, &[trial.number])?;
+    let family = family(reader, study, trial)?;
+    let (schedule, tree) = family.map(|family| (family.stage_lines, family.tree)).unzip();
     Ok(TrialPart {
+        schedule: schedule.unwrap_or_default(),
+        family: tree.unwrap_or_default(),
         row: trial_row(&study.spec, trial),
         origin: proposed(&trial.origin),
         seed: (!is_tracked).then(|| seed_of(SeedTree::new(study.spec.seed), trial)),

@@ -209,6 +209,7 @@ impl Scope<'_> {
             value = named.collect::<Vec<_>>().join(", ");
             compared.extend(study.front.as_ref().map(front_in_words));
         }
+        compared.extend(best.schedule.iter().map(|stage| format!("schedule: {stage}")));
         BestResult {
             metric: public(&best.metric),
             value: public(&value),

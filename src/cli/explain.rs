@@ -14,9 +14,8 @@ use super::moments::{instant, moment};
 use super::trial_json::{BestJson, TrialJson, origin_kind, seconds};
 use super::{Console, Exit, Failure};
 use crate::app::find;
+use crate::app::populations::{Family, family};
 use crate::app::study_state::situation;
-use crate::pruners::{self, POPULATION};
-use crate::report::populations::{family_tree, stage_lines};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     attempt_end, duration, number, one_line, param, result, shown_value, states,
@@ -27,11 +26,9 @@ use crate::study::counted::count;
 use crate::study::event::Seq;
 use crate::study::field;
 use crate::study::metric::{Direction, Number, Score, median};
-use crate::study::params::Params;
 use crate::study::provenance::AgentProvenance;
-use crate::study::schedule::{Stage, schedule};
 use crate::study::spec::StudySpec;
-use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
+use crate::study::trial::{Origin, Trial, TrialState};
 use domination::{Domination, trials_in_words};
 use story::{Field, Judgement, Proposal, Story, Teller, Turn};
 
@@ -68,34 +65,6 @@ struct ExplainJson<'a> {
     domination: Option<&'a Domination>,
     #[serde(skip_serializing_if = "Option::is_none")]
     family: Option<&'a Family>,
-}
-
-/// The relations of a member of a population.
-#[derive(Serialize)]
-struct Family {
-    /// The stages that led to its present state.
-    schedule: Vec<StageJson>,
-    /// Copies of its states: which trial, and the step.
-    copies: Vec<CopyJson>,
-    #[serde(skip)]
-    stage_lines: Vec<String>,
-    #[serde(skip)]
-    tree: Vec<String>,
-}
-
-#[derive(Serialize)]
-struct StageJson {
-    trial: TrialNumber,
-    start: u64,
-    end: u64,
-    params: Params,
-    digest: Option<String>,
-}
-
-#[derive(Serialize)]
-struct CopyJson {
-    trial: TrialNumber,
-    step: u64,
 }
 
 #[derive(Serialize)]
@@ -174,46 +143,6 @@ pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Ex
         }
     }
     Ok(Exit::Done)
-}
-
-/// The relations of a trial of a population; `None` for others.
-fn family(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-    trial: &Trial,
-) -> Result<Option<Family>, Failure> {
-    if !pruners::is_population(&study.spec.pruner) {
-        return Ok(None);
-    }
-    let view = reader.view(study.id)?;
-    let step = trial.last_step().unwrap_or_default();
-    let stages = schedule(|number| view.trial(number), trial.number, step);
-    let size = POPULATION.of::<u64>(&study.spec.pruner).max(1);
-    let members: Vec<Trial> = view
-        .trials
-        .iter()
-        .filter(|member| member.number.0 / size == trial.number.0 / size)
-        .cloned()
-        .collect();
-    let copies = members.iter().flat_map(|member| {
-        let of_this = member.segments.iter().filter(|segment| segment.from == trial.number);
-        of_this.map(|segment| CopyJson { trial: member.number, step: segment.start })
-    });
-    Ok(Some(Family {
-        copies: copies.collect(),
-        stage_lines: stage_lines(study.spec.step, &stages),
-        tree: family_tree(study.spec.step, &members, &stages),
-        schedule: stages
-            .into_iter()
-            .map(|Stage { trial, start, end, params, digest }| StageJson {
-                trial,
-                start,
-                end,
-                params,
-                digest,
-            })
-            .collect(),
-    }))
 }
 
 /// Reads the journal up to the end of the trial.

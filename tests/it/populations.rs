@@ -27,7 +27,8 @@ use rustix::process::Signal;
 use serde_json::Value as Json;
 
 use crate::harness::{
-    Running, Site, assert_done, assert_names, cases, journal, loss, pruner_named, study, verified,
+    Browser, Running, Site, assert_done, assert_names, cases, journal, loss, pruner_named, study,
+    verified,
 };
 
 const STEPS: u64 = 12;
@@ -517,6 +518,7 @@ fn commands_continue_from_the_checkpoints_of_others_with_new_parameters() {
         .collect();
     assert_eq!(copies.len(), 2, "{members:?}");
     let starts = site.read("starts");
+    let copied = copies[0].0["number"].clone();
     for (trial, segment) in copies {
         let (number, from, start) = (&trial["number"], &segment["from"], &segment["start"]);
         assert_eq!(segment["digest"].as_str().unwrap().len(), 64);
@@ -527,9 +529,32 @@ fn commands_continue_from_the_checkpoints_of_others_with_new_parameters() {
     assert_done(&verified);
     let explained = site.run(&["explain", "s", "0"]);
     assert_names(&explained.out, &["schedule", "family", "trial 0 from the start"]);
+    // The same lines on the page and in `show`.
+    let (browser, copied) = (Browser::start(&site, &[]), copied.to_string());
+    let page = browser.json(&format!("/api/trial?study=s&trial={copied}"));
+    let shown = site.run(&["show", "s", &copied]).out;
+    let lines = |key: &str| -> Vec<String> { serde_json::from_value(page[key].clone()).unwrap() };
+    assert_eq!(lines("schedule").len(), 2, "{page}");
+    let tree = lines("family");
+    assert!(tree.len() > 4 && tree.iter().any(|line| line.starts_with("  trial ")), "{tree:?}");
+    lines("schedule").iter().chain(&tree).for_each(|line| assert_names(&shown, &[line.trim()]));
     // Only the best trial's best checkpoint is left.
     let left = site.run(&["best", "s", "--json"]).json::<Json>();
     assert!(PathBuf::from(left["trial"]["checkpoint"].as_str().unwrap()).exists());
+}
+
+#[test]
+fn the_report_has_the_schedule_of_a_best_trial_that_took_over_another() {
+    let stages_of_best = |seed: u64| {
+        let site = learning_site();
+        assert_done(&site.run(&["run", "study.toml", "--set", &format!("study.seed={seed}")]));
+        let best = site.json(&["best", "s", "--json"])["trial"]["number"].to_string();
+        let explained = site.json(&["explain", "s", &best, "--json"]);
+        (explained["family"]["schedule"].as_array().unwrap().len(), site)
+    };
+    let (stages, site) = (1..20).map(stages_of_best).find(|(stages, _)| *stages > 1).unwrap();
+    assert_done(&site.run(&["report", "s", "--markdown", "-o", "report.md"]));
+    assert_eq!(site.read("report.md").matches("schedule: steps ").count(), stages);
 }
 
 #[test]

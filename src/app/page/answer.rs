@@ -8,6 +8,7 @@ use super::{BestOf, FrontPart};
 use crate::app::AppError;
 use crate::app::best::{self, Best};
 use crate::app::best_runs::{self, RunsJson};
+use crate::app::populations::family;
 use crate::config::command_line;
 use crate::report::document::privacy::{Privacy, PrivatePart};
 use crate::report::wording::{no_best, one_line, run_name, toml_key, toml_value};
@@ -52,6 +53,10 @@ pub struct BestPart {
     pub race: Option<String>,
     /// Its parameters as TOML.
     pub toml: String,
+    /// Of a population: the stages of parameters that led to its state, in words; the parameters
+    /// above are those of the last one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub schedule: Vec<String>,
     /// A command line that runs it again.
     pub command: Option<String>,
     /// What it is compared with.
@@ -114,7 +119,9 @@ pub fn answer(
     let best = best::best(reader, study)?;
     let view = best::view_of_runs(reader, study)?;
     let race = view.as_ref().and_then(best_runs::race);
+    let schedule = family(reader, study, &best.trial)?.map(|family| family.stage_lines);
     let best = BestPart {
+        schedule: schedule.filter(|stages| stages.len() > 1).unwrap_or_default(),
         trial: best.trial.number,
         metric: match study.spec.has_several_objectives() {
             true => "compromise".to_owned(),

@@ -6,8 +6,8 @@ use std::io::Write;
 use serde::Serialize;
 
 use super::kept;
-use crate::app::export::stages;
 use crate::app::find;
+use crate::app::populations::{Family, family};
 use crate::app::study_state::interrupted;
 use crate::arguments::RowsAtOnce;
 use crate::cli::artifact_json::{ArtifactJson, artifacts_json};
@@ -16,7 +16,6 @@ use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
-use crate::report::populations::stage_lines;
 use crate::report::wording::{
     duration, micros, number, one_line, param, remarked, result, state_word,
 };
@@ -210,10 +209,11 @@ fn print(
     let params: Vec<String> =
         trial.params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
     console.fact("parameters", &one_line(&params.join(" ")))?;
-    if !trial.segments.is_empty() {
-        let stages = stages(reader, study, trial, trial.last_step())?;
-        for (index, line) in stage_lines(spec.step, &stages).iter().enumerate() {
-            console.fact(if index == 0 { "schedule" } else { "" }, line)?;
+    if let Some(Family { stage_lines, tree, .. }) = family(reader, study, trial)? {
+        for (title, lines) in [("schedule", stage_lines), ("family", tree)] {
+            for (index, line) in lines.iter().enumerate() {
+                console.fact(if index == 0 { title } else { "" }, line)?;
+            }
         }
     }
     if !trial.tags.is_empty() {
