@@ -119,3 +119,99 @@ impl DecisionWindow {
         Some(&turn.then)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::conformance::small_study;
+    use crate::study::device::{Device, Slot};
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::trial::{AttemptNumber, Origin, TrialState};
+
+    fn trial(number: u64, event: TrialEvent) -> Event {
+        Event::Trial(TrialNumber(number), event)
+    }
+
+    fn created(number: u64) -> Event {
+        let origin = Origin::Sampled("random".to_owned());
+        trial(number, TrialEvent::Created { params: Params::new(), origin })
+    }
+
+    fn started(number: u64, attempt: u32) -> Event {
+        trial(
+            number,
+            TrialEvent::AttemptStarted {
+                attempt: AttemptNumber(attempt),
+                slot: Slot::on(0, Device::Cpu),
+                resume: None,
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            },
+        )
+    }
+
+    fn complete(number: u64) -> Event {
+        trial(number, TrialEvent::finished(TrialState::Complete, Some(1.0), None))
+    }
+
+    fn paused(number: u64, hold: Option<Hold>) -> Event {
+        trial(number, TrialEvent::Paused { reason: String::new(), hold })
+    }
+
+    /// A window of two slots after these events.
+    fn after(events: &[Event]) -> DecisionWindow {
+        let mut window = DecisionWindow::new(&small_study("s", Direction::Minimize));
+        let slots = (0..2).map(|index| Slot::on(index, Device::Cpu)).collect();
+        let (pid, host) = (1, String::new());
+        let runner = Event::Runner(RunnerEvent::Started { pid, host, slots, tracker: None });
+        [&runner].into_iter().chain(events).for_each(|event| window.apply(Timestamp(0), event));
+        window
+    }
+
+    fn completed(window: &DecisionWindow) -> u64 {
+        window.known().counts.complete
+    }
+
+    #[test]
+    fn results_become_known_in_the_order_in_which_turns_began() {
+        let begun = [created(0), started(0, 0), created(1), started(1, 0)];
+        let mut window = after(&begun);
+        assert!(window.is_full() && window.is_open(TrialNumber(1)));
+        window.apply(Timestamp(1), &complete(1));
+        assert_eq!((window.next_known(), completed(&window)), (None, 0), "trial 0 is before it");
+        window.apply(Timestamp(2), &complete(0));
+        for number in [0, 1] {
+            assert_eq!(window.next_known(), Some(TrialNumber(number)));
+            window.apply(Timestamp(3), &trial(number, TrialEvent::ResultsKnown));
+            assert_eq!(completed(&window), number + 1);
+        }
+        assert!(window.is_empty() && !window.is_full());
+    }
+
+    #[test]
+    fn a_pause_of_the_study_ends_no_turn_and_one_of_the_pruner_does() {
+        let pauses = [(Some(Hold::Study), None), (None, Some(TrialNumber(0)))];
+        for (hold, known) in pauses {
+            let window = after(&[created(0), started(0, 0), paused(0, hold)]);
+            assert_eq!(window.next_known(), known, "{hold:?}");
+        }
+        // It goes on in the same turn.
+        let again = [created(0), started(0, 0), paused(0, None), started(0, 1)];
+        assert!(after(&again).is_open(TrialNumber(0)));
+    }
+
+    #[test]
+    fn a_decision_knows_its_own_trial_and_what_was_known_when_its_turn_began() {
+        let mut events = vec![created(0), started(0, 0), created(1), started(1, 0), complete(0)];
+        events.push(trial(0, TrialEvent::ResultsKnown));
+        let mut window = after(&events);
+        assert_eq!(completed(&window), 1);
+        let mut own = window.known().trials[1].clone();
+        own.tags = vec!["own".to_owned()];
+        let then = window.known_of(&own).unwrap();
+        assert_eq!(then.counts.complete, 0);
+        assert_eq!(then.trials[1].tags, ["own"]);
+    }
+}

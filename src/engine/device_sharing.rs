@@ -335,3 +335,59 @@ impl Engine {
         self.emit(Event::Device(DeviceEvent::SlotsChanged { slots }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::conformance::small_study;
+    use crate::study::metric::Direction;
+
+    fn sharing(is_automatic: bool) -> DeviceSharing {
+        let mut spec = small_study("s", Direction::Minimize);
+        spec.devices.automatic_concurrency = is_automatic;
+        DeviceSharing::new(&spec, &[Slot::on(0, Device::Cuda(0))])
+    }
+
+    fn changed(device: &Device, slots: u32) -> Event {
+        Event::Device(DeviceEvent::ConcurrencyChanged {
+            device: device.clone(),
+            slots,
+            change: ConcurrencyChange::Admitted,
+            trial: None,
+            reason: String::new(),
+            largest: u64::from(slots),
+        })
+    }
+
+    #[test]
+    fn a_fixed_number_of_trials_is_nobodys_decision() {
+        let mut sharing = sharing(false);
+        assert!(!sharing.is_automatic());
+        sharing.apply(Timestamp(0), &changed(&Device::Cuda(0), 3));
+        assert_eq!(sharing.slots(&Device::Cuda(0)), None);
+    }
+
+    #[test]
+    fn earlier_decisions_are_repeated_from_the_journal_until_the_user_decides() {
+        let (mut sharing, device) = (sharing(true), Device::Cuda(0));
+        assert_eq!(sharing.slots(&device), Some(1));
+        sharing.apply(Timestamp(0), &changed(&device, 3));
+        assert_eq!(sharing.slots(&device), Some(3));
+        sharing.apply(Timestamp(0), &changed(&Device::Cuda(7), 3));
+        assert_eq!(sharing.slots(&Device::Cuda(7)), None, "this machine has no such device");
+        sharing.release(&device);
+        assert_eq!(sharing.slots(&device), None);
+    }
+
+    #[test]
+    fn only_devices_of_agents_that_changed_are_decided_about() {
+        let mut sharing = sharing(true);
+        let [here, there, other] =
+            ["cuda:0", "a/cuda:0", "b/cuda:0"].map(|name| name.parse::<Device>().unwrap());
+        [&there, &other].into_iter().for_each(|device| sharing.join(device, Timestamp(0)));
+        sharing.touch(&there);
+        sharing.touch(&there);
+        assert_eq!(sharing.take_changed(), [here.clone(), there]);
+        assert_eq!(sharing.take_changed(), [here]);
+    }
+}

@@ -152,3 +152,84 @@ impl Engine {
         (proposed, (skipped.get() > 0).then(|| (skipped.get(), reason())))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::conformance::small_study;
+    use crate::study::device::Slot;
+    use crate::study::metric::Direction;
+    use crate::study::params::Params;
+    use crate::study::time::Timestamp;
+    use crate::study::trial::{AttemptNumber, Origin};
+
+    const GIB: u64 = 1 << 30;
+
+    /// A study whose trials ran one after the other on these devices: how each ended, and its peak.
+    fn after(ended: &[(u32, AttemptEnd, u64)]) -> MemoryEstimates {
+        let spec = small_study("s", Direction::Minimize);
+        let (mut view, mut estimates) = (StudyState::new(&spec), MemoryEstimates::default());
+        for (number, (gpu, end, peak)) in (0..).map(TrialNumber).zip(ended) {
+            let (attempt, params) = (AttemptNumber(0), Params::new());
+            let origin = Origin::Sampled("random".to_owned());
+            let started = TrialEvent::AttemptStarted {
+                attempt,
+                slot: Slot::on(0, Device::Cuda(*gpu)),
+                resume: None,
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            };
+            let ended = TrialEvent::AttemptEnded {
+                attempt,
+                end: end.clone(),
+                reason: None,
+                device_micros: None,
+                memory: Some(MemoryUse { peak: *peak, room: 8 * GIB }),
+            };
+            for event in [TrialEvent::Created { params, origin }, started, ended] {
+                let event = Event::Trial(number, event);
+                view.apply(Timestamp(0), &event);
+                estimates.apply(&spec, &view, &event);
+            }
+        }
+        estimates
+    }
+
+    #[test]
+    fn only_attempts_that_may_have_reached_their_peak_are_learned_from() {
+        let oom = AttemptEnd::Failed(FailureCause::Oom);
+        let estimates = after(&[
+            (0, AttemptEnd::Completed, GIB),
+            (0, AttemptEnd::Interrupted, 7 * GIB),
+            (1, AttemptEnd::Paused, 2 * GIB),
+            (1, oom, 8 * GIB),
+        ]);
+        let peaks: Vec<u64> = estimates.seen.iter().map(|seen| seen.bytes).collect();
+        assert_eq!((peaks, estimates.largest), (vec![GIB, 2 * GIB], 2 * GIB));
+        assert_eq!(estimates.too_large.len(), 1, "it was alone there");
+        assert_eq!(estimates.rooms.len(), 2);
+    }
+
+    #[test]
+    fn proposals_are_free_while_memory_is_ample() {
+        let of = |peak| after(&vec![(0, AttemptEnd::Completed, peak); 12]);
+        assert!(of(GIB).room().is_none(), "an eighth of the device");
+        let scarce = of(4 * GIB);
+        let (_, bytes, too_much) = scarce.room().unwrap();
+        assert_eq!((bytes, too_much), (8 * GIB, u64::MAX));
+        assert_eq!(scarce.median(), Some(4 * GIB));
+    }
+
+    #[test]
+    fn another_run_may_have_other_devices() {
+        let mut estimates = after(&[(0, AttemptEnd::Completed, GIB)]);
+        let spec = small_study("s", Direction::Minimize);
+        let slots = vec![Slot::on(0, Device::Cpu)];
+        let (pid, host) = (1, String::new());
+        let started = Event::Runner(RunnerEvent::Started { pid, host, slots, tracker: None });
+        estimates.apply(&spec, &StudyState::new(&spec), &started);
+        assert!(estimates.rooms.is_empty() && estimates.room().is_none());
+        assert_eq!(estimates.seen.len(), 1, "what trials took is known");
+    }
+}
