@@ -146,7 +146,7 @@ impl Problem {
                 "int" => Value::Int(value.round_ties_even() as i64),
                 _ => Value::Float(value.clamp(axis.low, axis.high)),
             };
-            params.insert(&axis.name, value);
+            params.insert(axis.name.as_str(), value);
         }
         params
     }

@@ -118,7 +118,7 @@ fn params(given: &Map<String, Json>, study: &StudySummary) -> Result<Params, Str
             }
             _ => value,
         };
-        params.insert(name, value);
+        params.insert(name.as_str(), value);
     }
     Ok(params)
 }

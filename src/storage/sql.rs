@@ -22,6 +22,7 @@ mod pages;
 mod read;
 mod remove;
 mod remove_run;
+mod scan;
 mod series;
 mod series_read;
 mod tracked;

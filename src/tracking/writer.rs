@@ -529,9 +529,9 @@ fn params(json: &Map<String, Json>) -> Params {
     let mut params = Params::new();
     for (name, value) in json {
         match Value::from_json(value) {
-            Some(value) => params.insert(name, value),
+            Some(value) => params.insert(name.as_str(), value),
             None if value.is_null() => {}
-            None => params.insert(name, Value::Text(value.to_string())),
+            None => params.insert(name.as_str(), Value::Text(value.to_string())),
         }
     }
     params

@@ -52,6 +52,6 @@ pub use expression::{Expression, Violation};
 pub(crate) use names::Names;
 pub use names::TrialNames;
 pub use parse::LONGEST;
-pub use property::{Measured, Needs, Statistic};
+pub use property::{Measured, Needs, Statistic, TrialField};
 pub(crate) use property::{Property, objective_value};
 pub use syntax::ExpressionError;

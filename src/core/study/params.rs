@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeMap};
 
@@ -161,34 +162,47 @@ impl From<&str> for Value {
     }
 }
 
-/// The values of a trial's active parameters, in the order of their names.
+/// The values of a trial's active parameters, in the order of their names. Trials of a study that
+/// was read from a store share the names.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Params(BTreeMap<String, Value>);
+pub struct Params(Vec<(Arc<str>, Value)>);
 
 impl Params {
     /// No parameters.
     pub const fn new() -> Self {
-        Params(BTreeMap::new())
+        Params(Vec::new())
+    }
+
+    fn place(&self, name: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(known, _)| (**known).cmp(name))
     }
 
     /// The value of `name`, if the parameter is active.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.get(name)
+        self.place(name).ok().map(|place| &self.0[place].1)
     }
 
     /// Sets `name`, replacing any previous value.
-    pub fn insert(&mut self, name: impl Into<String>, value: impl Into<Value>) {
-        self.0.insert(name.into(), value.into());
+    pub fn insert(&mut self, name: impl Into<Arc<str>> + AsRef<str>, value: impl Into<Value>) {
+        match self.place(name.as_ref()) {
+            Ok(place) => self.0[place].1 = value.into(),
+            Err(place) => self.0.insert(place, (name.into(), value.into())),
+        }
     }
 
     /// Removes `name`.
     pub fn remove(&mut self, name: &str) -> Option<Value> {
-        self.0.remove(name)
+        self.place(name).ok().map(|place| self.0.remove(place).1)
+    }
+
+    /// Removes all.
+    pub fn clear(&mut self) {
+        self.0.clear();
     }
 
     /// Names and values in the order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value))
+        self.0.iter().map(|(name, value)| (&**name, value))
     }
 
     /// Number of active parameters.
@@ -214,14 +228,16 @@ impl Params {
 
 impl FromIterator<(String, Value)> for Params {
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
-        Params(pairs.into_iter().collect())
+        let mut params = Params::new();
+        pairs.into_iter().for_each(|(name, value)| params.insert(name, value));
+        params
     }
 }
 
 impl Serialize for Params {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
+        for (name, value) in self.iter() {
             map.serialize_entry(name, value)?;
         }
         map.end()
@@ -230,13 +246,14 @@ impl Serialize for Params {
 
 impl<'de> Deserialize<'de> for Params {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        BTreeMap::deserialize(deserializer).map(Params)
+        let params = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        Ok(params.into_iter().collect())
     }
 }
 
 impl fmt::Display for Params {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, (name, value)) in self.0.iter().enumerate() {
+        for (index, (name, value)) in self.iter().enumerate() {
             let separator = if index == 0 { "" } else { " " };
             write!(f, "{separator}{name}={value}")?;
         }

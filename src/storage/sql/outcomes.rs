@@ -1,5 +1,7 @@
 //! Reads the outcomes of trials: all of them at first, then those with new events.
 
+use std::sync::Arc;
+
 use super::connection::{Connection, Row};
 
 use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids};
@@ -89,11 +91,10 @@ fn range(
         BY trial_id";
     let mut waiting = outcomes.iter_mut().peekable();
     connection.for_each(sql, [first, last], |row| {
-        let number = number_of(row.get(0)?);
+        let (number, name, value) = param(row, &names)?;
         while waiting.next_if(|outcome| outcome.number < number).is_some() {}
         if let Some(outcome) = waiting.peek_mut().filter(|outcome| outcome.number == number) {
-            let (name, value) = param(row, &names)?;
-            outcome.params.insert(name, value);
+            outcome.params.insert(Arc::clone(name), value);
         }
         Ok(())
     })?;

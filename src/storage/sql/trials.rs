@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use super::connection::{Connection, Row};
 
@@ -137,32 +138,36 @@ pub(in crate::storage) fn points(
 }
 
 /// The names of a study's parameters, all versions of each, by index.
+pub(in crate::storage) type Dimensions = BTreeMap<i64, Arc<str>>;
+
+/// The names of a study's parameters.
 pub(in crate::storage) fn dimensions(
     connection: &dyn Connection,
     study: StudyId,
-) -> Result<BTreeMap<i64, String>, Fault> {
+) -> Result<Dimensions, Fault> {
     let sql = "SELECT idx, name FROM dimension WHERE study_id = ?1";
-    let names = rows(connection, sql, [study.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let names =
+        rows(connection, sql, [study.0], |row| Ok((row.get(0)?, row.get::<String>(1)?.into())))?;
     Ok(names.into_iter().collect())
 }
 
-/// The parameter of a trial in a row of table `param` (trial, dimension, value).
+/// A row of table `param` (trial, dimension, value).
 pub(in crate::storage) fn param<'a>(
     row: &dyn Row,
-    dimensions: &'a BTreeMap<i64, String>,
-) -> Result<(&'a str, Value), Fault> {
+    dimensions: &'a Dimensions,
+) -> Result<(TrialNumber, &'a Arc<str>, Value), Fault> {
     let (id, dimension): (i64, i64) = (row.get(0)?, row.get(1)?);
     let cells = Cells::of(row, || format!("table `param`, trial {id}, dimension {dimension}"));
     let name = dimensions.get(&dimension);
     let name = name.ok_or_else(|| cells.corrupt(1, "there is no such dimension"))?;
-    Ok((name, cells.given(2, cells.optional(2, param_value)?)?))
+    Ok((number_of(id), name, cells.given(2, cells.optional(2, param_value)?)?))
 }
 
 /// Loads trials of one study.
 struct Loader<'a> {
     connection: &'a dyn Connection,
     study: StudyId,
-    dimensions: BTreeMap<i64, String>,
+    dimensions: Dimensions,
     /// The ids of the objectives' metrics, once anything was reported of them.
     metrics: Vec<Option<i64>>,
 }
@@ -193,8 +198,8 @@ impl<'a> Loader<'a> {
         add(
             "SELECT trial_id, dimension, value FROM param WHERE trial_id BETWEEN ?1 AND ?2",
             &|trial, row| {
-                let (name, value) = param(row, &self.dimensions)?;
-                trial.params.insert(name, value);
+                let (_, name, value) = param(row, &self.dimensions)?;
+                trial.params.insert(Arc::clone(name), value);
                 Ok(())
             },
         )?;

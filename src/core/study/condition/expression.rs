@@ -206,13 +206,8 @@ impl Expression {
     /// Adds the fields of a trial that the condition needs.
     pub fn add_needs(&self, needs: &mut Needs) {
         self.root.visit(&mut |node| match &node.kind {
-            NodeKind::Property(property) | NodeKind::Contains(property, _) => {
-                property.add_needs(needs)
-            }
-            NodeKind::Mentions(_) => {
-                (needs.all_params, needs.words, needs.marks) = (true, true, true);
-                needs.origin = true;
-            }
+            NodeKind::Property(property) | NodeKind::Contains(property, _) => property.add_needs(needs),
+            NodeKind::Mentions(_) => needs.add_texts(),
             _ => {}
         });
     }
@@ -270,17 +265,17 @@ impl Node {
 
     /// A comparison with an absent value is false, and `not` makes it true: filters have two truth
     /// values.
-    fn holds(&self, trial: &Trial, measured: &Measured) -> bool {
+    fn holds<'a>(&'a self, trial: &'a Trial, measured: &'a Measured) -> bool {
         match &self.kind {
             NodeKind::And(parts) => parts.iter().all(|part| part.holds(trial, measured)),
             NodeKind::Or(parts) => parts.iter().any(|part| part.holds(trial, measured)),
             NodeKind::Not(inner) => !inner.holds(trial, measured),
             NodeKind::Contains(property, text) => {
-                property.texts(trial).iter().any(|found| found.contains(text))
+                property.has_text(trial, &mut |found| found.contains(text))
             }
             NodeKind::Mentions(text) => mentions(trial, text),
             kind => {
-                let value = |kind: &NodeKind| match kind {
+                let value = |kind: &'a NodeKind| match kind {
                     NodeKind::Property(property) => property.of(trial, measured),
                     _ => None,
                 };

@@ -92,27 +92,70 @@ pub struct Measured {
     pub summary: BTreeMap<String, serde_json::Value>,
 }
 
-/// The fields of a trial that a filter or sort key needs.
+/// A field of a trial that filters and sort keys use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TrialField {
+    /// Its state.
+    State,
+    /// Its value.
+    Value,
+    /// By how much it violates the study's limits.
+    Violation,
+    /// Whether its user hid it.
+    Hidden,
+    /// The last report of the study's metric.
+    LastReport,
+    /// When its last attempt began.
+    Started,
+    /// The time spent in ended attempts.
+    Seconds,
+    /// Number of attempts.
+    Attempts,
+    /// Number of failed attempts.
+    Failures,
+    /// Devices of the last attempt.
+    Device,
+    /// The reason for its state.
+    Reason,
+    /// Its origin as a tracked run: its name and group.
+    Tracked,
+}
+
+/// What a filter or sort key needs of a trial besides its number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
+    /// These fields.
+    pub fields: BTreeSet<TrialField>,
     /// All parameters.
     pub all_params: bool,
     /// Names of the parameters, if not all are needed.
     pub params: BTreeSet<String>,
-    /// The metrics of the last report.
-    pub metrics: bool,
-    /// Its value.
-    pub value: bool,
-    /// Its reason and device.
-    pub words: bool,
+    /// These metrics of the last report.
+    pub metrics: BTreeSet<String>,
     /// Its notes and tags.
     pub marks: bool,
-    /// Its name and group as a tracked run.
-    pub origin: bool,
     /// These values of its series.
     pub series: BTreeSet<(String, Statistic)>,
     /// Its summary.
     pub summary: bool,
+}
+
+impl Needs {
+    /// Adds what [`objective_value`] uses.
+    pub fn add_objective(&mut self) {
+        self.fields.extend([TrialField::State, TrialField::Value, TrialField::LastReport]);
+    }
+
+    /// Adds what [`mentions`] searches.
+    pub fn add_texts(&mut self) {
+        (self.all_params, self.marks) = (true, true);
+        self.fields.extend([
+            TrialField::State,
+            TrialField::Device,
+            TrialField::Reason,
+            TrialField::Tracked,
+        ]);
+    }
 }
 
 /// The value of a complete trial, else the last report.
@@ -125,21 +168,27 @@ pub fn objective_value(trial: &Trial) -> Option<f64> {
 
 impl Property {
     pub fn add_needs(&self, needs: &mut Needs) {
-        match self {
-            Property::Value | Property::Objective => needs.value = true,
-            Property::Metric(_) => needs.metrics = true,
-            Property::Device | Property::Reason => needs.words = true,
-            Property::Note | Property::Tag => needs.marks = true,
-            Property::Name | Property::Group => needs.origin = true,
-            Property::Summary(_) => needs.summary = true,
-            Property::Param(name) => {
-                needs.params.insert(name.clone());
-            }
+        let field = match self {
+            Property::State => TrialField::State,
+            Property::Value => TrialField::Value,
+            Property::LastValue | Property::Step => TrialField::LastReport,
+            Property::Seconds => TrialField::Seconds,
+            Property::Attempts => TrialField::Attempts,
+            Property::Failures => TrialField::Failures,
+            Property::Device => TrialField::Device,
+            Property::Reason => TrialField::Reason,
+            Property::Name | Property::Group => TrialField::Tracked,
+            Property::Objective => return needs.add_objective(),
+            Property::Note | Property::Tag => return needs.marks = true,
+            Property::Summary(_) => return needs.summary = true,
+            Property::Metric(name) => return needs.metrics.extend([name.clone()]),
+            Property::Param(name) => return needs.params.extend([name.clone()]),
             Property::Series(name, statistic) => {
-                needs.series.insert((name.clone(), *statistic));
+                return needs.series.extend([(name.clone(), *statistic)]);
             }
-            _ => {}
-        }
+            Property::Number | Property::Study(_) => return,
+        };
+        needs.fields.insert(field);
     }
 
     /// Its value, texts in lower case; `None` if the trial has none.
@@ -147,7 +196,7 @@ impl Property {
         clippy::cast_precision_loss,
         reason = "numbers, steps and microseconds stay far below 2^53"
     )]
-    pub(super) fn of<'a>(&self, trial: &Trial, measured: &Measured) -> Option<Term<'a>> {
+    pub(super) fn of<'a>(&self, trial: &'a Trial, measured: &'a Measured) -> Option<Term<'a>> {
         let number = match self {
             Property::State => return Some(Term::Text(Cow::Borrowed(trial.state.as_str()))),
             Property::Device
@@ -157,13 +206,20 @@ impl Property {
             | Property::Study(_)
             | Property::Name
             | Property::Group => {
-                let texts = self.texts(trial);
+                let mut texts = Vec::new();
+                self.has_text(trial, &mut |text| {
+                    texts.push(text.to_owned());
+                    false
+                });
                 return (!texts.is_empty()).then_some(Term::Texts(texts));
             }
             Property::Param(name) => {
-                return trial.params.get(name).map(|value| match Term::of(value.clone()) {
-                    Term::Text(text) => Term::Text(Cow::Owned(text.to_lowercase())),
-                    other => other,
+                return trial.params.get(name).map(|value| match value {
+                    Value::Text(text) => Term::Text(lower(text)),
+                    other => match Term::of(other.clone()) {
+                        Term::Text(text) => Term::Text(Cow::Owned(text.to_lowercase())),
+                        term => term,
+                    },
                 });
             }
             Property::Number => trial.number.0 as f64,
@@ -184,44 +240,47 @@ impl Property {
         Some(Term::Number(number))
     }
 
-    /// The searchable texts of a trial, in lower case.
-    pub(super) fn texts(&self, trial: &Trial) -> Vec<String> {
+    /// Whether one of the searchable texts of a trial, in lower case, is what is looked for.
+    pub(super) fn has_text(&self, trial: &Trial, is_it: &mut dyn FnMut(&str) -> bool) -> bool {
+        let mut is = |text: &str| is_it(&lower(text));
         match self {
-            Property::Device => {
+            Property::Device => trial.devices.as_ref().is_some_and(|devices| {
                 // A group is found by its name and by those of its devices.
-                let devices = trial.devices.as_ref();
-                let names = devices.into_iter().flat_map(|devices| {
-                    let members = devices.distinct().into_iter().map(ToString::to_string);
-                    members.chain((!devices.is_single()).then(|| devices.to_string()))
-                });
-                names.map(|name| lower(&name)).collect()
-            }
-            Property::Reason => trial.reason.iter().map(|reason| lower(reason)).collect(),
-            Property::Note => trial.notes.iter().map(|note| lower(&note.text)).collect(),
-            Property::Tag => trial.tags.iter().map(|tag| lower(tag)).collect(),
-            Property::Study(name) => vec![name.clone()],
-            Property::Name => {
-                run(trial).and_then(|run| run.name.as_deref()).map(lower).into_iter().collect()
-            }
-            Property::Group => {
-                run(trial).and_then(|run| run.group.as_deref()).map(lower).into_iter().collect()
-            }
-            Property::Param(name) => {
-                trial.params.get(name).map(|value| lower(&value.to_string())).into_iter().collect()
-            }
-            _ => Vec::new(),
+                devices.distinct().into_iter().any(|device| is(&device.to_string()))
+                    || (!devices.is_single() && is(&devices.to_string()))
+            }),
+            Property::Reason => trial.reason.as_deref().is_some_and(is),
+            Property::Note => trial.notes.iter().any(|note| is(&note.text)),
+            Property::Tag => trial.tags.iter().any(|tag| is(tag)),
+            Property::Study(name) => is_it(name),
+            Property::Name => run(trial).and_then(|run| run.name.as_deref()).is_some_and(is),
+            Property::Group => run(trial).and_then(|run| run.group.as_deref()).is_some_and(is),
+            Property::Param(name) => match trial.params.get(name) {
+                Some(Value::Text(text)) => is(text),
+                other => other.is_some_and(|value| is(&value.to_string())),
+            },
+            _ => false,
         }
     }
 }
 
 /// Whether any text of a trial contains this one, in lower case.
 pub(super) fn mentions(trial: &Trial, text: &str) -> bool {
-    let value_holds = |value: &Value| lower(&value.to_string()).contains(text);
+    // Most parameters are numbers, and most texts no part of one: those are not written out.
+    let is_in_numbers = text.bytes().all(|byte| b"0123456789.-e".contains(&byte));
+    let value_holds = |value: &Value| match value {
+        Value::Text(own) => lower(own).contains(text),
+        Value::Int(_) => is_in_numbers && value.to_string().contains(text),
+        Value::Float(float) if float.is_finite() => {
+            is_in_numbers && value.to_string().contains(text)
+        }
+        _ => lower(&value.to_string()).contains(text),
+    };
     trial.state.as_str().contains(text)
         || trial.params.iter().any(|(name, value)| lower(name).contains(text) || value_holds(value))
         || [Property::Reason, Property::Device, Property::Tag, Property::Note, Property::Name]
             .iter()
-            .any(|property| property.texts(trial).iter().any(|found| found.contains(text)))
+            .any(|property| property.has_text(trial, &mut |found| found.contains(text)))
 }
 
 fn run(trial: &Trial) -> Option<&TrackedRun> {
@@ -229,15 +288,17 @@ fn run(trial: &Trial) -> Option<&TrackedRun> {
 }
 
 /// A JSON scalar as a value of a condition, texts in lower case; `None` for anything else.
-fn scalar<'a>(value: &serde_json::Value) -> Option<Term<'a>> {
+fn scalar(value: &serde_json::Value) -> Option<Term<'_>> {
     Some(match value {
         serde_json::Value::Number(number) => Term::Number(number.as_f64()?),
         serde_json::Value::Bool(flag) => Term::Flag(*flag),
-        serde_json::Value::String(text) => Term::Text(Cow::Owned(lower(text))),
+        serde_json::Value::String(text) => Term::Text(lower(text)),
         _ => return None,
     })
 }
 
-fn lower(text: &str) -> String {
-    text.to_lowercase()
+/// A text in lower case, copied only if that differs.
+fn lower(text: &str) -> Cow<'_, str> {
+    let is_lower = text.bytes().all(|byte| byte.is_ascii() && !byte.is_ascii_uppercase());
+    if is_lower { Cow::Borrowed(text) } else { Cow::Owned(text.to_lowercase()) }
 }

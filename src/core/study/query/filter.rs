@@ -1,6 +1,8 @@
 //! A filter of trials: an optional condition.
 
-use crate::study::condition::{Expression, ExpressionError, Measured, Names, Needs, TrialNames};
+use crate::study::condition::{
+    Expression, ExpressionError, Measured, Names, Needs, TrialField, TrialNames,
+};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialState};
 
@@ -89,6 +91,9 @@ impl Filter {
 
     /// Adds the fields of a trial that the filter needs.
     pub fn add_needs(&self, needs: &mut Needs) {
+        if self.is_visible {
+            needs.fields.insert(TrialField::Hidden);
+        }
         if let Some(condition) = &self.condition {
             condition.add_needs(needs);
         }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::study::condition::{
-    ExpressionError, Names, Needs, Property, TrialNames, objective_value,
+    ExpressionError, Names, Needs, Property, TrialField, TrialNames, objective_value,
 };
 use crate::study::metric::{Direction, Score};
 use crate::study::params::Value;
@@ -143,16 +143,17 @@ impl SortKey {
     /// Adds the fields of a trial that the key needs.
     pub fn add_needs(&self, needs: &mut Needs) {
         match self {
-            SortKey::Value => needs.value = true,
-            SortKey::Param(name) => {
-                needs.params.insert(name.clone());
+            SortKey::Value => {
+                needs.add_objective();
+                needs.fields.insert(TrialField::Violation);
             }
-            SortKey::Metric(_) => needs.metrics = true,
-            SortKey::Number
-            | SortKey::Step
-            | SortKey::Seconds
-            | SortKey::State
-            | SortKey::Started => {}
+            SortKey::Param(name) => needs.params.extend([name.clone()]),
+            SortKey::Metric(name) => needs.metrics.extend([name.clone()]),
+            SortKey::Step => needs.fields.extend([TrialField::LastReport]),
+            SortKey::Seconds => needs.fields.extend([TrialField::Seconds]),
+            SortKey::State => needs.fields.extend([TrialField::State]),
+            SortKey::Started => needs.fields.extend([TrialField::Started]),
+            SortKey::Number => {}
         }
     }
 }
