@@ -153,7 +153,8 @@ impl SqliteStore {
     /// Vacuums the file, whose free pages may contain removed data. Returns whether it is done: if
     /// other processes use the file, the next one to open the store does it.
     pub fn erase_removed(&mut self) -> Result<bool, StorageError> {
-        self.check_files()?;
+        // It writes the log back.
+        self.check_files_and(true)?;
         let SqliteReader { connection, path, .. } = &self.reader;
         secrets::finish(connection).map_err(|fault| fault.at(path, "writing it anew"))?;
         Ok(!secrets::are_left(connection))
@@ -167,7 +168,12 @@ impl SqliteStore {
     /// An error if a file of the store was replaced or its log damaged, after saving what can be
     /// saved.
     fn check_files(&mut self) -> Result<Option<u32>, StorageError> {
-        let looked = if self.lost.is_some() { Ok(None) } else { self.look(false) };
+        self.check_files_and(false)
+    }
+
+    /// The same; with `whole_log`, the whole log is verified.
+    fn check_files_and(&mut self, whole_log: bool) -> Result<Option<u32>, StorageError> {
+        let looked = if self.lost.is_some() { Ok(None) } else { self.look(whole_log) };
         self.or_lost(looked)
     }
 

@@ -2,10 +2,14 @@
 //!
 //! SQLite trusts the index for the length of the log, and rereads a log only after a crash. A log
 //! that was truncated or overwritten by an older copy gets a hole at the next commit, and the next
-//! checkpoint writes the hole over the store. So the chain of checksums in the log is followed here
-//! (<https://www.sqlite.org/walformat.html>), after each commit over what is new, and before each
-//! checkpoint over everything. The log is opened once and stays open while the store is: SQLite
-//! takes no locks on it. The index, which has the locks, is never opened directly.
+//! checkpoint writes the hole over the store. So the log is looked at before and after each
+//! transaction: its header, the last frame that was seen, and the headers of new frames must be of
+//! one generation. The chain of checksums (<https://www.sqlite.org/walformat.html>) is followed at
+//! the first look, when the log was restarted, and before each checkpoint over everything. The log
+//! is opened once and stays open while the store is: SQLite takes no locks on it. The index, which
+//! has the locks, is never opened directly.
+//!
+//! A page that is changed behind its frame's header is found by the check before the checkpoint.
 //!
 //! Not detected: changes in the milliseconds between the check and the checkpoint; those that
 //! another program checkpoints; those made while no process has the store open, or whose writer is
@@ -22,6 +26,9 @@ const HEADER: usize = 32;
 const FRAME_HEADER: usize = 24;
 /// The lowest bit is the byte order of the checksums.
 const MAGIC: u32 = 0x377f_0682;
+
+/// Number of frames that are read at once.
+const FRAMES_AT_ONCE: u32 = 16;
 
 /// Number of retries: another process may restart the log during the check.
 const LOOKS: u32 = 50;
@@ -46,7 +53,7 @@ pub(super) struct Log {
     past: Vec<Salts>,
 }
 
-/// The verified prefix of the log.
+/// The frames of the log that were seen, by the last of them: its checksum depends on all before.
 #[derive(Clone, Debug)]
 struct Chain {
     salts: Salts,
@@ -57,8 +64,8 @@ struct Chain {
 }
 
 impl Log {
-    /// An error if the log contradicts its index. Reads only new frames, or all with `whole`.
-    /// Returns the number of frames, if known.
+    /// An error if the log contradicts its index. Reads only headers of new frames, or all frames
+    /// with `whole`. Returns the number of frames, if known.
     pub(super) fn check(
         &mut self,
         connection: &Connection,
@@ -100,8 +107,8 @@ impl Log {
         }
     }
 
-    /// Whether it still contains the verified frames, or was restarted since; does not use its
-    /// index.
+    /// Whether it still contains the frames that were seen, or was restarted since; does not use
+    /// its index.
     pub(super) fn is_as_known(&self) -> bool {
         let (Some(file), Some(known)) = (&self.file, &self.known) else { return true };
         let header = header(file);
@@ -118,26 +125,20 @@ impl Log {
         whole: bool,
     ) -> Result<Chain, Exchanged> {
         let begun = header.as_ref().and_then(Chain::begun).ok_or(DAMAGED)?;
-        let mut chain = match &self.known {
-            Some(known) if known.salts == begun.salts && frames < known.frames => {
-                return Err(OLD_INDEX);
+        match &self.known {
+            Some(known) if known.salts == begun.salts && frames < known.frames => Err(OLD_INDEX),
+            Some(known) if known.salts == begun.salts && !known.is_in(file) => Err(DAMAGED),
+            Some(known) if known.salts == begun.salts && !whole => {
+                known.clone().by_headers(file, frames).ok_or(DAMAGED)
             }
-            Some(known) if known.salts == begun.salts && !known.is_in(file) => return Err(DAMAGED),
-            Some(known) if known.salts == begun.salts && !whole => known.clone(),
             Some(known)
                 if known.salts != begun.salts
                     && (self.past.contains(&begun.salts) || begun.is_before(known)) =>
             {
-                return Err(DAMAGED);
+                Err(DAMAGED)
             }
-            _ => begun,
-        };
-        let mut bytes = vec![0; FRAME_HEADER + chain.page];
-        while chain.frames < frames {
-            file.read_exact_at(&mut bytes, chain.end()).map_err(|_| DAMAGED)?;
-            chain = chain.with(&bytes).ok_or(DAMAGED)?;
+            _ => begun.followed(file, frames).ok_or(DAMAGED),
         }
-        Ok(chain)
     }
 }
 
@@ -163,6 +164,35 @@ impl Chain {
     /// Where the next frame begins.
     fn end(&self) -> u64 {
         HEADER as u64 + u64::from(self.frames) * (FRAME_HEADER + self.page) as u64
+    }
+
+    /// Extended to this number of frames, if their checksums continue the chain.
+    fn followed(mut self, file: &File, frames: u32) -> Option<Chain> {
+        let length = FRAME_HEADER + self.page;
+        let most = |chain: &Chain| frames.saturating_sub(chain.frames).min(FRAMES_AT_ONCE) as usize;
+        let mut bytes = vec![0; length * most(&self)];
+        while self.frames < frames {
+            let part = bytes.get_mut(..length * most(&self))?;
+            file.read_exact_at(part, self.end()).ok()?;
+            for frame in part.chunks_exact(length) {
+                self = self.with(frame)?;
+            }
+        }
+        Some(self)
+    }
+
+    /// Extended to this number of frames, if their headers are of this generation.
+    fn by_headers(mut self, file: &File, frames: u32) -> Option<Chain> {
+        let mut head = [0; FRAME_HEADER];
+        while self.frames < frames {
+            file.read_exact_at(&mut head, self.end()).ok()?;
+            self.sum = (number(&head, 16), number(&head, 20));
+            self.frames += 1;
+            if !self.is_last(&head) {
+                return None;
+            }
+        }
+        Some(self)
     }
 
     /// Extended by a frame, if its checksum continues the chain.

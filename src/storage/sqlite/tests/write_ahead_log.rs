@@ -124,6 +124,38 @@ fn a_log_that_is_changed_in_place_is_missed_by_the_next_look_wherever_it_was_cha
 }
 
 #[test]
+fn new_frames_that_are_changed_before_they_are_seen_are_not_written_back() {
+    use std::os::unix::fs::FileExt as _;
+    // The salts of a header are seen by the next look, a page by the check of the whole log.
+    for (within, is_seen_at_once) in [(8, true), (24 + 1000, false)] {
+        let (_directory, path, mut store, lease) = fresh();
+        store.append(&lease, NOW, &journal(20)).unwrap();
+        store.checkpoints.at_once();
+        store.changed().unwrap();
+        store.checkpoints = Checkpoints::default();
+        store.append(&lease, NOW, &journal(40)[20..]).unwrap();
+        let other = Connection::open(&path).unwrap();
+        let frames = "PRAGMA wal_checkpoint(NOOP)";
+        let frames: u32 = other.query_row(frames, [], |row| row.get(1)).unwrap();
+        for _ in 0..3 {
+            other.execute("UPDATE store SET salt = hex(randomblob(16))", []).unwrap();
+        }
+        drop(other);
+        let log = fs::OpenOptions::new().write(true).open(format!("{}-wal", path.display()));
+        log.unwrap()
+            .write_all_at(&[201; 8], 32 + u64::from(frames) * (24 + 4096) + within)
+            .unwrap();
+        assert_eq!(store.changed().is_err(), is_seen_at_once);
+        store.checkpoints.at_once();
+        let error = store.append(&lease, NOW, &[]).unwrap_err();
+        assert_says(&error, &["was truncated or overwritten"]);
+        drop(store);
+        assert_eq!(stored(&path, &lease), 20);
+        assert_sound(&path);
+    }
+}
+
+#[test]
 fn another_writer_that_comes_to_a_damaged_log_does_not_write_it_back_either() {
     let (_directory, path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(20)).unwrap();
