@@ -206,7 +206,9 @@ impl Expression {
     /// Adds the fields of a trial that the condition needs.
     pub fn add_needs(&self, needs: &mut Needs) {
         self.root.visit(&mut |node| match &node.kind {
-            NodeKind::Property(property) | NodeKind::Contains(property, _) => property.add_needs(needs),
+            NodeKind::Property(property) | NodeKind::Contains(property, _) => {
+                property.add_needs(needs)
+            }
             NodeKind::Mentions(_) => needs.add_texts(),
             _ => {}
         });
