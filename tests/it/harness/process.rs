@@ -4,9 +4,11 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
 use hpsearch::runner::processes;
@@ -111,7 +113,15 @@ impl Running {
     pub fn start(mut command: Command) -> Self {
         let output = tempfile::tempdir().unwrap();
         let file = |name| File::create(output.path().join(name)).unwrap();
-        let child = command.stdout(file("out")).stderr(file("err")).spawn().unwrap();
+        command.stdout(file("out")).stderr(file("err"));
+        // A program that was copied just now is busy while a process that another test started
+        // meanwhile has not yet closed the file.
+        let child = loop {
+            match command.spawn() {
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => yield_now(),
+                started => break started.unwrap(),
+            }
+        };
         Running { child, output, command: format!("{command:?}") }
     }
 
