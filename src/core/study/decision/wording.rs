@@ -164,13 +164,16 @@ fn member_rank(rung: u64, rank: u64, of: u64, at_once: bool) -> String {
     }
 }
 
-/// Significant decimal places, given the deviation.
+/// Significant decimal places, given the deviation: 4 if that is 0.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a small number of places, clamped"
 )]
 fn meaningful_places(deviation: f64) -> usize {
+    if deviation == 0.0 {
+        return 4;
+    }
     (1.0 - deviation.abs().log10().floor()).clamp(0.0, 12.0) as usize
 }
 
