@@ -10,6 +10,7 @@ mod none;
 mod patient;
 mod pbt;
 mod percentile;
+mod several;
 mod threshold;
 mod wilcoxon;
 

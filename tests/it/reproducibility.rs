@@ -23,8 +23,8 @@ use hpsearch::study::trial::{Origin, Trial, TrialNumber, TrialState};
 use hpsearch::study::usage::Used;
 
 use crate::harness::{
-    Site, asha, assert_code, assert_done, assert_names, cases, decisions, journal, loss, run,
-    verified,
+    Site, asha, assert_code, assert_done, assert_names, cases, decisions, journal, loss,
+    pruner_named, run, verified,
 };
 
 /// A study of a command: the values of its trials come from reports alone.
@@ -111,11 +111,9 @@ fn without_it_who_is_faster_does_decide() {
 #[test]
 fn a_deterministic_study_that_dies_at_any_turn_decides_the_same_with_other_speeds_and_fewer_slots()
 {
-    for (sampler, pruner) in [
-        ("tpe", asha("stop")),
-        ("tpe", asha("promote")),
-        ("random", AlgorithmSpec::named("median")),
-    ] {
+    for (sampler, pruner) in
+        [("tpe", asha("stop")), ("tpe", asha("promote")), ("random", pruner_named("median"))]
+    {
         let study = deterministic(12, sampler, pruner);
         let whole = uneven(study.clone(), 3, 0).run(&[]).unwrap();
         for prefix in (1..whole.turns.len()).step_by(cases(4, 1)) {

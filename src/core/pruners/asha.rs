@@ -8,6 +8,7 @@ use std::cell::RefCell;
 
 use self::forecast_rank::RankAtRung;
 use self::rungs::{Rung, Rungs};
+use super::several::SeveralRule;
 use super::{Case, Promotion, Pruner, PrunerEntry};
 use crate::study::decision::{Decision, RankedForecast, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, FieldKind, field};
@@ -77,8 +78,9 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         (`reduction_factor`) continues",
     // 2: forecasts average several models by their likelihood; 3: the median of an even number of
     // values is the mean of the middle two; 4: the rank in the reason of a pause is the one that is
-    // promoted by; 5: the reason has the forecast.
-    version: FORECAST_IN_REASON_SINCE,
+    // promoted by; 5: the reason has the forecast; 6: of several objectives, trials are ranked once
+    // all are known, and ties do not go to the oldest.
+    version: ALL_KNOWN_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
     several: true,
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
@@ -90,7 +92,11 @@ const MEDIAN_SINCE: u32 = 3;
 const TIES_BY_NUMBER_SINCE: u32 = 4;
 
 /// The first version, also of [`super::hyperband`], whose reasons have the forecast.
-pub(super) const FORECAST_IN_REASON_SINCE: u32 = 5;
+const FORECAST_IN_REASON_SINCE: u32 = 5;
+
+/// The first version, also of [`super::hyperband`], that ranks trials of several objectives once
+/// all are known, and breaks their ties by the front's sparsest part.
+pub(super) const ALL_KNOWN_SINCE: u32 = 6;
 
 /// When a trial is judged at a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +156,7 @@ pub struct Asha {
     breaks_ties: bool,
     /// Whether reasons have the forecast that was ranked.
     tells_forecast: bool,
+    several: SeveralRule,
     /// Upper ends of the brackets' shares of `[0, 1)`.
     shares: Vec<f64>,
     /// The ranks at the rungs, cached.
@@ -222,6 +229,7 @@ impl Asha {
         let middle = Middle::of_version(spec.version, MEDIAN_SINCE);
         let breaks_ties = spec.version >= TIES_BY_NUMBER_SINCE;
         let tells_forecast = spec.version >= FORECAST_IN_REASON_SINCE;
+        let several = SeveralRule::of_version(spec.version, ALL_KNOWN_SINCE);
         let (shares, standing) = (vec![1.0], RefCell::default());
         let asha = Asha {
             rungs,
@@ -231,6 +239,7 @@ impl Asha {
             middle,
             breaks_ties,
             tells_forecast,
+            several,
             shares,
             standing,
         };
@@ -262,7 +271,8 @@ impl Asha {
             let of_bracket = |trial: &&Trial| self.bracket(trial.number) == bracket;
             let trials = history.trials().iter().filter(of_bracket);
             let next = self.rungs.get(index + 1).copied();
-            let rung = Rung::of_several(history, trials, *self.rungs.get(index)?, next);
+            let steps = (*self.rungs.get(index)?, next);
+            let rung = Rung::of_several(history, trials, steps, self.several);
             return (index >= bracket && rung.population() > 0).then(|| ask(&rung));
         }
         let mut standing = self.standing.borrow_mut();
@@ -271,16 +281,19 @@ impl Asha {
     }
 
     /// The index of the highest rung that the report at `step` is the first to reach.
-    fn reached(&self, trial: &Trial, step: u64) -> Option<usize> {
-        let before = trial.last_step_before(step);
+    fn reached(&self, history: History<'_>, trial: &Trial, step: u64) -> Option<usize> {
         let index = self.rungs.partition_point(|rung| *rung <= step).checked_sub(1)?;
         let rung = self.rungs[index];
+        let is_first_report = match self.several {
+            SeveralRule::AllKnown if history.has_several_objectives() => {
+                history.losses_known_from(trial, rung).is_some_and(|(at, _)| at == step)
+            }
+            _ => trial.last_step_before(step).is_none_or(|before| before < rung),
+        };
         // A rerun that reports at other steps must not reach a rung twice.
         let judged =
             trial.decisions.iter().any(|decision| decision.step >= rung && decision.step != step);
-        let is_first = index >= self.bracket(trial.number)
-            && before.is_none_or(|before| before < rung)
-            && !judged;
+        let is_first = index >= self.bracket(trial.number) && is_first_report && !judged;
         is_first.then_some(index)
     }
 
@@ -351,7 +364,7 @@ impl Asha {
 impl Pruner for Asha {
     fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
-        let Some(index) = self.reached(trial, step) else { return Decision::CONTINUE };
+        let Some(index) = self.reached(history, trial, step) else { return Decision::CONTINUE };
         let at = history.clock().at(step);
         let own = if history.has_several_objectives() {
             let score = |rung: &Rung| rung.score_of(trial.number);

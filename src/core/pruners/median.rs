@@ -3,14 +3,15 @@
 
 use super::PrunerEntry;
 use super::interval::{INTERVAL_STEPS, N_WARMUP_STEPS};
-use super::percentile::{N_MIN_TRIALS, N_STARTUP_TRIALS, PercentileRule};
+use super::percentile::{ALL_KNOWN_SINCE, N_MIN_TRIALS, N_STARTUP_TRIALS, PercentileRule};
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "median",
     aliases: &[],
     summary: "stops a trial whose best report is worse than the median of the completed trials at \
         that step",
-    version: 1,
+    // As `percentile`.
+    version: ALL_KNOWN_SINCE,
     options: &[N_STARTUP_TRIALS, N_WARMUP_STEPS, INTERVAL_STEPS, N_MIN_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(PercentileRule::median(spec))),
@@ -20,8 +21,12 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 mod tests {
     use super::*;
     use crate::pruners::conformance::{self, trial};
+    use crate::pruners::{Case, Pruner as _};
     use crate::study::decision::Decision;
+    use crate::study::history::History;
     use crate::study::metric::Direction::{self, Maximize, Minimize};
+    use crate::study::space::Space;
+    use crate::study::spec::AlgorithmSpec;
     use crate::study::trial::{Trial, TrialState};
 
     type Curve<'a> = &'a [(u64, f64)];
@@ -80,5 +85,27 @@ mod tests {
                 if words.ends_with(": ") { decision.starts_with(words) } else { decision == words };
             assert!(is_expected, "{option:?}, {curve:?}: {decision}, not {words}");
         }
+    }
+
+    #[test]
+    fn with_several_objectives_a_trial_is_judged_once_all_are_known() {
+        let of = |(number, losses): (u64, &[f64; 2])| Trial {
+            vectors: vec![(0, vec![Some(losses[0]), None]), (1, vec![None, Some(losses[1])])],
+            ..trial(number, TrialState::Complete, &[(0, losses[0])])
+        };
+        let losses = [[0.1, 0.9], [0.2, 0.2], [0.9, 0.1], [0.95, 0.95]];
+        let mut trials: Vec<Trial> = (0..).zip(&losses).map(of).collect();
+        trials[3].state = TrialState::Running;
+        let decide = |version: u32, step: u64| {
+            let spec = ENTRY.defaults().with("n_startup_trials", 1);
+            let median = PercentileRule::median(&AlgorithmSpec { version, ..spec });
+            let directions = [Minimize; 2];
+            let history = History::of_several(&trials, &directions);
+            let case = Case { space: &Space::default(), history, trial: &trials[3], step };
+            median.judge(&case).in_words()
+        };
+        assert_eq!(decide(2, 0), "continue");
+        assert_eq!(decide(2, 1), "stop: rank 4 of 4 at step 1; 2 continue");
+        assert!(decide(1, 0).starts_with("stop"), "stored studies keep their rule");
     }
 }

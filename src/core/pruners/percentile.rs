@@ -2,6 +2,7 @@
 //! trials at that step stops.
 
 use super::interval::{INTERVAL_STEPS, Interval, N_WARMUP_STEPS};
+use super::several::SeveralRule;
 use super::{Case, Pruner, PrunerEntry};
 use crate::study::decision::{Comparison, Decision, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, NATURAL, between, field};
@@ -25,6 +26,10 @@ pub(super) const N_MIN_TRIALS: Field = field(
     "minimum number of completed trials with a report at the step",
 );
 
+/// The first version, also of [`super::median`], that ranks trials of several objectives once all
+/// are known, and breaks their ties by the front's sparsest part.
+pub(super) const ALL_KNOWN_SINCE: u32 = 2;
+
 const PERCENTILE: Field = field(
     "percentile",
     between(0.0, 100.0),
@@ -37,7 +42,9 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "stops a trial whose best report is not in the best quarter (`percentile`) of the \
         completed trials at that step",
-    version: 1,
+    // 2: of several objectives, trials are ranked once all are known, and ties do not go to the
+    // oldest.
+    version: ALL_KNOWN_SINCE,
     options: &[PERCENTILE, N_STARTUP_TRIALS, N_WARMUP_STEPS, INTERVAL_STEPS, N_MIN_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(PercentileRule::new(spec))),
@@ -56,6 +63,7 @@ pub struct PercentileRule {
     startup_trials: u64,
     interval: Interval,
     min_trials: u64,
+    several: SeveralRule,
 }
 
 impl PercentileRule {
@@ -66,6 +74,7 @@ impl PercentileRule {
             startup_trials: N_STARTUP_TRIALS.of(spec),
             interval: Interval::new(spec),
             min_trials: N_MIN_TRIALS.of(spec),
+            several: SeveralRule::of_version(spec.version, ALL_KNOWN_SINCE),
         }
     }
 
@@ -75,7 +84,7 @@ impl PercentileRule {
     }
 
     /// The rule for several objectives: the trial's values at this step are ranked among those of
-    /// completed trials at it, by [`pareto::order`]; equal values share the better rank. With
+    /// completed trials at it, by [`pareto::order_with`]; equal values share the better rank. With
     /// several objectives there is no best report so far.
     #[expect(
         clippy::cast_precision_loss,
@@ -90,18 +99,24 @@ impl PercentileRule {
     ) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let at = history.clock().at(step);
-        let Some(own) = history.losses_at(trial, step) else { return Decision::CONTINUE };
+        let known_at = |trial: &Trial| match self.several {
+            SeveralRule::OldestFirst => history.losses_at(trial, step),
+            SeveralRule::AllKnown => {
+                let known = history.losses_known_from(trial, step);
+                known.filter(|(at, _)| *at == step).map(|(_, losses)| losses)
+            }
+        };
+        let Some(own) = known_at(trial) else { return Decision::CONTINUE };
         if own.iter().all(|loss| *loss == f64::INFINITY) {
             return Decision::Stop(Reason::Nan { at });
         }
-        let mut losses: Vec<Vec<f64>> =
-            completed.filter_map(|other| history.losses_at(other, step)).collect();
+        let mut losses: Vec<Vec<f64>> = completed.filter_map(known_at).collect();
         if (losses.len() as u64) < self.min_trials.max(1) {
             return Decision::CONTINUE;
         }
         losses.push(own);
         let own = losses.last();
-        let order = pareto::order(&losses);
+        let order = pareto::order_with(&losses, self.several.ties());
         let rank = order.iter().position(|index| losses.get(*index) == own).unwrap_or(0) as u64 + 1;
         let of = losses.len() as u64;
         let first = ((self.percentile / 100.0 * of as f64).ceil() as u64).max(1);

@@ -101,6 +101,15 @@ impl<'a> History<'a> {
         Some(self.losses(&values))
     }
 
+    /// The same at the first step from `step` on at which all objectives are known, with that step.
+    pub fn losses_known_from(&self, trial: &Trial, step: u64) -> Option<(u64, Vec<f64>)> {
+        let begin = trial.vectors.partition_point(|(at, _)| *at < step);
+        trial.vectors[begin..].iter().find_map(|(at, _)| {
+            let known: Option<Vec<f64>> = trial.values_at(*at).into_iter().collect();
+            Some((*at, self.losses(&known?)))
+        })
+    }
+
     /// A reported value as a score: smaller is better, NaN is worst.
     pub fn score(&self, value: f64) -> Score {
         Score::new(self.direction(), value)

@@ -35,8 +35,25 @@ pub fn dominates(a: &[f64], b: &[f64]) -> bool {
 /// contributions while both are present, so that a crowded region would be dropped as a whole. Of
 /// equal points the first ranks as its place on the front says, the others behind all different
 /// points of their front.
-#[expect(clippy::cast_precision_loss, reason = "a number of points")]
 pub fn order(points: &[Vec<f64>]) -> Vec<usize> {
+    order_with(points, Ties::First)
+}
+
+/// Which of several points on a front comes first if they add equal volumes. Objectives counted in
+/// ranks make that common: on a front of which nothing is dominated, all neighbours are one rank
+/// apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// The first: over time, all newcomers are behind.
+    First,
+    /// The one in the sparsest part of the front ([`crowding`], of losses, not ranks), so that its
+    /// ends come first; then by a hash of the losses, which prefers neither old nor new points.
+    Sparse,
+}
+
+/// The same as [`order`] with another rule for ties.
+#[expect(clippy::cast_precision_loss, reason = "a number of points")]
+pub fn order_with(points: &[Vec<f64>], ties: Ties) -> Vec<usize> {
     let scaled = by_ranks(points);
     let count = points.len() as f64;
     let mut fronts: Vec<Vec<usize>> = Vec::new();
@@ -49,9 +66,36 @@ pub fn order(points: &[Vec<f64>]) -> Vec<usize> {
     let sorted = |front: Vec<usize>| {
         let own: Vec<Vec<f64>> = front.iter().map(|index| scaled[*index].clone()).collect();
         let reference = vec![count; own.first().map_or(0, Vec::len)];
-        select(&own, &reference, own.len()).into_iter().map(move |place| front[place])
+        let places = match ties {
+            Ties::First => (0..own.len()).collect(),
+            Ties::Sparse => sparsest_first(front.iter().map(|index| points[*index].clone())),
+        };
+        let sorted = hypervolume::select_by(&own, &reference, own.len(), &places);
+        sorted.into_iter().map(move |place| front[place])
     };
     fronts.into_iter().flat_map(sorted).collect()
+}
+
+/// The place of each point of a front, in the order of [`Ties::Sparse`].
+fn sparsest_first(front: impl Iterator<Item = Vec<f64>>) -> Vec<usize> {
+    let front: Vec<Vec<f64>> = front.collect();
+    let distances = crowding(&front);
+    let mut sorted: Vec<usize> = (0..front.len()).collect();
+    sorted.sort_by(|a, b| {
+        let by_distance = distances[*b].total_cmp(&distances[*a]);
+        by_distance.then_with(|| hash(&front[*a]).cmp(&hash(&front[*b]))).then(a.cmp(b))
+    });
+    let mut places = vec![0; front.len()];
+    sorted.into_iter().enumerate().for_each(|(place, index)| places[index] = place);
+    places
+}
+
+/// A hash of losses (FNV-1a, 64 bits, over their bytes), the same on every machine.
+fn hash(losses: &[f64]) -> u64 {
+    let bytes = losses.iter().flat_map(|loss| loss.to_bits().to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// Each objective as the number of points that are better in it: integers, whose products are

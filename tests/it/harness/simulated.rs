@@ -76,7 +76,7 @@ pub fn studies(trials: u64) -> Vec<StudySpec> {
     let several = [
         ("random", AlgorithmSpec::named("none")),
         ("nsga2", asha("stop")),
-        ("tpe", AlgorithmSpec::named("median")),
+        ("tpe", pruner_named("median")),
         ("gp", asha("stop")),
         ("gp", asha("promote")),
     ];
@@ -94,12 +94,8 @@ pub fn studies(trials: u64) -> Vec<StudySpec> {
 
 /// Every combination of samplers and pruners that the crash tests go through, for one objective.
 pub fn policies() -> Vec<(&'static str, AlgorithmSpec)> {
-    let pruners = [
-        AlgorithmSpec::named("none"),
-        AlgorithmSpec::named("median"),
-        asha("stop"),
-        asha("promote"),
-    ];
+    let pruners =
+        [AlgorithmSpec::named("none"), pruner_named("median"), asha("stop"), asha("promote")];
     let samplers = ["random", "tpe-independent", "tpe", "auto"];
     samplers
         .into_iter()

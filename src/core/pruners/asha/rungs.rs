@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::pruners::several::SeveralRule;
 use crate::study::history::History;
 use crate::study::metric::{Direction, Score};
 use crate::study::pareto;
@@ -127,19 +128,24 @@ impl Rungs {
 
 impl Rung {
     /// The rung at a step of `trials` of several objectives: a trial's score is its rank by
-    /// [`pareto::order`], from 0, the better one where losses are equal; NaN without a finite loss.
+    /// [`pareto::order_with`], from 0, the better one where losses are equal; NaN without a finite
+    /// loss.
     pub fn of_several<'a>(
         history: History<'_>,
         trials: impl Iterator<Item = &'a Trial>,
-        step: u64,
-        next: Option<u64>,
+        (step, next): (u64, Option<u64>),
+        rule: SeveralRule,
     ) -> Rung {
-        let at_step = |trial: &'a Trial| Some((trial, losses_from(history, trial, step)?));
+        let losses = |trial: &Trial| match rule {
+            SeveralRule::OldestFirst => losses_from(history, trial, step),
+            SeveralRule::AllKnown => Some(history.losses_known_from(trial, step)?.1),
+        };
+        let at_step = |trial: &'a Trial| Some((trial, losses(trial)?));
         let (trials, losses): (Vec<&Trial>, Vec<Vec<f64>>) = trials.filter_map(at_step).unzip();
         let mut rung = Rung::default();
         // By bits of the losses: the best rank.
         let mut ranks: BTreeMap<Vec<u64>, u32> = BTreeMap::new();
-        for (rank, index) in (0..).zip(pareto::order(&losses)) {
+        for (rank, index) in (0..).zip(pareto::order_with(&losses, rule.ties())) {
             let (trial, losses) = (trials[index], &losses[index]);
             let bits = losses.iter().map(|loss| loss.to_bits()).collect();
             let rank = f64::from(*ranks.entry(bits).or_insert(rank));

@@ -56,6 +56,17 @@ pub fn contributions(points: &[Vec<f64>], reference: &[f64]) -> Vec<f64> {
 /// Additions only shrink as the set grows, so that most need not be computed again (lazy greedy).
 /// After a few hundred points, fewer with many objectives, the rest follow by the last known ones.
 pub fn select(points: &[Vec<f64>], reference: &[f64], count: usize) -> Vec<usize> {
+    let places: Vec<usize> = (0..points.len()).collect();
+    select_by(points, reference, count, &places)
+}
+
+/// The same, where ties go to the point with the smallest of `places`, which are all different.
+pub(super) fn select_by(
+    points: &[Vec<f64>],
+    reference: &[f64],
+    count: usize,
+    places: &[usize],
+) -> Vec<usize> {
     let greedy = match reference.len() {
         0..=2 => GREEDY[0],
         3 => GREEDY[1],
@@ -65,8 +76,9 @@ pub fn select(points: &[Vec<f64>], reference: &[f64], count: usize) -> Vec<usize
         points.iter().map(|point| exclusive(point, std::iter::empty(), reference)).collect();
     // By descending gain; the next is the last.
     let mut waiting: Vec<usize> = (0..points.len()).collect();
-    let comes_later =
-        |gains: &[f64], a: usize, b: usize| gains[a].total_cmp(&gains[b]).then(b.cmp(&a));
+    let comes_later = |gains: &[f64], a: usize, b: usize| {
+        gains[a].total_cmp(&gains[b]).then(places[b].cmp(&places[a]))
+    };
     waiting.sort_by(|a, b| comes_later(&gains, *a, *b));
     let mut selected: Vec<usize> = Vec::with_capacity(count.min(points.len()));
     // By point: how many were selected when its gain was computed.

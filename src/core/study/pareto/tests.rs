@@ -189,3 +189,27 @@ fn a_hypervolume_that_takes_too_long_is_given_up_at_the_same_place_everywhere() 
     let first = hypervolume_within(&points, &reference, &mut shared);
     assert_eq!((first, shared.left() < 1_000_000_000), (Some(exact), true));
 }
+
+#[test]
+fn ties_go_to_the_first_or_to_the_sparsest_part_of_the_front() {
+    // The two in the middle add equal volumes in ranks, and the third has more room.
+    let points = vectors([[0.1, 0.9], [0.2, 0.8], [0.3, 0.7], [0.9, 0.1]]);
+    assert_eq!(order_with(&points, Ties::First)[0], 1);
+    assert_eq!(order_with(&points, Ties::Sparse)[0], 2);
+    // Equal points and infinite losses are no trouble: every point has a place.
+    let points = vectors([[0.5, 0.5], [0.5, 0.5], [f64::INFINITY, 0.1], [0.1, f64::INFINITY]]);
+    let mut order = order_with(&points, Ties::Sparse);
+    order.sort_unstable();
+    assert_eq!(order, [0, 1, 2, 3]);
+}
+
+#[test]
+fn with_ties_by_sparseness_the_order_does_not_depend_on_who_came_first() {
+    let points = scattered(60, 2);
+    let mut turned = points.clone();
+    turned.reverse();
+    let front_of = |points: &[Vec<f64>]| -> Vec<Vec<f64>> {
+        order_with(points, Ties::Sparse).into_iter().map(|index| points[index].clone()).collect()
+    };
+    assert_eq!(front_of(&points), front_of(&turned));
+}
