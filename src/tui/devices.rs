@@ -256,7 +256,8 @@ fn throughput(latest: &[Trial], device: &Device, now: Timestamp) -> Option<Throu
         taken.iter().filter_map(|trial| trial.finished).max()?
     };
     let seconds = end.since(begin).as_secs_f64();
-    let steps: u64 = taken.iter().filter_map(|trial| trial.last()).map(|(step, _)| step).sum();
+    let steps = taken.iter().filter_map(|trial| trial.last()).map(|(step, _)| step);
+    let steps = steps.fold(0_u64, u64::saturating_add);
     let finished = taken.iter().filter(|trial| trial.finished.is_some()).count();
     (seconds > 0.0 && steps > 0).then(|| Throughput {
         trials_per_hour: finished as f64 * 3_600.0 / seconds,

@@ -40,6 +40,7 @@ fn plant_all(site: &Site) -> Vec<PathBuf> {
         plant(&files.join(format!("data/.0123456789abcdef0123456789abcdef.{DEAD}-0.tmp")));
     let unknown_trial = plant(&files.join("s/trial-99"));
     let unknown_study = plant(&files.join("gone/trial-0"));
+    fs::copy(files.join("s/.hpsearch-store"), files.join("gone/.hpsearch-store")).unwrap();
     let unused_data = plant(&files.join("data/0123456789abcdef0123456789abcdef"));
     fs::write(unused_data.join("used-by-gone"), "").unwrap();
     let _inside = unknown_study;

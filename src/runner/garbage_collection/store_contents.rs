@@ -129,7 +129,7 @@ impl StoreContents {
             PlaceOf::Study { study } => {
                 if root != default_root(stores.path)
                     || self.studies.contains_key(study)
-                    || !self.is_abandoned(stores, &path, study)
+                    || !self.is_abandoned(stores, &path)
                 {
                     return Ok(None);
                 }
@@ -195,16 +195,15 @@ impl StoreContents {
         (is_ours && !is_writing && !is_taken && stores.others.unreadable.is_none()).then_some(name)
     }
 
-    /// Whether a directory that belongs to no known study is abandoned: it has this store's mark,
-    /// or none and no other store beside it has it or may have it. One with another store's mark is
-    /// that store's, wherever it is now.
-    fn is_abandoned(&self, stores: &Stores<'_>, directory: &Path, name: &str) -> bool {
+    /// Whether a directory that belongs to no known study is abandoned: it has this store's mark.
+    /// One with another store's mark is that store's, wherever it is now, and one without may be
+    /// anybody's.
+    fn is_abandoned(&self, stores: &Stores<'_>, directory: &Path) -> bool {
         let others = &stores.others;
         match owner(directory) {
             _ if others.unreadable.is_some() => false,
-            Owner::Nobody => !others.directories.contains(name),
             Owner::Store { id, .. } => Some(&id) == self.id.as_ref() && !others.ids.contains(&id),
-            Owner::Unreadable => false,
+            Owner::Nobody | Owner::Unreadable => false,
         }
     }
 }
