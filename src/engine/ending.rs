@@ -102,7 +102,7 @@ impl Engine {
     }
 
     /// The goal that stops the search early, if it is reached.
-    fn goal(&self) -> Option<Goal> {
+    pub(super) fn goal(&self) -> Option<Goal> {
         let order = if self.decision_window.is_none() { Order::Time } else { Order::Number };
         goal::reached(&self.spec.budget, self.known_view(), order)
     }

@@ -1,7 +1,7 @@
 //! Early stopping of the search by `budget.target` or `budget.patience`.
 
 use crate::study::budget::Budget;
-use crate::study::front::Front;
+use crate::study::front::{self, Front};
 use crate::study::goal::Goal;
 use crate::study::metric::Score;
 use crate::study::state::StudyState;
@@ -43,18 +43,20 @@ fn reached_by_front(budget: &Budget, known: &StudyState, order: Order) -> Option
     if budget.patience.is_none() && budget.target.is_none() {
         return None;
     }
-    let front = known.front();
-    let members = || front.trials.iter().filter_map(|number| known.trial(*number));
-    if let Some((patience, newest)) =
-        budget.patience.zip(members().max_by_key(|trial| place(trial, order)))
-    {
+    let members = || {
+        let front = front::members(known.objectives(), &front::points(&known.trials));
+        front.into_iter().filter_map(|number| known.trial(number))
+    };
+    let newest = |_| members().max_by_key(|trial| place(trial, order));
+    if let Some((patience, newest)) = budget.patience.zip(budget.patience.and_then(newest)) {
         let trials = finished_since(known, newest, order);
         if trials >= patience {
             return Some(Goal::FrontPatience { trial: newest.number, trials });
         }
     }
-    let (target, hypervolume) = budget.target.zip(front.hypervolume)?;
-    let Front { trials: front, reference, .. } = front;
+    let target = budget.target?;
+    let Front { trials: front, reference, hypervolume, .. } = known.front();
+    let hypervolume = hypervolume?;
     (hypervolume >= target).then_some(Goal::Hypervolume { front, hypervolume, reference, target })
 }
 

@@ -657,9 +657,8 @@ fn the_end_of_a_search_repeats_and_a_changed_one_differs() {
                 kinds.insert(serde_json::to_value(&other).unwrap()["kind"].to_string());
                 match &mut other {
                     Goal::Target { value, .. } => *value -= 0.01,
-                    Goal::Patience { trials, .. } | Goal::FrontPatience { trials, .. } => {
-                        *trials += 100
-                    }
+                    Goal::Patience { trials, .. } => *trials += 100,
+                    Goal::FrontPatience { trial, .. } => trial.0 += 1,
                     Goal::Hypervolume { reference, .. } => reference[0] += 0.1,
                 }
                 assert_eq!(changed(Some(Box::new(other)), front), Some("goal"));

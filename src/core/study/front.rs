@@ -99,6 +99,11 @@ impl Members {
     }
 }
 
+/// The trials on the front of some points, without its hypervolume, which takes longer.
+pub fn members(objectives: &[Objective], points: &[Point]) -> Vec<TrialNumber> {
+    Members::of(objectives, points, None).trials
+}
+
 /// The compromise on the front of some points ([`Front::knee`]).
 pub fn knee(objectives: &[Objective], points: &[Point]) -> Option<TrialNumber> {
     Members::of(objectives, points, None).knee()

@@ -1,26 +1,28 @@
 //! Repeats what the end of a search was decided on: the goal, and the front of several objectives.
 
 use super::{Contradiction, Verified};
-use crate::study::budget::Budget;
 use crate::study::front::{Front, points};
 use crate::study::goal::Goal;
-use crate::study::metric::{Number, Score};
+use crate::study::metric::Number;
 use crate::study::state::StudyState;
-use crate::study::trial::{Trial, TrialNumber, TrialState};
+use crate::study::trial::TrialNumber;
 
-/// The first fact of a study's end that its trials do not repeat. Older stores have none to repeat.
+/// The first fact of a study's end that its trials do not repeat. `reached`: the goals that the
+/// search has reached since it last began, in order. Older stores have no facts to repeat.
 pub(super) fn difference(
-    budget: &Budget,
     view: &StudyState,
+    reached: &[Goal],
     goal: Option<&Goal>,
     front: Option<&Front>,
     verified: &mut Verified,
 ) -> Option<Contradiction> {
     verified.ends += u64::from(goal.is_some() || front.is_some());
+    // Trials that ended after it, while others saved and left, may have changed it.
     if let Some(goal) = goal
-        && let Err(now) = repeated(budget, view, goal)
+        && !reached.iter().any(|reached| is_same(goal, reached))
     {
-        return Some(("goal", goal.to_string(), now));
+        let now = reached.last().map_or("no goal was reached".to_owned(), goal_in_words);
+        return Some(("goal", goal_in_words(goal), now));
     }
     let stored = front?;
     // The stored reference point: that of a version with another rule would differ.
@@ -31,61 +33,37 @@ pub(super) fn difference(
     (!is_same).then(|| ("front", in_words(stored), in_words(&now)))
 }
 
-/// Whether the trials have reached the goal, with the same numbers; otherwise what they have.
-///
-/// Trials that ended after the goal was reached, while others saved and left, may have changed the
-/// front and the number of trials since the best one.
-fn repeated(budget: &Budget, view: &StudyState, goal: &Goal) -> Result<(), String> {
-    match goal {
-        Goal::Target { trial, value, target } => {
-            // The mean of several runs may have changed with those that ended since.
-            let now = match view.has_several_runs() || view.race.is_some() {
-                true => Some(*value),
-                false => view.trial(*trial).and_then(|trial| trial.value),
-            };
-            let Some(now) = now else { return Err(format!("trial {trial} has no value")) };
-            let score = |value| Score::new(view.direction(), value);
-            let is_reached = score(now) <= score(*target);
-            let is_same = is_close(Some(*value), Some(now)) && Some(*target) == budget.target;
-            let now = || format!("trial {trial} has {}, {}", Number(now), target_in_words(budget));
-            if is_reached && is_same { Ok(()) } else { Err(now()) }
+/// Whether two goals are equal but for rounding.
+fn is_same(a: &Goal, b: &Goal) -> bool {
+    let close = |a: f64, b: f64| is_close(Some(a), Some(b));
+    match (a, b) {
+        (
+            Goal::Target { trial, value, target },
+            Goal::Target { trial: other, value: other_value, target: other_target },
+        ) => trial == other && close(*value, *other_value) && close(*target, *other_target),
+        (
+            Goal::Hypervolume { front, hypervolume, reference, target },
+            Goal::Hypervolume {
+                front: other,
+                hypervolume: other_volume,
+                reference: other_reference,
+                target: other_target,
+            },
+        ) => {
+            front == other
+                && close(*hypervolume, *other_volume)
+                && reference.len() == other_reference.len()
+                && reference.iter().zip(other_reference).all(|(a, b)| close(*a, *b))
+                && close(*target, *other_target)
         }
-        Goal::Hypervolume { front, hypervolume, reference, target } => {
-            let found = points(front.iter().filter_map(|number| view.trial(*number)));
-            let now = Front::up_to(view.objectives(), &found, Some(reference)).hypervolume;
-            let is_reached = *hypervolume >= *target;
-            let is_same = is_close(Some(*hypervolume), now) && Some(*target) == budget.target;
-            let now = || {
-                let volume = now.map_or("no hypervolume".to_owned(), |now| Number(now).to_string());
-                format!("the front has {volume}, {}", target_in_words(budget))
-            };
-            if is_reached && is_same { Ok(()) } else { Err(now()) }
-        }
-        Goal::Patience { trial, trials } | Goal::FrontPatience { trial, trials } => {
-            let ended = ended_besides(view, *trial);
-            let patience = budget.patience.unwrap_or(u64::MAX);
-            let is_complete =
-                view.trial(*trial).is_some_and(|trial| trial.state == TrialState::Complete);
-            let is_repeated = is_complete && (patience..=ended).contains(trials);
-            let now = || format!("{ended} other trials ended, budget.patience = {patience}");
-            if is_repeated { Ok(()) } else { Err(now()) }
-        }
+        (a, b) => a == b,
     }
 }
 
-/// The complete and pruned trials of the search besides one.
-fn ended_besides(view: &StudyState, one: TrialNumber) -> u64 {
-    let counts = |trial: &&Trial| {
-        matches!(trial.state, TrialState::Complete | TrialState::Pruned)
-            && trial.number != one
-            && !trial.origin.is_race()
-    };
-    view.trials.iter().filter(counts).count() as u64
-}
-
-fn target_in_words(budget: &Budget) -> String {
-    let target = budget.target.map_or("no target".to_owned(), |target| Number(target).to_string());
-    format!("budget.target = {target}")
+/// The goal with all of its numbers.
+fn goal_in_words(goal: &Goal) -> String {
+    let Goal::Hypervolume { front, reference, .. } = goal else { return goal.to_string() };
+    format!("{goal}; trials {} up to ({})", listed(front), numbers(reference))
 }
 
 /// Whether two numbers are equal but for rounding: another version may add in another order.
@@ -97,15 +75,19 @@ fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
 }
 
 fn in_words(front: &Front) -> String {
-    let numbers = |numbers: &[f64]| {
-        numbers.iter().map(|one| Number(*one).to_string()).collect::<Vec<_>>().join(", ")
-    };
-    let trials: Vec<String> = front.trials.iter().map(ToString::to_string).collect();
     let volume = front.hypervolume.map_or("none".to_owned(), |volume| Number(volume).to_string());
     format!(
         "trials {}, compromise {}, hypervolume {volume} up to ({})",
-        trials.join(", "),
+        listed(&front.trials),
         front.knee.map_or("none".to_owned(), |knee| knee.to_string()),
         numbers(&front.reference)
     )
+}
+
+fn listed(trials: &[TrialNumber]) -> String {
+    trials.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn numbers(numbers: &[f64]) -> String {
+    numbers.iter().map(|one| Number(*one).to_string()).collect::<Vec<_>>().join(", ")
 }

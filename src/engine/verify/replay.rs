@@ -9,7 +9,8 @@ use crate::engine::{Engine, EngineError};
 use crate::pruners::{Gathered, MemberDecision, Promotion};
 use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Event, FinalistsEvent, Seq, StudyEvent, TrialEvent};
+use crate::study::event::{Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent};
+use crate::study::goal::Goal;
 use crate::study::params::Params;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
@@ -22,6 +23,8 @@ pub(super) struct Replay {
     pub engine: Engine,
     /// Replayed decisions about a population whose entries follow.
     members: VecDeque<MemberDecision>,
+    /// Goals that the search has reached since its last end.
+    goals: Vec<Goal>,
 }
 
 impl Replay {
@@ -52,7 +55,7 @@ impl Replay {
         let ends = events().filter_map(|(_, event)| event.attempt_end());
         let slot = Slot::on(0, Device::Cpu);
         let engine = Engine::new(spec, view, vec![slot])?.with_journal(events()).with_ends(ends);
-        Ok(Replay { revision, engine, members: VecDeque::new() })
+        Ok(Replay { revision, engine, members: VecDeque::new(), goals: Vec::new() })
     }
 
     /// Repeats the decision behind an entry and applies it; returns the difference, if there is
@@ -69,6 +72,7 @@ impl Replay {
         let found = found.or_else(|| {
             let is_judged = self.is_judged(event);
             self.engine.apply(event);
+            self.note_goal(event);
             match event {
                 Event::Study(StudyEvent::BudgetExtended { by }) => {
                     self.engine.spec.budget.extend(*by)
@@ -86,6 +90,21 @@ impl Replay {
             None
         });
         found.map(|(what, stored, now)| Difference::of_entry(entry, what, stored, now))
+    }
+
+    /// Notes the goal that is reached after an event which may change it.
+    fn note_goal(&mut self, event: &Event) {
+        let may_change = matches!(
+            event,
+            Event::Runner(RunnerEvent::Started { .. })
+                | Event::Trial(
+                    _,
+                    TrialEvent::Finished { .. } | TrialEvent::ResultsKnown | TrialEvent::Hidden
+                )
+        );
+        if may_change && let Some(goal) = self.engine.goal() {
+            self.goals.push(goal);
+        }
     }
 
     /// Repeats the decision behind an event: what it is, the stored value and the replayed one, if
@@ -146,9 +165,10 @@ impl Replay {
                 ("race", finalists_in_words(finalists), finalists_in_words(&best))
             }
             Event::Study(StudyEvent::Finished { goal, front, .. }) => {
+                let reached = std::mem::take(&mut self.goals);
                 return ending::difference(
-                    &self.engine.spec.budget,
                     &self.engine.view,
+                    &reached,
                     goal.as_deref(),
                     front.as_deref(),
                     verified,
