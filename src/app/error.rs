@@ -156,7 +156,7 @@ pub enum AppError {
         is_removed: bool,
     },
     /// A word is the name of a study, and of a run of another study that was named.
-    #[error("`{}` is a study, and a run of `{}`", one_line(word), one_line(study))]
+    #[error("`{}` is a study, and a trial or run of `{}`", one_line(word), one_line(study))]
     StudyOrRun {
         /// The study of the run.
         study: String,
@@ -455,7 +455,7 @@ impl AppError {
                 said(format!("it has {}, the last is {last}", count(*trials, "trial")))
             }
             AppError::StudyOrRun { study, word } => {
-                said(format!("write `{}/{}` for the run", one_line(study), one_line(word)))
+                said(format!("write `{}/{}` for the latter", one_line(study), one_line(word)))
             }
             AppError::RunNeeded { by, trial, .. } => said(format!(
                 "wait until that trial has ended and dropped it, or remove trial {trial} of `{}` \

@@ -371,12 +371,13 @@ pub fn studies_or_trials(reader: &dyn StorageReader, words: &[String]) -> Result
     let is_study = |word: &str| Ok::<_, AppError>(reader.study(word)?.is_some());
     let runs = if of.spec.is_tracked() { run_names(reader, &of)? } else { Vec::new() };
     let is_run = |word: &String| runs.iter().any(|(name, _)| name == word);
-    if let Some(word) = others.iter().find(|word| is_run(word))
-        && is_study(word)?
-    {
-        return Err(AppError::StudyOrRun { study: of.spec.name, word: word.clone() });
+    let is_trial = |word: &String| is_run(word) || numbers(word).is_some();
+    for word in others.iter().filter(|word| is_trial(word)) {
+        if is_study(word)? {
+            return Err(AppError::StudyOrRun { study: of.spec.name, word: word.clone() });
+        }
     }
-    let are_trials = others.iter().any(|word| is_run(word) || numbers(word).is_some());
+    let are_trials = others.iter().any(is_trial);
     let names_none = of.spec.is_tracked() && !others.is_empty() && {
         let studies = others.iter().map(|word| is_study(word)).collect::<Result<Vec<_>, _>>()?;
         studies.iter().all(|is_study| !is_study)

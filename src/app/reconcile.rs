@@ -109,8 +109,16 @@ pub fn moved(known: &StoredStudy, spec: &StudySpec, path: &Path) -> Option<(Move
         _ => false,
     };
     config::moved(&known.spec, spec, &|moved| {
-        moved.to.exists() && (!moved.from.exists() || is_copied(moved))
+        moved.to.exists() && (!moved.from.exists() || is_copied(moved) || is_same_directory(moved))
     })
+}
+
+/// Whether both names lead to the same directory: one is a symbolic link, or leads through one.
+pub fn is_same_directory(moved: &Moved) -> bool {
+    match (moved.from.canonicalize(), moved.to.canonicalize()) {
+        (Ok(from), Ok(to)) => from == to,
+        _ => false,
+    }
 }
 
 /// Updates the stored study to `spec`.

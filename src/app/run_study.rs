@@ -219,7 +219,8 @@ pub fn prepare(
     let known_inputs = KnownInputs::of(&inputs);
     if let Some(known) = &known {
         let moved = reconcile::moved(known, &spec, path);
-        if let Some((moved, _)) = &moved {
+        if let Some((moved, _)) = moved.as_ref().filter(|(it, _)| !reconcile::is_same_directory(it))
+        {
             tell(RunNotice::Relocated(moved));
         }
         let before = moved.as_ref().map_or(&known.spec, |(_, spec)| spec);

@@ -2,6 +2,7 @@
 //! store, project or person.
 
 use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
@@ -461,6 +462,26 @@ fn a_changed_directory_of_files_leaves_nothing_behind_and_forgets_nothing() {
     assert!(site.log(0, 0).contains("printed"), "logs are found where they were written");
     assert!(site.log(11, 0).contains("printed"));
     assert!(site.run(&["gc", "--yes"]).out.contains("nothing to remove"));
+    assert_done(&site.run(&["verify", "s"]));
+}
+
+#[test]
+fn a_study_is_the_same_through_a_symbolic_link() {
+    let site = Site::new("", "");
+    let file = study("trials = 2", ONE_SLOT);
+    fs::create_dir_all(site.path("real/deep")).unwrap();
+    site.write("real/deep/study.toml", &file);
+    site.write("real/deep/trial.sh", format!("#!/bin/sh\n{REPORT_X}"));
+    let script = site.path("real/deep/trial.sh");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    symlink(site.path("real/deep"), site.path("link")).unwrap();
+    for (place, trials) in [("link", 2), ("real/deep", 3), ("link", 4)] {
+        let (study, trials) = (format!("{place}/study.toml"), format!("budget.trials={trials}"));
+        let ended = site.run(&["run", &study, "--set", &trials, "--plain"]);
+        assert_done(&ended);
+        assert!(!ended.err.contains("the project was"), "{}", ended.err);
+    }
+    assert_eq!(site.trials().len(), 4);
     assert_done(&site.run(&["verify", "s"]));
 }
 

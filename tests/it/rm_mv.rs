@@ -61,6 +61,18 @@ fn rows(site: &Site) -> Vec<(String, i64)> {
 }
 
 #[test]
+fn a_number_that_is_also_a_study_is_not_guessed_at() {
+    let site = site_with(&["a", "1"]);
+    let refused = site.run(&["rm", "a", "1", "--yes"]);
+    assert_refused(&refused, &["`1` is a study, and a trial or run of `a`", "`a/1`"]);
+    assert_eq!(names(&site).len(), 2);
+    assert_done(&site.run(&["rm", "a/1", "--yes"]));
+    assert_eq!(names(&site).len(), 2, "the trial");
+    assert_done(&site.run(&["rm", "1", "--yes"]));
+    assert_eq!(names(&site), ["a"]);
+}
+
+#[test]
 fn a_removed_study_leaves_neither_rows_nor_files() {
     let site = site_with(&["a", "b"]);
     assert_done(&site.run(&["note", "a", "0", "-m", "odd"]));

@@ -285,7 +285,7 @@ fn runs_move_only_where_they_belong() {
     track(&site, "runs", "scores", "0.4");
     refused(
         &["rm", "runs", "scores"],
-        &["`scores` is a study, and a run of `runs`", "runs/scores"],
+        &["`scores` is a study, and a trial or run of `runs`", "runs/scores"],
     );
     assert_done(&site.run(&["rm", "runs/scores", "--yes"]));
     fs::copy(site.path("runs/hpsearch.db"), site.path("runs/copy.db")).unwrap();
