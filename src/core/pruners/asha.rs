@@ -134,7 +134,7 @@ enum Mode {
 ///   best paused trial at the highest rung.
 /// - NaN at a rung stops the trial in both modes.
 /// - With several objectives, the rank at a rung is that of
-///   [`pareto::order`](crate::study::pareto::order) over its trials: by non-domination, then by
+///   [`pareto::order_with`](crate::study::pareto::order_with) over its trials: by non-domination, then by
 ///   what a trial adds to the front. Equal values share a rank, an objective without a report or
 ///   with NaN is infinitely bad, and a trial without any finite loss stops. A paused trial resumes
 ///   when the front moves so that it is among the best.
