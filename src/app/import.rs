@@ -9,7 +9,8 @@ use crate::runner;
 use crate::storage::any::AnyStore;
 use crate::storage::{StorageError, StorageReader, StoredStudy};
 use crate::tracking::import::{
-    Experiments, Format, KnownRuns, Mapping, RecordedRun, ServerPlace, Source, Taken, find, read,
+    Change, Experiments, Format, KnownRuns, Mapping, RecordedRun, ServerPlace, Source, Taken, find,
+    read,
 };
 use crate::tracking::{DEFAULT_METRIC, Goal, TrackingError, open_study};
 
@@ -37,6 +38,8 @@ pub struct Imported {
     pub new: u64,
     /// Known runs that were extended.
     pub continued: u64,
+    /// Known runs whose parameters or values were changed.
+    pub changed: u64,
     /// Runs that were complete already.
     pub known: u64,
     /// Points of the imported runs.
@@ -44,13 +47,14 @@ pub struct Imported {
 }
 
 impl Imported {
-    fn count(&mut self, taken: Taken, run: &RecordedRun) {
+    fn count(&mut self, taken: &Taken, run: &RecordedRun) {
         match taken {
             Taken::New => self.new += 1,
             Taken::Continued => self.continued += 1,
+            Taken::Changed(_) => self.changed += 1,
             Taken::Known | Taken::Fewer => self.known += 1,
         }
-        if matches!(taken, Taken::New | Taken::Continued) {
+        if !matches!(taken, Taken::Known | Taken::Fewer) {
             self.points += run.points();
         }
     }
@@ -68,13 +72,34 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    fn count(&mut self, study: &str, taken: Taken, run: &RecordedRun) {
+    fn count(&mut self, study: &str, taken: &Taken, run: &RecordedRun) {
         self.studies.entry(study.to_owned()).or_default().count(taken, run);
-        if taken == Taken::Fewer {
-            let remark = "it has less now than when it was imported, and is left as it was";
-            self.remarks.push((PathBuf::from(&run.source), remark.to_owned()));
-        }
+        let remark = match taken {
+            Taken::Fewer => {
+                "it has less now than when it was imported, and is left as it was".to_owned()
+            }
+            Taken::Changed(changes) => words_of(changes),
+            Taken::New | Taken::Continued | Taken::Known => return,
+        };
+        self.remarks.push((PathBuf::from(&run.source), remark));
     }
+}
+
+/// Maximum number of changes of a run that are listed.
+const CHANGES: usize = 3;
+
+/// `loss` is 0.05 now, and was 0.5
+fn words_of(changes: &[Change]) -> String {
+    let words = |Change { name, step, before, now }: &Change| {
+        let place = step.map(|step| format!(" at {step}")).unwrap_or_default();
+        let before = before.as_ref().map(|before| format!(" and was {before}"));
+        format!("`{name}`{place} is {now} now{}", before.unwrap_or_default())
+    };
+    let mut listed: Vec<String> = changes.iter().take(CHANGES).map(words).collect();
+    if let Some(more) = changes.len().checked_sub(CHANGES).filter(|more| *more > 0) {
+        listed.push(format!("{more} more"));
+    }
+    listed.join(", ")
 }
 
 /// What was asked for, with the metric of a table's study, if there is one, as that of the table.
@@ -199,7 +224,7 @@ pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outco
             (Some(Some((study, runs))), Some(reader)) => runs.taken(reader, study, run)?,
             _ => Taken::New,
         };
-        outcome.count(name, taken, run);
+        outcome.count(name, &taken, run);
         Ok(())
     })
 }
@@ -225,7 +250,7 @@ pub fn import(
         }
         let Some((study, runs)) = known.get_mut(name) else { return Ok(()) };
         let taken = runs.write(store, study, run)?;
-        outcome.count(name, taken, run);
+        outcome.count(name, &taken, run);
         progress(run);
         Ok(())
     })

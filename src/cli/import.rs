@@ -167,7 +167,8 @@ fn import_search(
     };
     let (mut outcome, is_dry) = (Outcome::default(), arguments.dry_run);
     for (study, Came { new, known, reports }) in &done.studies {
-        let imported = Imported { new: *new, known: *known, points: *reports, continued: 0 };
+        let imported =
+            Imported { new: *new, known: *known, points: *reports, ..Imported::default() };
         outcome.studies.insert(study.clone(), imported);
     }
     let remarks = done.remarks.iter().map(|(study, remark)| (PathBuf::from(study), remark.clone()));
@@ -234,6 +235,7 @@ fn json_of(outcome: &Outcome, is_dry: bool) -> serde_json::Value {
             "study": name,
             "new": imported.new,
             "continued": imported.continued,
+            "changed": imported.changed,
             "known": imported.known,
             "points": imported.points,
         })
@@ -257,7 +259,7 @@ fn say(outcome: &Outcome, (run, point): (&str, &str), is_dry: bool, console: &Co
         console.say(&format!("and {more} more; `--json` has all of them"));
     }
     for (study, imported) in &outcome.studies {
-        let Imported { new, continued, known, points } = *imported;
+        let Imported { new, continued, changed, known, points } = *imported;
         let verb = match (is_dry, new) {
             (true, _) => "would be",
             (false, 1) => "is",
@@ -267,6 +269,14 @@ fn say(outcome: &Outcome, (run, point): (&str, &str), is_dry: bool, console: &Co
         let mut parts = vec![format!("{} {verb} new", count(new, run))];
         if continued > 0 {
             parts.push(format!("{} had more points than before", count(continued, run)));
+        }
+        if changed > 0 {
+            let verb = match (is_dry, changed) {
+                (true, _) => "would be",
+                (false, 1) => "was",
+                (false, _) => "were",
+            };
+            parts.push(format!("{changed} {verb} changed"));
         }
         if known > 0 {
             parts.push(format!("{known} {} there", if known == 1 { "was" } else { "were" }));

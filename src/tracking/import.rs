@@ -23,9 +23,9 @@ use crate::storage::{Holder, Storage, StorageReader, StoredStudy};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Direction;
-use crate::study::params::Params;
+use crate::study::params::{Params, Value};
 use crate::study::query::{SortKey, TrialQuery};
-use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use crate::study::series::{LoggedPoint, LoggedSeries, Point, SeriesClock};
 use crate::study::spec::FailureCause;
 use crate::study::tag::is_tag;
 use crate::study::time::Timestamp;
@@ -33,6 +33,7 @@ use crate::study::tracked::{TrackedRun, Tracker, is_run_name};
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
 pub use csv_table::Mapping;
+use csv_table::RowSources;
 #[cfg(feature = "mlflow")]
 pub use mlflow::Experiments;
 
@@ -196,6 +197,9 @@ pub struct RecordedRun {
     pub end: Option<RecordedEnd>,
     /// Its series, by metric and clock.
     pub series: BTreeMap<(String, SeriesClock), Vec<RecordedPoint>>,
+    /// Whether its source may be edited by hand, not only continued: it is then compared value by
+    /// value.
+    pub may_be_edited: bool,
     /// What was skipped, and why, in sentences.
     pub remarks: Vec<String>,
 }
@@ -428,13 +432,28 @@ pub fn read(
     Ok(runs.into_iter().map(|run| run.settled(now)).collect())
 }
 
+/// A parameter or value of an imported run that its source has changed since.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The parameter, or the metric.
+    pub name: String,
+    /// The step, of a metric with several.
+    pub step: Option<f64>,
+    /// What is stored.
+    pub before: Option<Value>,
+    /// What the source has now.
+    pub now: Value,
+}
+
 /// The result of importing a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Taken {
     /// It is new.
     New,
     /// It was imported before, and its source has more now.
     Continued,
+    /// It was imported before, and its source has as much now, with these changes.
+    Changed(Vec<Change>),
     /// It was imported completely before.
     Known,
     /// It was imported before, and its source has less now: it is left as it is.
@@ -442,11 +461,12 @@ pub enum Taken {
 }
 
 /// An imported run, with what the next import needs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct KnownRun {
     number: TrialNumber,
     attempts: u32,
     state: TrialState,
+    params: Params,
 }
 
 /// The imported runs of a study, by source.
@@ -460,12 +480,17 @@ impl KnownRuns {
     /// The store failed.
     pub fn of(reader: &dyn StorageReader, study: &StoredStudy) -> Result<KnownRuns, TrackingError> {
         let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Number))?;
-        let source = |trial: &Trial| trial.origin.tracked().and_then(|run| run.source.clone());
-        let known = |run: Trial| {
-            let Trial { number, attempts, state, .. } = run;
-            Some((source(&run)?, KnownRun { number, attempts, state }))
-        };
-        Ok(KnownRuns(trials.into_iter().filter_map(known).collect()))
+        let (mut known, mut rows) = (BTreeMap::new(), RowSources::default());
+        for Trial { number, attempts, state, params, origin, .. } in trials {
+            let Some(run) = origin.tracked() else { continue };
+            let Some(source) = &run.source else { continue };
+            let source = match of_position(source, run.name.as_deref(), &known) {
+                Some(before) => rows.next(before, &params),
+                None => source.clone(),
+            };
+            known.insert(source, KnownRun { number, attempts, state, params });
+        }
+        Ok(KnownRuns(known))
     }
 
     /// The result that writing a run would have.
@@ -481,15 +506,25 @@ impl KnownRuns {
         let Some(known) = self.0.get(&run.source) else { return Ok(Taken::New) };
         let series = reader.series(study.id, &[known.number])?;
         let points: u64 = series.iter().map(|series| series.count).sum();
-        Ok(match run.points().cmp(&points) {
-            Ordering::Less => Taken::Fewer,
-            Ordering::Equal if known.state == run.state() => Taken::Known,
-            _ => Taken::Continued,
-        })
+        match run.points().cmp(&points) {
+            Ordering::Less => return Ok(Taken::Fewer),
+            Ordering::Equal if known.state == run.state() => {}
+            _ => return Ok(Taken::Continued),
+        }
+        if !run.may_be_edited {
+            return Ok(Taken::Known);
+        }
+        let mut changes = known.changed_params(run);
+        for ((metric, clock), points) in &run.series {
+            let all = f64::MIN..=f64::MAX;
+            let stored = reader.series_points(study.id, known.number, metric, *clock, all)?;
+            changes.extend(changed_points(metric, &stored, points));
+        }
+        Ok(if changes.is_empty() { Taken::Known } else { Taken::Changed(changes) })
     }
 
-    /// Writes a run; one that was imported before and has more now gets a new attempt with all of
-    /// it.
+    /// Writes a run; one that was imported before and has more now, or other values, gets a new
+    /// attempt with all of it.
     ///
     /// # Errors
     /// The store failed.
@@ -507,12 +542,14 @@ impl KnownRuns {
         let value = run.best(&objective.metric, objective.direction);
         let began = run.began.unwrap_or_default();
         let ended = run.ended.unwrap_or(began);
+        let mut is_changed = false;
         let (begin, attempt) = match self.0.get(&run.source) {
             None => {
                 let parent = run.parent.as_ref().and_then(|parent| self.0.get(parent));
                 (new(run, parent.map(|parent| parent.number)), AttemptNumber(0))
             }
             Some(known) => {
+                is_changed = !known.changed_params(run).is_empty();
                 let (trial, attempts) = (known.number, known.attempts);
                 (BeginRun::Resumed { trial, attempts, resume: None }, AttemptNumber(attempts))
             }
@@ -534,6 +571,10 @@ impl KnownRuns {
             let trial = fence.trial;
             written = Some(trial);
             let mut events = Vec::new();
+            if is_changed {
+                let params = run.params.clone();
+                events.push(Event::Trial(trial, TrialEvent::ParamsRecorded { params }));
+            }
             if !run.summary.is_empty() {
                 let summary = run.summary.clone();
                 events.push(Event::Trial(trial, TrialEvent::SummaryRecorded { summary }));
@@ -542,11 +583,63 @@ impl KnownRuns {
             (events, logged(run, trial, attempt))
         })?;
         if let Some(number) = written {
-            let known = KnownRun { number, attempts: attempt.0 + 1, state: run.state() };
+            let (attempts, params) = (attempt.0 + 1, run.params.clone());
+            let known = KnownRun { number, attempts, state: run.state(), params };
             self.0.insert(run.source.clone(), known);
         }
         Ok(taken)
     }
+}
+
+impl KnownRun {
+    /// Parameters that the source has changed or added.
+    fn changed_params(&self, run: &RecordedRun) -> Vec<Change> {
+        let changed = |(name, now): (&str, &Value)| {
+            let before = self.params.get(name);
+            let is_same = before.is_some_and(|before| before.same(now));
+            (!is_same).then(|| Change {
+                name: name.to_owned(),
+                step: None,
+                before: before.cloned(),
+                now: now.clone(),
+            })
+        };
+        run.params.iter().filter_map(changed).collect()
+    }
+}
+
+/// Points of a series that are stored otherwise, or not at all.
+fn changed_points(metric: &str, stored: &[Point], points: &[RecordedPoint]) -> Vec<Change> {
+    let is_same = |one: f64, other: f64| one == other || one.is_nan() && other.is_nan();
+    let changed = |point: &RecordedPoint| {
+        let place = stored.binary_search_by(|known| known.step.total_cmp(&point.step));
+        let before = place.ok().map(|place| stored[place].value);
+        let is_known = before.is_some_and(|before| is_same(before, point.value));
+        (!is_known).then(|| Change {
+            name: metric.to_owned(),
+            step: (points.len() > 1).then_some(point.step),
+            before: before.map(Value::Float),
+            now: Value::Float(point.value),
+        })
+    };
+    points.iter().filter_map(changed).collect()
+}
+
+/// What precedes the position in the source of a row of a table that an earlier version identified
+/// by its position: `csv:PATH#7`, or `csv:PATH#NAME#7` for a name that other rows have, too.
+fn of_position<'a>(
+    source: &'a str,
+    name: Option<&str>,
+    known: &BTreeMap<String, KnownRun>,
+) -> Option<&'a str> {
+    let (before, row) = source.rsplit_once('#')?;
+    let is_row = !row.is_empty() && row.bytes().all(|byte| byte.is_ascii_digit());
+    let is_table = before.strip_prefix(Format::Csv.as_str())?.starts_with(':');
+    let is_again = match name {
+        None => true,
+        Some(name) => known.contains_key(before) && !source.ends_with(&format!("#{name}")),
+    };
+    (is_row && is_table && is_again).then_some(before)
 }
 
 fn new(run: &RecordedRun, parent: Option<TrialNumber>) -> BeginRun {

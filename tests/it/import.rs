@@ -224,6 +224,107 @@ fn a_table_has_the_metric_of_its_study_or_loss_and_never_less_than_before() {
     assert_eq!(best["trial"]["params"], serde_json::json!({"lr": 0.2}));
 }
 
+/// The parameters of a study's runs with their values, by their numbers.
+fn runs_of(site: &Site, study: &str) -> Vec<(Json, Json)> {
+    let trials = json(site, &["trials", study, "--sort", "number", "--json"]);
+    let trials = trials["trials"].as_array().unwrap().iter();
+    trials.map(|trial| (trial["params"].clone(), trial["value"].clone())).collect()
+}
+
+fn runs(expected: &[(&str, f64)]) -> Vec<(Json, Json)> {
+    let run =
+        |(params, value): &(&str, f64)| (serde_json::from_str(params).unwrap(), Json::from(*value));
+    expected.iter().map(run).collect()
+}
+
+#[test]
+fn rows_without_a_name_are_known_by_their_parameters_wherever_they_stand() {
+    let site = Site::new("", "");
+    site.write("sh.csv", "lr,loss\n0.1,0.5\n0.2,0.4\n0.2,0.3\n1.0,0.7\n");
+    assert_done(&site.run(&["import", "sh.csv"]));
+    site.write("sh.csv", "lr,loss\n0.3,0.9\n1,0.7\n0.2,0.4\n0.1,0.5\n0.2,0.3\n0.2,0.2\n");
+    let again = site.run(&["import", "sh.csv"]);
+    assert_done(&again);
+    assert_names(&again.err, &["2 runs are new", "4 were there"]);
+    let expected = [
+        (r#"{"lr":0.1}"#, 0.5),
+        (r#"{"lr":0.2}"#, 0.4),
+        (r#"{"lr":0.2}"#, 0.3),
+        (r#"{"lr":1.0}"#, 0.7),
+        (r#"{"lr":0.3}"#, 0.9),
+        (r#"{"lr":0.2}"#, 0.2),
+    ];
+    assert_eq!(runs_of(&site, "sh"), runs(&expected));
+    // Without the first row, the others are the same.
+    site.write("sh.csv", "lr,loss\n0.2,0.4\n0.2,0.3\n");
+    let fewer = site.run(&["import", "sh.csv"]);
+    assert_names(&fewer.err, &["0 runs are new, 2 were there"]);
+    assert_done(&site.run(&["verify", "sh"]));
+}
+
+#[test]
+fn rows_that_an_earlier_version_knew_by_their_position_are_known() {
+    let site = Site::new("", "");
+    let table = "id,lr,loss\n,0.1,0.5\n,0.2,0.4\na,0.3,0.3\na,0.4,0.2\n7,0.5,0.1\n,0.2,0.6\n";
+    site.write("old.csv", table);
+    let words = ["import", "old.csv", "--run", "id"];
+    assert_done(&site.run(&words));
+    let path = fs::canonicalize(site.path("old.csv")).unwrap();
+    let store = rusqlite::Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    for (number, place) in ["1", "2", "a", "a#4", "7", "6"].into_iter().enumerate() {
+        let source = format!("csv:{}#{place}", path.display());
+        let changed = store.execute(
+            "UPDATE trial SET origin = json_set(origin, '$.tracked.source', ?1) WHERE number = ?2",
+            (&source, number as i64),
+        );
+        assert_eq!(changed, Ok(1));
+    }
+    drop(store);
+    let again = site.run(&words);
+    assert_done(&again);
+    assert_names(&again.err, &["0 runs are new, 6 were there"]);
+    let inserted = table.replace("loss\n", "loss\n,0.9,0.9\n,0.2,0.4\n");
+    site.write("old.csv", inserted.replace(",0.2,0.6", ",0.2,0.6\na,0.4,0.15"));
+    let again = site.run(&words);
+    assert_names(&again.err, &["3 runs are new", "1 was changed", "5 were there"]);
+}
+
+#[test]
+fn what_a_table_has_changed_since_is_said_and_taken() {
+    let site = Site::new("", "");
+    site.write("t.csv", "id,lr,loss,opt\na,0.1,0.5,adam\nb,0.2,0.4,adam\n");
+    let words = ["import", "t.csv", "--run", "id"];
+    assert_done(&site.run(&words));
+    site.write("t.csv", "id,lr,loss,opt\na,0.1,0.05,adam\nb,0.25,0.4,adam\n");
+    let dry = site.run(&[&words[..], &["--dry-run"]].concat());
+    assert_names(&dry.err, &["2 would be changed"]);
+    let changed = site.run(&words);
+    assert_done(&changed);
+    assert_names(
+        &changed.err,
+        &["#a", "`loss` is 0.05 now and was 0.5", "`lr` is 0.25 now and was 0.2", "2 were changed"],
+    );
+    let expected = [(r#"{"lr":0.1,"opt":"adam"}"#, 0.05), (r#"{"lr":0.25,"opt":"adam"}"#, 0.4)];
+    assert_eq!(runs_of(&site, "t"), runs(&expected));
+    assert_eq!(points(&site, "t").len(), 2);
+    assert_names(&site.run(&words).err, &["0 runs are new, 2 were there"]);
+    assert_done(&site.run(&["verify", "t"]));
+    // A row without a name, and a point of several.
+    site.write("u.csv", "lr,loss\n0.1,0.5\n");
+    assert_done(&site.run(&["import", "u.csv"]));
+    site.write("u.csv", "lr,loss\n0.1,0.4\n");
+    let changed = site.run(&["import", "u.csv"]);
+    assert_names(&changed.err, &["`loss` is 0.4 now and was 0.5", "1 was changed"]);
+    site.write("log.csv", "epoch,loss\n1,0.5\n2,0.4\n3,nan\n");
+    let words = ["import", "log.csv", "--step", "epoch"];
+    assert_done(&site.run(&words));
+    site.write("log.csv", "epoch,loss\n1,0.5\n2,0.3\n3,nan\n");
+    let changed = site.run(&words);
+    assert_names(&changed.err, &["`loss` at 2 is 0.3 now and was 0.4", "1 was changed"]);
+    assert_eq!(points(&site, "log").len(), 3);
+    assert_done(&site.run(&["verify", "log"]));
+}
+
 #[test]
 fn a_name_that_no_run_can_have_is_changed_and_said() {
     let site = Site::new("", "");

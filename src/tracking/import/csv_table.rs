@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun};
 use crate::runner;
-use crate::study::params::Value;
+use crate::study::params::{Params, Value};
 use crate::study::series::SeriesClock;
 use crate::study::time::Timestamp;
 
@@ -53,8 +53,10 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
     let written = modified.ok().and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
     let moment = written.and_then(|since| i64::try_from(since.as_micros()).ok());
     let moment = moment.map_or_else(runner::now, Timestamp);
+    let place = format!("{}:{}", Format::Csv.as_str(), path.display());
     let mut runs: Vec<RecordedRun> = Vec::new();
     let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
+    let mut rows = RowSources::default();
     for (row, record) in table.records().enumerate() {
         let record = match record {
             Ok(record) => record,
@@ -67,26 +69,20 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
             }
         };
         let name = name.and_then(|index| record.get(index)).filter(|name| !name.is_empty());
-        let key = match (step, name) {
-            (_, Some(name)) => name.to_owned(),
-            (Some(_), None) => String::new(),
-            (None, None) => (row + 1).to_string(),
-        };
-        let known = by_name.get(&key).copied().filter(|_| step.is_some());
-        let index = known.unwrap_or(runs.len());
-        if known.is_none() {
-            let format = Format::Csv.as_str();
-            // Without a step, rows of one name are several runs.
-            let twice = by_name.contains_key(&key).then(|| format!("#{}", row + 1));
-            let twice = twice.unwrap_or_default();
+        let key = name.unwrap_or_default();
+        let known = by_name.get(key).copied();
+        // Without a step, rows of one name are several runs.
+        let index = known.filter(|_| step.is_some()).unwrap_or(runs.len());
+        if index == runs.len() {
             runs.push(RecordedRun {
-                source: format!("{format}:{}#{key}{twice}", path.display()),
+                source: format!("{place}#{key}"),
                 name: name.map(str::to_owned),
                 end: Some(RecordedEnd::Complete),
                 began: Some(moment),
+                may_be_edited: true,
                 ..RecordedRun::default()
             });
-            by_name.insert(key, index);
+            by_name.insert(key.to_owned(), index);
         }
         let run = &mut runs[index];
         let at_step = match step.map(|index| record.get(index).map(str::parse::<f64>)) {
@@ -117,8 +113,37 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
                 _ => {}
             }
         }
+        if step.is_none() && (name.is_none() || known.is_some()) {
+            let before = name.map_or_else(|| place.clone(), |name| format!("{place}#{name}"));
+            run.source = rows.next(&before, &run.params);
+        }
     }
     Ok(runs)
+}
+
+/// The sources of rows that no name identifies: their parameters do, and the order among rows with
+/// the same ones. Their position does not, since rows are inserted and removed.
+#[derive(Default)]
+pub(super) struct RowSources(BTreeMap<String, u64>);
+
+impl RowSources {
+    /// That of the next row with these parameters, `before` being the table's source, or that of
+    /// the first row of its name.
+    pub(super) fn next(&mut self, before: &str, params: &Params) -> String {
+        // Spreadsheets write 1 as 1.0, or the reverse.
+        let written = |(name, value): (&str, &Value)| {
+            let number = value.as_number().map(Value::Float);
+            (name.to_owned(), number.unwrap_or_else(|| value.clone()))
+        };
+        let same = params.iter().map(written);
+        let params = same.collect::<Params>().fingerprint();
+        let count = self.0.entry(format!("{before}#{params}")).or_insert(0);
+        *count += 1;
+        match *count {
+            1 => format!("{before}#{params}"),
+            count => format!("{before}#{count}{params}"),
+        }
+    }
 }
 
 fn columns(
