@@ -12,11 +12,11 @@ use crate::storage::{Holder, Storage, StorageError, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
-use crate::study::metric::Metrics;
+use crate::study::metric::{Metrics, Score};
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
 use crate::study::series::LoggedSeries;
-use crate::study::spec::FailureCause;
+use crate::study::spec::{FailureCause, Objective};
 use crate::study::state::StudyState;
 use crate::study::tag::is_tag;
 use crate::study::time::Timestamp;
@@ -339,14 +339,31 @@ impl Run {
     /// # Errors
     /// The store failed, or another process resumed the run.
     pub fn finish(&self, storage: &mut dyn Storage, end: RunEnd) -> Result<(), TrackingError> {
-        let value = match storage.trial(self.study.id, self.number())? {
+        let reported = match storage.trial(self.study.id, self.number())? {
             Some(trial) => StudyState::new(&self.study.spec).value_of(&trial),
             None => None,
+        };
+        let value = match reported {
+            Some(value) => Some(value),
+            None => self.best_logged(storage)?,
         };
         let now = self.clock.now();
         let ran = now.0.saturating_sub(self.began.0).max(0);
         let events = ending(&self.fence, &end, value, ran);
         Ok(storage.append_run(&self.fence, now, &events, &[])?)
+    }
+
+    /// The best value of the study's metric on another clock than the study's, such as `epoch`: the
+    /// first that the metric is on.
+    fn best_logged(&self, storage: &dyn Storage) -> Result<Option<f64>, StorageError> {
+        let (study, run) = (self.study.id, self.number());
+        let Objective { metric, direction, .. } = self.study.spec.objective();
+        let series = storage.series(study, &[run])?.into_iter();
+        let clock = series.filter(|one| one.metric == *metric).map(|one| one.clock).min();
+        let Some(clock) = clock else { return Ok(None) };
+        let points = storage.series_points(study, run, metric, clock, f64::MIN..=f64::MAX)?;
+        let values = points.into_iter().map(|point| point.value);
+        Ok(values.min_by_key(|value| Score::new(*direction, *value)))
     }
 }
 

@@ -495,3 +495,26 @@ fn runs_that_never_report_the_metric_have_no_best_and_best_names_it() {
     let said = ["the only complete trial of `runs` did not report `loss`", "`--metric`"];
     assert_names(&site.run(&["best", "runs"]).err, &said);
 }
+
+/// Logs the loss of two epochs and saves, and continues from there with a third.
+const EPOCHS: &str = "log() { echo \"@hpsearch {\\\"epoch\\\":$1,\\\"loss\\\":$2}\"; }\n\
+    [ -n \"$HPSEARCH_RESUME\" ] && { log 3 0.75; exit 0; }\n\
+    log 1 0.9; log 2 0.5; echo 2 > $HPSEARCH_CHECKPOINT_DIR/two\n\
+    echo '@hpsearch {\"checkpoint\":\"two\",\"step\":2}'\n\
+    [ -n \"$1\" ] && exit 0\nwhile :; do sleep 0.05; done\n";
+
+#[test]
+fn a_run_that_logs_the_metric_by_epoch_has_its_best_value() {
+    let site = site(EPOCHS);
+    let ended = site.run(&words(&[], &["ends"]));
+    assert_done(&ended);
+    assert_names(&ended.err, &["run 0 is complete: loss 0.5"]);
+    assert_eq!(runs(&site, "runs")[0]["value"], 0.5);
+    assert_eq!(site.json(&["best", "runs", "--json"])["trial"]["value"], 0.5);
+    // Reports on the study's clock come first.
+    let by_both = format!("{TRAIN}\necho '@hpsearch {{\"epoch\":1,\"loss\":0.1}}'\n");
+    site.write("train.sh", by_both);
+    assert_done(&site.run(&words(&[], &[])));
+    assert_eq!(runs(&site, "runs")[1]["value"], 0.25);
+    assert_verified(&site, "runs");
+}
