@@ -226,9 +226,9 @@ impl Foreground<'_> {
                     }
                 }
             }
-            if self.points.is_due() || ended.is_some() {
-                self.take_points();
-            }
+            // In the first turn after they came: a program that continues from a checkpoint does
+            // not log again what it logged before.
+            self.take_points();
             self.write(events);
             self.look_for_requests();
             if let Some(job) = &mut self.job {

@@ -518,3 +518,23 @@ fn a_run_that_logs_the_metric_by_epoch_has_its_best_value() {
     assert_eq!(runs(&site, "runs")[1]["value"], 0.25);
     assert_verified(&site, "runs");
 }
+
+#[test]
+fn what_was_logged_before_a_checkpoint_is_stored_with_it() {
+    let site = site(EPOCHS);
+    let mut tracker = site.start(&words(&["--name", "slow"], &[]));
+    wait_until("its checkpoint is known", || {
+        site.run(&["events", "runs"]).out.contains("checkpoint")
+    });
+    tracker.kill();
+    wait_until("its process is gone", || {
+        site.run(&["show", "runs", "slow"]).out.contains("interrupted")
+    });
+    assert_done(&site.run(&words(&["--resume", "slow"], &[])));
+    let shown = site.json(&["show", "runs", "slow", "--json"]);
+    let series: Vec<&Json> = shown["series"].as_array().unwrap().iter().collect();
+    let loss = series.iter().find(|series| series["metric"] == "loss").unwrap();
+    assert_eq!(loss["count"], 3, "{loss}");
+    assert_eq!(runs(&site, "runs")[0]["value"], 0.5);
+    assert_verified(&site, "runs");
+}
