@@ -123,7 +123,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
         console.say(&format!("run {dead} is interrupted: its process was killed"));
     }
     let label = label(trial, run.name());
-    let attempt = run.attempt().0 + 1;
+    let attempt = run.attempt();
     let how = if is_resumed { format!(", attempt {attempt}") } else { String::new() };
     console.say(&format!("tracking run {label} of `{}`{how}", study.spec.name));
     if let Some(checkpoint) = run.checkpoint() {

@@ -164,7 +164,8 @@ fn a_tracker_that_is_killed_takes_its_program_along_and_the_run_is_resumed() {
     assert_eq!(dead["reason"], "interrupted: its process was killed");
     let resumed = site.run(&words(&["--resume", "long"], &[]));
     assert_done(&resumed);
-    assert_names(&resumed.err, &["run 0 (`long`)", "attempt 2", "checkpoint of step 1"]);
+    assert_names(&resumed.err, &["run 0 (`long`)", "attempt 1", "checkpoint of step 1"]);
+    assert_names(&site.run(&["show", "runs", "0"]).out, &["attempt 0 ", "attempt 1 "]);
     let [run, _] = runs(&site, "runs").try_into().unwrap();
     assert_eq!((&run["state"], &run["attempts"]), (&json!("complete"), &json!(2)));
     let paths = site.lines("resumed");
