@@ -19,7 +19,7 @@ mod writer;
 
 pub use credentials::Credentials;
 pub use error::TrackingError;
-pub use life::{Tracked, life_of, settle_dead};
+pub use life::{Tracked, last_sign, life_of, settle_dead};
 pub use run::{NewRun, ResumedRun, Rival, Run, RunEnd};
 pub use spool::SpoolError;
 pub use study::{

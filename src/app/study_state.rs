@@ -12,7 +12,7 @@ use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
-use crate::tracking::life_of;
+use crate::tracking::{last_sign, life_of};
 
 /// Whether a study's runner is alive; on another machine, where that is unknown, it counts as
 /// alive.
@@ -86,6 +86,23 @@ pub fn interrupted(
         }
     }
     Ok(interrupted)
+}
+
+/// How long the open attempt of a run ran whose process died: until its last sign of life. `None`
+/// for a trial of a search.
+///
+/// # Errors
+/// The store failed.
+pub fn ran_until_death(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: TrialNumber,
+) -> Result<Option<Duration>, StorageError> {
+    if !study.spec.is_tracked() {
+        return Ok(None);
+    }
+    let Some(tracked) = life_of(reader, study.id, trial)? else { return Ok(None) };
+    Ok(Some(last_sign(reader, &tracked)?.since(tracked.since)))
 }
 
 /// The situation in which a study's sampler proposes trial `number`, with trials by state in

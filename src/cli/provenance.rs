@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -12,6 +13,7 @@ use crate::engine::seed_of;
 use crate::report::wording::{attempt_end, duration, one_line};
 use crate::storage::{Attempt, StorageReader, StoredAgent, StoredRunner, StudyId, StudySummary};
 use crate::study::counted::count;
+use crate::study::event::AttemptEnd;
 use crate::study::provenance::{AgentProvenance, Packages, Provenance};
 use crate::study::seed::SeedTree;
 use crate::study::trial::{Trial, TrialNumber};
@@ -170,13 +172,22 @@ pub fn print(provenance: Option<&Provenance>, console: &mut Console) -> Result<(
     Ok(())
 }
 
-/// Prints the provenance of each attempt, grouped by runner.
-pub fn print_attempts(made: &[Made], console: &mut Console) -> Result<(), Failure> {
+/// Prints the provenance of each attempt, grouped by runner. `dead`: the process of an open attempt
+/// was killed, after this time if known.
+pub fn print_attempts(
+    made: &[Made],
+    dead: Option<Option<Duration>>,
+    console: &mut Console,
+) -> Result<(), Failure> {
     for (index, of_attempt) in made.iter().enumerate() {
         let Attempt { attempt, slot, started, ended, end, reason, .. } = &of_attempt.attempt;
-        let took =
-            ended.map(|ended| format!(", {}", duration(ended.since(*started)))).unwrap_or_default();
-        let end = attempt_end(end.as_ref());
+        let dead = dead.filter(|_| end.is_none());
+        let took = ended.map(|ended| ended.since(*started)).or(dead.flatten());
+        let took = took.map(|took| format!(", {}", duration(took))).unwrap_or_default();
+        let end = match dead {
+            Some(_) => attempt_end(Some(&AttemptEnd::Lost)),
+            None => attempt_end(end.as_ref()),
+        };
         let why = reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
         console.fact(
             &format!("attempt {attempt}"),

@@ -9,6 +9,7 @@ use crate::storage::tracked::RunFence;
 use crate::storage::{Holder, Storage, StorageError, StorageReader, StudyId};
 use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, TrialEvent};
 use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::series::SeriesSummary;
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
@@ -108,7 +109,7 @@ pub(super) fn settle(
     why: &str,
 ) -> Result<bool, TrackingError> {
     let Tracked { fence, since, .. } = tracked;
-    let heard = last_heard(storage, fence)?.unwrap_or(*since).max(*since);
+    let heard = last_sign(storage, tracked)?;
     let reason = format!("interrupted: {why}");
     let events = [
         Event::Runner(RunnerEvent::Stopped {
@@ -138,7 +139,25 @@ pub(super) fn settle(
     }
 }
 
-/// When a run's process last wrote.
+/// When the process of a run's open attempt last wrote an event or a point.
+///
+/// # Errors
+/// The store failed.
+pub fn last_sign(reader: &dyn StorageReader, tracked: &Tracked) -> Result<Timestamp, StorageError> {
+    let Tracked { fence, since, .. } = tracked;
+    let mut last = last_heard(reader, fence)?.unwrap_or(*since).max(*since);
+    // The time of a point is that of its program's clock, which may be ahead.
+    let now = runner::now();
+    for series in reader.series(fence.study, &[fence.trial])? {
+        let SeriesSummary { metric, clock, last: step, .. } = series;
+        let points = reader.series_points(fence.study, fence.trial, &metric, clock, step..=step)?;
+        let moments = points.iter().map(|point| point.at).filter(|at| *at <= now);
+        last = moments.fold(last, Timestamp::max);
+    }
+    Ok(last)
+}
+
+/// When a run's process last wrote an event.
 fn last_heard(
     reader: &dyn StorageReader,
     fence: &RunFence,

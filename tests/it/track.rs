@@ -155,7 +155,10 @@ fn a_tracker_that_is_killed_takes_its_program_along_and_the_run_is_resumed() {
     wait_at_most(Duration::from_secs(5), "the program is gone", || !processes::exists(program));
     // Nobody has written its end yet, and everybody sees it.
     assert_eq!(site.json(&["ls", "--json"])["studies"][0]["state"], "interrupted");
-    assert_names(&site.run(&["show", "runs", "0"]).out, &["interrupted", "its process was killed"]);
+    let shown = site.run(&["show", "runs", "0"]).out;
+    assert_names(&shown, &["interrupted", "its process was killed", "on cpu, lost, "]);
+    let is_running = shown.contains("running") || shown.contains(" 0 s in 1 attempt");
+    assert!(!is_running && shown.contains("s in 1 attempt"), "{shown}");
     assert_names(&site.run(&["trials", "runs"]).out, &["interrupted"]);
     let other = site.run(&["track", "--", "true"]);
     assert_names(&other.err, &["run 0 is interrupted: its process was killed"]);

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::kept;
 use crate::app::find;
 use crate::app::populations::{Family, family};
-use crate::app::study_state::interrupted;
+use crate::app::study_state::{interrupted, ran_until_death};
 use crate::arguments::RowsAtOnce;
 use crate::cli::artifact_json::{ArtifactJson, artifacts_json};
 use crate::cli::provenance::{self, Made, MadeJson};
@@ -242,14 +242,10 @@ fn print(
     if let Some((step, last)) = last {
         console.fact("last report", &format!("{last} at {} {step}", spec.step.as_str()))?;
     }
-    console.fact(
-        "time",
-        &format!(
-            "{} in {}",
-            duration(micros(trial.busy_micros)),
-            count(u64::from(trial.attempts), "attempt")
-        ),
-    )?;
+    let open = if is_dead { ran_until_death(reader, study, trial.number)? } else { None };
+    let busy = micros(trial.busy_micros) + open.unwrap_or_default();
+    let attempts = count(u64::from(trial.attempts), "attempt");
+    console.fact("time", &format!("{} in {attempts}", duration(busy)))?;
     if tracked.is_none() {
         console.fact("seed", &seed_of(SeedTree::new(spec.seed), trial).to_string())?;
     }
@@ -275,7 +271,7 @@ fn print(
         console.fact(if index == 0 { "remarks" } else { "" }, &one_line(&text))?;
     }
     writeln!(console.out)?;
-    provenance::print_attempts(made, console)?;
+    provenance::print_attempts(made, is_dead.then_some(open), console)?;
     packages(reader, study, trial, made, console)
 }
 
