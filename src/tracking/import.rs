@@ -72,12 +72,12 @@ impl Format {
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// A file or directory cannot be read.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {error}", path.display())]
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// The operating system's error.
-        source: io::Error,
+        /// The operating system's error; part of the message, since a remark has no causes.
+        error: io::Error,
     },
     /// A malformed file.
     #[error("{}: {what}", path.display())]
@@ -135,7 +135,7 @@ pub enum ImportError {
 impl ImportError {
     fn io(path: &Path) -> impl FnOnce(io::Error) -> ImportError + use<> {
         let path = path.to_owned();
-        move |source| ImportError::Io { path, source }
+        move |error| ImportError::Io { path, error }
     }
 
     fn malformed(path: &Path, what: impl Into<String>) -> ImportError {

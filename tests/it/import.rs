@@ -326,6 +326,14 @@ fn what_a_table_has_changed_since_is_said_and_taken() {
 }
 
 #[test]
+fn a_path_that_is_not_there_is_said_once() {
+    let site = Site::new("", "");
+    let refused = site.run(&["import", "nope.csv"]);
+    assert_refused(&refused, &["nope.csv", "No such file"]);
+    assert_eq!(refused.err.matches("No such file").count(), 1, "{}", refused.err);
+}
+
+#[test]
 fn a_name_that_no_run_can_have_is_changed_and_said() {
     let site = Site::new("", "");
     site.write("log.csv", "id,epoch,loss\n1,1,5\n1,2,4\n10,1,3\n");
