@@ -10,7 +10,7 @@ use super::console::{shown, typed};
 use super::moments::{instant, moment};
 use super::{Console, Failure};
 use crate::engine::seed_of;
-use crate::report::wording::{attempt_end, duration, one_line};
+use crate::report::wording::{attempt_end, duration, micros, one_line};
 use crate::storage::{Attempt, StorageReader, StoredAgent, StoredRunner, StudyId, StudySummary};
 use crate::study::counted::count;
 use crate::study::event::AttemptEnd;
@@ -182,6 +182,10 @@ pub fn print_attempts(
     for (index, of_attempt) in made.iter().enumerate() {
         let Attempt { attempt, slot, started, ended, end, reason, .. } = &of_attempt.attempt;
         let dead = dead.filter(|_| end.is_none());
+        // The end of a lost attempt is when it was noticed; its runner's time ends with its life.
+        let ran = of_attempt.runner.as_ref().filter(|_| *end == Some(AttemptEnd::Lost));
+        let died = ran.and_then(|runner| Some(runner.started.after(micros(runner.ran_micros?))));
+        let ended = ended.map(|ended| died.map_or(ended, |died| died.min(ended)));
         let took = ended.map(|ended| ended.since(*started)).or(dead.flatten());
         let took = took.map(|took| format!(", {}", duration(took))).unwrap_or_default();
         let end = match dead {

@@ -159,12 +159,15 @@ fn a_tracker_that_is_killed_takes_its_program_along_and_the_run_is_resumed() {
     assert_names(&shown, &["interrupted", "its process was killed", "on cpu, lost, "]);
     let is_running = shown.contains("running") || shown.contains(" 0 s in 1 attempt");
     assert!(!is_running && shown.contains("s in 1 attempt"), "{shown}");
+    let lost = shown.lines().find(|line| line.contains("lost, ")).unwrap().to_owned();
     assert_names(&site.run(&["trials", "runs"]).out, &["interrupted"]);
     let other = site.run(&["track", "--", "true"]);
     assert_names(&other.err, &["run 0 is interrupted: its process was killed"]);
     let [dead, _] = runs(&site, "runs").try_into().unwrap();
     assert_eq!(dead["state"], "paused");
     assert_eq!(dead["reason"], "interrupted: its process was killed");
+    let settled = site.run(&["show", "runs", "0"]).out;
+    assert_names(&settled, &[&format!("{lost}: its process was killed")]);
     let resumed = site.run(&words(&["--resume", "long"], &[]));
     assert_done(&resumed);
     assert_names(&resumed.err, &["run 0 (`long`)", "attempt 1", "checkpoint of step 1"]);
