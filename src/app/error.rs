@@ -155,10 +155,10 @@ pub enum AppError {
         /// Whether it was a run that was removed.
         is_removed: bool,
     },
-    /// A word is the name of a study, and of a run of another study that was named.
+    /// A word is the name of a study, and a trial or run of another study that was named.
     #[error("`{}` is a study, and a trial or run of `{}`", one_line(word), one_line(study))]
     StudyOrRun {
-        /// The study of the run.
+        /// The study of the trial or run.
         study: String,
         /// As it was written.
         word: String,

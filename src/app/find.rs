@@ -350,7 +350,7 @@ pub enum Meant {
 /// The studies named by `words`, or else the trials: `STUDY..`, `STUDY TRIALS..`, `STUDY/TRIALS..`.
 ///
 /// # Errors
-/// A word names nothing, or a study as well as a run.
+/// A word names nothing, or a study as well as a trial or run.
 pub fn studies_or_trials(reader: &dyn StorageReader, words: &[String]) -> Result<Meant, AppError> {
     if let Some(found) = trials_of_studies(reader, words) {
         let mut of_studies: Vec<TrialsOf> = Vec::new();

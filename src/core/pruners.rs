@@ -130,6 +130,12 @@ pub trait Pruner: Send {
     /// Judges a report, which `case.history` contains. A pure function of its argument.
     fn judge(&self, case: &Case<'_>) -> Decision;
 
+    /// Whether a report that lacks an objective which is not known yet is not judged, but the one at
+    /// the same step that completes it.
+    fn waits_for_all_objectives(&self) -> bool {
+        false
+    }
+
     /// Called before a new trial is sampled: returns a paused trial to continue instead.
     fn promote(&self, _history: History<'_>) -> Option<Promotion> {
         None

@@ -23,14 +23,17 @@ pub(super) enum Judged {
 }
 
 impl Judged {
-    pub fn of(trial: &Trial, step: u64) -> Self {
+    /// `waits`: whether the pruner judges the message that completes the objectives of a step.
+    pub fn of(trial: &Trial, step: u64, waits: bool) -> Self {
         if let Some(until) = trial.continued.and(trial.until) {
             return Judged::PastItsEnd(until);
         }
         if !trial.origin.is_judged() {
             return Judged::Never;
         }
-        if !trial.has_reported(step) {
+        let decision = trial.decision_at(step).map(|decision| decision.verdict.clone());
+        let is_incomplete = || trial.values_at(step).iter().any(Option::is_none);
+        if !trial.has_reported(step) || waits && decision.is_none() && is_incomplete() {
             return Judged::Now;
         }
         // A pause that the pruner has since lifted does not count: a trial without a checkpoint
@@ -38,7 +41,6 @@ impl Judged {
         let stands = |verdict: &Decision| {
             !matches!(verdict, Decision::Pause(_)) || trial.until.is_some_and(|end| end <= step)
         };
-        let decision = trial.decision_at(step).map(|decision| decision.verdict.clone());
         Judged::Before(decision.filter(stands).unwrap_or(Decision::CONTINUE))
     }
 }
@@ -59,7 +61,7 @@ impl Engine {
             let verdict = Decision::CONTINUE;
             return self.effects.push(Effect::Answer { trial: number, attempt, verdict });
         }
-        let judged = Judged::of(trial, step);
+        let judged = Judged::of(trial, step, self.pruner.waits_for_all_objectives());
         let counts = self.spec.counts(&metrics);
         if self.is_stored(slot, step, &metrics) {
             if counts && let Judged::Before(verdict) = judged {

@@ -235,6 +235,7 @@ impl Engine {
     pub(super) fn reopen(&mut self, reason: String) {
         if matches!(self.phase, Phase::Racing(_)) {
             self.phase = Phase::Searching;
+            self.budgets.ended_by = None;
         }
         if self.view.finished.is_some() {
             self.emit(Event::Study(StudyEvent::Reopened { reason }));

@@ -41,7 +41,7 @@ pub enum Kind {
     HiddenTrial,
     /// The files of a tracked run that was removed.
     RemovedRun,
-    /// The files of a study that no store beside has.
+    /// The files of a study that the store does not have, in a directory with its mark.
     Study,
     /// The files of a study that was removed from the store.
     RemovedStudy,

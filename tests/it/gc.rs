@@ -41,10 +41,13 @@ fn plant_all(site: &Site) -> Vec<PathBuf> {
     let unknown_trial = plant(&files.join("s/trial-99"));
     let unknown_study = plant(&files.join("gone/trial-0"));
     fs::copy(files.join("s/.hpsearch-store"), files.join("gone/.hpsearch-store")).unwrap();
+    // A removal that was killed after it had removed the mark.
+    let half_removed = plant(&files.join(format!(".old.{DEAD}-gc.tmp/trial-0")));
     let unused_data = plant(&files.join("data/0123456789abcdef0123456789abcdef"));
     fs::write(unused_data.join("used-by-gone"), "").unwrap();
-    let _inside = unknown_study;
-    vec![half_written, half_replaced, half_prepared, unknown_trial, files.join("gone"), unused_data]
+    let of_studies = [unknown_study, half_removed].map(|trial| trial.parent().unwrap().to_owned());
+    let others = vec![half_written, half_replaced, half_prepared, unknown_trial, unused_data];
+    others.into_iter().chain(of_studies).collect()
 }
 
 /// What must never go: paths and their contents.
@@ -83,7 +86,7 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
         assert!(listed.out.contains(name), "{name} in\n{}", listed.out);
         assert!(path.exists(), "a dry run removes nothing");
     }
-    assert_names(&listed.out, &["6 orphaned files, "]);
+    assert_names(&listed.out, &["7 orphaned files, "]);
     let refused = site.run(&["gc"]);
     assert_eq!(refused.code, 2);
     assert!(
@@ -95,11 +98,11 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
     let json: Json = site.json(&["gc", "--json"]);
     assert_eq!(
         (json["removed"].as_bool(), json["files"].as_array().unwrap().len()),
-        (Some(false), 6)
+        (Some(false), 7)
     );
     let removed = site.run(&["gc", "--yes"]);
     assert_done(&removed);
-    assert_names(&removed.out, &["removed 6 orphaned files"]);
+    assert_names(&removed.out, &["removed 7 orphaned files"]);
     assert!(planted.iter().all(|path| !path.exists()));
     assert!([&mine, &used, &in_the_making].iter().all(|path| path.join("weights").exists()));
     assert!(

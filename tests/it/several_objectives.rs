@@ -302,6 +302,35 @@ fn a_pruner_ranks_a_rung_by_domination_and_its_decisions_repeat() {
 }
 
 /// The trials save no checkpoints, so that those that were paused start over.
+/// A line for each objective: the second one at a step completes it, and is judged.
+#[test]
+fn objectives_that_are_reported_one_after_the_other_are_judged_at_the_same_step() {
+    let script = "for step in 1 2 3; do\n\
+        for pair in \\\"error\\\":$1 \\\"speed\\\":$2; do\n\
+        echo \"@hpsearch {\\\"step\\\":$step,$pair}\"; read -r answer\n\
+        case \"$answer\" in *'\"stop\"'*|*'\"pause\"'*) leave=1 ;; esac\n\
+        done\n\
+        [ -z \"$leave\" ] || exit 0\n\
+        done\n";
+    for (mode, rest) in [("stop", ""), ("promote", "mode = \"promote\"\n")] {
+        let pruner = format!(
+            "type = \"asha\"\nmin_resource = 1\nmax_resource = 3\nreduction_factor = 2\n{rest}"
+        );
+        let text = study(["", ""], "trials = 16", "[sampler]\ntype = \"random\"")
+            .replace("type = \"none\"", &pruner);
+        let site = Site::new(&text, script);
+        assert_done(&site.run_study());
+        let trials = site.trials();
+        let of = |word: &str| trials.iter().filter(|trial| trial["state"] == word).count();
+        let (complete, pruned) = (of("complete"), of("pruned"));
+        assert!(complete >= 1 && pruned >= 4 && complete + pruned == 16, "{mode}: {complete}");
+        let steps = |trial: &Json| trial["last_step"].as_u64().unwrap();
+        let early = trials.iter().filter(|trial| trial["state"] == "pruned" && steps(trial) == 1);
+        assert!(early.count() >= 3, "{mode}: the first rung judges");
+        assert_done(&site.run(&["verify", "s"]));
+    }
+}
+
 #[test]
 fn trials_are_explained_by_who_dominates_them_and_by_predicted_ends() {
     let curves = "awk -v x=\"$1\" -v y=\"$2\" 'BEGIN { for (s = 1; s <= 9; s++) printf \"@hpsearch \

@@ -229,7 +229,10 @@ impl Asha {
         let middle = Middle::of_version(spec.version, MEDIAN_SINCE);
         let breaks_ties = spec.version >= TIES_BY_NUMBER_SINCE;
         let tells_forecast = spec.version >= FORECAST_IN_REASON_SINCE;
-        let several = SeveralRule::of_version(spec.version, ALL_KNOWN_SINCE);
+        let several = match SeveralRule::of_version(spec.version, ALL_KNOWN_SINCE) {
+            SeveralRule::AllKnown if mode == Mode::Promote => SeveralRule::UnknownIsWorst,
+            rule => rule,
+        };
         let (shares, standing) = (vec![1.0], RefCell::default());
         let asha = Asha {
             rungs,
@@ -362,6 +365,10 @@ impl Asha {
 }
 
 impl Pruner for Asha {
+    fn waits_for_all_objectives(&self) -> bool {
+        self.several == SeveralRule::AllKnown
+    }
+
     fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let Some(index) = self.reached(history, trial, step) else { return Decision::CONTINUE };

@@ -100,7 +100,9 @@ impl PercentileRule {
         let Case { history, trial, step, .. } = *case;
         let at = history.clock().at(step);
         let known_at = |trial: &Trial| match self.several {
-            SeveralRule::OldestFirst => history.losses_at(trial, step),
+            SeveralRule::OldestFirst | SeveralRule::UnknownIsWorst => {
+                history.losses_at(trial, step)
+            }
             SeveralRule::AllKnown => {
                 let known = history.losses_known_from(trial, step);
                 known.filter(|(at, _)| *at == step).map(|(_, losses)| losses)
@@ -126,6 +128,10 @@ impl PercentileRule {
 }
 
 impl Pruner for PercentileRule {
+    fn waits_for_all_objectives(&self) -> bool {
+        self.several == SeveralRule::AllKnown
+    }
+
     fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let completed = || {

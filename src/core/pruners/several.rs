@@ -9,6 +9,10 @@ pub(super) enum SeveralRule {
     OldestFirst,
     /// Trials are ranked once all objectives are known; ties go to the sparsest part of the front.
     AllKnown,
+    /// Where trials pause: all that arrive are ranked, since a program may end at the rung by
+    /// itself. Objectives that are unknown are infinitely bad until they are reported; ties go to
+    /// the sparsest part of the front.
+    UnknownIsWorst,
 }
 
 impl SeveralRule {
@@ -24,7 +28,7 @@ impl SeveralRule {
     pub fn ties(self) -> Ties {
         match self {
             SeveralRule::OldestFirst => Ties::First,
-            SeveralRule::AllKnown => Ties::Sparse,
+            SeveralRule::AllKnown | SeveralRule::UnknownIsWorst => Ties::Sparse,
         }
     }
 }

@@ -69,7 +69,10 @@ fn goal_in_words(goal: &Goal) -> String {
 /// Whether two numbers are equal but for rounding: another version may add in another order.
 fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
     match (a, b) {
-        (Some(a), Some(b)) => a == b || (a - b).abs() <= 1e-9 * a.abs().max(b.abs()),
+        (Some(a), Some(b)) => {
+            let is_finite = a.is_finite() && b.is_finite();
+            a == b || is_finite && (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+        }
         (a, b) => a.is_none() == b.is_none(),
     }
 }

@@ -68,6 +68,7 @@ impl Replay {
     ) -> Option<Difference> {
         let (_, at, event) = entry;
         self.engine.now = *at;
+        self.note_goal_before(event);
         let found = self.decide(event, next, verified);
         let found = found.or_else(|| {
             let is_judged = self.is_judged(event);
@@ -92,6 +93,19 @@ impl Replay {
         found.map(|(what, stored, now)| Difference::of_entry(entry, what, stored, now))
     }
 
+    /// Notes the goal that is reached before an end, which may be decided after any event, such as a
+    /// trial that continues or a race that is void.
+    fn note_goal_before(&mut self, event: &Event) {
+        let is_end = matches!(
+            event,
+            Event::Trial(_, TrialEvent::Finished { .. })
+                | Event::Study(StudyEvent::Finished { .. })
+        );
+        if is_end {
+            self.goals.extend(self.engine.goal());
+        }
+    }
+
     /// Notes the goal that is reached after an event which may change it.
     fn note_goal(&mut self, event: &Event) {
         let may_change = matches!(
@@ -102,8 +116,8 @@ impl Replay {
                     TrialEvent::Finished { .. } | TrialEvent::ResultsKnown | TrialEvent::Hidden
                 )
         );
-        if may_change && let Some(goal) = self.engine.goal() {
-            self.goals.push(goal);
+        if may_change {
+            self.goals.extend(self.engine.goal());
         }
     }
 
@@ -279,7 +293,8 @@ impl Replay {
         };
         let Some(trial) = self.engine.view.trial(*trial) else { return false };
         let counts = self.engine.spec.counts(metrics);
-        counts && Judged::of(trial, *step) == Judged::Now
+        let waits = self.engine.pruner.waits_for_all_objectives();
+        counts && Judged::of(trial, *step, waits) == Judged::Now
     }
 }
 

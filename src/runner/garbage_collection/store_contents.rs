@@ -188,24 +188,30 @@ impl StoreContents {
             Owner::Nobody => from.is_some(),
             Owner::Unreadable => false,
         };
-        let is_writing = name_of(directory)
-            .and_then(half_written_by)
-            .is_some_and(|pid| pid != std::process::id() && processes::exists(pid));
+        let is_writing = is_being_written(directory);
         let is_taken = name_of(directory).is_some_and(|own| self.studies.contains_key(own));
         (is_ours && !is_writing && !is_taken && stores.others.unreadable.is_none()).then_some(name)
     }
 
-    /// Whether a directory that belongs to no known study is abandoned: it has this store's mark.
-    /// One with another store's mark is that store's, wherever it is now, and one without may be
-    /// anybody's.
+    /// Whether a directory that belongs to no known study is abandoned: it has this store's mark, or
+    /// was moved aside to be removed, and may have lost it then. One with another store's mark is
+    /// that store's, wherever it is now, and one without may be anybody's.
     fn is_abandoned(&self, stores: &Stores<'_>, directory: &Path) -> bool {
         let others = &stores.others;
         match owner(directory) {
             _ if others.unreadable.is_some() => false,
             Owner::Store { id, .. } => Some(&id) == self.id.as_ref() && !others.ids.contains(&id),
-            Owner::Nobody | Owner::Unreadable => false,
+            Owner::Nobody => moved_from(directory).is_some() && !is_being_written(directory),
+            Owner::Unreadable => false,
         }
     }
+}
+
+/// Whether a living process other than this one makes or removes it, by its name.
+fn is_being_written(path: &Path) -> bool {
+    name_of(path)
+        .and_then(half_written_by)
+        .is_some_and(|pid| pid != std::process::id() && processes::exists(pid))
 }
 
 impl StudyContent {

@@ -192,7 +192,8 @@ impl Chain {
                 return None;
             }
         }
-        Some(self)
+        // The page of the last one may be cut off.
+        (file.metadata().ok()?.len() >= self.end()).then_some(self)
     }
 
     /// Extended by a frame, if its checksum continues the chain.

@@ -137,7 +137,9 @@ impl Rung {
         rule: SeveralRule,
     ) -> Rung {
         let losses = |trial: &Trial| match rule {
-            SeveralRule::OldestFirst => losses_from(history, trial, step),
+            SeveralRule::OldestFirst | SeveralRule::UnknownIsWorst => {
+                losses_from(history, trial, step)
+            }
             SeveralRule::AllKnown => Some(history.losses_known_from(trial, step)?.1),
         };
         let at_step = |trial: &'a Trial| Some((trial, losses(trial)?));
