@@ -151,7 +151,8 @@ fn story(
     study: &StudySummary,
     trial: &Trial,
 ) -> Result<Story, Failure> {
-    let mut teller = Teller::new(&study.spec, trial.number).predicting(predicted::steps(trial));
+    let mut teller =
+        Teller::new(&study.spec, trial.number).predicting(predicted::steps(&study.spec, trial));
     let mut after = Seq::default();
     loop {
         let events = reader.events_after(study.id, after, BATCH)?;

@@ -1,5 +1,6 @@
 //! The curve that was to be expected of a trial when it was proposed, drawn beside the real one.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use crate::cli::{Console, Failure};
@@ -20,32 +21,61 @@ const DIGITS: usize = 3;
 
 /// The steps of a trial's reports at which they are compared: all if there are few, and otherwise
 /// closer at the start, where curves bend.
-pub(super) fn steps(trial: &Trial) -> Vec<u64> {
-    let all: Vec<u64> = trial.curve.iter().map(|(step, _)| *step).collect();
-    let Some(last) = all.len().checked_sub(1).filter(|last| *last >= ROWS) else { return all };
-    let mut chosen: Vec<u64> =
-        (0..ROWS).map(|row| all[last * row * row / ((ROWS - 1) * (ROWS - 1))]).collect();
+///
+/// Of several objectives, those of each.
+pub(super) fn steps(spec: &StudySpec, trial: &Trial) -> Vec<u64> {
+    let objectives = 0..spec.objectives.len();
+    let mut chosen: Vec<u64> = objectives
+        .flat_map(|objective| spread(reports(spec, trial, objective).map(|(step, _)| step)))
+        .collect();
+    chosen.sort_unstable();
     chosen.dedup();
     chosen
 }
 
-/// `0.71 (0.65 to 0.78)`.
+fn spread(steps: impl Iterator<Item = u64>) -> Vec<u64> {
+    let all: Vec<u64> = steps.collect();
+    let Some(last) = all.len().checked_sub(1).filter(|last| *last >= ROWS) else { return all };
+    (0..ROWS).map(|row| all[last * row * row / ((ROWS - 1) * (ROWS - 1))]).collect()
+}
+
+/// The steps at which a trial reported an objective, and the values.
+fn reports<'a>(
+    spec: &StudySpec,
+    trial: &'a Trial,
+    objective: usize,
+) -> Box<dyn Iterator<Item = (u64, f64)> + 'a> {
+    if !spec.has_several_objectives() {
+        return Box::new(trial.curve.iter().copied());
+    }
+    let reported = move |values: &Vec<Option<f64>>| values.get(objective).copied().flatten();
+    let rows = trial.vectors.iter();
+    Box::new(rows.filter_map(move |(step, values)| Some((*step, reported(values)?))))
+}
+
+/// `0.71 (0.65 to 0.78)`; what is certain is itself.
 pub(super) fn interval(predicted: &Predicted) -> String {
     let Predicted { mean, low, high, .. } = predicted;
+    if low == high {
+        return number(*mean);
+    }
     let [mean, low, high] = [mean, low, high].map(|value| significant(*value, DIGITS));
     format!("{mean} ({low} to {high})")
 }
 
-/// The rows of an objective that are printed: of one whose reports never changed, such as a size,
-/// the end.
-fn printed<'a>(trial: &Trial, objective: usize, predicted: &'a [Predicted]) -> &'a [Predicted] {
-    let mut reports =
-        trial.vectors.iter().filter_map(|(_, values)| values.get(objective).copied().flatten());
-    let (first, second) = (reports.next(), reports.next());
-    let is_constant =
-        second.is_some() && first == second && reports.all(|other| Some(other) == first);
-    let end = predicted.len().saturating_sub(1);
-    if is_constant { predicted.get(end..).unwrap_or_default() } else { predicted }
+/// The rows of an objective that are printed: those of its reports, and the end. Of one that never
+/// changes within a trial, such as a size, the last report's.
+fn printed(reports: &BTreeMap<u64, f64>, predicted: &[Predicted]) -> Vec<Predicted> {
+    let is_reported = |row: &&Predicted| reports.contains_key(&row.step);
+    let is_alike = predicted.windows(2).all(|pair| pair[0].mean == pair[1].mean);
+    let never_changed = reports.values().all(|value| Some(value) == reports.values().next());
+    if (is_alike || reports.len() > 1 && never_changed)
+        && let Some(last) = predicted.iter().rfind(is_reported)
+    {
+        return vec![*last];
+    }
+    let end = predicted.last().map(|end| end.step);
+    predicted.iter().filter(|row| is_reported(row) || Some(row.step) == end).copied().collect()
 }
 
 /// Prints the table with the drawing of an objective.
@@ -56,15 +86,12 @@ pub(super) fn print(
     predicted: &[Predicted],
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let reported = |row: &Predicted| {
-        if spec.has_several_objectives() {
-            let at = trial.vectors.binary_search_by_key(&row.step, |(step, _)| *step).ok()?;
-            return trial.vectors[at].1.get(objective).copied().flatten();
-        }
-        let at = trial.curve.binary_search_by_key(&row.step, |(step, _)| *step).ok();
-        at.map(|index| trial.curve[index].1)
+    let reports: BTreeMap<u64, f64> = reports(spec, trial, objective).collect();
+    let reported = |row: &Predicted| reports.get(&row.step).copied();
+    let predicted = match spec.has_several_objectives() {
+        true => printed(&reports, predicted),
+        false => predicted.to_vec(),
     };
-    let predicted = printed(trial, objective, predicted);
     let rows = predicted.iter().map(|row| (row, reported(row)));
     let scale = IntervalScale::of(rows, WIDTH, console.look.charset);
     let of = match spec.objectives.get(objective).filter(|_| spec.has_several_objectives()) {
@@ -75,7 +102,7 @@ pub(super) fn print(
         console.out,
         "\n{of}predicted when it was proposed; nine in ten reports should lie between"
     )?;
-    let columns = Columns::of(predicted)
+    let columns = Columns::of(&predicted)
         .right(spec.step.as_str(), |row| row.step.to_string())
         .point("reported", |row| reported(row).map_or_else(String::new, number))
         .point("predicted", |row| significant(row.mean, DIGITS))

@@ -22,6 +22,9 @@ const FIT_MOST: usize = 72;
 /// How far losses beyond the median of first reports count, as a share of the distance from the
 /// best to it.
 const BEYOND: f64 = 0.1;
+/// The same beyond the third quartile, where bad losses are predicted, too: trials that are bad by
+/// one of several objectives may be on the front.
+const FAR_BEYOND: f64 = 3.0;
 /// Maximum number of trials of earlier studies.
 const MOST_EARLIER: usize = 60;
 
@@ -55,7 +58,7 @@ struct Curve<'a> {
 impl CurveData {
     /// The data of a history.
     pub fn new(cube: &Cube, ask: &Ask<'_>) -> Self {
-        CurveData::with(cube, ask, None)
+        CurveData::scaled(cube, ask, None, Scale::Capped)
     }
 
     /// The data of a history of one of several objectives, whose worst losses belong to the front.
@@ -65,8 +68,8 @@ impl CurveData {
 
     /// The data of a history with a certain one of its trials, and the last report of each other
     /// one up to its last step as well.
-    pub fn with(cube: &Cube, ask: &Ask<'_>, whose: Option<usize>) -> Self {
-        CurveData::scaled(cube, ask, whose, Scale::Capped)
+    pub fn with(cube: &Cube, ask: &Ask<'_>, whose: Option<usize>, scale: Scale) -> Self {
+        CurveData::scaled(cube, ask, whose, scale)
     }
 
     fn scaled(cube: &Cube, ask: &Ask<'_>, whose: Option<usize>, scale: Scale) -> Self {
@@ -191,9 +194,11 @@ impl CurveData {
 
 /// How losses become targets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scale {
+pub(crate) enum Scale {
     /// Up to a cap beyond the median of first reports: [`BEYOND`].
     Capped,
+    /// Up to a cap far beyond their third quartile: [`FAR_BEYOND`].
+    Wide,
     /// By a power that makes them approximately normal.
     Warped,
 }
@@ -219,7 +224,14 @@ impl Targets {
         let first: Vec<f64> = sorted(curves.iter().map(|curve| curve.losses[0].1));
         let lowest = losses().fold(f64::INFINITY, f64::min);
         let middle = median(&first).unwrap_or(0.0);
-        let cap = middle + BEYOND * (middle - lowest).max(0.0);
+        let cap = match scale {
+            Scale::Wide => {
+                let all = sorted(losses());
+                let quartile = all.get(all.len() * 3 / 4).copied().unwrap_or(0.0);
+                quartile + FAR_BEYOND * (quartile - lowest).max(0.0)
+            }
+            _ => middle + BEYOND * (middle - lowest).max(0.0),
+        };
         let cap = if cap.is_finite() { cap } else { f64::MAX };
         let all: Vec<f64> =
             losses().map(|loss| loss.min(cap)).filter(|loss| loss.is_finite()).collect();
@@ -243,7 +255,7 @@ impl Targets {
 
 /// Steps of a full trial: as specified, or else as long as the longest complete trial, or three
 /// times as long as any so far.
-fn horizon(history: &History<'_>, max_resource: Option<u64>) -> u64 {
+pub(super) fn horizon(history: &History<'_>, max_resource: Option<u64>) -> u64 {
     let trials = || history.trials().iter();
     let last = |trial: &Trial| trial.last().map(|(step, _)| step);
     let complete = || trials().filter(|trial| trial.state == TrialState::Complete);

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 
 use serde::Serialize;
 
+use super::data::{Scale, horizon};
 use super::{CurveData, CurveProcess, FULL, FittedCurves, Lengths, hyperparameters};
 use crate::samplers::Ask;
 use crate::samplers::cube::Cube;
@@ -13,7 +14,7 @@ use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
-use crate::study::trial::TrialNumber;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// Trials that must have reported before anything is predicted.
 const FEWEST: usize = 5;
@@ -58,6 +59,9 @@ impl CurvePredictor {
     /// of a full trial; without it, as many as the longest complete trial has, or three times as
     /// many as any. `None`: fewer than five trials have reported, the trial has not, there is no
     /// such objective, or all losses are infinite.
+    ///
+    /// An objective whose reports never change within a trial (its model's size) is predicted at
+    /// all steps alike, and of a trial that has reported it as that report.
     pub fn predict(
         &self,
         space: &Space,
@@ -72,11 +76,21 @@ impl CurvePredictor {
         memos.resize_with(history.directions().len(), RefCell::default);
         let memo = &memos[objective];
         if !history.has_several_objectives() {
-            return predict_one(memo, space, history, max_resource, trial, steps);
+            let ask = asked(space, history, max_resource);
+            return predict_one(memo, &ask, Scale::Capped, trial, steps);
         }
-        let trials = projected(&history, |losses| losses[objective]);
+        let mut trials = projected(&history, |losses| losses[objective]);
+        let end = horizon(&History::of(&trials, Direction::Minimize), max_resource);
+        let is_constant = is_constant(&trials);
+        if is_constant {
+            hold(&mut trials, end);
+        }
         let alone = History::of(&trials, Direction::Minimize).with_clock(history.clock());
-        let mut predicted = predict_one(memo, space, alone, max_resource, trial, steps)?;
+        let ask = asked(space, alone, Some(end));
+        let mut predicted = match is_constant {
+            true => predict_constant(memo, &ask, trial, steps)?,
+            false => predict_one(memo, &ask, Scale::Wide, trial, steps)?,
+        };
         if direction == Direction::Maximize {
             for Predicted { mean, low, high, .. } in &mut predicted {
                 (*mean, *low, *high) = (-*mean, -*high, -*low);
@@ -86,26 +100,66 @@ impl CurvePredictor {
     }
 }
 
+fn asked<'a>(space: &'a Space, history: History<'a>, max_resource: Option<u64>) -> Ask<'a> {
+    let number = TrialNumber(history.trials().len() as u64);
+    Ask { max_resource, ..Ask::new(space, history, number, SeedTree::new(0)) }
+}
+
+/// Whether the reports of each trial are all alike. A first report alone says nothing about that.
+fn is_constant(trials: &[Trial]) -> bool {
+    let mut held = 0;
+    for trial in trials {
+        if trial.curve.windows(2).any(|pair| pair[0].1 != pair[1].1) {
+            return false;
+        }
+        held += usize::from(trial.curve.len() > 1);
+    }
+    held >= FEWEST
+}
+
+/// Moves the only value of each trial to the end, where all are compared.
+fn hold(trials: &mut [Trial], end: u64) {
+    for trial in trials {
+        trial.curve.truncate(1);
+        trial.curve.iter_mut().for_each(|(step, _)| *step = end);
+    }
+}
+
+/// The same of a constant objective, whose values are those at the end.
+fn predict_constant(
+    memo: &RefCell<Option<FittedCurves>>,
+    ask: &Ask<'_>,
+    trial: PredictedTrial<'_>,
+    steps: &[u64],
+) -> Option<Vec<Predicted>> {
+    let mut end = predict_one(memo, ask, Scale::Wide, trial, &[])?.pop()?;
+    if let PredictedTrial::Reported(number) = trial {
+        let own = ask.history.trials().iter().find(|trial| trial.number == number)?;
+        let (_, value) = own.last()?;
+        end = Predicted { mean: value, low: value, high: value, ..end };
+    }
+    let below = steps.iter().take_while(|step| **step < end.step);
+    Some(below.map(|step| Predicted { step: *step, ..end }).chain([end]).collect())
+}
+
 /// The same of a history with one objective.
 #[expect(clippy::cast_precision_loss, reason = "steps")]
 fn predict_one(
     memo: &RefCell<Option<FittedCurves>>,
-    space: &Space,
-    history: History<'_>,
-    max_resource: Option<u64>,
+    ask: &Ask<'_>,
+    scale: Scale,
     trial: PredictedTrial<'_>,
     steps: &[u64],
 ) -> Option<Vec<Predicted>> {
-    let number = TrialNumber(history.trials().len() as u64);
-    let ask = Ask { max_resource, ..Ask::new(space, history, number, SeedTree::new(0)) };
-    let cube = Cube::new(space);
+    let history = ask.history;
+    let cube = Cube::new(ask.space);
     let place = match trial {
         PredictedTrial::New(_) => None,
         PredictedTrial::Reported(number) => {
             Some(history.trials().iter().position(|trial| trial.number == number)?)
         }
     };
-    let data = CurveData::with(&cube, &ask, place);
+    let data = CurveData::with(&cube, ask, place, scale);
     if data.reported() < FEWEST {
         return None;
     }
