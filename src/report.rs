@@ -4,6 +4,7 @@ pub mod ahead;
 pub mod bar;
 pub mod document;
 mod events;
+pub mod fate;
 pub mod figure;
 pub mod interval;
 pub mod journal;

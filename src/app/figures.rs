@@ -2,10 +2,11 @@
 
 mod kind;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::curves::{By, points, shown_clock};
 use crate::analysis::importance::{self, Evaluator};
+use crate::report::fate::{Fate, fates};
 use crate::report::figure::contour::contour;
 use crate::report::figure::front;
 use crate::report::figure::of_study::{self, StudyCurve};
@@ -250,6 +251,10 @@ fn of_one(
             Ok(vec![timeline(&study.spec, &attempts, &saved(reader, study)?, runner::now())])
         }
         FigureKind::System => system(reader, study, options),
+        FigureKind::Rungs => {
+            let outcomes = outcomes(reader, study)?;
+            Ok(vec![rungs(&study.spec, &outcomes, &fates_of(reader, study)?)])
+        }
         FigureKind::Pareto | FigureKind::Hypervolume => {
             Err(FigureError::OneObjective { study: study.spec.name.clone() })
         }
@@ -291,7 +296,6 @@ fn of_outcomes(
     Ok(match kind {
         FigureKind::History => vec![of_study::history(spec, outcomes).scaled(options)],
         FigureKind::Parallel => vec![of_study::parallel(spec, outcomes, options.lines)],
-        FigureKind::Rungs => vec![rungs(spec, outcomes)],
         FigureKind::Distribution | FigureKind::Comparison => {
             let one = || std::iter::once((spec, outcomes));
             let figures = overlaid(kind, &title, &spec.objective().metric, one);
@@ -310,6 +314,7 @@ fn of_outcomes(
             vec![contour(spec, pair, outcomes, study.best_trial())]
         }
         FigureKind::Curves
+        | FigureKind::Rungs
         | FigureKind::Timeline
         | FigureKind::System
         | FigureKind::Pareto
@@ -450,6 +455,27 @@ fn saved(
             _ => None,
         }));
     }
+}
+
+/// What the pruner's decisions meant for the trials that are not hidden.
+fn fates_of(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<BTreeMap<TrialNumber, Vec<(u64, Fate)>>, StorageError> {
+    const PAGE: u64 = 2_000;
+    let mut all = BTreeMap::new();
+    if study.spec.pruner.name == "none" || study.spec.is_tracked() {
+        return Ok(all);
+    }
+    let query = TrialQuery::all(SortKey::Number).filtered(study.visible(Filter::all()));
+    for first in (0..).step_by(2_000) {
+        let page = reader.trials(study.id, &query.clone().page(first, PAGE))?;
+        all.extend(page.iter().map(|trial| (trial.number, fates(trial))));
+        if page.is_empty() {
+            break;
+        }
+    }
+    Ok(all)
 }
 
 /// The outcomes of the trials that are not hidden.

@@ -1,27 +1,39 @@
 //! Where trials were stopped, and how many continued.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::of_study::{present, series, whole};
 use super::{Axis, Figure, Mark, SeriesRole};
+use crate::report::fate::Fate;
 use crate::report::wording::one_line;
 use crate::study::outcome::Outcome;
 use crate::study::spec::StudySpec;
-use crate::study::trial::TrialState;
+use crate::study::trial::{TrialNumber, TrialState};
 
 /// For each step at which a trial was stopped or paused, and the last at which one completed: how
 /// many trials reached it, and how many of them went further, completed or still run there.
-pub fn rungs(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
+/// `fates`: what the pruner's decisions meant for each trial.
+pub fn rungs(
+    spec: &StudySpec,
+    outcomes: &[Outcome],
+    fates: &BTreeMap<TrialNumber, Vec<(u64, Fate)>>,
+) -> Figure<'static> {
+    let stopped = |outcome: &Outcome| {
+        let (step, fate) = *fates.get(&outcome.number)?.last()?;
+        (outcome.state == TrialState::Pruned && fate == Fate::Stopped).then_some(step)
+    };
     // What a failed trial would have done is not known.
     let counts = |outcome: &&Outcome| outcome.state != TrialState::Failed;
     let reached: Vec<(u64, TrialState)> = outcomes
         .iter()
         .filter(counts)
-        .filter_map(|outcome| Some((outcome.last_step?, outcome.state)))
+        .filter_map(|outcome| Some((stopped(outcome).or(outcome.last_step)?, outcome.state)))
         .collect();
     let is_stop = |state: TrialState| matches!(state, TrialState::Pruned | TrialState::Paused);
     let stops = reached.iter().filter(|(_, state)| is_stop(*state));
     let mut steps: BTreeSet<u64> = stops.map(|(step, _)| *step).collect();
+    let decided = fates.values().flatten().filter(|(_, fate)| *fate != Fate::Continued);
+    steps.extend(decided.map(|(step, _)| *step));
     let ended = reached.iter().filter(|(_, state)| *state == TrialState::Complete);
     steps.extend(ended.map(|(step, _)| *step).max());
     let count = |holds: &dyn Fn(u64, TrialState) -> bool| {
@@ -62,7 +74,6 @@ mod tests {
     use crate::study::program::Program;
     use crate::study::space::Space;
     use crate::study::time::Timestamp;
-    use crate::study::trial::TrialNumber;
 
     #[test]
     fn each_rung_counts_who_reached_it_and_who_went_on() {
@@ -96,7 +107,7 @@ mod tests {
                 finished: None,
             })
             .collect();
-        let figure = rungs(&spec, &outcomes);
+        let figure = rungs(&spec, &outcomes, &BTreeMap::new());
         let heights = |index: usize| -> Vec<f64> {
             figure.series[index].points.chunks(2).map(|bar| bar[1].1).collect()
         };
@@ -104,6 +115,17 @@ mod tests {
         assert_eq!(names, ["1", "3", "9"]);
         assert_eq!(heights(0), [6.0, 4.0, 1.0], "reached");
         assert_eq!(heights(1), [4.0, 2.0, 1.0], "went on");
-        assert!(rungs(&spec, &[]).ranges().is_none());
+        assert!(rungs(&spec, &[], &BTreeMap::new()).ranges().is_none());
+        // The third was told to stop at step 2, and reported once more; the fourth has been paused.
+        let fates = BTreeMap::from([
+            (TrialNumber(2), vec![(2, Fate::Stopped)]),
+            (TrialNumber(3), vec![(1, Fate::Continued), (5, Fate::Resumed)]),
+        ]);
+        let figure = rungs(&spec, &outcomes, &fates);
+        let names: Vec<&str> = figure.x.names.iter().map(|(_, name)| name.as_str()).collect();
+        assert_eq!(names, ["1", "2", "3", "5", "9"]);
+        assert_eq!(figure.series[0].points[3].1, 4.0, "reached step 2");
+        assert_eq!(figure.series[1].points[3].1, 3.0, "went on from it");
+        assert_eq!(figure.series[1].points[7].1, 1.0, "went on after the pause");
     }
 }

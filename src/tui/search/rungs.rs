@@ -12,57 +12,32 @@ use super::table::ScrolledTable;
 use crate::pruners::{
     BRACKETS, MAX_RESOURCE, MIN_RESOURCE, RANK_BY, REDUCTION_FACTOR, RUNG_FACTOR,
 };
+use crate::report::fate::{Fate, fates};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{number, one_line};
-use crate::study::decision::Decision;
 use crate::study::metric::Score;
 use crate::study::trial::{Trial, TrialState};
 use crate::tui::theme::Theme;
-
-/// What a decision meant for a trial.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    WentOn,
-    Waits,
-    Stopped,
-}
 
 /// A decision about a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Decided {
     step: u64,
-    outcome: Outcome,
+    fate: Fate,
     /// The report that it answered.
     value: f64,
 }
 
 /// The decisions about a trial, as far as the table needs them.
 pub(super) fn decided(trial: &Trial) -> Vec<Decided> {
-    let last = trial.last().map_or(0, |(step, _)| step);
-    let outcome = |step: u64, verdict: &Decision| match verdict {
-        Decision::Continue(_) => Outcome::WentOn,
-        Decision::Stop(_) => Outcome::Stopped,
-        Decision::Pause(_)
-            if last > step || matches!(trial.state, TrialState::Running | TrialState::Complete) =>
-        {
-            Outcome::WentOn
-        }
-        Decision::Pause(_) => Outcome::Waits,
-    };
     let value = |step: u64| {
         trial
             .curve
             .binary_search_by_key(&step, |(at, _)| *at)
             .map_or(f64::NAN, |index| trial.curve[index].1)
     };
-    let decisions = trial.decisions.iter();
-    decisions
-        .map(|decision| Decided {
-            step: decision.step,
-            outcome: outcome(decision.step, &decision.verdict),
-            value: value(decision.step),
-        })
-        .collect()
+    let fates = fates(trial).into_iter();
+    fates.map(|(step, fate)| Decided { step, fate, value: value(step) }).collect()
 }
 
 /// One line of the table.
@@ -91,10 +66,10 @@ pub(super) fn rungs(data: &SearchData) -> Vec<Rung> {
         let step =
             ladder.iter().rev().copied().find(|rung| *rung <= decided.step).unwrap_or(decided.step);
         let rung = rungs.entry(step).or_insert_with(|| Rung { step, ..Rung::default() });
-        match decided.outcome {
-            Outcome::WentOn => rung.went_on += 1,
-            Outcome::Waits => rung.waits += 1,
-            Outcome::Stopped => rung.stopped += 1,
+        match decided.fate {
+            Fate::Continued | Fate::Resumed => rung.went_on += 1,
+            Fate::Waits => rung.waits += 1,
+            Fate::Stopped => rung.stopped += 1,
         }
         rung.values.push(decided.value);
     }
