@@ -3,19 +3,21 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{Attempt, StoredRunner};
-use crate::study::event::{DeviceEvent, Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, Seq, TrialEvent};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
 /// The attempts in a journal, by trial and number.
 pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber, u32), Attempt> {
     let (mut attempts, mut runner) = (BTreeMap::<_, Attempt>::new(), None);
+    let mut killed_at = None;
     let mut created = HashSet::new();
     for (seq, at, event) in journal {
         // As in the fold, nothing happens to a trial before it is created.
         let is_of_none = event.trial().is_some_and(|number| !created.contains(&number));
         match event {
             Event::Runner(RunnerEvent::Started { .. }) => runner = Some(*seq),
+            Event::Runner(RunnerEvent::Stopped { heard, .. }) => killed_at = *heard,
             Event::Trial(trial, TrialEvent::Created { .. }) => {
                 created.insert(*trial);
             }
@@ -46,7 +48,8 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
             }
             Event::Trial(trial, TrialEvent::AttemptEnded { attempt, end, reason, .. }) => {
                 if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
-                    attempt.ended = Some(*at);
+                    attempt.ended =
+                        Some(end.moment(attempt.started, *at, killed_at).unwrap_or(*at));
                     attempt.end = Some(end.clone());
                     attempt.reason.clone_from(reason);
                 }
@@ -55,6 +58,19 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
         }
     }
     attempts
+}
+
+/// When the losses of attempts were recorded: earlier versions stored this as their end.
+pub fn losses_recorded(
+    journal: &[(Seq, Timestamp, Event)],
+) -> BTreeMap<(TrialNumber, u32), Timestamp> {
+    let recorded = |(_, at, event): &(Seq, Timestamp, Event)| match event {
+        Event::Trial(trial, TrialEvent::AttemptEnded { attempt, end: AttemptEnd::Lost, .. }) => {
+            Some(((*trial, attempt.0), *at))
+        }
+        _ => None,
+    };
+    journal.iter().filter_map(recorded).collect()
 }
 
 /// The runners in a journal, in order.

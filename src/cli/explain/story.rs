@@ -201,7 +201,10 @@ impl<'a> Teller<'a> {
             TrialEvent::Decided { step, verdict, .. } => {
                 let trial = self.view.trial(self.number);
                 let value = trial.and_then(|trial| at_step(&trial.curve, *step));
-                let field = value.map(|value| self.field(*step, value, verdict));
+                // A member of a population is not ranked when it arrives, but once all are there.
+                let is_ranked = !matches!(verdict.reason(), Some(Reason::Ready { .. }));
+                let field =
+                    value.filter(|_| is_ranked).map(|value| self.field(*step, value, verdict));
                 let this = PredictedTrial::Reported(self.number);
                 let is_predicted = trial.is_some_and(|trial| trial.has_reported(*step))
                     && self.steps.contains(step);
@@ -239,7 +242,8 @@ impl<'a> Teller<'a> {
                 if let Some(story) =
                     self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt)
                 {
-                    story.end = Some((at, end.clone(), reason.clone()));
+                    let ended = end.moment(story.started, at, self.view.killed_at);
+                    story.end = Some((ended.unwrap_or(at), end.clone(), reason.clone()));
                 }
             }
             TrialEvent::Paused { reason, .. } => {
@@ -376,6 +380,7 @@ mod tests {
     use super::*;
     use crate::study::decision::Bound;
     use crate::study::device::Slot;
+    use crate::study::event::RunnerEvent;
     use crate::study::metric::Direction;
     use crate::study::program::Program;
     use crate::study::space::{Dimension, Scale};
@@ -519,6 +524,35 @@ mod tests {
         assert_eq!(later, predicted);
         assert!(told(&journal, 4, &[3]).proposal.unwrap().predicted.is_empty());
         assert!(told(&journal, 5, &[]).proposal.unwrap().predicted.is_empty());
+    }
+
+    #[test]
+    fn a_member_of_a_population_that_arrives_has_no_rank() {
+        let mut journal = reported(&[0.5]);
+        let verdict = Decision::Pause(Reason::Ready { rung: 3, at_once: false });
+        journal.push(Event::Trial(TrialNumber(0), TrialEvent::Decided { step: 3, verdict }));
+        let judgement = told(0, &journal).judgements.remove(0);
+        assert_eq!((judgement.value, judgement.field), (Some(0.5), None));
+    }
+
+    #[test]
+    fn an_attempt_that_was_lost_ended_when_its_runner_was_last_heard() {
+        let mut journal = events(0, 0.1, 0.5);
+        let (runner, heard) = (None, Some(Timestamp(2_000_000)));
+        let reason = "it was killed".to_owned();
+        let (ran_micros, device_micros) = (1, 0);
+        let stopped = RunnerEvent::Stopped { reason, ran_micros, heard, device_micros, runner };
+        journal.push(Event::Runner(stopped));
+        let (attempt, end) = (AttemptNumber(0), AttemptEnd::Lost);
+        let (reason, device_micros, memory) = (None, Some(0), None);
+        let lost = TrialEvent::AttemptEnded { attempt, end, reason, device_micros, memory };
+        journal.push(Event::Trial(TrialNumber(0), lost));
+        let story = told(0, &journal);
+        let (ended, ..) = story.attempts[0].end.as_ref().unwrap();
+        assert_eq!(
+            (story.attempts[0].started, *ended),
+            (Timestamp(1_000_000), Timestamp(2_000_000))
+        );
     }
 
     #[test]

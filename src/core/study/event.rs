@@ -20,6 +20,7 @@ use crate::study::request::{Request, RequestAnswer};
 use crate::study::serialized::{is_zero, numbers, optional_number};
 use crate::study::spec::FailureCause;
 use crate::study::statistics::Statistics;
+use crate::study::time::Timestamp;
 use crate::study::tracked::{MovedRun, Tracker};
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
@@ -51,6 +52,26 @@ pub enum AttemptEnd {
     Diverged,
     /// It failed.
     Failed(FailureCause),
+}
+
+impl AttemptEnd {
+    /// When an attempt ended whose end was recorded at `recorded`: one that was lost with its
+    /// runner at the runner's last sign of life (`killed_at`), which recovery records much later.
+    /// `None`: it was lost, and when is not known.
+    pub fn moment(
+        &self,
+        started: Timestamp,
+        recorded: Timestamp,
+        killed_at: Option<Timestamp>,
+    ) -> Option<Timestamp> {
+        match self {
+            // An earlier runner's death says nothing about it.
+            AttemptEnd::Lost => {
+                killed_at.filter(|heard| *heard >= started).map(|heard| heard.min(recorded))
+            }
+            _ => Some(recorded),
+        }
+    }
 }
 
 /// An entry of the journal.

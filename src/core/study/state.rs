@@ -433,16 +433,10 @@ impl StudyState {
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
                 }
-                // An attempt lost with its runner ended at the runner's last sign of life.
-                let ended = if *end == AttemptEnd::Lost {
-                    self.killed_at.map(|heard| heard.min(at))
-                } else {
-                    Some(at)
-                };
-                let spent = trial
-                    .started
-                    .zip(ended)
-                    .map_or(0, |(started, ended)| ended.0.saturating_sub(started.0).max(0));
+                let spent = trial.started.map_or(0, |started| {
+                    let ended = end.moment(started, at, self.killed_at);
+                    ended.map_or(0, |ended| ended.0.saturating_sub(started.0).max(0))
+                });
                 trial.busy_micros += spent;
                 self.busy_micros += device_micros.unwrap_or(spent);
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Difference, StoredEvent};
 use crate::config;
-use crate::storage::journal::{attempts_of, runners_of};
+use crate::storage::journal::{attempts_of, losses_recorded, runners_of};
 use crate::storage::{
     Attempt, OutcomeCursor, SeriesFault, StorageError, StorageReader, StoredRunner, StudyId,
 };
@@ -304,11 +304,17 @@ pub fn hold_tables(
         }
         comparison.hold(Some(trial.number), stored, own);
     }
-    let mut told = attempts_of(journal);
+    let (mut told, recorded) = (attempts_of(journal), losses_recorded(journal));
     let mut stored: BTreeMap<_, Attempt> =
         attempts.into_iter().map(|attempt| ((attempt.trial, attempt.attempt.0), attempt)).collect();
     for key in told.keys().chain(stored.keys()).copied().collect::<BTreeSet<_>>() {
-        let (told, stored) = (told.remove(&key), stored.remove(&key));
+        let (mut told, stored) = (told.remove(&key), stored.remove(&key));
+        if let (Some(told), Some(stored)) = (&mut told, &stored)
+            && stored.ended.is_some()
+            && stored.ended == recorded.get(&key).copied()
+        {
+            told.ended = stored.ended;
+        }
         // Older stores did not record the runner.
         let keeps_runner = stored.as_ref().is_some_and(|stored| stored.runner.is_some());
         let facts = |attempt: Option<Attempt>| {

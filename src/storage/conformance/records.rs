@@ -348,6 +348,26 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
         store.trial(lease.study, trial)?.map(|trial| (trial.busy_micros, trial.until)),
         Some((5, Some(9)))
     );
+    // It was lost with its runner, which was last heard long before this was recorded.
+    let stopped = RunnerEvent::Stopped {
+        reason: "it was killed".to_owned(),
+        ran_micros: 9,
+        heard: Some(Timestamp(11)),
+        device_micros: 0,
+        runner: None,
+    };
+    let lost = TrialEvent::AttemptEnded {
+        attempt: second,
+        end: AttemptEnd::Lost,
+        reason: None,
+        device_micros: Some(0),
+        memory: None,
+    };
+    let events = [Event::Runner(stopped), Event::Trial(trial, lost)];
+    store.append(&lease, Timestamp(50), &events)?;
+    let stored = open().attempts(lease.study, Some(trial))?;
+    assert_eq!(stored[1].ended, Some(Timestamp(11)));
+    assert_eq!(store.trial(lease.study, trial)?.map(|trial| trial.busy_micros), Some(7));
     Ok(())
 }
 

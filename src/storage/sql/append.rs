@@ -670,25 +670,24 @@ impl<'a> Append<'a> {
         end: &AttemptEnd,
         reason: Option<&str>,
     ) -> Result<i64, Fault> {
+        let killed = "SELECT killed_at FROM study WHERE id = ?1";
+        let killed: Option<i64> = match end {
+            AttemptEnd::Lost => value(self.connection, killed, [self.study.0])?,
+            _ => None,
+        };
+        let started = "SELECT started_at FROM trial WHERE id = ?1";
+        let started: Option<i64> = value(self.connection, started, [id])?;
+        let ended = started
+            .and_then(|started| end.moment(Timestamp(started), self.now, killed.map(Timestamp)));
         let sql = "UPDATE attempt SET ended_at = ?3, outcome = ?4, reason = ?5 WHERE trial_id = \
             ?1 AND attempt = ?2";
-        self.execute(sql, params![id, attempt.0, self.now.0, to_json(end)?, reason])?;
+        let shown = ended.unwrap_or(self.now).0;
+        self.execute(sql, params![id, attempt.0, shown, to_json(end)?, reason])?;
         if matches!(end, AttemptEnd::Failed(_)) {
             self.execute("UPDATE trial SET failures = failures + 1 WHERE id = ?1", params![id])?;
         }
-        // An attempt lost with its runner ended at the runner's last heartbeat.
-        let ended: Option<i64> = match end {
-            AttemptEnd::Lost => {
-                let killed = "SELECT killed_at FROM study WHERE id = ?1";
-                let killed: Option<i64> = value(self.connection, killed, [self.study.0])?;
-                killed.map(|killed| killed.min(self.now.0))
-            }
-            _ => Some(self.now.0),
-        };
-        let Some(ended) = ended else { return Ok(0) };
-        let started = "SELECT started_at FROM trial WHERE id = ?1";
-        let started: Option<i64> = value(self.connection, started, [id])?;
-        let spent = started.map_or(0, |started| ended.saturating_sub(started).max(0));
+        let (Some(started), Some(Timestamp(ended))) = (started, ended) else { return Ok(0) };
+        let spent = ended.saturating_sub(started).max(0);
         self.execute(
             "UPDATE trial SET busy_micros = busy_micros + ?2 WHERE id = ?1",
             params![id, spent],
