@@ -215,6 +215,12 @@ pub fn export_trial(
     let several = spec.has_several_objectives();
     let value = exported.held_value().or_else(|| several.then(first).flatten());
     exported.recipe.value = value.filter(|value| value.is_finite());
+    if several {
+        let names = spec.objective_names().into_iter();
+        let known = names.filter_map(|name| Some((exported.metrics.get(&name)?, name)));
+        let finite = known.filter(|(value, _)| value.is_finite());
+        exported.recipe.values = finite.map(|(value, name)| (name, value)).collect();
+    }
     let placed = write(&exported, wanted.target, wanted.otherwise, on_progress)?;
     Ok(Written {
         step,

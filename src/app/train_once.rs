@@ -100,6 +100,8 @@ pub fn train(
         devices: Some(recipe.device.clone().into()),
         ..Trial::new(TrialNumber(recipe.trial), params, Origin::Enqueued(0), Timestamp(0))
     };
+    let again = |name: &String| Some((name.clone(), metrics.get(name)?));
+    let values = recipe.values.keys().filter_map(again).collect();
     let exported = Exported {
         spec: &study_of(recipe),
         trial: &trial,
@@ -110,6 +112,7 @@ pub fn train(
         recipe: Recipe {
             value: Some(value).filter(|value| value.is_finite()),
             continued_after: None,
+            values,
             ..recipe.clone()
         },
         leaders: Vec::new(),

@@ -56,10 +56,22 @@ pub fn device(name: &str) -> Result<Device, Failure> {
 /// Reports an export, and its losses.
 pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
     let (trial, directory) = (exported.trial.number, shown(&exported.placed.directory));
-    let value = exported
-        .value
-        .map(|value| format!(" ({} {})", spec.objective().metric, number(value)))
-        .unwrap_or_default();
+    let named = |(name, value): (String, f64)| format!("{name} {}", number(value));
+    let values: Vec<String> = match spec.has_several_objectives() {
+        true => {
+            let names = spec.objective_names().into_iter();
+            let known = names.filter_map(|name| Some((exported.metrics.get(&name)?, name)));
+            known.map(|(value, name)| named((name, value))).collect()
+        }
+        false => {
+            let own = exported.value.map(|value| (spec.objective().metric.clone(), value));
+            own.map(named).into_iter().collect()
+        }
+    };
+    let value = match values.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", values.join(", ")),
+    };
     console.say(&format!("exported trial {trial}{value} to {directory}"));
     if let Some(warning) = of_another_step(spec, exported) {
         console.say(&warning);

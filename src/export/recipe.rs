@@ -52,6 +52,9 @@ pub struct Recipe {
     pub continued_after: Option<u64>,
     /// Steps at which it was evaluated, in addition to its arguments.
     pub milestones: Milestones,
+    /// The values of several objectives, those of them that are finite.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, f64>,
     /// The searched parameters.
     pub params: Params,
     /// All arguments of the trainer.
@@ -139,6 +142,7 @@ impl Recipe {
             clock: spec.step,
             continued_after: None,
             milestones,
+            values: BTreeMap::new(),
             params: trial.params.clone(),
             trainer: BTreeMap::new(),
             data: BTreeMap::new(),
@@ -210,9 +214,13 @@ impl Recipe {
             } else {
                 body
             };
-        let value = self.value.map_or("no finite value".to_owned(), |value| {
-            format!("{} {value}", one_line(&self.metric))
-        });
+        let named = |(name, value): (&String, &f64)| format!("{} {value}", one_line(name));
+        let values: Vec<String> = match self.values.is_empty() {
+            true => self.value.iter().map(|value| named((&self.metric, value))).collect(),
+            false => self.values.iter().map(named).collect(),
+        };
+        let value =
+            if values.is_empty() { "no finite value".to_owned() } else { values.join(", ") };
         let again = match self.continued_after {
             _ if self.trainer.is_empty() => String::new(),
             None => "\n# `hpsearch train best.toml -o DIR` trains it again.".to_owned(),
