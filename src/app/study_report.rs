@@ -210,6 +210,9 @@ impl Scope<'_> {
             compared.extend(study.front.as_ref().map(front_in_words));
         }
         compared.extend(best.schedule.iter().map(|stage| format!("schedule: {stage}")));
+        if best.schedule.len() > 1 {
+            compared.push("the parameters below are those of the last stage".to_owned());
+        }
         BestResult {
             metric: public(&best.metric),
             value: public(&value),

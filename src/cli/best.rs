@@ -11,13 +11,16 @@ use super::trial_json::TrialJson;
 use super::{Console, Exit, Failure};
 use crate::app::best::{self, Best, command};
 use crate::app::best_runs::{self, RunsJson};
+use crate::app::export::stages;
 use crate::export::recipe;
+use crate::report::populations::stage_lines;
 use crate::report::wording::{
     duration, front_in_words, micros, number, one_line, toml_key, toml_value,
 };
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number};
 use crate::study::spec::{Objective, StudySpec};
+use crate::study::trial::Trial;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,8 +97,13 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
         };
         return console.json(Some(&study.spec.name), &output);
     }
+    let stages = match best.trial.segments.is_empty() {
+        true => Vec::new(),
+        false => stages(&reader, &study, &best.trial, best.step)?,
+    };
+    let stages = stage_lines(study.spec.step, &stages);
     if !arguments.command {
-        print(&study, &best, console)?;
+        print(&study, &best, &stages, console)?;
         return Ok(Exit::Done);
     }
     let command = command(&study.spec, &best.trial).ok_or_else(|| {
@@ -103,6 +111,9 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
             .help("`hpsearch export` and `hpsearch train` are for studies of the built-in trainer")
     })?;
     writeln!(console.out, "{command}")?;
+    if let Some(last) = of_last_stage(&study.spec, &best.trial, &stages) {
+        console.say(&format!("warning: {last}"));
+    }
     Ok(Exit::Done)
 }
 
@@ -121,8 +132,26 @@ impl BestTrialJson {
     }
 }
 
+/// That the parameters are not those of the whole trial, where it took over another's state.
+fn of_last_stage(spec: &StudySpec, trial: &Trial, stages: &[String]) -> Option<String> {
+    (stages.len() > 1).then(|| {
+        format!(
+            "its parameters are those of the last of {} stages: `hpsearch explain {} {}` shows the \
+             schedule, and `hpsearch export` writes it to best.toml",
+            stages.len(),
+            one_line(&spec.name),
+            trial.number
+        )
+    })
+}
+
 /// Parameters as TOML; everything else as comments, so that the output is a TOML file.
-fn print(study: &StudySummary, best: &Best, console: &mut Console) -> Result<(), Failure> {
+fn print(
+    study: &StudySummary,
+    best: &Best,
+    stages: &[String],
+    console: &mut Console,
+) -> Result<(), Failure> {
     let spec = &study.spec;
     let (trial, step, unit) = (&best.trial, best.step, spec.step.as_str());
     let value = best.value.map_or_else(String::new, number);
@@ -177,6 +206,10 @@ fn print(study: &StudySummary, best: &Best, console: &mut Console) -> Result<(),
     if let Some((first, until)) = recipe::continued(spec, trial, step) {
         comments.push(recipe::not_the_same(spec.step, first));
         comments.push(format!("its length: {unit} {until}, whatever stands below"));
+    }
+    if let Some(last) = of_last_stage(spec, trial, stages) {
+        comments.push(last);
+        comments.extend(stages.iter().map(|stage| format!("schedule: {stage}")));
     }
     // A multi-line command cannot be a comment.
     let command = command(spec, trial).filter(|command| !command.contains('\n'));

@@ -290,7 +290,12 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
     })?;
     if recipe.trainer.is_empty() {
         return Err(Failure::usage("this best.toml is of a command, not of the built-in trainer")
-            .help("run its `command` with its `params` yourself"));
+            .help(if recipe.schedule.len() > 1 {
+                "run its `command` yourself, stage by stage as `[[schedule]]` has them: each with \
+                 its `params`, from the checkpoint of the stage before"
+            } else {
+                "run its `command` with its `params` yourself"
+            }));
     }
     Ok(recipe)
 }

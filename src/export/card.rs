@@ -60,6 +60,14 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
         ["parameter", "value"],
         trial.params.iter().map(|(name, value)| (name, value.to_string())),
     );
+    if recipe.schedule.len() > 1 {
+        let _infallible = writeln!(
+            text,
+            "These are the parameters of the last of {} stages; `[[schedule]]` in `best.toml` has \
+             those of each.",
+            recipe.schedule.len()
+        );
+    }
     if !recipe.trainer.is_empty() {
         text.push_str("\n## Use\n\n");
         let _infallible = writeln!(

@@ -222,6 +222,10 @@ impl Recipe {
         let value =
             if values.is_empty() { "no finite value".to_owned() } else { values.join(", ") };
         let again = match self.continued_after {
+            _ if self.trainer.is_empty() && self.schedule.len() > 1 => "\n# `params` are those of \
+                the last stage: follow `[[schedule]]`, each stage from the checkpoint of the one \
+                before."
+                .to_owned(),
             _ if self.trainer.is_empty() => String::new(),
             None => "\n# `hpsearch train best.toml -o DIR` trains it again.".to_owned(),
             Some(first) => format!(

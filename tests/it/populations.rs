@@ -555,6 +555,23 @@ fn the_report_has_the_schedule_of_a_best_trial_that_took_over_another() {
     let (stages, site) = (1..20).map(stages_of_best).find(|(stages, _)| *stages > 1).unwrap();
     assert_done(&site.run(&["report", "s", "--markdown", "-o", "report.md"]));
     assert_eq!(site.read("report.md").matches("schedule: steps ").count(), stages);
+    assert_names(&site.read("report.md"), &["those of the last stage"]);
+    let last = format!("those of the last of {stages} stages");
+    let printed = site.run(&["best", "s"]).out;
+    assert_names(&printed, &[&last, "hpsearch explain s"]);
+    assert_eq!(printed.matches("# schedule: steps ").count(), stages);
+    assert!(toml::from_str::<toml::Table>(&printed).is_ok(), "{printed}");
+    assert_names(&site.run(&["best", "s", "--command"]).err, &[&last]);
+    assert_done(&site.run(&["export", "s", "-o", "model"]));
+    let card = format!("parameters of the last of {stages} stages");
+    assert_names(&site.read("model/README.md"), &[&card]);
+    let trained = site.run(&["train", "model/best.toml"]);
+    assert_names(&trained.err, &["of a command", "[[schedule]]"]);
+    // The figure has the steps at which the members met.
+    let figure = site.json(&["plot", "rungs", "s", "--json"]);
+    let names = figure["charts"][0]["x"]["names"].as_array().unwrap().clone();
+    let names: Vec<&Json> = names.iter().map(|pair| &pair[1]).collect();
+    assert_eq!(names, ["2", "4", "6"]);
 }
 
 #[test]
