@@ -48,7 +48,11 @@ impl<'a> Names<'a> {
     pub fn property(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
         if let Some((_, property)) = FIELDS.iter().chain(ALIASES).find(|(field, _)| *field == name)
         {
-            return Ok(property.clone());
+            let is_of_one = matches!(property, Property::Value | Property::LastValue);
+            return match is_of_one && self.spec.has_several_objectives() {
+                true => self.of_several(name, span),
+                false => Ok(property.clone()),
+            };
         }
         if let Some(name) = name.strip_prefix("summary.").filter(|name| !name.is_empty()) {
             return Ok(Property::Summary(name.to_owned()));
@@ -61,6 +65,16 @@ impl<'a> Names<'a> {
             (None, "group") => Ok(Property::Group),
             (None, _) => Err(self.unknown(name, span)),
         }
+    }
+
+    /// The value of a trial of several objectives, which is none unless an objective has that name.
+    fn of_several(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
+        if self.spec.is_objective(name) {
+            return Ok(self.metric(name));
+        }
+        let objectives = quoted(self.spec.objectives.iter().map(|one| one.metric.as_str()));
+        let message = format!("`{name}` is of one objective, and this study has several");
+        Err(ExpressionError::new(span, message).help(format!("name one of them: {objectives}")))
     }
 
     /// The sort key with this name: a parameter, a reported metric or the step unit.

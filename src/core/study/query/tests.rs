@@ -11,7 +11,7 @@ use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::program::Program;
 use crate::study::space::{Dimension, Distribution, Scale, Space};
-use crate::study::spec::StudySpec;
+use crate::study::spec::{Objective, StudySpec};
 use crate::study::time::Timestamp;
 use crate::study::tracked::TrackedRun;
 use crate::study::trial::{Note, Origin, Trial, TrialNumber, TrialState};
@@ -269,6 +269,22 @@ fn errors_say_what_is_wrong_and_what_to_write() {
         let error = Filter::parse_with(text, &spec(), &names()).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
+}
+
+#[test]
+fn a_value_of_several_objectives_is_refused_in_filters_and_an_order() {
+    let mut several = spec();
+    let size = Objective { metric: "size".to_owned(), ..several.objectives[0].clone() };
+    several.objectives.push(size);
+    for text in ["value<0.3", "last_value>1", "batch<8 and -value=nan"] {
+        let error = Filter::parse(text, &several).unwrap_err();
+        assert!(error.message.contains("this study has several"), "{text}: {error}");
+        assert!(error.help.unwrap().contains("`eval_loss`"), "{text}");
+    }
+    assert!(Filter::parse("size<0.3", &several).is_ok());
+    assert_eq!(SortKey::parse("value", &several).unwrap().0, SortKey::Value);
+    several.objectives[1].metric = "value".to_owned();
+    assert!(Filter::parse("value<0.3", &several).is_ok(), "an objective has this name");
 }
 
 #[test]
