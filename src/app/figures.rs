@@ -192,7 +192,10 @@ fn of_objectives(
         if !is_wanted(&objective.metric) {
             continue;
         }
-        let (alone, outcomes) = by_objective(study, &all, index, objective);
+        let (alone, mut outcomes) = by_objective(study, &all, index, objective);
+        if matches!(kind, FigureKind::Importance | FigureKind::Contour) {
+            outcomes = importance::of_objective(&all, study.spec.objectives.len(), index).into();
+        }
         figures.extend(match kind {
             FigureKind::Curves => {
                 let metric = Some(objective.metric.clone());

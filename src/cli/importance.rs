@@ -1,6 +1,5 @@
 //! `hpsearch importance`: which parameters matter, as a table with bars.
 
-use std::borrow::Cow;
 use std::io::Write;
 
 use clap::{Args, ValueEnum};
@@ -104,12 +103,9 @@ pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Res
         if arguments.metric.as_ref().is_some_and(|metric| *metric != objective.metric) {
             continue;
         }
-        let of_one = || outcomes.iter().map(|outcome| outcome.by_objective(index)).collect();
-        let own: Cow<'_, [Outcome]> = match spec.has_several_objectives() {
-            true => Cow::Owned(of_one()),
-            false => Cow::Borrowed(&outcomes),
-        };
-        found.push(of_objective(spec, objective, &own, evaluator, console)?);
+        let own = importance::of_objective(&outcomes, spec.objectives.len(), index);
+        let stopped = importance::stopped(&outcomes).len();
+        found.push(of_objective(spec, objective, (&own, stopped), evaluator, console)?);
     }
     if found.is_empty() {
         let metric = arguments.metric.clone().unwrap_or_default();
@@ -145,7 +141,7 @@ pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Res
 fn of_objective<'a>(
     spec: &StudySpec,
     objective: &'a Objective,
-    outcomes: &[Outcome],
+    (outcomes, stopped): (&[Outcome], usize),
     evaluator: Evaluator,
     console: &Console,
 ) -> Result<ObjectiveImportances<'a>, Failure> {
@@ -154,7 +150,7 @@ fn of_objective<'a>(
     let counted = Counted {
         trials: rows.iter().filter(|row| row.value.is_finite()).count(),
         pruned,
-        left_out: importance::stopped(outcomes).len() - pruned,
+        left_out: stopped - pruned,
     };
     let found = importance::importances(evaluator, &spec.space, &rows, direction, spec.seed);
     let (shares, reason) = match found {

@@ -260,6 +260,8 @@ impl SearchData {
         if self.importance_read.is_none_or(is_due) {
             let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
             let (direction, seed) = (self.direction(), self.spec.seed);
+            // Of several objectives the charts show the first.
+            let outcomes = importance::of_objective(&outcomes, self.spec.objectives.len(), 0);
             let (rows, _) = importance::rows(&outcomes, Evaluator::PedAnova, direction);
             let space = &self.spec.space;
             let told = importance::importances(Evaluator::PedAnova, space, &rows, direction, seed);

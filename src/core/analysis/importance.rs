@@ -8,6 +8,7 @@ mod fanova;
 mod forest;
 mod ped_anova;
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use crate::study::metric::{Direction, Score};
@@ -110,6 +111,20 @@ pub fn importances(
         .collect();
     named.sort_by(|a, b| b.1.total_cmp(&a.1));
     Ok(named)
+}
+
+/// The outcomes of a study as those of one of its objectives alone. With several, pruned trials are
+/// left out: they were stopped for all objectives together, and may be the best by one.
+pub fn of_objective<'a>(
+    outcomes: &'a [Outcome],
+    objectives: usize,
+    index: usize,
+) -> Cow<'a, [Outcome]> {
+    if objectives < 2 {
+        return Cow::Borrowed(outcomes);
+    }
+    let alone = |outcome: &Outcome| Outcome { last_value: None, ..outcome.by_objective(index) };
+    outcomes.iter().map(alone).collect()
 }
 
 /// The rows of a study for an evaluator, and how many of its pruned trials are among them.

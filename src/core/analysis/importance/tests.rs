@@ -4,6 +4,8 @@ use super::*;
 use crate::samplers::conformance::{choice, dimension, float, log_int, space, under};
 use crate::study::params::Value;
 use crate::study::seed::SeedTree;
+use crate::study::time::Timestamp;
+use crate::study::trial::TrialNumber;
 use proptest::prelude::*;
 
 fn unit(name: &str) -> Dimension {
@@ -206,4 +208,30 @@ proptest! {
             prop_assert_eq!(&named, &measured(evaluator, &space, &study, Direction::Minimize));
         }
     }
+}
+
+/// A pruned trial was stopped for all objectives: it has no place by one of them.
+#[test]
+fn pruned_trials_of_several_objectives_count_for_none_of_them() {
+    let outcome = |number: u64, state| Outcome {
+        number: TrialNumber(number),
+        state,
+        value: None,
+        values: if state == TrialState::Complete { vec![1.0, 2.0] } else { Vec::new() },
+        violation: None,
+        last_step: Some(1),
+        last_value: Some(0.5),
+        params: Params::new(),
+        seconds: 1.0,
+        created: Timestamp(0),
+        finished: None,
+        hidden: false,
+    };
+    let outcomes = [outcome(0, TrialState::Complete), outcome(1, TrialState::Pruned)];
+    for index in [0, 1] {
+        let own = of_objective(&outcomes, 2, index);
+        let (rows, pruned) = rows(&own, Evaluator::PedAnova, Direction::Minimize);
+        assert_eq!((rows.len(), pruned), (1, 0), "objective {index}");
+    }
+    assert_eq!(of_objective(&outcomes, 1, 0)[1].last_value, Some(0.5));
 }
