@@ -17,6 +17,7 @@ use ratatui::layout::Rect;
 
 use super::theme::Theme;
 use crate::analysis::importance::{self, Evaluator};
+use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId};
 use crate::study::metric::{Direction, Score};
 use crate::study::outcome::Outcome;
@@ -320,6 +321,15 @@ impl SearchData {
     /// The title of a chart of trials.
     fn titled(&self, title: String) -> String {
         if self.one_of > 1 { format!("{title}, one trial of {} shown", self.one_of) } else { title }
+    }
+
+    /// The metric of the charts: the first of several objectives.
+    fn metric_in_words(&self) -> String {
+        let metric = one_line(&self.spec.objective().metric);
+        match self.spec.objectives.len() {
+            0 | 1 => metric,
+            several => format!("{metric} (the first of {several} objectives)"),
+        }
     }
 
     fn direction(&self) -> Direction {

@@ -103,7 +103,23 @@ impl ColumnLayout<'_> {
                 pinned.push(PlacedColumn { key: Some(key), column, width });
             }
         }
+        self.widen_values(&mut pinned);
         Columns { placed: pinned, left }
+    }
+
+    /// Gives what is left of the room to the name over the values of several objectives.
+    fn widen_values(&self, placed: &mut [PlacedColumn]) {
+        let left = self.left_of(placed) + GAP;
+        let is_value = |placed: &&mut PlacedColumn| placed.key == Some(ColumnKey::Value);
+        if let Some(values) = placed.iter_mut().find(is_value).filter(|_| self.objectives() > 1) {
+            values.width += values.column.width().saturating_sub(values.width).min(left);
+        }
+    }
+
+    /// How many values a trial has, at most.
+    fn objectives(&self) -> usize {
+        let values = self.rows().iter().map(|row| row.trial.values.len());
+        values.max().unwrap_or(1).max(1)
     }
 
     fn rows(&self) -> &[LeaderboardRow] {
@@ -193,6 +209,8 @@ impl ColumnLayout<'_> {
             ColumnKey::Curve => 16,
             ColumnKey::Tags => 20,
             ColumnKey::Study => 24,
+            // Values that are cut say nothing.
+            ColumnKey::Value => WIDEST * self.objectives(),
             _ => WIDEST,
         };
         let title = if sorted { title.max(column.width().min(WIDEST)) } else { title };

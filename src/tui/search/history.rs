@@ -6,7 +6,6 @@ use ratatui::layout::{Constraint, Direction, Layout, Rect};
 
 use super::SearchData;
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
-use crate::report::wording::one_line;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
 use crate::tui::theme::Theme;
@@ -75,7 +74,7 @@ fn chart(
         Series::new(if points.is_empty() { "" } else { name }, mark, tone, points)
     };
     Figure {
-        title: data.titled(format!("{} by {by}", one_line(&data.spec.objective().metric))),
+        title: data.titled(format!("{} by {by}", data.metric_in_words())),
         x,
         y: Axis::without_outliers(data.best_value().into_iter().collect()),
         series: vec![

@@ -145,7 +145,7 @@ pub fn draw(
         true => String::new(),
         false => format!(" (the first {} trials)", data.decisions_of),
     };
-    let metric = one_line(&data.spec.objective().metric);
+    let metric = data.metric_in_words();
     let heading = format!(" {pruner}: what became of trials at each step, by {metric}{part}");
     let most = rungs.iter().map(Rung::reached).max().unwrap_or(1).max(1);
     let table = ScrolledTable { heading, columns, rows: rungs.len() };

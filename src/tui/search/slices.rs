@@ -77,10 +77,16 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Figure<'stat
         data.best.map(|best| best.index()).filter(|best| !data.places[place][*best].is_nan());
     let best = best.map(|best| (at(best), data.dots[best].value));
     let importance = data.importances.iter().find(|(name, _)| *name == dimension.name);
+    let of_which = match data.spec.has_several_objectives() {
+        true => format!(", by {}", one_line(&data.spec.objective().metric)),
+        false => String::new(),
+    };
     Figure {
         title: match importance {
-            Some((_, share)) => format!("{}  {}", one_line(&dimension.name), percent(*share)),
-            None => one_line(&dimension.name),
+            Some((_, share)) => {
+                format!("{}  {}{of_which}", one_line(&dimension.name), percent(*share))
+            }
+            None => format!("{}{of_which}", one_line(&dimension.name)),
         },
         x: axis_of_parameter(dimension),
         y: Axis::without_outliers(data.best_value().into_iter().collect()),

@@ -42,6 +42,19 @@ fn script() -> Script {
     script
 }
 
+/// Also where the name of the metric leaves no room, and beside parameters.
+#[test]
+fn values_are_whole_and_the_first_objective_of_the_charts_is_named() {
+    let mut shown = Shown::new(script(), (100, 30));
+    let frame = shown.frame();
+    for values in ["0.26, 40000", "0.1842, 123456", "0.3, 50000"] {
+        assert!(frame.contains(values), "{frame}");
+    }
+    let mut shown = shown.press("4");
+    let frame = shown.frame();
+    assert!(frame.contains("eval_loss (the first of 2 objectives)"), "{frame}");
+}
+
 #[test]
 fn the_front_is_marked_and_both_values_fit_a_narrow_screen() {
     let mut shown = Shown::new(script(), super::SMALL);
