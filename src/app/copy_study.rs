@@ -97,9 +97,8 @@ impl Copy<'_> {
         let mut lease = take_lease_of_any(self.to, &stored)?;
         let written = self.write(&mut lease, &journal, later).and_then(|series| {
             self.compare(id, &journal, &series)?;
-            let last = later.last().map_or(first, |(_, spec)| spec);
-            let spec = StudySpec { name: self.study.spec.name.clone(), ..last.clone() };
-            self.to.update_spec(&lease, self.study.created, &spec)?;
+            // The last revision, with the budget as it was extended after it.
+            self.to.update_spec(&lease, self.study.created, &self.study.spec)?;
             let trials = self.to.summary(id)?.counts.total();
             Ok(Copied { trials, events: journal.len() as u64, series: series.len() as u64 })
         });

@@ -30,8 +30,11 @@ fn a_copied_study_has_the_same_tables_and_decisions_and_continues() {
     assert_done(&site.run_study());
     let track = ["track", "--study", "runs", "--name", "first", "--", "sh", "trial.sh", "0.5"];
     assert_done(&site.run(&track));
+    assert_done(&site.run(&["extend", "s", "--trials", "1"]));
     let copied = site.run(&["copy", "s", "runs", "--to", "other.db"]);
     assert_done(&copied);
+    assert_names(&site.run(&["ls"]).out, &["6/7"]);
+    assert_names(&site.run(&["--store", "other.db", "ls"]).out, &["6/7"]);
     assert_names(&copied.err, &["`s` is in", "6 trials", "`runs` is in", "1 trial"]);
     for name in ["s", "runs"] {
         assert_eq!(table(&site, "runs/hpsearch.db", name), table(&site, "other.db", name));
@@ -41,8 +44,8 @@ fn a_copied_study_has_the_same_tables_and_decisions_and_continues() {
     let more = site.run(&["--store", "other.db", "extend", "s", "--trials", "1"]);
     assert_done(&more);
     assert_done(&site.run(&["--store", "other.db", "run", "study.toml", "--plain"]));
-    assert_names(&site.run(&["--store", "other.db", "ls"]).out, &["7/7"]);
-    assert_names(&site.run(&["ls"]).out, &["6/6"]);
+    assert_names(&site.run(&["--store", "other.db", "ls"]).out, &["8/8"]);
+    assert_names(&site.run(&["ls"]).out, &["6/7"]);
 }
 
 #[test]
