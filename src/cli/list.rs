@@ -43,6 +43,9 @@ struct ListEntryJson {
     summary: &'static str,
     options: Vec<OptionJson>,
     metrics: Vec<&'static str>,
+    /// Of samplers and pruners: whether they serve studies of several objectives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    several_objectives: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -74,7 +77,7 @@ pub fn list(arguments: &ListArguments, console: &mut Console) -> Result<Exit, Fa
 }
 
 fn registered(
-    RegistryEntry { name, aliases, summary, options, .. }: RegistryEntry<()>,
+    RegistryEntry { name, aliases, summary, options, several, .. }: RegistryEntry<()>,
 ) -> ListEntryJson {
     let option = |option: &Field| OptionJson {
         name: option.name,
@@ -88,13 +91,15 @@ fn registered(
         summary,
         options: options.iter().map(option).collect(),
         metrics: Vec::new(),
+        several_objectives: Some(several),
     }
 }
 
 fn task(task: &TrainerTask) -> ListEntryJson {
     let TrainerTask { kind, name, doc: summary, .. } = *task;
     let metrics = kind.objectives();
-    ListEntryJson { name, aliases: &[], summary, options: Vec::new(), metrics }
+    let several_objectives = None;
+    ListEntryJson { name, aliases: &[], summary, options: Vec::new(), metrics, several_objectives }
 }
 
 fn print(entries: &[ListEntryJson], later: &[&str], console: &mut Console) -> Result<(), Failure> {
@@ -106,6 +111,9 @@ fn print(entries: &[ListEntryJson], later: &[&str], console: &mut Console) -> Re
         };
         writeln!(console.out, "{}{aliases}", entry.name)?;
         console.hanging("  ", 2, entry.summary)?;
+        if entry.several_objectives == Some(true) {
+            writeln!(console.out, "  for several objectives, too")?;
+        }
         for option in &entry.options {
             console.hanging(
                 "    ",

@@ -86,7 +86,7 @@ const STUDY: &[Field] = &[
     key("race", FieldKind::Integer { min: 0, max: 1_000 }, Int(0))
         .doc("how many of the best run again on fresh seeds at the end, in addition to the budget"),
     key("objective", FieldKind::Objectives, Absent)
-        .doc("objectives, instead of `metric` and `direction`"),
+        .doc("`[[study.objective]]`, one table for each, instead of `metric` and `direction`"),
 ];
 
 const BUDGET: &[Field] = &[
@@ -99,7 +99,10 @@ const BUDGET: &[Field] = &[
     .doc("which trials count: completed and pruned, completed, or failed ones too"),
     key("time", FieldKind::Duration, Absent)
         .doc("the study ends after this time, all runs of the runner together"),
-    key("target", NUMBER, Absent).doc("the study ends when a trial reaches this value"),
+    key("target", NUMBER, Absent).doc(
+        "the study ends when a trial reaches this value, or the front of several objectives this \
+         hypervolume",
+    ),
     key("failures", COUNT, Absent)
         .doc("the study ends, with exit code 4, after this many failed trials"),
     key("trial_time", FieldKind::Duration, Absent)

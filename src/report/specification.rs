@@ -35,7 +35,10 @@ pub fn budget(spec: &StudySpec) -> String {
     let parts: Vec<String> = [
         budget.trials.map(|trials| format!("{} ({which})", count(trials, "trial"))),
         budget.time.map(duration),
-        budget.target.map(|target| format!("a value of {}", number(target))),
+        budget.target.map(|target| match spec.has_several_objectives() {
+            true => format!("a hypervolume of {}", number(target)),
+            false => format!("a value of {}", number(target)),
+        }),
         budget.failures.map(|failures| format!("{} at most", count(failures, "failed trial"))),
         budget.trial_time.map(|time| format!("{} for each attempt", duration(time))),
         budget.stall_time.map(|time| format!("{} without a report", duration(time))),

@@ -15,7 +15,7 @@ use hpsearch::cli::CommandLine;
 use hpsearch::config::{Contents, TABLES, TableSchema};
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
-use hpsearch::study::field::{Field, FieldDefault};
+use hpsearch::study::field::{Field, FieldDefault, OBJECTIVE};
 use hpsearch::study::registry::RegistryEntry;
 
 use crate::harness::{Ended, Site};
@@ -330,6 +330,13 @@ fn study_file() -> String {
     for table in TABLES {
         write!(page, "\n## `[{}]`\n\n{}.\n", table.name, sentence(table.doc)).unwrap();
         contents(&mut page, table);
+        if table.name == "study" {
+            page.push_str(
+                "\n### `[[study.objective]]`\n\nOne of [several \
+                objectives](../objectives.md).\n",
+            );
+            fields(&mut page, OBJECTIVE);
+        }
     }
     page
 }

@@ -98,9 +98,28 @@ fn trials_have_values_and_the_best_of_them_are_a_front() {
     assert_names(&site.run(&["best", "s"]).out, &["the compromise", "on the front", "x = "]);
     assert_names(&site.run(&["show", "s"]).out, &["minimize error, maximize speed", "front"]);
     assert_names(&site.run(&["verify", "s"]).out, &["12 values and 1 end repeat exactly"]);
-    assert_done(&site.run(&["export", "s", "-o", "out"]));
+    let unclear = ["value<0.3", "last_value<0.3"];
+    for filter in unclear {
+        let refused = site.run(&["trials", "s", "--where", filter]);
+        assert_refused(&refused, &["this study has several", "`error`", "`speed`"]);
+    }
+    let export = site.run(&["export", "s", "-o", "out"]);
+    assert_done(&export);
     let exported = site.read_json("out/metrics.json");
     let compromise = &best["trial"]["values"];
+    assert_names(&export.err, &["(error 0.", ", speed 0."]);
+    let recipe = site.read("out/best.toml");
+    let recipe: Json = toml::from_str(&recipe).unwrap();
+    assert_eq!(recipe["values"], json!({"error": compromise[0], "speed": compromise[1]}));
+    // What was reported once is predicted at all steps alike, and shown where it was reported.
+    let explained = site.json(&["explain", "s", "11", "--json"]);
+    let rows = explained["proposed"]["predicted_objectives"][1].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| &row["step"]).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(rows.iter().all(|row| row["mean"] == rows[0]["mean"]), "{rows:?}");
+    let text = site.run(&["explain", "s", "11"]).out;
+    let table = text.split("speed predicted").nth(1).unwrap().split("\n\n").next().unwrap();
+    let told: Vec<&str> = table.lines().skip(2).map(str::trim).collect();
+    assert!(told.len() == 1 && told[0].starts_with("1  "), "{text}");
     assert_eq!(exported["values"], json!({"error": compromise[0], "speed": compromise[1]}));
     assert_eq!(exported["metrics"]["speed"], compromise[1], "of an earlier step");
     assert_names(&site.read("out/README.md"), &["on the front of `error` (minimize), `speed`"]);
@@ -203,6 +222,21 @@ fn figures_show_the_front_and_each_objective_in_turn() {
 }
 
 #[test]
+fn lists_of_samplers_and_pruners_say_which_take_several_objectives() {
+    let site = Site::empty();
+    for (kind, with, without) in [("pruners", "asha", "pbt"), ("samplers", "nsga2", "cmaes")] {
+        let listed = site.json(&["list", kind, "--json"]);
+        let is_marked = |name: &str| {
+            let entries = listed["entries"].as_array().unwrap().iter();
+            let entry = entries.clone().find(|entry| entry["name"] == name).unwrap();
+            entry["several_objectives"].clone()
+        };
+        assert_eq!([is_marked(with), is_marked(without)], [json!(true), json!(false)]);
+        assert_names(&site.run(&["list", kind]).out, &["  for several objectives, too"]);
+    }
+}
+
+#[test]
 fn a_run_that_is_killed_ends_with_the_values_of_one_that_was_not() {
     let rest = "[sampler]\ntype = \"nsga2\"\npopulation_size = 4";
     let whole = finished(rest).trials();
@@ -233,6 +267,7 @@ fn the_front_ends_a_study_by_its_hypervolume_or_when_nothing_joins_it() {
     let target = study(thresholds, "trials = 60\ntarget = 0.5", "[sampler]\ntype = \"random\"");
     let site = Site::new(&target, TRIAL);
     assert_names(&site.run_study().out, &["hypervolume reached the target"]);
+    assert_names(&site.run(&["show", "s"]).out, &["a hypervolume of 0.5"]);
     let best = site.json(&["best", "s", "--json"]);
     assert!(best["hypervolume"].as_f64().unwrap() >= 0.5);
     assert_eq!(best["reference"], json!([1.0, 0.0]));

@@ -349,7 +349,7 @@ impl fmt::Display for FieldKind {
             ),
             Self::Keep => f.write_str("\"best-3\" (any number), \"all\" or \"none\""),
             Self::Environment => f.write_str("a table of strings"),
-            Self::Objectives => f.write_str("one table of `metric` and `direction`"),
+            Self::Objectives => f.write_str("tables of `metric`, `direction` and `threshold`"),
             Self::CommandMetrics => f.write_str("a table"),
             Self::TextOrTexts => f.write_str("a string or a list of strings"),
             Self::Object => f.write_str("an object"),
