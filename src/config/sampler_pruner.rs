@@ -28,6 +28,8 @@ pub(super) struct Chosen<'a> {
     pub place: Option<SourceSpan>,
     /// The table.
     pub section: Section<'a>,
+    /// What `hpsearch list` calls its kind.
+    listed: &'static str,
 }
 
 impl Chosen<'_> {
@@ -66,8 +68,9 @@ impl Chosen<'_> {
                     ));
                 }
                 problem.help(format!(
-                    "change `{option}`, or leave it out: `hpsearch list` tells \
-                    what `{algorithm}` takes"
+                    "change `{option}`, or leave it out: `hpsearch list {}` tells \
+                    what `{algorithm}` takes",
+                    self.listed
                 ))
             }
             RegistryError::Unsuitable { algorithm, why, advice } => Diagnostic::error(
@@ -110,10 +113,11 @@ pub(super) fn read<'a>(
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Chosen<'a>> {
     let default = default_type(path);
+    let listed = if path == "sampler" { "samplers" } else { "pruners" };
     let Some((table, header)) = written else {
         let spec = resolve(path, default, BTreeMap::new()).ok()?;
         let section = Section::absent(fields_of(path));
-        return Some(Chosen { spec, place: None, section });
+        return Some(Chosen { spec, place: None, section, listed });
     };
     let before = problems.len();
     let entry = table.get("type");
@@ -134,5 +138,6 @@ pub(super) fn read<'a>(
     let section =
         Section::read(path, header, table, &[fields_of(path), options].concat(), problems);
     let spec = resolve(path, name, section.values_of(options)).ok()?;
-    (problems.len() == before).then_some(Chosen { spec, place: Some(place), section })
+    let place = Some(place);
+    (problems.len() == before).then_some(Chosen { spec, place, section, listed })
 }
