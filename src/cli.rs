@@ -103,7 +103,7 @@ const EXAMPLES: &str = "Examples:
   hpsearch check study.toml        validate the study file
   hpsearch run study.toml          search; run again after an interruption
   hpsearch watch                   the live leaderboard, from another terminal
-  hpsearch best > best.toml        the best parameters found so far
+  hpsearch best                    the best parameters found so far
   hpsearch export -o model         the best trial's checkpoint, ready for use
   hpsearch track -- python train.py  a run without a search
 

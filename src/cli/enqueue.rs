@@ -20,7 +20,7 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch enqueue digits learning_rate=3e-4 optim=adamw   the rest is sampled
   hpsearch enqueue digits --from 7 learning_rate=1e-3   as trial 7 but that
-  hpsearch enqueue digits --file best.toml                 what `best` printed
+  hpsearch enqueue digits --file params.toml               what `best` printed
 
 It runs as soon as a slot is free, and counts towards the budget while that is
 not exhausted. A configuration that was tried is refused without --again.";
@@ -106,7 +106,7 @@ fn value(space: &Space, name: &str, text: &str) -> (String, Value) {
 fn in_file(file: &Path) -> Result<Params, Failure> {
     let unusable = |why: String| {
         Failure::usage(format!("`{}` cannot be used: {why}", shown(file)))
-            .help("it is a TOML file of parameters, like `hpsearch best > best.toml`")
+            .help("it is a TOML file of parameters, like `hpsearch best > params.toml`")
     };
     let text = config::file::read_to_string(file).map_err(|error| unusable(error.to_string()))?;
     let mut table: toml::Table =

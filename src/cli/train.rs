@@ -28,10 +28,11 @@ use interruption::Interruption;
 /// Arguments of `hpsearch train`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Examples:\n  hpsearch train best.toml -o model\n  hpsearch train study.toml \
-        --set trainer.learning_rate=3e-4\n  hpsearch train study.toml --find-lr\n  hpsearch train \
-        study.toml --overfit-one-batch --steps 200\n  hpsearch train study.toml --profile 20\n  \
-        hpsearch train study.toml -o model --resume-from-checkpoint model.checkpoint"
+    after_help = "Examples:\n  hpsearch train model/best.toml -o again    of `export -o model`\n  \
+        hpsearch train study.toml --set trainer.learning_rate=3e-4\n  hpsearch train study.toml \
+        --find-lr\n  hpsearch train study.toml --overfit-one-batch --steps 200\n  hpsearch train \
+        study.toml --profile 20\n  hpsearch train study.toml -o model --resume-from-checkpoint \
+        model.checkpoint"
 )]
 pub struct TrainArguments {
     /// A best.toml, as `export` writes it, or a study file: what its [trainer] fixes, and its first
