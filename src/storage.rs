@@ -4,6 +4,7 @@
 pub mod address;
 pub mod any;
 pub mod conformance;
+pub mod disk;
 mod error;
 pub mod journal;
 pub mod memory;

@@ -211,6 +211,15 @@ pub enum StorageError {
         #[source]
         source: rusqlite::Error,
     },
+    /// Another process began to write to a store that was read without its index.
+    #[error(
+        "another process began to write to the store `{path}` while it was read; there was no \
+         space or permission for the file `-shm` by which they see each other"
+    )]
+    ReadAlone {
+        /// The store.
+        path: String,
+    },
     /// The server refuses, or cannot be reached.
     #[error("{} (while {doing})", failure.of(address))]
     Postgres {
@@ -372,8 +381,9 @@ impl SqliteFailure {
 
     fn remedy(self, path: &str) -> String {
         match self {
-            SqliteFailure::DiskFull => "what was written before is safe: free some space, then \
-                run the same command again"
+            SqliteFailure::DiskFull => "what was written before is safe: free some space \
+                (`hpsearch gc --yes` removes files that no study needs, also while the disk is \
+                full), then run the same command again"
                 .to_owned(),
             SqliteFailure::WriteFailed => "what was written before is safe: repair that (`dmesg` \
                 shows errors of the disk), then run the same command again"
@@ -418,6 +428,7 @@ impl StorageError {
                 );
             }
             StorageError::Sqlite { path, failure, .. } => return failure.remedy(path),
+            StorageError::ReadAlone { .. } => "run the same command again",
             StorageError::Postgres { failure, .. } => failure.remedy(),
             StorageError::Address { .. } => "`--store postgres://USER@HOST/DATABASE` names one",
             StorageError::WithoutPostgres { .. } => {

@@ -16,6 +16,7 @@ mod place;
 mod secrets;
 mod soundness;
 mod wal;
+mod without_index;
 
 pub use at::{StoreAt, store_at, studies_at};
 pub use files::{is_database, is_open_here, open_file, read_file};
@@ -33,9 +34,10 @@ use self::files::{Exchanged, Files};
 use self::log::Log;
 use self::migrate::MIGRATIONS;
 use self::place::{
-    as_file, directory_of, has_log, io_error, lock_file, refuse_network, refuse_what_is_no_file,
+    as_file, directory_of, io_error, lock_file, refuse_network, refuse_what_is_no_file,
 };
 use self::wal::{Checkpoints, leave_log_alone, rescue};
+use self::without_index::{ReadAlone, connect_alone, is_of_index};
 use super::sql::answers::{Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::connection::Connection as Queried;
@@ -51,6 +53,8 @@ pub struct SqliteReader {
     files: Arc<Files>,
     seen: Option<i64>,
     migrated: Option<Migrated>,
+    /// Set if it was opened without its index, which cannot be created.
+    alone: Option<ReadAlone>,
 }
 
 /// A migration of an older store.
@@ -265,12 +269,12 @@ impl SqliteReader {
             Err(source) => return Err(io_error(path, source)),
         }
         refuse_network(path, &directory_of(&file))?;
-        let (connection, version) = open_anywhere(path, &file)?;
+        let (connection, version, alone) = open_anywhere(path, &file)?;
         if version == 0 {
             return Err(missing());
         }
         if version == migrate::newest(MIGRATIONS) && !secrets::are_left(&connection) {
-            return SqliteReader::new(connection, path);
+            return SqliteReader::opened(connection, path, alone);
         }
         drop(connection);
         // Opening an older schema, or an interrupted migration, for writing migrates it.
@@ -280,8 +284,36 @@ impl SqliteReader {
             Err(_) if version == migrate::newest(MIGRATIONS) => None,
             Err(error) => return Err(error),
         };
-        let (connection, _) = open_anywhere(path, &file)?;
-        Ok(SqliteReader { migrated, ..SqliteReader::new(connection, path)? })
+        let (connection, _, alone) = open_anywhere(path, &file)?;
+        Ok(SqliteReader { migrated, ..SqliteReader::opened(connection, path, alone)? })
+    }
+
+    fn opened(
+        connection: Connection,
+        path: &Path,
+        alone: Option<ReadAlone>,
+    ) -> Result<Self, StorageError> {
+        if alone.is_none() {
+            return SqliteReader::new(connection, path);
+        }
+        let files = Files::without_log(&as_file(path)?);
+        Ok(SqliteReader { alone, ..SqliteReader::with(connection, path, files) })
+    }
+
+    /// Opens a store that was read without its index again, now that others write to it.
+    fn reopen(&mut self) -> Result<(), StorageError> {
+        let path = self.path.clone();
+        // Both are closed first: a new connection of this process may share neither.
+        self.connection = Connection::open_in_memory()
+            .map_err(|error| Fault::from(error).at(&path, "opening it"))?;
+        self.files = Arc::default();
+        // If this fails, `alone` stays, and reading with it.
+        *self = SqliteReader { migrated: self.migrated.take(), ..SqliteReader::open(&path)? };
+        Ok(())
+    }
+
+    fn is_outdated(&self) -> bool {
+        self.alone.as_ref().is_some_and(|alone| !alone.is_unchanged())
     }
 
     fn new(connection: Connection, path: &Path) -> Result<Self, StorageError> {
@@ -299,7 +331,7 @@ impl SqliteReader {
         // With it, plans depend on bound values and are rebuilt for every range of trials.
         let _slower_without = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         let path = path.to_owned();
-        SqliteReader { connection, path, files, seen: None, migrated: None }
+        SqliteReader { connection, path, files, seen: None, migrated: None, alone: None }
     }
 
     /// The migration that opening it caused, if any.
@@ -322,7 +354,11 @@ impl Reads for SqliteReader {
             let transaction = self.connection.unchecked_transaction()?;
             work(&*transaction)
         };
-        run().map_err(|fault| fault.at(&self.path, doing))
+        let done = run();
+        if self.is_outdated() {
+            return Err(StorageError::ReadAlone { path: self.path.display().to_string() });
+        }
+        done.map_err(|fault| fault.at(&self.path, doing))
     }
 
     fn address(&self) -> &Path {
@@ -334,6 +370,12 @@ impl Reads for SqliteReader {
     }
 
     fn look_for_changes(&mut self) -> Result<bool, StorageError> {
+        if self.is_outdated() {
+            return self.reopen().map(|()| true);
+        }
+        if self.alone.is_some() {
+            return Ok(self.seen.replace(0).is_none());
+        }
         self.files.check().map_err(|exchanged| {
             exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader)
         })?;
@@ -424,18 +466,19 @@ fn exchanged_error(
     }
 }
 
-/// A connection for reading and the schema's version, from a directory that is read-only, too.
-fn open_anywhere(path: &Path, file: &Path) -> Result<(Connection, i64), StorageError> {
+/// A connection for reading and the schema's version, also from a read-only directory and a full
+/// disk.
+fn open_anywhere(
+    path: &Path,
+    file: &Path,
+) -> Result<(Connection, i64, Option<ReadAlone>), StorageError> {
     let opened = match open_to_read(path, file) {
-        Err(Fault::Sql(error))
-            if matches!(
-                error.sqlite_error_code(),
-                Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly)
-            ) && !has_log(file) =>
-        {
-            open_archived(path, file)
-        }
-        other => other,
+        Err(Fault::Sql(error)) if is_of_index(&error) => match ReadAlone::of(file) {
+            Some(alone) => open_alone(path, file)
+                .map(|(connection, version)| (connection, version, Some(alone))),
+            None => Err(error.into()),
+        },
+        opened => opened.map(|(connection, version)| (connection, version, None)),
     };
     opened.map_err(|fault| fault.at(path, "opening it"))
 }
@@ -455,20 +498,9 @@ fn open_to_read(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
     Ok((connection, version))
 }
 
-/// The same in a read-only directory, where SQLite cannot create its shared-memory file. No process
-/// can be writing there, or there would be a log.
-fn open_archived(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
-    let text = file
-        .to_str()
-        .ok_or_else(|| Fault::unstorable(format!("the path `{}` is not UTF-8", path.display())))?;
-    let uri = format!(
-        "file:{}?immutable=1",
-        text.replace('%', "%25").replace('?', "%3f").replace('#', "%23")
-    );
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI;
-    let connection = Connection::open_with_flags(uri, flags)?;
+/// The same without the index.
+fn open_alone(path: &Path, file: &Path) -> Result<(Connection, i64), Fault> {
+    let connection = connect_alone(file)?;
     let version = migrate::version(&connection, path, MIGRATIONS)?;
     Ok((connection, version))
 }

@@ -297,6 +297,29 @@ fn on_a_small_disk(site: &Site, command: &str) -> Option<Ended> {
 }
 
 #[test]
+fn a_store_on_a_full_disk_is_read_without_its_index_and_gc_frees_space() {
+    let site = Site::new(&study("trials = 4", ONE_SLOT), &steps(3));
+    fs::create_dir(site.path("small")).unwrap();
+    let program = PROGRAM;
+    let command = format!(
+        "export HPSEARCH_STORE=small/hpsearch.db\n\
+         '{program}' run study.toml --plain\n\
+         mkdir -p small/files/gone/trial-0\n\
+         head -c 300000 /dev/zero > small/files/gone/trial-0/weights\n\
+         dd if=/dev/zero of=small/filler bs=4k 2> /dev/null\n\
+         for verb in ls 'best s' 'trials s' 'show s' 'verify s' du doctor 'rm s --yes' \
+         'gc --yes' 'tag s +a'; do '{program}' $verb; echo \"$verb ended with $?\"; done\n"
+    );
+    let Some(ended) = on_a_small_disk(&site, &command) else { return };
+    for verb in ["ls", "best s", "trials s", "show s", "verify s", "du", "gc --yes", "tag s +a"] {
+        assert_names(&ended.out, &[&format!("{verb} ended with 0\n")]);
+    }
+    assert_names(&ended.out, &["doctor ended with 1\n", "rm s --yes ended with 5\n"]);
+    assert_names(&ended.out, &["removed 1 orphaned file"]);
+    assert_names(&ended.err, &["no space is left for the store", "`hpsearch gc --yes` removes"]);
+}
+
+#[test]
 fn a_full_disk_is_told_and_the_study_goes_on_when_there_is_space() {
     let site = Site::new(&study("trials = 4", ONE_SLOT), &steps(3));
     fs::create_dir(site.path("small")).unwrap();

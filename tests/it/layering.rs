@@ -123,6 +123,7 @@ const CRATES: &[(&str, &[&str])] = &[
             "runner/lease",
             "runner/lines",
             "runner/metric_files",
+            "storage/disk",
             "storage/sqlite/filesystem",
             "storage/sqlite/files",
             "tui",
@@ -255,6 +256,10 @@ const EXCEPTIONS: &[(&str, &[&str])] = &[
     // Locks belong to files, and to the process: which ones it has open, and whether they still are
     // where they were.
     ("storage/sqlite/files", &["files"]),
+    // Whether others have written to a store that is read without its index.
+    ("storage/sqlite/without_index", &["files"]),
+    // Why a store cannot be written.
+    ("storage/disk", &["files"]),
     // The log of a store is read beside SQLite, and put aside if it was damaged.
     ("storage/sqlite/log", &["files"]),
 ];

@@ -6,6 +6,7 @@ use rusqlite::ErrorCode;
 
 #[cfg(feature = "postgres")]
 use crate::storage::PostgresFailure;
+use crate::storage::disk::is_full;
 use crate::storage::{SqliteFailure, StorageError};
 
 /// A failure inside the store, before its file and operation are attached.
@@ -67,17 +68,23 @@ impl Fault {
             }
             Fault::Sql(source) => source,
         };
+        let file = path;
         let path = path.display().to_string();
         let failure = match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => SqliteFailure::DiskFull,
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                SqliteFailure::NotUsable
+                match is_full(file) {
+                    true => SqliteFailure::DiskFull,
+                    false => SqliteFailure::NotUsable,
+                }
             }
             Some(ErrorCode::DatabaseCorrupt) => SqliteFailure::Damaged,
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SqliteFailure::Locked,
-            Some(ErrorCode::SystemIoFailure) if is_refused_write(&source) => {
-                SqliteFailure::WriteFailed
-            }
+            // SQLite has no code for an index that finds no space.
+            Some(ErrorCode::SystemIoFailure) if is_refused_write(&source) => match is_full(file) {
+                true => SqliteFailure::DiskFull,
+                false => SqliteFailure::WriteFailed,
+            },
             Some(ErrorCode::NotADatabase) => {
                 let why = "it is not an SQLite database".to_owned();
                 return StorageError::NotAStore { path, why };
@@ -88,8 +95,7 @@ impl Fault {
     }
 }
 
-/// Whether the system rejected a write for another reason than a full disk, which SQLite
-/// distinguishes.
+/// Whether the system rejected a write.
 fn is_refused_write(error: &rusqlite::Error) -> bool {
     use rusqlite::ffi;
     const WRITES: [i32; 6] = [

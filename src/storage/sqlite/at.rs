@@ -3,10 +3,10 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use rusqlite::ErrorCode;
+use rusqlite::{Connection, ErrorCode};
 
-use super::connect_to_read;
 use super::migrate::APPLICATION_ID;
+use super::without_index::look_at;
 use crate::storage::StorageError;
 use crate::storage::paths::component;
 use crate::storage::sql::column::{json, rows};
@@ -34,8 +34,7 @@ pub fn store_at(path: &Path) -> StoreAt {
         }
         Err(_) => return StoreAt::Unreadable,
     }
-    let look = || {
-        let connection = connect_to_read(path)?;
+    let look = |connection: &Connection| {
         let application: i64 =
             connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
         if application != APPLICATION_ID {
@@ -45,10 +44,12 @@ pub fn store_at(path: &Path) -> StoreAt {
         if version < 4 {
             return Ok(StoreAt::Store(String::new()));
         }
-        connection.query_row("SELECT id FROM store", [], |row| row.get(0)).map(StoreAt::Store)
+        Ok(StoreAt::Store(connection.query_row("SELECT id FROM store", [], |row| row.get(0))?))
     };
-    look().unwrap_or_else(|error: rusqlite::Error| match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase) => StoreAt::Nothing,
+    look_at(path, look).unwrap_or_else(|fault| match fault {
+        Fault::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+            StoreAt::Nothing
+        }
         _ => StoreAt::Unreadable,
     })
 }
@@ -66,14 +67,12 @@ pub fn studies_at(path: &Path) -> Result<Option<(String, Vec<String>)>, StorageE
             return Err(StorageError::Missing { path: path.display().to_string() });
         }
     };
-    let read = || {
+    let read = |connection: &Connection| {
         let files = if id.is_empty() { "NULL" } else { "files" };
         let sql = format!("SELECT name, {files} FROM study");
-        rows(&connect_to_read(path)?, &sql, (), |row| {
-            Ok((row.get::<String>(0)?, row.get::<Option<String>>(1)?))
-        })
+        rows(connection, &sql, (), |row| Ok((row.get::<String>(0)?, row.get::<Option<String>>(1)?)))
     };
-    let named = read().map_err(|fault: Fault| fault.at(path, "reading its studies"))?;
+    let named = look_at(path, read).map_err(|fault| fault.at(path, "reading its studies"))?;
     let mut directories = Vec::new();
     for (name, taken) in named {
         let taken: Option<Vec<String>> = taken
@@ -88,8 +87,6 @@ pub fn studies_at(path: &Path) -> Result<Option<(String, Vec<String>)>, StorageE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rusqlite::Connection;
-
     use crate::storage::StorageReader as _;
     use crate::storage::sqlite::SqliteStore;
 

@@ -111,7 +111,10 @@ impl Files {
                 return Ok(files);
             };
             match known.check() {
-                Ok(()) => return Ok(known),
+                Ok(()) => {
+                    known.learn();
+                    return Ok(known);
+                }
                 Err(exchanged) if looks == 0 => return Err(exchanged),
                 Err(_) => looks -= 1,
             }
@@ -120,18 +123,29 @@ impl Files {
         }
     }
 
+    /// The files of a store that was opened without its log and index.
+    pub(super) fn without_log(path: &Path) -> Arc<Files> {
+        let files = Arc::new(Files::at(path));
+        open_files().push(Arc::downgrade(&files));
+        files
+    }
+
     fn look(path: &Path) -> Files {
+        let files = Files::at(path);
+        files.learn();
+        files
+    }
+
+    fn at(path: &Path) -> Files {
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let files = Files {
+        Files {
             path: path.to_owned(),
             main: OpenedFile::at(path),
             real,
             wal: OnceLock::new(),
             shm: OnceLock::new(),
             longest: AtomicU64::new(0),
-        };
-        files.learn();
-        files
+        }
     }
 
     /// Records the log and the index once they exist: after a connection has read, which keeps them

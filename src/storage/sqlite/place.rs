@@ -64,12 +64,6 @@ pub(super) fn lock_file(path: &Path, study: StudyId) -> PathBuf {
     PathBuf::from(name)
 }
 
-pub(super) fn has_log(path: &Path) -> bool {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    Path::new(&log).exists()
-}
-
 /// The directory of the file, links resolved if it exists.
 pub(super) fn directory_of(path: &Path) -> PathBuf {
     let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

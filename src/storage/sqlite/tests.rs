@@ -246,13 +246,44 @@ fn an_archived_store_is_read_without_its_directory_being_touched() {
     drop(store);
     let archived = directory.path().join("50 % of #1?.db");
     fs::rename(&path, &archived).unwrap();
-    let (connection, version) = open_archived(&archived, &archived).ok().unwrap();
+    let (connection, version) = open_alone(&archived, &archived).ok().unwrap();
     assert_eq!(version, migrate::newest(MIGRATIONS));
     assert_eq!(
         SqliteReader::new(connection, &archived).unwrap().view(lease.study).unwrap().trials.len(),
         trials
     );
-    assert!(!has_log(&archived));
+    assert!(!directory.path().join("50 % of #1?.db-wal").exists());
+}
+
+#[test]
+fn a_store_that_is_read_without_its_index_notices_a_writer() {
+    let (_directory, path, mut store, lease) = fresh();
+    store.append(&lease, NOW, &journal(100)).unwrap();
+    let alone = || {
+        let (connection, _) = open_alone(&path, &path).ok().unwrap();
+        SqliteReader::opened(connection, &path, Some(ReadAlone::of(&path)?)).ok()
+    };
+    assert!(alone().is_none(), "the log is not empty");
+    drop(store);
+    let mut reader = alone().unwrap();
+    let before = reader.view(lease.study).unwrap().trials.len();
+    assert!(reader.look_for_changes().unwrap());
+    assert!(!reader.look_for_changes().unwrap());
+    let mut writer = SqliteStore::open(&path).unwrap();
+    assert_eq!(reader.view(lease.study).unwrap().trials.len(), before);
+    writer.append(&lease, NOW, &[created(before as u64)]).unwrap();
+    let error = reader.view(lease.study).unwrap_err();
+    assert!(matches!(error, StorageError::ReadAlone { .. }), "{error:?}");
+    assert_says(&error, &["hpsearch.db", "run the same command again"]);
+    assert!(reader.look_for_changes().unwrap());
+    assert_eq!(reader.view(lease.study).unwrap().trials.len(), before + 1);
+    drop((reader, writer));
+    // Also after it has written everything to the file, and removed its log.
+    let mut reader = alone().unwrap();
+    SqliteStore::open(&path).unwrap().append(&lease, NOW, &[created(before as u64 + 1)]).unwrap();
+    assert!(matches!(reader.view(lease.study), Err(StorageError::ReadAlone { .. })));
+    assert!(reader.look_for_changes().unwrap());
+    assert_eq!(reader.view(lease.study).unwrap().trials.len(), before + 2);
 }
 
 #[test]
