@@ -440,6 +440,7 @@ mod tests {
                 failure: SqliteFailure::Locked,
                 source: sqlite(),
             },
+            StorageError::Forbidden { path: path(), file: path(), doing, source: sqlite().into() },
             StorageError::ReadAlone { path: path() },
             StorageError::Io { path: path(), source: system() },
             StorageError::Tracked { study: text("s") },

@@ -211,6 +211,21 @@ pub enum StorageError {
         #[source]
         source: rusqlite::Error,
     },
+    /// This user may not read and write a file of the store, or its directory.
+    #[error(
+        "this user may not read and write `{file}`, as the store `{path}` needs (while {doing})"
+    )]
+    Forbidden {
+        /// The store.
+        path: String,
+        /// The file or directory.
+        file: String,
+        /// The operation.
+        doing: &'static str,
+        /// SQLite's error.
+        #[source]
+        source: Box<rusqlite::Error>,
+    },
     /// Another process began to write to a store that was read without its index.
     #[error(
         "another process began to write to the store `{path}` while it was read; there was no \
@@ -428,6 +443,12 @@ impl StorageError {
                 );
             }
             StorageError::Sqlite { path, failure, .. } => return failure.remedy(path),
+            StorageError::Forbidden { file, .. } => {
+                return format!(
+                    "`ls -ld '{file}'` shows owner and mode: allow it, for example by `chmod u+rw \
+                     '{file}'`, or choose another place with `--store PATH`"
+                );
+            }
             StorageError::ReadAlone { .. } => "run the same command again",
             StorageError::Postgres { failure, .. } => failure.remedy(),
             StorageError::Address { .. } => "`--store postgres://USER@HOST/DATABASE` names one",

@@ -320,6 +320,25 @@ fn a_store_on_a_full_disk_is_read_without_its_index_and_gc_frees_space() {
 }
 
 #[test]
+fn the_file_that_may_not_be_written_is_named() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &steps(1));
+    assert_done(&site.run_study());
+    // A reader of a store that is not writable gives its mode to the index.
+    let command = format!(
+        "chmod 400 runs/hpsearch.db; '{PROGRAM}' ls; chmod 600 runs/hpsearch.db\n\
+         '{PROGRAM}' tag s +a; echo \"tag ended with $?\"; '{PROGRAM}' doctor\n"
+    );
+    // Without the capabilities of root, if the tests have them.
+    let ended = site.run_program("unshare", &["-U", "sh", "-c", &command]);
+    let Some(ended) = ended.filter(|ended| !ended.err.contains("unshare")) else {
+        eprintln!("skipped: no user namespaces here");
+        return;
+    };
+    assert_names(&ended.err, &["may not read and write `", "hpsearch.db-shm`", "chmod u+rw"]);
+    assert_names(&ended.out, &["tag ended with 5\n", "hpsearch.db-shm` cannot be written"]);
+}
+
+#[test]
 fn a_full_disk_is_told_and_the_study_goes_on_when_there_is_space() {
     let site = Site::new(&study("trials = 4", ONE_SLOT), &steps(3));
     fs::create_dir(site.path("small")).unwrap();

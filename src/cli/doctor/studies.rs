@@ -16,6 +16,7 @@ use crate::runner::processes;
 use crate::runner::{Liveness, liveness};
 use crate::storage::address::is_on_server;
 use crate::storage::any::AnyReader;
+use crate::storage::disk::forbidden;
 use crate::storage::paths::files_directory;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::counted::count;
@@ -50,6 +51,7 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
                 false => format!(", {}{log}", size(bytes(""))),
             };
             found.push(Finding::ok("store", format!("`{path}`: {held}{size}, schema {version}")));
+            found.extend(forbidden_file(console));
             found.push(soundness(&reader, console));
             found.extend(unfinished_moves(&reader, console)?);
             for study in &studies {
@@ -62,6 +64,25 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
         }
     }
     Ok(found)
+}
+
+/// A file of the store, or its directory, that this user may not write. A reader of a store that is
+/// not writable gives its mode to the log and the index.
+fn forbidden_file(console: &Console) -> Option<Finding> {
+    if is_on_server(&console.store) {
+        return None;
+    }
+    let file = forbidden(&console.store)?;
+    let is_beside =
+        file.to_string_lossy().ends_with("-wal") || file.to_string_lossy().ends_with("-shm");
+    let file = shown(&file);
+    let said = format!("`{file}` cannot be written by this user: the store can only be read");
+    let next = format!("for studies that are to run: chmod u+rw '{file}'");
+    Some(match is_beside {
+        // The store itself can be written.
+        true => Finding::broken("files", said, next),
+        false => Finding::warning("files", said, next),
+    })
 }
 
 /// Runs that were moved to another study, and whose files were not.

@@ -6,7 +6,7 @@ use rusqlite::ErrorCode;
 
 #[cfg(feature = "postgres")]
 use crate::storage::PostgresFailure;
-use crate::storage::disk::is_full;
+use crate::storage::disk::{forbidden, is_full};
 use crate::storage::{SqliteFailure, StorageError};
 
 /// A failure inside the store, before its file and operation are attached.
@@ -73,9 +73,14 @@ impl Fault {
         let failure = match source.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => SqliteFailure::DiskFull,
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-                match is_full(file) {
-                    true => SqliteFailure::DiskFull,
-                    false => SqliteFailure::NotUsable,
+                match forbidden(file) {
+                    Some(culprit) => {
+                        let file = culprit.display().to_string();
+                        let source = Box::new(source);
+                        return StorageError::Forbidden { path, file, doing, source };
+                    }
+                    None if is_full(file) => SqliteFailure::DiskFull,
+                    None => SqliteFailure::NotUsable,
                 }
             }
             Some(ErrorCode::DatabaseCorrupt) => SqliteFailure::Damaged,
