@@ -13,6 +13,7 @@ use crate::runner::RunnerError;
 use crate::runner::slots::SlotsError;
 use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
+use crate::storage::disk::is_of_space;
 use crate::study::suggestion::{nearest, quoted};
 use crate::tracking::import::ImportError;
 use crate::tracking::{SyncError, TrackingError};
@@ -188,6 +189,12 @@ impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Failure::ReaderGone;
+        }
+        if is_of_space(&error) {
+            return Failure::new(Exit::Store, error).help(
+                "free some space (`hpsearch gc --yes` removes files that no study needs), then run \
+                 the same command again",
+            );
         }
         Failure::new(Exit::Internal, error).help(
             "make sure that the disk has space and that the files named are readable and writable, \

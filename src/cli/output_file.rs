@@ -6,7 +6,8 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::exit::Failure;
+use super::exit::{Exit, Failure};
+use crate::storage::disk::is_of_space;
 use crate::storage::sqlite::is_open_here;
 
 /// Rejects an output that is an input, by whatever path or link.
@@ -47,19 +48,14 @@ pub fn whole_file<T>(
     write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     if path == Path::new("-") {
-        let mut out = BufWriter::new(io::stdout());
-        let written = write(&mut out)?;
-        out.flush()?;
-        return Ok(written);
+        return written_to(io::stdout(), "standard output", write).map(|(written, _)| written);
     }
+    let name = path.display().to_string();
     let refused = |what: &str| {
         Failure::usage(format!("`{}` {what}", path.display()))
             .help("name the file itself: `-o trials.csv`")
     };
-    let unwritten = |error: io::Error| {
-        let failure = Failure::usage(format!("`{}` cannot be written: {error}", path.display()));
-        failure.help("name a file in an existing, writable directory, with `-o FILE`")
-    };
+    let unwritten = |error: io::Error| unwritten(&name, error);
     if is_open_here(path) {
         return Err(refused("belongs to the store, which is not written over"));
     }
@@ -68,10 +64,8 @@ pub fn whole_file<T>(
         return Err(refused("is a directory"));
     }
     if existing.as_ref().is_some_and(|existing| !existing.is_file()) {
-        let mut out = BufWriter::new(OpenOptions::new().write(true).open(path).map_err(unwritten)?);
-        let written = write(&mut out)?;
-        out.flush()?;
-        return Ok(written);
+        let out = OpenOptions::new().write(true).open(path).map_err(unwritten)?;
+        return written_to(out, &name, write).map(|(written, _)| written);
     }
     if existing.as_ref().is_some_and(|existing| existing.permissions().readonly()) {
         return Err(unwritten(io::ErrorKind::PermissionDenied.into()));
@@ -85,12 +79,12 @@ pub fn whole_file<T>(
     } else {
         path.to_owned()
     };
-    let name = place.file_name().ok_or_else(|| refused("is no name of a file"))?;
+    let file_name = place.file_name().ok_or_else(|| refused("is no name of a file"))?;
     let mut number = 0;
     let (beside, file) = loop {
         // Avoids a leftover of a killed process: in containers process ids repeat.
         let mut beside = OsString::from(".");
-        beside.push(name);
+        beside.push(file_name);
         beside.push(if number == 0 {
             format!(".{}.partial", std::process::id())
         } else {
@@ -103,9 +97,7 @@ pub fn whole_file<T>(
         }
     };
     let done = || {
-        let mut file = BufWriter::new(file);
-        let written = write(&mut file)?;
-        let file = file.into_inner().map_err(|error| unwritten(error.into_error()))?;
+        let (written, file) = written_to(file, &name, write)?;
         if let Some(existing) = &existing {
             file.set_permissions(existing.permissions()).map_err(unwritten)?;
         }
@@ -114,6 +106,68 @@ pub fn whole_file<T>(
         Ok(written)
     };
     done().inspect_err(|_: &Failure| drop(fs::remove_file(&beside)))
+}
+
+/// What `write` returns, and `out` after everything has been written to it.
+fn written_to<T, W: Write>(
+    out: W,
+    name: &str,
+    write: impl FnOnce(&mut dyn Write) -> Result<T, Failure>,
+) -> Result<(T, W), Failure> {
+    let mut out = Noted { out: BufWriter::new(out), refused: None };
+    let written = write(&mut out).and_then(|written| Ok((written, out.flush()?)));
+    match (written, out.refused) {
+        // The writer's own error does not name the file.
+        (Err(_), Some(error)) => Err(unwritten(name, error)),
+        (Err(failure), None) => Err(failure),
+        (Ok((written, ())), _) => match out.out.into_inner() {
+            Ok(out) => Ok((written, out)),
+            Err(error) => Err(unwritten(name, error.into_error())),
+        },
+    }
+}
+
+/// Notes the error of a write.
+struct Noted<W: Write> {
+    out: BufWriter<W>,
+    refused: Option<io::Error>,
+}
+
+impl<W: Write> Noted<W> {
+    fn noted<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.inspect_err(|error| {
+            let copy = error.raw_os_error().map(io::Error::from_raw_os_error);
+            self.refused = Some(copy.unwrap_or_else(|| error.kind().into()));
+        })
+    }
+}
+
+impl<W: Write> Write for Noted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.out.write(bytes);
+        self.noted(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.out.flush();
+        self.noted(done)
+    }
+}
+
+/// The failure to write an output.
+fn unwritten(name: &str, error: io::Error) -> Failure {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return error.into();
+    }
+    let message = format!("`{name}` cannot be written: {error}");
+    if is_of_space(&error) {
+        return Failure::new(Exit::Store, message).help(
+            "what was there before is unchanged: free some space (`hpsearch gc --yes` removes \
+             files that no study needs), or name a file on another disk with `-o FILE`, then run \
+             the same command again",
+        );
+    }
+    Failure::usage(message).help("name a file in an existing, writable directory, with `-o FILE`")
 }
 
 #[cfg(test)]
@@ -163,6 +217,20 @@ mod tests {
         assert!(failed.is_err());
         assert_eq!(fs::read_to_string(path("a")).unwrap(), "new");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_full_disk_is_told_with_the_file_however_much_was_written() {
+        for length in [1, 100_000] {
+            let full = Path::new("/dev/full");
+            let failed = whole_file(full, |out| Ok(out.write_all(&vec![b'x'; length])?));
+            let failure = failed.unwrap_err();
+            assert_eq!(failure.exit(), Exit::Store);
+            let said = failure.to_string();
+            for words in ["`/dev/full` cannot be written: No space left", "free some space"] {
+                assert!(said.contains(words), "{said}");
+            }
+        }
     }
 
     #[test]

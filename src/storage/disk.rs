@@ -1,5 +1,6 @@
 //! Why the system refuses a write: a full disk, or the permissions of a file of the store.
 
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, CWD, accessat, statvfs};
@@ -15,6 +16,14 @@ pub(in crate::storage) fn is_full(path: &Path) -> bool {
     // Some file systems have no limit on the number of files, and give 0 for it.
     let has_no_inode = disk.f_files > 0 && disk.f_favail == 0;
     disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST || has_no_inode
+}
+
+/// Whether an error of writing is about space: the disk is full, or a quota or limit is reached.
+pub fn is_of_space(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
 }
 
 /// The first of a store's files that this user may not read and write: its log, its index, itself,

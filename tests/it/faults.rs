@@ -339,6 +339,28 @@ fn the_file_that_may_not_be_written_is_named() {
 }
 
 #[test]
+fn an_output_on_a_full_disk_is_told_with_its_file() {
+    let site = Site::new(&study("trials = 4", ONE_SLOT), &steps(3));
+    fs::create_dir(site.path("small")).unwrap();
+    assert_done(&site.run_study());
+    let program = PROGRAM;
+    let command = format!(
+        "echo old > small/b.csv; dd if=/dev/zero of=small/filler bs=4k 2> /dev/null\n\
+         for verb in 'report s -o small/a.html' 'export-data s -o small/a.csv' \
+         'export-data s -o small/b.csv --overwrite' 'plot history s -o small/a.svg'; do\n\
+         '{program}' $verb; echo \"$verb ended with $?\"; done\n\
+         ls -A small; cat small/b.csv\n"
+    );
+    let Some(ended) = on_a_small_disk(&site, &command) else { return };
+    for file in ["a.html", "a.csv", "b.csv", "a.svg"] {
+        let said = format!("`small/{file}` cannot be written: No space left on device");
+        assert_names(&ended.err, &[&said, "free some space"]);
+    }
+    assert_eq!(ended.out.matches("ended with 5\n").count(), 4, "{}", ended.out);
+    assert!(ended.out.ends_with("ended with 5\nb.csv\nfiller\nold\n"), "{}", ended.out);
+}
+
+#[test]
 fn a_full_disk_is_told_and_the_study_goes_on_when_there_is_space() {
     let site = Site::new(&study("trials = 4", ONE_SLOT), &steps(3));
     fs::create_dir(site.path("small")).unwrap();
