@@ -13,6 +13,7 @@ use super::page::{
 };
 use super::study_state::state_in;
 use super::verify::{VerifyError, verify, what_was_decided};
+use super::worker_job::OnProgress;
 use crate::report::document::privacy::{Privacy, PrivatePart, PublicText};
 use crate::report::document::{
     BestResult, BestRow, Document, FrontTable, ReportFigure, StoppedRow, StudySection,
@@ -65,6 +66,7 @@ pub fn report(
     store: &Path,
     studies: &[StudySummary],
     options: &ReportOptions,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<Document, AppError> {
     let privacy =
         Privacy::new(options.include.iter().copied(), options.machine.clone(), reader, studies)?;
@@ -72,7 +74,7 @@ pub fn report(
     let mut sections = Vec::new();
     for (index, study) in studies.iter().enumerate() {
         let named = options.trials.get(index).map_or(&[][..], Vec::as_slice);
-        sections.push(scope.section(study, named)?);
+        sections.push(scope.section(study, named, on_progress)?);
     }
     let alike = studies.iter().filter(|study| !study.spec.has_several_objectives());
     let alike: Vec<StudySummary> = alike.cloned().collect();
@@ -99,6 +101,7 @@ impl Scope<'_> {
         &self,
         study: &StudySummary,
         named: &[TrialNumber],
+        on_progress: &mut OnProgress<'_>,
     ) -> Result<StudySection, AppError> {
         let (reader, privacy, spec) = (self.reader, self.privacy, &study.spec);
         let public = |text: &str| privacy.public(text);
@@ -153,7 +156,7 @@ impl Scope<'_> {
             space: space.collect(),
             figures: self.figures(std::slice::from_ref(study), &kinds(study))?,
             stopped: self.stopped(stopped(reader, study)?),
-            reproducibility: self.reproducibility(study)?,
+            reproducibility: self.reproducibility(study, on_progress)?,
             metrics,
             best: visible.iter().take(BEST).map(best_row).collect(),
             trials: u64::try_from(trials.len()).unwrap_or(u64::MAX),
@@ -284,11 +287,12 @@ impl Scope<'_> {
     fn reproducibility(
         &self,
         study: &StudySummary,
+        on_progress: &mut OnProgress<'_>,
     ) -> Result<Vec<(PublicText, PublicText)>, AppError> {
         let (spec, privacy) = (&study.spec, self.privacy);
         let mut facts = self.public_facts(rules(study, privacy));
         if !spec.is_tracked() {
-            let verified = self.verification(study)?;
+            let verified = self.verification(study, on_progress)?;
             facts.push((PublicText::own_words("verification"), privacy.public(verified)));
         }
         let runners = self.reader.runners(study.id)?;
@@ -309,12 +313,16 @@ impl Scope<'_> {
         Ok(facts)
     }
 
-    fn verification(&self, study: &StudySummary) -> Result<String, AppError> {
+    fn verification(
+        &self,
+        study: &StudySummary,
+        on_progress: &mut OnProgress<'_>,
+    ) -> Result<String, AppError> {
         let name = one_line(&study.spec.name);
         if study.counts.total() > MOST_VERIFIED {
             return Ok(format!("not done here for so many trials: `hpsearch verify {name}`"));
         }
-        Ok(match verify(self.reader, study, self.store) {
+        Ok(match verify(self.reader, study, self.store, on_progress) {
             Ok(verified) => match &verified.difference {
                 None => format!("{} repeat exactly", what_was_decided(&verified)),
                 Some(difference) => format!(

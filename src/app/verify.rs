@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::worker_job::{OnProgress, Progress};
 use super::{AppError, artifacts};
 use crate::engine::EngineError;
 use crate::engine::verify::{
@@ -40,10 +41,21 @@ pub fn verify(
     reader: &AnyReader,
     study: &StudySummary,
     store: &Path,
+    on_progress: &mut OnProgress<'_>,
 ) -> Result<Verified, VerifyError> {
+    let name = &study.spec.name;
+    on_progress(Progress::Began(&format!("reading the journal of {name}")));
     let Moment { revisions, journal, tables, difference } = moment_of(reader, study.id)?;
     let fault = artifact_fault(reader, study, store)?;
-    let mut verified = decide_again(&revisions, &journal, &tables)?;
+    let what = format!("replaying {name} (entries of its journal)");
+    on_progress(Progress::Began(&what));
+    let mut thousandths = None;
+    let mut verified = decide_again(&revisions, &journal, &tables, &mut |done, of| {
+        // Most entries take no time.
+        if thousandths.replace(done * 1000 / of) != Some(done * 1000 / of) {
+            on_progress(Progress::At { what: &what, done, of });
+        }
+    })?;
     // Differences of decisions come first, then those of tables.
     if verified.difference.as_ref().is_none_or(|difference| difference.table.is_some()) {
         verified.difference = difference.or(verified.difference);

@@ -11,6 +11,7 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::output_file::{refuse_inputs, whole_file};
 use super::selection::{self, SeveralArguments};
+use super::waiting::listener;
 use crate::app::find;
 use crate::app::study_report::{ReportOptions, report as read_report};
 use crate::report::document::privacy::PrivatePart;
@@ -101,7 +102,8 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
         trials: named_trials(&reader, &studies, &arguments.trial)?,
         machine: machine(&console.store),
     };
-    let document = read_report(&reader, &console.store, &studies, &options)?;
+    let document =
+        read_report(&reader, &console.store, &studies, &options, &mut listener(console))?;
     let text = match arguments.markdown {
         true => markdown::text(&document),
         false => html::document(&document),

@@ -5,6 +5,7 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
+use super::waiting::listener;
 use super::{Console, Exit, Failure};
 use crate::app::verify::{self, VerifyError, what_was_decided};
 use crate::engine::verify::{Difference, ORDER, Verified, VersionChange};
@@ -62,12 +63,12 @@ struct ReplayDifferenceJson {
 /// Replays it.
 pub fn verify(arguments: &VerifyArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let verified =
-        verify::verify(&reader, &study, &console.store).map_err(|error| match error {
-            VerifyError::App(error) => Failure::from(error),
-            VerifyError::Engine(error) => Failure::new(Exit::Internal, error)
-                .help("verify with the hpsearch that ran the study: `hpsearch show` names it"),
-        })?;
+    let replayed = verify::verify(&reader, &study, &console.store, &mut listener(console));
+    let verified = replayed.map_err(|error| match error {
+        VerifyError::App(error) => Failure::from(error),
+        VerifyError::Engine(error) => Failure::new(Exit::Internal, error)
+            .help("verify with the hpsearch that ran the study: `hpsearch show` names it"),
+    })?;
     let exit = if verified.difference.is_some() { Exit::Differs } else { Exit::Done };
     let name = &study.spec.name;
     if arguments.json {

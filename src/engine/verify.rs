@@ -131,7 +131,8 @@ fn misplaced(journal: &[StoredEvent]) -> Option<Difference> {
 }
 
 /// Replays every decision in `journal`. `revisions` are the versions of the specification, each
-/// with the last event before it; `tables` is the state in the store's tables.
+/// with the last event before it; `tables` is the state in the store's tables. `progress` is called
+/// with the number of replayed entries and of all entries.
 ///
 /// # Errors
 /// A sampler or pruner of the study is unknown to this version.
@@ -139,6 +140,7 @@ pub fn verify(
     revisions: &[(Seq, StudySpec)],
     journal: &[StoredEvent],
     tables: &StudyState,
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Verified, EngineError> {
     let mut verified = Verified { difference: misplaced(journal), ..Verified::default() };
     if verified.difference.is_some() {
@@ -146,6 +148,7 @@ pub fn verify(
     }
     let mut replay: Option<Replay> = None;
     for (index, entry) in journal.iter().enumerate() {
+        progress(index as u64, journal.len() as u64);
         let revision = revisions.iter().rposition(|(since, _)| *since < entry.0).unwrap_or(0);
         let Some((_, spec)) = revisions.get(revision) else { return Ok(verified) };
         if spec.is_tracked() {

@@ -361,7 +361,9 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
         let verdicts = |journal: &[StoredEvent]| {
             let mut view = StudyState::new(&simulation.spec);
             journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
-            let verified = verify(&[(Seq(0), simulation.spec.clone())], journal, &view).unwrap();
+            let verified =
+                verify(&[(Seq(0), simulation.spec.clone())], journal, &view, &mut |_, _| {})
+                    .unwrap();
             assert_eq!(verified.difference, None);
             verified.verdicts
         };

@@ -603,8 +603,10 @@ fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
     assert_eq!((difference.what, difference.seq), ("race", Seq(won as i64 + 1)));
     let mut tables = run.view.clone();
     tables.trials[2].params.insert("layers", 99i64);
-    let difference =
-        verify(&[(Seq(0), simulation.spec.clone())], &sound, &tables).unwrap().difference.unwrap();
+    let difference = verify(&[(Seq(0), simulation.spec.clone())], &sound, &tables, &mut |_, _| {})
+        .unwrap()
+        .difference
+        .unwrap();
     assert_eq!((difference.what, difference.trial), ("state", Some(TrialNumber(2))));
     assert!(difference.stored.contains("99"), "{difference:?}");
 }
@@ -717,6 +719,19 @@ fn renumber(event: &mut serde_json::Value, number: u64) {
 }
 
 #[test]
+fn a_replay_tells_how_many_entries_of_the_journal_are_done() {
+    let simulation = raced(2, 0.3);
+    let run = simulation.run(&[]).unwrap();
+    let (journal, mut told) = (journal(&run), Vec::new());
+    verify(&[(Seq(0), simulation.spec.clone())], &journal, &run.view, &mut |done, of| {
+        told.push((done, of));
+    })
+    .unwrap();
+    let all = journal.len() as u64;
+    assert_eq!(told, (0..all).map(|done| (done, all)).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_journal_that_was_tampered_with_differs_and_panics_nobody() {
     let studies = [
         raced(2, 0.3),
@@ -727,7 +742,8 @@ fn a_journal_that_was_tampered_with_differs_and_panics_nobody() {
         let run = simulation.run(&[]).unwrap();
         let sound = journal(&run);
         let verified = |journal: &[StoredEvent]| {
-            verify(&[(Seq(0), simulation.spec.clone())], journal, &run.view).unwrap()
+            verify(&[(Seq(0), simulation.spec.clone())], journal, &run.view, &mut |_, _| {})
+                .unwrap()
         };
         for pattern in 0..200 {
             let _told_or_without_effect = verified(&tampered(&sound, pattern));

@@ -195,5 +195,5 @@ pub fn journal(run: &Run) -> Vec<StoredEvent> {
 pub fn verified(spec: &StudySpec, journal: &[StoredEvent]) -> Verified {
     let mut view = StudyState::new(spec);
     journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
-    verify(&[(Seq(0), spec.clone())], journal, &view).unwrap()
+    verify(&[(Seq(0), spec.clone())], journal, &view, &mut |_, _| {}).unwrap()
 }
