@@ -45,6 +45,10 @@ fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, O
         return (text.to_owned(), Some(tree));
     }
     let bare = value.trim();
+    if is_beyond_numbers(bare) {
+        problems.extend(own);
+        return (text.to_owned(), None);
+    }
     let is_word = !bare.is_empty()
         && !bare.starts_with(['[', '{', '"', '\''])
         && !bare.contains(['\n', '\r']);
@@ -61,6 +65,18 @@ fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, O
         problem.help("an override is `--set table.key=value`, with the value as TOML")
     }));
     (text.to_owned(), None)
+}
+
+/// Whether a value is a number that is too large, and so no word.
+fn is_beyond_numbers(bare: &str) -> bool {
+    let digits = bare.trim_start_matches(['+', '-']).replace('_', "");
+    let is_number = digits.starts_with(|char: char| ('1'..='9').contains(&char));
+    let is_integer = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number
+        && match is_integer {
+            true => digits.parse::<i64>().is_err(),
+            false => digits.parse::<f64>().is_ok_and(f64::is_infinite),
+        }
 }
 
 /// An override without a table.
@@ -286,6 +302,23 @@ mod tests {
         let file = "[space]\nx = { float = [0, 1], log = true }";
         let range = overridden(file, "space.x={ int = [1, 2] }")["space"]["x"].clone();
         assert_eq!(range, json!({"int": [1, 2]}));
+    }
+
+    #[test]
+    fn a_number_that_is_too_large_is_no_word() {
+        for text in [
+            "study.seed=18446744073709551616",
+            "study.seed=-9_223_372_036_854_775_809",
+            "budget.target=1e999",
+        ] {
+            let (mut problems, mut tree) = (Vec::new(), syntax::parse("", 0, &mut Vec::new()));
+            apply(&mut tree, text, 1, &mut problems);
+            let said = format!("{problems:?}");
+            assert!(said.contains("integers reach to 9223372036854775807"), "{said}");
+            assert!(said.contains("this number is too large"), "{said}");
+        }
+        assert_eq!(overridden("", "study.name=1e5x")["study"]["name"], "1e5x");
+        assert_eq!(overridden("", "study.name=007")["study"]["name"], "007");
     }
 
     #[test]
