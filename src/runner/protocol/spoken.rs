@@ -212,10 +212,8 @@ fn take(
     if let (Some(value), Some(key)) = (&value, key)
         && (if takes_fractions { any.is_none() } else { whole.is_none() })
     {
-        let is_large = value.as_f64().is_some_and(|float| float > 9e15);
         let what = if takes_fractions { "a number" } else { "an integer" };
-        let range =
-            if is_large { format!("from 0 to {LARGEST_STEP}") } else { "of at least 0".to_owned() };
+        let range = range_beside(value);
         let (name, value) = (key.name, cut(&value.to_string()));
         remark(RemarkKind::Step, format!("`{name}` must be {what} {range}, not `{value}`"));
         return Vec::new();
@@ -291,12 +289,7 @@ pub fn step_of(object: &mut Map<String, Value>, unit: StepUnit) -> Result<Option
     let said = match step_name(object, unit).and_then(|name| Some((name, object.remove(name)?))) {
         None => None,
         Some((name, value)) => Some(whole(&value).ok_or_else(|| {
-            let is_large = value.as_f64().is_some_and(|float| float > 9e15);
-            let range = if is_large {
-                format!("from 0 to {LARGEST_STEP}")
-            } else {
-                "of at least 0".to_owned()
-            };
+            let range = range_beside(&value);
             let value = cut(&value.to_string());
             let why = format!("`{name}` must be an integer {range}, not `{value}`");
             Remark::new(RemarkKind::Step, why)
@@ -328,15 +321,34 @@ pub(super) fn only(object: Map<String, Value>) -> Result<MessageToRunner, WireEr
     }
 }
 
+/// The largest integer up to which every one has a float of its own, 2^53. A larger step that is
+/// written as a float may be another than the program meant.
+const LARGEST_FLOAT: f64 = 9_007_199_254_740_992.0;
+
+/// The range of steps, as far as it matters for a value that is none.
+fn range_beside(value: &Value) -> String {
+    let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
+    match text.parse::<f64>() {
+        Ok(float) if float > LARGEST_FLOAT && text.contains(['.', 'e', 'E']) => {
+            format!(
+                "from 0 to {LARGEST_STEP}, beyond {LARGEST_FLOAT} without a point or an exponent"
+            )
+        }
+        Ok(float) if float > LARGEST_FLOAT => format!("from 0 to {LARGEST_STEP}"),
+        _ => "of at least 0".to_owned(),
+    }
+}
+
 /// A step as programs print it: an integer, `2.0`, or either as a string.
 fn whole(step: &Value) -> Option<u64> {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "whole, not negative and below 2^53"
+        reason = "whole, not negative and at most 2^53"
     )]
-    let of_float =
-        |float: f64| (float.fract() == 0.0 && (0.0..9e15).contains(&float)).then_some(float as u64);
+    let of_float = |float: f64| {
+        (float.fract() == 0.0 && (0.0..=LARGEST_FLOAT).contains(&float)).then_some(float as u64)
+    };
     match step {
         Value::Number(number) => number.as_u64().or_else(|| number.as_f64().and_then(of_float)),
         Value::String(text) => {
@@ -477,6 +489,18 @@ mod tests {
     }
 
     #[test]
+    fn a_step_may_be_written_as_any_float_that_is_exactly_one_integer() {
+        for (written, step) in [("3.0", 3), ("1e15", 1_000_000_000_000_000), ("2e0", 2)]
+            .into_iter()
+            .chain([("9007199254740992.0", 1 << 53), ("\"9.007199254740992e15\"", 1 << 53)])
+        {
+            let line = format!("@hpsearch {{\"step\":{written},\"loss\":2}}");
+            let said = read(&line, StepUnit::Step, 0);
+            assert_eq!(said, (vec![(step, "loss=2".to_owned())], Vec::new()), "{line}");
+        }
+    }
+
+    #[test]
     fn what_is_not_taken_says_why() {
         let beyond = format!("`step` must be an integer from 0 to {LARGEST_STEP}, not `9");
         let long = format!("@hpsearch {}", "x".repeat(1000));
@@ -487,6 +511,11 @@ mod tests {
                 "`step` must be an integer of at least 0, not `1.5`",
             ),
             (r#"@hpsearch {"step":9223372036854775808,"loss":2}"#, &beyond),
+            (
+                r#"@hpsearch {"step":1e18,"a":1}"#,
+                "`step` must be an integer from 0 to 9223372036854775807, beyond 9007199254740992 \
+                 without a point or an exponent, not `1e",
+            ),
             (r#"@hpsearch {"step":-1,"a":1}"#, "`step` must be an integer"),
             (r#"@hpsearch {"step":"one","a":1}"#, "`step` must be an integer"),
             (r#"@hpsearch {"step":true,"a":1}"#, "`step` must be an integer"),
