@@ -130,8 +130,8 @@ pub trait Pruner: Send {
     /// Judges a report, which `case.history` contains. A pure function of its argument.
     fn judge(&self, case: &Case<'_>) -> Decision;
 
-    /// Whether a report that lacks an objective which is not known yet is not judged, but the one at
-    /// the same step that completes it.
+    /// Whether a report that lacks an objective which is not known yet is not judged, but the one
+    /// that completes it.
     fn waits_for_all_objectives(&self) -> bool {
         false
     }

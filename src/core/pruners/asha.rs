@@ -134,10 +134,11 @@ enum Mode {
 ///   best paused trial at the highest rung.
 /// - NaN at a rung stops the trial in both modes.
 /// - With several objectives, the rank at a rung is that of
-///   [`pareto::order_with`](crate::study::pareto::order_with) over its trials: by non-domination, then by
-///   what a trial adds to the front. Equal values share a rank, an objective without a report or
-///   with NaN is infinitely bad, and a trial without any finite loss stops. A paused trial resumes
-///   when the front moves so that it is among the best.
+///   [`pareto::order_with`](crate::study::pareto::order_with) over its trials: by non-domination,
+///   then by what a trial adds to the front; ties go to the sparsest part of the front. Equal
+///   values share a rank, NaN is infinitely bad, and a trial without any finite loss stops. A trial
+///   is ranked once all of its objectives are known; where trials pause, an unknown one is
+///   infinitely bad. A paused trial resumes when the front moves so that it is among the best.
 ///
 /// With one objective, ranks are updated incrementally: a decision costs O(log n).
 ///

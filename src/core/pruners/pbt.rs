@@ -328,7 +328,9 @@ fn check_frequencies(
     }
     if count > 1 && !population.is_multiple_of(4 * count) {
         let whole = 4 * count;
-        return Err(format!("{count} sub-populations divide a `population` that {whole} divides"));
+        return Err(format!(
+            "with {count} sub-populations, `population` must be a multiple of {whole}"
+        ));
     }
     let slowest = frequencies.last().and_then(|last| last.checked_mul(interval));
     if let Some(end) = end.filter(|end| count > 1 && slowest.is_none_or(|steps| steps >= *end)) {

@@ -93,8 +93,8 @@ impl Replay {
         found.map(|(what, stored, now)| Difference::of_entry(entry, what, stored, now))
     }
 
-    /// Notes the goal that is reached before an end, which may be decided after any event, such as a
-    /// trial that continues or a race that is void.
+    /// Notes the goal that is reached before an end, which may be decided after any event, such as
+    /// a trial that continues or a race that is void.
     fn note_goal_before(&mut self, event: &Event) {
         let is_end = matches!(
             event,

@@ -193,9 +193,9 @@ impl StoreContents {
         (is_ours && !is_writing && !is_taken && stores.others.unreadable.is_none()).then_some(name)
     }
 
-    /// Whether a directory that belongs to no known study is abandoned: it has this store's mark, or
-    /// was moved aside to be removed, and may have lost it then. One with another store's mark is
-    /// that store's, wherever it is now, and one without may be anybody's.
+    /// Whether a directory that belongs to no known study is abandoned: it has this store's mark,
+    /// or was moved aside to be removed, and may have lost it then. One with another store's mark
+    /// is that store's, wherever it is now, and one without may be anybody's.
     fn is_abandoned(&self, stores: &Stores<'_>, directory: &Path) -> bool {
         let others = &stores.others;
         match owner(directory) {

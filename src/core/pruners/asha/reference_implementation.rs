@@ -169,7 +169,8 @@ proptest! {
                 let trial = &view.trials[trial.index()];
                 let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
                 let own = history.score_at(trial, step).unwrap();
-                if let (Some(index), false) = (asha.reached(history, trial, step), own.loss().is_nan()) {
+                let reached = asha.reached(history, trial, step);
+                if let (Some(index), false) = (reached, own.loss().is_nan()) {
                     let (population, rank) = standing(
                         &asha,
                         history,
