@@ -277,7 +277,7 @@ fn frequencies_ascend_from_one_and_split_a_population_into_quarters() {
     for (population, frequencies, word) in [
         (16, &[2, 5][..], "begins with 1"),
         (16, &[1, 5, 5, 9], "begins with 1"),
-        (12, &[1, 5], "that 8 divides"),
+        (12, &[1, 5], "a multiple of 8"),
         (8, &[1, 50], "not below"),
     ] {
         let error = built(population, frequencies).unwrap_err();
