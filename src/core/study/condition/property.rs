@@ -141,12 +141,12 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Adds what [`objective_value`] uses.
+    /// Adds what `objective_value` uses.
     pub fn add_objective(&mut self) {
         self.fields.extend([TrialField::State, TrialField::Value, TrialField::LastReport]);
     }
 
-    /// Adds what [`mentions`] searches.
+    /// Adds what `mentions` searches.
     pub fn add_texts(&mut self) {
         (self.all_params, self.marks) = (true, true);
         self.fields.extend([
