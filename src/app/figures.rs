@@ -465,14 +465,14 @@ fn fates_of(
     reader: &dyn StorageReader,
     study: &StudySummary,
 ) -> Result<BTreeMap<TrialNumber, Vec<(u64, Fate)>>, StorageError> {
-    const PAGE: u64 = 2_000;
+    const PAGE: u16 = 2_000;
     let mut all = BTreeMap::new();
     if study.spec.pruner.name == "none" || study.spec.is_tracked() {
         return Ok(all);
     }
     let query = TrialQuery::all(SortKey::Number).filtered(study.visible(Filter::all()));
-    for first in (0..).step_by(2_000) {
-        let page = reader.trials(study.id, &query.clone().page(first, PAGE))?;
+    for first in (0..).step_by(usize::from(PAGE)) {
+        let page = reader.trials(study.id, &query.clone().page(first, PAGE.into()))?;
         all.extend(page.iter().map(|trial| (trial.number, fates(trial))));
         if page.is_empty() {
             break;

@@ -197,7 +197,7 @@ mod tests {
             let window = after(&[created(0), started(0, 0), paused(0, hold)]);
             assert_eq!(window.next_known(), known, "{hold:?}");
         }
-        // It goes on in the same turn.
+        // It continues in the same turn.
         let again = [created(0), started(0, 0), paused(0, None), started(0, 1)];
         assert!(after(&again).is_open(TrialNumber(0)));
     }

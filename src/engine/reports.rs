@@ -31,9 +31,11 @@ impl Judged {
         if !trial.origin.is_judged() {
             return Judged::Never;
         }
+        if !trial.has_reported(step) {
+            return Judged::Now;
+        }
         let decision = trial.decision_at(step).map(|decision| decision.verdict.clone());
-        let is_incomplete = || trial.values_at(step).iter().any(Option::is_none);
-        if !trial.has_reported(step) || waits && decision.is_none() && is_incomplete() {
+        if waits && decision.is_none() && trial.values_at(step).iter().any(Option::is_none) {
             return Judged::Now;
         }
         // A pause that the pruner has since lifted does not count: a trial without a checkpoint

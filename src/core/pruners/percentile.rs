@@ -103,10 +103,7 @@ impl PercentileRule {
             SeveralRule::OldestFirst | SeveralRule::UnknownIsWorst => {
                 history.losses_at(trial, step)
             }
-            SeveralRule::AllKnown => {
-                let known = history.losses_known_from(trial, step);
-                known.filter(|(at, _)| *at == step).map(|(_, losses)| losses)
-            }
+            SeveralRule::AllKnown => history.losses_known_at(trial, step),
         };
         let Some(own) = known_at(trial) else { return Decision::CONTINUE };
         if own.iter().all(|loss| *loss == f64::INFINITY) {

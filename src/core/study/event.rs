@@ -1,8 +1,9 @@
 //! The journal of a study: the ordered log of everything that happened, as plain data to be folded.
 
+mod paths;
 mod serialized;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -580,61 +581,6 @@ impl TrialEvent {
     /// The end of a trial of a study of one objective.
     pub fn finished(state: TrialState, value: Option<f64>, reason: Option<String>) -> TrialEvent {
         TrialEvent::Finished { state, value, values: Vec::new(), reason }
-    }
-}
-
-/// Matches the events of trials that have no path of a checkpoint; a new event has to be added here
-/// or where paths are read and replaced.
-macro_rules! without_path {
-    () => {
-        TrialEvent::Created { .. }
-            | TrialEvent::AttemptStarted { resume: None, .. }
-            | TrialEvent::AttemptLaunched { .. }
-            | TrialEvent::Reported { .. }
-            | TrialEvent::Remarked { .. }
-            | TrialEvent::Decided { .. }
-            | TrialEvent::AttemptEnded { .. }
-            | TrialEvent::Queued { .. }
-            | TrialEvent::Cloned { .. }
-            | TrialEvent::Paused { .. }
-            | TrialEvent::Held { .. }
-            | TrialEvent::Continued { .. }
-            | TrialEvent::LimitsBroken { .. }
-            | TrialEvent::ResultsKnown
-            | TrialEvent::Finished { .. }
-            | TrialEvent::Hidden
-            | TrialEvent::Removed { .. }
-            | TrialEvent::CandidatesOffered { .. }
-            | TrialEvent::ConfigurationsSkipped { .. }
-            | TrialEvent::ParamsRecorded { .. }
-            | TrialEvent::ParamsDropped { .. }
-            | TrialEvent::SummaryRecorded { .. }
-            | TrialEvent::ArtifactSaved { .. }
-            | TrialEvent::SpoolRead { .. }
-            | TrialEvent::Noted { .. }
-            | TrialEvent::Tagged { .. }
-    };
-}
-
-impl TrialEvent {
-    /// The checkpoint's path in it, if it has one.
-    pub fn checkpoint_path(&self) -> Option<&Path> {
-        match self {
-            TrialEvent::CheckpointSaved { path, .. }
-            | TrialEvent::CheckpointDropped { path }
-            | TrialEvent::AttemptStarted { resume: Some((_, path)), .. } => Some(path),
-            without_path!() => None,
-        }
-    }
-
-    /// The same, to be replaced.
-    pub fn checkpoint_path_mut(&mut self) -> Option<&mut PathBuf> {
-        match self {
-            TrialEvent::CheckpointSaved { path, .. }
-            | TrialEvent::CheckpointDropped { path }
-            | TrialEvent::AttemptStarted { resume: Some((_, path)), .. } => Some(path),
-            without_path!() => None,
-        }
     }
 }
 

@@ -101,13 +101,18 @@ impl<'a> History<'a> {
         Some(self.losses(&values))
     }
 
+    /// The same; `None`, too, if an objective was not reported yet.
+    pub fn losses_known_at(&self, trial: &Trial, step: u64) -> Option<Vec<f64>> {
+        trial.vectors.binary_search_by_key(&step, |(at, _)| *at).ok()?;
+        let known: Option<Vec<f64>> = trial.values_at(step).into_iter().collect();
+        Some(self.losses(&known?))
+    }
+
     /// The same at the first step from `step` on at which all objectives are known, with that step.
     pub fn losses_known_from(&self, trial: &Trial, step: u64) -> Option<(u64, Vec<f64>)> {
         let begin = trial.vectors.partition_point(|(at, _)| *at < step);
-        trial.vectors[begin..].iter().find_map(|(at, _)| {
-            let known: Option<Vec<f64>> = trial.values_at(*at).into_iter().collect();
-            Some((*at, self.losses(&known?)))
-        })
+        let mut reports = trial.vectors.iter().skip(begin);
+        reports.find_map(|(at, _)| Some((*at, self.losses_known_at(trial, *at)?)))
     }
 
     /// A reported value as a score: smaller is better, NaN is worst.

@@ -58,21 +58,17 @@ struct Curve<'a> {
 impl CurveData {
     /// The data of a history.
     pub fn new(cube: &Cube, ask: &Ask<'_>) -> Self {
-        CurveData::scaled(cube, ask, None, Scale::Capped)
+        CurveData::with(cube, ask, None, Scale::Capped)
     }
 
     /// The data of a history of one of several objectives, whose worst losses belong to the front.
     pub fn of_objective(cube: &Cube, ask: &Ask<'_>) -> Self {
-        CurveData::scaled(cube, ask, None, Scale::Warped)
+        CurveData::with(cube, ask, None, Scale::Warped)
     }
 
-    /// The data of a history with a certain one of its trials, and the last report of each other
-    /// one up to its last step as well.
+    /// The data of a history; with `whose`, certainly that one of its trials, and the last report of
+    /// each other one up to its last step as well.
     pub fn with(cube: &Cube, ask: &Ask<'_>, whose: Option<usize>, scale: Scale) -> Self {
-        CurveData::scaled(cube, ask, whose, scale)
-    }
-
-    fn scaled(cube: &Cube, ask: &Ask<'_>, whose: Option<usize>, scale: Scale) -> Self {
         let history = &ask.history;
         let last = |index: usize| history.trials().get(index).and_then(Trial::last_step);
         let step = whose.and_then(last).unwrap_or(0);
