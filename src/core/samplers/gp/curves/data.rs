@@ -66,8 +66,8 @@ impl CurveData {
         CurveData::with(cube, ask, None, Scale::Warped)
     }
 
-    /// The data of a history; with `whose`, certainly that one of its trials, and the last report of
-    /// each other one up to its last step as well.
+    /// The data of a history; with `whose`, certainly that one of its trials, and the last report
+    /// of each other one up to its last step as well.
     pub fn with(cube: &Cube, ask: &Ask<'_>, whose: Option<usize>, scale: Scale) -> Self {
         let history = &ask.history;
         let last = |index: usize| history.trials().get(index).and_then(Trial::last_step);
