@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use jiff::tz::TimeZone;
-use ratatui::crossterm::event::{Event as TerminalEvent, KeyCode, KeyEventKind, poll, read};
+use ratatui::crossterm::event::{Event as TerminalEvent, KeyCode, KeyEventKind};
 use ratatui::layout::Rect;
 use rustix::io::Errno;
 
@@ -57,7 +57,7 @@ use snapshot::{SnapshotRequest, Source};
 use state::{Command, RunPhase, TuiState};
 pub use studies::choose_study;
 pub use terminal::Before;
-use terminal::{EventPoll, TerminalGuard, Woken};
+use terminal::{EventPoll, TerminalGuard, Woken, next_event};
 pub use theme::{Palette, Theme};
 
 /// Who runs the study that is shown.
@@ -326,8 +326,10 @@ impl Screens {
     /// Takes all keys that are there.
     fn keys(&mut self, context: &mut TuiContext<'_>) -> Result<Command, TuiError> {
         let mut done = Command::Ignore;
-        while self.exit_by_signal().is_none() && poll(Duration::ZERO)? {
-            let command = match read()? {
+        while self.exit_by_signal().is_none()
+            && let Some(event) = next_event()?
+        {
+            let command = match event {
                 TerminalEvent::Key(key) if key.kind != KeyEventKind::Release => {
                     panic_if_told(key.code);
                     self.state.press(key)

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use ratatui::Frame;
-use ratatui::crossterm::event::{Event as TerminalEvent, KeyEvent, KeyEventKind, poll, read};
+use ratatui::crossterm::event::{Event as TerminalEvent, KeyEvent, KeyEventKind};
 use ratatui::layout::{Constraint, Layout};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
 use super::keys::{Action, Screen, action};
-use super::terminal::{EventPoll, TerminalGuard, Woken};
+use super::terminal::{EventPoll, TerminalGuard, Woken, next_event};
 use super::theme::Theme;
 use super::{TuiError, TuiMode};
 use crate::app::find::{self, Archived};
@@ -47,8 +47,8 @@ pub fn choose_study(
         if event_poll.takes_suspension() {
             held.suspend()?;
         }
-        while poll(Duration::ZERO)? {
-            let TerminalEvent::Key(key) = read()? else { continue };
+        while let Some(event) = next_event()? {
+            let TerminalEvent::Key(key) = event else { continue };
             if key.kind == KeyEventKind::Release {
                 continue;
             }

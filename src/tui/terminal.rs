@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
-use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
+use ratatui::crossterm::event::{DisableBracketedPaste, EnableBracketedPaste, Event, poll, read};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
@@ -305,7 +305,7 @@ impl EventPoll {
         self.suspend.swap(false, Ordering::Relaxed)
     }
 
-    /// Waits for keys, a signal, news or `most`. crossterm cannot be asked: a terminal that was
+    /// Waits for keys, a signal, news or `most`; keys are then read by [`next_event`]. crossterm cannot be asked: a terminal that was
     /// closed reads as ready for ever, and its `poll` never comes back from that.
     pub fn wait(&mut self, most: Option<Duration>) -> Woken {
         use rustix::event::{PollFd, PollFlags};
@@ -320,6 +320,16 @@ impl EventPoll {
         while matches!((&self.bell).read(&mut rung), Ok(1..)) {}
         if gone { Woken::Gone } else { Woken::Something }
     }
+}
+
+/// A key, pasted text or a new size, if one is there.
+///
+/// # Errors
+/// The terminal cannot be read.
+pub fn next_event() -> io::Result<Option<Event>> {
+    // crossterm looks at nothing where it is given no time.
+    let is_there = poll(Duration::from_millis(1))?;
+    if is_there { read().map(Some) } else { Ok(None) }
 }
 
 /// Waits for SIGHUP, then puts a silent socket in the place of the terminal: crossterm would read

@@ -288,6 +288,30 @@ fn suspending_gives_the_terminal_back_and_going_on_takes_it_again() {
     assert_eq!(terminal.leave(), 0);
 }
 
+/// A key that arrives together with the news of another size is read, not kept until the next key.
+#[test]
+fn keys_that_come_together_with_another_size_are_read_at_once() {
+    let scene = Scene::digits();
+    let mut terminal = OnTerminal::watch(&scene);
+    terminal.wait_for_text("best 0.18421");
+    terminal.press("/");
+    let mut typed = String::new();
+    for round in 0..60_u16 {
+        let letter = char::from(b'a' + (round % 26) as u8);
+        typed.push(letter);
+        // The first leads to a frame, while which the second comes together with the key.
+        terminal.resize(30, 100);
+        std::thread::sleep(Duration::from_micros(u64::from(round) * 100));
+        terminal.resize(24, 100);
+        terminal.press(&letter.to_string());
+        terminal.wait_for_text(&typed);
+    }
+    terminal.press("\u{1b}");
+    terminal.wait_for_text("1/4 trials");
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+}
+
 #[test]
 fn what_is_pasted_is_not_taken_for_keys() {
     let scene = Scene::digits();
