@@ -305,8 +305,8 @@ impl EventPoll {
         self.suspend.swap(false, Ordering::Relaxed)
     }
 
-    /// Waits for keys, a signal, news or `most`; keys are then read by [`next_event`]. crossterm cannot be asked: a terminal that was
-    /// closed reads as ready for ever, and its `poll` never comes back from that.
+    /// Waits for keys, a signal, news or `most`; [`next_event`] then reads the keys. crossterm
+    /// cannot be asked: a terminal that was closed reads as ready for ever.
     pub fn wait(&mut self, most: Option<Duration>) -> Woken {
         use rustix::event::{PollFd, PollFlags};
         let stdin = io::stdin();
