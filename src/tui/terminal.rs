@@ -39,6 +39,9 @@ static TURN: Mutex<()> = Mutex::new(());
 /// How long a panic waits for a frame; the thread that draws one may be the one that panicked.
 const LAST_FRAME: Duration = Duration::from_millis(300);
 
+/// How long keys are looked for that are there already.
+const FOR_KEYS: Duration = Duration::from_micros(100);
+
 /// What frames are drawn on. Everything of a frame goes out in one write.
 pub type Canvas = Terminal<CrosstermBackend<BufWriter<Screen>>>;
 
@@ -327,13 +330,14 @@ impl EventPoll {
 /// # Errors
 /// The terminal cannot be read.
 pub fn next_event() -> io::Result<Option<Event>> {
-    // crossterm looks at nothing where it is given no time.
-    let is_there = poll(Duration::from_millis(1))?;
+    // crossterm looks at nothing once its time is over, which may be before it began (hence twice),
+    // and does not sleep through less than a millisecond (hence a short one).
+    let is_there = poll(FOR_KEYS)? || poll(FOR_KEYS)?;
     if is_there { read().map(Some) } else { Ok(None) }
 }
 
-/// Waits for SIGHUP, then puts a silent socket in the place of the terminal: crossterm would read
-/// the end of a closed one for ever, where it came between [`EventPoll::wait`] and its own `poll`.
+/// Waits for SIGHUP, then puts a silent socket in the place of the terminal: crossterm may fail at
+/// a closed one, where the end came between [`EventPoll::wait`] and its own `poll`.
 fn end_reading(hears: &UnixStream) {
     let replace = || -> io::Result<()> {
         let (silent, open) = UnixStream::pair()?;

@@ -299,7 +299,7 @@ fn keys_that_come_together_with_another_size_are_read_at_once() {
     for round in 0..60_u16 {
         let letter = char::from(b'a' + (round % 26) as u8);
         typed.push(letter);
-        // The first leads to a frame, while which the second comes together with the key.
+        // The first leads to a frame; while it is drawn, the second comes together with the key.
         terminal.resize(30, 100);
         std::thread::sleep(Duration::from_micros(u64::from(round) * 100));
         terminal.resize(24, 100);
