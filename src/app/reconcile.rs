@@ -97,14 +97,23 @@ fn changed_variables(
 }
 
 /// The stored study with relocated paths, if its project was moved or copied with its store at
-/// `path`.
-pub fn moved(known: &StoredStudy, spec: &StudySpec, path: &Path) -> Option<(Moved, StudySpec)> {
+/// `path`. `identity`: that of the store.
+pub fn moved(
+    known: &StoredStudy,
+    spec: &StudySpec,
+    path: &Path,
+    identity: Option<&str>,
+) -> Option<(Moved, StudySpec)> {
     let marked =
         ownership::owner(&StudyFiles::of(spec, known.directory.as_deref(), path).directory());
-    // In a project copied as a whole, the store has the same relative path as in the original.
+    // In a project copied as a whole, the store has the same relative path as in the original. The
+    // mark that was copied with it knows the store also if its file was renamed.
     let is_copied = |moved: &Moved| match &marked {
-        Owner::Store { path: before, .. } => {
-            before.strip_prefix(&moved.from).is_ok_and(|below| path == moved.to.join(below))
+        Owner::Store { id, path: before } => {
+            before.strip_prefix(&moved.from).is_ok_and(|below| {
+                let now = moved.to.join(below);
+                path == now || path.parent() == now.parent() && identity == Some(id)
+            })
         }
         _ => false,
     };

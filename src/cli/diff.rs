@@ -413,7 +413,8 @@ fn file_against_study(
     let known = reader.study(&study.spec.name)?;
     known.iter().for_each(|known| continue_stored(known, &mut spec));
     let store = console.absolute_store()?;
-    let moved = known.and_then(|known| moved(&known, &spec, &store));
+    let identity = reader.identity()?;
+    let moved = known.and_then(|known| moved(&known, &spec, &store, identity.as_deref()));
     let before = moved.as_ref().map_or(&study.spec, |(_, spec)| spec);
     let changes =
         changes(&reader, (study.id, before), &spec, &reader.salt()?, &inputs::of_study(&spec))?;

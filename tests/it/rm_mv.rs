@@ -242,7 +242,9 @@ fn a_new_study_never_takes_over_the_files_of_a_removed_one() {
         "trial.sh",
         "test ! -e $HPSEARCH_CHECKPOINT_DIR/step-1 || exit 9\n".to_owned() + REPORT_X,
     );
-    assert_done(&site.run(&["run", "a.toml", "--plain", "-q"]));
+    let ended = site.run(&["run", "a.toml", "--plain"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &["files of the study `a`, which was removed", "`hpsearch gc`"]);
     assert!(site.exists("runs/files/a/trial-0/checkpoints/step-1"), "left as it was");
     let listed: Json = site.json(&["gc", "--dry-run", "--json"]);
     assert_eq!(listed["files"][0]["kind"], "removed_study");

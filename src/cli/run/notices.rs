@@ -10,6 +10,7 @@ use crate::cli::waiting::listener;
 use crate::cli::warm_start::told;
 use crate::config::{Change, ChangeClass, Moved};
 use crate::report::wording::{extension, one_line};
+use crate::runner::ownership::Taken;
 use crate::storage::Holder;
 use crate::study::budget::Extension;
 use crate::study::counted::count;
@@ -75,9 +76,10 @@ impl<'a> Notices<'a> {
                 console.say("--take-over: no process of another host holds the study")
             }
             RunNotice::ChangedProgram { files, complete } => self.changed_program(files, complete),
-            RunNotice::OtherDirectory { directory, usual } => console.say(&format!(
-                "files of trials go to {}: `{usual}` beside it belongs to another store",
-                shown(directory)
+            RunNotice::OtherDirectory { directory, usual, taken } => console.say(&format!(
+                "files of trials go to {}: `{usual}` beside it {}",
+                shown(directory),
+                self.in_words(taken)
             )),
             RunNotice::MissingCheckpoints(gone) => console.say(&format!(
                 "{} missing, and forgotten: trials that need one begin again",
@@ -88,6 +90,28 @@ impl<'a> Notices<'a> {
                 file.display()
             )),
             RunNotice::Progress(_) => {}
+        }
+    }
+
+    /// Whose the usual directory is, and what to do where that is anything.
+    fn in_words(&self, taken: &Taken) -> String {
+        match taken {
+            Taken::ByRemoved { study } => format!(
+                "still has files of the study `{}`, which was removed: {} removes them",
+                one_line(study),
+                self.console.next("gc")
+            ),
+            Taken::ByStudy { study } => {
+                format!("has the files of the study `{}`", one_line(study))
+            }
+            Taken::ByStore { path } => {
+                let path = one_line(&path.display().to_string());
+                format!("belongs to another store, which was last run as `{path}`")
+            }
+            Taken::Unreadable => "has the mark of a store that cannot be read".to_owned(),
+            Taken::Unmarked => {
+                "has files without the mark of a store, which may be anybody's".to_owned()
+            }
         }
     }
 
