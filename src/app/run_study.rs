@@ -220,15 +220,10 @@ pub fn prepare(
     let inputs = inputs::of_study(&spec);
     let known_inputs = KnownInputs::of(&inputs);
     if let Some(known) = &known {
-        let identity = store.identity()?;
-        let moved = reconcile::moved(known, &spec, path, identity.as_deref());
-        if let Some((moved, _)) = moved.as_ref().filter(|(it, _)| !reconcile::is_same_directory(it))
-        {
+        let (moved, changes) = reconcile::changes_by_file(&store, known, &spec, path, &inputs)?;
+        if let Some(moved) = moved.as_ref().filter(|moved| !reconcile::is_same_directory(moved)) {
             tell(RunNotice::Relocated(moved));
         }
-        let before = moved.as_ref().map_or(&known.spec, |(_, spec)| spec);
-        let changes =
-            reconcile::changes(&store, (known.id, before), &spec, &store.salt()?, &inputs)?;
         let refused = reconcile::refusal(&changes, options.consent);
         tell(RunNotice::Changed { changes: &changes, refused, spec: &spec });
         if refused.is_some() {

@@ -12,7 +12,8 @@ use crate::study::spec::{Objective, StudySpec};
 use crate::study::trial::{TrialNumber, TrialState};
 
 const NO_TRIAL: &str = "there is no front yet: no trial is complete";
-const NO_VALUE: &str = "there is no front yet: no trial is complete with a number for each objective";
+const NO_VALUE: &str =
+    "there is no front yet: no trial is complete with a number for each objective";
 const NONE_WITHIN: &str = "there is no front yet: every complete trial is beyond a limit";
 const INFINITE: &str = "the hypervolume is infinite: a trial on the front has an infinite value";
 
@@ -120,10 +121,7 @@ pub fn hypervolume(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
         words => format!(", up to ({})", words.join(", ")),
     };
     Figure {
-        title: one_line(&format!(
-            "{}: hypervolume of the front by trial{up_to}{end}",
-            spec.name
-        )),
+        title: one_line(&format!("{}: hypervolume of the front by trial{up_to}{end}", spec.name)),
         x: Axis::whole().labelled("trial"),
         y: Axis::linear().labelled("hypervolume"),
         series: present(vec![series("", steps, Mark::Steps, SeriesRole::Best)]),
