@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::RunnerError;
 use super::disk::{entries, name_of, numbered};
 use crate::config::file;
-use crate::storage::address::is_on_server;
+use crate::storage::address::{directory_beside, is_on_server};
 use crate::storage::paths::{StudyFiles, component};
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
@@ -166,6 +166,38 @@ pub fn own_homes(
         }
     }
     Ok(own)
+}
+
+/// Where files are now whose project was moved with its store, or copied, since the study was last
+/// run: a directory with the mark of this store that lies to it as `home` lay to the store of the
+/// mark. The specification still has the earlier path.
+///
+/// # Errors
+/// Those of the store.
+pub fn moved_home(
+    storage: &dyn StorageReader,
+    home: &StudyFiles,
+    store: &Path,
+) -> Result<Option<StudyFiles>, StorageError> {
+    let Some(mine) = storage.identity()?.filter(|_| !is_on_server(store)) else { return Ok(None) };
+    let beside = directory_beside(store);
+    for to in beside.ancestors() {
+        for from in home.root().ancestors().filter(|from| *from != to) {
+            let (Ok(below), Ok(of_store)) =
+                (home.root().strip_prefix(from), beside.strip_prefix(to))
+            else {
+                continue;
+            };
+            let there = StudyFiles::below(&to.join(below), home.name());
+            if let Owner::Store { id, path } = owner(&there.directory())
+                && id == mine
+                && path.parent() == Some(&from.join(of_store))
+            {
+                return Ok(Some(there));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Claims a directory for the files of a study before it runs, and records it in the store. Keeps
