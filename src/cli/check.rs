@@ -293,16 +293,24 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
 /// Configurations tried to find two whose command lines differ.
 const CONFIGURATIONS: u32 = 256;
 
+/// Values tried for them at most: of a large space fewer configurations are.
+const VALUES: u32 = 100_000;
+
 /// The command lines of two configurations, with different active parameters if possible; one if
 /// all are the same.
 fn examples(spec: &StudySpec) -> Vec<String> {
     let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
     let sampled = |index| short(spec.space.spread(&Params::new(), index), &spec.space);
     let points: Box<dyn Iterator<Item = Params>> = match spec.candidates.as_slice() {
-        [] => Box::new((0..CONFIGURATIONS).map(sampled)),
+        [] => {
+            let dimensions = u32::try_from(spec.space.dimensions().len()).unwrap_or(u32::MAX);
+            let tried = (VALUES / dimensions.max(1)).clamp(8, CONFIGURATIONS);
+            Box::new((0..tried).map(sampled))
+        }
         candidates => Box::new(candidates.iter().cloned()),
     };
     let mut lines: Vec<(Vec<String>, String)> = Vec::new();
+    let is_conditional = spec.space.is_conditional();
     for point in points.filter(|point| broken(&spec.constraints, point).is_none()) {
         let active: Vec<String> = point.iter().map(|(name, _)| name.to_owned()).collect();
         let is_wanted = match lines.as_slice() {
@@ -316,6 +324,10 @@ fn examples(spec: &StudySpec) -> Vec<String> {
             if lines.first().is_none_or(|first| first.1 != line) {
                 lines.push((active, line));
             }
+        }
+        // All have the same parameters.
+        if lines.len() == 2 && !is_conditional {
+            break;
         }
     }
     lines.into_iter().map(|(_, line)| one_line(&line)).collect()

@@ -123,13 +123,16 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
+/// How the environment variables of parameters begin.
+pub const VARIABLE: &str = "HPSEARCH_PARAM_";
+
 /// The environment variable of the parameter `name`: letters in upper case, everything but ASCII
 /// letters and digits as `_`. Several parameters may map to the same one.
 pub fn variable(name: &str) -> String {
     let plain = name
         .chars()
         .map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' });
-    "HPSEARCH_PARAM_".chars().chain(plain).collect()
+    VARIABLE.chars().chain(plain).collect()
 }
 
 impl From<f64> for Value {
@@ -228,9 +231,8 @@ impl Params {
 
 impl FromIterator<(String, Value)> for Params {
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
-        let mut params = Params::new();
-        pairs.into_iter().for_each(|(name, value)| params.insert(name, value));
-        params
+        let sorted: BTreeMap<String, Value> = pairs.into_iter().collect();
+        Params(sorted.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 }
 
