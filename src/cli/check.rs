@@ -36,7 +36,7 @@ use crate::study::cluster::{AgentStart, SshHost};
 use crate::study::constraint::broken;
 use crate::study::counted::count;
 use crate::study::device::Slot;
-use crate::study::params::{Params, Value};
+use crate::study::params::{Params, Value, cut};
 use crate::study::program::Program;
 use crate::study::space::Space;
 use crate::study::spec::StudySpec;
@@ -290,6 +290,9 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     })
 }
 
+/// Most characters of a command line that are shown.
+const MOST_SHOWN: usize = 4_000;
+
 /// Configurations tried to find two whose command lines differ.
 const CONFIGURATIONS: u32 = 256;
 
@@ -330,7 +333,7 @@ fn examples(spec: &StudySpec) -> Vec<String> {
             break;
         }
     }
-    lines.into_iter().map(|(_, line)| one_line(&line)).collect()
+    lines.into_iter().map(|(_, line)| one_line(&cut(&line, MOST_SHOWN))).collect()
 }
 
 /// The configuration with numbers rounded to four digits where the space allows it: `0.01` for

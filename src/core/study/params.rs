@@ -69,6 +69,15 @@ impl Value {
         }
     }
 
+    /// The value for people: a text that no table or screen has room for is cut, with its length.
+    pub fn shown(&self) -> String {
+        match self {
+            Value::Text(text) => cut(text, MOST_SHOWN),
+            Value::List(_) => cut(&self.to_string(), MOST_SHOWN),
+            _ => self.to_string(),
+        }
+    }
+
     /// The text of its environment variable, which is unset for null.
     pub fn in_environment(&self) -> Option<String> {
         (*self != Value::Null).then(|| self.to_string())
@@ -120,6 +129,18 @@ impl<'de> Deserialize<'de> for Value {
                 "`{json}` is not a string, number, boolean, null, or a list of scalars"
             ))
         })
+    }
+}
+
+/// Most characters of a value that are shown.
+const MOST_SHOWN: usize = 200;
+
+/// A text of at most about `most` characters: the beginning of a longer one, and its length.
+pub fn cut(text: &str, most: usize) -> String {
+    let is_longer = text.len() > most && text.char_indices().nth(most).is_some();
+    match text.char_indices().nth(most * 3 / 4).filter(|_| is_longer) {
+        Some((end, _)) => format!("{}... ({} characters)", &text[..end], text.chars().count()),
+        None => text.to_owned(),
     }
 }
 
@@ -286,6 +307,16 @@ mod tests {
     fn names_become_variables_and_not_always_different_ones() {
         assert_eq!(variable("model.num-layers"), "HPSEARCH_PARAM_MODEL_NUM_LAYERS");
         assert_eq!(variable("größe"), variable("grüße"));
+    }
+
+    #[test]
+    fn a_value_without_end_is_shown_by_its_beginning_and_length() {
+        assert_eq!(Value::from("adamw").shown(), "adamw");
+        let fits = "é".repeat(MOST_SHOWN);
+        assert_eq!(Value::from(fits.as_str()).shown(), fits);
+        let long = Value::Text("é".repeat(1_000_000));
+        assert_eq!(long.shown(), format!("{}... (1000000 characters)", "é".repeat(150)));
+        assert_eq!(long.to_string().chars().count(), 1_000_000);
     }
 
     #[test]
