@@ -18,6 +18,7 @@ pub mod curves;
 pub mod devices;
 pub mod enqueue;
 mod error;
+pub mod exact_points;
 pub mod export;
 pub mod figures;
 pub mod find;

@@ -10,6 +10,7 @@ mod artifact_json;
 mod artifacts;
 mod ask_tell;
 mod best;
+mod changed_study;
 mod check;
 mod completions;
 mod console;

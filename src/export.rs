@@ -25,6 +25,7 @@ pub use draft::{Draft, Purpose, keep_checkpoints_of_killed};
 pub use recipe::Recipe;
 pub use target::{Needed, Target};
 
+use crate::storage::disk::is_of_space;
 use crate::study::metric::Metrics;
 use crate::study::spec::{Quantize, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
@@ -283,6 +284,20 @@ pub enum ExportError {
         #[source]
         source: std::io::Error,
     },
+    /// The disk of the target is full, or a quota or limit is reached.
+    #[error(
+        "cannot export to `{}`: no space is left there. Nothing was exported, and an earlier \
+         export is unchanged: free some space (`hpsearch gc --yes` removes files that no study \
+         needs), or export to another directory on another disk, then run the same command again",
+        path.display()
+    )]
+    Full {
+        /// The target.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: std::io::Error,
+    },
     /// A file could not be serialised (TOML or JSON).
     #[error(
         "cannot write `{file}`: {why}; please report it, and `hpsearch export-data STUDY` takes \
@@ -308,6 +323,16 @@ fn what_to_do(doing: &str) -> &'static str {
 }
 
 impl ExportError {
+    /// The same, with the target if that has no space left.
+    fn of_target(self, target: &Path) -> Self {
+        match self {
+            ExportError::Io { source, .. } if is_of_space(&source) => {
+                ExportError::Full { path: target.to_owned(), source }
+            }
+            other => other,
+        }
+    }
+
     fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| ExportError::Io { doing, path, source }

@@ -7,8 +7,7 @@ use super::remove_runs::move_files;
 use super::study_state::life;
 use crate::report::wording::HolderLife;
 use crate::runner::garbage_collection::{
-    self, OrphanedFile, Others, Stores, UnclaimedDirectory, orphaned_files, settle_removed,
-    unclaimed,
+    self, ForeignDirectory, OrphanedFile, Others, Stores, foreign, orphaned_files, settle_removed,
 };
 use crate::storage::any::AnyStore;
 use crate::storage::{StorageError, StorageReader};
@@ -18,8 +17,8 @@ use crate::storage::{StorageError, StorageReader};
 pub struct Garbage {
     /// Orphaned files, by path.
     pub files: Vec<OrphanedFile>,
-    /// Directories that belong to a store which is gone: only the user may remove them.
-    pub unclaimed: Vec<UnclaimedDirectory>,
+    /// Directories that are not this store's: only the user, or their own store, may remove them.
+    pub foreign: Vec<ForeignDirectory>,
     /// A file that may be a store and cannot be read: what may belong to its studies is left alone.
     pub unreadable: Option<PathBuf>,
     /// Whether a copy of the store lies beside it: what only one of the two knows is left alone.
@@ -61,7 +60,7 @@ pub fn find(reader: &dyn StorageReader, store: &Path) -> Result<Garbage, AppErro
     let own = reader.identity()?;
     Ok(Garbage {
         files: orphaned_files(&stores)?,
-        unclaimed: unclaimed(&stores),
+        foreign: foreign(&stores)?,
         has_copy: own.is_some_and(|id| stores.others.ids.contains(&id)),
         unreadable: stores.others.unreadable.take(),
     })

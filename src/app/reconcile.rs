@@ -52,6 +52,24 @@ pub fn refusal(changes: &[Change], consent: Consent) -> Option<ChangeClass> {
     (class != ChangeClass::Free && !is_accepted).then_some(class)
 }
 
+/// What a study file changes of its stored study, and the move of its project, which is no change.
+/// `path`: the store's; `now`: what the study's trials would read.
+///
+/// # Errors
+/// The store failed.
+pub fn changes_by_file(
+    reader: &dyn StorageReader,
+    known: &StoredStudy,
+    spec: &StudySpec,
+    path: &Path,
+    now: &[SourceFile],
+) -> Result<(Option<Moved>, Vec<Change>), StorageError> {
+    let moved = moved(known, spec, path, reader.identity()?.as_deref());
+    let before = moved.as_ref().map_or(&known.spec, |(_, spec)| spec);
+    let changes = changes(reader, (known.id, before), spec, &reader.salt()?, now)?;
+    Ok((moved.map(|(moved, _)| moved), changes))
+}
+
 /// The changes of a stored study. `salt`: the store's, for the variables of a command; `now`: what
 /// its trials would read.
 ///
@@ -97,15 +115,22 @@ fn changed_variables(
 }
 
 /// The stored study with relocated paths, if its project was moved or copied with its store at
-/// `path`.
-pub fn moved(known: &StoredStudy, spec: &StudySpec, path: &Path) -> Option<(Moved, StudySpec)> {
+/// `path`. `identity`: that of the store.
+fn moved(
+    known: &StoredStudy,
+    spec: &StudySpec,
+    path: &Path,
+    identity: Option<&str>,
+) -> Option<(Moved, StudySpec)> {
     let marked =
         ownership::owner(&StudyFiles::of(spec, known.directory.as_deref(), path).directory());
-    // In a project copied as a whole, the store has the same relative path as in the original.
+    // In a project copied as a whole, the store has the same relative path as in the original. The
+    // mark that was copied with it knows the store also if its file was renamed.
     let is_copied = |moved: &Moved| match &marked {
-        Owner::Store { path: before, .. } => {
-            before.strip_prefix(&moved.from).is_ok_and(|below| path == moved.to.join(below))
-        }
+        Owner::Store { id, path: before } => before.strip_prefix(&moved.from).is_ok_and(|below| {
+            let now = moved.to.join(below);
+            path == now || path.parent() == now.parent() && identity == Some(id)
+        }),
         _ => false,
     };
     config::moved(&known.spec, spec, &|moved| {

@@ -12,10 +12,11 @@ use super::remove_runs::move_files;
 use super::warm_start;
 use crate::runner::disk::size;
 use crate::runner::garbage_collection::{files_of_removed, remove, settle_removed};
+use crate::runner::ownership::Owner;
 use crate::runner::{self, ownership, take_lease_of_any};
 use crate::storage::address::absolute;
 use crate::storage::any::AnyStore;
-use crate::storage::{Storage as _, StorageReader, StudySummary};
+use crate::storage::{Storage as _, StorageReader, StudyId, StudySummary};
 use crate::study::trial::TrialNumber;
 use crate::tracking::{forget, settle_dead};
 
@@ -28,10 +29,36 @@ pub struct Removal {
     pub checkpoints: u64,
     /// The directories of its files that belong to this store.
     pub directories: Vec<PathBuf>,
+    /// Other directories of its files, which stay.
+    pub left: Vec<LeftDirectory>,
     /// Their disk usage.
     pub bytes: u64,
     /// Studies that were warm-started from it; they keep its trials.
     pub heirs: Vec<String>,
+}
+
+/// A directory with files of a study that is not removed with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftDirectory {
+    /// The directory.
+    pub directory: PathBuf,
+    /// Why it stays.
+    pub why: Left,
+}
+
+/// Why files of a study are not removed with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// They are not there, nor where a move of the project would have taken them.
+    NotThere,
+    /// The directory has no mark of a store.
+    Unmarked,
+    /// Its mark cannot be read.
+    Unreadable,
+    /// It has the mark of the store at this path, of which this one may be a copy.
+    OtherStore(PathBuf),
+    /// This study lists a checkpoint in it.
+    NeededBy(String),
 }
 
 /// Files of removed studies and runs that could not be deleted.
@@ -50,7 +77,7 @@ pub fn plan(
     store: &Path,
     study: StudySummary,
 ) -> Result<Removal, AppError> {
-    let directories = directories(reader, store, &study)?;
+    let (directories, left) = directories(reader, store, &study)?;
     let checkpoints = reader.checkpoints(study.id)?.len() as u64;
     let name = &study.spec.name;
     let mut heirs = Vec::new();
@@ -62,18 +89,73 @@ pub fn plan(
         }
     }
     let bytes = directories.iter().map(|directory| size(directory)).sum();
-    Ok(Removal { study, checkpoints, directories, bytes, heirs })
+    Ok(Removal { study, checkpoints, directories, left, bytes, heirs })
 }
 
+/// The directories of a study's files that are this store's to remove, and those that are not.
 fn directories(
     reader: &dyn StorageReader,
     store: &Path,
     study: &StudySummary,
-) -> Result<Vec<PathBuf>, AppError> {
+) -> Result<(Vec<PathBuf>, Vec<LeftDirectory>), AppError> {
     let store = absolute(store)?;
-    let homes = ownership::own_homes(reader, &study.clone().stored(), &store)?;
-    let directories = homes.iter().map(|home| home.directory());
-    Ok(directories.filter(|directory| directory.exists()).collect())
+    let (mut own, mut left) = (Vec::new(), Vec::new());
+    let homes = ownership::homes(reader, &study.clone().stored(), &store)?;
+    for home in &homes {
+        let directory = home.directory();
+        if ownership::is_ours(reader, home, &store)? {
+            own.extend(Some(directory).filter(|directory| directory.exists()));
+            continue;
+        }
+        // Where the project is now, if it was moved.
+        if let Some(there) = ownership::moved_home(reader, home, &store)? {
+            let needed = needed_by(reader, study.id, &directory)?;
+            let moved = there.directory();
+            match ownership::is_ours(reader, &there, &store)? && needed.is_none() {
+                true => own.push(moved),
+                false => {
+                    let why =
+                        needed.map_or_else(|| left_by(&moved), |study| Some(Left::NeededBy(study)));
+                    left.extend(why.map(|why| LeftDirectory { directory: moved, why }));
+                }
+            }
+        }
+        left.extend(left_by(&directory).map(|why| LeftDirectory { directory, why }));
+    }
+    // A study of closures has no files, and neither has one that never ran.
+    if let (true, true, Some(home)) = (own.is_empty(), left.is_empty(), homes.first())
+        && study.directory.is_some()
+        && study.counts.total() > 0
+    {
+        left.push(LeftDirectory { directory: home.directory(), why: Left::NotThere });
+    }
+    own.dedup();
+    left.dedup();
+    Ok((own, left))
+}
+
+/// Why a directory that is not this store's is left; `None` if it is not there.
+fn left_by(directory: &Path) -> Option<Left> {
+    match ownership::owner(directory) {
+        Owner::Store { path, .. } => Some(Left::OtherStore(path)),
+        Owner::Unreadable => Some(Left::Unreadable),
+        Owner::Nobody => directory.exists().then_some(Left::Unmarked),
+    }
+}
+
+/// Another study with a checkpoint in a directory, by the path that the store has.
+fn needed_by(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    directory: &Path,
+) -> Result<Option<String>, AppError> {
+    for (other, name) in reader.names()?.into_iter().filter(|(other, _)| *other != study) {
+        let checkpoints = reader.checkpoints(other)?;
+        if checkpoints.iter().any(|(_, checkpoint)| checkpoint.path.starts_with(directory)) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 /// Removes a study and its files. Files that cannot be removed stay recorded.
@@ -93,7 +175,7 @@ pub fn remove_study(
     let lease = take_lease_of_any(store, &study.clone().stored())?;
     // No other process can claim another directory for it while the lease is held.
     let removed = directories(store, path, study)
-        .and_then(|found| Ok(store.remove_study(&lease, runner::now(), &found)?));
+        .and_then(|(found, _)| Ok(store.remove_study(&lease, runner::now(), &found)?));
     if let Err(error) = removed {
         store.release(&lease)?;
         return Err(error);

@@ -13,7 +13,7 @@ use crate::config::{self, Change, ChangeClass, Checked, Moved, command_line};
 use crate::export::ExportError;
 use crate::runner::inputs::{self, KnownInputs};
 use crate::runner::launcher::Launcher;
-use crate::runner::ownership::{self, Unreachable};
+use crate::runner::ownership::{self, Taken, Unreachable};
 use crate::runner::process::{ProcessLauncher, own_program};
 use crate::runner::provenance::{CollectedProvenance, look_around};
 use crate::runner::slots::{Machine, left_over, remarks, slots, tried};
@@ -104,12 +104,14 @@ pub enum RunNotice<'a> {
         /// The number of complete trials.
         complete: u64,
     },
-    /// The usual directory of the trials' files belongs to another store.
+    /// The usual directory of the trials' files is taken.
     OtherDirectory {
         /// The directory in its place.
         directory: &'a Path,
         /// The name of the usual one.
         usual: &'a str,
+        /// Whose it is.
+        taken: &'a Taken,
     },
     /// Checkpoints are gone, and their trials begin again.
     MissingCheckpoints(u64),
@@ -218,14 +220,10 @@ pub fn prepare(
     let inputs = inputs::of_study(&spec);
     let known_inputs = KnownInputs::of(&inputs);
     if let Some(known) = &known {
-        let moved = reconcile::moved(known, &spec, path);
-        if let Some((moved, _)) = moved.as_ref().filter(|(it, _)| !reconcile::is_same_directory(it))
-        {
+        let (moved, changes) = reconcile::changes_by_file(&store, known, &spec, path, &inputs)?;
+        if let Some(moved) = moved.as_ref().filter(|moved| !reconcile::is_same_directory(moved)) {
             tell(RunNotice::Relocated(moved));
         }
-        let before = moved.as_ref().map_or(&known.spec, |(_, spec)| spec);
-        let changes =
-            reconcile::changes(&store, (known.id, before), &spec, &store.salt()?, &inputs)?;
         let refused = reconcile::refusal(&changes, options.consent);
         tell(RunNotice::Changed { changes: &changes, refused, spec: &spec });
         if refused.is_some() {
@@ -358,7 +356,8 @@ fn claim_files(
     let usual = component(&study.spec.name);
     if study.directory != before && study.directory.as_ref() != Some(&usual) {
         let directory = study.files(path).directory();
-        tell(RunNotice::OtherDirectory { directory: &directory, usual: &usual });
+        let taken = ownership::taken(&*store, &study, path)?;
+        tell(RunNotice::OtherDirectory { directory: &directory, usual: &usual, taken: &taken });
     }
     let is_gone = |checkpoint: &Checkpoint| matches!(checkpoint.path.try_exists(), Ok(false));
     let checkpoints = store.checkpoints(study.id)?;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::changed_study::ChangedStudy;
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::exported;
@@ -18,7 +19,7 @@ use crate::analysis::forecast::Forecast;
 use crate::app::export::check_target;
 use crate::app::missing_files::{MissingFile, missing_files};
 use crate::app::prepare_data::prepare_data;
-use crate::app::reconcile::continue_stored;
+use crate::app::reconcile::{Consent, changes_by_file, continue_stored, place_files, refusal};
 use crate::app::study_state::{elapsed, state};
 use crate::app::warm_start;
 use crate::config::shown::one_line;
@@ -26,6 +27,7 @@ use crate::config::{self, Diagnostics, command_line};
 use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
 use crate::report::wording::{StudyStatus, goal};
 use crate::runner;
+use crate::runner::inputs;
 use crate::runner::slots::{Machine, left_over, slots};
 use crate::storage::address::absolute;
 use crate::storage::any::AnyReader;
@@ -34,7 +36,7 @@ use crate::study::cluster::{AgentStart, SshHost};
 use crate::study::constraint::broken;
 use crate::study::counted::count;
 use crate::study::device::Slot;
-use crate::study::params::{Params, Value};
+use crate::study::params::{Params, Value, cut};
 use crate::study::program::Program;
 use crate::study::space::Space;
 use crate::study::spec::StudySpec;
@@ -91,17 +93,32 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
     }
     let found = find(arguments, console);
     if !arguments.json {
-        return print(&found?, arguments, console);
+        return match found? {
+            Found::Fit(found) => print(&found, arguments, console),
+            Found::Refused(lines) => {
+                lines.iter().for_each(|line| console.complain(line));
+                Ok(Exit::StudyChanged)
+            }
+        };
     }
     let (exit, output) = match found {
-        Ok(found) => (Exit::Done, CheckJson::of(&found)),
+        Ok(Found::Fit(found)) => (Exit::Done, CheckJson::of(&found)),
+        Ok(Found::Refused(lines)) => (Exit::StudyChanged, CheckJson::of_refusal(&lines)),
         Err(failure) => (Exit::Usage, CheckJson::of_failure(failure)?),
     };
     console.json(None, &output)?;
     Ok(exit)
 }
 
-fn find(arguments: &CheckArguments, console: &mut Console) -> Result<CheckedStudy, Failure> {
+/// What is found about a file without mistakes.
+enum Found {
+    /// The study can be run.
+    Fit(Box<CheckedStudy>),
+    /// The stored study does not take the file's changes, in the words of `run`.
+    Refused(Vec<String>),
+}
+
+fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Failure> {
     starter::another_file(&arguments.study).map_or(Ok(()), Err)?;
     let checked = config::load_with_warnings(&arguments.study, &arguments.set)?;
     if !arguments.json {
@@ -122,10 +139,25 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<CheckedStud
     if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
         checked.begins()?;
     }
-    if let Some(known) = &known {
-        continue_stored(known, &mut spec);
-    }
     let store = absolute(&console.store)?;
+    place_files(&mut spec, &arguments.study, &store)?;
+    if let (Some(known), Some(reader)) = (&known, &reader) {
+        if known.spec.is_tracked() {
+            return Err(StorageError::Tracked { study: known.spec.name.clone() }.into());
+        }
+        continue_stored(known, &mut spec);
+        let inputs = inputs::of_study(&spec);
+        let (_, changes) = changes_by_file(reader, known, &spec, &store, &inputs)?;
+        let refused = refusal(&changes, Consent::Missing);
+        let (file, set, changes) = (&arguments.study, &arguments.set, &changes);
+        let changed = ChangedStudy { study: &spec.name, file, set, changes, refused };
+        if refused.is_some() {
+            return Ok(Found::Refused(changed.lines(console)));
+        }
+        if !arguments.json {
+            changed.print(console);
+        }
+    }
     if let Some(reader) = &reader {
         // Whether the earlier studies are there.
         warm_start::take(&mut spec.clone(), known.as_ref().map(|known| &known.spec), reader)?;
@@ -138,7 +170,8 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<CheckedStud
     let missing = missing_files(&spec);
     let data = prepare_data(&spec, &store, &mut listener(console))?.findings;
     let ahead = ahead(&spec, &slots, console)?;
-    Ok(CheckedStudy { spec, warnings: checked.warnings, slots, idle, missing, data, ahead })
+    let warnings = checked.warnings;
+    Ok(Found::Fit(Box::new(CheckedStudy { spec, warnings, slots, idle, missing, data, ahead })))
 }
 
 fn print(
@@ -257,8 +290,14 @@ fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, F
     })
 }
 
+/// Most characters of a command line that are shown.
+const MOST_SHOWN: usize = 4_000;
+
 /// Configurations tried to find two whose command lines differ.
 const CONFIGURATIONS: u32 = 256;
+
+/// Values tried for them at most: of a large space fewer configurations are.
+const VALUES: u32 = 100_000;
 
 /// The command lines of two configurations, with different active parameters if possible; one if
 /// all are the same.
@@ -266,10 +305,15 @@ fn examples(spec: &StudySpec) -> Vec<String> {
     let Program::Command { run, args, .. } = &spec.program else { return Vec::new() };
     let sampled = |index| short(spec.space.spread(&Params::new(), index), &spec.space);
     let points: Box<dyn Iterator<Item = Params>> = match spec.candidates.as_slice() {
-        [] => Box::new((0..CONFIGURATIONS).map(sampled)),
+        [] => {
+            let dimensions = u32::try_from(spec.space.dimensions().len()).unwrap_or(u32::MAX);
+            let tried = (VALUES / dimensions.max(1)).clamp(8, CONFIGURATIONS);
+            Box::new((0..tried).map(sampled))
+        }
         candidates => Box::new(candidates.iter().cloned()),
     };
     let mut lines: Vec<(Vec<String>, String)> = Vec::new();
+    let is_conditional = spec.space.is_conditional();
     for point in points.filter(|point| broken(&spec.constraints, point).is_none()) {
         let active: Vec<String> = point.iter().map(|(name, _)| name.to_owned()).collect();
         let is_wanted = match lines.as_slice() {
@@ -284,8 +328,12 @@ fn examples(spec: &StudySpec) -> Vec<String> {
                 lines.push((active, line));
             }
         }
+        // All have the same parameters.
+        if lines.len() == 2 && !is_conditional {
+            break;
+        }
     }
-    lines.into_iter().map(|(_, line)| one_line(&line)).collect()
+    lines.into_iter().map(|(_, line)| one_line(&cut(&line, MOST_SHOWN))).collect()
 }
 
 /// The configuration with numbers rounded to four digits where the space allows it: `0.01` for

@@ -11,7 +11,8 @@ use super::drawing::{self, Size};
 use super::selection::SeveralArguments;
 use super::series_choice::SeriesArguments;
 use super::{Console, Exit, Failure};
-use crate::app::curves::{ALL, Detail, points, seconds_since, shown_clock};
+use crate::app::curves::{Detail, points, seconds_since, shown_clock};
+use crate::app::exact_points::{ExactStep, exact_points};
 use crate::app::find;
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::table::{Column, Columns};
@@ -19,7 +20,7 @@ use crate::report::wording::{number, one_line};
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::{Point, SeriesClock, SeriesSummary, step_json};
+use crate::study::series::{Point, SeriesClock, SeriesSummary};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 const EXAMPLES: &str = "\
@@ -124,8 +125,8 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
     }
     let clock = choice.clock.unwrap_or_else(|| shown_clock(&study, own));
     if arguments.table {
-        let points = |trial| reader.series_points(study.id, trial, metric, clock, ALL);
-        let curves: Vec<(TrialNumber, Vec<Point>)> = numbers
+        let points = |trial| exact_points(&reader, &study, trial, metric, clock);
+        let curves: Vec<(TrialNumber, Vec<(ExactStep, Point)>)> = numbers
             .into_iter()
             .map(|trial| Ok((trial, points(trial)?)))
             .collect::<Result<_, StorageError>>()?;
@@ -151,9 +152,9 @@ fn series_json<'a>(
 ) -> Result<SeriesJson<'a>, StorageError> {
     let SeriesSummary { trial, metric, clock, .. } = series;
     let began = reader.began(study.id, *trial)?;
-    let points = reader.series_points(study.id, *trial, metric, *clock, ALL)?;
-    let point = |point: &Point| {
-        (step_json(point.step), Number(point.value), seconds_since(began, point.at))
+    let points = exact_points(reader, study, *trial, metric, *clock)?;
+    let point = |(step, point): &(ExactStep, Point)| {
+        (step.to_json(), Number(point.value), seconds_since(began, point.at))
     };
     let points = points.iter().map(point).collect();
     Ok(SeriesJson { study: None, trial: trial.0, metric, clock: *clock, points })
@@ -181,16 +182,16 @@ fn chart(title: String, trials: &[Trial], curves: Vec<Vec<(f64, f64)>>) -> Figur
     }
 }
 
-fn columns(unit: &str, curves: &[(TrialNumber, Vec<Point>)]) -> Vec<Column> {
-    let mut steps: Vec<f64> =
-        curves.iter().flat_map(|(_, points)| points.iter().map(|point| point.step)).collect();
-    steps.sort_by(f64::total_cmp);
+fn columns(unit: &str, curves: &[(TrialNumber, Vec<(ExactStep, Point)>)]) -> Vec<Column> {
+    let mut steps: Vec<ExactStep> =
+        curves.iter().flat_map(|(_, points)| points.iter().map(|(step, _)| *step)).collect();
+    steps.sort_by(ExactStep::order);
     steps.dedup();
-    let mut columns = Columns::of(&steps).right(unit, f64::to_string);
+    let mut columns = Columns::of(&steps).right(unit, ExactStep::to_string);
     for (trial, points) in curves {
-        let cell = |step: &f64| {
-            let at = points.binary_search_by(|point| point.step.total_cmp(step));
-            at.map_or_else(|_| String::new(), |index| number(points[index].value))
+        let cell = |step: &ExactStep| {
+            let at = points.binary_search_by(|(other, _)| other.order(step));
+            at.map_or_else(|_| String::new(), |index| number(points[index].1.value))
         };
         columns = columns.point(format!("trial {trial}"), cell).optional();
     }

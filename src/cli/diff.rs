@@ -15,12 +15,12 @@ use super::provenance::{self, MadeJson};
 use super::trial_json::TrialJson;
 use crate::app::best::{result_metrics, value_step};
 use crate::app::find;
-use crate::app::reconcile::{changes, continue_stored, moved, place_files};
+use crate::app::reconcile::{changes_by_file, continue_stored, place_files};
 use crate::config::{self, Change, ChangeClass};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{duration, metric_names, micros, number, one_line, param, values};
 use crate::runner::inputs;
-use crate::storage::{StorageReader as _, StudySummary};
+use crate::storage::StudySummary;
 use crate::study::counted::count;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value;
@@ -410,13 +410,10 @@ fn file_against_study(
         Some(named) => find::study(&reader, Some(named))?,
         None => find::of_file(&reader, file, &spec)?,
     };
-    let known = reader.study(&study.spec.name)?;
-    known.iter().for_each(|known| continue_stored(known, &mut spec));
-    let store = console.absolute_store()?;
-    let moved = known.and_then(|known| moved(&known, &spec, &store));
-    let before = moved.as_ref().map_or(&study.spec, |(_, spec)| spec);
-    let changes =
-        changes(&reader, (study.id, before), &spec, &reader.salt()?, &inputs::of_study(&spec))?;
+    let known = study.clone().stored();
+    continue_stored(&known, &mut spec);
+    let (store, inputs) = (console.absolute_store()?, inputs::of_study(&spec));
+    let (_, changes) = changes_by_file(&reader, &known, &spec, &store, &inputs)?;
     let needed = changes.iter().map(|change| change.class).max();
     if arguments.json {
         let changes = changes.into_iter().map(|change| ChangeJson {

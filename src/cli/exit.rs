@@ -306,8 +306,11 @@ impl From<JobError> for Failure {
 
 impl From<ExportError> for Failure {
     fn from(error: ExportError) -> Self {
-        let exit =
-            if matches!(error, ExportError::Format { .. }) { Exit::Internal } else { Exit::Usage };
+        let exit = match error {
+            ExportError::Format { .. } => Exit::Internal,
+            ExportError::Full { .. } => Exit::Store,
+            _ => Exit::Usage,
+        };
         Failure::new(exit, error)
     }
 }
@@ -469,6 +472,7 @@ mod tests {
             ExportError::Missing { trial: TrialNumber(3), step: 7, path: "c".into() },
             ExportError::Io { doing, path: "c".into(), source: system() },
             ExportError::Io { doing: "write", path: "c".into(), source: system() },
+            ExportError::Full { path: "c".into(), source: system() },
             ExportError::Format { file: "best.toml", why: why() },
         ];
         let run = [

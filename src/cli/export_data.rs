@@ -9,7 +9,6 @@ mod typed_rows;
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write};
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -20,6 +19,7 @@ use super::output_file::{refuse_existing, refuse_inputs, whole_file};
 use super::selection::{self, SeveralArguments};
 use super::trial_json::{origin_kind, seconds};
 use super::{Console, Exit, Failure};
+use crate::app::exact_points::exact_points;
 use crate::app::find;
 use crate::config::shown;
 use crate::storage::any::AnyReader;
@@ -30,7 +30,7 @@ use crate::study::device::DeviceGroup;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Params;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::{SeriesClock, SeriesSummary, step_json};
+use crate::study::series::{SeriesClock, SeriesSummary};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// Arguments of `hpsearch export-data`.
@@ -421,19 +421,18 @@ impl TrialTable<'_> {
         &self,
         mut take: impl FnMut(&PointLine<'_>) -> Result<(), Failure>,
     ) -> Result<u64, Failure> {
-        const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
         let (mut rows, reader) = (0, self.reader);
         for (study, filter) in &self.studies {
             for trial in self.numbers(study, filter)? {
                 let began = reader.began(study.id, trial)?;
                 for SeriesSummary { metric, clock, .. } in &reader.series(study.id, &[trial])? {
-                    for point in reader.series_points(study.id, trial, metric, *clock, ALL)? {
+                    for (step, point) in exact_points(reader, study, trial, metric, *clock)? {
                         take(&PointLine {
                             study: self.name(study),
                             trial: trial.0,
                             metric,
                             clock: *clock,
-                            step: step_json(point.step),
+                            step: step.to_json(),
                             value: Number(point.value),
                             seconds: point.at.since(began.unwrap_or(point.at)).as_secs_f64(),
                         })?;

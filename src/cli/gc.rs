@@ -1,6 +1,7 @@
 //! `hpsearch gc`: removes files below the runs directory that no study needs.
 
 use std::io::Write as _;
+use std::path::Path;
 
 use clap::Args;
 use serde::Serialize;
@@ -10,7 +11,7 @@ use super::{Console, Exit, Failure};
 use crate::app::collect_garbage::{self, Garbage};
 use crate::report::table::Columns;
 use crate::report::wording::{bytes, one_line};
-use crate::runner::garbage_collection::{Kind, OrphanedFile, UnclaimedDirectory};
+use crate::runner::garbage_collection::{Foreign, ForeignDirectory, Kind, OrphanedFile};
 use crate::study::counted::count;
 
 const EXAMPLES: &str = "\
@@ -68,22 +69,24 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     }
     let garbage = collect_garbage::find(&reader, &store)?;
     tell_what_is_left_alone(&garbage, console);
-    let found = garbage.files;
+    let found = &garbage.files;
     let wants = if arguments.json {
         arguments.yes
     } else {
-        list(&found, console)?;
-        !found.is_empty() && !arguments.dry_run && (arguments.yes || agrees(&found)?)
+        let is_all_needed =
+            !garbage.has_copy && garbage.unreadable.is_none() && garbage.foreign.is_empty();
+        list(found, is_all_needed, console)?;
+        !found.is_empty() && !arguments.dry_run && (arguments.yes || agrees(found)?)
     };
     let removed = match wants {
-        true => collect_garbage::remove(&reader, &store, &found)?,
+        true => collect_garbage::remove(&reader, &store, found)?,
         false => Vec::new(),
     };
     if changes && collect_garbage::has_unfinished_removals(&reader)? {
         collect_garbage::finish_removals(&mut console.writer()?)?;
     }
     if arguments.json {
-        let files = if wants { &removed } else { &found };
+        let files = if wants { &removed } else { found };
         return console.json(None, &GcJson { removed: wants, files, bytes: total(files) });
     }
     if wants {
@@ -112,12 +115,27 @@ fn tell_what_is_left_alone(garbage: &Garbage, console: &Console) {
              left alone",
         );
     }
-    for UnclaimedDirectory { directory, store } in &garbage.unclaimed {
-        let (directory, store) = (one_line(&shown(directory)), one_line(&shown(store)));
-        console.say(&format!(
-            "`{directory}` belongs to a store that was at `{store}` and is not there: if it is \
-             gone for good, remove it yourself"
-        ));
+    for ForeignDirectory { directory, why } in &garbage.foreign {
+        let directory = one_line(&shown(directory));
+        let path = |path: &Path| one_line(&shown(path));
+        console.say(&match why {
+            Foreign::StoreGone(store) => format!(
+                "`{directory}` belongs to a store that was at `{}` and is not there: if it is gone \
+                 for good, remove it yourself",
+                path(store)
+            ),
+            Foreign::OtherStore(store) => {
+                format!("`{directory}` belongs to the store `{}`, and is left alone", path(store))
+            }
+            Foreign::Unmarked => format!(
+                "`{directory}` has files of trials and no mark of a store, and is left alone: if \
+                 you know that no study needs it, remove it yourself"
+            ),
+            Foreign::Unreadable => format!(
+                "`{directory}` has a mark that cannot be read, and is left alone: if you know that \
+                 no study needs it, remove it yourself"
+            ),
+        });
     }
 }
 
@@ -131,9 +149,14 @@ fn total(orphaned_files: &[OrphanedFile]) -> u64 {
     orphaned_files.iter().map(|orphaned_file| orphaned_file.bytes).sum()
 }
 
-fn list(found: &[OrphanedFile], console: &mut Console) -> Result<(), Failure> {
+/// Lists them. `is_all_needed`: whether nothing else lies there that no study has.
+fn list(found: &[OrphanedFile], is_all_needed: bool, console: &mut Console) -> Result<(), Failure> {
     if found.is_empty() {
-        writeln!(console.out, "nothing to remove: everything there belongs to a study")?;
+        let rest = match is_all_needed {
+            true => "everything there belongs to a study",
+            false => "what is not this store's is left alone",
+        };
+        writeln!(console.out, "nothing to remove: {rest}")?;
         return Ok(());
     }
     let columns = Columns::of(found)

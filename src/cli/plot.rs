@@ -339,7 +339,16 @@ fn write(
     target.write(&drawn, file::palette(arguments.dark), size, &json)?;
     let what = count(drawn.len() as u64, "figure");
     console.say(&format!("{what} written to {}", one_line(&target.path.display().to_string())));
+    for figure in drawn.iter().filter(|figure| is_empty(figure)) {
+        console.say(&format!("nothing is drawn of `{}`: {}", figure.title, figure.empty));
+    }
     Ok(Exit::Done)
+}
+
+/// Whether a figure has nothing but its reason for that.
+fn is_empty(figure: &Figure<'_>) -> bool {
+    let mut points = figure.series.iter().flat_map(|series| series.points.iter());
+    figure.cells.is_none() && !points.any(|(x, y)| x.is_finite() && y.is_finite())
 }
 
 fn print(
@@ -366,7 +375,14 @@ fn print(
             writeln!(console.out, "{}", one_line(study))?;
             before = Some(study);
         }
-        drawing::print(&mut console.out, figure, size, console.look)?;
+        if is_empty(figure) {
+            for line in [figure.title.as_str(), figure.empty] {
+                let fitted = console.look.shorten(line, usize::from(size.width));
+                writeln!(console.out, "{fitted}")?;
+            }
+        } else {
+            drawing::print(&mut console.out, figure, size, console.look)?;
+        }
         let is_of = |other: &&StudySummary| study.as_deref() == Some(other.spec.name.as_str());
         if kind == FigureKind::Parallel
             && let Some(study) = studies.iter().find(is_of)

@@ -11,7 +11,9 @@ use serde::Serialize;
 use super::console::{can_ask, says_yes, shown};
 use super::{Console, Exit, Failure};
 use crate::app::find::{self, Meant};
-use crate::app::remove_study::{RemainingFiles, Removal, plan, remove_files, remove_study};
+use crate::app::remove_study::{
+    Left, LeftDirectory, RemainingFiles, Removal, plan, remove_files, remove_study,
+};
 use crate::app::study_state::has_runner;
 use crate::report::wording::{bytes, one_line};
 use crate::storage::any::AnyStore;
@@ -114,6 +116,10 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         arguments.yes
     } else {
         list(&removals, console)?;
+        removals
+            .iter()
+            .flat_map(|removal| &removal.left)
+            .for_each(|left| print_left(left, console));
         let what = match removals.as_slice() {
             [only] => in_words(only),
             several => format!("these {} studies", several.len()),
@@ -139,7 +145,11 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
     }
     if arguments.json {
         let studies = removals.iter().map(RemovedStudyJson::from).collect();
-        let output = RmJson { removed: wants, studies, left: &remaining_files.directories };
+        let stays = removals.iter().flat_map(|removal| &removal.left);
+        let there = stays.map(|left| &left.directory).filter(|directory| directory.exists());
+        let left: Vec<PathBuf> =
+            there.chain(&remaining_files.directories).map(PathBuf::clone).collect();
+        let output = RmJson { removed: wants, studies, left: &left };
         return console.json(None, &output);
     }
     print_orphaned(&remaining_files, console);
@@ -155,6 +165,31 @@ fn erase(store: &mut AnyStore, console: &Console) -> Result<(), Failure> {
         );
     }
     Ok(())
+}
+
+fn print_left(LeftDirectory { directory, why }: &LeftDirectory, console: &Console) {
+    let directory = one_line(&shown(directory));
+    let if_you_know = "if you know that nothing needs it, remove it yourself";
+    console.say(&match why {
+        Left::NotThere => format!(
+            "its files were in `{directory}`, which is not there, and none are removed: if they \
+             were moved elsewhere, remove them yourself"
+        ),
+        Left::Unmarked => {
+            format!("`{directory}` has no mark of a store, and is left: {if_you_know}")
+        }
+        Left::Unreadable => {
+            format!("`{directory}` has a mark that cannot be read, and is left: {if_you_know}")
+        }
+        Left::OtherStore(store) => format!(
+            "`{directory}` has the mark of the store `{}`, and is left to that one: {if_you_know}",
+            one_line(&shown(store))
+        ),
+        Left::NeededBy(study) => format!(
+            "`{directory}` has a checkpoint that the study `{}` needs, and is left",
+            one_line(study)
+        ),
+    });
 }
 
 fn print_orphaned(remaining_files: &RemainingFiles, console: &Console) {

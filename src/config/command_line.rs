@@ -8,10 +8,11 @@
 //! `--flag={flag}`. Null is left out like an inactive parameter, except for `name={name}` in
 //! Hydra's style. The argument `{args}` expands to all parameters that no other argument names.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::placeholder::{ArgumentPiece, fill_in, pieces};
-use crate::study::params::{Params, Value, variable};
+use crate::study::params::{Params, VARIABLE, Value, variable};
 use crate::study::program::{ArgsRules, ArgsStyle, Inactive, Program};
 use crate::study::space::{Distribution, Space};
 use crate::study::spec::StudySpec;
@@ -187,9 +188,8 @@ fn all_unnamed<'a>(
     // A trial of an earlier space may have others.
     let others = params.iter().map(|(name, _)| name);
     let all = searched.chain(others.filter(|name| space.dimension(name).is_none()));
-    let is_named =
-        move |name: &str| run.iter().any(|word| names(word, knows).any(|named| named == name));
-    all.filter(move |name| !is_named(name))
+    let named: HashSet<&str> = run.iter().flat_map(|word| names(word, knows)).collect();
+    all.filter(move |name| !named.contains(name))
         .filter_map(|name| params.get(name).map(|value| (name, value)))
 }
 
@@ -385,13 +385,14 @@ pub fn unnamed_parameters(spec: &StudySpec) -> Option<String> {
     if run.iter().any(|word| is_args(word, knows)) {
         return None;
     }
+    if run.iter().any(|word| word.contains("HPSEARCH_PARAMS")) {
+        return None;
+    }
+    let named: HashSet<&str> = run.iter().flat_map(|word| names(word, knows)).collect();
+    let has_variables = run.iter().any(|word| word.contains(VARIABLE));
     let is_unnamed = |name: &&str| {
         let variable = variable(name);
-        !run.iter().any(|word| {
-            names(word, knows).any(|named| named == *name)
-                || word.contains(&variable)
-                || word.contains("HPSEARCH_PARAMS")
-        })
+        !(named.contains(name) || has_variables && run.iter().any(|word| word.contains(&variable)))
     };
     let names = spec.space.dimensions().iter().map(|dimension| dimension.name.as_str());
     let unnamed: Vec<&str> = names.filter(is_unnamed).collect();

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use super::tables::keep_word;
 use crate::study::counted::count;
-use crate::study::params::Value;
+use crate::study::params::{Value, cut};
 use crate::study::program::{EnvironmentValue, MetricSources, Program};
 use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::{AlgorithmSpec, PerTrial, StudySpec};
@@ -62,8 +62,27 @@ impl Change {
 impl fmt::Display for Change {
     /// `budget.trials: 24 -> 48`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "not set".to_owned());
-        write!(f, "{}: {} -> {}", self.path, side(&self.old), side(&self.new))
+        let [old, new] = [&self.old, &self.new].map(|side| side.as_deref().unwrap_or("not set"));
+        let same = old.chars().zip(new.chars()).take_while(|(old, new)| old == new).count();
+        write!(f, "{}: {} -> {}", self.path, around(old, same), around(new, same))
+    }
+}
+
+/// Most characters of a side of a change that are shown.
+const MOST_SHOWN: usize = 2_000;
+
+/// A side of a change, or of a very long one the part where the two begin to differ.
+fn around(side: &str, same: usize) -> String {
+    if side.len() <= MOST_SHOWN {
+        return side.to_owned();
+    }
+    const BEFORE: usize = 100;
+    match same.checked_sub(BEFORE) {
+        Some(skipped) if skipped > BEFORE => {
+            let rest: String = side.chars().skip(skipped).collect();
+            format!("...{}", cut(&rest, MOST_SHOWN / 4))
+        }
+        _ => cut(side, MOST_SHOWN / 4),
     }
 }
 

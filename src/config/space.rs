@@ -1,6 +1,6 @@
 //! `[space]`: the searched parameters, checked individually and against each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::path::Path;
 
@@ -42,6 +42,8 @@ pub(super) struct Parameter {
 pub(super) struct Searched {
     /// In the order of the file.
     pub parameters: Vec<Parameter>,
+    /// The places of the parameters by their names.
+    pub places: HashMap<String, usize>,
     /// The space; `None` if it is invalid.
     pub space: Option<Space>,
     /// Names of invalid parameters.
@@ -55,7 +57,12 @@ pub(super) struct Searched {
 impl Searched {
     /// The parameter called `name`.
     pub fn get(&self, name: &str) -> Option<&Parameter> {
-        self.parameters.iter().find(|parameter| parameter.dimension.name == name)
+        self.places.get(name).map(|place| &self.parameters[*place])
+    }
+
+    fn add(&mut self, parameter: Parameter) {
+        self.places.insert(parameter.dimension.name.clone(), self.parameters.len());
+        self.parameters.push(parameter);
     }
 
     /// Names of all parameters present, valid or not.
@@ -118,7 +125,7 @@ pub(super) fn read(
         }
         written.insert(name.clone(), entry.place);
         match parameter(&name, entry, names, problems) {
-            Some(parameter) => searched.parameters.push(parameter),
+            Some(parameter) => searched.add(parameter),
             None => searched.refused.push(name),
         }
     }
@@ -128,7 +135,7 @@ pub(super) fn read(
         for dimension in rows.inferred(|name| written.contains_key(name)) {
             let (place, range) = (entry.place, entry.value.place);
             let when = Vec::new();
-            searched.parameters.push(Parameter { dimension, place, range, prior: None, when });
+            searched.add(Parameter { dimension, place, range, prior: None, when });
         }
     }
     if written.is_empty() && file.is_none() && problems.len() == before {

@@ -46,6 +46,16 @@ pub fn write(
     otherwise: Otherwise,
     progress: CopyProgress<'_>,
 ) -> Result<Placed, ExportError> {
+    let written = write_to(exported, target, otherwise, progress);
+    written.map_err(|error| error.of_target(target.path()))
+}
+
+fn write_to(
+    exported: &Exported<'_>,
+    target: &Target,
+    otherwise: Otherwise,
+    progress: CopyProgress<'_>,
+) -> Result<Placed, ExportError> {
     let parent = target.path().parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(ExportError::io("make", parent))?;
     let mut kept = Vec::new();

@@ -25,11 +25,12 @@ pub fn number(value: f64) -> String {
     significant(value, 5)
 }
 
-/// A parameter's value for a narrow column: four significant digits for reals, strings as they are.
+/// A parameter's value for a narrow column: four significant digits for reals, strings as they are,
+/// unless they are very long.
 pub fn param(value: &Value) -> String {
     match value {
         Value::Float(float) => significant(*float, 4),
-        other => one_line(&other.to_string()),
+        other => one_line(&other.shown()),
     }
 }
 

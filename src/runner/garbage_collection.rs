@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use self::store_contents::StoreContents;
 use super::disk::{self, entries, is_directory, name_of, numbered};
-use super::ownership::{Owner, homes, is_gone, owner};
+use super::ownership::{Owner, homes, is_gone, owner, trials_in};
 use crate::runner::processes;
 use crate::runner::protocol::CHECKPOINTS;
 use crate::storage::address::directory_beside;
@@ -182,32 +182,58 @@ fn find(
     Ok(orphaned_files)
 }
 
-/// The files of a study whose store is not at its recorded path: moved, renamed or deleted.
+/// A directory with files of trials that no study of this store has, and that is left alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnclaimedDirectory {
+pub struct ForeignDirectory {
     /// The directory.
     pub directory: PathBuf,
-    /// The recorded path of its store.
-    pub store: PathBuf,
+    /// Why.
+    pub why: Foreign,
 }
 
-/// Directories beside the store with the mark of another one that is gone. Only the user may remove
-/// them: a moved store may return.
-pub fn unclaimed(stores: &Stores<'_>) -> Vec<UnclaimedDirectory> {
-    let of = |directory: PathBuf| match owner(&directory) {
-        Owner::Store { id, path }
-            if !stores.others.ids.contains(&id)
-                && Some(&id) != stores.reader.identity().ok().flatten().as_ref()
-                && is_gone(&path, &id) =>
-        {
-            Some(UnclaimedDirectory { directory, store: path })
+/// Why a directory is left alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Foreign {
+    /// It has the mark of a store that is not at this path any more: moved, renamed or deleted.
+    StoreGone(PathBuf),
+    /// It has the mark of the store at this path.
+    OtherStore(PathBuf),
+    /// It has no mark.
+    Unmarked,
+    /// Its mark cannot be read.
+    Unreadable,
+}
+
+/// Directories with files of trials, beside those of the store's studies, that are not this
+/// store's by their marks. Only the user may remove them: a moved store may return, and what has no
+/// mark may be anybody's.
+///
+/// # Errors
+/// Those of the store.
+pub fn foreign(stores: &Stores<'_>) -> Result<Vec<ForeignDirectory>, StorageError> {
+    let own = stores.reader.identity()?;
+    let mut roots = BTreeSet::from([default_root(stores.path)]);
+    for study in stores.reader.studies()? {
+        let homes = homes(stores.reader, &study.stored(), stores.path)?;
+        roots.extend(homes.iter().map(|home| home.root().to_owned()));
+    }
+    let why = |directory: &Path| match owner(directory) {
+        Owner::Store { id, .. } if Some(&id) == own.as_ref() => None,
+        Owner::Store { id, path } if !stores.others.ids.contains(&id) && is_gone(&path, &id) => {
+            Some(Foreign::StoreGone(path))
         }
-        _ => None,
+        Owner::Store { path, .. } => Some(Foreign::OtherStore(path)),
+        Owner::Nobody if !trials_in(directory).any(|_| true) || moved_from(directory).is_some() => {
+            None
+        }
+        Owner::Nobody => Some(Foreign::Unmarked),
+        Owner::Unreadable => Some(Foreign::Unreadable),
     };
-    let mut found: Vec<UnclaimedDirectory> =
-        entries(&default_root(stores.path)).filter_map(of).collect();
+    let of = |directory: PathBuf| Some(ForeignDirectory { why: why(&directory)?, directory });
+    let directories = roots.iter().flat_map(|root| entries(root)).filter(|path| is_directory(path));
+    let mut found: Vec<ForeignDirectory> = directories.filter_map(of).collect();
     found.sort_by(|one, other| one.directory.cmp(&other.directory));
-    found
+    Ok(found)
 }
 
 /// Removes some of them, each after another check: what has changed stays. Returns those removed.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::RunnerError;
 use super::disk::{entries, name_of, numbered};
 use crate::config::file;
-use crate::storage::address::is_on_server;
+use crate::storage::address::{directory_beside, is_on_server};
 use crate::storage::paths::{StudyFiles, component};
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
@@ -56,6 +56,30 @@ pub enum Owner {
     },
     /// Unknown: the mark cannot be read.
     Unreadable,
+}
+
+/// Why a study's files are not in the directory that has its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// The files of a study of this store are still there that was removed.
+    ByRemoved {
+        /// The study's name.
+        study: String,
+    },
+    /// Another study of this store has its files there, from before one of the two was renamed.
+    ByStudy {
+        /// The study's name.
+        study: String,
+    },
+    /// It has the mark of another store.
+    ByStore {
+        /// The store's path at its last run.
+        path: PathBuf,
+    },
+    /// Its mark cannot be read.
+    Unreadable,
+    /// It has files and no mark: they may be anybody's.
+    Unmarked,
 }
 
 /// What to do about unreachable checkpoints.
@@ -142,6 +166,38 @@ pub fn own_homes(
         }
     }
     Ok(own)
+}
+
+/// Where files are now whose project was moved with its store, or copied, since the study was last
+/// run: a directory with the mark of this store that lies to it as `home` lay to the store of the
+/// mark. The specification still has the earlier path.
+///
+/// # Errors
+/// Those of the store.
+pub fn moved_home(
+    storage: &dyn StorageReader,
+    home: &StudyFiles,
+    store: &Path,
+) -> Result<Option<StudyFiles>, StorageError> {
+    let Some(mine) = storage.identity()?.filter(|_| !is_on_server(store)) else { return Ok(None) };
+    let beside = directory_beside(store);
+    for to in beside.ancestors() {
+        for from in home.root().ancestors().filter(|from| *from != to) {
+            let (Ok(below), Ok(of_store)) =
+                (home.root().strip_prefix(from), beside.strip_prefix(to))
+            else {
+                continue;
+            };
+            let there = StudyFiles::below(&to.join(below), home.name());
+            if let Owner::Store { id, path } = owner(&there.directory())
+                && id == mine
+                && path.parent() == Some(&from.join(of_store))
+            {
+                return Ok(Some(there));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Claims a directory for the files of a study before it runs, and records it in the store. Keeps
@@ -256,6 +312,34 @@ pub(super) fn unfinished(
 /// The numbers of the trials with a directory there.
 pub(super) fn trials_in(directory: &Path) -> impl Iterator<Item = u64> {
     entries(directory).filter_map(|entry| numbered(&entry, "trial-"))
+}
+
+/// Who has the directory with the study's own name.
+///
+/// # Errors
+/// Those of the store.
+pub fn taken(
+    storage: &dyn StorageReader,
+    study: &StoredStudy,
+    store: &Path,
+) -> Result<Taken, StorageError> {
+    let usual = StudyFiles::of(&study.spec, None, store);
+    for removed in storage.removed_studies()? {
+        let mut names = removed.directories.iter().filter_map(|path| name_of(path));
+        if names.any(|name| name == usual.name()) {
+            return Ok(Taken::ByRemoved { study: removed.name });
+        }
+    }
+    for (other, name) in storage.names()?.into_iter().filter(|(other, _)| *other != study.id) {
+        if storage.directories(other)?.iter().any(|own| own == usual.name()) {
+            return Ok(Taken::ByStudy { study: name });
+        }
+    }
+    Ok(match owner(&usual.directory()) {
+        Owner::Store { path, .. } => Taken::ByStore { path },
+        Owner::Unreadable => Taken::Unreadable,
+        Owner::Nobody => Taken::Unmarked,
+    })
 }
 
 fn refused(directory: &Path, source: io::Error) -> RunnerError {

@@ -10,7 +10,7 @@ use hpsearch::study::space::Space;
 use hpsearch::study::spec::StudySpec;
 use serde_json::{Value as Json, json};
 
-use crate::harness::{ONE_SLOT, Site, study};
+use crate::harness::{ONE_SLOT, Site, assert_names, study};
 
 /// A finished study of two trials.
 fn finished() -> Site {
@@ -184,6 +184,33 @@ fn metric_direction_value_step_seed_and_command_need_a_fork() {
         assert!(matches!(code, 0 | 3), "{shown}: {code} {said}");
         assert_eq!(stored(&site), before, "the study itself stays as it was");
         assert_eq!(site.run(&["show", "t", "--json"]).code, 0, "the fork is a study of its own");
+    }
+}
+
+#[test]
+fn check_says_of_a_changed_file_what_run_says() {
+    let site = finished();
+    for (set, words, code) in [
+        ("study.metric=\"accuracy\"", "study.metric: loss -> accuracy", 6),
+        ("sampler.type=\"qmc\"", "sampler.type: random -> qmc", 6),
+        ("budget.trials=3", "budget.trials: 2 -> 3", 0),
+    ] {
+        let [checked, ran] = [&["check", "study.toml"][..], &["run", "study.toml", "--plain"]]
+            .map(|verb| site.run(&[verb, &["--set", set]].concat()));
+        assert_eq!((checked.code, ran.code), (code, code), "{set}: {}", checked.err);
+        assert_names(&checked.err, &[words]);
+        let changes = |err: &str| -> String {
+            err.lines().filter(|line| !line.starts_with("store: ")).collect()
+        };
+        if code == 6 {
+            assert_eq!(changes(&checked.err), changes(&ran.err));
+            assert_eq!(checked.out, "");
+            let told = site.run(&["check", "study.toml", "--json", "--set", set]);
+            let object: Json = serde_json::from_str(&told.out).unwrap();
+            assert_eq!((told.code, &object["valid"]), (6, &json!(false)));
+            assert_names(object["problems"][0]["message"].as_str().unwrap(), &[words]);
+            assert_names(object["problems"][0]["help"][0].as_str().unwrap(), &["`hpsearch run "]);
+        }
     }
 }
 

@@ -362,6 +362,31 @@ fn an_output_on_a_full_disk_is_told_with_its_file() {
 }
 
 #[test]
+fn an_export_to_a_full_disk_is_told_with_its_directory_and_leaves_the_earlier_one() {
+    let saves = "head -c 300000 /dev/zero > $HPSEARCH_CHECKPOINT_DIR/step-1\n\
+        echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/step-1\\\",\
+        \\\"step\\\":1}\"\n";
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("{saves}{REPORT_X}"));
+    fs::create_dir(site.path("small")).unwrap();
+    assert_done(&site.run_study());
+    let program = PROGRAM;
+    let command = format!(
+        "'{program}' export s -o small/model; cp -r small/model before\n\
+         head -c 1700000 /dev/zero > small/filler\n\
+         '{program}' export s -o small/model; echo \"again ended with $?\"\n\
+         '{program}' export s -o small/other; echo \"other ended with $?\"\n\
+         diff -r before small/model && ls -A small\n"
+    );
+    let Some(ended) = on_a_small_disk(&site, &command) else { return };
+    for directory in ["small/model", "small/other"] {
+        let said = format!("{directory}`: no space is left there. Nothing was exported");
+        assert_names(&ended.err, &[&said, "free some space"]);
+    }
+    assert_names(&ended.out, &["again ended with 5\n", "other ended with 5\n"]);
+    assert!(ended.out.ends_with("ended with 5\nfiller\nmodel\n"), "{}", ended.out);
+}
+
+#[test]
 fn a_full_disk_is_told_and_the_study_goes_on_when_there_is_space() {
     let site = Site::new(&study("trials = 4", ONE_SLOT), &steps(3));
     fs::create_dir(site.path("small")).unwrap();

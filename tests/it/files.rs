@@ -514,6 +514,28 @@ fn a_copied_project_goes_on_beside_its_original() {
 }
 
 #[test]
+fn a_copied_project_whose_store_was_renamed_goes_on_beside_its_original() {
+    for rest in ["", "[checkpoints]\ndir = \"disk\"\n"] {
+        let site = killed_project(rest);
+        assert_done(&site.start_program("cp", &["-r", "project", "copy"]).end());
+        for file in ["", "-wal", "-shm"].map(|end| format!("copy/runs/hpsearch.db{end}")) {
+            if site.exists(&file) {
+                fs::rename(site.path(&file), site.path(&file.replace("hpsearch", "mine"))).unwrap();
+            }
+        }
+        let ended =
+            site.run(&["--store", "copy/runs/mine.db", "run", "copy/study.toml", "--plain"]);
+        assert_done(&ended);
+        let original = "belongs to another store, which was last run as";
+        assert_names(&ended.err, &["the project was copied from", original]);
+        assert!(!site.read("copy/resumed").is_empty(), "it continues from the copied checkpoint");
+        let store = "project/runs/hpsearch.db";
+        assert_done(&site.run(&["--store", store, "run", "project/study.toml", "--plain"]));
+        assert!(assert_best_is_its_own(&site, store).starts_with(site.path("project")));
+    }
+}
+
+#[test]
 fn a_backup_that_was_put_back_leaves_the_files_of_the_newer_store_alone() {
     let site = Site::new(
         &study("trials = 3", &format!("{ONE_SLOT}{KEEPS_ONE}")),

@@ -117,6 +117,21 @@ fn leftovers_of_every_kind_are_listed_and_removed_and_the_rest_stays() {
 }
 
 #[test]
+fn what_is_left_alone_is_not_said_to_belong_to_a_study() {
+    let site = saving_study();
+    let files = site.path("runs/files");
+    let gc = || site.run(&["gc", "--yes"]);
+    assert_names(&gc().out, &["nothing to remove: everything there belongs to a study"]);
+    plant(&files.join("found/trial-0"));
+    let unmarked = gc();
+    assert_names(&unmarked.out, &["nothing to remove: what is not this store's is left alone"]);
+    assert_names(&unmarked.err, &["`runs/files/found`", "no mark of a store"]);
+    fs::write(files.join("found/.hpsearch-store"), "torn").unwrap();
+    assert_names(&gc().err, &["`runs/files/found` has a mark that cannot be read"]);
+    assert!(files.join("found/trial-0").exists());
+}
+
+#[test]
 fn a_checkpoint_whose_removal_a_crash_prevented_is_removed() {
     let site = saving_study();
     // What the journal says was dropped: of the three trials one, if only two are kept.

@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use crate::harness::{
     ONE_SLOT, REPORT_X, STORE, Site, assert_code, assert_done, assert_names, assert_refused, study,
@@ -145,4 +146,44 @@ fn a_study_file_that_cannot_be_written_is_named() {
     assert_eq!(ended.code, 2);
     assert_names(&ended.err, &["error: `no/study.toml` cannot be written: "]);
     assert!(!Path::new(&site.path("no")).exists());
+}
+
+#[test]
+fn values_without_end_are_cut_where_they_are_shown_and_whole_in_exports() {
+    let long = ["a", "b"].map(|letter| letter.repeat(100_000));
+    let choices = format!("big = [\"{}\", \"{}\"]\n", long[0], long[1]);
+    let text = study("trials = 2", ONE_SLOT).replace("[space]\n", &format!("[space]\n{choices}"));
+    assert!(text.len() > 200_000);
+    let site = Site::new(&text, REPORT_X);
+    assert_done(&site.run_study());
+    let changed = "space.big=[\"c\"]";
+    for words in [
+        &["check", "study.toml"][..],
+        &["check", "study.toml", "--set", changed],
+        &["run", "study.toml", "--plain", "--set", changed],
+        &["trials", "s"],
+        &["show", "s"],
+        &["show", "s", "0"],
+        &["diff", "s", "0", "1"],
+        &["explain", "s", "1"],
+        &["plot", "parallel", "s"],
+    ] {
+        let ended = site.run(words);
+        let length = ended.out.len() + ended.err.len();
+        assert!(length < 20_000, "{words:?}: {length}");
+    }
+    assert_names(&site.run(&["show", "s", "0"]).out, &["... (100000 characters)"]);
+    let csv = site.run(&["export-data", "s"]).out;
+    assert!(long.iter().any(|value| csv.contains(value)));
+}
+
+#[test]
+fn ten_thousand_parameters_are_checked_at_once() {
+    let many: String =
+        (0..10_000).map(|index| format!("p{index} = {{ float = [0.0, 1.0] }}\n")).collect();
+    let text = study("trials = 2", ONE_SLOT).replace("[space]\n", &format!("[space]\n{many}"));
+    let site = Site::new(&text, REPORT_X);
+    let began = Instant::now();
+    assert_names(&site.run(&["check", "study.toml"]).out, &["10001 parameters"]);
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
 }

@@ -2,6 +2,7 @@
 //! killed meanwhile, a study is whole or gone.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -168,6 +169,54 @@ fn files_elsewhere_go_too_and_what_a_command_saved_elsewhere_stays() {
     assert!(!site.exists("big/s") && site.exists("mine/0.pt") && site.exists("big"));
 }
 
+/// A project with a directory of files of its own, as it was moved or copied after its run.
+fn project_elsewhere(verb: &[&str]) -> Site {
+    let text =
+        study("trials = 2", &format!("{ONE_SLOT}[checkpoints]\nkeep = \"all\"\ndir = \"big\"\n"));
+    let site = Site::new("", "");
+    fs::create_dir(site.path("before")).unwrap();
+    site.write("before/study.toml", text);
+    site.write("before/trial.sh", format!("#!/bin/sh\n{SAVES}{REPORT_X}"));
+    let script = site.path("before/trial.sh");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let (store, file) = ("before/runs/hpsearch.db", "before/study.toml");
+    assert_done(&site.run(&["--store", store, "run", file, "--plain"]));
+    assert!(site.exists("before/big/s/trial-1/checkpoints/step-1"));
+    let [program, options @ ..] = verb else { panic!() };
+    assert_done(&site.start_program(program, &[options, &["before", "after"][..]].concat()).end());
+    site
+}
+
+#[test]
+fn files_of_a_project_that_was_moved_go_from_where_they_are_now() {
+    let site = project_elsewhere(&["mv"]);
+    // What another store put there is not touched.
+    fs::create_dir_all(site.path("after/big/t/trial-0")).unwrap();
+    let ended = site.run(&["--store", "after/runs/hpsearch.db", "rm", "s", "--yes"]);
+    assert_done(&ended);
+    assert_names(&ended.out, &["after/big/s"]);
+    assert!(!site.exists("after/big/s") && site.exists("after/big/t/trial-0"));
+}
+
+#[test]
+fn files_that_rm_does_not_find_or_may_not_remove_are_named_with_the_reason() {
+    // A copy: both directories are the original's.
+    let site = project_elsewhere(&["cp", "-r"]);
+    let ended = site.run(&["--store", "after/runs/hpsearch.db", "rm", "s", "--yes"]);
+    assert_done(&ended);
+    let of_original = "has the mark of the store `before/runs/hpsearch.db`, and is left";
+    assert_names(&ended.err, &["`before/big/s`", "`after/big/s`", of_original]);
+    for project in ["before", "after"] {
+        assert!(site.exists(&format!("{project}/big/s/trial-1/checkpoints/step-1")));
+    }
+    let site = project_elsewhere(&["mv"]);
+    fs::rename(site.path("after/big"), site.path("elsewhere")).unwrap();
+    let ended = site.run(&["--store", "after/runs/hpsearch.db", "rm", "s", "--yes"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &["its files were in `before/big/s`, which is not there"]);
+    assert!(site.exists("elsewhere/s/trial-1"));
+}
+
 /// The removal is killed at moments all over it; then the study is whole or gone, and what is left
 /// of its files is found.
 #[test]
@@ -242,7 +291,9 @@ fn a_new_study_never_takes_over_the_files_of_a_removed_one() {
         "trial.sh",
         "test ! -e $HPSEARCH_CHECKPOINT_DIR/step-1 || exit 9\n".to_owned() + REPORT_X,
     );
-    assert_done(&site.run(&["run", "a.toml", "--plain", "-q"]));
+    let ended = site.run(&["run", "a.toml", "--plain"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &["files of the study `a`, which was removed", "`hpsearch gc`"]);
     assert!(site.exists("runs/files/a/trial-0/checkpoints/step-1"), "left as it was");
     let listed: Json = site.json(&["gc", "--dry-run", "--json"]);
     assert_eq!(listed["files"][0]["kind"], "removed_study");

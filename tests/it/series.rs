@@ -346,3 +346,25 @@ fn how_often_is_checked_and_off_is_off() {
     let text = study("trials = 1", &format!("{ONE_SLOT}[track]\nsystem = \"off\"\n"));
     assert_done(&Site::new(&text, "echo '@hpsearch {\"step\":1,\"loss\":1}'\n").run_study());
 }
+
+#[test]
+fn reported_steps_beyond_what_floats_hold_are_printed_exactly() {
+    let steps = [9_007_199_254_740_993_u64, 9_007_199_254_740_995, 9_007_199_254_740_996];
+    let script: String = steps
+        .iter()
+        .map(|step| format!("echo '@hpsearch {{\"step\":{step},\"loss\":1}}'\n"))
+        .collect();
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
+    assert_done(&site.run_study());
+    let told = site.json(&["curves", "s", "0", "--json"]);
+    let points = told["series"][0]["points"].as_array().unwrap().iter();
+    assert_eq!(points.map(|point| point[0].as_u64().unwrap()).collect::<Vec<_>>(), steps);
+    for words in [
+        &["curves", "s", "0", "--table"][..],
+        &["curves", "s/0", "--table"],
+        &["export-data", "s", "--series"],
+    ] {
+        let printed = site.run(words).out;
+        assert!(steps.iter().all(|step| printed.contains(&step.to_string())), "{printed}");
+    }
+}

@@ -222,6 +222,24 @@ fn figures_show_the_front_and_each_objective_in_turn() {
 }
 
 #[test]
+fn figures_of_a_front_that_is_not_there_yet_say_why_and_are_no_empty_canvas() {
+    let script = "echo '@hpsearch {\"step\":1,\"error\":1,\"speed\":NaN}'\n";
+    let site = Site::new(&study(["", ""], "trials = 1", "[sampler]\ntype = \"random\""), script);
+    site.run_study();
+    for (kind, title) in
+        [("hypervolume", "s: hypervolume of the front by trial\n"), ("pareto", "error and speed\n")]
+    {
+        let drawn = site.run(&["plot", kind, "s"]);
+        assert_done(&drawn);
+        assert_names(&drawn.out, &[title, "there is no front yet: no trial is complete with a"]);
+        assert_eq!(drawn.out.lines().count(), 2, "{}", drawn.out);
+        let written = site.run(&["plot", kind, "s", "-o", &format!("{kind}.svg")]);
+        assert_done(&written);
+        assert_names(&written.err, &["nothing is drawn of", "there is no front yet"]);
+    }
+}
+
+#[test]
 fn lists_of_samplers_and_pruners_say_which_take_several_objectives() {
     let site = Site::empty();
     for (kind, with, without) in [("pruners", "asha", "pbt"), ("samplers", "nsga2", "cmaes")] {

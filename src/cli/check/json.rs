@@ -94,6 +94,14 @@ impl CheckJson {
         CheckJson { valid: true, problems, study: Some(study) }
     }
 
+    /// For a study that does not take the file's changes: what changed, and last what to do.
+    pub fn of_refusal(lines: &[String]) -> Self {
+        let (help, changes) =
+            lines.split_last().map_or((None, lines), |(last, rest)| (Some(last.clone()), rest));
+        let message = changes.join("\n");
+        CheckJson { valid: false, problems: vec![plain("error", message, help)], study: None }
+    }
+
     /// For an invalid study; other failures are returned.
     pub fn of_failure(failure: Failure) -> Result<Self, Failure> {
         let problems = match failure {

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::io::Write as _;
 
 use super::{CurvesArguments, CurvesJson, SHOWN, SeriesJson, series_json};
-use crate::app::curves::{ALL, By, Detail, points, shown_clock};
+use crate::app::curves::{By, Detail, points, shown_clock};
+use crate::app::exact_points::{ExactStep, exact_points};
 use crate::app::find::{self, TrialsOf};
 use crate::cli::drawing::{self, Size};
 use crate::cli::{Console, Exit, Failure};
@@ -186,11 +187,11 @@ fn table(
     curves: &[Shown],
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let mut rows: Vec<(&Shown, f64, f64)> = Vec::new();
+    let mut rows: Vec<(&Shown, ExactStep, f64)> = Vec::new();
     for curve in curves {
         let Shown { study, trial, metric, clock, .. } = curve;
-        let points = reader.series_points(study.id, trial.number, metric, *clock, ALL)?;
-        rows.extend(points.iter().map(|point| (curve, point.step, point.value)));
+        let points = exact_points(reader, study, trial.number, metric, *clock)?;
+        rows.extend(points.iter().map(|(step, point)| (curve, *step, point.value)));
     }
     let columns = Columns::of(&rows)
         .left("study", |(curve, ..)| one_line(&curve.study.spec.name))

@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use crate::app::run_study::{RunNotice, RunOptions};
+use crate::cli::changed_study::ChangedStudy;
 use crate::cli::console::{Console, Talk, shown};
 use crate::cli::exported;
-use crate::cli::overrides::sets;
 use crate::cli::waiting::listener;
 use crate::cli::warm_start::told;
-use crate::config::{Change, ChangeClass, Moved};
+use crate::config::Moved;
 use crate::report::wording::{extension, one_line};
+use crate::runner::ownership::Taken;
 use crate::storage::Holder;
 use crate::study::budget::Extension;
 use crate::study::counted::count;
-use crate::study::spec::StudySpec;
 
 /// Prints notices, and shows progress between them.
 pub(super) struct Notices<'a> {
@@ -59,7 +59,10 @@ impl<'a> Notices<'a> {
                 let (from, to) = (from.display(), to.display());
                 console.say(&format!("the project was {how} from {from} to {to}"));
             }
-            RunNotice::Changed { changes, refused, spec } => self.changed(changes, refused, spec),
+            RunNotice::Changed { changes, refused, spec } => {
+                let RunOptions { file, set, .. } = *self.options;
+                ChangedStudy { study: &spec.name, file, set, changes, refused }.print(console);
+            }
             RunNotice::EditedExport(edited) => exported::warn_edited_export(edited, console),
             RunNotice::WarmStart(found, spec) => console.say(&told(found, spec)),
             RunNotice::MissingFile(missing) => console.say(&missing.to_string()),
@@ -75,9 +78,10 @@ impl<'a> Notices<'a> {
                 console.say("--take-over: no process of another host holds the study")
             }
             RunNotice::ChangedProgram { files, complete } => self.changed_program(files, complete),
-            RunNotice::OtherDirectory { directory, usual } => console.say(&format!(
-                "files of trials go to {}: `{usual}` beside it belongs to another store",
-                shown(directory)
+            RunNotice::OtherDirectory { directory, usual, taken } => console.say(&format!(
+                "files of trials go to {}: `{usual}` beside it {}",
+                shown(directory),
+                self.in_words(taken)
             )),
             RunNotice::MissingCheckpoints(gone) => console.say(&format!(
                 "{} missing, and forgotten: trials that need one begin again",
@@ -88,6 +92,28 @@ impl<'a> Notices<'a> {
                 file.display()
             )),
             RunNotice::Progress(_) => {}
+        }
+    }
+
+    /// Whose the usual directory is, and what to do where that is anything.
+    fn in_words(&self, taken: &Taken) -> String {
+        match taken {
+            Taken::ByRemoved { study } => format!(
+                "still has files of the study `{}`, which was removed: {} removes them",
+                one_line(study),
+                self.console.next("gc")
+            ),
+            Taken::ByStudy { study } => {
+                format!("has the files of the study `{}`", one_line(study))
+            }
+            Taken::ByStore { path } => {
+                let path = one_line(&path.display().to_string());
+                format!("belongs to another store, which was last run as `{path}`")
+            }
+            Taken::Unreadable => "has the mark of a store that cannot be read".to_owned(),
+            Taken::Unmarked => {
+                "has files without the mark of a store, which may be anybody's".to_owned()
+            }
         }
     }
 
@@ -105,32 +131,6 @@ impl<'a> Notices<'a> {
         self.console.say(&format!(
             "budget: {more} more than the file says, by `hpsearch extend`{take_back}"
         ));
-    }
-
-    fn changed(&self, changes: &[Change], refused: Option<ChangeClass>, spec: &StudySpec) {
-        if changes.is_empty() {
-            return;
-        }
-        let console = self.console;
-        // The reason why nothing runs is an error, printed also with `-q`.
-        let say: &dyn Fn(&str) = match refused {
-            Some(_) => &|text| console.complain(text),
-            None => &|text| console.say(text),
-        };
-        say(&format!("study `{}` changed since it was last run:", spec.name));
-        changes.iter().for_each(|change| say(&format!("  {change}")));
-        let run = format!("run {}{}", shown(self.options.file), sets(self.options.set));
-        match refused {
-            None => {}
-            Some(ChangeClass::NeedsFork) => say(&format!(
-                "its trials cannot be compared any more: {} starts a new study; or undo the change",
-                console.next(&format!("{run} --fork NAME"))
-            )),
-            Some(_) => say(&format!(
-                "{} continues with the new search; or undo the change",
-                console.next(&format!("{run} --accept"))
-            )),
-        }
     }
 
     fn changed_program(&self, files: &[&str], complete: u64) {

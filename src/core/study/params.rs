@@ -69,6 +69,15 @@ impl Value {
         }
     }
 
+    /// The value for people: a text that no table or screen has room for is cut, with its length.
+    pub fn shown(&self) -> String {
+        match self {
+            Value::Text(text) => cut(text, MOST_SHOWN),
+            Value::List(_) => cut(&self.to_string(), MOST_SHOWN),
+            _ => self.to_string(),
+        }
+    }
+
     /// The text of its environment variable, which is unset for null.
     pub fn in_environment(&self) -> Option<String> {
         (*self != Value::Null).then(|| self.to_string())
@@ -123,13 +132,28 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
+/// Most characters of a value that are shown.
+const MOST_SHOWN: usize = 200;
+
+/// A text of at most about `most` characters: the beginning of a longer one, and its length.
+pub fn cut(text: &str, most: usize) -> String {
+    let is_longer = text.len() > most && text.char_indices().nth(most).is_some();
+    match text.char_indices().nth(most * 3 / 4).filter(|_| is_longer) {
+        Some((end, _)) => format!("{}... ({} characters)", &text[..end], text.chars().count()),
+        None => text.to_owned(),
+    }
+}
+
+/// How the environment variables of parameters begin.
+pub const VARIABLE: &str = "HPSEARCH_PARAM_";
+
 /// The environment variable of the parameter `name`: letters in upper case, everything but ASCII
 /// letters and digits as `_`. Several parameters may map to the same one.
 pub fn variable(name: &str) -> String {
     let plain = name
         .chars()
         .map(|char| if char.is_ascii_alphanumeric() { char.to_ascii_uppercase() } else { '_' });
-    "HPSEARCH_PARAM_".chars().chain(plain).collect()
+    VARIABLE.chars().chain(plain).collect()
 }
 
 impl From<f64> for Value {
@@ -228,9 +252,8 @@ impl Params {
 
 impl FromIterator<(String, Value)> for Params {
     fn from_iter<I: IntoIterator<Item = (String, Value)>>(pairs: I) -> Self {
-        let mut params = Params::new();
-        pairs.into_iter().for_each(|(name, value)| params.insert(name, value));
-        params
+        let sorted: BTreeMap<String, Value> = pairs.into_iter().collect();
+        Params(sorted.into_iter().map(|(name, value)| (name.into(), value)).collect())
     }
 }
 
@@ -284,6 +307,16 @@ mod tests {
     fn names_become_variables_and_not_always_different_ones() {
         assert_eq!(variable("model.num-layers"), "HPSEARCH_PARAM_MODEL_NUM_LAYERS");
         assert_eq!(variable("größe"), variable("grüße"));
+    }
+
+    #[test]
+    fn a_value_without_end_is_shown_by_its_beginning_and_length() {
+        assert_eq!(Value::from("adamw").shown(), "adamw");
+        let fits = "é".repeat(MOST_SHOWN);
+        assert_eq!(Value::from(fits.as_str()).shown(), fits);
+        let long = Value::Text("é".repeat(1_000_000));
+        assert_eq!(long.shown(), format!("{}... (1000000 characters)", "é".repeat(150)));
+        assert_eq!(long.to_string().chars().count(), 1_000_000);
     }
 
     #[test]

@@ -157,6 +157,8 @@ pub enum PointError {
 #[serde(try_from = "Vec<Dimension>", into = "Vec<Dimension>")]
 pub struct Space {
     dimensions: Vec<Dimension>,
+    /// The places of the dimensions, in the order of their names.
+    by_name: Vec<usize>,
 }
 
 impl TryFrom<Vec<Dimension>> for Space {
@@ -176,18 +178,20 @@ impl From<Space> for Vec<Dimension> {
 impl Space {
     /// Checks the dimensions and sorts parents before children (otherwise keeps the order given).
     pub fn new(dimensions: Vec<Dimension>) -> Result<Self, SpaceError> {
-        let mut names = BTreeSet::new();
+        let mut known = BTreeMap::new();
         for dimension in &dimensions {
-            if !names.insert(dimension.name.clone()) {
+            if known.insert(dimension.name.as_str(), dimension).is_some() {
                 return Err(SpaceError::Twice { name: dimension.name.clone() });
             }
         }
         for dimension in &dimensions {
-            check_references(dimension, &dimensions)?;
+            check_references(dimension, &known)?;
         }
         let dimensions = order_by_dependency(dimensions)?;
         check_nesting(&dimensions)?;
-        Ok(Space { dimensions })
+        let mut by_name: Vec<usize> = (0..dimensions.len()).collect();
+        by_name.sort_by(|one, other| dimensions[*one].name.cmp(&dimensions[*other].name));
+        Ok(Space { dimensions, by_name })
     }
 
     /// All dimensions, parents first.
@@ -197,7 +201,9 @@ impl Space {
 
     /// The dimension called `name`.
     pub fn dimension(&self, name: &str) -> Option<&Dimension> {
-        self.dimensions.iter().find(|dimension| dimension.name == name)
+        let place =
+            self.by_name.binary_search_by(|place| self.dimensions[*place].name.as_str().cmp(name));
+        place.ok().map(|place| &self.dimensions[self.by_name[place]])
     }
 
     /// Whether there is nothing to search.
@@ -426,7 +432,10 @@ fn check_nesting(dimensions: &[Dimension]) -> Result<(), SpaceError> {
     }
 }
 
-fn check_references(dimension: &Dimension, all: &[Dimension]) -> Result<(), SpaceError> {
+fn check_references(
+    dimension: &Dimension,
+    all: &BTreeMap<&str, &Dimension>,
+) -> Result<(), SpaceError> {
     let name = dimension.name.clone();
     if let Some(prior) = &dimension.prior
         && !dimension.distribution.contains(prior)
@@ -434,7 +443,7 @@ fn check_references(dimension: &Dimension, all: &[Dimension]) -> Result<(), Spac
         return Err(SpaceError::Prior { name, prior: prior.clone() });
     }
     for (parent, values) in dimension.when.iter().flat_map(|when| &when.0) {
-        let Some(found) = all.iter().find(|other| other.name == *parent) else {
+        let Some(found) = all.get(parent.as_str()) else {
             return Err(SpaceError::UnknownParent { name, parent: parent.clone() });
         };
         if let Some(value) = values.iter().find(|value| !found.distribution.contains(value)) {
@@ -448,19 +457,36 @@ fn check_references(dimension: &Dimension, all: &[Dimension]) -> Result<(), Spac
     Ok(())
 }
 
-fn order_by_dependency(mut waiting: Vec<Dimension>) -> Result<Vec<Dimension>, SpaceError> {
+/// Again and again the first dimension whose parents are placed; all parents exist.
+fn order_by_dependency(given: Vec<Dimension>) -> Result<Vec<Dimension>, SpaceError> {
+    let places: BTreeMap<String, usize> =
+        given.iter().enumerate().map(|(place, one)| (one.name.clone(), place)).collect();
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); given.len()];
+    let mut missing = vec![0usize; given.len()];
+    for (place, dimension) in given.iter().enumerate() {
+        for (parent, _) in dimension.when.iter().flat_map(|when| &when.0) {
+            missing[place] += 1;
+            if let Some(parent) = places.get(parent) {
+                children[*parent].push(place);
+            }
+        }
+    }
+    let mut ready: BTreeSet<usize> =
+        (0..given.len()).filter(|place| missing[*place] == 0).collect();
+    let mut waiting: Vec<Option<Dimension>> = given.into_iter().map(Some).collect();
     let mut ordered: Vec<Dimension> = Vec::with_capacity(waiting.len());
-    while !waiting.is_empty() {
-        let ready = waiting.iter().position(|dimension| {
-            let mut parents = dimension.when.iter().flat_map(|when| &when.0);
-            parents.all(|(parent, _)| ordered.iter().any(|placed| placed.name == *parent))
-        });
-        let Some(ready) = ready else {
-            return Err(SpaceError::Circle {
-                names: waiting.into_iter().map(|dimension| dimension.name).collect(),
-            });
-        };
-        ordered.push(waiting.remove(ready));
+    while let Some(place) = ready.pop_first() {
+        ordered.extend(waiting[place].take());
+        for child in &children[place] {
+            missing[*child] -= 1;
+            if missing[*child] == 0 {
+                ready.insert(*child);
+            }
+        }
+    }
+    if ordered.len() < waiting.len() {
+        let names = waiting.into_iter().flatten().map(|dimension| dimension.name).collect();
+        return Err(SpaceError::Circle { names });
     }
     Ok(ordered)
 }
@@ -613,5 +639,25 @@ mod tests {
         let others =
             (0..30).map(|index| flag(&format!("with{index}"), Some(&format!("flag{index}"))));
         assert_eq!(Space::new(flags.chain(others).collect()).unwrap().cardinality(), None);
+    }
+
+    #[test]
+    fn a_space_of_many_parameters_keeps_their_order_and_finds_each_by_its_name() {
+        let int = || Distribution::int(0, 1, Scale::Linear, 1).unwrap();
+        let when = |parent: String| Some(Condition(vec![(parent, vec![1i64.into()])]));
+        let many: u32 = 50_000;
+        let dimensions = (0..many).map(|index| Dimension {
+            when: (index % 2 == 0).then(|| when(format!("p{}", index + 1))).flatten(),
+            ..Dimension::new(format!("p{index}"), int())
+        });
+        let space = Space::new(dimensions.collect()).unwrap();
+        let names: Vec<&str> =
+            space.dimensions()[..4].iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["p1", "p0", "p3", "p2"], "a child as soon as its parent is there");
+        for index in 0..many {
+            let name = format!("p{index}");
+            assert_eq!(space.dimension(&name).map(|one| &one.name), Some(&name));
+        }
+        assert_eq!(space.dimension("q"), None);
     }
 }

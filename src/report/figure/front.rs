@@ -11,7 +11,10 @@ use crate::study::pareto;
 use crate::study::spec::{Objective, StudySpec};
 use crate::study::trial::{TrialNumber, TrialState};
 
-const EMPTY: &str = "no trial is complete with all values";
+const NO_TRIAL: &str = "there is no front yet: no trial is complete";
+const NO_VALUE: &str =
+    "there is no front yet: no trial is complete with a number for each objective";
+const NONE_WITHIN: &str = "there is no front yet: every complete trial is beyond a limit";
 const INFINITE: &str = "the hypervolume is infinite: a trial on the front has an infinite value";
 
 /// The complete trials over each pair of objectives, with the front of all of them.
@@ -26,6 +29,17 @@ pub fn fronts(spec: &StudySpec, outcomes: &[Outcome]) -> Vec<Figure<'static>> {
         }
     }
     figures
+}
+
+/// Why there is no front: the last obstacle that some trial has come to.
+fn why_none(outcomes: &[Outcome]) -> &'static str {
+    let complete = outcomes.iter().filter(|one| one.state == TrialState::Complete && !one.hidden);
+    let limits: Vec<bool> = complete.map(|one| one.violation.is_some()).collect();
+    match limits.as_slice() {
+        [] => NO_TRIAL,
+        all if all.iter().all(|is_beyond| *is_beyond) => NONE_WITHIN,
+        _ => NO_VALUE,
+    }
 }
 
 /// One objective and its place among all.
@@ -68,7 +82,7 @@ fn pair(
             series("on the front", on, Mark::Star, SeriesRole::Best),
         ]),
         cells: None,
-        empty: EMPTY,
+        empty: why_none(outcomes),
     }
 }
 
@@ -102,18 +116,17 @@ pub fn hypervolume(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
     };
     let words: Vec<String> =
         reference.iter().map(|one| super::super::wording::number(*one)).collect();
+    let up_to = match words.as_slice() {
+        [] => String::new(),
+        words => format!(", up to ({})", words.join(", ")),
+    };
     Figure {
-        title: one_line(&format!(
-            "{}: hypervolume of the front by trial, up to ({}){}",
-            spec.name,
-            words.join(", "),
-            end
-        )),
+        title: one_line(&format!("{}: hypervolume of the front by trial{up_to}{end}", spec.name)),
         x: Axis::whole().labelled("trial"),
         y: Axis::linear().labelled("hypervolume"),
         series: present(vec![series("", steps, Mark::Steps, SeriesRole::Best)]),
         cells: None,
-        empty: if infinite.is_some() { INFINITE } else { EMPTY },
+        empty: if infinite.is_some() { INFINITE } else { why_none(outcomes) },
     }
 }
 
@@ -207,5 +220,24 @@ mod tests {
         let figure = hypervolume(&spec, &[infinite]);
         assert!(figure.series.is_empty());
         assert_eq!(figure.empty, INFINITE);
+    }
+
+    #[test]
+    fn without_a_front_the_reason_is_said_and_no_reference_point() {
+        let spec = spec(&[("a", Direction::Minimize), ("b", Direction::Minimize)]);
+        let running = Outcome { state: TrialState::Running, ..outcome(0, &[], None) };
+        let undefined = outcome(1, &[1.0, f64::NAN], None);
+        let beyond = outcome(2, &[1.0, 2.0], Some(0.5));
+        for (outcomes, why) in [
+            (vec![], NO_TRIAL),
+            (vec![running], NO_TRIAL),
+            (vec![undefined, beyond.clone()], NO_VALUE),
+            (vec![beyond], NONE_WITHIN),
+        ] {
+            let figure = hypervolume(&spec, &outcomes);
+            assert_eq!((figure.series.len(), figure.empty), (0, why));
+            assert!(figure.title.ends_with(": hypervolume of the front by trial"));
+            assert_eq!(fronts(&spec, &outcomes)[0].empty, why);
+        }
     }
 }

@@ -368,7 +368,7 @@ impl fmt::Display for Distribution {
                 if *step == 1 { Ok(()) } else { write!(f, " in steps of {step}") }
             }
             Distribution::Choice { choices } => {
-                let words: Vec<String> = choices.iter().take(6).map(Value::to_string).collect();
+                let words: Vec<String> = choices.iter().take(6).map(Value::shown).collect();
                 let more = if choices.len() > 6 { ", ..." } else { "" };
                 write!(f, "one of {}{more}", quoted(words.iter().map(String::as_str)))
             }

@@ -1,0 +1,58 @@
+//! How a study file differs from the study that is stored, and what the difference requires.
+
+use std::path::Path;
+
+use super::console::{Console, shown};
+use super::overrides::sets;
+use crate::config::{Change, ChangeClass};
+use crate::report::wording::one_line;
+
+/// A study whose file has changed.
+#[derive(Clone, Copy)]
+pub struct ChangedStudy<'a> {
+    /// Its name.
+    pub study: &'a str,
+    /// Its file.
+    pub file: &'a Path,
+    /// Overrides of the file's keys.
+    pub set: &'a [String],
+    /// All changes.
+    pub changes: &'a [Change],
+    /// The consent that is missing.
+    pub refused: Option<ChangeClass>,
+}
+
+impl ChangedStudy<'_> {
+    /// A line for what has changed, one for each change, and one for what to do.
+    pub fn lines(&self, console: &Console) -> Vec<String> {
+        if self.changes.is_empty() {
+            return Vec::new();
+        }
+        let study = one_line(self.study);
+        let mut lines = vec![format!("study `{study}` changed since it was last run:")];
+        lines.extend(self.changes.iter().map(|change| format!("  {change}")));
+        let run = format!("run {}{}", shown(self.file), sets(self.set));
+        match self.refused {
+            None => {}
+            Some(ChangeClass::NeedsFork) => lines.push(format!(
+                "its trials cannot be compared any more: {} starts a new study; or undo the change",
+                console.next(&format!("{run} --fork NAME"))
+            )),
+            Some(_) => lines.push(format!(
+                "{} continues with the new search; or undo the change",
+                console.next(&format!("{run} --accept"))
+            )),
+        }
+        lines
+    }
+
+    /// Prints them: the reason why nothing runs is an error, printed also with `-q`.
+    pub fn print(&self, console: &Console) {
+        for line in self.lines(console) {
+            match self.refused {
+                Some(_) => console.complain(&line),
+                None => console.say(&line),
+            }
+        }
+    }
+}
