@@ -15,6 +15,7 @@ use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{Event, FinalistsEvent, Seq, StudyEvent, TrialEvent};
 use hpsearch::study::front::Front;
 use hpsearch::study::goal::Goal;
+use hpsearch::study::prediction::Prediction;
 use hpsearch::study::program::Program;
 use hpsearch::study::request::Request;
 use hpsearch::study::spec::{AlgorithmSpec, Duplicates, StudySpec};
@@ -583,6 +584,61 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
         "{difference:?}"
     );
     assert!(difference.now.starts_with("pause at step"), "{difference:?}");
+}
+
+/// With paused trials and without, alone and for `auto`, killed and resumed: what the process
+/// predicted of proposals is stored, repeats, and a changed digit differs.
+#[test]
+fn predictions_of_proposals_repeat_and_a_changed_digit_differs() {
+    let none = || pruner_named("none");
+    for (sampler, pruner) in [("gp", asha("promote")), ("gp", none()), ("auto", none())] {
+        let simulation = uneven(spec(24, sampler, pruner), 3, 1);
+        let what = named(&simulation.spec);
+        let run = simulation.run(&[]).unwrap();
+        let killed: Vec<Turn> = run.turns[..run.turns.len() / 2].to_vec();
+        let run = simulation.run(&killed).unwrap();
+        let sound = journal(&run);
+        assert_eq!(verified(&simulation.spec, &sound).difference, None, "{what}");
+        let is_predicted = |(_, _, event): &StoredEvent| {
+            matches!(
+                event,
+                Event::Trial(_, TrialEvent::Created { predicted, .. }) if predicted.len() == 1
+            )
+        };
+        let place = sound.iter().rposition(is_predicted).unwrap();
+        let differs = |change: &dyn Fn(&mut Vec<Prediction>)| {
+            let mut changed = sound.clone();
+            let Event::Trial(_, TrialEvent::Created { predicted, .. }) = &mut changed[place].2
+            else {
+                panic!()
+            };
+            change(predicted);
+            let difference = verified(&simulation.spec, &changed).difference.unwrap();
+            assert_eq!((difference.what, difference.seq), ("prediction", Seq(place as i64 + 1)));
+            assert_ne!(difference.stored, difference.now);
+        };
+        differs(&|predicted| predicted[0].mean = predicted[0].mean.next_up());
+        differs(&|predicted| predicted[0].std = predicted[0].std.next_down());
+        differs(&|predicted| predicted.clear());
+    }
+}
+
+/// A study that began with an older version has no predictions, and goes on without them.
+#[test]
+fn studies_of_samplers_that_predicted_nothing_repeat() {
+    for (sampler, version) in [("gp", 8), ("auto", 7)] {
+        let mut older = spec(24, sampler, pruner_named("none"));
+        older.sampler.version = version;
+        let simulation = uneven(older, 2, 1);
+        let run = simulation.run(&[]).unwrap();
+        let stored = journal(&run);
+        let is_empty = |(_, _, event): &StoredEvent| match event {
+            Event::Trial(_, TrialEvent::Created { predicted, .. }) => predicted.is_empty(),
+            _ => true,
+        };
+        assert!(stored.iter().all(is_empty), "{sampler}");
+        assert_eq!(verified(&simulation.spec, &stored).difference, None, "{sampler}");
+    }
 }
 
 #[test]

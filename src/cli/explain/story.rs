@@ -405,10 +405,7 @@ mod tests {
         params.insert("rate", rate);
         let metrics = [("loss".to_owned(), value)].into_iter().collect();
         vec![
-            Event::Trial(
-                trial,
-                TrialEvent::Created { params, origin: Origin::Sampled("tpe".into()) },
-            ),
+            Event::Trial(trial, TrialEvent::created(params, Origin::Sampled("tpe".into()))),
             Event::Trial(
                 trial,
                 TrialEvent::AttemptStarted {
