@@ -929,3 +929,64 @@ fn a_study_on_the_command_line_has_a_winner_repeats_exactly_and_says_where_it_co
         (&false.into(), &"proposal".into())
     );
 }
+
+const PREDICTED: &str = r#"
+[study]
+name = "predicted"
+metric = "loss"
+direction = "minimize"
+
+[budget]
+trials = 8
+
+[space]
+x = { float = [0.0, 1.0] }
+
+[sampler]
+type = "gp"
+n_startup_trials = 5
+
+[command]
+run = ["sh", "trial.sh", "{x}"]
+
+[devices]
+use = ["sim:0"]
+"#;
+
+#[test]
+fn what_a_sampler_predicted_is_shown_explained_and_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("study.toml"), PREDICTED).unwrap();
+    std::fs::write(path.join("trial.sh"), TRIAL).unwrap();
+    assert_done(&run(path, &["run", "study.toml", "--plain"]));
+    let show: serde_json::Value = run(path, &["show", "predicted", "7", "--json"]).json();
+    let number = |key: &str| show["predicted"][key].as_f64().unwrap();
+    assert!(number("low") < number("mean") && number("mean") < number("high"), "{show}");
+    assert!(number("std") > 0.0);
+    let start: serde_json::Value = run(path, &["show", "predicted", "1", "--json"]).json();
+    assert_eq!(start.get("predicted"), None);
+    let shown = run(path, &["show", "predicted", "7"]).out;
+    assert_names(&shown, &["origin", "proposed by gp, predicted loss ", " to "]);
+    let explained: serde_json::Value = run(path, &["explain", "predicted", "7", "--json"]).json();
+    let told = &explained["predictions"][0];
+    assert_eq!((&told["metric"], &told["mean"]), (&"loss".into(), &show["predicted"]["mean"]));
+    let value = explained["trial"]["value"].as_f64().unwrap();
+    let off = (value - number("mean")) / number("std");
+    assert!((told["standardized_error"].as_f64().unwrap() - off).abs() < 1e-9, "{told}");
+    let words = run(path, &["explain", "predicted", "7"]).out;
+    assert_names(&words, &[" by its sampler; it ended at ", " standard deviations "]);
+
+    let verified = run(path, &["verify"]);
+    assert_eq!(verified.code, 0, "{}", verified.out);
+    let store = rusqlite::Connection::open(path.join("runs/hpsearch.db")).unwrap();
+    let changed = store.execute(
+        "UPDATE event SET body = json_set(body, '$.predicted[0].std', 0.125) WHERE type = \
+         'trial_created' AND body ->> '$.trial' = 7",
+        [],
+    );
+    assert_eq!(changed.unwrap(), 1);
+    let verified = run(path, &["verify"]);
+    assert_eq!(verified.code, 7, "{}", verified.out);
+    assert_names(&verified.out, &["has the prediction of trial 7 otherwise", "\"std\":0.125"]);
+}
