@@ -46,7 +46,7 @@ fn create(view: &mut StudyState, number: u64) {
         .for_each(|(name, by)| params.insert(*name, (number as f64 * by).fract()));
     view.apply(
         Timestamp(0),
-        &Event::Trial(TrialNumber(number), TrialEvent::Created { params, origin: Origin::Asked }),
+        &Event::Trial(TrialNumber(number), TrialEvent::created(params, Origin::Asked)),
     );
 }
 

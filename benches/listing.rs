@@ -108,7 +108,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
     let steps = if fate < 0.6 { STEPS } else { rng.random_range(1..=STEPS) };
     events.push(Event::Trial(
         trial,
-        TrialEvent::Created { params, origin: Origin::Sampled("tpe-independent".to_owned()) },
+        TrialEvent::created(params, Origin::Sampled("tpe-independent".to_owned())),
     ));
     let slot = Slot::on(0, Device::Cpu);
     events.push(Event::Trial(

@@ -79,7 +79,7 @@ fn begin(store: &mut AnyStore, lease: &Lease, trial: TrialNumber) {
         rows_at_once: None,
         device_micros: 0,
     };
-    let created = TrialEvent::Created { params: Params::new(), origin };
+    let created = TrialEvent::created(Params::new(), origin);
     let events = [Event::Trial(trial, created), Event::Trial(trial, started)];
     store.append(lease, Timestamp(0), &events).unwrap();
 }

@@ -103,10 +103,7 @@ fn study(space: &Space, length: u64) -> StudyState {
             random.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap();
         let trial = TrialNumber(number);
         let is_pruned = number % 4 == 3;
-        view.apply(
-            Timestamp(0),
-            &Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Asked }),
-        );
+        view.apply(Timestamp(0), &Event::Trial(trial, TrialEvent::created(params, Origin::Asked)));
         for step in 1..=if is_pruned { 3 } else { 10 } {
             let metrics: Metrics =
                 [("loss".to_owned(), value(number) + 1.0 / step as f64)].into_iter().collect();

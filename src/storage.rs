@@ -35,6 +35,7 @@ use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, Seq, Tria
 use crate::study::finalists::Race;
 use crate::study::front::Front;
 use crate::study::outcome::Outcome;
+use crate::study::prediction::Prediction;
 use crate::study::provenance::{AgentProvenance, Provenance};
 use crate::study::query::{Filter, SortPosition, TrialQuery};
 use crate::study::remark::RemarkKind;
@@ -506,6 +507,13 @@ pub trait StorageReader: Send {
         trial: TrialNumber,
         after: Seq,
     ) -> Result<(Vec<Remarked>, Seq), StorageError>;
+    /// The value that the sampler's model predicted of a trial when it was proposed, by objective;
+    /// empty if it predicted none.
+    fn predicted(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<Vec<Prediction>, StorageError>;
     /// The agents that came, in order; not those of earlier versions, which did not say where they
     /// are.
     fn agents(&self, study: StudyId) -> Result<Vec<StoredAgent>, StorageError>;

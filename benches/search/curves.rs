@@ -249,7 +249,7 @@ impl Study<'_> {
             let params: Vec<Params> = shown.iter().map(|row| self.problem.params(*row)).collect();
             let candidates: Vec<&Params> = params.iter().collect();
             let chosen = samplers::choose(self.sampler.as_ref(), &ask, &candidates, &mut rng);
-            let chosen = chosen.expect("a choice").unwrap_or(0);
+            let chosen = chosen.expect("a choice").map_or(0, |chosen| chosen.index);
             self.used.insert(shown[chosen]);
             (params[chosen].clone(), Source::Row(shown[chosen]))
         } else {

@@ -405,7 +405,7 @@ impl Finished {
             rows_at_once: None,
             device_micros: 0,
         };
-        let created = TrialEvent::Created { params, origin };
+        let created = TrialEvent::created(params, origin);
         vec![Event::Trial(number, created), Event::Trial(number, started)]
     }
 

@@ -146,10 +146,7 @@ mod tests {
         let lease = store.acquire(study, &holder, Timestamp(0), Takeover::IfFree).unwrap();
         for (number, value) in (0..).map(TrialNumber).zip(values) {
             let finished = TrialEvent::finished(TrialState::Complete, Some(*value), None);
-            let events = [
-                TrialEvent::Created { params: Params::new(), origin: Origin::Enqueued(0) },
-                finished,
-            ];
+            let events = [TrialEvent::created(Params::new(), Origin::Enqueued(0)), finished];
             let events = events.map(|event| Event::Trial(number, event));
             store.append(&lease, Timestamp(1), &events).unwrap();
         }

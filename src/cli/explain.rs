@@ -1,6 +1,7 @@
 //! `hpsearch explain`: why a trial was proposed and stopped, how its attempts ended, and how it
 //! compares.
 
+mod by_sampler;
 mod domination;
 mod predicted;
 mod story;
@@ -56,6 +57,9 @@ struct ExplainJson<'a> {
     trial: TrialJson,
     origin: OriginJson,
     proposed: Option<&'a Proposal>,
+    /// What the sampler's model predicted, by objective.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    predictions: Vec<by_sampler::PredictionJson<'a>>,
     decisions: Vec<DecisionJson>,
     turns: &'a [Turn],
     attempts: Vec<AttemptJson>,
@@ -212,7 +216,7 @@ fn comparison(
 }
 
 fn json<'a>(
-    study: &StudySummary,
+    study: &'a StudySummary,
     trial: &Trial,
     story: &'a Story,
     comparison: Option<&'a Comparison>,
@@ -256,6 +260,7 @@ fn json<'a>(
         trial: TrialJson::from(trial),
         origin: OriginJson { kind: origin_kind(&trial.origin), sampler, entry },
         proposed: story.proposal.as_ref(),
+        predictions: by_sampler::json(&study.spec, trial, story),
         decisions: decisions.collect(),
         turns: &story.turns,
         attempts: attempts.collect(),
@@ -279,6 +284,7 @@ fn print(
     }
     let mut lines = vec![("proposed", by(spec, trial, story))];
     if let Some(proposal) = &story.proposal {
+        lines.extend(by_sampler::in_words(spec, trial, &proposal.by_sampler));
         lines.extend(known(spec, trial, proposal));
     }
     lines.extend(compared.map(|compared| ("compared", compared)));

@@ -33,6 +33,7 @@ use crate::analysis::memory_model::{MemoryModel, smallest_sizes};
 use crate::study::constraint::{self, Constraint};
 use crate::study::history::History;
 use crate::study::params::{Params, Value};
+use crate::study::prediction::Prediction;
 use crate::study::registry::{OptionProblem, Registry, RegistryEntry, RegistryError, UnknownName};
 use crate::study::seed::{SeedTree, StreamRng};
 use crate::study::space::{Dimension, Space};
@@ -213,6 +214,37 @@ pub enum SamplerError {
     },
 }
 
+/// A proposed configuration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Proposal {
+    /// The configuration.
+    pub params: Params,
+    /// The value that the sampler's model predicts of it, by objective; empty if no model chose it,
+    /// or one that predicts none.
+    pub predicted: Vec<Prediction>,
+}
+
+impl From<Params> for Proposal {
+    fn from(params: Params) -> Self {
+        Proposal { params, predicted: Vec::new() }
+    }
+}
+
+/// A configuration chosen from candidates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chosen {
+    /// Its index among them.
+    pub index: usize,
+    /// As in [`Proposal::predicted`].
+    pub predicted: Vec<Prediction>,
+}
+
+impl From<usize> for Chosen {
+    fn from(index: usize) -> Self {
+        Chosen { index, predicted: Vec::new() }
+    }
+}
+
 /// Proposes configurations.
 pub trait Sampler: Send {
     /// Whether `suggest` may return `None`.
@@ -238,6 +270,25 @@ pub trait Sampler: Send {
         Ok(candidates::nearest(ask.space, candidates, &proposal))
     }
 
+    /// [`Sampler::suggest`], with what the model predicts of the configuration.
+    fn suggest_predicting(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
+        Ok(self.suggest(ask, rng)?.map(Proposal::from))
+    }
+
+    /// [`Sampler::choose`], with what the model predicts of the configuration.
+    fn choose_predicting(
+        &self,
+        ask: &Ask<'_>,
+        candidates: &[&Params],
+        rng: &mut StreamRng,
+    ) -> Result<Chosen, SamplerError> {
+        self.choose(ask, candidates, rng).map(Chosen::from)
+    }
+
     /// The sampler that proposes the next configuration, if this one delegates.
     fn choice(&self, _situation: &Situation<'_>) -> Option<Choice> {
         None
@@ -261,13 +312,13 @@ pub fn propose(
     sampler: &dyn Sampler,
     ask: &Ask<'_>,
     rng: &mut StreamRng,
-) -> Result<Option<Params>, SamplerError> {
+) -> Result<Option<Proposal>, SamplerError> {
     if !ask.is_restricted() {
-        return sampler.suggest(ask, rng);
+        return sampler.suggest_predicting(ask, rng);
     }
     for _ in 0..DRAWS {
-        match sampler.suggest(ask, rng)? {
-            Some(point) if !ask.allows(&point) => {}
+        match sampler.suggest_predicting(ask, rng)? {
+            Some(proposal) if !ask.allows(&proposal.params) => {}
             answer => return Ok(answer),
         }
     }
@@ -275,15 +326,15 @@ pub fn propose(
         if let Some(point) =
             (0..DRAWS_FOR_MEMORY).map(|_| random::point(ask, rng)).find(|point| ask.allows(point))
         {
-            return Ok(Some(point));
+            return Ok(Some(point.into()));
         }
         // The memory model may be wrong; only running a trial shows.
         return propose(sampler, &Ask { room: None, ..*ask }, rng);
     }
-    by_chance(ask, rng).map(Some)
+    by_chance(ask, rng).map(|point| Some(point.into()))
 }
 
-/// The one of `candidates` that the sampler chooses, as an index; those that violate the
+/// The one of `candidates` that the sampler chooses; those that violate the
 /// constraints or do not contain `ask.fixed` are left out, and, as long as others remain, so are
 /// those that are not expected to fit in memory. `None`: none is left.
 ///
@@ -294,7 +345,7 @@ pub fn choose(
     ask: &Ask<'_>,
     candidates: &[&Params],
     rng: &mut StreamRng,
-) -> Result<Option<usize>, SamplerError> {
+) -> Result<Option<Chosen>, SamplerError> {
     let keeps = |ask: &Ask<'_>| -> Vec<usize> {
         let is_kept = |index: &usize| {
             candidates[*index].contains(ask.fixed)
@@ -308,11 +359,12 @@ pub fn choose(
         kept = keeps(&Ask { room: None, ..*ask });
     }
     if kept.len() < 2 {
-        return Ok(kept.first().copied());
+        return Ok(kept.first().copied().map(Chosen::from));
     }
     let left: Vec<&Params> = kept.iter().map(|index| candidates[*index]).collect();
-    let chosen = sampler.choose(&Ask { room: None, constraints: &[], ..*ask }, &left, rng)?;
-    Ok(kept.get(chosen).copied())
+    let ask = Ask { room: None, constraints: &[], ..*ask };
+    let Chosen { index, predicted } = sampler.choose_predicting(&ask, &left, rng)?;
+    Ok(kept.get(index).map(|index| Chosen { index: *index, predicted }))
 }
 
 /// A random configuration that satisfies the constraints.

@@ -28,6 +28,7 @@ pub mod outcome;
 pub mod params;
 pub mod pareto;
 pub mod pattern;
+pub mod prediction;
 pub mod printed_metrics;
 pub mod program;
 pub mod provenance;

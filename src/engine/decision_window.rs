@@ -135,7 +135,7 @@ mod tests {
 
     fn created(number: u64) -> Event {
         let origin = Origin::Sampled("random".to_owned());
-        trial(number, TrialEvent::Created { params: Params::new(), origin })
+        trial(number, TrialEvent::created(Params::new(), origin))
     }
 
     fn started(number: u64, attempt: u32) -> Event {

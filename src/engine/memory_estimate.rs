@@ -187,7 +187,7 @@ mod tests {
                 device_micros: None,
                 memory: Some(MemoryUse { peak: *peak, room: 8 * GIB }),
             };
-            for event in [TrialEvent::Created { params, origin }, started, ended] {
+            for event in [TrialEvent::created(params, origin), started, ended] {
                 let event = Event::Trial(number, event);
                 view.apply(Timestamp(0), &event);
                 estimates.apply(&spec, &view, &event);

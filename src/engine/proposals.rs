@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Engine;
 use super::pruning::history_of;
-use crate::samplers::{self, Ask, Room};
+use crate::samplers::{self, Ask, Chosen, Proposal, Room};
 use crate::study::budget::Count;
 use crate::study::configuration::{Run, configurations, for_samplers};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::params::Params;
+use crate::study::prediction::Prediction;
 use crate::study::spec::Duplicates;
 use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber};
@@ -38,7 +39,7 @@ impl Proposals {
     }
 
     pub fn apply(&mut self, event: &Event) {
-        if let Event::Trial(trial, TrialEvent::Created { params, origin }) = event {
+        if let Event::Trial(trial, TrialEvent::Created { params, origin, .. }) = event {
             self.note(*trial, params, origin);
         }
     }
@@ -58,6 +59,8 @@ pub(super) struct Drawn {
     pub params: Params,
     /// The sampler that drew it.
     pub sampler: String,
+    /// The value that its model predicts, by objective; empty if it predicts none.
+    pub predicted: Vec<Prediction>,
     /// The first trial with this configuration, if this is another run of it.
     pub repeats: Option<TrialNumber>,
     /// How many configurations were skipped because of memory, and why.
@@ -95,8 +98,14 @@ impl Engine {
     }
 
     pub(super) fn create_trial(&mut self, params: Params, origin: Origin) -> TrialNumber {
+        self.create_predicted(params.into(), origin)
+    }
+
+    /// A trial with what was predicted of its configuration.
+    fn create_predicted(&mut self, proposal: Proposal, origin: Origin) -> TrialNumber {
         let trial = TrialNumber(self.view.trials.len() as u64);
-        self.emit(Event::Trial(trial, TrialEvent::Created { params, origin }));
+        let Proposal { params, predicted } = proposal;
+        self.emit(Event::Trial(trial, TrialEvent::Created { params, origin, predicted }));
         trial
     }
 
@@ -141,7 +150,8 @@ impl Engine {
             (None, Some(of)) => Origin::Repeat(of),
             (None, None) => Origin::Sampled(drawn.sampler),
         };
-        let trial = self.create_trial(drawn.params, origin);
+        let Drawn { params, predicted, .. } = drawn;
+        let trial = self.create_predicted(Proposal { params, predicted }, origin);
         if drawn.is_offered {
             let candidates = std::mem::take(&mut self.offered);
             self.emit(Event::Trial(trial, TrialEvent::CandidatesOffered { candidates }));
@@ -192,8 +202,9 @@ impl Engine {
             .choice(&ask.situation())
             .map_or_else(|| spec.sampler.name.clone(), |choice| choice.sampler.to_owned());
         let is_offered = enqueued.is_none() && !self.offered.is_empty();
-        let drawn = |params, repeats| Drawn {
+        let drawn = |Proposal { params, predicted }, repeats| Drawn {
             params,
+            predicted,
             sampler: sampler.clone(),
             repeats,
             skipped: None,
@@ -203,31 +214,32 @@ impl Engine {
         if let Some(candidates) = self.candidates(enqueued) {
             let chosen = samplers::choose(self.sampler.as_ref(), &ask, &candidates, &mut rng)
                 .map_err(|error| error.to_string())?;
-            let Some(params) = chosen.map(|index| candidates[index].clone()) else {
+            let Some(Chosen { index, predicted }) = chosen else {
                 return self.no_candidate(enqueued);
             };
+            let params = candidates[index].clone();
             let before = self.proposals.first_with(&params);
             let repeats = before.filter(|_| spec.duplicates == Duplicates::Replicate);
-            return Ok(Some(drawn(params, repeats)));
+            return Ok(Some(drawn(Proposal { params, predicted }, repeats)));
         }
         let mut last = None;
         for _ in 0..DRAWS {
-            let Some(params) = samplers::propose(self.sampler.as_ref(), &ask, &mut rng)
+            let Some(proposal) = samplers::propose(self.sampler.as_ref(), &ask, &mut rng)
                 .map_err(|error| error.to_string())?
             else {
                 break;
             };
-            spec.space.check(&params).map_err(|error| {
+            spec.space.check(&proposal.params).map_err(|error| {
                 format!(
                     "sampler `{}` proposed no configuration of the space: {error}",
                     spec.sampler.name
                 )
             })?;
-            let before = self.proposals.first_with(&params);
+            let before = self.proposals.first_with(&proposal.params);
             let is_wanted =
                 before.is_none() || spec.duplicates != Duplicates::Skip || enqueued.is_some();
             let repeats = before.filter(|_| spec.duplicates == Duplicates::Replicate);
-            last = Some(drawn(params, repeats));
+            last = Some(drawn(proposal, repeats));
             if is_wanted {
                 return Ok(last);
             }
@@ -235,7 +247,7 @@ impl Engine {
         // For samplers that repeat known configurations; an exhausted space has no new ones.
         let is_new = |params: &Params| self.proposals.first_with(params).is_none();
         let untried = last.as_ref().and_then(|_| samplers::untried(&ask, is_new, &mut rng));
-        Ok(untried.map(|params| drawn(params, None)).or(last))
+        Ok(untried.map(|params| drawn(params.into(), None)).or(last))
     }
 }
 
@@ -298,10 +310,7 @@ mod tests {
         let params: Params = [("x".to_owned(), Value::Int(1))].into_iter().collect();
         for (trial, origin) in [(0, Origin::Enqueued(0)), (1, Origin::Asked)] {
             let trial = TrialNumber(trial);
-            proposals.apply(&Event::Trial(
-                trial,
-                TrialEvent::Created { params: params.clone(), origin },
-            ));
+            proposals.apply(&Event::Trial(trial, TrialEvent::created(params.clone(), origin)));
         }
         assert_eq!(proposals.first_with(&params), Some(TrialNumber(0)));
         assert_eq!(proposals.first_with(&Params::new()), None);

@@ -74,7 +74,7 @@ mod tests {
         };
         for trial in 0..4 {
             let origin = Origin::Sampled("random".to_owned());
-            apply(&mut queue, trial, TrialEvent::Created { params: Params::new(), origin });
+            apply(&mut queue, trial, TrialEvent::created(Params::new(), origin));
         }
         assert_eq!(queue.first(), Some(TrialNumber(0)));
         queue.recover(TrialNumber(3));

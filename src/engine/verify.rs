@@ -71,8 +71,9 @@ pub struct Difference {
     pub seq: Seq,
     /// The trial it is about.
     pub trial: Option<TrialNumber>,
-    /// What differs: `proposal`, `verdict`, `promotion`, `race`, `value` or `rows`; `state` if a
-    /// table differs from the journal; [`ORDER`].
+    /// What differs: `proposal`, `prediction` (the value that was predicted of it), `verdict`,
+    /// `promotion`, `race`, `value` or `rows`; `state` if a table differs from the journal;
+    /// [`ORDER`].
     pub what: &'static str,
     /// The table, if so.
     pub table: Option<&'static str>,

@@ -16,6 +16,7 @@ use crate::study::event::AttemptEnd;
 use crate::study::front::Front;
 use crate::study::metric::significant;
 use crate::study::params::{Params, Value};
+use crate::study::prediction::Prediction;
 use crate::study::spec::{FailureCause, Objective, StudySpec};
 use crate::study::state::Counts;
 use crate::study::trial::{Origin, Trial, TrialState};
@@ -52,6 +53,27 @@ pub fn proposed(origin: &Origin) -> String {
         Origin::Repeat(of) => format!("proposed again, as trial {of}"),
         Origin::Race { of, round, .. } => format!("trial {of} in round {} of the race", round + 1),
         Origin::Tracked(_) => "tracked".to_owned(),
+    }
+}
+
+/// The values predicted of a proposal: `eval_loss 0.41 (0.35 to 0.47)`; `None` if none are.
+pub fn predictions(spec: &StudySpec, predicted: &[Prediction]) -> Option<String> {
+    let named = spec.objectives.iter().zip(predicted);
+    let words: Vec<String> = named
+        .map(|(objective, predicted)| {
+            let Prediction { mean, low, high, .. } = predicted;
+            let [mean, low, high] = [mean, low, high].map(|value| significant(*value, 3));
+            format!("{} {mean} ({low} to {high})", one_line(&objective.metric))
+        })
+        .collect();
+    (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// Where a trial's parameters are from, and the values that were predicted of them.
+pub fn proposed_with(spec: &StudySpec, origin: &Origin, predicted: &[Prediction]) -> String {
+    match predictions(spec, predicted) {
+        Some(values) => format!("{}, predicted {values}", proposed(origin)),
+        None => proposed(origin),
     }
 }
 

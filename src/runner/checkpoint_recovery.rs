@@ -270,10 +270,8 @@ mod tests {
             let lease = storage.acquire(study.id, &me, now, Takeover::IfFree).unwrap();
             let own = study.files(&directory.path().join("hpsearch.db")).trial(TRIAL);
             let (params, origin) = (Params::new(), Origin::Asked);
-            let mut events = vec![
-                Event::Trial(TRIAL, TrialEvent::Created { params, origin }),
-                fixtures::started(),
-            ];
+            let mut events =
+                vec![Event::Trial(TRIAL, TrialEvent::created(params, origin)), fixtures::started()];
             events.extend((1..=reported).map(|step| {
                 let metrics: Metrics = [("loss".to_owned(), 1.0)].into_iter().collect();
                 Event::Trial(TRIAL, TrialEvent::Reported { attempt: ATTEMPT, step, metrics })

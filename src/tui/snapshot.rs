@@ -19,6 +19,7 @@ use crate::storage::{
 };
 use crate::study::condition::TrialNames;
 use crate::study::event::Seq;
+use crate::study::prediction::Prediction;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{Pixel, SeriesClock, SeriesSummary};
 use crate::study::time::Timestamp;
@@ -102,6 +103,8 @@ pub struct Detail {
     pub logged: Vec<LoggedCurve>,
     /// What was remarked on its lines; read for its own screen only.
     pub remarks: Vec<Remarked>,
+    /// The values that were predicted when it was proposed; read for its own screen only.
+    pub predicted: Vec<Prediction>,
 }
 
 /// A series that a trial logged, thinned.
@@ -258,6 +261,8 @@ struct ReadCache {
     log: Option<Arc<LogTail>>,
     /// The remarks on the lines of the trial whose screen is shown, up to a place of the journal.
     remarks: Option<(TrialNumber, Vec<Remarked>, Seq)>,
+    /// What was predicted of that trial, which never changes.
+    predicted: Option<(StudyId, TrialNumber, Vec<Prediction>)>,
     /// Whether what is shown moves without the store.
     moves: bool,
 }
@@ -482,6 +487,7 @@ impl Source {
         };
         if *log {
             detail.remarks = self.remarks(study, *trial)?;
+            detail.predicted = self.predicted(study, *trial)?;
         }
         let metric = metric.as_ref().unwrap_or(&summary.spec.objective().metric);
         let field = self.field(study, metric, summary.counts.total())?;
@@ -511,7 +517,8 @@ impl Source {
         let metrics: Vec<(String, Curve)> =
             reports.chunk_by(|one, next| one.0 == next.0).map(curve).collect();
         let logged = self.logged(study, number, &metrics)?;
-        Ok(Some(Detail { trial, attempts, metrics, logged, remarks: Vec::new() }))
+        let (remarks, predicted) = (Vec::new(), Vec::new());
+        Ok(Some(Detail { trial, attempts, metrics, logged, remarks, predicted }))
     }
 
     /// The series of a trial that are no reports.
@@ -536,6 +543,21 @@ impl Source {
             logged.push(LoggedCurve { name, clock, count, points, last: (last, last_value) });
         }
         Ok(logged)
+    }
+
+    fn predicted(
+        &mut self,
+        study: StudyId,
+        number: TrialNumber,
+    ) -> Result<Vec<Prediction>, StorageError> {
+        if let Some((of, trial, known)) = &self.known.predicted
+            && (*of, *trial) == (study, number)
+        {
+            return Ok(known.clone());
+        }
+        let predicted = self.reader.predicted(study, number)?;
+        self.known.predicted = Some((study, number, predicted.clone()));
+        Ok(predicted)
     }
 
     fn remarks(

@@ -129,10 +129,7 @@ impl Script {
 
 /// A trial is proposed.
 pub(super) fn created(trial: TrialNumber, params: Params) -> Event {
-    Event::Trial(
-        trial,
-        TrialEvent::Created { params, origin: Origin::Sampled("tpe-independent".into()) },
-    )
+    Event::Trial(trial, TrialEvent::created(params, Origin::Sampled("tpe-independent".into())))
 }
 
 /// The first attempt of a trial reports.
@@ -240,7 +237,7 @@ pub(super) fn mixed() -> Script {
     script.report(5, &[0.85, 0.44]);
     script.append(&[Event::Trial(
         TrialNumber(6),
-        TrialEvent::Created { params: params(1e-3, 5, "adamw"), origin: Origin::Enqueued(0) },
+        TrialEvent::created(params(1e-3, 5, "adamw"), Origin::Enqueued(0)),
     )]);
     script
 }

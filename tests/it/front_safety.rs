@@ -752,10 +752,7 @@ proptest! {
             .unwrap();
         let created = Event::Trial(
             TrialNumber(0),
-            TrialEvent::Created {
-                params: Params::new(),
-                origin: hpsearch::study::trial::Origin::Asked,
-            },
+            TrialEvent::created(Params::new(), hpsearch::study::trial::Origin::Asked),
         );
         let doing = |(file, step, spelling, saves): (u64, u64, u8, bool)| {
             let path = match spelling {

@@ -326,7 +326,7 @@ fn a_report_of_a_thousand_trials_stays_small() {
         .into_iter()
         .collect();
         let mut add = |event| events.push(Event::Trial(trial, event));
-        add(TrialEvent::Created { params, origin: Origin::Sampled("random".into()) });
+        add(TrialEvent::created(params, Origin::Sampled("random".into())));
         add(TrialEvent::AttemptStarted {
             attempt,
             slot: Slot::on(0, Device::Cpu),

@@ -15,6 +15,7 @@ use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{Event, FinalistsEvent, Seq, StudyEvent, TrialEvent};
 use hpsearch::study::front::Front;
 use hpsearch::study::goal::Goal;
+use hpsearch::study::prediction::Prediction;
 use hpsearch::study::program::Program;
 use hpsearch::study::request::Request;
 use hpsearch::study::spec::{AlgorithmSpec, Duplicates, StudySpec};
@@ -585,6 +586,61 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
     assert!(difference.now.starts_with("pause at step"), "{difference:?}");
 }
 
+/// With paused trials and without, alone and for `auto`, killed and resumed: what the process
+/// predicted of proposals is stored, repeats, and a changed digit differs.
+#[test]
+fn predictions_of_proposals_repeat_and_a_changed_digit_differs() {
+    let none = || pruner_named("none");
+    for (sampler, pruner) in [("gp", asha("promote")), ("gp", none()), ("auto", none())] {
+        let simulation = uneven(spec(24, sampler, pruner), 3, 1);
+        let what = named(&simulation.spec);
+        let run = simulation.run(&[]).unwrap();
+        let killed: Vec<Turn> = run.turns[..run.turns.len() / 2].to_vec();
+        let run = simulation.run(&killed).unwrap();
+        let sound = journal(&run);
+        assert_eq!(verified(&simulation.spec, &sound).difference, None, "{what}");
+        let is_predicted = |(_, _, event): &StoredEvent| {
+            matches!(
+                event,
+                Event::Trial(_, TrialEvent::Created { predicted, .. }) if predicted.len() == 1
+            )
+        };
+        let place = sound.iter().rposition(is_predicted).unwrap();
+        let differs = |change: &dyn Fn(&mut Vec<Prediction>)| {
+            let mut changed = sound.clone();
+            let Event::Trial(_, TrialEvent::Created { predicted, .. }) = &mut changed[place].2
+            else {
+                panic!()
+            };
+            change(predicted);
+            let difference = verified(&simulation.spec, &changed).difference.unwrap();
+            assert_eq!((difference.what, difference.seq), ("prediction", Seq(place as i64 + 1)));
+            assert_ne!(difference.stored, difference.now);
+        };
+        differs(&|predicted| predicted[0].mean = predicted[0].mean.next_up());
+        differs(&|predicted| predicted[0].std = predicted[0].std.next_down());
+        differs(&|predicted| predicted.clear());
+    }
+}
+
+/// A study that began with an older version has no predictions, and goes on without them.
+#[test]
+fn studies_of_samplers_that_predicted_nothing_repeat() {
+    for (sampler, version) in [("gp", 8), ("auto", 7)] {
+        let mut older = spec(24, sampler, pruner_named("none"));
+        older.sampler.version = version;
+        let simulation = uneven(older, 2, 1);
+        let run = simulation.run(&[]).unwrap();
+        let stored = journal(&run);
+        let is_empty = |(_, _, event): &StoredEvent| match event {
+            Event::Trial(_, TrialEvent::Created { predicted, .. }) => predicted.is_empty(),
+            _ => true,
+        };
+        assert!(stored.iter().all(is_empty), "{sampler}");
+        assert_eq!(verified(&simulation.spec, &stored).difference, None, "{sampler}");
+    }
+}
+
 #[test]
 fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
     let simulation = raced(2, 0.3);
@@ -872,4 +928,65 @@ fn a_study_on_the_command_line_has_a_winner_repeats_exactly_and_says_where_it_co
         (&answer["repeats"], &answer["difference"]["what"]),
         (&false.into(), &"proposal".into())
     );
+}
+
+const PREDICTED: &str = r#"
+[study]
+name = "predicted"
+metric = "loss"
+direction = "minimize"
+
+[budget]
+trials = 8
+
+[space]
+x = { float = [0.0, 1.0] }
+
+[sampler]
+type = "gp"
+n_startup_trials = 5
+
+[command]
+run = ["sh", "trial.sh", "{x}"]
+
+[devices]
+use = ["sim:0"]
+"#;
+
+#[test]
+fn what_a_sampler_predicted_is_shown_explained_and_verified() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    std::fs::write(path.join("study.toml"), PREDICTED).unwrap();
+    std::fs::write(path.join("trial.sh"), TRIAL).unwrap();
+    assert_done(&run(path, &["run", "study.toml", "--plain"]));
+    let show: serde_json::Value = run(path, &["show", "predicted", "7", "--json"]).json();
+    let number = |key: &str| show["predicted"][key].as_f64().unwrap();
+    assert!(number("low") < number("mean") && number("mean") < number("high"), "{show}");
+    assert!(number("std") > 0.0);
+    let start: serde_json::Value = run(path, &["show", "predicted", "1", "--json"]).json();
+    assert_eq!(start.get("predicted"), None);
+    let shown = run(path, &["show", "predicted", "7"]).out;
+    assert_names(&shown, &["origin", "proposed by gp, predicted loss ", " to "]);
+    let explained: serde_json::Value = run(path, &["explain", "predicted", "7", "--json"]).json();
+    let told = &explained["predictions"][0];
+    assert_eq!((&told["metric"], &told["mean"]), (&"loss".into(), &show["predicted"]["mean"]));
+    let value = explained["trial"]["value"].as_f64().unwrap();
+    let off = (value - number("mean")) / number("std");
+    assert!((told["standardized_error"].as_f64().unwrap() - off).abs() < 1e-9, "{told}");
+    let words = run(path, &["explain", "predicted", "7"]).out;
+    assert_names(&words, &[" by its sampler; it ended at ", " standard deviations "]);
+
+    let verified = run(path, &["verify"]);
+    assert_eq!(verified.code, 0, "{}", verified.out);
+    let store = rusqlite::Connection::open(path.join("runs/hpsearch.db")).unwrap();
+    let changed = store.execute(
+        "UPDATE event SET body = json_set(body, '$.predicted[0].std', 0.125) WHERE type = \
+         'trial_created' AND body ->> '$.trial' = 7",
+        [],
+    );
+    assert_eq!(changed.unwrap(), 1);
+    let verified = run(path, &["verify"]);
+    assert_eq!(verified.code, 7, "{}", verified.out);
+    assert_names(&verified.out, &["has the prediction of trial 7 otherwise", "\"std\":0.125"]);
 }

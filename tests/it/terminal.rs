@@ -20,10 +20,7 @@ fn long() -> Scene {
     let created = |number| {
         Event::Trial(
             TrialNumber(number),
-            TrialEvent::Created {
-                params: params.clone(),
-                origin: Origin::Sampled("random".into()),
-            },
+            TrialEvent::created(params.clone(), Origin::Sampled("random".into())),
         )
     };
     scene.append(&(4..64).map(created).collect::<Vec<_>>());

@@ -259,10 +259,7 @@ fn a_closed_pipe_is_success() {
     let created = |number| {
         Event::Trial(
             TrialNumber(number),
-            TrialEvent::Created {
-                params: params.clone(),
-                origin: Origin::Sampled("random".into()),
-            },
+            TrialEvent::created(params.clone(), Origin::Sampled("random".into())),
         )
     };
     scene.append(&(0..3_000).map(created).collect::<Vec<_>>());

@@ -16,6 +16,7 @@ use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, TrialEven
 use crate::study::history::History;
 use crate::study::metric::{Number, Score, median};
 use crate::study::params::Params;
+use crate::study::prediction::Prediction;
 use crate::study::provenance::AgentProvenance;
 use crate::study::space::{Distribution, Space};
 use crate::study::spec::StudySpec;
@@ -57,6 +58,9 @@ pub struct Proposal {
     /// In a study of several objectives, those of each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub predicted_objectives: Vec<Vec<Predicted>>,
+    /// The values that the sampler's model predicted, by objective.
+    #[serde(skip)]
+    pub by_sampler: Vec<Prediction>,
 }
 
 /// An earlier trial close to this one.
@@ -195,8 +199,9 @@ impl<'a> Teller<'a> {
 
     fn tell(&mut self, at: Timestamp, event: &TrialEvent) {
         match event {
-            TrialEvent::Created { params, .. } => {
-                self.story.proposal = Some(self.proposal(at, params))
+            TrialEvent::Created { params, predicted, .. } => {
+                let by_sampler = predicted.clone();
+                self.story.proposal = Some(Proposal { by_sampler, ..self.proposal(at, params) })
             }
             TrialEvent::Decided { step, verdict, .. } => {
                 let trial = self.view.trial(self.number);
@@ -296,6 +301,7 @@ impl<'a> Teller<'a> {
             front: if self.is_several() { self.view.front().trials } else { Vec::new() },
             predicted: if self.is_several() { None } else { predicted.pop() }.unwrap_or_default(),
             predicted_objectives: predicted,
+            by_sampler: Vec::new(),
         }
     }
 
@@ -405,10 +411,7 @@ mod tests {
         params.insert("rate", rate);
         let metrics = [("loss".to_owned(), value)].into_iter().collect();
         vec![
-            Event::Trial(
-                trial,
-                TrialEvent::Created { params, origin: Origin::Sampled("tpe".into()) },
-            ),
+            Event::Trial(trial, TrialEvent::created(params, Origin::Sampled("tpe".into()))),
             Event::Trial(
                 trial,
                 TrialEvent::AttemptStarted {

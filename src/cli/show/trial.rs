@@ -17,7 +17,7 @@ use crate::cli::{Console, Exit, Failure};
 use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
 use crate::report::wording::{
-    duration, micros, number, one_line, param, remarked, result, state_word,
+    duration, micros, number, one_line, param, proposed_with, remarked, result, state_word,
 };
 use crate::runner::untracked_sources::as_new_file;
 use crate::storage::{Remarked, StorageReader, StudySummary};
@@ -25,6 +25,7 @@ use crate::study::artifact::StoredArtifact;
 use crate::study::counted::count;
 use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::metric::Number;
+use crate::study::prediction::Prediction;
 use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
@@ -36,6 +37,12 @@ use crate::study::trial::{Origin, Trial, TrialNumber};
 #[derive(Serialize)]
 struct ShowTrialJson {
     trial: TrialJson,
+    /// The value that the sampler's model predicted when it proposed the trial.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    predicted: Option<Prediction>,
+    /// In a study of several objectives, that of each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    predicted_objectives: Vec<Prediction>,
     configuration: u64,
     seed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,12 +102,16 @@ pub fn show(
     let made = provenance::of_trial(reader, study.id, number)?;
     let series = reader.series(study.id, &[number])?;
     let artifacts = reader.artifacts(study.id, Some(number))?;
+    let predicted = reader.predicted(study.id, number)?;
     let remarks = Remarked::taken_together(reader.remarks(study.id, number, Seq::default())?.0);
+    let is_several = study.spec.has_several_objectives();
     match form {
         Form::Changes => changes(reader, study, number, &made, console)?,
         Form::Json => {
             let output = ShowTrialJson {
                 trial: TrialJson::from(&trial),
+                predicted: predicted.first().copied().filter(|_| !is_several),
+                predicted_objectives: if is_several { predicted } else { Vec::new() },
                 configuration: trial.origin.configuration().unwrap_or(number).0,
                 seed: seed_of(SeedTree::new(study.spec.seed), &trial),
                 memory: memory(study, &trial, &made).map(|memory| MemoryJson {
@@ -119,10 +130,19 @@ pub fn show(
             return console.json(Some(&study.spec.name), &output);
         }
         Form::Text => {
-            print(reader, study, &trial, &made, (&series, &remarks), &artifacts, console)?
+            let told = Told { predicted, series: &series, remarks: &remarks };
+            print(reader, study, &trial, &made, &told, &artifacts, console)?
         }
     }
     Ok(Exit::Done)
+}
+
+/// What the journal tells of a trial.
+struct Told<'a> {
+    /// The values that were predicted when it was proposed.
+    predicted: Vec<Prediction>,
+    series: &'a [SeriesSummary],
+    remarks: &'a [Remarked],
 }
 
 /// What to show of a trial.
@@ -187,10 +207,11 @@ fn print(
     study: &StudySummary,
     trial: &Trial,
     made: &[Made],
-    (series, remarks): (&[SeriesSummary], &[Remarked]),
+    told: &Told<'_>,
     artifacts: &[StoredArtifact],
     console: &mut Console,
 ) -> Result<(), Failure> {
+    let Told { predicted, series, remarks } = told;
     let spec = &study.spec;
     let has_result = trial.value.is_some() || !trial.values.is_empty();
     let value = result(spec, trial)
@@ -209,6 +230,9 @@ fn print(
     let params: Vec<String> =
         trial.params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
     console.fact("parameters", &one_line(&params.join(" ")))?;
+    if !predicted.is_empty() {
+        console.fact("origin", &proposed_with(spec, &trial.origin, predicted))?;
+    }
     if let Some(Family { stage_lines, tree, .. }) = family(reader, study, trial)? {
         for (title, lines) in [("schedule", stage_lines), ("family", tree)] {
             for (index, line) in lines.iter().enumerate() {

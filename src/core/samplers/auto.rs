@@ -5,7 +5,7 @@ use super::cmaes::CmaEs;
 use super::gp::{Gp, MEDIAN_SINCE, MOST_EXACT};
 use super::grid::Grid;
 use super::tpe::Tpe;
-use super::{Ask, Choice, Sampler, SamplerEntry, SamplerError, Situation};
+use super::{Ask, Choice, Chosen, Proposal, Sampler, SamplerEntry, SamplerError, Situation};
 use crate::study::counted::count;
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
@@ -17,8 +17,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     aliases: &[],
     summary: "selects a sampler by the space, the budget and the trials so far; `explain` names it",
     // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5; 7: of several objectives whose
-    // trials are paused all reports count, as in `gp` 8.
-    version: CURVES_OF_SEVERAL_SINCE,
+    // trials are paused all reports count, as in `gp` 8; 8: proposals have their predicted values.
+    version: PREDICTED_SINCE,
     options: &[],
     several: true,
     build: |spec, space| Ok(Box::new(Auto::new(spec, space))),
@@ -26,6 +26,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
 
 /// The first version that learns from all reports of several objectives.
 const CURVES_OF_SEVERAL_SINCE: u32 = 7;
+
+/// The first version whose proposals have their predicted values.
+const PREDICTED_SINCE: u32 = 8;
 
 /// With more finished trials than this, the Gaussian process is no longer worth its cost: its lead
 /// over TPE is largest in the first hundred, and its training set is capped at this size.
@@ -75,8 +78,12 @@ impl Auto {
         });
         let cmaes =
             numbers.then(|| CmaEs::new(&AlgorithmSpec::named("cmaes"), space).ok()).flatten();
-        let early_gp = Gp::learning_from_stopped_trials(&gp);
-        let own = Gp::new(&gp);
+        let predicting = |gp: Gp| match spec.version {
+            PREDICTED_SINCE.. => gp.predicting(),
+            _ => gp,
+        };
+        let early_gp = predicting(Gp::learning_from_stopped_trials(&gp));
+        let own = predicting(Gp::new(&gp));
         Auto {
             points,
             cmaes,
@@ -196,6 +203,23 @@ impl Sampler for Auto {
         rng: &mut StreamRng,
     ) -> Result<usize, SamplerError> {
         self.decide(&ask.situation()).0.choose(ask, candidates, rng)
+    }
+
+    fn suggest_predicting(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
+        self.decide(&ask.situation()).0.suggest_predicting(ask, rng)
+    }
+
+    fn choose_predicting(
+        &self,
+        ask: &Ask<'_>,
+        candidates: &[&Params],
+        rng: &mut StreamRng,
+    ) -> Result<Chosen, SamplerError> {
+        self.decide(&ask.situation()).0.choose_predicting(ask, candidates, rng)
     }
 
     fn choice(&self, situation: &Situation<'_>) -> Option<Choice> {

@@ -17,7 +17,7 @@ fn every_sampler_is_sound(space: &Space, trials: &[Trial]) {
                 propose(sampler.as_ref(), &ask, &mut rng).map_err(|error| error.to_string())
             });
         match answer {
-            Ok(Some(point)) => assert_eq!(space.check(&point), Ok(()), "{}", entry.name),
+            Ok(Some(point)) => assert_eq!(space.check(&point.params), Ok(()), "{}", entry.name),
             Ok(None) => assert_eq!(entry.name, "grid"),
             Err(error) => assert!(
                 error.contains("cannot serve this study") && error.contains("; "),

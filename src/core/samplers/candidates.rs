@@ -106,7 +106,7 @@ mod tests {
                 let ask = conformance_ask(&space, &trials, number);
                 let draw = || {
                     let mut rng = SeedTree::new(number).stream("draw");
-                    choose(sampler.as_ref(), &ask, &candidates, &mut rng).unwrap().unwrap()
+                    choose(sampler.as_ref(), &ask, &candidates, &mut rng).unwrap().unwrap().index
                 };
                 let chosen = draw();
                 assert_eq!(chosen, draw(), "{} at trial {number}", entry.name);
@@ -148,7 +148,8 @@ mod tests {
             let drawn = |turn: u64| {
                 let ask = conformance_ask(&space, &trials, 16 + turn);
                 let mut rng = SeedTree::new(turn).stream("draw");
-                loss(&own[choose(sampler.as_ref(), &ask, &candidates, &mut rng).unwrap().unwrap()])
+                let chosen = choose(sampler.as_ref(), &ask, &candidates, &mut rng);
+                loss(&own[chosen.unwrap().unwrap().index])
             };
             (0..12).map(drawn).sum::<f64>() / 12.0
         };
@@ -169,7 +170,8 @@ mod tests {
         let sampler = (entry.build)(&entry.defaults(), &space).unwrap();
         let draw = |ask: &crate::samplers::Ask<'_>| {
             let mut rng = SeedTree::new(3).stream("draw");
-            choose(sampler.as_ref(), ask, &candidates, &mut rng).unwrap()
+            let chosen = choose(sampler.as_ref(), ask, &candidates, &mut rng).unwrap();
+            chosen.map(|chosen| chosen.index)
         };
         let plain = ask(&space, &[], 0);
         let restricted = crate::samplers::Ask { constraints: &constraints, ..plain };

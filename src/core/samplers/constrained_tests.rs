@@ -46,7 +46,8 @@ impl<'a> Run<'a> {
     fn next(&self, trials: &[Trial], seed: u64) -> Result<Option<Params>, SamplerError> {
         let (constraints, earlier) = (self.constraints, self.earlier);
         let ask = Ask { constraints, earlier, ..ask(self.space, trials, seed) };
-        propose(self.sampler.as_ref(), &ask, &mut stream(&ask))
+        let proposal = propose(self.sampler.as_ref(), &ask, &mut stream(&ask))?;
+        Ok(proposal.map(|proposal| proposal.params))
     }
 
     /// Runs a search with losses and metrics; the violation is computed as the engine does.

@@ -7,11 +7,13 @@ mod fit;
 mod front;
 mod kernel;
 mod limit;
+mod loss_scale;
 mod paused;
 mod process;
 mod projection;
 mod search;
 mod several;
+mod value;
 mod warp;
 
 use std::cell::RefCell;
@@ -19,15 +21,18 @@ use std::cell::RefCell;
 pub use self::curves::{CurvePredictor, Predicted, PredictedTrial};
 use self::curves::{FittedCurves, Lengths};
 use self::data::Data;
+use self::front::ObjectiveProcess;
 use self::kernel::Hyperparameters;
 use self::limit::Limit;
+use self::loss_scale::LossScale;
 use self::process::{Acquisition, GaussianProcess};
 use self::search::{BEST, Model, Search};
 pub(super) use self::several::MOST_EXACT;
+use self::value::ValuePredictor;
 use self::warp::Warp;
 use super::cube::{Cube, Point, evenly, key, slices};
 use super::prior::Prior;
-use super::{Ask, Sampler, SamplerEntry, SamplerError, candidates, start};
+use super::{Ask, Chosen, Proposal, Sampler, SamplerEntry, SamplerError, candidates, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::metric::Middle;
 use crate::study::params::Params;
@@ -50,8 +55,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // 4: forecasts of pruned trials average several models by their likelihood; 5: the median of an
     // even number of values is the mean of the middle two; 6: where trials are paused, one process
     // over configurations and steps learns from all reports; 7: with separate length scales for
-    // final losses and for the approach to them; 8: such a process for each of several objectives.
-    version: CURVES_OF_SEVERAL_SINCE,
+    // final losses and for the approach to them; 8: such a process for each of several objectives;
+    // 9: proposals have their predicted values.
+    version: PREDICTED_SINCE,
     options: &[N_STARTUP_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
@@ -68,6 +74,9 @@ const OWN_LENGTHS_SINCE: u32 = 7;
 
 /// The first version that learns from all reports of several objectives.
 const CURVES_OF_SEVERAL_SINCE: u32 = 8;
+
+/// The first version whose proposals have their predicted values.
+const PREDICTED_SINCE: u32 = 9;
 
 /// Maximum number of trials that the hyperparameters are fitted to.
 const FIT_MOST: usize = 120;
@@ -95,6 +104,17 @@ pub struct Gp {
     objective_curves_fitted: RefCell<Vec<RefCell<Option<FittedCurves>>>>,
     /// Cache of the last fit of each limit.
     limits_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
+    /// Whether proposals have their predicted values.
+    predicts: bool,
+}
+
+/// The losses that a process learns from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Losses {
+    /// The study's.
+    Own,
+    /// A function of those of several objectives, of which nothing is predicted.
+    Scalarised,
 }
 
 /// The trials that the start-up waits for when trials are stopped early.
@@ -140,7 +160,13 @@ impl Gp {
             fitted: RefCell::new(None),
             objectives_fitted: RefCell::default(),
             limits_fitted: RefCell::default(),
+            predicts: spec.version >= PREDICTED_SINCE,
         }
+    }
+
+    /// The same, whose proposals have their predicted values in any version.
+    pub(super) fn predicting(self) -> Self {
+        Gp { predicts: true, ..self }
     }
 
     /// The same, which learns from all reports of several objectives in any version.
@@ -156,6 +182,7 @@ impl Gp {
     fn learned<T>(
         &self,
         ask: &Ask<'_>,
+        losses: Losses,
         rng: &mut StreamRng,
         answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
     ) -> Option<T> {
@@ -194,18 +221,25 @@ impl Gp {
         let incumbent = feasible.map(|(mean, _)| *mean).fold(f64::INFINITY, f64::min);
         let believed: Vec<f64> = data.pending.iter().map(|point| known.mean(point)).collect();
         let all = [slices(&data.points), slices(&data.pending)].concat();
-        let process = if believed.is_empty() {
-            known
+        let believing = if believed.is_empty() {
+            None
         } else {
             let points = [all.clone(), slices(&data.earlier)].concat();
-            GaussianProcess::new(
+            Some(GaussianProcess::new(
                 &cube,
                 &hyperparameters,
                 &points,
                 &with_earlier(&[targets, believed].concat()),
                 &noise_with(data.pending.len()),
-            )?
+            )?)
         };
+        let process = believing.as_ref().unwrap_or(&known);
+        let predictor = ValuePredictor {
+            process: ObjectiveProcess::Final(&known),
+            scale: LossScale::warped(warp, &data.losses),
+            direction: ask.history.direction(),
+        };
+        let predicts = self.predicts && losses == Losses::Own;
         let mut order: Vec<usize> = (0..means.len()).collect();
         order.sort_by(|a, b| {
             data.is_feasible[*b].cmp(&data.is_feasible[*a]).then(means[*a].total_cmp(&means[*b]))
@@ -213,7 +247,7 @@ impl Gp {
         let limit_hyperparameters = self.limit_hyperparameters(&cube, &data.limits);
         let limits = Limit::processes(&cube, &data.limits, &limit_hyperparameters)?;
         let improvement =
-            incumbent.is_finite().then_some((&process, Acquisition::Improvement(incumbent)));
+            incumbent.is_finite().then_some((process, Acquisition::Improvement(incumbent)));
         let limits = limits.iter().map(|(process, bound)| (process, Acquisition::AtMost(*bound)));
         let models = improvement.into_iter().chain(limits);
         let search = Search {
@@ -226,6 +260,7 @@ impl Gp {
             fixed: &cube.encode(ask.fixed),
             best: order.into_iter().map(|index| data.points[index].as_slice()).collect(),
             taken: all.iter().map(|point| key(point)).collect(),
+            predictors: predicts.then_some(predictor).into_iter().collect(),
         };
         Some(answer(&search, rng))
     }
@@ -335,18 +370,14 @@ impl Gp {
         match starting {
             true => None,
             false if several => self.learned_from_several(ask, rng, answer),
-            false => self.learned(ask, rng, answer),
+            false => self.learned(ask, Losses::Own, rng, answer),
         }
     }
 }
 
 impl Sampler for Gp {
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
-        let found = self.searched(ask, rng, |search, rng| {
-            let point = search.run(rng);
-            search.cube.decode(&point, ask)
-        });
-        Ok(Some(found.unwrap_or_else(|| start::point(ask, self.startup_trials, rng))))
+        Ok(self.suggest_predicting(ask, rng)?.map(|proposal| proposal.params))
     }
 
     fn choose(
@@ -355,9 +386,34 @@ impl Sampler for Gp {
         candidates: &[&Params],
         rng: &mut StreamRng,
     ) -> Result<usize, SamplerError> {
+        Ok(self.choose_predicting(ask, candidates, rng)?.index)
+    }
+
+    fn suggest_predicting(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
         let found = self.searched(ask, rng, |search, rng| {
-            search.choose(candidates::points(search.cube, candidates, rng))
+            let point = search.run(rng);
+            let params = search.cube.decode(&point, ask);
+            Proposal { params, predicted: search.predict(&point) }
         });
-        Ok(found.unwrap_or_else(|| candidates::uniform(candidates, rng)))
+        let start = || start::point(ask, self.startup_trials, rng).into();
+        Ok(Some(found.unwrap_or_else(start)))
+    }
+
+    fn choose_predicting(
+        &self,
+        ask: &Ask<'_>,
+        candidates: &[&Params],
+        rng: &mut StreamRng,
+    ) -> Result<Chosen, SamplerError> {
+        let found = self.searched(ask, rng, |search, rng| {
+            let index = search.choose(candidates::points(search.cube, candidates, rng));
+            let predicted = search.predict(&search.cube.encode(candidates[index]));
+            Chosen { index, predicted }
+        });
+        Ok(found.unwrap_or_else(|| candidates::uniform(candidates, rng).into()))
     }
 }

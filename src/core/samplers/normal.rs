@@ -8,6 +8,8 @@ use crate::study::seed::StreamRng;
 
 /// `ln(sqrt(2 pi))`.
 pub(super) const LN_ROOT_TWO_PI: f64 = 0.918_938_533_204_672_8;
+/// Half the width of a central interval of 90 % of a normal distribution, in deviations.
+pub(super) const NINETY: f64 = 1.644_853_626_951_472_2;
 
 /// `ln(Phi(high) - Phi(low))` for `low < high`: the standard normal mass between them.
 ///

@@ -15,6 +15,7 @@ use crate::study::front::Front;
 use crate::study::goal::Goal;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
+use crate::study::prediction::Prediction;
 use crate::study::provenance::{AgentProvenance, Provenance};
 use crate::study::remark::RemarkKind;
 use crate::study::request::{Request, RequestAnswer};
@@ -244,6 +245,10 @@ pub enum TrialEvent {
         params: Params,
         /// Their origin.
         origin: Origin,
+        /// The value that the sampler's model predicted of them then, by objective; empty if no
+        /// model chose them, or one that predicts none, and from older versions.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        predicted: Vec<Prediction>,
     },
     /// An attempt started on a slot.
     AttemptStarted {
@@ -578,6 +583,11 @@ impl StudyEvent {
 }
 
 impl TrialEvent {
+    /// A new trial of which nothing is predicted.
+    pub fn created(params: Params, origin: Origin) -> TrialEvent {
+        TrialEvent::Created { params, origin, predicted: Vec::new() }
+    }
+
     /// The end of a trial of a study of one objective.
     pub fn finished(state: TrialState, value: Option<f64>, reason: Option<String>) -> TrialEvent {
         TrialEvent::Finished { state, value, values: Vec::new(), reason }

@@ -363,7 +363,7 @@ impl StudyState {
                 | DeviceEvent::AgentChanged { .. }
                 | DeviceEvent::ConcurrencyChanged { .. } => {}
             },
-            Event::Trial(trial, TrialEvent::Created { params, origin }) => {
+            Event::Trial(trial, TrialEvent::Created { params, origin, .. }) => {
                 self.create(at, *trial, params.clone(), origin.clone())
             }
             Event::Trial(trial, event) => self.apply_to_trial(at, *trial, event),

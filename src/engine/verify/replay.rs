@@ -12,6 +12,7 @@ use crate::study::device::{Device, Slot};
 use crate::study::event::{Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::goal::Goal;
 use crate::study::params::Params;
+use crate::study::prediction::Prediction;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
 use crate::study::state::{StudyState, TrialResult};
@@ -133,16 +134,20 @@ impl Replay {
             return found;
         }
         let found = match event {
-            Event::Trial(_, TrialEvent::Created { params, origin, .. }) => {
+            Event::Trial(_, TrialEvent::Created { params, origin, predicted }) => {
                 let offered = match next {
                     Some((_, _, Event::Trial(_, TrialEvent::CandidatesOffered { candidates }))) => {
                         candidates.as_slice()
                     }
                     _ => &[],
                 };
-                let now = self.proposal(params, origin, offered)?;
-                verified.proposals += u64::from(now.is_ok());
-                return now.err().map(|now| ("proposal", proposal_in_words(params, origin), now));
+                let now = match self.proposal(params, origin, offered)? {
+                    Ok(now) => now,
+                    Err(now) => return Some(("proposal", proposal_in_words(params, origin), now)),
+                };
+                verified.proposals += 1;
+                // Samplers of older versions predict nothing, now as then.
+                return (now != *predicted).then(|| ("prediction", json(predicted), json(&now)));
             }
             Event::Trial(trial, TrialEvent::Queued { until, reason })
                 if self.is_promotion(*trial, next) =>
@@ -239,13 +244,14 @@ impl Replay {
         Some((!is_same).then(|| ("promotion", words(event), now)))
     }
 
-    /// The replayed proposal, as `Err` if it differs; `None` if the study did not decide it.
+    /// What is predicted of the replayed proposal, which is `Err` if it differs; `None` if the
+    /// study did not decide it.
     fn proposal(
         &mut self,
         params: &Params,
         origin: &Origin,
         offered: &[Params],
-    ) -> Option<Result<(), String>> {
+    ) -> Option<Result<Vec<Prediction>, String>> {
         let engine = &mut self.engine;
         let now = match origin {
             Origin::Asked | Origin::Imported(_) | Origin::Tracked(_) => return None,
@@ -257,7 +263,7 @@ impl Replay {
             Origin::Replicate(of) | Origin::Race { of, .. } => {
                 let configuration = engine.view.trial(*of).map(|trial| &trial.params);
                 return Some(match configuration {
-                    Some(same) if same == params => Ok(()),
+                    Some(same) if same == params => Ok(Vec::new()),
                     Some(other) => Err(other.to_string()),
                     None => Err(format!("there is no trial {of}")),
                 });
@@ -274,7 +280,7 @@ impl Replay {
                 (_, None) => Origin::Sampled(drawn.sampler),
             };
             let is_same = drawn.params == *params && from == *origin;
-            if is_same { Ok(()) } else { Err(proposal_in_words(&drawn.params, &from)) }
+            if is_same { Ok(drawn.predicted) } else { Err(proposal_in_words(&drawn.params, &from)) }
         }))
     }
 
@@ -369,6 +375,11 @@ fn proposal_in_words(params: &Params, origin: &Origin) -> String {
         Origin::Race { of, round, .. } => format!("as trial {of}, in round {round} of the race"),
     };
     format!("{params} ({from})")
+}
+
+fn json(predicted: &[Prediction]) -> String {
+    let nothing = || "nothing is predicted".to_owned();
+    if predicted.is_empty() { nothing() } else { serde_json::json!(predicted).to_string() }
 }
 
 fn promotion_in_words(until: Option<u64>, reason: &str) -> String {

@@ -35,10 +35,7 @@ fn trial(number: u64, rate: f64, reports: &[f64], end: Event) -> Vec<Event> {
     let mut params = Params::new();
     params.insert("rate", rate);
     let mut events = vec![
-        Event::Trial(
-            trial,
-            TrialEvent::Created { params, origin: Origin::Sampled("random".into()) },
-        ),
+        Event::Trial(trial, TrialEvent::created(params, Origin::Sampled("random".into()))),
         Event::Trial(
             trial,
             TrialEvent::AttemptStarted {

@@ -67,7 +67,7 @@ pub(super) fn holder(pid: u32) -> Holder {
 pub(super) fn created(trial: u64) -> Event {
     Event::Trial(
         TrialNumber(trial),
-        TrialEvent::Created { params: Params::new(), origin: Origin::Sampled("random".to_owned()) },
+        TrialEvent::created(Params::new(), Origin::Sampled("random".to_owned())),
     )
 }
 
@@ -341,7 +341,7 @@ fn random_trial(spec: &StudySpec, number: u64, rng: &mut StreamRng) -> Event {
         6 => Origin::Race { of, race: 0, round: rng.random_range(0..3) },
         _ => Origin::Sampled("tpe-independent".to_owned()),
     };
-    Event::Trial(TrialNumber(number), TrialEvent::Created { params, origin })
+    Event::Trial(TrialNumber(number), TrialEvent::created(params, origin))
 }
 
 fn random_metrics(rng: &mut StreamRng) -> Metrics {

@@ -459,7 +459,7 @@ fn changed_specification(open: &mut Opener) -> Result<(), StorageError> {
         (params, crate::study::trial::Origin::Enqueued(0))
     };
     let create = |trial, (params, origin)| {
-        Event::Trial(TrialNumber(trial), TrialEvent::Created { params, origin })
+        Event::Trial(TrialNumber(trial), TrialEvent::created(params, origin))
     };
     store.append(&lease, Timestamp(2), &[create(0, point("sgd"))])?;
     let mut dimensions = spec.space.dimensions().to_vec();

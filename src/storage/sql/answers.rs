@@ -21,6 +21,7 @@ use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, Seq};
 use crate::study::outcome::Outcome;
+use crate::study::prediction::Prediction;
 use crate::study::query::{Filter, SortPosition, TrialQuery};
 use crate::study::request::{Request, RequestAnswer};
 use crate::study::series::{LoggedSeries, Pixel, Point, SeriesClock, SeriesSummary};
@@ -371,6 +372,16 @@ impl<T: Reads> StorageReader for T {
     ) -> Result<(Vec<Remarked>, Seq), StorageError> {
         self.read_of(study, "reading remarks", |connection, study| {
             read::remarks(connection, study, trial, after)
+        })
+    }
+
+    fn predicted(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<Vec<Prediction>, StorageError> {
+        self.read_of(study, "reading a proposal", |connection, study| {
+            read::predicted(connection, study, trial)
         })
     }
 

@@ -241,7 +241,7 @@ impl<'a> Append<'a> {
                     id = ?2 AND served_at IS NULL";
                 self.execute(sql, params![self.study.0, id, self.now.0, to_json(answer)?])?;
             }
-            Event::Trial(trial, TrialEvent::Created { params, origin }) => {
+            Event::Trial(trial, TrialEvent::Created { params, origin, .. }) => {
                 self.create(trial_id(self.study, *trial)?, *trial, params, origin)?;
                 self.trials += 1;
             }

@@ -19,10 +19,11 @@ use crate::storage::{
 use crate::study::budget::Extension;
 use crate::study::configuration::{self, Run};
 use crate::study::device::{Device, DeviceGroup, Slot};
-use crate::study::event::{Event, Seq};
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::finalists::Race;
 use crate::study::front::Front;
 use crate::study::metric::Score;
+use crate::study::prediction::Prediction;
 use crate::study::request::{Request, RequestAnswer};
 use crate::study::spec::StudySpec;
 use crate::study::state::{Counts, StudyState, value_so_far};
@@ -542,6 +543,22 @@ pub(in crate::storage) fn remarks(
         substr(body, 1, length(?4)) = ?4 ORDER BY seq";
     let entries = rows(connection, sql, (study.0, seq.0, last.0, begin), entry)?;
     Ok((entries.into_iter().filter_map(|(_, _, event)| Remarked::of(event)).collect(), last))
+}
+
+/// What was predicted of a trial when it was created; found like [`remarks`].
+pub(in crate::storage) fn predicted(
+    connection: &dyn Connection,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<Vec<Prediction>, Fault> {
+    let begin = format!("{{\"type\":\"trial_created\",\"trial\":{trial},");
+    let sql = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND \
+        substr(body, 1, length(?2)) = ?2 ORDER BY seq LIMIT 1";
+    let created = rows(connection, sql, (study.0, begin), entry)?.pop();
+    Ok(match created {
+        Some((_, _, Event::Trial(_, TrialEvent::Created { predicted, .. }))) => predicted,
+        _ => Vec::new(),
+    })
 }
 
 /// The agents that came, in order; found like [`remarks`].

@@ -260,13 +260,16 @@ fn write_again(
                     runner,
                 })
             }
-            Event::Trial(_, TrialEvent::Created { params, origin: Origin::Tracked(mut run) }) => {
+            Event::Trial(
+                _,
+                TrialEvent::Created { params, origin: Origin::Tracked(mut run), .. },
+            ) => {
                 run.name = run
                     .name
                     .map(|name| free_name(&name, |name| taken.iter().any(|other| other == name)));
                 run.parent = run.parent.and_then(|parent| moved.get(&parent).copied());
                 let origin = Origin::Tracked(run);
-                Event::Trial(number, TrialEvent::Created { params, origin })
+                Event::Trial(number, TrialEvent::created(params, origin))
             }
             Event::Trial(_, TrialEvent::ArtifactSaved { mut artifact, content }) => {
                 artifact.path = artifact.path.map(|path| place(&path));

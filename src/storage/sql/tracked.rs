@@ -53,7 +53,7 @@ pub(in crate::storage) fn begin_run(
             }
             let origin = Origin::Tracked(Box::new(run));
             let params = params.clone();
-            append.write(&Event::Trial(trial, TrialEvent::Created { params, origin }))?;
+            append.write(&Event::Trial(trial, TrialEvent::created(params, origin)))?;
             for tag in tags {
                 append.write(&Event::tagged(Some(trial), tag.clone(), true))?;
             }

@@ -72,7 +72,7 @@ fn cut(path: impl AsRef<Path>, length: u64) {
 
 fn created(trial: u64) -> Event {
     let (params, origin) = (Params::new(), Origin::Enqueued(0));
-    Event::Trial(TrialNumber(trial), TrialEvent::Created { params, origin })
+    Event::Trial(TrialNumber(trial), TrialEvent::created(params, origin))
 }
 
 fn assert_says(error: &StorageError, words: &[&str]) {
@@ -477,7 +477,7 @@ fn optunas_views_show_the_study() {
                 .into_iter()
                 .collect();
         [
-            Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Enqueued(0) }),
+            Event::Trial(trial, TrialEvent::created(params, Origin::Enqueued(0))),
             Event::Trial(trial, TrialEvent::finished(state, value, Some("so".to_owned()))),
         ]
     };

@@ -7,7 +7,7 @@ use crate::report::populations::segment_lines;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    attempt_end, duration, number, one_line, param, remarked, rough_duration,
+    attempt_end, duration, number, one_line, param, predictions, remarked, rough_duration,
 };
 use crate::storage::{Attempt, Remarked};
 use crate::study::counted::count;
@@ -44,6 +44,9 @@ pub(super) fn sections(
         };
         let remarks = detail.remarks.iter().map(remark).collect();
         section(&mut lines, "remarks on its lines", remarks, theme);
+    }
+    if let Some(predicted) = predictions(state.spec(), &detail.predicted) {
+        section(&mut lines, "predicted when it was proposed", vec![predicted], theme);
     }
     section(&mut lines, "decisions", decisions(trial, state.spec().step), theme);
     section(&mut lines, "attempts", attempts(detail, now), theme);

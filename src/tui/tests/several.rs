@@ -13,7 +13,7 @@ fn run(script: &mut Script, number: u64, name: &str, rate: f64, values: &[f64]) 
     let run = TrackedRun { name: Some(name.to_owned()), ..TrackedRun::default() };
     let params = [("rate".to_owned(), Value::from(rate))].into_iter().collect();
     let trial = TrialNumber(number);
-    let created = TrialEvent::Created { params, origin: Origin::Tracked(Box::new(run)) };
+    let created = TrialEvent::created(params, Origin::Tracked(Box::new(run)));
     script.append(&[Event::Trial(trial, created), attempt_started(trial, slot())]);
     script.report(number, values);
     script.end(number, AttemptEnd::Completed, values.last().copied(), None);

@@ -151,10 +151,7 @@ impl Scene {
             params.insert("momentum", 0.9);
         }
         self.append(&[
-            Event::Trial(
-                trial,
-                TrialEvent::Created { params, origin: Origin::Sampled("random".into()) },
-            ),
+            Event::Trial(trial, TrialEvent::created(params, Origin::Sampled("random".into()))),
             Event::Trial(
                 trial,
                 TrialEvent::AttemptStarted {

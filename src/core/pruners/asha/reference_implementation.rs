@@ -112,7 +112,7 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
 
 fn created(number: u64) -> Event {
     let (trial, params) = (TrialNumber(number), Params::new());
-    Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Asked })
+    Event::Trial(trial, TrialEvent::created(params, Origin::Asked))
 }
 
 fn event(view: &StudyState, about: u64, happening: Happening) -> Event {

@@ -23,12 +23,12 @@ pub(super) struct HypervolumeImprovement<'a> {
 }
 
 /// What predicts the final losses of one objective.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum ObjectiveProcess<'a> {
     /// From final losses.
-    Final(GaussianProcess<'a>),
+    Final(&'a GaussianProcess<'a>),
     /// From all reports.
-    Curves(CurveProcess<'a>),
+    Curves(&'a CurveProcess<'a>),
 }
 
 /// A prediction of one of them, and what its gradient needs.
@@ -38,10 +38,19 @@ enum Predicted {
 }
 
 impl ObjectiveProcess<'_> {
-    fn moments(&self, point: &[f64]) -> (f64, f64) {
+    /// Mean and variance at the end of a new configuration, without noise.
+    pub fn moments(&self, point: &[f64]) -> (f64, f64) {
         match self {
             Self::Final(process) => process.moments(point),
             Self::Curves(process) => process.moments_at_end(point),
+        }
+    }
+
+    /// The variance of the noise.
+    pub fn noise(&self) -> f64 {
+        match self {
+            Self::Final(process) => process.noise(),
+            Self::Curves(process) => process.noise(),
         }
     }
 
@@ -281,20 +290,16 @@ mod tests {
         })
     }
 
-    fn improvement<'a>(
-        hyperparameters: &'a [Hyperparameters],
-        front: &[Vec<f64>],
-    ) -> HypervolumeImprovement<'a> {
+    fn processes(hyperparameters: &[Hyperparameters]) -> Vec<GaussianProcess<'_>> {
         let cube = Cube::new(&unit_cube(2));
         let points: Vec<Vec<f64>> =
             [[0.1, 0.2], [0.5, 0.9], [0.8, 0.3]].iter().map(|point| point.to_vec()).collect();
-        let process = |(index, hyperparameters): (usize, &'a Hyperparameters)| {
+        let process = |(index, hyperparameters): (usize, _)| {
             let targets = [[-1.0, 0.3, 0.8], [0.9, -0.2, -1.1], [0.0, 0.5, -0.5]][index];
             GaussianProcess::new(&cube, hyperparameters, &slices(&points), &targets, &[0.0; 3])
-                .map(ObjectiveProcess::Final)
         };
         let processes: Option<Vec<_>> = hyperparameters.iter().enumerate().map(process).collect();
-        HypervolumeImprovement::new(processes.unwrap(), front, &vec![1.0; hyperparameters.len()])
+        processes.unwrap()
     }
 
     #[test]
@@ -305,11 +310,13 @@ mod tests {
                 .iter()
                 .map(|point| point[..objectives].to_vec())
                 .collect();
-            let improvement = improvement(&hyperparameters[..objectives], &front);
+            let processes = processes(&hyperparameters[..objectives]);
+            let processes = processes.iter().map(ObjectiveProcess::Final).collect();
+            let reference = vec![1.0; objectives];
+            let improvement = HypervolumeImprovement::new(processes, &front, &reference);
             let at = [0.35, 0.55];
             let (value, gradient) = improvement.value_and_gradient(&at);
             assert!((value - improvement.value(&at)).abs() < 1e-9);
-            let reference = vec![1.0; objectives];
             let before = hypervolume(&front, &reference);
             let moments: Vec<(f64, f64)> =
                 improvement.processes.iter().map(|process| process.moments(&at)).collect();

@@ -11,6 +11,7 @@ use super::process::Acquisition;
 use super::projection::projected;
 use super::search::{BEST, BEST_OF_SEVERAL, Model, Search};
 use super::several::{reference, thinned};
+use super::value::ValuePredictor;
 use crate::samplers::cube::{Cube, Point, key};
 use crate::samplers::prior::Prior;
 use crate::samplers::{Ask, start};
@@ -45,9 +46,15 @@ impl Gp {
         let incumbent = order.first().map(|index| ends[*index]).filter(|end| end.is_finite())?;
         // Trials that have not reported take the process's own predictions (the kriging believer).
         let believed = data.with_pending(|point| known.mean_of_new(point));
-        let process = match &believed {
-            Some(believed) => CurveProcess::new(&cube, &hyperparameters, believed)?,
-            None => known,
+        let believing = match &believed {
+            Some(believed) => Some(CurveProcess::new(&cube, &hyperparameters, believed)?),
+            None => None,
+        };
+        let process = believing.as_ref().unwrap_or(&known);
+        let predictor = ValuePredictor {
+            process: ObjectiveProcess::Curves(&known),
+            scale: data.scale,
+            direction: ask.history.direction(),
         };
         let limit_data = Limit::all(&cube, ask, self.middle);
         let limit_hyperparameters = self.limit_hyperparameters(&cube, &limit_data);
@@ -57,13 +64,14 @@ impl Gp {
         let search = Search {
             cube: &cube,
             ask,
-            models: [Model::Curves(&process, incumbent)].into_iter().chain(limits).collect(),
+            models: [Model::Curves(process, incumbent)].into_iter().chain(limits).collect(),
             centres: BEST,
             prior: Prior::new(&cube, ask.space),
             finished: data.reported(),
             fixed: &cube.encode(ask.fixed),
             best: order.iter().map(|index| data.points[*index].as_slice()).collect(),
             taken: data.points.iter().chain(&data.pending).map(|point| key(point)).collect(),
+            predictors: self.predicts.then_some(predictor).into_iter().collect(),
         };
         Some(answer(&search, rng))
     }
@@ -123,19 +131,21 @@ impl Gp {
         front.extend(pending.iter().map(|point| {
             known.iter().map(|process| process.mean_of_new(point)).collect::<Vec<f64>>()
         }));
-        let processes: Vec<ObjectiveProcess<'_>> = data
+        let believing: Vec<Option<CurveProcess<'_>>> = data
             .iter()
             .zip(&fits)
-            .zip(known)
+            .zip(&known)
             .map(|((data, fitted), known)| {
-                let believed = data.with_pending(|point| known.mean_of_new(point));
-                let process = match &believed {
-                    Some(believed) => CurveProcess::new(&cube, fitted, believed)?,
-                    None => known,
-                };
-                Some(ObjectiveProcess::Curves(process))
+                match data.with_pending(|point| known.mean_of_new(point)) {
+                    Some(believed) => CurveProcess::new(&cube, fitted, &believed).map(Some),
+                    None => Some(None),
+                }
             })
             .collect::<Option<_>>()?;
+        let processes = known.iter().zip(&believing);
+        let processes = processes
+            .map(|(known, believing)| ObjectiveProcess::Curves(believing.as_ref().unwrap_or(known)))
+            .collect();
         let front = thinned(front, &reference);
         let improvement = HypervolumeImprovement::new(processes, &front, &reference);
         let limit_data = Limit::all(&cube, ask, self.middle);
@@ -144,6 +154,12 @@ impl Gp {
         let limits =
             limits.iter().map(|(process, bound)| Model::One(process, Acquisition::AtMost(*bound)));
         let order = pareto::order(&means);
+        let predictor = |((process, data), direction): ((_, &CurveData), &Direction)| {
+            let process = ObjectiveProcess::Curves(process);
+            ValuePredictor { process, scale: data.scale, direction: *direction }
+        };
+        let predicted = known.iter().zip(&data).zip(ask.history.directions());
+        let predicted = predicted.filter(|_| self.predicts);
         let search = Search {
             cube: &cube,
             ask,
@@ -154,6 +170,7 @@ impl Gp {
             best: order.into_iter().map(|index| points[index].as_slice()).collect(),
             centres: BEST_OF_SEVERAL,
             taken: points.iter().chain(pending).map(|point| key(point)).collect(),
+            predictors: predicted.map(predictor).collect(),
         };
         Some(answer(&search, rng))
     }
@@ -218,7 +235,8 @@ mod tests {
         let fits: Vec<_> = data.iter().map(fit).collect();
         let process = |(data, fitted)| CurveProcess::new(&cube, fitted, data);
         let processes: Option<Vec<_>> = data.iter().zip(&fits).map(process).collect();
-        let processes = processes.unwrap().into_iter().map(ObjectiveProcess::Curves).collect();
+        let processes = processes.unwrap();
+        let processes = processes.iter().map(ObjectiveProcess::Curves).collect();
         let front = [vec![-1.0, 0.2], vec![0.1, -0.9]];
         let improvement = HypervolumeImprovement::new(processes, &front, &[1.0, 1.0]);
         let at = [0.45, 0.35];

@@ -72,6 +72,11 @@ impl<'a> GaussianProcess<'a> {
         })
     }
 
+    /// The variance of the noise of each data point.
+    pub fn noise(&self) -> f64 {
+        self.hyperparameters.noise
+    }
+
     /// Mean at `point`.
     pub fn mean(&self, point: &[f64]) -> f64 {
         dot(&self.covariances(point).0, &self.weights)

@@ -7,10 +7,12 @@ use rand::RngExt as _;
 use super::curves::CurveProcess;
 use super::front::HypervolumeImprovement;
 use super::process::{Acquisition, GaussianProcess};
+use super::value::ValuePredictor;
 use crate::samplers::Ask;
 use crate::samplers::cube::{AxisKind, Cube, Point, key, random_position};
 use crate::samplers::normal::draw;
 use crate::samplers::prior::Prior;
+use crate::study::prediction::Prediction;
 use crate::study::seed::StreamRng;
 
 /// Uniform draws, and draws around the best data points.
@@ -85,6 +87,8 @@ pub(super) struct Search<'a> {
     pub centres: usize,
     /// Points of finished and pending trials.
     pub taken: HashSet<Vec<u64>>,
+    /// By objective; none if values are not predicted.
+    pub predictors: Vec<ValuePredictor<'a>>,
 }
 
 impl Search<'_> {
@@ -123,6 +127,13 @@ impl Search<'_> {
         sort(&mut found);
         let free = found.into_iter().find(|(_, point)| !self.taken.contains(&key(point)));
         free.map_or_else(|| self.anywhere(rng), |(_, point)| point)
+    }
+
+    /// The predicted value at `point` by objective; nothing if one of them cannot be predicted.
+    pub fn predict(&self, point: &[f64]) -> Vec<Prediction> {
+        let predicted: Option<Vec<_>> =
+            self.predictors.iter().map(|predictor| predictor.predict(point)).collect();
+        predicted.unwrap_or_default()
     }
 
     /// The index of the candidate with the highest acquisition value; of several, the first.

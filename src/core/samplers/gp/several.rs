@@ -5,11 +5,13 @@ use std::cell::RefCell;
 use super::data::Data;
 use super::front::{HypervolumeImprovement, ObjectiveProcess};
 use super::limit::Limit;
+use super::loss_scale::LossScale;
 use super::process::{Acquisition, GaussianProcess};
 use super::projection::projected;
 use super::search::{BEST_OF_SEVERAL, Model, Search};
+use super::value::ValuePredictor;
 use super::warp::Warp;
-use super::{Gp, hyperparameters, noise_variances, selection};
+use super::{Gp, Losses, hyperparameters, noise_variances, selection};
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point, key, slices};
 use crate::samplers::prior::Prior;
@@ -48,7 +50,7 @@ impl Gp {
         let trials = scalarised(&ask.history, rng);
         let history = History::of(&trials, Direction::Minimize).with_clock(ask.history.clock());
         // The losses are others every time, so that fits must not be taken for those of the last.
-        self.learned(&Ask { history, ..*ask }, rng, answer)
+        self.learned(&Ask { history, ..*ask }, Losses::Scalarised, rng, answer)
     }
 
     fn learned_from_front<T>(
@@ -111,18 +113,28 @@ impl Gp {
             pareto::order(&means).into_iter().map(|index| complete[index].as_slice()).collect();
         let limit_hyperparameters = self.limit_hyperparameters(&cube, &data.first()?.limits);
         let limits = Limit::processes(&cube, &data[0].limits, &limit_hyperparameters)?;
-        let improvement = match reference {
-            Some(reference) => {
-                let front = thinned(front, &reference);
-                let processes = if unfinished.is_empty() { known } else { conditioned(&believed)? };
-                let processes = processes.into_iter().map(ObjectiveProcess::Final).collect();
-                Some(HypervolumeImprovement::new(processes, &front, &reference))
-            }
-            None => None,
+        let believing = match reference.is_some() && !unfinished.is_empty() {
+            true => Some(conditioned(&believed)?),
+            false => None,
         };
+        let improvement = reference.map(|reference| {
+            let front = thinned(front, &reference);
+            let processes = believing.as_ref().unwrap_or(&known).iter();
+            let processes = processes.map(ObjectiveProcess::Final).collect();
+            HypervolumeImprovement::new(processes, &front, &reference)
+        });
         let limits =
             limits.iter().map(|(process, bound)| Model::One(process, Acquisition::AtMost(*bound)));
         let all = [slices(&data[0].points), slices(&complete), slices(unfinished)].concat();
+        let predictor = |(objective, process)| {
+            let (fit, data): (&(_, Warp), &Data) = (&fits[objective], &data[objective]);
+            ValuePredictor {
+                process: ObjectiveProcess::Final(process),
+                scale: LossScale::warped(fit.1, &data.losses),
+                direction: ask.history.directions()[objective],
+            }
+        };
+        let predicted = known.iter().enumerate().filter(|_| self.predicts);
         let search = Search {
             cube: &cube,
             ask,
@@ -133,6 +145,7 @@ impl Gp {
             best,
             centres: BEST_OF_SEVERAL,
             taken: all.iter().map(|point| key(point)).collect(),
+            predictors: predicted.map(predictor).collect(),
         };
         Some(answer(&search, rng))
     }

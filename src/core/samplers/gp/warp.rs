@@ -95,6 +95,19 @@ impl Warp {
     }
 }
 
+impl Warp {
+    /// The loss that is transformed to `warped`; infinite beyond the bound of a power.
+    pub fn inverse(&self, warped: f64) -> f64 {
+        let raw = warped * self.deviation + self.mean;
+        let x = match self.shape {
+            Shape::LogAbove(floor) => floor + raw.exp(),
+            Shape::Power(power) if raw >= 0.0 => lowered(raw, power),
+            Shape::Power(power) => -lowered(-raw, 2.0 - power),
+        };
+        self.centre + self.scale * x
+    }
+}
+
 /// Only forecasts lie below the floor.
 fn above(x: f64, floor: f64) -> f64 {
     (x - floor).max(1e-12)
@@ -103,6 +116,15 @@ fn above(x: f64, floor: f64) -> f64 {
 /// `((1 + x)^power - 1) / power`, and its limit.
 fn raised(x: f64, power: f64) -> f64 {
     if power.abs() < 1e-9 { x.ln_1p() } else { (x.ln_1p() * power).exp_m1() / power }
+}
+
+/// The inverse of [`raised`].
+fn lowered(y: f64, power: f64) -> f64 {
+    match power.abs() < 1e-9 {
+        true => y.exp_m1(),
+        false if y * power <= -1.0 => f64::INFINITY,
+        false => ((y * power).ln_1p() / power).exp_m1(),
+    }
 }
 
 #[cfg(test)]
@@ -118,6 +140,21 @@ mod tests {
         assert!(warped.windows(2).all(|pair| pair[0] < pair[1]));
         let largest = warped.iter().copied().fold(0.0, |most: f64, value| most.max(value.abs()));
         assert!(largest < 2.6, "{largest}");
+    }
+
+    #[test]
+    fn what_is_warped_is_warped_back() {
+        let shapes = (0..=24).map(|step| Shape::Power(-1.0 + 0.125 * f64::from(step)));
+        for shape in shapes.chain([Shape::LogAbove(-1.7)]) {
+            let warp = Warp { centre: 0.4, scale: 2.0, shape, mean: 0.3, deviation: 1.2 };
+            for loss in [-2.5, 0.0, 0.4, 1.0, 7.0] {
+                let back = warp.inverse(warp.of(loss));
+                assert!((back - loss).abs() < 1e-9, "{shape:?} {loss} {back}");
+            }
+        }
+        let shape = Shape::Power(-1.0);
+        let bounded = Warp { centre: 0.0, scale: 1.0, shape, mean: 0.0, deviation: 1.0 };
+        assert_eq!(bounded.inverse(2.0), f64::INFINITY);
     }
 
     #[test]

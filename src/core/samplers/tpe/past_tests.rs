@@ -57,7 +57,7 @@ fn created(space: &Space, number: u64) -> Event {
     let trial = TrialNumber(number);
     // Every other configuration repeats the one before: kernels with equal means.
     let params = crate::samplers::random::point(&ask(space, &[], 0), &mut stream(number / 2));
-    Event::Trial(trial, TrialEvent::Created { params, origin: Origin::Asked })
+    Event::Trial(trial, TrialEvent::created(params, Origin::Asked))
 }
 
 fn events(space: &Space, view: &StudyState, about: u64, happening: Happening) -> Vec<Event> {

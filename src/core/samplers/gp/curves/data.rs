@@ -1,6 +1,7 @@
 //! The training data of the process over curves: a few reports of each trial, at geometrically
 //! spaced steps.
 
+use super::super::loss_scale::LossScale;
 use super::super::warp::Warp;
 use super::{FULL, Observation};
 use crate::samplers::Ask;
@@ -41,9 +42,8 @@ pub(crate) struct CurveData {
     pub observations: Vec<Observation>,
     /// Points of unfinished trials without a report.
     pub pending: Vec<Point>,
-    /// Mean and deviation of the losses.
-    pub mean: f64,
-    pub deviation: f64,
+    /// How targets become losses.
+    pub scale: LossScale,
     /// Steps of a full trial.
     pub horizon: u64,
 }
@@ -82,7 +82,6 @@ impl CurveData {
             .collect();
         let targets = Targets::of(&curves, scale);
         let target = |loss: f64| targets.of_loss(loss);
-        let Targets { mean, deviation, .. } = targets;
         let curves = selected(curves, whose);
         let mut data = CurveData {
             points: Vec::new(),
@@ -90,8 +89,7 @@ impl CurveData {
             is_feasible: Vec::new(),
             observations: Vec::new(),
             pending: Vec::new(),
-            mean,
-            deviation,
+            scale: targets.scale,
             horizon,
         };
         for curve in &curves {
@@ -201,11 +199,9 @@ pub(crate) enum Scale {
 
 /// The targets of losses: mean 0 and deviation 1, approximately.
 struct Targets {
-    mean: f64,
-    deviation: f64,
+    scale: LossScale,
     /// Greater losses count as this.
     cap: f64,
-    warp: Option<Warp>,
 }
 
 impl Targets {
@@ -214,8 +210,7 @@ impl Targets {
         if scale == Scale::Warped {
             let finite: Vec<f64> = losses().filter(|loss| loss.is_finite()).collect();
             let worst = finite.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let warp = Some(Warp::fit(&finite));
-            return Targets { mean: 0.0, deviation: 1.0, cap: worst, warp };
+            return Targets { scale: LossScale::warped(Warp::fit(&finite), &finite), cap: worst };
         }
         let first: Vec<f64> = sorted(curves.iter().map(|curve| curve.losses[0].1));
         let lowest = losses().fold(f64::INFINITY, f64::min);
@@ -236,14 +231,14 @@ impl Targets {
         let mean = all.iter().sum::<f64>() / count;
         let variance = all.iter().map(|loss| (loss - mean) * (loss - mean)).sum::<f64>() / count;
         let deviation = if variance.is_finite() { variance.sqrt().max(1e-12) } else { 1.0 };
-        Targets { mean, deviation, cap, warp: None }
+        Targets { scale: LossScale::Linear { mean, deviation }, cap }
     }
 
     fn of_loss(&self, loss: f64) -> f64 {
         let capped = loss.min(self.cap);
-        let target = match &self.warp {
-            Some(warp) => warp.of(capped),
-            None => (capped - self.mean) / self.deviation,
+        let target = match &self.scale {
+            LossScale::Warped { warp, .. } => warp.of(capped),
+            LossScale::Linear { mean, deviation } => (capped - mean) / deviation,
         };
         if target.is_finite() { target } else { 0.0 }
     }

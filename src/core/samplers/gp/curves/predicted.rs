@@ -9,6 +9,7 @@ use super::{CurveData, CurveProcess, FULL, FittedCurves, Lengths, hyperparameter
 use crate::samplers::Ask;
 use crate::samplers::cube::Cube;
 use crate::samplers::gp::projection::projected;
+use crate::samplers::normal::NINETY;
 use crate::study::history::History;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
@@ -18,8 +19,6 @@ use crate::study::trial::{Trial, TrialNumber};
 
 /// Trials that must have reported before anything is predicted.
 const FEWEST: usize = 5;
-/// Half the width of a central interval of 90 % of a normal distribution, in deviations.
-const NINETY: f64 = 1.644_853_626_951_472_2;
 
 /// A predicted report, in the study's metric.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -185,7 +184,7 @@ fn predict_one(
             None => process.moments_of_new(&point, scaled),
         };
         let deviation = (variance + hyperparameters.noise).sqrt();
-        let value = |target: f64| history.direction().loss(data.mean + data.deviation * target);
+        let value = |target: f64| history.direction().loss(data.scale.loss(target));
         let ends = [mean - width * deviation, mean + width * deviation].map(value);
         let [low, high] = [ends[0].min(ends[1]), ends[0].max(ends[1])];
         Predicted { step: *step, mean: value(mean), low, high }

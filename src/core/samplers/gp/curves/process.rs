@@ -129,6 +129,11 @@ impl<'a> CurveProcess<'a> {
         (self.hyperparameters.variance(step) - explained).max(1e-9)
     }
 
+    /// The variance of the noise of a report.
+    pub fn noise(&self) -> f64 {
+        self.hyperparameters.noise
+    }
+
     /// The mean at the end of a new configuration.
     pub fn mean_of_new(&self, point: &[f64]) -> f64 {
         dot(&self.covariances(&self.correlations(point).0), &self.weights)

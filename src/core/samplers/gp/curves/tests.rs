@@ -79,7 +79,7 @@ fn ends_of_paused_trials_are_foretold_and_their_variance_falls_with_their_steps(
         let number = trial.unwrap();
         let point = &data.points[index];
         let (mean, variance) = process.moments_of_trial(index, FULL);
-        let loss = data.mean + data.deviation * mean;
+        let loss = data.scale.loss(mean);
         let truth = end(point[0], point[1]) + 2.0 / 28.0;
         let off = (loss - truth).abs();
         assert!(off < 0.05, "trial {number} of {:?}: {loss} {truth}", trials[number].state);
@@ -185,7 +185,7 @@ fn what_ends_depend_on_is_not_what_early_losses_depend_on() {
         let process = CurveProcess::new(&cube, &fitted, &data).unwrap();
         let off = |step: usize| {
             let x = step as f64 / 10.0;
-            let mean = data.mean + data.deviation * process.mean_of_new(&[x, 0.37]);
+            let mean = data.scale.loss(process.mean_of_new(&[x, 0.37]));
             (mean - (9.0 * x).sin()).powi(2)
         };
         (0..=10).map(off).sum::<f64>() / 11.0
