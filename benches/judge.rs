@@ -38,21 +38,21 @@ fn space() -> Space {
     Space::new(PARAMETERS.map(axis).into()).unwrap()
 }
 
-fn create(view: &mut StudyState, number: u64) {
+fn create(state: &mut StudyState, number: u64) {
     let mut params = Params::new();
     PARAMETERS
         .iter()
         .zip([0.618, 0.755, 0.569, 0.347, 0.819, 0.430])
         .for_each(|(name, by)| params.insert(*name, (number as f64 * by).fract()));
-    view.apply(
+    state.apply(
         Timestamp(0),
         &Event::Trial(TrialNumber(number), TrialEvent::created(params, Origin::Asked)),
     );
 }
 
-fn report(view: &mut StudyState, number: u64, step: u64, value: f64) {
+fn report(state: &mut StudyState, number: u64, step: u64, value: f64) {
     let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-    view.apply(
+    state.apply(
         Timestamp(0),
         &Event::Trial(
             TrialNumber(number),
@@ -63,7 +63,7 @@ fn report(view: &mut StudyState, number: u64, step: u64, value: f64) {
 
 /// Trials of which two in three were stopped at each rung, one more that runs.
 fn study(length: u64) -> StudyState {
-    let mut view = StudyState::new(&StudySpec::new(
+    let mut study_state = StudyState::new(&StudySpec::new(
         "s",
         "loss",
         Direction::Minimize,
@@ -71,23 +71,24 @@ fn study(length: u64) -> StudyState {
         Program::Inline,
     ));
     for number in 0..length {
-        create(&mut view, number);
+        create(&mut study_state, number);
         let value = (number as f64 * 0.618_033_988_749).fract();
         let last = [1, 3, 9, 27, END]
             .into_iter()
             .zip(0..)
             .find(|(_, rung)| number % 3_u64.pow(rung + 1) != 0)
             .map_or(END, |(step, _)| step);
-        (1..=last).for_each(|step| report(&mut view, number, step, value + 1.0 / step as f64));
+        (1..=last)
+            .for_each(|step| report(&mut study_state, number, step, value + 1.0 / step as f64));
         let state = if last == END { TrialState::Complete } else { TrialState::Pruned };
         let value = (last == END).then_some(value);
-        view.apply(
+        study_state.apply(
             Timestamp(0),
             &Event::Trial(TrialNumber(number), TrialEvent::finished(state, value, None)),
         );
     }
-    create(&mut view, length);
-    view
+    create(&mut study_state, length);
+    study_state
 }
 
 fn judge(criterion: &mut Criterion) {
@@ -107,7 +108,7 @@ fn judge(criterion: &mut Criterion) {
             .measurement_time(Duration::from_secs(2))
             .sample_size(20);
         for length in LENGTHS {
-            let (mut view, space, mut turn) = (study(length), space(), 0_u64);
+            let (mut state, space, mut turn) = (study(length), space(), 0_u64);
             let pruner = (pruners::find(&spec.name).unwrap().build)(&spec, Some(END)).unwrap();
             let trial = TrialNumber(length);
             // Where a forecast is made too.
@@ -115,12 +116,12 @@ fn judge(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::from_parameter(length), |bencher| {
                 bencher.iter(|| {
                     turn += 1;
-                    report(&mut view, length, step, 0.4 + (turn as f64 * 0.755).fract());
-                    let history = History::new(&view);
+                    report(&mut state, length, step, 0.4 + (turn as f64 * 0.755).fract());
+                    let history = History::new(&state);
                     let verdict = pruner.judge(&Case {
                         space: &space,
                         history,
-                        trial: view.trial(trial).unwrap(),
+                        trial: state.trial(trial).unwrap(),
                         step,
                     });
                     black_box((verdict, pruner.promote(history)))

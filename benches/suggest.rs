@@ -89,7 +89,7 @@ fn sampler(name: &str, space: &Space) -> Box<dyn Sampler> {
 fn study(space: &Space, length: u64) -> StudyState {
     let random = sampler("random", space);
     let (seeds, nothing) = (SeedTree::new(1), Params::new());
-    let mut view = StudyState::new(&StudySpec::new(
+    let mut study_state = StudyState::new(&StudySpec::new(
         "bench",
         "loss",
         Direction::Minimize,
@@ -103,11 +103,12 @@ fn study(space: &Space, length: u64) -> StudyState {
             random.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap();
         let trial = TrialNumber(number);
         let is_pruned = number % 4 == 3;
-        view.apply(Timestamp(0), &Event::Trial(trial, TrialEvent::created(params, Origin::Asked)));
+        study_state
+            .apply(Timestamp(0), &Event::Trial(trial, TrialEvent::created(params, Origin::Asked)));
         for step in 1..=if is_pruned { 3 } else { 10 } {
             let metrics: Metrics =
                 [("loss".to_owned(), value(number) + 1.0 / step as f64)].into_iter().collect();
-            view.apply(
+            study_state.apply(
                 Timestamp(0),
                 &Event::Trial(
                     trial,
@@ -120,9 +121,10 @@ fn study(space: &Space, length: u64) -> StudyState {
         } else {
             (TrialState::Complete, Some(value(number)))
         };
-        view.apply(Timestamp(0), &Event::Trial(trial, TrialEvent::finished(state, value, None)));
+        study_state
+            .apply(Timestamp(0), &Event::Trial(trial, TrialEvent::finished(state, value, None)));
     }
-    view
+    study_state
 }
 
 /// Values that jump about evenly.
@@ -172,21 +174,21 @@ fn suggest(criterion: &mut Criterion) {
         let sampler = sampler(name, &space);
         let (seeds, nothing) = (SeedTree::new(2), Params::new());
         for length in LENGTHS {
-            let mut view = study(&space, length);
+            let mut study_state = study(&space, length);
             let (number, mut told) = (TrialNumber(length), length);
             group.bench_function(BenchmarkId::from_parameter(length), |bencher| {
                 bencher.iter(|| {
                     // The last trial that is complete: a multiple of four is.
                     let (trial, state) = (TrialNumber(length - 4), TrialState::Complete);
-                    view.apply(
+                    study_state.apply(
                         Timestamp(0),
                         &Event::Trial(trial, TrialEvent::finished(state, Some(value(told)), None)),
                     );
                     told += 1;
                     let history = if is_anew {
-                        History::of(&view.trials, Direction::Minimize)
+                        History::of(&study_state.trials, Direction::Minimize)
                     } else {
-                        History::new(&view)
+                        History::new(&study_state)
                     };
                     let ask = ask(&space, history, number, &nothing, seeds);
                     sampler

@@ -198,7 +198,7 @@ impl Study {
 
     /// The answer to `init` for a stored study.
     fn begun(&self) -> Json {
-        let trials = &self.held.view().trials;
+        let trials = &self.held.study_state().trials;
         let is_open = |trial: &&Trial| {
             !trial.state.is_finished()
                 && trial.attempts > 0
@@ -227,7 +227,7 @@ impl Study {
             for number in trials {
                 let waits = self
                     .held
-                    .view()
+                    .study_state()
                     .trial(number)
                     .is_some_and(|trial| trial.state == TrialState::Queued);
                 if waits {
@@ -252,7 +252,7 @@ impl Study {
     /// Requeues all outstanding trials, as at the end of a run.
     fn leave(&mut self) -> Result<(), Refusal> {
         self.owners.clear();
-        let running = self.held.view().trials.iter();
+        let running = self.held.study_state().trials.iter();
         let running = running.filter(|trial| trial.state == TrialState::Running);
         let running: Vec<TrialNumber> = running.map(|trial| trial.number).collect();
         for number in running {
@@ -316,7 +316,7 @@ impl Study {
     }
 
     fn nothing_to_run(&self) -> Json {
-        let out = self.held.view().counts.running;
+        let out = self.held.study_state().counts.running;
         let over = self.held.outcome().map(|outcome| outcome.reason().to_owned());
         let reason = over.unwrap_or_else(|| match out {
             1 => "one trial is out: tell how it ended, then ask again".to_owned(),
@@ -329,7 +329,7 @@ impl Study {
     fn own(&self, speaker: &Speaker, number: TrialNumber) -> Result<&Trial, Refusal> {
         let trial = self
             .held
-            .view()
+            .study_state()
             .trial(number)
             .ok_or_else(|| Refusal(TellError::Unknown { number }.to_string()))?;
         match self.owners.get(&number) {
@@ -469,24 +469,28 @@ impl Study {
     }
 
     fn trials(&self) -> Result<Json, Refusal> {
-        let trials: Vec<Json> = self.held.view().trials.iter().map(described).collect();
+        let trials: Vec<Json> = self.held.study_state().trials.iter().map(described).collect();
         Ok(json!({ "trials": trials }))
     }
 
     fn best(&self) -> Result<Json, Refusal> {
         let none = || {
-            let complete = self.held.view().counts.complete;
-            Refusal(match self.held.view().trials.iter().any(|trial| trial.violation.is_some()) {
-                true => format!("none of {complete} complete trials satisfies all limits"),
-                false => "no trial is complete yet: tell a value that is a number first".to_owned(),
-            })
+            let complete = self.held.study_state().counts.complete;
+            Refusal(
+                match self.held.study_state().trials.iter().any(|trial| trial.violation.is_some()) {
+                    true => format!("none of {complete} complete trials satisfies all limits"),
+                    false => {
+                        "no trial is complete yet: tell a value that is a number first".to_owned()
+                    }
+                },
+            )
         };
-        let view = self.held.view();
-        let best = view.best().ok_or_else(none)?;
-        if view.has_several_objectives() {
-            let front = view.front();
+        let state = self.held.study_state();
+        let best = state.best().ok_or_else(none)?;
+        if state.has_several_objectives() {
+            let front = state.front();
             let member = |number: &TrialNumber| {
-                let trial = view.trial(*number)?;
+                let trial = state.trial(*number)?;
                 let values: Vec<Json> =
                     trial.values.iter().map(|value| Number(*value).to_json()).collect();
                 Some(json!({ "id": trial.number, "params": trial.params, "values": values }))

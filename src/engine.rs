@@ -120,7 +120,7 @@ impl Phase {
 /// The state machine of one run of one study.
 pub struct Engine {
     spec: StudySpec,
-    view: StudyState,
+    state: StudyState,
     sampler: Box<dyn Sampler>,
     pruner: Box<dyn Pruner>,
     milestones: Milestones,
@@ -157,8 +157,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine for `spec`, the folded state `view`, and `slots`.
-    pub fn new(spec: StudySpec, view: StudyState, slots: Vec<Slot>) -> Result<Self, EngineError> {
+    /// An engine for `spec`, the folded state `state`, and `slots`.
+    pub fn new(spec: StudySpec, state: StudyState, slots: Vec<Slot>) -> Result<Self, EngineError> {
         // Those of agents come later.
         if slots.is_empty() && spec.cluster.is_none() {
             return Err(EngineError::NoSlot);
@@ -177,16 +177,16 @@ impl Engine {
             provenance: None,
             sharing: DeviceSharing::new(&spec, &slots),
             slots: Slots::new(slots),
-            queue: Queue::of(&view),
-            proposals: Proposals::of(&view),
+            queue: Queue::of(&state),
+            proposals: Proposals::of(&state),
             offered: Vec::new(),
             decision_window: spec.deterministic.then(|| DecisionWindow::new(&spec)),
             budgets: Budgets::default(),
-            failures: Failures::of(&view),
+            failures: Failures::of(&state),
             refusals: Refusals::new(FIRST_WAIT),
             out_of_memory: OutOfMemory::default(),
             memory_estimates: MemoryEstimates::default(),
-            retention: Retention::new(&spec, &view),
+            retention: Retention::new(&spec, &state),
             remarked: BTreeSet::new(),
             surviving: Vec::new(),
             agent_slots: AgentSlots::default(),
@@ -198,7 +198,7 @@ impl Engine {
             now: Timestamp::default(),
             effects: Vec::new(),
             spec,
-            view,
+            state,
         })
     }
 
@@ -244,8 +244,9 @@ impl Engine {
     /// Whether continuing a study needs its journal in addition to its state: for the decision
     /// window of `deterministic = true`, for the concurrency found by `trials_per_device = "auto"`,
     /// and, where trials failed and none succeeded, to compare failures.
-    pub fn needs_journal(spec: &StudySpec, view: &StudyState) -> bool {
-        let only_fails = view.counts.failed > 0 && view.counts.complete + view.counts.pruned == 0;
+    pub fn needs_journal(spec: &StudySpec, state: &StudyState) -> bool {
+        let only_fails =
+            state.counts.failed > 0 && state.counts.complete + state.counts.pruned == 0;
         spec.deterministic || spec.devices.automatic_concurrency || only_fails
     }
 
@@ -318,11 +319,11 @@ impl Engine {
 
     /// The next time at which the engine acts by itself: send an [`Input::Tick`] then.
     pub fn deadline(&self) -> Option<Timestamp> {
-        let (budget, view) = (&self.spec.budget, &self.view);
+        let (budget, state) = (&self.spec.budget, &self.state);
         let attempts = self.slots.running().filter_map(|running| running.deadline(budget));
         let of_study = (self.phase == Phase::Searching).then(|| {
-            let time = self.budgets.time_deadline(budget, view.ran_micros);
-            time.into_iter().chain(self.budgets.device_deadline(budget, view, self.now))
+            let time = self.budgets.time_deadline(budget, state.ran_micros);
+            time.into_iter().chain(self.budgets.device_deadline(budget, state, self.now))
         });
         let slots = self.agent_slots.deadline();
         let refusals = self.refusals.deadline().filter(|_| self.phase.starts_trials());
@@ -330,8 +331,8 @@ impl Engine {
     }
 
     /// The current state.
-    pub fn view(&self) -> &StudyState {
-        &self.view
+    pub fn study_state(&self) -> &StudyState {
+        &self.state
     }
 
     /// The study's specification.
@@ -370,14 +371,14 @@ impl Engine {
 
     /// Applies an event to the state.
     fn apply(&mut self, event: &Event) {
-        self.view.apply(self.now, event);
+        self.state.apply(self.now, event);
         self.learn_from(self.now, event);
         self.failures.first.apply(event);
         self.proposals.apply(event);
         if let Some(trial) = event.trial() {
-            self.queue.follow(&self.view, trial);
+            self.queue.follow(&self.state, trial);
         }
-        self.retention.apply(&self.view, event);
+        self.retention.apply(&self.state, event);
         if let Some((trial, end)) = event.attempt_end() {
             self.out_of_memory.note(trial, end);
         }
@@ -390,17 +391,17 @@ impl Engine {
             window.apply(at, event);
         }
         if self.spec.devices.automatic_concurrency {
-            self.memory_estimates.apply(&self.spec, &self.view, event);
+            self.memory_estimates.apply(&self.spec, &self.state, event);
         }
     }
 
     /// The state that decisions may use.
-    fn known_view(&self) -> &StudyState {
-        self.decision_window.as_ref().map_or(&self.view, DecisionWindow::known)
+    fn known_state(&self) -> &StudyState {
+        self.decision_window.as_ref().map_or(&self.state, DecisionWindow::known)
     }
 
     fn trials_that(&self, is_wanted: impl Fn(&Trial) -> bool) -> Vec<TrialNumber> {
-        let wanted = self.view.trials.iter().filter(|trial| is_wanted(trial));
+        let wanted = self.state.trials.iter().filter(|trial| is_wanted(trial));
         wanted.map(|trial| trial.number).collect()
     }
 }

@@ -168,18 +168,18 @@ pub struct Finished {
     /// How it ended.
     pub outcome: Outcome,
     /// All trials.
-    pub view: StudyState,
+    pub state: StudyState,
 }
 
 impl Finished {
     /// The best complete trial; the compromise on the front of several objectives.
     pub fn best(&self) -> Option<&Trial> {
-        self.view.best()
+        self.state.best()
     }
 
     /// The trials on the front of several objectives, by number.
     pub fn front(&self) -> Vec<&Trial> {
-        self.view.front().trials.iter().filter_map(|number| self.view.trial(*number)).collect()
+        self.state.front().trials.iter().filter_map(|number| self.state.trial(*number)).collect()
     }
 }
 
@@ -380,7 +380,7 @@ impl Study {
         let path = path.as_deref().unwrap_or(Path::new("hpsearch.db"));
         let outcome =
             Runner::start(store.as_mut(), &study, slots, Box::new(launcher), path)?.run()?;
-        Ok(Finished { outcome, view: store.view(study.id)? })
+        Ok(Finished { outcome, state: store.study_state(study.id)? })
     }
 
     /// Opens the study for a program that runs its trials itself, continuing from what the store

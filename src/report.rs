@@ -39,7 +39,7 @@ pub struct Happening<'a> {
     /// The event.
     pub event: &'a Event,
     /// The study, with the event applied.
-    pub view: &'a StudyState,
+    pub state: &'a StudyState,
 }
 
 /// Output that was dropped because a reader stalled.
@@ -55,13 +55,13 @@ pub struct LeftOut {
 
 /// Writes events to a stream. It reads no clock: times come with the events.
 pub trait Reporter: Send {
-    /// A runner starts at `at`; `view` is the present state.
+    /// A runner starts at `at`; `state` is the present state.
     fn study_started(
         &mut self,
         out: &mut dyn io::Write,
         at: Timestamp,
         spec: &StudySpec,
-        view: &StudyState,
+        state: &StudyState,
     ) -> io::Result<()>;
 
     /// An event.
@@ -87,7 +87,7 @@ pub trait Reporter: Send {
         out: &mut dyn io::Write,
         at: Timestamp,
         reason: &str,
-        view: &StudyState,
+        state: &StudyState,
     ) -> io::Result<()>;
 }
 

@@ -237,9 +237,9 @@ impl<'a> Runner<'a> {
         }
         let mut remover = Remover::new(ownership::own_homes(storage, study, store)?);
         garbage_collection::clear_drafts(&crate::storage::paths::data_cache(&study.spec, store));
-        let view = storage.view(study.id)?;
-        checkpoint_recovery::remove_dropped(storage, study.id, &view, &mut remover)?;
-        let journal = if Engine::needs_journal(&study.spec, &view) {
+        let state = storage.study_state(study.id)?;
+        checkpoint_recovery::remove_dropped(storage, study.id, &state, &mut remover)?;
+        let journal = if Engine::needs_journal(&study.spec, &state) {
             storage.events_after(study.id, Seq(0), u64::MAX)?
         } else {
             Vec::new()
@@ -247,7 +247,7 @@ impl<'a> Runner<'a> {
         let clock = clock_of(storage, study.id)?;
         let grace = seconds_of("HPSEARCH_GRACE").unwrap_or(GRACE);
         let first_wait = seconds_of("HPSEARCH_FIRST_WAIT").unwrap_or(FIRST_WAIT);
-        let engine = Engine::new(study.spec.clone(), view, slots)?
+        let engine = Engine::new(study.spec.clone(), state, slots)?
             .with_grace(grace)
             .with_first_wait(first_wait);
         let surviving = killed_runner::surviving(storage, study)?;
@@ -356,12 +356,12 @@ impl<'a> Runner<'a> {
         self.launcher.shut_down();
         self.launcher.sweep();
         if let Ok(outcome) = &result {
-            let view = self.engine.view();
+            let state = self.engine.study_state();
             let at = self.clock.now();
             let until = Instant::now() + outlet::PATIENCE;
             for outlet in std::mem::take(&mut self.reporters) {
                 outlet.end(until, |reporter, out| {
-                    reporter.study_ended(out, at, outcome.reason(), view)
+                    reporter.study_ended(out, at, outcome.reason(), state)
                 });
             }
         }
@@ -371,9 +371,9 @@ impl<'a> Runner<'a> {
     }
 
     fn run_loop(&mut self) -> Result<Outcome, RunnerError> {
-        let (at, spec, view) = (self.clock.now(), self.engine.spec(), self.engine.view());
+        let (at, spec, state) = (self.clock.now(), self.engine.spec(), self.engine.study_state());
         self.reporters.retain_mut(|outlet| {
-            outlet.tell(None, |reporter, out| reporter.study_started(out, at, spec, view))
+            outlet.tell(None, |reporter, out| reporter.study_started(out, at, spec, state))
         });
         let requests = std::mem::take(&mut self.waiting).into_iter();
         let requests = requests.map(|stored| (stored.id, stored.request)).collect();
@@ -469,11 +469,11 @@ impl<'a> Runner<'a> {
         if let Some(loads) = &mut self.loads {
             events.iter().for_each(|(_, event)| loads.hear(event));
         }
-        let view = self.engine.view();
+        let state = self.engine.study_state();
         // A reporter whose stream is closed (`| head`) is dropped; the study continues.
         self.reporters.retain_mut(|outlet| {
             let mut happenings =
-                events.iter().map(|(seq, event)| Happening { seq: *seq, at, event, view });
+                events.iter().map(|(seq, event)| Happening { seq: *seq, at, event, state });
             happenings.all(|happening| {
                 outlet.tell(Some(happening.seq), |reporter, out| reporter.event(out, &happening))
             })
@@ -487,7 +487,7 @@ impl<'a> Runner<'a> {
                 return Ok(Some(outcome));
             }
         }
-        if self.jobs.is_empty() && self.engine.view().paused.is_some() {
+        if self.jobs.is_empty() && self.engine.study_state().paused.is_some() {
             self.launcher.rest();
         }
         Ok(None)
@@ -530,7 +530,7 @@ impl<'a> Runner<'a> {
             Effect::Kill { trial, attempt } => self.with_job(trial, attempt, Job::kill),
             Effect::Vacate { slot } => self.launcher.vacate(slot),
             Effect::Remove { trial, path } => {
-                if self.remover.remove(trial, &path, listed_in(self.engine.view())) {
+                if self.remover.remove(trial, &path, listed_in(self.engine.study_state())) {
                     self.launcher.removed(trial, &path);
                 }
             }
@@ -586,8 +586,9 @@ impl<'a> Runner<'a> {
 }
 
 /// The checkpoints in the state.
-fn listed_in(view: &StudyState) -> impl Iterator<Item = &Path> {
-    view.trials
+fn listed_in(state: &StudyState) -> impl Iterator<Item = &Path> {
+    state
+        .trials
         .iter()
         .flat_map(|trial| trial.checkpoints.iter().map(|checkpoint| checkpoint.path.as_path()))
 }

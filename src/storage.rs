@@ -399,7 +399,7 @@ pub trait StorageReader: Send {
     /// One study's line of `ls`.
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError>;
     /// The whole state of a study, equal to the fold of its journal.
-    fn view(&self, study: StudyId) -> Result<StudyState, StorageError>;
+    fn study_state(&self, study: StudyId) -> Result<StudyState, StorageError>;
     /// A page of the trials that pass a filter, in an order; curves, decisions and checkpoints
     /// included. Only the page is materialised.
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError>;

@@ -53,7 +53,7 @@ pub fn best(reader: &dyn StorageReader, study: &StudySummary) -> Result<Best, Ap
         value: trial.value.or(goes_on),
         step,
         metrics: result_metrics(reader, study, &trial, step)?,
-        runs: view_of_runs(reader, study)?.as_ref().and_then(runs),
+        runs: state_of_runs(reader, study)?.as_ref().and_then(runs),
         trial,
     })
 }
@@ -68,9 +68,10 @@ pub fn number(reader: &dyn StorageReader, study: &StudySummary) -> Result<TrialN
 
 fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
     let (name, complete) = (study.spec.name.clone(), study.counts.complete);
-    let view = if complete > 0 { reader.view(study.id) } else { Ok(StudyState::new(&study.spec)) };
-    let trials = match view {
-        Ok(view) => view.trials,
+    let state =
+        if complete > 0 { reader.study_state(study.id) } else { Ok(StudyState::new(&study.spec)) };
+    let trials = match state {
+        Ok(state) => state.trials,
         Err(error) => return error.into(),
     };
     let is_unreported = complete > 0 && trials.iter().all(|trial| trial.last_step().is_none());
@@ -130,25 +131,25 @@ pub fn metrics_at(
 ///
 /// # Errors
 /// The store failed.
-pub fn view_of_runs(
+pub fn state_of_runs(
     reader: &dyn StorageReader,
     study: &StudySummary,
 ) -> Result<Option<StudyState>, StorageError> {
     let StudySpec { replicates, race, duplicates, .. } = &study.spec;
     let has_several = *replicates > 1 || *race > 0 || *duplicates == Duplicates::Replicate;
-    has_several.then(|| reader.view(study.id)).transpose()
+    has_several.then(|| reader.study_state(study.id)).transpose()
 }
 
 /// The runs behind the best value, if there are several.
-pub fn runs(view: &StudyState) -> Option<Runs> {
-    if let Some(winner) = view.race.as_ref().and_then(|race| race.winner()) {
+pub fn runs(state: &StudyState) -> Option<Runs> {
+    if let Some(winner) = state.race.as_ref().and_then(|race| race.winner()) {
         return Some(Runs {
             statistics: winner.statistics,
             reason: Some(winner.reason.clone()),
             test: winner.test.clone(),
         });
     }
-    let (_, statistics) = view.ranked_configurations().into_iter().next()?;
+    let (_, statistics) = state.ranked_configurations().into_iter().next()?;
     (statistics.runs > 1).then_some(Runs { statistics, reason: None, test: None })
 }
 

@@ -57,8 +57,8 @@ pub fn in_words(behind: &Runs) -> String {
 }
 
 /// The state of the race in one sentence.
-pub fn race(view: &StudyState) -> Option<String> {
-    let race = view.race.as_ref()?;
+pub fn race(state: &StudyState) -> Option<String> {
+    let race = state.race.as_ref()?;
     let finalists: Vec<String> =
         race.finalists.iter().map(|finalist| finalist.trial.to_string()).collect();
     let finalists = finalists.join(", ");

@@ -144,6 +144,6 @@ fn tried(
 ) -> Result<Option<TrialNumber>, StorageError> {
     let Ok(whole) = study.spec.space.assemble(params, |_, _| Err(())) else { return Ok(None) };
     let fingerprint = whole.fingerprint();
-    let mut trials = reader.view(study.id)?.trials.into_iter();
+    let mut trials = reader.study_state(study.id)?.trials.into_iter();
     Ok(trials.find(|trial| trial.params.fingerprint() == fingerprint).map(|trial| trial.number))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use super::best::{self, value_step, view_of_runs};
+use super::best::{self, state_of_runs, value_step};
 use super::worker_job::{self, OnProgress, Progress, halving};
 use super::{AppError, checkpoint_step, find, inputs};
 use crate::arguments::{PRETRAINED, RowsAtOnce};
@@ -266,8 +266,8 @@ pub fn stages(
     if trial.segments.is_empty() {
         return Ok(schedule(|_| Some(trial), trial.number, end));
     }
-    let view = reader.view(study.id)?;
-    Ok(schedule(|number| view.trial(number), trial.number, end))
+    let state = reader.study_state(study.id)?;
+    Ok(schedule(|number| state.trial(number), trial.number, end))
 }
 
 /// Writes the export, reporting progress.
@@ -327,7 +327,7 @@ fn winner_metrics(
     study: &StudySummary,
     trial: TrialNumber,
 ) -> Result<Option<Metrics>, StorageError> {
-    let race = view_of_runs(reader, study)?.and_then(|view| view.race);
+    let race = state_of_runs(reader, study)?.and_then(|state| state.race);
     let winner = race.as_ref().and_then(|race| race.winner());
     Ok(winner.filter(|winner| winner.trial == trial).and_then(|winner| winner.test.clone()))
 }
@@ -346,13 +346,13 @@ pub fn test_winner(
     if study.spec.race == 0 {
         return Ok(Vec::new());
     }
-    let view = store.view(study.id)?;
+    let state = store.study_state(study.id)?;
     let Some(winner) =
-        view.race.as_ref().and_then(|race| race.winner()).filter(|winner| winner.test.is_none())
+        state.race.as_ref().and_then(|race| race.winner()).filter(|winner| winner.test.is_none())
     else {
         return Ok(Vec::new());
     };
-    let Some(trial) = view.trial(winner.trial) else { return Ok(Vec::new()) };
+    let Some(trial) = state.trial(winner.trial) else { return Ok(Vec::new()) };
     let checkpoint = trial
         .checkpoint_of(value_step(&study.spec, trial), &study.spec.program)
         .map(|checkpoint| checkpoint.path.clone());

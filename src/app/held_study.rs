@@ -183,8 +183,8 @@ impl HeldStudy {
             return Err(HeldError::ChangedMeanwhile { study: study.spec.name });
         }
         let waiting = runner::waiting_requests(store.as_mut(), &study, &lease)?;
-        let view = store.view(study.id)?;
-        let engine = Engine::on_demand(study.spec.clone(), view).map_err(RunnerError::Engine)?;
+        let state = store.study_state(study.id)?;
+        let engine = Engine::on_demand(study.spec.clone(), state).map_err(RunnerError::Engine)?;
         let clock = runner::clock_of(store.as_ref(), study.id)?;
         let (leaving, outcome) = (BTreeSet::new(), None);
         let looked = clock.now();
@@ -217,8 +217,8 @@ impl HeldStudy {
     }
 
     /// The present state.
-    pub fn view(&self) -> &StudyState {
-        self.engine.view()
+    pub fn study_state(&self) -> &StudyState {
+        self.engine.study_state()
     }
 
     /// Its specification.
@@ -238,7 +238,8 @@ impl HeldStudy {
 
     /// Whether the last report of a running trial was answered with stop, and its end is missing.
     pub fn is_stopped(&self, number: TrialNumber) -> bool {
-        let trial = self.view().trial(number).filter(|trial| trial.state == TrialState::Running);
+        let trial =
+            self.study_state().trial(number).filter(|trial| trial.state == TrialState::Running);
         let last = trial.and_then(|trial| trial.decision_at(trial.last()?.0));
         last.is_some_and(|decision| matches!(decision.verdict, Decision::Stop(_)))
     }
@@ -258,7 +259,7 @@ impl HeldStudy {
 
     /// Whether the user paused it: there may be trials once it is resumed or stopped.
     pub fn is_paused(&self) -> bool {
-        self.outcome.is_none() && self.view().paused.is_some()
+        self.outcome.is_none() && self.study_state().paused.is_some()
     }
 
     /// Ends a trial.
@@ -382,7 +383,8 @@ impl HeldStudy {
     /// # Errors
     /// The store failed.
     pub fn take_back(&mut self, trial: TrialNumber, why: &str) -> Result<(), HeldError> {
-        let running = self.view().trial(trial).filter(|trial| trial.state == TrialState::Running);
+        let running =
+            self.study_state().trial(trial).filter(|trial| trial.state == TrialState::Running);
         let Some(attempt) = running.and_then(Trial::last_attempt) else { return Ok(()) };
         let (end, message) = (AttemptEnd::Interrupted, Some(why.to_owned()));
         self.step(Input::Ended { trial, attempt, end, message }).map(drop)
@@ -399,7 +401,7 @@ impl HeldStudy {
         asked: &BTreeSet<String>,
     ) -> Result<(), HeldError> {
         self.check()?;
-        let Some(known) = self.view().trial(trial) else { return Ok(()) };
+        let Some(known) = self.study_state().trial(trial) else { return Ok(()) };
         let names = known.params.iter().map(|(name, _)| name.to_owned());
         let dropped: Vec<String> = names.filter(|name| !asked.contains(name)).collect();
         if known.state != TrialState::Running || dropped.is_empty() {

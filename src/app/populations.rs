@@ -54,12 +54,12 @@ pub fn family(
     if !pruners::is_population(&study.spec.pruner) {
         return Ok(None);
     }
-    let view = reader.view(study.id)?;
+    let state = reader.study_state(study.id)?;
     let step = trial.last_step().unwrap_or_default();
-    let stages = schedule(|number| view.trial(number), trial.number, step);
+    let stages = schedule(|number| state.trial(number), trial.number, step);
     let size = POPULATION.of::<u64>(&study.spec.pruner).max(1);
     let is_member = |member: &&Trial| member.number.0 / size == trial.number.0 / size;
-    let members: Vec<Trial> = view.trials.iter().filter(is_member).cloned().collect();
+    let members: Vec<Trial> = state.trials.iter().filter(is_member).cloned().collect();
     let copies = members.iter().flat_map(|member| {
         let of_this = member.segments.iter().filter(|segment| segment.from == trial.number);
         of_this.map(|segment| CopyJson { trial: member.number, step: segment.start })

@@ -68,13 +68,13 @@ pub fn plan(
     if let Some((run, by, trial)) = needed(reader, study, &numbers, &homes)? {
         return Err(AppError::RunNeeded { study: name(), run, by, trial });
     }
-    let view = reader.view(study.id)?;
+    let state = reader.study_state(study.id)?;
     let parts = |run: &Trial| {
         let is_part = |other: &&Trial| {
             let parent = other.origin.tracked().and_then(|tracked| tracked.parent);
             parent == Some(run.number) && !numbers.contains(&other.number)
         };
-        view.trials.iter().filter(is_part).map(|other| other.number).collect()
+        state.trials.iter().filter(is_part).map(|other| other.number).collect()
     };
     let bytes = |run: &Trial| homes.iter().map(|home| size(&home.trial(run.number))).sum();
     let planned = |run: &Trial| Planned { bytes: bytes(run), parts: parts(run), run: run.clone() };

@@ -110,7 +110,7 @@ fn moment_of(reader: &AnyReader, study: StudyId) -> Result<Moment, StorageError>
     loop {
         let revisions = reader.revisions(study)?;
         let journal = reader.events_after(study, Seq(0), u64::MAX)?;
-        let tables = reader.view(study)?;
+        let tables = reader.study_state(study)?;
         let difference =
             hold_tables(reader, study, &reader.objectives(study)?, &revisions, &journal)?;
         let last = journal.last().map_or(Seq(0), |(seq, ..)| *seq);

@@ -58,8 +58,8 @@ pub fn take(
         for study in
             studies.into_iter().filter(|study| path.is_some() || study.spec.name != spec.name)
         {
-            let view = reader.view(study.id).map_err(unreadable)?;
-            let taken = earlier(&spec.space, History::new(&view));
+            let state = reader.study_state(study.id).map_err(unreadable)?;
+            let taken = earlier(&spec.space, History::new(&state));
             spec.earlier.extend(taken.trials.iter().cloned());
             every.push(WarmStartSource { study, taken });
         }

@@ -103,7 +103,7 @@ impl Wanted {
 
 /// Reads the journal and folds it: lines describe events with the state at the time.
 struct Teller {
-    view: StudyState,
+    state: StudyState,
     journal: Journal,
     seq: Seq,
     json: bool,
@@ -162,7 +162,7 @@ impl Teller {
         }
         self.seq = Seq(begin.0 - 1);
         if let Some(first) = created.first() {
-            self.view.stand_in_before(*first, Timestamp(0));
+            self.state.stand_in_before(*first, Timestamp(0));
         }
         // A trial whose value was withdrawn by `hpsearch continue` before all these lines no longer
         // counts as best.
@@ -172,7 +172,7 @@ impl Teller {
         });
         before
             .filter_map(|outcome| outcome.value)
-            .for_each(|value| self.journal.know(self.view.direction(), value));
+            .for_each(|value| self.journal.know(self.state.direction(), value));
         Ok(())
     }
 
@@ -191,9 +191,9 @@ impl Teller {
             for (seq, at, event) in &page {
                 // JSON lines contain the event only: no state is needed.
                 if !self.json {
-                    self.view.apply(*at, event);
+                    self.state.apply(*at, event);
                 }
-                let happening = Happening { seq: *seq, at: *at, event, view: &self.view };
+                let happening = Happening { seq: *seq, at: *at, event, state: &self.state };
                 let is_best = self.journal.take(&happening);
                 if self.wanted.wants(event) {
                     take(self.line(&happening, is_best)?)?;
@@ -218,7 +218,7 @@ pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit
     let study = find::study(&reader, arguments.study.as_deref())?;
     let wanted = Wanted::new(arguments, &reader, &study, console)?;
     let mut teller = Teller {
-        view: StudyState::new(&study.spec),
+        state: StudyState::new(&study.spec),
         journal: Journal::default(),
         seq: Seq(0),
         json: arguments.json,

@@ -125,7 +125,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     }
     let state = state_in(&reader, &study)?;
     let effort = effort(&reader, &study, state)?;
-    let view = best::view_of_runs(&reader, &study)?;
+    let study_state = best::state_of_runs(&reader, &study)?;
     let runners = reader.runners(study.id)?;
     let behind = behind(&reader, study.id);
     if arguments.json {
@@ -135,8 +135,8 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             trials: study.counts,
             best: study.best.map(BestJson::from),
             front: study.front.as_ref().map(FrontJson::from),
-            runs: view.as_ref().and_then(best::runs).as_ref().map(RunsJson::from),
-            race: view.as_ref().and_then(|view| view.race.as_ref()),
+            runs: study_state.as_ref().and_then(best::runs).as_ref().map(RunsJson::from),
+            race: study_state.as_ref().and_then(|study_state| study_state.race.as_ref()),
             seconds: effort.elapsed.as_secs_f64(),
             device_hours: effort.device_time.as_secs_f64() / 3600.0,
             cost: study.spec.budget.price_of(effort.device_time),
@@ -147,7 +147,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
         };
         return console.json(Some(&study.spec.name), &output);
     }
-    let figures = Figures { view: view.as_ref(), runners: &runners, behind: &behind };
+    let figures = Figures { study_state: study_state.as_ref(), runners: &runners, behind: &behind };
     print(&study, state, &effort, &figures, console)?;
     Ok(Exit::Done)
 }
@@ -168,7 +168,7 @@ fn effort(
 
 /// The inputs of the description.
 struct Figures<'a> {
-    view: Option<&'a StudyState>,
+    study_state: Option<&'a StudyState>,
     runners: &'a [StoredRunner],
     behind: &'a [Behind],
 }
@@ -191,8 +191,8 @@ fn print(
         .chain(rules(study, console))
     {
         console.fact(title, &text)?;
-        if let (true, Some(view)) = (title == "best", figures.view) {
-            several_runs(view, console)?;
+        if let (true, Some(study_state)) = (title == "best", figures.study_state) {
+            several_runs(study_state, console)?;
         }
     }
     for Behind { destination, why } in figures.behind {
@@ -211,12 +211,12 @@ fn print(
 }
 
 /// Prints the runs behind the best value, and the race.
-fn several_runs(view: &StudyState, console: &mut Console) -> Result<(), Failure> {
-    let runs = best::runs(view);
+fn several_runs(state: &StudyState, console: &mut Console) -> Result<(), Failure> {
+    let runs = best::runs(state);
     if let Some(runs) = &runs {
         console.fact("runs", &best_runs::in_words(runs))?;
     }
-    if let Some(race) = best_runs::race(view) {
+    if let Some(race) = best_runs::race(state) {
         console.fact("race", &race)?;
     }
     if let Some(test) = runs.and_then(|runs| runs.test) {

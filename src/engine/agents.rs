@@ -98,7 +98,7 @@ impl Engine {
 
     /// How many more trials could start now, if there were slots for them.
     pub fn demand(&self) -> u64 {
-        if !self.phase.starts_trials() || self.view.paused.is_some() || !self.waits_for_a_slot() {
+        if !self.phase.starts_trials() || self.state.paused.is_some() || !self.waits_for_a_slot() {
             return 0;
         }
         let saturated = self.saturated_slots();
@@ -110,7 +110,7 @@ impl Engine {
         let running = self.slots.running().count() as u64;
         let wanted = match self.spec.budget.trials {
             Some(trials) => {
-                trials.saturating_sub(self.view.counts.complete + self.view.counts.pruned).max(1)
+                trials.saturating_sub(self.state.counts.complete + self.state.counts.pruned).max(1)
             }
             None => u64::MAX,
         };
@@ -215,7 +215,7 @@ impl Engine {
         let index = self.slots.reserve(slot);
         // The device time up to the end of the earlier runner is accounted for with that.
         let _accounted = self.budgets.meter.start(&slot.devices, self.now);
-        let last = self.view.trial(trial).and_then(Trial::last_step);
+        let last = self.state.trial(trial).and_then(Trial::last_step);
         let mut running = RunningAttempt::new(trial, attempt, self.now, None);
         running.known_to = last;
         let decided = self.final_decision(trial);
@@ -239,7 +239,7 @@ impl Engine {
     pub(super) fn is_stored(&self, slot: usize, step: u64, metrics: &Metrics) -> bool {
         let Some(running) = &self.slots[slot].running else { return false };
         let Some(last) = running.known_to else { return false };
-        let Some(trial) = self.view.trial(running.trial) else { return false };
+        let Some(trial) = self.state.trial(running.trial) else { return false };
         let is_there = |(name, value): (&str, f64)| {
             trial.last_metrics.get(name).is_some_and(|known| known.total_cmp(&value).is_eq())
         };

@@ -114,7 +114,7 @@ impl Engine {
     /// must not continue from its checkpoint: it would not report the step again, and would miss
     /// the decision.
     pub(super) fn final_decision(&self, number: TrialNumber) -> Option<Leaving> {
-        let trial = self.view.trial(number).filter(|trial| trial.continued.is_none())?;
+        let trial = self.state.trial(number).filter(|trial| trial.continued.is_none())?;
         let step = trial.last_step()?;
         match &trial.decision_at(step)?.verdict {
             Decision::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
@@ -128,7 +128,7 @@ impl Engine {
 
     /// For a trial that continued past its end: the requested step, and the reached one.
     fn past_its_end(&self, number: TrialNumber) -> Option<(u64, u64)> {
-        let trial = self.view.trial(number).filter(|trial| trial.continued.is_some())?;
+        let trial = self.state.trial(number).filter(|trial| trial.continued.is_some())?;
         Some((trial.until?, trial.last()?.0))
     }
 
@@ -150,8 +150,8 @@ impl Engine {
 
     /// Completes a trial; `remark`: the message if it has no value.
     pub(super) fn complete(&mut self, number: TrialNumber, remark: Option<String>) {
-        let Some(trial) = self.view.trial(number) else { return };
-        let result = self.view.result_of(trial);
+        let Some(trial) = self.state.trial(number) else { return };
+        let result = self.state.result_of(trial);
         if result.0.is_some() || !result.1.is_empty() {
             let short = self.short_of_asked(number);
             return self.finish_trial(number, TrialState::Complete, result, short);
@@ -204,7 +204,7 @@ impl Engine {
             Err(message) => message,
         };
         // Halvings do not count as retries.
-        let failures = self.view.trial(number).map_or(0, |trial| {
+        let failures = self.state.trial(number).map_or(0, |trial| {
             let halved = self.halving_of(trial).map_or(0, |halving| halving.halved);
             trial.failures.saturating_sub(halved)
         });
@@ -226,13 +226,13 @@ impl Engine {
 
     /// A trial that continued past its end without a result keeps its earlier state.
     fn end_without_value(&mut self, number: TrialNumber, state: TrialState, reason: String) {
-        let trial = self.view.trial(number);
+        let trial = self.state.trial(number);
         let (state, result, reason) = match trial.and_then(|trial| Some((trial, trial.continued?)))
         {
             None => (state, TrialResult::default(), reason),
             Some((trial, before)) => {
                 let result = match before {
-                    TrialState::Complete => self.view.result_of(trial),
+                    TrialState::Complete => self.state.result_of(trial),
                     _ => TrialResult::default(),
                 };
                 (before, result, format!("continued past its end, and then: {reason}"))
@@ -243,7 +243,7 @@ impl Engine {
 
     /// Records by how much a trial's last metrics violate the study's limits, if they do.
     fn broken_limits(&mut self, number: TrialNumber) -> Option<String> {
-        let metrics = &self.view.trial(number)?.last_metrics;
+        let metrics = &self.state.trial(number)?.last_metrics;
         let violation = constraint::violation(&self.spec.constraints, metrics)
             .filter(|violation| *violation > 0.0)?;
         let reason = constraint::exceeded(&self.spec.constraints, metrics);

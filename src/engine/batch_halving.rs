@@ -128,7 +128,7 @@ impl Engine {
         message: Option<String>,
     ) -> Option<String> {
         let times = self.out_of_memory.times(number);
-        let trial = self.view.trial(number).filter(|_| is_out_of_memory(end));
+        let trial = self.state.trial(number).filter(|_| is_out_of_memory(end));
         match trial.and_then(|trial| BatchHalving::new(&self.spec, &trial.params, times)) {
             Some(halving) => {
                 let said = message.map(|message| format!(": {message}")).unwrap_or_default();
@@ -146,7 +146,7 @@ impl Engine {
         cause: FailureCause,
         message: String,
     ) -> Result<(), String> {
-        let trial = self.view.trial(number).filter(|_| cause == FailureCause::Oom);
+        let trial = self.state.trial(number).filter(|_| cause == FailureCause::Oom);
         let Some(halving) = trial.and_then(|trial| self.halving_of(trial)) else {
             return Err(message);
         };

@@ -58,8 +58,8 @@ impl Budgets {
     }
 
     /// Device time up to now, accounted and not yet accounted.
-    pub fn device_time(&self, view: &StudyState, now: Timestamp) -> Duration {
-        let accounted = Duration::from_micros(u64::try_from(view.busy_micros).unwrap_or(0));
+    pub fn device_time(&self, state: &StudyState, now: Timestamp) -> Duration {
+        let accounted = Duration::from_micros(u64::try_from(state.busy_micros).unwrap_or(0));
         accounted.saturating_add(self.meter.unaccounted(now))
     }
 
@@ -67,18 +67,18 @@ impl Budgets {
     pub fn device_deadline(
         &self,
         budget: &Budget,
-        view: &StudyState,
+        state: &StudyState,
         now: Timestamp,
     ) -> Option<Timestamp> {
         let busy = u32::try_from(self.meter.devices()).ok().filter(|busy| *busy > 0)?;
-        let left = budget.device_limit()?.time().saturating_sub(self.device_time(view, now));
+        let left = budget.device_limit()?.time().saturating_sub(self.device_time(state, now));
         // Rounded up: a tick a moment too early would find a moment left, repeatedly.
         Some(now.after(left / busy + Duration::from_micros(1)))
     }
 
     /// A sentence on the usage of a device limit.
-    pub fn used_up(&self, limit: DeviceLimit, view: &StudyState, now: Timestamp) -> String {
-        let hours = self.device_time(view, now).as_secs_f64() / 3600.0;
+    pub fn used_up(&self, limit: DeviceLimit, state: &StudyState, now: Timestamp) -> String {
+        let hours = self.device_time(state, now).as_secs_f64() / 3600.0;
         match limit {
             DeviceLimit::Hours(limit) => {
                 format!("the budget of {limit} device-hours is used: {}", with_digits(hours, limit))

@@ -97,7 +97,7 @@ impl Engine {
     /// Ends the attempts that a dead runner left open.
     pub(super) fn recover(&mut self) {
         for number in self.trials_that(|trial| trial.state == TrialState::Running) {
-            let trial = self.view.trial(number);
+            let trial = self.state.trial(number);
             let Some(attempt) = trial.and_then(Trial::last_attempt) else { continue };
             if let Some(slot) = self.surviving(number, attempt) {
                 self.adopt(number, attempt, &slot);

@@ -77,7 +77,7 @@ impl Engine {
         asked: &Distribution,
         given: Option<&Value>,
     ) -> Result<Defined, DefineError> {
-        let trial = self.view.trial(number).filter(|trial| trial.state == TrialState::Running);
+        let trial = self.state.trial(number).filter(|trial| trial.state == TrialState::Running);
         let trial = trial.ok_or(DefineError::NotOut { number })?;
         let known = self.spec.space.dimension(name).map(|dimension| &dimension.distribution);
         let is_provisional = known != Some(asked) && self.is_provisional(name);
@@ -123,7 +123,7 @@ impl Engine {
         let dimension = self.spec.space.dimension(name);
         let is_choice = dimension
             .is_some_and(|dimension| matches!(dimension.distribution, Distribution::Choice { .. }));
-        let mut ended = self.view.trials.iter().filter(|trial| trial.state.is_finished());
+        let mut ended = self.state.trials.iter().filter(|trial| trial.state.is_finished());
         is_choice && !ended.any(|trial| trial.params.get(name).is_some())
     }
 
@@ -181,7 +181,7 @@ impl Engine {
             constraints: &[],
             earlier: &[],
             space: &space,
-            history: History::of(&trials, self.view.direction()),
+            history: History::of(&trials, self.state.direction()),
             number,
             fixed: &nothing,
             budget: None,

@@ -205,7 +205,7 @@ impl Engine {
     pub(super) fn waits_for_memory(&mut self, index: usize, number: TrialNumber) -> bool {
         let device = self.slots[index].device();
         let shared = self.sharing.devices.get(device).filter(|_| self.phase == Phase::Searching);
-        let Some((concurrency, trial)) = shared.zip(self.view.trial(number)) else { return false };
+        let Some((concurrency, trial)) = shared.zip(self.state.trial(number)) else { return false };
         let Some(reason) = self.memory_estimate(trial).and_then(|memory| {
             let trials = self.trials_on(device);
             if trials.is_empty() {
@@ -264,7 +264,7 @@ impl Engine {
     /// Applies changes of concurrency.
     pub(super) fn adjust_concurrency(&mut self) {
         if self.phase != Phase::Searching
-            || self.view.paused.is_some()
+            || self.state.paused.is_some()
             || !self.sharing.is_automatic()
         {
             return;
@@ -278,7 +278,7 @@ impl Engine {
             false => Waiting::Nothing,
         };
         for device in devices {
-            if self.view.paused_devices.contains(&device) {
+            if self.state.paused_devices.contains(&device) {
                 continue;
             }
             let (trials, now) = (self.trials_on(&device), self.now);
@@ -292,8 +292,8 @@ impl Engine {
     /// The trials on a device; the best of them is never asked to leave.
     fn trials_on(&self, device: &Device) -> Vec<RunningTrial> {
         let scored = |running: &RunningAttempt| {
-            let value = self.view.value_of(self.view.trial(running.trial)?)?;
-            let score = Score::new(self.view.direction(), value);
+            let value = self.state.value_of(self.state.trial(running.trial)?)?;
+            let score = Score::new(self.state.direction(), value);
             (!value.is_nan()).then_some((score, running.trial))
         };
         let best = self.slots.running_on(device).filter_map(scored).min().map(|(_, trial)| trial);

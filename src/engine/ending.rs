@@ -57,14 +57,14 @@ impl Engine {
         if self.phase != Phase::Searching {
             return;
         }
-        let device_time = self.budgets.device_time(&self.view, now);
-        let time_deadline = self.budgets.time_deadline(budget, self.view.ran_micros);
+        let device_time = self.budgets.device_time(&self.state, now);
+        let time_deadline = self.budgets.time_deadline(budget, self.state.ran_micros);
         if time_deadline.is_some_and(|deadline| deadline <= now) {
             self.drain(Outcome::Finished("the time budget is used up".to_owned()));
         } else if let Some(limit) =
             budget.device_limit().filter(|limit| limit.time() <= device_time)
         {
-            self.drain(Outcome::Finished(self.budgets.used_up(limit, &self.view, now)));
+            self.drain(Outcome::Finished(self.budgets.used_up(limit, &self.state, now)));
             self.budgets.spent = Some(limit);
         }
     }
@@ -80,7 +80,7 @@ impl Engine {
     /// Records the beginnings and ends of idle periods, in which the study or all its devices are
     /// paused.
     pub(super) fn track_idleness(&mut self) {
-        let is_paused = self.view.paused.is_some() || self.has_no_open_slot();
+        let is_paused = self.state.paused.is_some() || self.has_no_open_slot();
         self.budgets.note_idle(is_paused && self.slots.are_idle(), self.now);
     }
 
@@ -91,7 +91,7 @@ impl Engine {
         }
         let goal = self.goal();
         self.budgets.goal_reached = goal.is_some();
-        let waits = || self.view.trials.iter().any(is_asked_for);
+        let waits = || self.state.trials.iter().any(is_asked_for);
         // Where decisions must not depend on timing, started trials run to their end.
         if let Some(goal) = goal.filter(|_| {
             self.phase == Phase::Searching && self.decision_window.is_none() && !waits()
@@ -104,7 +104,7 @@ impl Engine {
     /// The goal that stops the search early, if it is reached.
     pub(super) fn goal(&self) -> Option<Goal> {
         let order = if self.decision_window.is_none() { Order::Time } else { Order::Number };
-        goal::reached(&self.spec.budget, self.known_view(), order)
+        goal::reached(&self.spec.budget, self.known_state(), order)
     }
 
     /// Ends the run once nothing runs and nothing can start.
@@ -116,14 +116,14 @@ impl Engine {
             Phase::Waiting | Phase::Over => return,
             // Waits to be resumed.
             Phase::Searching
-                if self.view.paused.is_some()
+                if self.state.paused.is_some()
                     || self.has_no_open_slot() && self.waits_for_a_slot() =>
             {
                 return;
             }
             // Includes the usage of its trials until they exited.
             Phase::Draining(Outcome::Finished(_)) if let Some(limit) = self.budgets.spent => {
-                self.judge_end(self.budgets.used_up(limit, &self.view, self.now))
+                self.judge_end(self.budgets.used_up(limit, &self.state, self.now))
             }
             // Trials in progress may have completed meanwhile.
             Phase::Draining(Outcome::Finished(reason)) => self.judge_end(reason.clone()),
@@ -159,15 +159,15 @@ impl Engine {
     fn with_its_race(&self, outcome: Outcome) -> Outcome {
         let budget = &self.spec.budget;
         let is_limited = budget.time.is_some() || budget.device_limit().is_some();
-        match (outcome, self.view.race.as_ref().filter(|race| is_limited && !race.void)) {
-            (Outcome::Finished(reason), Some(race)) if self.view.finished.is_none() => {
+        match (outcome, self.state.race.as_ref().filter(|race| is_limited && !race.void)) {
+            (Outcome::Finished(reason), Some(race)) if self.state.finished.is_none() => {
                 let of_this_one = |trial: &&Trial| {
                     matches!(
                         trial.origin,
                         Origin::Race { race: number, .. } if number == race.number
                     )
                 };
-                let runs = self.view.trials.iter().filter(of_this_one);
+                let runs = self.state.trials.iter().filter(of_this_one);
                 let micros: i64 = runs.clone().map(|trial| trial.busy_micros).sum();
                 let time = Duration::from_micros(u64::try_from(micros).unwrap_or(0));
                 let hours = time.as_secs_f64() / 3600.0;
@@ -181,7 +181,7 @@ impl Engine {
     }
 
     fn why_done(&self) -> String {
-        let trials = &self.view.trials;
+        let trials = &self.state.trials;
         let is_held = |trial: &&Trial| trial.state == TrialState::Paused && trial.hold.is_some();
         let waits = match trials.iter().filter(is_held).count() {
             0 => String::new(),
@@ -211,12 +211,12 @@ impl Engine {
 
     /// Why there is no best trial, if there is none.
     fn why_none_is_best(&self) -> Option<String> {
-        let is_several = self.view.has_several_objectives();
-        if self.view.leader().is_some() || is_several && self.view.best().is_some() {
+        let is_several = self.state.has_several_objectives();
+        if self.state.leader().is_some() || is_several && self.state.best().is_some() {
             return None;
         }
         let is_complete = |trial: &&Trial| trial.state == TrialState::Complete;
-        let complete: Vec<&Trial> = self.view.trials.iter().filter(is_complete).collect();
+        let complete: Vec<&Trial> = self.state.trials.iter().filter(is_complete).collect();
         let those =
             |which: fn(&Trial) -> bool| complete.iter().filter(|trial| which(trial)).count();
         let all = complete.len();
@@ -249,17 +249,17 @@ impl Engine {
     fn close_study(&mut self, reason: &str) {
         for trial in self.trials_that(Trial::waits_for_its_pruner) {
             let why =
-                self.view.trial(trial).and_then(|trial| trial.reason.clone()).unwrap_or_default();
+                self.state.trial(trial).and_then(|trial| trial.reason.clone()).unwrap_or_default();
             let reason = Some(format!("never promoted: {why}"));
             self.emit(Event::Trial(trial, TrialEvent::finished(TrialState::Pruned, None, reason)));
         }
         self.tidy();
-        if self.view.finished.is_none() {
-            let is_several = self.view.has_several_objectives();
+        if self.state.finished.is_none() {
+            let is_several = self.state.has_several_objectives();
             self.emit(Event::Study(StudyEvent::Finished {
                 reason: reason.to_owned(),
                 goal: self.budgets.ended_by.clone().map(Box::new),
-                front: is_several.then(|| Box::new(self.view.front())),
+                front: is_several.then(|| Box::new(self.state.front())),
             }));
         }
     }

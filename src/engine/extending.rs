@@ -57,7 +57,7 @@ impl Engine {
         let before = self.spec.budget.beyond_a_store();
         let mut budget = self.spec.budget.clone();
         budget.extend(by);
-        let added = self.view.extension.and(by);
+        let added = self.state.extension.and(by);
         let added = Budget {
             trials: Some(added.trials),
             time: Some(added.time),

@@ -25,14 +25,14 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    pub fn of(view: &StudyState) -> Self {
-        let before = view.counts.failed - view.race_counts.failed;
+    pub fn of(state: &StudyState) -> Self {
+        let before = state.counts.failed - state.race_counts.failed;
         Failures { before, ..Failures::default() }
     }
 
     /// Why the failures end the run, if they do.
-    fn too_many(&self, spec: &StudySpec, view: &StudyState) -> Option<String> {
-        let counts = view.counts.without(view.race_counts);
+    fn too_many(&self, spec: &StudySpec, state: &StudyState) -> Option<String> {
+        let counts = state.counts.without(state.race_counts);
         let failed = counts.failed;
         let which = match spec.budget.failures {
             Some(limit) if failed >= limit => {
@@ -46,7 +46,7 @@ impl Failures {
             None if self.in_a_row >= FRUITLESS => format!("{FRUITLESS} trials in a row failed"),
             None => return None,
         };
-        let failures = view.trials.iter().filter(|trial| trial.state == TrialState::Failed);
+        let failures = state.trials.iter().filter(|trial| trial.state == TrialState::Failed);
         let last = failures.max_by_key(|trial| trial.finished);
         let reason = last.and_then(|trial| trial.reason.clone()).unwrap_or_default();
         Some(format!("{which}; the last: {reason}"))
@@ -56,12 +56,13 @@ impl Failures {
 impl Engine {
     /// Why the failures end the run, if they do.
     pub(super) fn too_many_failures(&self) -> Option<String> {
-        let counts = self.view.counts;
+        let counts = self.state.counts;
         let may_be_at_fault = !self.runs_on_demand()
             && self.spec.program != Program::Inline
             && self.spec.budget.failures.is_none()
             && counts.complete + counts.pruned == 0;
-        let alike = may_be_at_fault.then(|| self.failures.first.alike(&self.view.trials)).flatten();
-        alike.or_else(|| self.failures.too_many(&self.spec, &self.view))
+        let alike =
+            may_be_at_fault.then(|| self.failures.first.alike(&self.state.trials)).flatten();
+        alike.or_else(|| self.failures.too_many(&self.spec, &self.state))
     }
 }

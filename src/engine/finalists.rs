@@ -43,15 +43,15 @@ pub(super) enum Standing {
 }
 
 /// The standing of a study's race: a function of its state.
-pub(super) fn standing(view: &StudyState) -> Standing {
-    let Some(race) = view.race.as_ref().filter(|race| !race.void && race.winner.is_none()) else {
+pub(super) fn standing(state: &StudyState) -> Standing {
+    let Some(race) = state.race.as_ref().filter(|race| !race.void && race.winner.is_none()) else {
         return Standing::Over;
     };
     let running: Vec<TrialNumber> = race.running().collect();
     if running.is_empty() {
         return Standing::Over;
     }
-    let run = |finalist: &TrialNumber, round| run_of(view, race, *finalist, round);
+    let run = |finalist: &TrialNumber, round| run_of(state, race, *finalist, round);
     let has_ended = |trial: &Trial| trial.state.is_finished();
     let mut round = 0;
     // Complete rounds: every remaining finalist has run, except perhaps in the last.
@@ -59,7 +59,7 @@ pub(super) fn standing(view: &StudyState) -> Standing {
         round += 1;
     }
     if round > 0 && running.iter().all(|finalist| run(finalist, round).is_none()) {
-        let events = judge(view, race, &running, round);
+        let events = judge(state, race, &running, round);
         if !events.is_empty() {
             return Standing::Events(events);
         }
@@ -71,13 +71,13 @@ pub(super) fn standing(view: &StudyState) -> Standing {
 }
 
 /// The events after the first `rounds` rounds: who drops out, and who wins.
-fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -> Vec<Event> {
-    let direction = view.direction();
+fn judge(state: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -> Vec<Event> {
+    let direction = state.direction();
     let mut events = Vec::new();
     let mut ranked: Vec<(TrialNumber, Vec<f64>, Statistics)> = Vec::new();
     for finalist in running {
         let values: Result<Vec<f64>, String> =
-            (0..rounds).map(|round| value_in(view, race, *finalist, round)).collect();
+            (0..rounds).map(|round| value_in(state, race, *finalist, round)).collect();
         match values {
             Ok(values) => ranked
                 .extend(Statistics::of(&values).map(|statistics| (*finalist, values, statistics))),
@@ -124,12 +124,12 @@ fn judge(view: &StudyState, race: &Race, running: &[TrialNumber], rounds: u32) -
 
 /// The value of a finalist's run in a round, or why it does not count.
 fn value_in(
-    view: &StudyState,
+    state: &StudyState,
     race: &Race,
     finalist: TrialNumber,
     round: u32,
 ) -> Result<f64, String> {
-    let run = run_of(view, race, finalist, round).ok_or("a run is missing")?;
+    let run = run_of(state, race, finalist, round).ok_or("a run is missing")?;
     let value = run.value.filter(|_| run.state == TrialState::Complete);
     let what = match value {
         Some(_) if run.violation.is_some() => "violates a limit",
@@ -143,13 +143,13 @@ fn value_in(
 }
 
 fn run_of<'a>(
-    view: &'a StudyState,
+    state: &'a StudyState,
     race: &Race,
     finalist: TrialNumber,
     round: u32,
 ) -> Option<&'a Trial> {
     let origin = Origin::Race { of: finalist, race: race.number, round };
-    view.trials.iter().find(|trial| trial.origin == origin)
+    state.trials.iter().find(|trial| trial.origin == origin)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "finalists are few")]
@@ -184,9 +184,9 @@ fn brief(number: f64) -> f64 {
 }
 
 /// The finalists of a new race.
-pub(super) fn best_configurations(spec: &StudySpec, view: &StudyState) -> Vec<TrialNumber> {
+pub(super) fn best_configurations(spec: &StudySpec, state: &StudyState) -> Vec<TrialNumber> {
     let most = usize::try_from(spec.race).unwrap_or(usize::MAX);
-    view.ranked_configurations().into_iter().take(most).map(|(trial, _)| trial).collect()
+    state.ranked_configurations().into_iter().take(most).map(|(trial, _)| trial).collect()
 }
 
 impl Engine {
@@ -196,18 +196,18 @@ impl Engine {
         {
             return false;
         }
-        if self.view.race.as_ref().is_none_or(|race| race.void) {
-            let finalists = best_configurations(&self.spec, &self.view);
+        if self.state.race.as_ref().is_none_or(|race| race.void) {
+            let finalists = best_configurations(&self.spec, &self.state);
             if finalists.is_empty() {
                 return false;
             }
             self.emit(Event::Finalists(FinalistsEvent::Chosen { finalists }));
         }
         let is_queued = |trial: &Trial| trial.origin.is_race() && trial.state == TrialState::Queued;
-        let goes_on = match standing(&self.view) {
+        let goes_on = match standing(&self.state) {
             Standing::Over => false,
             // The user paused a run: the study ends without it, and continues with it.
-            Standing::Waits => self.view.trials.iter().any(is_queued),
+            Standing::Waits => self.state.trials.iter().any(is_queued),
             Standing::Next(..) | Standing::Events(_) => true,
         };
         if goes_on {
@@ -218,16 +218,16 @@ impl Engine {
 
     /// The next run of the race, if one can start now.
     pub(super) fn next_race_run(&mut self) -> Option<TrialNumber> {
-        let of_race = |number| self.view.trial(number).is_some_and(|trial| trial.origin.is_race());
+        let of_race = |number| self.state.trial(number).is_some_and(|trial| trial.origin.is_race());
         if let Some(waiting) = self.queue.find(of_race) {
             return Some(waiting);
         }
         loop {
-            match standing(&self.view) {
+            match standing(&self.state) {
                 Standing::Waits | Standing::Over => return None,
                 Standing::Events(events) => events.into_iter().for_each(|event| self.emit(event)),
                 Standing::Next(of, round) => {
-                    let race = self.view.race.as_ref().map_or(0, |race| race.number);
+                    let race = self.state.race.as_ref().map_or(0, |race| race.number);
                     return self.create_run(of, Origin::Race { of, race, round });
                 }
             }

@@ -44,8 +44,8 @@ pub(super) struct MemoryEstimates {
 }
 
 impl MemoryEstimates {
-    /// Applies an event of the journal; `view` includes its trial.
-    pub fn apply(&mut self, spec: &StudySpec, view: &StudyState, event: &Event) {
+    /// Applies an event of the journal; `state` includes its trial.
+    pub fn apply(&mut self, spec: &StudySpec, state: &StudyState, event: &Event) {
         match event {
             // It may have other devices.
             Event::Runner(RunnerEvent::Started { .. }) => {
@@ -59,7 +59,7 @@ impl MemoryEstimates {
             Event::Trial(trial, TrialEvent::AttemptEnded { end, memory, .. }) => {
                 let Some((device, rows)) = self.open.remove(trial) else { return };
                 let is_alone = self.open.values().all(|(other, _)| *other != device);
-                let trial = view.trial(*trial);
+                let trial = state.trial(*trial);
                 let sizes_of =
                     |trial: &Trial| sizes(spec, &trial.params, rows_then(spec, trial, rows));
                 if is_alone && *end == AttemptEnd::Failed(FailureCause::Oom) {
@@ -123,7 +123,7 @@ impl Engine {
     /// The same for the next trial in line: a queued one, or a new proposal, which is assumed to be
     /// typical.
     pub(super) fn memory_estimate_of_next(&self) -> Option<u64> {
-        match self.queue.first().and_then(|number| self.view.trial(number)) {
+        match self.queue.first().and_then(|number| self.state.trial(number)) {
             Some(trial) => self.memory_estimate(trial),
             None => self.memory_estimates.median(),
         }
@@ -168,7 +168,7 @@ mod tests {
     /// A study whose trials ran one after the other on these devices: how each ended, and its peak.
     fn after(ended: &[(u32, AttemptEnd, u64)]) -> MemoryEstimates {
         let spec = small_study("s", Direction::Minimize);
-        let (mut view, mut estimates) = (StudyState::new(&spec), MemoryEstimates::default());
+        let (mut state, mut estimates) = (StudyState::new(&spec), MemoryEstimates::default());
         for (number, (gpu, end, peak)) in (0..).map(TrialNumber).zip(ended) {
             let (attempt, params) = (AttemptNumber(0), Params::new());
             let origin = Origin::Sampled("random".to_owned());
@@ -189,8 +189,8 @@ mod tests {
             };
             for event in [TrialEvent::created(params, origin), started, ended] {
                 let event = Event::Trial(number, event);
-                view.apply(Timestamp(0), &event);
-                estimates.apply(&spec, &view, &event);
+                state.apply(Timestamp(0), &event);
+                estimates.apply(&spec, &state, &event);
             }
         }
         estimates

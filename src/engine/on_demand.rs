@@ -63,8 +63,8 @@ impl Engine {
     ///
     /// # Errors
     /// Those of [`Engine::new`].
-    pub fn on_demand(spec: StudySpec, view: StudyState) -> Result<Self, EngineError> {
-        let engine = Engine::new(spec, view, vec![Slot::on(0, Device::Cpu)])?;
+    pub fn on_demand(spec: StudySpec, state: StudyState) -> Result<Self, EngineError> {
+        let engine = Engine::new(spec, state, vec![Slot::on(0, Device::Cpu)])?;
         // The program decides how many trials are outstanding, when it tells each, and where it
         // runs them: these slots have no device.
         Ok(Engine { filling: Filling::OnDemand, decision_window: None, ..engine })
@@ -79,7 +79,7 @@ impl Engine {
     pub fn ask(&mut self, now: Timestamp, candidates: &[Params]) -> Result<Vec<Effect>, String> {
         self.now = now;
         self.enforce_deadlines();
-        if self.phase == Phase::Searching && self.view.paused.is_none() {
+        if self.phase == Phase::Searching && self.state.paused.is_none() {
             self.offered = candidates.to_vec();
             let next = self.next_trial();
             self.offered.clear();
@@ -95,7 +95,7 @@ impl Engine {
     /// still runs it. No effect if it is not queued, or the run ends.
     pub fn start_again(&mut self, now: Timestamp, number: TrialNumber) -> Vec<Effect> {
         self.now = now;
-        let waits = self.view.trial(number).is_some_and(|trial| trial.state == TrialState::Queued);
+        let waits = self.state.trial(number).is_some_and(|trial| trial.state == TrialState::Queued);
         if waits && self.phase == Phase::Searching {
             self.start_on_demand(number);
         }
@@ -118,7 +118,7 @@ impl Engine {
         number: TrialNumber,
         told: TellOutcome,
     ) -> Result<Vec<Effect>, TellError> {
-        let state = self.view.trial(number).ok_or(TellError::Unknown { number })?.state;
+        let state = self.state.trial(number).ok_or(TellError::Unknown { number })?.state;
         if state.is_finished() {
             return Err(TellError::Finished { number, state });
         }
@@ -144,7 +144,7 @@ impl Engine {
     /// Finishes the study if no trial is outstanding or queued, and the budget is exhausted.
     pub fn close_if_done(&mut self, now: Timestamp) -> Vec<Effect> {
         self.now = now;
-        let counts = self.view.counts;
+        let counts = self.state.counts;
         if self.phase == Phase::Searching
             && counts.running + counts.queued + counts.paused == 0
             && (self.proposals.exhausted || !self.may_create())
@@ -169,7 +169,7 @@ impl Engine {
     /// Ends the outstanding attempt, if any; returns the reason of its last decision.
     fn close_attempt(&mut self, number: TrialNumber, told: &TellOutcome) -> Option<String> {
         let Some(index) = self.slots.of_trial(number) else {
-            return self.view.trial(number).and_then(|trial| trial.reason.clone());
+            return self.state.trial(number).and_then(|trial| trial.reason.clone());
         };
         let running = self.slots[index].running.take()?;
         let (end, reason) = match told {

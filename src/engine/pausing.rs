@@ -15,10 +15,10 @@ const BY_YOU: &str = "paused by you";
 
 impl Engine {
     pub(super) fn pause_study(&mut self) -> Served {
-        if self.view.paused.is_some() {
+        if self.state.paused.is_some() {
             return Ok("it was paused already".to_owned());
         }
-        if self.view.finished.is_some() && self.queue.is_empty() {
+        if self.state.finished.is_some() && self.queue.is_empty() {
             return Err(refused(
                 "the study is over",
                 "there is nothing to pause; `hpsearch extend` gives it more budget",
@@ -37,7 +37,7 @@ impl Engine {
     }
 
     pub(super) fn resume_study(&mut self) -> Served {
-        if self.view.paused.is_none() {
+        if self.state.paused.is_none() {
             return Err(refused(
                 "the study is not paused",
                 "if nobody runs it, `hpsearch run STUDY.toml` does",
@@ -93,7 +93,7 @@ impl Engine {
             }
             (TrialState::Paused, Some(_)) => {
                 self.release_hold(number);
-                Ok(match self.view.trial(number).map(|trial| trial.state) {
+                Ok(match self.state.trial(number).map(|trial| trial.state) {
                     Some(TrialState::Paused) => {
                         format!("trial {number} waits for its pruner again, as before")
                     }
@@ -119,7 +119,7 @@ impl Engine {
 
     pub(super) fn pause_device(&mut self, device: &Device) -> Served {
         self.has_slots_on(device, || format!("its slots are on {}", self.slots.device_names()))?;
-        if self.view.paused_devices.contains(device) {
+        if self.state.paused_devices.contains(device) {
             return Ok(format!("{device} was paused already"));
         }
         self.emit(Event::Device(DeviceEvent::Paused { device: device.clone() }));
@@ -137,7 +137,7 @@ impl Engine {
     }
 
     pub(super) fn resume_device(&mut self, device: &Device, slots: Option<u32>) -> Served {
-        let was_paused = self.view.paused_devices.contains(device);
+        let was_paused = self.state.paused_devices.contains(device);
         match slots {
             Some(0) => {
                 return Err(refused(
@@ -258,7 +258,7 @@ impl Engine {
 
     /// Releases the hold on a trial.
     fn release_hold(&mut self, number: TrialNumber) {
-        let Some(trial) = self.view.trial(number) else { return };
+        let Some(trial) = self.state.trial(number) else { return };
         let last = trial.last().map(|(step, _)| step);
         let decision = last.and_then(|step| trial.decision_at(step));
         let reached = trial.until.is_none_or(|until| last.is_some_and(|last| last >= until));
@@ -273,8 +273,8 @@ impl Engine {
 
     /// The hold on a trial, its own or its study's.
     pub(super) fn hold_of(&self, number: TrialNumber) -> Option<Hold> {
-        let own = self.view.trial(number).and_then(|trial| trial.hold);
-        own.or_else(|| self.view.paused.as_ref().map(|_| Hold::Study))
+        let own = self.state.trial(number).and_then(|trial| trial.hold);
+        own.or_else(|| self.state.paused.as_ref().map(|_| Hold::Study))
     }
 
     /// Pauses a held trial that left its slot.
@@ -297,14 +297,14 @@ impl Engine {
 
     /// Queues a trial, with its `until` unchanged.
     pub(super) fn queue_again(&mut self, trial: TrialNumber, why: &str) {
-        let until = self.view.trial(trial).and_then(|trial| trial.until);
+        let until = self.state.trial(trial).and_then(|trial| trial.until);
         let reason = format!("{why}; continues {}", self.resume_point(trial));
         self.emit(Event::Trial(trial, TrialEvent::Queued { until, reason }));
     }
 
     /// Where a trial would continue, in words.
     pub(super) fn resume_point(&self, number: TrialNumber) -> String {
-        let checkpoint = self.view.trial(number).and_then(Trial::resumable_checkpoint);
+        let checkpoint = self.state.trial(number).and_then(Trial::resumable_checkpoint);
         match checkpoint.map(|checkpoint| checkpoint.step) {
             None => "from the start".to_owned(),
             Some(0) => "from its checkpoint, before its first report".to_owned(),

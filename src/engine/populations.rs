@@ -14,7 +14,7 @@ impl Engine {
         let first = self.create()?;
         let size = self.pruner.population().unwrap_or(1);
         if first.is_some() {
-            while !(self.view.trials.len() as u64).is_multiple_of(size)
+            while !(self.state.trials.len() as u64).is_multiple_of(size)
                 && self.may_create()
                 && self.create()?.is_some()
             {}
@@ -46,7 +46,7 @@ impl Engine {
     /// Drops a trial's checkpoints beyond `step`, at which it took over another's: they are of the
     /// path that it has left, and it must not continue from them when it gets there again.
     fn drop_left(&mut self, number: TrialNumber, step: u64) {
-        let own = self.view.trial(number).map(|trial| &trial.checkpoints);
+        let own = self.state.trial(number).map(|trial| &trial.checkpoints);
         let left = own.into_iter().flatten().filter(|saved| saved.step > step);
         let left = left.map(|saved| (number, saved.path.clone())).collect();
         self.drop_all(left);
@@ -69,7 +69,7 @@ impl Engine {
 
     /// The pruner's decisions about members of populations, from what it may know.
     pub(super) fn member_decisions(&self, gathered: Gathered) -> Vec<MemberDecision> {
-        let known = self.known_view();
+        let known = self.known_state();
         if self.pruner.population().is_none() || known.counts.paused == 0 {
             return Vec::new();
         }
@@ -90,7 +90,7 @@ impl Engine {
                 Event::Trial(trial, TrialEvent::Queued { until, reason: reason.to_string() })
             }
             MemberDecision::Clone { trial, from, step, params, until, reason } => {
-                let checkpoints = self.view.trial(from).map(|donor| &donor.checkpoints);
+                let checkpoints = self.state.trial(from).map(|donor| &donor.checkpoints);
                 let mut saved =
                     checkpoints.into_iter().flatten().filter(|saved| saved.step == step);
                 // A donor that went on may have saved another one before the next step.
@@ -99,7 +99,7 @@ impl Engine {
                     false => saved.next_back(),
                 };
                 let digest = saved.and_then(|saved| saved.digest.clone());
-                let replaced = self.view.trial(trial).map(|trial| trial.params.clone());
+                let replaced = self.state.trial(trial).map(|trial| trial.params.clone());
                 let replaced = replaced.unwrap_or_default();
                 let event =
                     TrialEvent::Cloned { from, step, digest, params, replaced, until, reason };
@@ -118,7 +118,7 @@ impl Engine {
         let size = self.pruner.population().filter(|_| self.pruner.is_asynchronous());
         let Some(size) = size else { return self.queue.first() };
         self.queue.first_by(|number| {
-            let trial = self.view.trial(number);
+            let trial = self.state.trial(number);
             let start = trial.and_then(|trial| trial.segments.last()).map(|segment| segment.start);
             let reached = trial.and_then(Trial::last_step).max(start);
             (number.0 / size, reached, number)
@@ -129,7 +129,7 @@ impl Engine {
     /// step at which they meet.
     pub(super) fn is_replaceable(&self, number: TrialNumber) -> bool {
         self.pruner.population().is_some()
-            && self.view.trial(number).is_some_and(|trial| {
+            && self.state.trial(number).is_some_and(|trial| {
                 trial.continued.is_none()
                     && trial.until.is_some_and(|until| trial.last_step() < Some(until))
             })

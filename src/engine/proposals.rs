@@ -30,9 +30,9 @@ pub(super) struct Proposals {
 }
 
 impl Proposals {
-    pub fn of(view: &StudyState) -> Self {
+    pub fn of(state: &StudyState) -> Self {
         let mut proposals = Proposals::default();
-        view.trials.iter().for_each(|Trial { number, params, origin, .. }| {
+        state.trials.iter().for_each(|Trial { number, params, origin, .. }| {
             proposals.note(*number, params, origin);
         });
         proposals
@@ -81,7 +81,7 @@ impl Engine {
         let replicates = self.spec.replicates;
         let known = match replicates {
             0 | 1 => BTreeMap::new(),
-            _ => configurations(self.known_view().trials.iter().map(Run::from)),
+            _ => configurations(self.known_state().trials.iter().map(Run::from)),
         };
         known
             .into_iter()
@@ -93,7 +93,7 @@ impl Engine {
 
     /// Another run of a trial's configuration.
     pub(super) fn create_run(&mut self, of: TrialNumber, origin: Origin) -> Option<TrialNumber> {
-        let params = self.view.trial(of)?.params.clone();
+        let params = self.state.trial(of)?.params.clone();
         Some(self.create_trial(params, origin))
     }
 
@@ -103,7 +103,7 @@ impl Engine {
 
     /// A trial with what was predicted of its configuration.
     fn create_predicted(&mut self, proposal: Proposal, origin: Origin) -> TrialNumber {
-        let trial = TrialNumber(self.view.trials.len() as u64);
+        let trial = TrialNumber(self.state.trials.len() as u64);
         let Proposal { params, predicted } = proposal;
         self.emit(Event::Trial(trial, TrialEvent::Created { params, origin, predicted }));
         trial
@@ -113,7 +113,7 @@ impl Engine {
     /// the replicates that each may need.
     pub(super) fn may_create(&self) -> bool {
         let Some(limit) = self.spec.budget.trials else { return true };
-        let known = self.known_view();
+        let known = self.known_state();
         let counts = known.counts.without(known.race_counts);
         let pending_replicates = match u64::from(self.spec.replicates) - 1 {
             0 => 0,
@@ -176,7 +176,7 @@ impl Engine {
     ) -> Result<Option<Drawn>, String> {
         let spec = &self.spec;
         let nothing = Params::new();
-        let known = self.known_view();
+        let known = self.known_state();
         let trials = match self.pruner.population() {
             Some(_) => Cow::Owned(Engine::without_results(&known.trials)),
             None if spec.replicates == 1 && known.further_runs == 0 => {

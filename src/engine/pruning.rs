@@ -32,7 +32,7 @@ impl Engine {
     /// The decision on a report that the state contains: a limit's that ends the trial, or else the
     /// pruner's.
     pub(super) fn judge(&mut self, number: TrialNumber, step: u64) -> Decision {
-        let Some(trial) = self.view.trial(number) else { return Decision::CONTINUE };
+        let Some(trial) = self.state.trial(number) else { return Decision::CONTINUE };
         if let Some((limit, over)) = constraint::ends(&self.spec.constraints, &trial.last_metrics) {
             let (condition, at) = (limit.text().to_owned(), self.spec.step.at(step));
             return Decision::Stop(Reason::Limit { condition, over: Number(over), at });
@@ -41,11 +41,11 @@ impl Engine {
         let history = match &mut self.decision_window {
             Some(window) => {
                 let Some(known) = window.known_of(trial) else { return Decision::CONTINUE };
-                History::of_several(&known.trials, self.view.directions())
+                History::of_several(&known.trials, self.state.directions())
             }
             None => {
-                trials = seen_by_pruners(&self.view);
-                history_of(&self.view, &trials)
+                trials = seen_by_pruners(&self.state);
+                history_of(&self.state, &trials)
             }
         };
         let history = history.with_clock(self.spec.step);
@@ -59,7 +59,7 @@ impl Engine {
     ) -> Option<TrialNumber> {
         let Promotion { trial, until, reason } = self.promotion(choose)?;
         // A trial paused by the user is not promoted.
-        if !self.view.trial(trial).is_some_and(Trial::waits_for_its_pruner) {
+        if !self.state.trial(trial).is_some_and(Trial::waits_for_its_pruner) {
             return None;
         }
         self.emit(Event::Trial(trial, TrialEvent::Queued { until, reason: reason.to_string() }));
@@ -71,7 +71,7 @@ impl Engine {
         &self,
         choose: impl FnOnce(&dyn Pruner, History<'_>) -> Option<Promotion>,
     ) -> Option<Promotion> {
-        let known = self.known_view();
+        let known = self.known_state();
         if known.counts.paused == 0 {
             return None;
         }

@@ -14,14 +14,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub fn of(view: &StudyState) -> Self {
-        let queued = view.trials.iter().filter(|trial| trial.state == TrialState::Queued);
+    pub fn of(state: &StudyState) -> Self {
+        let queued = state.trials.iter().filter(|trial| trial.state == TrialState::Queued);
         Queue { waiting: queued.map(|trial| trial.number).collect(), recovered: BTreeSet::new() }
     }
 
     /// Follows the state, after an event about a trial was applied to it.
-    pub fn follow(&mut self, view: &StudyState, number: TrialNumber) {
-        if view.trial(number).is_some_and(|trial| trial.state == TrialState::Queued) {
+    pub fn follow(&mut self, state: &StudyState, number: TrialNumber) {
+        if state.trial(number).is_some_and(|trial| trial.state == TrialState::Queued) {
             self.waiting.insert(number);
         } else {
             self.waiting.remove(&number);
@@ -65,12 +65,12 @@ mod tests {
 
     #[test]
     fn recovered_trials_come_before_earlier_ones() {
-        let mut view = StudyState::new(&small_study("s", Direction::Minimize));
+        let mut state = StudyState::new(&small_study("s", Direction::Minimize));
         let mut queue = Queue::default();
         let mut apply = |queue: &mut Queue, trial: u64, event| {
             let trial = TrialNumber(trial);
-            view.apply(Timestamp(0), &Event::Trial(trial, event));
-            queue.follow(&view, trial);
+            state.apply(Timestamp(0), &Event::Trial(trial, event));
+            queue.follow(&state, trial);
         };
         for trial in 0..4 {
             let origin = Origin::Sampled("random".to_owned());

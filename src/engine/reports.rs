@@ -56,7 +56,7 @@ impl Engine {
         metrics: Metrics,
     ) {
         let Some(slot) = self.hear(number, attempt) else { return };
-        let Some(trial) = self.view.trial(number) else { return };
+        let Some(trial) = self.state.trial(number) else { return };
         // The state that it took over is another trial's, and was reported by that.
         let left = trial.segments.last().map(|segment| segment.start);
         if left.is_some_and(|left| step <= left) && !trial.has_reported(step) {
@@ -145,7 +145,7 @@ impl Engine {
         let Checkpoint { step, path, bytes, digest } = checkpoint;
         self.refusals.forget();
         let is_resent = self.slots[slot].running.as_ref().is_some_and(|on| on.known_to.is_some())
-            && self.view.trial(trial).is_some_and(|trial| {
+            && self.state.trial(trial).is_some_and(|trial| {
                 trial.checkpoints.iter().any(|known| (known.step, &known.path) == (step, &path))
             });
         if is_resent {

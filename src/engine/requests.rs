@@ -180,7 +180,7 @@ impl Engine {
         let races = |race: &Race| {
             !race.void && race.finalists.iter().any(|finalist| finalist.trial == number)
         };
-        if self.view.race.as_ref().is_some_and(races) {
+        if self.state.race.as_ref().is_some_and(races) {
             return Err(refused(
                 format!("trial {number} is one of the finalists"),
                 "they stay until the search continues; `hpsearch rm STUDY` removes the study",
@@ -227,7 +227,7 @@ impl Engine {
 
     fn queue_failed(&mut self, number: TrialNumber) {
         self.queue_again(number, "retried by you");
-        self.failures.before = self.failures.before.min(self.view.counts.failed);
+        self.failures.before = self.failures.before.min(self.state.counts.failed);
         self.reopen(format!("trial {number} is tried again"));
     }
 
@@ -237,14 +237,14 @@ impl Engine {
             self.phase = Phase::Searching;
             self.budgets.ended_by = None;
         }
-        if self.view.finished.is_some() {
+        if self.state.finished.is_some() {
             self.emit(Event::Study(StudyEvent::Reopened { reason }));
         }
     }
 
     /// The sentence, with the time if it is not done at once.
     pub(super) fn when(&self, done: String) -> String {
-        match (&self.view.paused, &self.phase) {
+        match (&self.state.paused, &self.phase) {
             (Some(_), _) => {
                 format!("{done}; the study is paused, and continues when it is resumed")
             }
@@ -256,7 +256,7 @@ impl Engine {
     }
 
     pub(super) fn known(&self, number: TrialNumber) -> Result<&Trial, Refusal> {
-        self.view.trial(number).ok_or_else(|| {
+        self.state.trial(number).ok_or_else(|| {
             refused(format!("the study has no trial {number}"), "`hpsearch trials` lists them")
         })
     }

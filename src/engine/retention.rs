@@ -246,20 +246,20 @@ pub(super) struct Retention {
 }
 
 impl Retention {
-    pub fn new(spec: &StudySpec, view: &StudyState) -> Self {
-        let holding = view.trials.iter().filter(|trial| !trial.checkpoints.is_empty());
+    pub fn new(spec: &StudySpec, state: &StudyState) -> Self {
+        let holding = state.trials.iter().filter(|trial| !trial.checkpoints.is_empty());
         let holding = holding.map(|trial| trial.number).collect();
         Retention { rule: Rule::of(spec), holding, exceeded: false }
     }
 
-    /// Applies an event that `view` includes.
-    pub fn apply(&mut self, view: &StudyState, event: &Event) {
+    /// Applies an event that `state` includes.
+    pub fn apply(&mut self, state: &StudyState, event: &Event) {
         match event {
             Event::Trial(trial, TrialEvent::CheckpointSaved { .. }) => {
                 self.holding.insert(*trial);
             }
             Event::Trial(trial, TrialEvent::CheckpointDropped { .. })
-                if view.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) =>
+                if state.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) =>
             {
                 self.holding.remove(trial);
             }
@@ -268,21 +268,21 @@ impl Retention {
     }
 
     /// The plan for the whole study.
-    fn plan(&self, spec: &StudySpec, view: &StudyState) -> Option<Plan> {
+    fn plan(&self, spec: &StudySpec, state: &StudyState) -> Option<Plan> {
         let is_limited = self.rule.keep_best.is_some() || self.rule.max_disk.is_some();
         if self.holding.is_empty() || !is_limited {
             return None;
         }
         // With several runs of a configuration, its mean counts.
         let configurations =
-            if spec.replicates == 1 { Vec::new() } else { view.ranked_configurations() };
+            if spec.replicates == 1 { Vec::new() } else { state.ranked_configurations() };
         let means: BTreeMap<TrialNumber, f64> =
             configurations.into_iter().map(|(number, sample)| (number, sample.mean)).collect();
         let with_mean = |trial: &Trial| {
             let mean = means.get(&trial.number)?;
             Some(Trial { value: Some(*mean), ..trial.clone() })
         };
-        let holding = self.holding.iter().filter_map(|number| view.trial(*number));
+        let holding = self.holding.iter().filter_map(|number| state.trial(*number));
         let holding: Vec<Cow<'_, Trial>> = holding
             .map(|trial| with_mean(trial).map_or(Cow::Borrowed(trial), Cow::Owned))
             .collect();
@@ -305,11 +305,11 @@ impl Retention {
     }
 
     /// Whether as many complete trials as `keep` allows are better than this one is now.
-    fn cannot_win(&self, view: &StudyState, number: TrialNumber) -> bool {
-        let Some(own) = view.trial(number).and_then(|trial| self.rule.score(trial)) else {
+    fn cannot_win(&self, state: &StudyState, number: TrialNumber) -> bool {
+        let Some(own) = state.trial(number).and_then(|trial| self.rule.score(trial)) else {
             return false;
         };
-        let better = view.trials.iter().filter(|trial| {
+        let better = state.trials.iter().filter(|trial| {
             trial.state == TrialState::Complete
                 && self.rule.score(trial).is_some_and(|score| score < own)
         });
@@ -326,13 +326,13 @@ impl Engine {
         if self.retention.rule.max_disk.is_some() {
             return self.tidy();
         }
-        let Some(trial) = self.view.trial(number) else { return };
+        let Some(trial) = self.state.trial(number) else { return };
         self.drop_all(self.retention.superseded(trial));
     }
 
     /// Drops everything that the study no longer needs.
     pub(super) fn tidy(&mut self) {
-        let plan = self.retention.plan(&self.spec, &self.view);
+        let plan = self.retention.plan(&self.spec, &self.state);
         let Some(Plan { dropped, exceeded }) = plan else { return };
         self.drop_all(dropped);
         if let (Some(bytes), Some(limit)) = (exceeded, self.spec.checkpoints.max_disk)
@@ -353,7 +353,7 @@ impl Engine {
         if self.retention.exceeded
             && !running.is_some_and(RunningAttempt::is_leaving)
             && self.pruner.first_rung(number).is_none()
-            && self.retention.cannot_win(&self.view, number)
+            && self.retention.cannot_win(&self.state, number)
             && self.lists(number, |listed| listed == path)
         {
             self.drop_all(vec![(number, path.to_owned())]);
@@ -375,8 +375,8 @@ impl Engine {
     /// continue: these go with a later plan.
     pub(super) fn drop_all(&mut self, mut dropped: Vec<Dropped>) {
         // Also where the study has another pruner by now.
-        if !dropped.is_empty() && self.view.trials.iter().any(|trial| !trial.segments.is_empty()) {
-            let donated = self.view.donated();
+        if !dropped.is_empty() && self.state.trials.iter().any(|trial| !trial.segments.is_empty()) {
+            let donated = self.state.donated();
             dropped.retain(|(trial, path)| !donated.contains(&(*trial, path.as_path())));
         }
         for (trial, path) in dropped {
@@ -401,7 +401,7 @@ impl Engine {
 
     /// Whether a trial has such a checkpoint.
     fn lists(&self, number: TrialNumber, is_such: impl Fn(&Path) -> bool) -> bool {
-        self.view.trial(number).is_some_and(|trial| {
+        self.state.trial(number).is_some_and(|trial| {
             trial.checkpoints.iter().any(|checkpoint| is_such(&checkpoint.path))
         })
     }

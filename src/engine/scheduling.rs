@@ -33,7 +33,7 @@ impl Engine {
         // Devices without memory for the next trial.
         let mut short: Vec<Device> = Vec::new();
         while self.phase.starts_trials()
-            && self.view.paused.is_none()
+            && self.state.paused.is_none()
             && !self.refusals.wait(self.now)
         {
             let free = |index: &usize| {
@@ -95,7 +95,7 @@ impl Engine {
             }
         }
         if self.budgets.goal_reached {
-            let is_asked = |number| self.view.trial(number).is_some_and(is_asked_for);
+            let is_asked = |number| self.state.trial(number).is_some_and(is_asked_for);
             return Ok(self.queue.find(is_asked));
         }
         self.exploit(Gathered::All);
@@ -126,7 +126,7 @@ impl Engine {
     /// Whether a slot accepts attempts.
     pub(super) fn is_open(&self, index: usize) -> bool {
         let slot = &self.slots[index];
-        let is_paused = |device| self.view.paused_devices.contains(device);
+        let is_paused = |device| self.state.paused_devices.contains(device);
         let is_silent = |agent: &str| self.silent_agents.contains(agent);
         !slot.closed
             && !slot.devices().members().any(is_paused)
@@ -142,7 +142,7 @@ impl Engine {
     pub(super) fn waits_for_a_slot(&self) -> bool {
         let may_create = || self.may_create() && !self.proposals.exhausted;
         !self.queue.is_empty()
-            || !self.budgets.goal_reached && (self.view.counts.paused > 0 || may_create())
+            || !self.budgets.goal_reached && (self.state.counts.paused > 0 || may_create())
     }
 
     /// Releases the workers of empty slots that are no longer used.
@@ -163,11 +163,11 @@ impl Engine {
     }
 
     pub(super) fn start(&mut self, index: usize, number: TrialNumber) {
-        let trial = self.view.trial(number).expect("a trial in the queue is in the view");
+        let trial = self.state.trial(number).expect("a trial in the queue is in the state");
         let attempt = AttemptNumber(trial.attempts);
         let is_first = trial.attempts == 0 && trial.origin.is_judged();
         let rung = || is_first.then(|| self.pruner.first_rung(number)).flatten();
-        let donor = self.view.donor_checkpoint(trial);
+        let donor = self.state.donor_checkpoint(trial);
         let assignment = Assignment {
             trial: number,
             attempt,
@@ -186,7 +186,7 @@ impl Engine {
         };
         let shares = self.spec.devices.automatic_concurrency;
         let expected = shares.then(|| self.memory_estimate(trial)).flatten();
-        if self.view.finished.is_some() {
+        if self.state.finished.is_some() {
             let reason = "its budget leaves room for more".to_owned();
             self.emit(Event::Study(StudyEvent::Reopened { reason }));
         }
@@ -215,7 +215,7 @@ impl Engine {
 
     /// Tells once in a run that pauses of a command without checkpoints cost what it did before.
     fn remark_on_lost_steps(&mut self, number: TrialNumber, attempt: AttemptNumber) {
-        let last = self.view.trial(number).and_then(|trial| trial.decisions.last());
+        let last = self.state.trial(number).and_then(|trial| trial.decisions.last());
         let was_paused = last.is_some_and(|last| matches!(last.verdict, Decision::Pause(_)));
         let is_known = || self.remarked.iter().any(|(_, kind)| *kind == RemarkKind::StartedOver);
         let is_command = matches!(self.spec.program, Program::Command { .. });

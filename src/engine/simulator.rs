@@ -163,7 +163,7 @@ pub struct Run {
     /// All turns, including those it continued from.
     pub turns: Vec<Turn>,
     /// The final state.
-    pub view: StudyState,
+    pub state: StudyState,
     /// The outcome.
     pub outcome: Outcome,
     /// Steps that workers carried out in this run.
@@ -215,37 +215,37 @@ impl Simulation {
 
     /// Runs to the end, continuing from a journal (empty: from the start).
     pub fn run(&self, journal: &[Turn]) -> Result<Run, EngineError> {
-        let mut view = StudyState::new(&self.spec);
-        events_of(journal).for_each(|(at, event)| view.apply(at, event));
+        let mut state = StudyState::new(&self.spec);
+        events_of(journal).for_each(|(at, event)| state.apply(at, event));
         let slots = (0..self.slots).map(|index| Slot::on(index, self.devices(index))).collect();
         // As a store keeps it: with extensions of the budget.
         let mut spec = self.spec.clone();
-        spec.budget.extend(view.extension);
+        spec.budget.extend(state.extension);
         let error = |turns: usize| (self.clock_error)(turns);
         let now = journal.last().map_or(Timestamp(0), |turn| {
             moved(turn.at, -error(journal.len() - 1)).after(Duration::from_secs(1))
         });
         // As the next runner does after a kill.
         let mut turns = journal.to_vec();
-        if let Some(end) = end_of_last_runner(&view, journal) {
+        if let Some(end) = end_of_last_runner(&state, journal) {
             let at = moved(now, error(turns.len()));
-            view.apply(at, &end);
+            state.apply(at, &end);
             turns.push(Turn { at, events: vec![end] });
         }
         let ends = events_of(&turns).filter_map(|(_, event)| event.attempt_end());
         let engine =
-            Engine::new(spec, view, slots)?.with_journal(events_of(&turns)).with_ends(ends);
+            Engine::new(spec, state, slots)?.with_journal(events_of(&turns)).with_ends(ends);
         Ok(World::new(self, engine, now, turns).run())
     }
 }
 
 /// The end of the last runner, if it was killed.
-fn end_of_last_runner(view: &StudyState, journal: &[Turn]) -> Option<Event> {
+fn end_of_last_runner(state: &StudyState, journal: &[Turn]) -> Option<Event> {
     let events: Vec<(Timestamp, &Event)> = events_of(journal).collect();
     let begun = events.iter().rposition(|(_, event)| {
         matches!(event, Event::Runner(RunnerEvent::Started { .. } | RunnerEvent::Stopped { .. }))
     })?;
-    end_of_killed_runner(view.paused.is_some(), events[begun..].iter().copied())
+    end_of_killed_runner(state.paused.is_some(), events[begun..].iter().copied())
 }
 
 fn events_of(turns: &[Turn]) -> impl Iterator<Item = (Timestamp, &Event)> {

@@ -166,9 +166,9 @@ pub fn verify(
         }
     }
     if let (Some(replay), Some((seq, ..))) = (&replay, journal.last()) {
-        let (spec, folded) = (replay.engine.spec(), replay.engine.view());
+        let (spec, folded) = (replay.engine.spec(), replay.engine.study_state());
         let metric = &spec.objective().metric;
-        verified.difference = tables::views_differ(metric, folded, tables, *seq);
+        verified.difference = tables::states_differ(metric, folded, tables, *seq);
     }
     Ok(verified)
 }
@@ -179,7 +179,7 @@ fn fold_again(spec: &StudySpec, journal: &[StoredEvent], tables: &StudyState) ->
     journal.iter().for_each(|(_, at, event)| folded.apply(*at, event));
     let last = journal.last().map_or(Seq(0), |(seq, ..)| *seq);
     let metric = &spec.objective().metric;
-    let difference = tables::views_differ(metric, &folded, tables, last);
+    let difference = tables::states_differ(metric, &folded, tables, last);
     Verified { difference, ..Verified::default() }
 }
 

@@ -42,7 +42,7 @@ use crate::study::trial::{AttemptNumber, LARGEST_STEP, Trial, TrialNumber};
 ///     study.tell(trial, loss)?;
 /// }
 /// let finished = study.finish()?;
-/// assert!(finished.best().is_some() && finished.view.counts.pruned > 0);
+/// assert!(finished.best().is_some() && finished.state.counts.pruned > 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
@@ -106,7 +106,7 @@ impl OpenStudy {
 
     /// The best complete trial so far.
     pub fn best(&self) -> Option<Trial> {
-        locked(&self.session).view().best().cloned()
+        locked(&self.session).study_state().best().cloned()
     }
 
     /// Leaves the study, and returns its state. Outstanding trials run again when it is opened
@@ -122,7 +122,7 @@ impl OpenStudy {
             || Outcome::Interrupted("left by the program while trials were outstanding".to_owned());
         Ok(Finished {
             outcome: session.outcome().cloned().unwrap_or_else(interrupted),
-            view: session.view().clone(),
+            state: session.study_state().clone(),
         })
     }
 }

@@ -37,7 +37,7 @@ impl Reporter for Events {
         _out: &mut dyn io::Write,
         _at: Timestamp,
         _spec: &StudySpec,
-        _view: &StudyState,
+        _state: &StudyState,
     ) -> io::Result<()> {
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Reporter for Events {
         _out: &mut dyn io::Write,
         _at: Timestamp,
         _reason: &str,
-        _view: &StudyState,
+        _state: &StudyState,
     ) -> io::Result<()> {
         Ok(())
     }
@@ -87,7 +87,7 @@ mod tests {
             seq: Seq(12),
             at: Timestamp(1_000_000),
             event: &event,
-            view: &StudyState::new(&spec),
+            state: &StudyState::new(&spec),
         };
         Events.event(&mut out, &happening).unwrap();
         assert_eq!(

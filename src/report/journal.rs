@@ -40,11 +40,11 @@ impl Journal {
         };
         if !values.is_empty() {
             let is_infeasible =
-                happening.view.trial(*number).is_some_and(|trial| trial.violation.is_some());
-            return !is_infeasible && self.joins(happening.view.directions(), values);
+                happening.state.trial(*number).is_some_and(|trial| trial.violation.is_some());
+            return !is_infeasible && self.joins(happening.state.directions(), values);
         }
         let Some(value) = value else { return false };
-        let score = Score::new(happening.view.direction(), *value);
+        let score = Score::new(happening.state.direction(), *value);
         let is_best = !value.is_nan() && self.best.is_none_or(|best| score < best);
         if is_best {
             self.best = Some(score);
@@ -73,8 +73,8 @@ impl Journal {
 
     /// One line about an event that was just applied.
     pub fn line(happening: &Happening<'_>, is_best: bool) -> String {
-        let Happening { event, view, .. } = *happening;
-        let said = said(event, view.clock(), Some(view), is_best);
+        let Happening { event, state, .. } = *happening;
+        let said = said(event, state.clock(), Some(state), is_best);
         one_line(&match (event, event.trial()) {
             (Event::Device(DeviceEvent::ConcurrencyChanged { .. }), _) | (_, None) => said,
             (
@@ -93,13 +93,13 @@ impl Journal {
     }
 }
 
-/// The wording of an event, without its trial. A `view` with the event applied adds detail;
+/// The wording of an event, without its trial. A `state` with the event applied adds detail;
 /// `is_best` says whether the event improved the study's best value.
-pub fn said(event: &Event, clock: StepUnit, view: Option<&StudyState>, is_best: bool) -> String {
+pub fn said(event: &Event, clock: StepUnit, state: Option<&StudyState>, is_best: bool) -> String {
     match event {
         Event::Trial(number, event) => {
-            let trial = view.and_then(|view| view.trial(*number));
-            said_of_trial(event, clock, view.zip(trial), is_best)
+            let trial = state.and_then(|state| state.trial(*number));
+            said_of_trial(event, clock, state.zip(trial), is_best)
         }
         Event::Runner(RunnerEvent::Started { pid, host, tracker: Some(_), .. }) => {
             format!("process {pid} on {host} tracks a run")
@@ -281,7 +281,7 @@ fn said_of_trial(
             };
             match state {
                 TrialState::Complete => {
-                    let step = known.and_then(|(view, trial)| view.value_step(trial));
+                    let step = known.and_then(|(study_state, trial)| study_state.value_step(trial));
                     let at = step.map(|step| format!(" at {}", clock.at(step))).unwrap_or_default();
                     let new_best = match (is_best, several.is_empty()) {
                         (false, _) => "",

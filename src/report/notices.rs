@@ -65,10 +65,10 @@ impl Notices {
     }
 
     fn fraction(&self, happening: &Happening<'_>) -> f64 {
-        let view = happening.view;
+        let state = happening.state;
         let elapsed = self.ran_before + happening.at.since(self.started);
-        let used = Used::of(view, &self.slots).device_time(happening.at);
-        let counts = view.counts.without(view.race_counts);
+        let used = Used::of(state, &self.slots).device_time(happening.at);
+        let counts = state.counts.without(state.race_counts);
         Progress::new(&self.spec, counts, elapsed, used).fraction.unwrap_or(0.0)
     }
 }
@@ -79,14 +79,14 @@ impl Reporter for Notices {
         _out: &mut dyn Write,
         at: Timestamp,
         spec: &StudySpec,
-        view: &StudyState,
+        state: &StudyState,
     ) -> io::Result<()> {
         self.spec = spec.clone();
         self.started = at;
-        self.ran_before = micros(view.ran_micros);
-        self.best = view.leader();
-        for (_, values) in front::points(&view.trials) {
-            self.front.joins(view.directions(), &values);
+        self.ran_before = micros(state.ran_micros);
+        self.best = state.leader();
+        for (_, values) in front::points(&state.trials) {
+            self.front.joins(state.directions(), &values);
         }
         Ok(())
     }
@@ -128,12 +128,12 @@ impl Reporter for Notices {
         out: &mut dyn Write,
         _at: Timestamp,
         reason: &str,
-        view: &StudyState,
+        state: &StudyState,
     ) -> io::Result<()> {
-        let best = match view.leader() {
+        let best = match state.leader() {
             Some((trial, value)) => format!("best: trial {trial} with {}", number(value)),
-            None if view.has_several_objectives() && view.counts.complete > 0 => {
-                front_in_words(&view.front())
+            None if state.has_several_objectives() && state.counts.complete > 0 => {
+                front_in_words(&state.front())
             }
             None => "no trial has a value".to_owned(),
         };
@@ -148,8 +148,8 @@ impl Notices {
         number: TrialNumber,
         happening: &Happening<'_>,
     ) -> io::Result<()> {
-        let view = happening.view;
-        let Some(trial) = view.trial(number) else { return Ok(()) };
+        let state = happening.state;
+        let Some(trial) = state.trial(number) else { return Ok(()) };
         if trial.state == TrialState::Failed {
             let why = trial.reason.as_deref().unwrap_or("no reason is known");
             self.say(
@@ -159,14 +159,14 @@ impl Notices {
                 &format!("trial {number} failed: {why}"),
             )?;
         }
-        if self.front.take(happening) && view.has_several_objectives() {
+        if self.front.take(happening) && state.has_several_objectives() {
             let reached = values(&trial.values);
             let text =
                 format!("trial {number} joins the front with {reached}, {}", params(&trial.params));
             self.say(out, Occasion::Best, Some(number), &text)?;
         }
-        let before = std::mem::replace(&mut self.best, view.leader());
-        if is_new_best(number, before, self.best, view.direction())
+        let before = std::mem::replace(&mut self.best, state.leader());
+        if is_new_best(number, before, self.best, state.direction())
             && let Some((_, value)) = self.best
         {
             let metric = &self.spec.objective().metric;

@@ -70,7 +70,7 @@ impl Reporter for Plain {
         out: &mut dyn Write,
         at: Timestamp,
         spec: &StudySpec,
-        view: &StudyState,
+        state: &StudyState,
     ) -> io::Result<()> {
         let trials = spec
             .budget
@@ -84,36 +84,36 @@ impl Reporter for Plain {
             spec.sampler.name,
             spec.pruner.name
         )?;
-        if view.counts.total() > 0 {
-            writeln!(out, "  continues after {}", states(view))?;
+        if state.counts.total() > 0 {
+            writeln!(out, "  continues after {}", states(state))?;
         }
         let (name, store) = (one_line(&spec.name), &self.store_option);
-        if view.paused.is_some() {
+        if state.paused.is_some() {
             writeln!(
                 out,
                 "  it is paused, so that nothing starts: `hpsearch resume {name}{store}` lets it \
                  continue"
             )?;
         }
-        for device in &view.paused_devices {
+        for device in &state.paused_devices {
             writeln!(
                 out,
                 "  {device} is paused: `hpsearch resume {name} --device {device}{store}` lets it \
                  continue"
             )?;
         }
-        self.waiting = view
+        self.waiting = state
             .trials
             .iter()
             .filter(|trial| trial.waits_for_its_pruner())
             .map(|trial| trial.number)
             .collect();
-        self.best = view.leader();
-        for (_, values) in front::points(&view.trials) {
-            self.front.joins(view.directions(), &values);
+        self.best = state.leader();
+        for (_, values) in front::points(&state.trials) {
+            self.front.joins(state.directions(), &values);
         }
         self.study = Some((spec.clone(), at));
-        self.ran_before = micros(view.ran_micros);
+        self.ran_before = micros(state.ran_micros);
         out.flush()
     }
 
@@ -161,10 +161,10 @@ impl Reporter for Plain {
         }
         let before = self.best;
         if let Event::Trial(_, TrialEvent::Finished { .. }) = happening.event {
-            self.best = happening.view.leader();
+            self.best = happening.state.leader();
         }
-        let (now, direction) = (self.best, happening.view.direction());
-        let is_best = match happening.view.has_several_objectives() {
+        let (now, direction) = (self.best, happening.state.direction());
+        let is_best = match happening.state.has_several_objectives() {
             true => self.front.take(happening),
             false => happening
                 .event
@@ -210,19 +210,19 @@ impl Reporter for Plain {
         out: &mut dyn Write,
         at: Timestamp,
         reason: &str,
-        view: &StudyState,
+        state: &StudyState,
     ) -> io::Result<()> {
         let elapsed =
-            self.study.as_ref().map_or(micros(view.ran_micros), |(_, started)| at.since(*started));
+            self.study.as_ref().map_or(micros(state.ran_micros), |(_, started)| at.since(*started));
         let name = self
             .study
             .as_ref()
             .map_or_else(String::new, |(spec, _)| format!(" {}", one_line(&spec.name)));
         writeln!(out, "study{name} ended after {}: {}", duration(elapsed), one_line(reason))?;
-        writeln!(out, "  {}", states(view))?;
-        if view.has_several_objectives() && view.counts.complete > 0 {
-            let front = view.front();
-            if let Some(knee) = front.knee.and_then(|knee| view.trial(knee)) {
+        writeln!(out, "  {}", states(state))?;
+        if state.has_several_objectives() && state.counts.complete > 0 {
+            let front = state.front();
+            if let Some(knee) = front.knee.and_then(|knee| state.trial(knee)) {
                 writeln!(
                     out,
                     "  best: {}; its compromise: trial {} with {}: {}",
@@ -234,7 +234,7 @@ impl Reporter for Plain {
                 return out.flush();
             }
         }
-        match view.leader().and_then(|(best, value)| Some((view.trial(best)?, value))) {
+        match state.leader().and_then(|(best, value)| Some((state.trial(best)?, value))) {
             Some((best, value)) => writeln!(
                 out,
                 "  best: trial {} with {}: {}",
@@ -242,8 +242,8 @@ impl Reporter for Plain {
                 said(Some(value)),
                 params(&best.params)
             )?,
-            None if view.counts.complete == 0 => writeln!(out, "  no trial is complete")?,
-            None => writeln!(out, "  {}", no_best(view.counts))?,
+            None if state.counts.complete == 0 => writeln!(out, "  no trial is complete")?,
+            None => writeln!(out, "  {}", no_best(state.counts))?,
         }
         out.flush()
     }
@@ -400,12 +400,12 @@ fn progress(
     front: usize,
     happening: &Happening<'_>,
 ) -> String {
-    let view = happening.view;
-    let used = Used::of(view, slots);
+    let state = happening.state;
+    let used = Used::of(state, slots);
     // Races come on top of the budget.
-    let counts = view.counts.without(view.race_counts);
+    let counts = state.counts.without(state.race_counts);
     let progress = Progress::new(spec, counts, elapsed, used.device_time(happening.at));
-    let best = match view.leader() {
+    let best = match state.leader() {
         Some((best, value)) => format!("best {} (trial {best})", said(Some(value))),
         None if front > 0 => format!("{front} on the front"),
         None => "no value yet".to_owned(),
@@ -416,8 +416,8 @@ fn progress(
     format!("{}, {best}, {}{left}", progress.trials(), rough_duration(elapsed))
 }
 
-fn states(view: &StudyState) -> String {
-    let mut counts = view.counts;
+fn states(study_state: &StudyState) -> String {
+    let mut counts = study_state.counts;
     // Finished states come first.
     let order = [
         TrialState::Complete,

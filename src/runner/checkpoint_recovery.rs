@@ -30,25 +30,25 @@ use crate::study::trial::{Trial, TrialNumber};
 const LOOKED_AT: u64 = 5_000;
 
 /// Removes the files of checkpoints that were dropped when the runner was killed: dropping is
-/// recorded before the files are removed. `view` is the state of the study after [`settle`].
+/// recorded before the files are removed. `state` is the state of the study after [`settle`].
 ///
 /// # Errors
 /// Those of the store.
 pub fn remove_dropped(
     storage: &dyn Storage,
     study: StudyId,
-    view: &StudyState,
+    state: &StudyState,
     remover: &mut Remover,
 ) -> Result<(), StorageError> {
-    if view.killed_at.is_none() {
+    if state.killed_at.is_none() {
         return Ok(());
     }
     for (_, _, event) in storage.events_before(study, Seq(i64::MAX), LOOKED_AT)? {
         if let Event::Trial(trial, TrialEvent::CheckpointDropped { path }) = &event
             && path.exists()
-            && !listed_in(view).any(|listed| listed == path)
+            && !listed_in(state).any(|listed| listed == path)
         {
-            remover.remove(*trial, path, listed_in(view));
+            remover.remove(*trial, path, listed_in(state));
         }
     }
     Ok(())
@@ -350,8 +350,8 @@ mod tests {
         died.storage.append(&died.lease, Timestamp(2), &events).unwrap();
         let mut remover = Remover::new(vec![died.files()]);
         let mut remove = |died: &Died| {
-            let view = died.storage.view(died.study.id).unwrap();
-            remove_dropped(&died.storage, died.study.id, &view, &mut remover).unwrap();
+            let state = died.storage.study_state(died.study.id).unwrap();
+            remove_dropped(&died.storage, died.study.id, &state, &mut remover).unwrap();
         };
         remove(&died);
         assert!(dropped.exists(), "a runner that left has removed what it dropped itself");

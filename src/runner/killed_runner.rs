@@ -84,7 +84,7 @@ pub(super) fn forget_lost_checkpoints(
     storage: &mut dyn Storage,
     lease: &Lease,
 ) -> Result<(), StorageError> {
-    let trials = storage.view(lease.study)?.trials;
+    let trials = storage.study_state(lease.study)?.trials;
     let checkpoints = trials.iter().flat_map(|trial| {
         trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone()))
     });

@@ -41,14 +41,14 @@ fn serve(
     let summary = storage.summary(study.id)?;
     let spec = summary.spec.clone();
     let no_slot_is_used = vec![Slot::on(0, Device::Cpu)];
-    let mut engine = Engine::new(spec, storage.view(study.id)?, no_slot_is_used)?;
+    let mut engine = Engine::new(spec, storage.study_state(study.id)?, no_slot_is_used)?;
     let at = super::clock_of(storage, study.id)?.now();
     let effects = engine.serve_at_rest(at, requests);
     let acts = commit(storage, lease, at, effects, &[])?.acts;
     let mut remover = Remover::new(ownership::own_homes(storage, &summary.stored(), store)?);
     for effect in &acts {
         if let Effect::Remove { trial, path } = effect {
-            remover.remove(*trial, path, listed_in(engine.view()));
+            remover.remove(*trial, path, listed_in(engine.study_state()));
         }
     }
     Ok(())

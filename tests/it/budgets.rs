@@ -27,7 +27,7 @@ fn limited(seconds: f64, slots: usize, pruner: AlgorithmSpec) -> Simulation {
 }
 
 fn busy_seconds(run: &Run) -> f64 {
-    Duration::from_micros(u64::try_from(run.view.busy_micros).unwrap()).as_secs_f64()
+    Duration::from_micros(u64::try_from(run.state.busy_micros).unwrap()).as_secs_f64()
 }
 
 #[test]
@@ -36,9 +36,9 @@ fn device_hours_are_summed_over_slots_and_end_the_study_with_their_number() {
         let run = limited(7.3, slots, AlgorithmSpec::named("none")).run(&[]).unwrap();
         let Outcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
         assert_eq!(reason, "the budget of 0.0020277777777777777 device-hours is used: 0.00203");
-        assert_eq!(run.view.finished.as_ref(), Some(reason), "it is stored with the study");
+        assert_eq!(run.state.finished.as_ref(), Some(reason), "it is stored with the study");
         // A full trial takes 0.9 s.
-        assert_eq!(run.view.counts.complete, 8);
+        assert_eq!(run.state.counts.complete, 8);
     }
 }
 
@@ -53,7 +53,7 @@ fn trials_that_share_a_device_use_it_once() {
         run.outcome.reason()
     );
     // Two devices for 1.85 s; a full trial takes 0.9 s of one of their eight slots.
-    assert_eq!(run.view.counts.complete, 16);
+    assert_eq!(run.state.counts.complete, 16);
     // What was billed is what the journal says was in use.
     assert_eq!(busy_seconds(&run), in_use(&run.turns));
 }
@@ -105,7 +105,7 @@ fn each_device_of_a_group_is_counted() {
         run.outcome.reason()
     );
     // Two groups of two devices for 1.825 s; a full trial takes 0.9 s of one group.
-    assert_eq!(run.view.counts.complete, 4);
+    assert_eq!(run.state.counts.complete, 4);
     assert_eq!(busy_seconds(&run), in_use(&run.turns));
 }
 
@@ -119,7 +119,7 @@ fn each_device_of_a_group_of_agents_is_counted() {
         run.outcome.reason()
     );
     // Two pairs for 1.825 s, while the fifth agent is idle.
-    assert_eq!(run.view.counts.complete, 4);
+    assert_eq!(run.state.counts.complete, 4);
     assert_eq!(busy_seconds(&run), in_use(&run.turns));
 }
 
@@ -264,7 +264,12 @@ fn a_paused_study_uses_up_no_time_even_if_its_runner_is_killed_meanwhile() {
     });
     simulation.requests = vec![(12, Request::PauseStudy), (0, Request::ResumeStudy)];
     let run = simulation.run(&journal).unwrap();
-    assert_eq!(run.view.counts.complete, 9, "as many as without the day: {}", run.outcome.reason());
+    assert_eq!(
+        run.state.counts.complete,
+        9,
+        "as many as without the day: {}",
+        run.outcome.reason()
+    );
 }
 
 #[test]

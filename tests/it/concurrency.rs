@@ -72,7 +72,7 @@ fn changes(turns: &[Turn]) -> Vec<(u32, ConcurrencyChange, Option<TrialNumber>)>
 /// Never more trials at a time than were said, no trial twice, all of them complete, and the
 /// journal folds to the state.
 fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
-    let (mut slots, mut running, mut view) =
+    let (mut slots, mut running, mut state) =
         (1_usize, BTreeMap::new(), StudyState::new(&simulation.spec));
     for turn in &run.turns {
         for event in &turn.events {
@@ -88,10 +88,10 @@ fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
                     // Whoever makes room is neither the best of those that run, nor the only one.
                     if let (ConcurrencyChange::MemoryPressure, Some(leaves)) = (change, trial) {
                         let value = |number: TrialNumber| {
-                            view.trial(number).and_then(|trial| view.value_of(trial))
+                            state.trial(number).and_then(|trial| state.value_of(trial))
                         };
                         let scored = running.keys().filter_map(|number| {
-                            Some((Score::new(view.direction(), value(*number)?), *number))
+                            Some((Score::new(state.direction(), value(*number)?), *number))
                         });
                         assert!(
                             scored.min().is_none_or(|(_, best)| best != *leaves),
@@ -107,12 +107,12 @@ fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
                 Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(running.remove(trial)),
                 _ => {}
             }
-            view.apply(turn.at, event);
+            state.apply(turn.at, event);
         }
     }
-    assert_eq!(format!("{view:?}"), format!("{:?}", run.view), "the journal folds to the state");
+    assert_eq!(format!("{state:?}"), format!("{:?}", run.state), "the journal folds to the state");
     let complete =
-        run.view.trials.iter().filter(|trial| trial.state == TrialState::Complete).count() as u64;
+        run.state.trials.iter().filter(|trial| trial.state == TrialState::Complete).count() as u64;
     assert_eq!(complete, trials, "{:?}", run.outcome);
 }
 
@@ -150,7 +150,7 @@ fn each_device_of_a_study_shares_itself_out_as_it_is_good_for_it() {
     let mut simulation = shared(80, 10 * GIB, (2 * GIB, 2 * GIB), 16);
     simulation.slots = 2;
     let run = simulation.run(&[]).unwrap();
-    assert_eq!(run.view.counts.complete, 80);
+    assert_eq!(run.state.counts.complete, 80);
     let most = most_by_device(events(&run.turns));
     // Four of 2 GiB each, on both.
     assert_eq!(most, BTreeMap::from([("sim:0".to_owned(), 4), ("sim:1".to_owned(), 4)]));
@@ -308,7 +308,7 @@ fn assert_sound_on_agents(run: &Run, trials: u64) {
             _ => {}
         }
     }
-    assert_eq!(run.view.counts.complete, trials, "{:?}", run.outcome);
+    assert_eq!(run.state.counts.complete, trials, "{:?}", run.outcome);
 }
 
 #[test]

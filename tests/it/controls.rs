@@ -403,8 +403,8 @@ fn what_was_asked_is_done_once_though_the_runner_is_killed_right_after() {
         // Five places: one is the paused trial's, the killed one's was made up for.
         let complete = trials.iter().filter(|trial| trial["state"] == "complete").count();
         assert_eq!((complete, trials.len()), (4, 6), "round {round}: {:?}", site.states());
-        let view = store.view(study).unwrap();
-        assert_eq!((view.extension.trials, view.trials[1].notes.len()), (1, 1));
+        let state = store.study_state(study).unwrap();
+        assert_eq!((state.extension.trials, state.trials[1].notes.len()), (1, 1));
         site.assert_folds();
     }
 }
@@ -426,7 +426,7 @@ fn odd_reports_do_not_confuse_a_trial() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
     assert_done(&site.run_study());
     let store = site.store();
-    let trial = store.view(store.study("s").unwrap().unwrap().id).unwrap().trials.remove(0);
+    let trial = store.study_state(store.study("s").unwrap().unwrap().id).unwrap().trials.remove(0);
     assert_eq!(trial.value, Some(2.0));
     // The same step again replaces it, an earlier one is put in its place, and what is no number is
     // a line of the log.

@@ -64,7 +64,7 @@ fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
     let run = simulation.run(&[]).unwrap();
     assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
     most_at_a_time(&run.turns);
-    assert_eq!(run.view.counts.complete, 8);
+    assert_eq!(run.state.counts.complete, 8);
     let moved: Vec<String> = events(&run.turns)
         .filter_map(|event| {
             if let Event::Trial(_, TrialEvent::Queued { reason, .. }) = event {
@@ -77,7 +77,7 @@ fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
     assert_eq!(moved, ["left sim:1; continues from epoch 2"]);
     // No step is done twice.
     assert_eq!(run.steps, 8 * 9);
-    assert!(run.view.paused_devices.is_empty());
+    assert!(run.state.paused_devices.is_empty());
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn a_study_whose_devices_are_all_paused_waits_and_its_time_stands_still() {
         "{said:?}"
     );
     assert!(
-        run.view.counts.complete >= 9,
+        run.state.counts.complete >= 9,
         "one slot for most of 9 s: {}",
-        run.view.counts.complete
+        run.state.counts.complete
     );
 }
 
@@ -114,7 +114,7 @@ fn slots_come_and_go_while_a_study_runs() {
     )
     .run(&[])
     .unwrap();
-    assert_eq!(run.view.counts.complete, 30);
+    assert_eq!(run.state.counts.complete, 30);
     let most = most_at_a_time(&run.turns);
     assert_eq!((most["sim:0"], most["sim:7"]), (3, 2));
     assert_eq!(run.steps, 30 * 9, "whoever has to move continues from where it saved");
@@ -196,7 +196,7 @@ proptest! {
         prop_assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
         most_at_a_time(&run.turns);
         prop_assert!(
-            run.view
+            run.state
                 .trials
                 .iter()
                 .all(|trial| matches!(trial.state, TrialState::Complete | TrialState::Pruned))
@@ -210,7 +210,7 @@ proptest! {
         run.turns
             .iter()
             .for_each(|turn| turn.events.iter().for_each(|event| folded.apply(turn.at, event)));
-        prop_assert_eq!(format!("{folded:?}"), format!("{:?}", run.view));
+        prop_assert_eq!(format!("{folded:?}"), format!("{:?}", run.state));
     }
 }
 
@@ -266,7 +266,7 @@ fn a_paused_device_stops_its_whole_group_and_slots_are_those_of_the_group() {
     );
     simulation.per_trial = 2;
     let run = simulation.run(&[]).unwrap();
-    assert_eq!(run.view.counts.complete, 12);
+    assert_eq!(run.state.counts.complete, 12);
     assert_eq!(run.steps, 12 * 9, "whoever has to move continues from where it saved");
     let said: Vec<String> = answers(&run)
         .into_iter()

@@ -30,7 +30,7 @@ fn assert_sound(run: &Run, simulation: &Simulation) {
         }
     }
     // Compared as text: NaN reports are equal to themselves there.
-    assert_eq!(format!("{folded:?}"), format!("{:?}", run.view), "the journal folds to the state");
+    assert_eq!(format!("{folded:?}"), format!("{:?}", run.state), "the journal folds to the state");
     assert_eq!(created, (0..created.len() as u64).collect::<Vec<_>>());
     finished.sort_unstable();
     assert_eq!(finished, created, "each trial ends exactly once");
@@ -42,8 +42,8 @@ fn a_study_ends_with_its_budget_and_a_best_trial() {
         let simulation = Simulation::new(spec, 3, 9, loss);
         let run = simulation.run(&[]).unwrap();
         assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
-        assert_eq!(run.view.counts.complete + run.view.counts.pruned, 20);
-        assert!(run.view.best().is_some());
+        assert_eq!(run.state.counts.complete + run.state.counts.pruned, 20);
+        assert!(run.state.best().is_some());
         assert_sound(&run, &simulation);
     }
 }
@@ -65,8 +65,8 @@ fn resumed_study_suggests_what_an_uninterrupted_one_would() {
         for prefix in (number % stride..whole.turns.len()).step_by(stride) {
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
             assert_eq!(
-                decisions(&resumed.view),
-                decisions(&whole.view),
+                decisions(&resumed.state),
+                decisions(&whole.state),
                 "{:?} {:?} after {prefix} turns",
                 simulation.spec.sampler,
                 simulation.spec.pruner
@@ -83,7 +83,7 @@ fn resumed_study_without_checkpoints_starts_trials_again_and_decides_the_same() 
     let whole = simulation.run(&[]).unwrap();
     for prefix in 0..whole.turns.len() {
         let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
-        assert_eq!(decisions(&resumed.view), decisions(&whole.view), "after {prefix} turns");
+        assert_eq!(decisions(&resumed.state), decisions(&whole.state), "after {prefix} turns");
     }
 }
 
@@ -95,15 +95,18 @@ fn promoted_trials_without_checkpoints_start_again_and_go_past_where_they_paused
         simulation.checkpoints = false;
         let whole = simulation.run(&[]).unwrap();
         assert_sound(&whole, &simulation);
-        assert!(whole.view.trials.iter().any(|trial| trial.attempts > 1), "some were promoted");
-        assert!(whole.view.trials.iter().all(|trial| trial.attempts <= 3), "a rung is passed once");
+        assert!(whole.state.trials.iter().any(|trial| trial.attempts > 1), "some were promoted");
+        assert!(
+            whole.state.trials.iter().all(|trial| trial.attempts <= 3),
+            "a rung is passed once"
+        );
         if slots > 1 {
             continue;
         }
-        assert_eq!(decisions(&whole.view), decisions(&with_checkpoints.view));
+        assert_eq!(decisions(&whole.state), decisions(&with_checkpoints.state));
         for prefix in 0..whole.turns.len() {
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
-            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "after {prefix} turns");
+            assert_eq!(decisions(&resumed.state), decisions(&whole.state), "after {prefix} turns");
         }
     }
 }
@@ -123,7 +126,7 @@ fn crashes_again_and_again_lose_and_double_nothing_with_several_slots() {
         }
         let run = simulation.run(&journal).unwrap();
         assert_sound(&run, &simulation);
-        assert_eq!(run.view.counts.complete + run.view.counts.pruned, 15);
+        assert_eq!(run.state.counts.complete + run.state.counts.pruned, 15);
     }
 }
 
@@ -156,7 +159,7 @@ fn a_lost_worker_is_retried_from_its_checkpoint_and_a_programs_own_error_is_not(
         _ => None,
     });
     let run = simulation.run(&[]).unwrap();
-    let [first, second] = &run.view.trials[..] else { panic!("two trials") };
+    let [first, second] = &run.state.trials[..] else { panic!("two trials") };
     assert_eq!((first.state, first.attempts, first.failures), (TrialState::Complete, 2, 1));
     assert_eq!((second.state, second.attempts), (TrialState::Failed, 1));
     // 6 steps of the first trial (3 before its crash and 3 from the checkpoint), 2 of the second.
@@ -171,8 +174,8 @@ fn a_trial_that_keeps_dying_fails_when_its_retries_are_used_up() {
     simulation.faults =
         Box::new(|trial, _, step| (trial.0 == 0 && step == 2).then_some(Fault::Crash));
     let run = simulation.run(&[]).unwrap();
-    assert_eq!((run.view.trials[0].state, run.view.trials[0].attempts), (TrialState::Failed, 3));
-    assert_eq!(run.view.counts.complete, 3, "a failed trial is made up for");
+    assert_eq!((run.state.trials[0].state, run.state.trials[0].attempts), (TrialState::Failed, 3));
+    assert_eq!(run.state.counts.complete, 3, "a failed trial is made up for");
 }
 
 #[test]
@@ -183,7 +186,7 @@ fn a_hanging_trial_is_killed_after_trial_time() {
     simulation.faults =
         Box::new(|trial, _, step| (trial.0 == 1 && step == 3).then_some(Fault::Hang));
     let run = simulation.run(&[]).unwrap();
-    let hung = &run.view.trials[1];
+    let hung = &run.state.trials[1];
     assert_eq!(hung.state, TrialState::Failed);
     assert!(hung.reason.as_ref().unwrap().contains("trial_time (10 s)"), "{:?}", hung.reason);
     let retried = {
@@ -193,7 +196,7 @@ fn a_hanging_trial_is_killed_after_trial_time() {
         });
         simulation.run(&[]).unwrap()
     };
-    assert_eq!(retried.view.trials[1].state, TrialState::Complete);
+    assert_eq!(retried.state.trials[1].state, TrialState::Complete);
 }
 
 #[test]
@@ -204,11 +207,11 @@ fn a_trial_that_falls_silent_is_killed_after_stall_time_and_a_slow_one_is_not() 
     simulation.faults =
         Box::new(|trial, _, step| (trial.0 == 1 && step == 3).then_some(Fault::Hang));
     let run = simulation.run(&[]).unwrap();
-    let silent = &run.view.trials[1];
+    let silent = &run.state.trials[1];
     assert_eq!(silent.state, TrialState::Failed);
     assert_eq!(silent.reason.as_deref(), Some("did not report for stall_time (1 s)"));
     // The others take 3 s each, a report every tenth of a second.
-    assert_eq!(run.view.counts.complete, 3);
+    assert_eq!(run.state.counts.complete, 3);
 }
 
 #[test]
@@ -222,8 +225,8 @@ fn a_study_that_gets_no_better_ends_with_its_patience() {
         "{:?}",
         run.outcome
     );
-    let best = run.view.best().unwrap().number.0;
-    assert_eq!(run.view.trials.len() as u64, best + 1 + 7);
+    let best = run.state.best().unwrap().number.0;
+    assert_eq!(run.state.trials.len() as u64, best + 1 + 7);
     assert_eq!(simulation.run(&run.turns).unwrap().steps, 0, "it stays so");
     simulation.spec.budget.patience = Some(30);
     assert!(simulation.run(&run.turns).unwrap().steps > 0, "with more patience it continues");
@@ -263,11 +266,11 @@ fn a_program_that_only_fails_is_not_started_for_ever() {
         "{:?}",
         run.outcome
     );
-    assert!(run.view.trials.len() <= 12);
+    assert!(run.state.trials.len() <= 12);
     simulation.faults = Box::new(|_, _, _| None);
     let repaired = simulation.run(&run.turns).unwrap();
     assert_eq!(
-        repaired.view.counts.complete, 5,
+        repaired.state.counts.complete, 5,
         "once the program is repaired, the study \
         continues"
     );
@@ -279,11 +282,11 @@ fn a_finished_study_goes_on_when_its_budget_is_raised_and_rests_when_it_is_not()
         Simulation::new(spec(6, "random", AlgorithmSpec::named("none")), 2, 3, loss);
     let first = simulation.run(&[]).unwrap();
     let again = simulation.run(&first.turns).unwrap();
-    assert_eq!((again.steps, again.view.trials.len()), (0, 6));
+    assert_eq!((again.steps, again.state.trials.len()), (0, 6));
     simulation.spec.budget.trials = Some(10);
     let extended = simulation.run(&first.turns).unwrap();
-    assert_eq!(extended.view.trials.len(), 10);
-    assert_eq!(decisions(&extended.view)[..6], decisions(&first.view)[..]);
+    assert_eq!(extended.state.trials.len(), 10);
+    assert_eq!(decisions(&extended.state)[..6], decisions(&first.state)[..]);
 }
 
 #[test]
@@ -307,14 +310,14 @@ fn a_space_that_changes_between_two_runs_leaves_what_was_and_holds_for_what_come
             let changed = simulation.run(journal).unwrap();
             assert_sound(&changed, &simulation);
             assert_eq!(
-                changed.view.counts.complete + changed.view.counts.pruned,
+                changed.state.counts.complete + changed.state.counts.pruned,
                 14,
                 "{sampler} after {prefix} turns"
             );
-            for (number, trial) in changed.view.trials.iter().enumerate() {
+            for (number, trial) in changed.state.trials.iter().enumerate() {
                 let value = |name: &str| trial.params.get(name).unwrap().as_number().unwrap();
                 if number < proposed {
-                    assert_eq!(trial.params, whole.view.trials[number].params);
+                    assert_eq!(trial.params, whole.state.trials[number].params);
                     ran.0 += 1;
                 } else {
                     assert!(
@@ -342,7 +345,7 @@ fn a_reached_target_ends_the_study_and_stays_reached() {
         "{:?}",
         run.outcome
     );
-    assert!(run.view.trials.len() < 100);
+    assert!(run.state.trials.len() < 100);
     assert_eq!(simulation.run(&run.turns).unwrap().steps, 0);
 }
 
@@ -352,9 +355,9 @@ fn the_time_budget_counts_all_runs() {
         Simulation::new(spec(1000, "random", AlgorithmSpec::named("none")), 1, 5, loss);
     simulation.spec.budget.time = Some(Duration::from_secs(5));
     let run = simulation.run(&[]).unwrap();
-    assert_eq!(run.view.counts.complete, 9, "0.5 s a trial; the tenth is cut");
+    assert_eq!(run.state.counts.complete, 9, "0.5 s a trial; the tenth is cut");
     let again = simulation.run(&run.turns).unwrap();
-    assert_eq!(again.view.counts.complete, 9);
+    assert_eq!(again.state.counts.complete, 9);
 }
 
 #[test]
@@ -365,14 +368,14 @@ fn a_grid_is_searched_exactly_once_across_crashes() {
     let simulation = Simulation::new(study, 2, 2, loss);
     let whole = simulation.run(&[]).unwrap();
     // rate: 3 points; sgd with 3 momenta or adamw; 6 layers.
-    assert_eq!(whole.view.trials.len(), 3 * (3 + 1) * 6);
+    assert_eq!(whole.state.trials.len(), 3 * (3 + 1) * 6);
     for prefix in (0..whole.turns.len()).step_by(17) {
         let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
         let mut points: Vec<String> =
-            resumed.view.trials.iter().map(|trial| trial.params.fingerprint()).collect();
+            resumed.state.trials.iter().map(|trial| trial.params.fingerprint()).collect();
         points.sort();
         points.dedup();
-        assert_eq!((points.len(), resumed.view.trials.len()), (72, 72), "after {prefix} turns");
+        assert_eq!((points.len(), resumed.state.trials.len()), (72, 72), "after {prefix} turns");
     }
 }
 
@@ -383,10 +386,10 @@ fn checkpoints_of_the_best_trials_stay_and_others_go() {
     let simulation = Simulation::new(study, 2, 9, loss);
     let run = simulation.run(&[]).unwrap();
     let mut holding: Vec<&Trial> =
-        run.view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
+        run.state.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
     holding.sort_by(|a, b| a.value.unwrap().total_cmp(&b.value.unwrap()));
     assert_eq!(holding.len(), 2);
-    assert_eq!(holding[0].number, run.view.best().unwrap().number);
+    assert_eq!(holding[0].number, run.state.best().unwrap().number);
     assert!(holding.iter().all(|trial| trial.checkpoints.len() == 1));
 }
 
@@ -399,9 +402,9 @@ fn enqueued_configurations_run_first_and_missing_values_are_sampled() {
     study.enqueue = vec![first.clone(), first];
     let simulation = Simulation::new(study, 1, 2, loss);
     let run = simulation.run(&[]).unwrap();
-    for trial in &run.view.trials[..2] {
+    for trial in &run.state.trials[..2] {
         assert_eq!(trial.params.get("rate").unwrap().as_number(), Some(0.01));
         assert!(trial.params.get("layers").is_some());
     }
-    assert_eq!(run.view.trials.len(), 4);
+    assert_eq!(run.state.trials.len(), 4);
 }

@@ -70,7 +70,7 @@ fn stormy(seed: u64, trials: u64, slots: usize) -> Simulation {
 /// first, and is told by tests of its own.
 fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<String, u64> {
     let spec = &simulation.spec;
-    let mut view = StudyState::new(spec);
+    let mut study_state = StudyState::new(spec);
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();
     let mut on_slots: Vec<(TrialNumber, usize)> = Vec::new();
     let mut failures: BTreeMap<TrialNumber, u32> = BTreeMap::new();
@@ -100,7 +100,7 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
             }
             match event {
                 Event::Trial(trial, TrialEvent::Created { .. }) => {
-                    assert_eq!(trial.index(), view.trials.len(), "{what}")
+                    assert_eq!(trial.index(), study_state.trials.len(), "{what}")
                 }
                 Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
                     assert!(
@@ -125,19 +125,19 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                 }
                 Event::Trial(trial, TrialEvent::Finished { .. }) => {
                     assert!(
-                        !view.trial(*trial).unwrap().state.is_finished(),
+                        !study_state.trial(*trial).unwrap().state.is_finished(),
                         "{what}: trial {trial} ends twice"
                     );
                 }
                 _ => {}
             }
-            view.apply(turn.at, event);
+            study_state.apply(turn.at, event);
         }
         assert_eq!(owed, None, "{what}: a failed attempt and what follows are one turn");
     }
     assert_eq!(
-        format!("{view:?}"),
-        format!("{:?}", run.view),
+        format!("{study_state:?}"),
+        format!("{:?}", run.state),
         "{what}: the journal folds to the state"
     );
     assert_eq!(on_slots, [], "{what}: something runs after the end");
@@ -160,12 +160,16 @@ fn faults_are_retried_as_the_study_says_and_a_crash_or_a_clock_that_jumps_change
         simulation.clock_error = Box::new(jumping(seed));
         let jumped = simulation.run(&[]).unwrap();
         assert_sound(&jumped, &simulation, &format!("seed {seed}, jumping"));
-        assert_eq!(decisions(&jumped.view), decisions(&whole.view), "seed {seed}: the clock jumps");
+        assert_eq!(
+            decisions(&jumped.state),
+            decisions(&whole.state),
+            "seed {seed}: the clock jumps"
+        );
         for prefix in (usize::try_from(seed).unwrap() % 6..jumped.turns.len()).step_by(6) {
             let what = format!("seed {seed}, after {prefix} turns");
             let resumed = simulation.run(&jumped.turns[..prefix]).unwrap();
             assert_sound(&resumed, &simulation, &what);
-            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "{what}");
+            assert_eq!(decisions(&resumed.state), decisions(&whole.state), "{what}");
         }
     }
     assert!(
@@ -225,7 +229,7 @@ fn storms_of_faults_crashes_requests_and_clocks_lose_and_double_nothing_with_sev
         }
         let what = format!("seed {seed}");
         assert!(
-            run.view.trials.iter().all(|trial| trial.state.is_finished() || trial.hold.is_some()),
+            run.state.trials.iter().all(|trial| trial.state.is_finished() || trial.hold.is_some()),
             "{what}"
         );
         for (cause, count) in assert_sound(&run, &simulation, &what) {
@@ -248,7 +252,7 @@ fn a_paused_ladder_of_rungs_goes_on_after_every_cause() {
         });
         let run = simulation.run(&[]).unwrap();
         assert_sound(&run, &simulation, &format!("{cause:?}"));
-        assert_eq!(decisions(&run.view), decisions(&calm.view), "{cause:?}");
+        assert_eq!(decisions(&run.state), decisions(&calm.state), "{cause:?}");
     }
 }
 
@@ -306,7 +310,7 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
                             TrialEvent::CheckpointSaved { step, path, bytes, system, digest },
                         ) => {
                             let attempt =
-                                engine.view().trial(trial).unwrap().last_attempt().unwrap();
+                                engine.study_state().trial(trial).unwrap().last_attempt().unwrap();
                             Input::Checkpoint { trial, attempt, step, path, bytes, system, digest }
                         }
                         Event::Trial(
@@ -332,7 +336,7 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
                 AttemptEnd::Interrupted
             };
             engine.step(now, Input::Ended { trial, attempt, end, message: None });
-            let ended = engine.view().trial(trial).unwrap();
+            let ended = engine.study_state().trial(trial).unwrap();
             assert_eq!(
                 (ended.state, ended.last().map(|(step, _)| step)),
                 (expected, Some(step)),

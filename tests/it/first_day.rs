@@ -208,11 +208,11 @@ fn first_failures_are_counted_across_a_death_of_the_runner() {
             "{died}: {:?}",
             run.outcome
         );
-        assert_eq!(run.view.counts.failed, 3, "killed after turn {died}");
+        assert_eq!(run.state.counts.failed, 3, "killed after turn {died}");
     }
     // Once it is over, whoever runs it again may have repaired the program.
     let again = simulation.run(&whole.turns).unwrap();
-    assert_eq!(again.view.counts.failed, 6);
+    assert_eq!(again.state.counts.failed, 6);
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_trial_that_comes_further_than_those_that_failed_is_waited_for() {
             .run(&[])
             .unwrap();
     assert_eq!(
-        (run.view.trials[1].state, run.view.counts.failed),
+        (run.state.trials[1].state, run.state.counts.failed),
         (TrialState::Complete, 5),
         "{:?}",
         run.outcome
@@ -304,7 +304,7 @@ fn a_trial_out_of_time_leaves_and_is_tried_again_from_its_checkpoint() {
     simulation.spec.retry.max = 2;
     let run = simulation.run(&[]).unwrap();
     assert_eq!(
-        (run.view.counts.complete, run.view.trials[0].attempts),
+        (run.state.counts.complete, run.state.trials[0].attempts),
         (3, 2),
         "{:?}",
         run.outcome
@@ -485,7 +485,7 @@ fn a_study_of_an_earlier_version_decides_and_verifies_by_the_middle_that_it_had(
         };
         let ((old, then), (new, now)) = (run_with(true), run_with(false));
         assert!(
-            decisions(&then.view) != decisions(&now.view),
+            decisions(&then.state) != decisions(&now.state),
             "{sampler}, {}: the rules differ",
             pruner.name
         );

@@ -24,16 +24,16 @@ fn forecast_after(
     slots: &[Slot],
     turns: &[Turn],
 ) -> (Forecast, f64) {
-    let mut view = StudyState::new(spec);
+    let mut state = StudyState::new(spec);
     for turn in turns {
-        turn.events.iter().for_each(|event| view.apply(turn.at, event));
+        turn.events.iter().for_each(|event| state.apply(turn.at, event));
     }
     let (begun, now) = (turns[0].at, turns[turns.len() - 1].at);
-    let used = Used::of(&view, slots);
+    let used = Used::of(&state, slots);
     let situation = Situation {
         spec,
         full_trial,
-        counts: view.counts,
+        counts: state.counts,
         elapsed: now.since(begun),
         used: &used,
         now,
@@ -87,7 +87,7 @@ fn ratios(pruner: &AlgorithmSpec, slots: usize, pairs: bool, seed: u64) -> (f64,
     let at = turns_until(&run.turns, 20);
     let (forecast, elapsed) = forecast_after(&simulation.spec, Some(9), &places, &run.turns[..at]);
     let truth = run.turns[run.turns.len() - 1].at.since(run.turns[0].at).as_secs_f64();
-    let hours = run.view.busy_micros as f64 / 3.6e9;
+    let hours = run.state.busy_micros as f64 / 3.6e9;
     let left = forecast.seconds_left.unwrap();
     assert_eq!(forecast.ended_by, Some(EndedBy::Trials));
     let within = (left.low..=left.high).contains(&(truth - elapsed));
@@ -195,10 +195,10 @@ fn the_disk_is_forecast_from_measured_checkpoints_and_bounded_by_max_disk() {
     let after = &run.turns[..turns_until(&run.turns, 12)];
     let disk = forecast_after(&simulation.spec, None, &single(2), after).0.disk.unwrap();
     // What it takes at most at any moment, in truth.
-    let (mut view, mut most) = (StudyState::new(&simulation.spec), 0);
+    let (mut state, mut most) = (StudyState::new(&simulation.spec), 0);
     for turn in &run.turns {
-        turn.events.iter().for_each(|event| view.apply(turn.at, event));
-        most = most.max(view.trials.iter().flat_map(|trial| &trial.checkpoints).count());
+        turn.events.iter().for_each(|event| state.apply(turn.at, event));
+        most = most.max(state.trials.iter().flat_map(|trial| &trial.checkpoints).count());
     }
     let most = most as f64 * f64::from(1 << 20);
     assert!((disk.low..=disk.high).contains(&most), "{disk:?} for {most}");

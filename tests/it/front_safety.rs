@@ -241,7 +241,7 @@ proptest! {
         }
         let after = store.study("s").unwrap().unwrap();
         prop_assert!(after.spec.budget.beyond_a_store().is_empty());
-        store.view(id).unwrap();
+        store.study_state(id).unwrap();
     }
 }
 
@@ -445,7 +445,7 @@ fn a_program_of_the_library_is_told_of_numbers_that_no_store_can_hold() {
             },
         );
     let finished = finished.unwrap();
-    assert_eq!((finished.view.counts.failed, finished.view.counts.complete), (1, 2));
+    assert_eq!((finished.state.counts.failed, finished.state.counts.complete), (1, 2));
 }
 
 /// Runs hpsearch with words and a directory of any bytes.
@@ -702,7 +702,10 @@ fn time_for_checkpoints(
     }
     store.append(&lease, Timestamp(count as i64 + 9), &events).unwrap();
     let took = begun.elapsed();
-    assert_eq!(store.view(id).unwrap().trials[0].checkpoints, engine.view().trials[0].checkpoints);
+    assert_eq!(
+        store.study_state(id).unwrap().trials[0].checkpoints,
+        engine.study_state().trials[0].checkpoints
+    );
     took
 }
 
@@ -778,10 +781,10 @@ proptest! {
         };
         let events: Vec<Event> =
             std::iter::once(created).chain(doings.into_iter().map(doing)).collect();
-        let (mut view, mut naive) =
+        let (mut state, mut naive) =
             (StudyState::new(&spec), Vec::<(u64, std::path::PathBuf)>::new());
         for event in &events {
-            view.apply(Timestamp(2), event);
+            state.apply(Timestamp(2), event);
             match event {
                 Event::Trial(_, TrialEvent::CheckpointSaved { step, path, .. }) => {
                     naive.retain(|(_, known)| known != path);
@@ -803,11 +806,11 @@ proptest! {
             }
         }
         let folded: Vec<(u64, std::path::PathBuf)> =
-            view.trials[0].checkpoints.iter().map(|one| (one.step, one.path.clone())).collect();
+            state.trials[0].checkpoints.iter().map(|one| (one.step, one.path.clone())).collect();
         prop_assert_eq!(&folded, &naive);
         prop_assert_eq!(
-            &store.view(id).unwrap().trials[0].checkpoints,
-            &view.trials[0].checkpoints
+            &store.study_state(id).unwrap().trials[0].checkpoints,
+            &state.trials[0].checkpoints
         );
     }
 }

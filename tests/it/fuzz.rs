@@ -215,7 +215,7 @@ impl Asked {
             .answer(study.id, id)
             .unwrap()
             .unwrap_or_else(|| panic!("not answered: {:?}", String::from_utf8_lossy(input)));
-        store.view(study.id).unwrap();
+        store.study_state(study.id).unwrap();
         let after = store.study("s").unwrap().unwrap();
         assert!(after.spec.budget.beyond_a_store().is_empty(), "{:?}", after.spec.budget);
         match answer {
@@ -381,11 +381,11 @@ fn read_all(path: &Path) -> String {
     note(reader.events_after(study, Seq(0), 1000).map_err(said).err());
     note(reader.params(study).map_err(said).err());
     note(reader.running_since(study).map_err(said).err());
-    let found = reader.study("s").ok().flatten().zip(reader.view(study).map_err(said).ok());
-    if let Some((stored, view)) = found {
+    let found = reader.study("s").ok().flatten().zip(reader.study_state(study).map_err(said).ok());
+    if let Some((stored, state)) = found {
         // What can be read can be gone on with.
         let slot = hpsearch::study::device::Slot::on(0, hpsearch::study::device::Device::Cpu);
-        if let Ok(mut engine) = hpsearch::engine::Engine::new(stored.spec, view, vec![slot]) {
+        if let Ok(mut engine) = hpsearch::engine::Engine::new(stored.spec, state, vec![slot]) {
             let begin = hpsearch::engine::Input::Begin {
                 pid: 1,
                 host: "here".to_owned(),

@@ -37,7 +37,7 @@ fn a_closure_is_searched_and_its_best_trial_found() {
         })
         .unwrap();
     assert!(matches!(finished.outcome, Outcome::Finished(_)));
-    assert_eq!(finished.view.counts.complete, 60);
+    assert_eq!(finished.state.counts.complete, 60);
     assert!(finished.best().unwrap().value.unwrap() < 0.5);
 }
 
@@ -57,8 +57,8 @@ fn a_pruned_closure_is_told_to_leave() {
             Ok(TrialEnd::Finished)
         })
         .unwrap();
-    assert!(finished.view.counts.pruned > 5, "{:?}", finished.view.counts);
-    assert_eq!(finished.view.counts.complete + finished.view.counts.pruned, 20);
+    assert!(finished.state.counts.pruned > 5, "{:?}", finished.state.counts);
+    assert_eq!(finished.state.counts.complete + finished.state.counts.pruned, 20);
 }
 
 #[test]
@@ -87,11 +87,11 @@ fn errors_and_panics_fail_the_trial_and_nothing_else() {
         })
         .unwrap();
     let reasons: Vec<String> =
-        finished.view.trials[..3].iter().map(|trial| trial.reason.clone().unwrap()).collect();
+        finished.state.trials[..3].iter().map(|trial| trial.reason.clone().unwrap()).collect();
     assert_eq!(reasons[0], "no luck");
     assert!(reasons[1].contains("out of cheese"));
     assert!(reasons[2].contains("reported no value"));
-    assert!(finished.view.trials[3..].iter().all(|trial| trial.state == TrialState::Complete));
+    assert!(finished.state.trials[3..].iter().all(|trial| trial.state == TrialState::Complete));
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn a_stored_study_goes_on_where_it_was() {
             trial.report(1, x * x);
             Ok(TrialEnd::Finished)
         });
-        finished.unwrap().view
+        finished.unwrap().state
     };
     let first = run(5);
     let second = run(8);
@@ -158,12 +158,12 @@ fn a_program_asks_reports_and_tells_itself() {
     assert!(matches!(finished.outcome, Outcome::Finished(_)), "{:?}", finished.outcome);
     assert_eq!(
         (
-            finished.view.counts.complete,
-            finished.view.counts.complete + finished.view.counts.pruned
+            finished.state.counts.complete,
+            finished.state.counts.complete + finished.state.counts.pruned
         ),
         (told.len() as u64, 30)
     );
-    assert!(finished.view.counts.pruned > 5, "{:?}", finished.view.counts);
+    assert!(finished.state.counts.pruned > 5, "{:?}", finished.state.counts);
 }
 
 #[test]
@@ -174,14 +174,14 @@ fn failed_pruned_and_nan_trials_are_told_as_what_they_are() {
     study.tell(study.ask().unwrap().unwrap(), f64::NAN).unwrap();
     study.tell(study.ask().unwrap().unwrap(), 2.0).unwrap();
     assert!(study.ask().unwrap().is_none());
-    let view = study.finish().unwrap().view;
-    let states: Vec<TrialState> = view.trials.iter().map(|trial| trial.state).collect();
+    let state = study.finish().unwrap().state;
+    let states: Vec<TrialState> = state.trials.iter().map(|trial| trial.state).collect();
     assert_eq!(
         states,
         [TrialState::Failed, TrialState::Pruned, TrialState::Complete, TrialState::Complete]
     );
-    assert_eq!(view.trials[0].reason.as_deref(), Some("no luck"));
-    assert_eq!(view.best().unwrap().number.0, 3);
+    assert_eq!(state.trials[0].reason.as_deref(), Some("no luck"));
+    assert_eq!(state.best().unwrap().number.0, 3);
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn threads_share_an_open_study() {
         .collect();
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     let finished = study.finish().unwrap();
-    assert_eq!(finished.view.counts.complete, 40);
+    assert_eq!(finished.state.counts.complete, 40);
     assert!(matches!(finished.outcome, Outcome::Finished(_)));
 }
 
@@ -250,9 +250,9 @@ fn an_open_study_is_held_and_its_store_knows_what_was_told() {
     // Nobody asks once more: the study is over all the same.
     let finished = study.finish().unwrap();
     assert!(matches!(finished.outcome, Outcome::Finished(_)), "{:?}", finished.outcome);
-    let values: Vec<Option<f64>> = finished.view.trials.iter().map(|trial| trial.value).collect();
+    let values: Vec<Option<f64>> = finished.state.trials.iter().map(|trial| trial.value).collect();
     assert_eq!(values, [Some(7.5), Some(1.0), Some(2.0)]);
-    assert_eq!(finished.view.finished.as_deref(), Some("the budget of 3 trials is used up"));
+    assert_eq!(finished.state.finished.as_deref(), Some("the budget of 3 trials is used up"));
 }
 
 #[test]
@@ -320,11 +320,11 @@ fn a_program_that_dies_is_given_what_was_out_and_suggests_as_if_it_had_not() {
             let value = value(&trial);
             study.tell(trial, value).unwrap();
         }
-        study.finish().unwrap().view
+        study.finish().unwrap().state
     };
     let (resumed, uninterrupted) = (search(&dying, Some(1)), search(&whole, None));
-    let params = |view: &hpsearch::study::state::StudyState| {
-        view.trials.iter().map(|trial| trial.params.clone()).collect::<Vec<_>>()
+    let params = |state: &hpsearch::study::state::StudyState| {
+        state.trials.iter().map(|trial| trial.params.clone()).collect::<Vec<_>>()
     };
     assert_eq!(params(&resumed), params(&uninterrupted));
     assert_eq!(resumed.counts.complete, 12);
@@ -376,15 +376,15 @@ fn a_study_learns_from_an_earlier_one_as_it_was_when_it_was_made() {
     assert_eq!(found.len(), 40);
     // The best three of before come first.
     let best = earlier.best().unwrap().params.get("x").cloned();
-    assert_eq!(same_store.view.trials[0].params.get("x").cloned(), best);
+    assert_eq!(same_store.state.trials[0].params.get("x").cloned(), best);
     let other_store =
         later("later", 6).warm_start(&format!("{}:earlier", path.display())).run(loss).unwrap();
-    assert_eq!(other_store.view.trials[0].params.get("x").cloned(), best);
+    assert_eq!(other_store.state.trials[0].params.get("x").cloned(), best);
     // What was found then is what counts, although there are more trials now.
     parabola(Study::minimize("earlier", "loss")).trials(60).store(&path).run(loss).unwrap();
     let goes_on = later("later", 8).store(&path).warm_start("earlier").run(loss).unwrap();
     assert_eq!(kept(), found);
-    assert_eq!(goes_on.view.trials[..6], same_store.view.trials[..]);
+    assert_eq!(goes_on.state.trials[..6], same_store.state.trials[..]);
 }
 
 #[test]
@@ -410,10 +410,10 @@ fn a_changed_search_goes_on_where_that_is_accepted_and_another_question_never_do
     let other = study(6, "random").float("y", 0.0, 1.0);
     assert!(refused(other).contains("space.y: not set ->"));
     let goes_on = study(6, "tpe").accept_changes().run(loss).unwrap();
-    assert_eq!(goes_on.view.trials[..4], first.view.trials[..]);
-    assert_eq!(goes_on.view.counts.complete, 6);
+    assert_eq!(goes_on.state.trials[..4], first.state.trials[..]);
+    assert_eq!(goes_on.state.counts.complete, 6);
     // From then on nothing has changed.
-    assert_eq!(study(7, "tpe").run(loss).unwrap().view.counts.complete, 7);
+    assert_eq!(study(7, "tpe").run(loss).unwrap().state.counts.complete, 7);
     let turned = parabola(Study::maximize("continuing", "loss"))
         .trials(8)
         .sampler(AlgorithmSpec::named("random"))

@@ -106,10 +106,13 @@ fn a_trial_out_of_memory_goes_on_from_its_checkpoint_with_half_the_rows_until_th
             (Some(4), 4, AttemptEnd::Completed)
         ]
     );
-    assert_eq!((run.view.trials[0].state, run.view.trials[0].attempts), (TrialState::Complete, 3));
     assert_eq!(
-        decisions(&run.view),
-        decisions(&calm.view),
+        (run.state.trials[0].state, run.state.trials[0].attempts),
+        (TrialState::Complete, 3)
+    );
+    assert_eq!(
+        decisions(&run.state),
+        decisions(&calm.state),
         "its parameters and its result are what they would have been"
     );
     assert_eq!(run.steps, calm.steps, "no step is made twice");
@@ -137,7 +140,7 @@ fn a_trial_out_of_memory_with_one_row_fails_like_others_and_is_retried_only_wher
         let halved =
             [None, Some(8), Some(4), Some(2), Some(1)].into_iter().chain(vec![Some(1); retries]);
         assert_eq!(rows, halved.collect::<Vec<_>>());
-        let trial = &run.view.trials[0];
+        let trial = &run.state.trials[0];
         assert_eq!((trial.state, trial.value), (TrialState::Failed, None));
         let reason = trial.reason.as_deref().unwrap();
         assert!(
@@ -156,7 +159,7 @@ fn rows_are_not_halved_where_the_study_says_so_nor_those_of_a_command() {
         Box::new(|_, attempt, step| (attempt.0 == 0 && step == 3).then_some(Fault::OutOfMemory));
     let halved = simulation.run(&[]).unwrap();
     assert_eq!(
-        (halved.view.trials[0].state, halved.view.trials[0].attempts),
+        (halved.state.trials[0].state, halved.state.trials[0].attempts),
         (TrialState::Complete, 2)
     );
     let Program::Trainer { arguments, .. } = &mut simulation.spec.program else {
@@ -165,7 +168,7 @@ fn rows_are_not_halved_where_the_study_says_so_nor_those_of_a_command() {
     arguments.insert("auto_find_batch_size".to_owned(), json!(false));
     let failed = simulation.run(&[]).unwrap();
     assert_eq!(
-        (failed.view.trials[0].state, failed.view.trials[0].attempts),
+        (failed.state.trials[0].state, failed.state.trials[0].attempts),
         (TrialState::Failed, 1)
     );
     simulation.spec.program = Program::Command {
@@ -177,13 +180,13 @@ fn rows_are_not_halved_where_the_study_says_so_nor_those_of_a_command() {
     };
     let failed = simulation.run(&[]).unwrap();
     assert_eq!(
-        (failed.view.trials[0].state, failed.view.trials[0].attempts),
+        (failed.state.trials[0].state, failed.state.trials[0].attempts),
         (TrialState::Failed, 1)
     );
     simulation.spec.retry.on = vec![FailureCause::Oom];
     let retried = simulation.run(&[]).unwrap();
     assert_eq!(attempts(&retried, 0)[1].0, None, "a command is started again as it was");
-    assert_eq!(retried.view.trials[0].state, TrialState::Complete);
+    assert_eq!(retried.state.trials[0].state, TrialState::Complete);
 }
 
 #[test]
@@ -205,8 +208,8 @@ fn a_search_that_runs_out_of_memory_decides_what_one_with_plenty_would_whenever_
             if rng.random_bool(0.15) { rng.random_range(1..20) } else { usize::MAX }
         });
         let run = simulation.run(&[]).unwrap();
-        assert_eq!(decisions(&run.view), decisions(&plenty.view), "seed {seed}");
-        for trial in &run.view.trials {
+        assert_eq!(decisions(&run.state), decisions(&plenty.state), "seed {seed}");
+        for trial in &run.state.trials {
             let mut rows = batch(&trial.params);
             for (attempt, (stored, _, end)) in
                 attempts(&run, trial.number.0).into_iter().enumerate()
@@ -228,11 +231,11 @@ fn a_search_that_runs_out_of_memory_decides_what_one_with_plenty_would_whenever_
         for prefix in (0..run.turns.len()).step_by(5) {
             let resumed = simulation.run(&run.turns[..prefix]).unwrap();
             assert_eq!(
-                decisions(&resumed.view),
-                decisions(&plenty.view),
+                decisions(&resumed.state),
+                decisions(&plenty.state),
                 "seed {seed} after {prefix} turns"
             );
-            for trial in &resumed.view.trials {
+            for trial in &resumed.state.trials {
                 let rows: Vec<u64> = attempts(&resumed, trial.number.0)
                     .iter()
                     .map(|(rows, ..)| rows.unwrap_or(u64::MAX))

@@ -93,7 +93,7 @@ fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
     // Of the largest only two would fit.
     let run = simulation(spec(80, "random"), 12.0, 5.0).run(&[]).unwrap();
     assert!(
-        run.view.trials.iter().all(|trial| trial.state == TrialState::Complete),
+        run.state.trials.iter().all(|trial| trial.state == TrialState::Complete),
         "{:?}",
         run.outcome
     );
@@ -140,7 +140,7 @@ fn what_fits_no_device_is_not_proposed_any_more_and_it_is_said() {
         let spec = spec(40, sampler);
         let run = simulation(spec.clone(), 6.0, 16.0).run(&[]).unwrap();
         let too_large: Vec<u64> = run
-            .view
+            .state
             .trials
             .iter()
             .filter(|trial| takes(&trial.params, 16.0) > (6.0 * GIB) as u64)
@@ -182,7 +182,7 @@ fn what_fits_alone_is_not_refused_and_does_not_begin_beside_others() {
             Event::Trial(_, TrialEvent::ConfigurationsSkipped { .. })
         ))
     );
-    assert!(run.view.trials.iter().any(|trial| takes(&trial.params, 16.0) > (9.0 * GIB) as u64));
+    assert!(run.state.trials.iter().any(|trial| takes(&trial.params, 16.0) > (9.0 * GIB) as u64));
     // Only before anything was learned is a large one put beside others.
     assert!(out_of_memory(&run).iter().all(|trial| trial.0 < 10), "{:?}", out_of_memory(&run));
     assert_verified(&run, &spec);
@@ -211,7 +211,7 @@ proptest! {
         }
         let run = simulation.run(&journal).unwrap();
         prop_assert!(
-            run.view.trials.iter().all(|trial| trial.state.is_finished()),
+            run.state.trials.iter().all(|trial| trial.state.is_finished()),
             "{:?}",
             run.outcome
         );

@@ -92,11 +92,11 @@ fn lineage(run: &Run) -> Vec<Fate> {
         let curve = trial.curve.iter().map(|(step, value)| (*step, value.to_bits())).collect();
         (curve, trial.params.clone(), segments.collect(), trial.state)
     };
-    run.view.trials.iter().map(fate).collect()
+    run.state.trials.iter().map(fate).collect()
 }
 
 fn copies(run: &Run) -> usize {
-    run.view.trials.iter().map(|trial| trial.segments.len()).sum()
+    run.state.trials.iter().map(|trial| trial.segments.len()).sum()
 }
 
 /// A checkpoint from which an attempt starts was saved, and not dropped before.
@@ -121,7 +121,7 @@ fn a_population_has_one_lineage_whoever_is_faster_with_any_number_of_slots() {
         let run = |slots, pattern| finished(&simulation(spec(8, sampler, 8), slots, pattern), &[]);
         let first = run(3, 0);
         assert!(copies(&first) >= 4, "{}", copies(&first));
-        assert_eq!(first.view.counts.complete, 8);
+        assert_eq!(first.state.counts.complete, 8);
         for (slots, pattern) in [(1, 1), (2, 2), (8, 3), (11, 4), (3, 5)] {
             let other = run(slots, pattern);
             assert_eq!(lineage(&other), lineage(&first), "{sampler}, {slots} slots");
@@ -177,9 +177,9 @@ fn a_crash_at_any_prefix_of_the_journal_changes_nothing() {
 fn the_schedule_of_every_member_computes_its_value() {
     let run = finished(&simulation(spec(16, "random", 8), 4, 3), &[]);
     assert!(copies(&run) > 8);
-    for trial in &run.view.trials {
+    for trial in &run.state.trials {
         for (end, value) in &trial.curve {
-            let stages = schedule(|number| run.view.trial(number), trial.number, *end);
+            let stages = schedule(|number| run.state.trial(number), trial.number, *end);
             let steps =
                 |stage: &Stage| vec![stage.params.clone(); (stage.end - stage.start) as usize];
             let state =
@@ -199,11 +199,11 @@ fn a_member_that_failed_has_left_and_one_that_is_nan_is_replaced() {
         _ => None,
     });
     let run = finished(&simulation, &[]);
-    let state = |number| run.view.trial(TrialNumber(number)).unwrap().state;
+    let state = |number| run.state.trial(TrialNumber(number)).unwrap().state;
     assert_eq!((state(1), state(2)), (TrialState::Failed, TrialState::Complete));
-    let replaced = &run.view.trial(TrialNumber(2)).unwrap().segments;
+    let replaced = &run.state.trial(TrialNumber(2)).unwrap().segments;
     assert_eq!(replaced[0].start, 3);
-    assert_eq!(run.view.counts.complete, 3);
+    assert_eq!(run.state.counts.complete, 3);
 }
 
 #[test]
@@ -229,8 +229,8 @@ fn no_trial_is_created_alone_for_a_member_that_failed() {
         finished(&simulation, &[])
     };
     let first = run(2);
-    assert_eq!(first.view.trials.len(), 8);
-    assert_eq!((first.view.counts.complete, first.view.counts.failed), (7, 1));
+    assert_eq!(first.state.trials.len(), 8);
+    assert_eq!((first.state.counts.complete, first.state.counts.failed), (7, 1));
     for slots in [1, 8] {
         assert_eq!(lineage(&run(slots)), lineage(&first), "{slots} slots");
     }
@@ -245,10 +245,10 @@ fn an_interval_that_does_not_divide_the_steps_and_larger_ones_have_their_last_st
         let mut simulation = simulation(study, 3, 2);
         simulation.steps = steps;
         let run = finished(&simulation, &[]);
-        assert_eq!(run.view.counts.complete, 8, "{steps} {interval}");
+        assert_eq!(run.state.counts.complete, 8, "{steps} {interval}");
         assert!(copies(&run) > 0);
         let is_whole = |trial: &hpsearch::study::trial::Trial| trial.last_step() == Some(steps);
-        assert!(run.view.trials.iter().all(is_whole), "{steps} {interval}");
+        assert!(run.state.trials.iter().all(is_whole), "{steps} {interval}");
     }
 }
 
@@ -307,9 +307,9 @@ fn requests_faults_and_kills_leave_a_population_that_ends_and_verifies() {
             run = simulation.run(&run.turns[..usize::try_from(upto).unwrap()]).unwrap();
         }
         assert!(!matches!(run.outcome, Outcome::Broken(_)), "{pattern}: {:?}", run.outcome);
-        let open = run.view.trials.iter().filter(|trial| !trial.state.is_finished()).count();
-        let is_held = run.view.trials.iter().any(|trial| trial.hold.is_some());
-        assert!(open == 0 || is_held || run.view.finished.is_none(), "{pattern}: {open} open");
+        let open = run.state.trials.iter().filter(|trial| !trial.state.is_finished()).count();
+        let is_held = run.state.trials.iter().any(|trial| trial.hold.is_some());
+        assert!(open == 0 || is_held || run.state.finished.is_none(), "{pattern}: {open} open");
         assert_checkpoints_are_there(&run);
         let difference = verified(&simulation.spec, &journal(&run)).difference;
         assert!(difference.is_none(), "{pattern}: {difference:?}");
@@ -354,7 +354,7 @@ fn a_study_whose_populations_change_in_the_middle_goes_on_to_its_end() {
             let mut other = simulation(spec(8, "random", 4), 2, 1);
             other.spec.pruner = change(other.spec.pruner);
             let run = finished(&other, &whole.turns[..upto]);
-            assert_eq!(run.view.counts.complete, 8, "change {index} after {upto} turns");
+            assert_eq!(run.state.counts.complete, 8, "change {index} after {upto} turns");
             assert_checkpoints_are_there(&run);
         }
     }
@@ -404,14 +404,14 @@ fn a_member_does_not_continue_from_a_checkpoint_of_the_path_that_it_left() {
     step(&mut engine, saved(0, 0, 4));
     step(&mut engine, paused(0));
     step(&mut engine, paused(1));
-    let trial = engine.view().trial(TrialNumber(0)).unwrap().clone();
+    let trial = engine.study_state().trial(TrialNumber(0)).unwrap().clone();
     assert_eq!(trial.segments.len(), 1, "it was replaced");
     assert!(trial.checkpoints.iter().all(|saved| saved.step <= 3), "{:?}", trial.checkpoints);
     // It reports step 4, and is lost before it saves: the other's checkpoint is still the one.
     step(&mut engine, reported(0, 1, 4, 0.2));
-    let trial = engine.view().trial(TrialNumber(0)).unwrap();
+    let trial = engine.study_state().trial(TrialNumber(0)).unwrap();
     assert_eq!(trial.resumable_checkpoint(), None);
-    assert_eq!(engine.view().donor_checkpoint(trial).unwrap().1.path, path(1, 3, ""));
+    assert_eq!(engine.study_state().donor_checkpoint(trial).unwrap().1.path, path(1, 3, ""));
 }
 
 #[test]
@@ -458,7 +458,7 @@ fn sub_populations_and_the_model_have_one_lineage_and_verify() {
         assert_eq!(verified(&study(), &journal(&whole)).difference, None);
     }
     let migrated = finished(&simulation(with_frequencies(), 3, 0), &[]);
-    let segments = migrated.view.trials.iter().flat_map(|trial| &trial.segments);
+    let segments = migrated.state.trials.iter().flat_map(|trial| &trial.segments);
     let migrations = segments.filter(|segment| matches!(segment.reason, Reason::Migrated { .. }));
     assert!(migrations.count() > 4);
 }

@@ -45,7 +45,7 @@ fn trials_of_eight_workers_keep_no_reader_waiting() {
     fs::write(directory.path().join("stop"), "").unwrap();
     let read = reader.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&read.stdout).into_owned();
-    assert_eq!(finished.unwrap().view.counts.complete, TRIALS);
+    assert_eq!(finished.unwrap().state.counts.complete, TRIALS);
     assert!(read.status.success(), "{said}\n{}", String::from_utf8_lossy(&read.stderr));
     let figures: Vec<f64> = said
         .lines()

@@ -305,7 +305,7 @@ fn a_closure_that_reports_a_step_twice_follows_the_same_rules() {
             Ok(TrialEnd::Finished)
         })
         .unwrap();
-    let trial = &finished.view.trials[0];
+    let trial = &finished.state.trials[0];
     assert_eq!((trial.state, trial.value), (TrialState::Complete, Some(1.0)));
     let last: Vec<(&str, f64)> = trial.last_metrics.iter().collect();
     assert_eq!(last, [("f1", 0.5), ("loss", 1.0), ("train", 3.0)]);
@@ -359,10 +359,10 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
         };
         assert_eq!(reasons.iter().find(long), None);
         let verdicts = |journal: &[StoredEvent]| {
-            let mut view = StudyState::new(&simulation.spec);
-            journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
+            let mut study_state = StudyState::new(&simulation.spec);
+            journal.iter().for_each(|(_, at, event)| study_state.apply(*at, event));
             let verified =
-                verify(&[(Seq(0), simulation.spec.clone())], journal, &view, &mut |_, _| {})
+                verify(&[(Seq(0), simulation.spec.clone())], journal, &study_state, &mut |_, _| {})
                     .unwrap();
             assert_eq!(verified.difference, None);
             verified.verdicts

@@ -92,7 +92,7 @@ fn a_deterministic_study_decides_the_same_whoever_is_faster() {
             let run = simulation.run(&[]).unwrap();
             assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
             assert_repeats(&simulation, &run, &named(&simulation.spec));
-            decisions(&run.view)
+            decisions(&run.state)
         };
         let first = of(3, 0);
         for pattern in 1..5 {
@@ -104,7 +104,7 @@ fn a_deterministic_study_decides_the_same_whoever_is_faster() {
 #[test]
 fn without_it_who_is_faster_does_decide() {
     let of = |pattern| {
-        decisions(&uneven(spec(14, "tpe", asha("stop")), 3, pattern).run(&[]).unwrap().view)
+        decisions(&uneven(spec(14, "tpe", asha("stop")), 3, pattern).run(&[]).unwrap().state)
     };
     assert!((1..5).any(|pattern| of(pattern) != of(0)), "otherwise the other tests say nothing");
 }
@@ -122,8 +122,8 @@ fn a_deterministic_study_that_dies_at_any_turn_decides_the_same_with_other_speed
             let simulation = uneven(study.clone(), slots, prefix as u64);
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
             assert_eq!(
-                decisions(&resumed.view),
-                decisions(&whole.view),
+                decisions(&resumed.state),
+                decisions(&whole.state),
                 "{sampler} {:?} after {prefix} turns on {slots}",
                 study.pruner
             );
@@ -140,7 +140,7 @@ fn a_deterministic_study_reaches_its_goals_whoever_is_faster() {
         study.budget.patience = Some(12);
         let run = uneven(study, 4, pattern).run(&[]).unwrap();
         let Outcome::Finished(reason) = run.outcome else { panic!("{:?}", run.outcome) };
-        (decisions(&run.view), reason)
+        (decisions(&run.state), reason)
     };
     let first = of(0);
     assert!(first.0.len() < 60, "{}", first.1);
@@ -162,13 +162,13 @@ fn each_configuration_that_completes_has_its_replicates_and_the_best_mean_is_the
     let mut simulation = replicated(40, 3);
     simulation.slots = 3;
     let run = simulation.run(&[]).unwrap();
-    let counts = run.view.counts;
+    let counts = run.state.counts;
     assert!(counts.total() <= 40 && counts.total() > 35, "the budget counts runs: {counts:?}");
     let first_runs: Vec<&Trial> =
-        run.view.trials.iter().filter(|trial| trial.origin.configuration().is_none()).collect();
+        run.state.trials.iter().filter(|trial| trial.origin.configuration().is_none()).collect();
     for first in &first_runs {
         let runs: Vec<&Trial> = run
-            .view
+            .state
             .trials
             .iter()
             .filter(|trial| trial.origin == Origin::Replicate(first.number))
@@ -184,15 +184,15 @@ fn each_configuration_that_completes_has_its_replicates_and_the_best_mean_is_the
         );
         assert!(runs.iter().all(|run| run.value != first.value), "another seed, another value");
     }
-    let best = run.view.best().unwrap();
+    let best = run.state.best().unwrap();
     let mean_of = |number: TrialNumber| {
         let runs =
-            run.view.trials.iter().filter(|trial| {
+            run.state.trials.iter().filter(|trial| {
                 trial.number == number || trial.origin == Origin::Replicate(number)
             });
         runs.map(|trial| trial.value.unwrap()).sum::<f64>() / 3.0
     };
-    assert!((run.view.best_value().unwrap() - mean_of(best.number)).abs() < 1e-12);
+    assert!((run.state.best_value().unwrap() - mean_of(best.number)).abs() < 1e-12);
     let complete = first_runs.iter().filter(|first| first.state == TrialState::Complete);
     assert!(complete.clone().count() > 3);
     assert!(complete.into_iter().all(|first| mean_of(first.number) >= mean_of(best.number)));
@@ -202,18 +202,18 @@ fn each_configuration_that_completes_has_its_replicates_and_the_best_mean_is_the
 #[test]
 fn samplers_see_one_point_with_the_mean_and_pruners_no_replicates() {
     let run = replicated(30, 3).run(&[]).unwrap();
-    let seen = configuration::for_samplers(&run.view.trials, 3);
+    let seen = configuration::for_samplers(&run.state.trials, 3);
     assert!(seen.iter().all(|trial| trial.origin.configuration().is_none()));
     assert_eq!(
         seen.iter().map(|trial| trial.number.0).collect::<Vec<_>>(),
         (0..seen.len() as u64).collect::<Vec<_>>()
     );
     let ranked =
-        configuration::ranked(run.view.trials.iter().map(RunOf::from), run.view.direction(), 3);
+        configuration::ranked(run.state.trials.iter().map(RunOf::from), run.state.direction(), 3);
     let mut means: Vec<f64> = seen.iter().filter_map(|trial| trial.value).collect();
     means.sort_by(f64::total_cmp);
     assert_eq!(means, ranked.iter().map(|(_, statistics)| statistics.mean).collect::<Vec<_>>());
-    let judged = configuration::for_pruners(&run.view.trials);
+    let judged = configuration::for_pruners(&run.state.trials);
     assert!(judged.iter().all(|trial| trial.origin.is_judged() || trial.curve.is_empty()));
 }
 
@@ -226,8 +226,8 @@ fn a_replicated_study_that_dies_at_any_turn_has_the_same_runs() {
         let whole = simulation.run(&[]).unwrap();
         for prefix in (usize::from(deterministic)..whole.turns.len()).step_by(cases(4, 1)) {
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
-            assert_eq!(decisions(&resumed.view), decisions(&whole.view), "after {prefix} turns");
-            assert_eq!(resumed.view.race, whole.view.race);
+            assert_eq!(decisions(&resumed.state), decisions(&whole.state), "after {prefix} turns");
+            assert_eq!(resumed.state.race, whole.state.race);
         }
     }
 }
@@ -251,22 +251,22 @@ fn a_point_proposed_again_is_another_run_of_its_configuration_where_that_is_want
         let run = simulation.run(&[]).unwrap();
         assert_repeats(&simulation, &run, "duplicates");
         let repeats = run
-            .view
+            .state
             .trials
             .iter()
             .filter(|trial| matches!(trial.origin, Origin::Repeat(_)))
             .count();
-        (repeats, configuration::for_samplers(&run.view.trials, 1).len(), run)
+        (repeats, configuration::for_samplers(&run.state.trials, 1).len(), run)
     };
     let (repeats, points, run) = of(Duplicates::Replicate);
     assert!(points <= 12 && repeats == 30 - points, "{repeats} repeats of {points}");
-    assert_eq!(run.view.further_runs, repeats as u64, "samplers see them as one configuration");
-    for trial in &run.view.trials {
+    assert_eq!(run.state.further_runs, repeats as u64, "samplers see them as one configuration");
+    for trial in &run.state.trials {
         let Origin::Repeat(first) = trial.origin else { continue };
-        assert_eq!(trial.params, run.view.trial(first).unwrap().params);
+        assert_eq!(trial.params, run.state.trial(first).unwrap().params);
     }
     assert!(
-        run.view
+        run.state
             .ranked_configurations()
             .iter()
             .any(|(_, statistics)| statistics.runs > 1 && statistics.deviation > 0.0)
@@ -289,13 +289,13 @@ fn the_best_of_the_search_race_on_fresh_seeds_and_the_winner_is_the_best() {
     for luck in [0.0, 0.05, 0.4] {
         let simulation = raced(3, luck);
         let run = simulation.run(&[]).unwrap();
-        let race = run.view.race.clone().unwrap();
+        let race = run.state.race.clone().unwrap();
         assert_eq!(race.finalists.len(), 3);
         let winner = race.winner().unwrap();
-        assert_eq!(run.view.best().unwrap().number, winner.trial);
-        assert_eq!(run.view.best_value(), Some(winner.statistics.mean));
+        assert_eq!(run.state.best().unwrap().number, winner.trial);
+        assert_eq!(run.state.best_value(), Some(winner.statistics.mean));
         let runs: Vec<&Trial> =
-            run.view.trials.iter().filter(|trial| trial.origin.is_race()).collect();
+            run.state.trials.iter().filter(|trial| trial.origin.is_race()).collect();
         assert!((9..=15).contains(&runs.len()), "3 to 5 rounds: {}", runs.len());
         let own: Vec<f64> = runs
             .iter()
@@ -307,11 +307,11 @@ fn the_best_of_the_search_race_on_fresh_seeds_and_the_winner_is_the_best() {
             (own.iter().sum::<f64>() / own.len() as f64 - winner.statistics.mean).abs() < 1e-12
         );
         assert_eq!(
-            run.view.counts.complete + run.view.counts.pruned,
+            run.state.counts.complete + run.state.counts.pruned,
             20 + runs.len() as u64,
             "races come on top of the budget"
         );
-        assert!(run.view.finished.is_some());
+        assert!(run.state.finished.is_some());
         assert_repeats(&simulation, &run, "race");
     }
 }
@@ -321,10 +321,10 @@ fn what_is_clearly_worse_leaves_a_race_and_luck_does_not_decide_it() {
     // The seed moves all finalists of a round alike, so that it cancels: the truly best wins at
     // once.
     let run = raced(2, 5.0).run(&[]).unwrap();
-    let race = run.view.race.unwrap();
+    let race = run.state.race.unwrap();
     let winner = race.winner().unwrap();
     assert_eq!(winner.statistics.runs, 3, "{}", winner.reason);
-    let truth = |number: TrialNumber| loss(&run.view.trials[number.index()].params, 9);
+    let truth = |number: TrialNumber| loss(&run.state.trials[number.index()].params, 9);
     assert!(race.finalists.iter().all(|finalist| truth(winner.trial) <= truth(finalist.trial)));
     assert!(race.finalists.iter().filter(|finalist| finalist.trial != winner.trial).all(
         |finalist| {
@@ -352,17 +352,17 @@ fn a_race_is_the_same_after_a_crash_at_any_turn() {
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
             // With several slots the runs of a search that is not deterministic may differ; from
             // the race's beginning on not.
-            let race = resumed.view.race.unwrap();
+            let race = resumed.state.race.unwrap();
             if prefix > begins {
                 assert_eq!(
                     Some(&race),
-                    whole.view.race.as_ref(),
+                    whole.state.race.as_ref(),
                     "after {prefix} of {} turns",
                     whole.turns.len()
                 );
             }
             let mut runs: Vec<Origin> = resumed
-                .view
+                .state
                 .trials
                 .iter()
                 .map(|trial| trial.origin.clone())
@@ -382,7 +382,7 @@ fn a_finalist_whose_run_fails_leaves_and_a_race_of_failures_has_no_winner() {
     let first = simulation
         .run(&[])
         .unwrap()
-        .view
+        .state
         .trials
         .iter()
         .find(|trial| trial.origin.is_race())
@@ -390,8 +390,8 @@ fn a_finalist_whose_run_fails_leaves_and_a_race_of_failures_has_no_winner() {
         .number;
     simulation.faults = Box::new(move |trial, _, _| (trial == first).then_some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
-    let race = run.view.race.as_ref().unwrap();
-    let of = run.view.trial(first).unwrap().origin.configuration().unwrap();
+    let race = run.state.race.as_ref().unwrap();
+    let of = run.state.trial(first).unwrap().origin.configuration().unwrap();
     let gone = race.finalists.iter().find(|finalist| finalist.trial == of).unwrap();
     assert!(gone.dropped.as_ref().unwrap().contains("round 1 failed"), "{gone:?}");
     assert!(race.winner().is_some_and(|winner| winner.trial != of));
@@ -399,8 +399,8 @@ fn a_finalist_whose_run_fails_leaves_and_a_race_of_failures_has_no_winner() {
     simulation.faults = Box::new(move |trial, _, _| (trial >= first).then_some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
     assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
-    assert!(run.view.race.as_ref().unwrap().winner.is_none());
-    assert!(!run.view.best().unwrap().origin.is_race(), "then the search's best counts");
+    assert!(run.state.race.as_ref().unwrap().winner.is_none());
+    assert!(!run.state.best().unwrap().origin.is_race(), "then the search's best counts");
     assert_eq!(simulation.run(&run.turns).unwrap().steps, 0, "it stays so");
 }
 
@@ -412,16 +412,16 @@ fn a_search_that_goes_on_after_its_race_has_another_one() {
     simulation.requests =
         vec![(0, Request::Extend { by: Extension { trials: 5, ..Default::default() } })];
     let second = simulation.run(&first.turns).unwrap();
-    let race = second.view.race.as_ref().unwrap();
+    let race = second.state.race.as_ref().unwrap();
     assert_eq!((race.number, race.void), (1, false));
     assert!(race.winner().is_some());
     let fresh = |number: u32| {
         let of =
             |trial: &&Trial| matches!(trial.origin, Origin::Race { race, .. } if race == number);
-        second.view.trials.iter().filter(of).count()
+        second.state.trials.iter().filter(of).count()
     };
     assert!(fresh(0) >= 9 && fresh(1) >= 9);
-    assert_eq!(second.view.trials.iter().filter(|trial| !trial.origin.is_race()).count(), 25);
+    assert_eq!(second.state.trials.iter().filter(|trial| !trial.origin.is_race()).count(), 25);
     assert_repeats(&simulation, &second, "extended");
 }
 
@@ -430,7 +430,7 @@ fn a_study_that_reaches_its_target_or_runs_out_of_time_still_races() {
     let mut simulation = raced(3, 0.1);
     simulation.spec.budget.target = Some(0.5);
     let run = simulation.run(&[]).unwrap();
-    assert!(run.view.race.as_ref().unwrap().winner().is_some());
+    assert!(run.state.race.as_ref().unwrap().winner().is_some());
     assert!(
         matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("target")),
         "{:?}",
@@ -439,7 +439,7 @@ fn a_study_that_reaches_its_target_or_runs_out_of_time_still_races() {
     let mut simulation = raced(3, 0.1);
     simulation.spec.budget.time = Some(std::time::Duration::from_millis(1500));
     let run = simulation.run(&[]).unwrap();
-    assert!(run.view.race.as_ref().unwrap().winner().is_some());
+    assert!(run.state.race.as_ref().unwrap().winner().is_some());
     assert!(
         matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("time budget")),
         "{:?}",
@@ -454,7 +454,7 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
     // Seven whole trials' worth; the race takes nine whole ones more.
     simulation.spec.budget.device_hours = Some(6.3 / 3600.0);
     let run = simulation.run(&[]).unwrap();
-    let race = run.view.race.as_ref().unwrap();
+    let race = run.state.race.as_ref().unwrap();
     assert_eq!(race.winner().unwrap().statistics.runs, 3);
     let Outcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
     assert!(reason.starts_with("the budget of 0.00175 device-hours is used: 0.00175"), "{reason}");
@@ -462,7 +462,7 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
         reason.ends_with("; then a race in addition, 9 runs in 0.0022 hours of slots"),
         "{reason}"
     );
-    assert_eq!(run.view.finished.as_ref(), Some(reason));
+    assert_eq!(run.state.finished.as_ref(), Some(reason));
     // Seen before: its fewest rounds and its most, of whole trials of 0.9 s, three at a time.
     let before: Vec<Turn> = run
         .turns
@@ -475,15 +475,15 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
         })
         .cloned()
         .collect();
-    let mut view = StudyState::new(&simulation.spec);
-    before.iter().for_each(|turn| turn.events.iter().for_each(|event| view.apply(turn.at, event)));
+    let mut state = StudyState::new(&simulation.spec);
+    before.iter().for_each(|turn| turn.events.iter().for_each(|event| state.apply(turn.at, event)));
     let slots: Vec<Slot> = (0..3).map(|index| Slot::on(index, Device::Cpu)).collect();
     let now = before.last().unwrap().at;
-    let (used, elapsed) = (Used::of(&view, &slots), now.since(before[0].at));
+    let (used, elapsed) = (Used::of(&state, &slots), now.since(before[0].at));
     let situation = Situation {
         spec: &simulation.spec,
         full_trial: Some(9),
-        counts: view.counts,
+        counts: state.counts,
         elapsed,
         used: &used,
         now,
@@ -492,7 +492,7 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
     assert!((seen.low - 2.7).abs() < 1e-6 && (seen.high - 4.5).abs() < 1e-6, "{seen:?}");
     // Nothing is left of the budget then, and the winner stays.
     let again = simulation.run(&run.turns).unwrap();
-    assert_eq!((again.steps, again.view.race.as_ref()), (0, run.view.race.as_ref()));
+    assert_eq!((again.steps, again.state.race.as_ref()), (0, run.state.race.as_ref()));
 }
 
 #[test]
@@ -657,7 +657,7 @@ fn a_race_that_was_changed_and_tables_that_are_not_the_journals_are_noticed() {
     statistics.mean -= 0.1;
     let difference = verified(&simulation.spec, &changed).difference.unwrap();
     assert_eq!((difference.what, difference.seq), ("race", Seq(won as i64 + 1)));
-    let mut tables = run.view.clone();
+    let mut tables = run.state.clone();
     tables.trials[2].params.insert("layers", 99i64);
     let difference = verify(&[(Seq(0), simulation.spec.clone())], &sound, &tables, &mut |_, _| {})
         .unwrap()
@@ -779,7 +779,7 @@ fn a_replay_tells_how_many_entries_of_the_journal_are_done() {
     let simulation = raced(2, 0.3);
     let run = simulation.run(&[]).unwrap();
     let (journal, mut told) = (journal(&run), Vec::new());
-    verify(&[(Seq(0), simulation.spec.clone())], &journal, &run.view, &mut |done, of| {
+    verify(&[(Seq(0), simulation.spec.clone())], &journal, &run.state, &mut |done, of| {
         told.push((done, of));
     })
     .unwrap();
@@ -798,7 +798,7 @@ fn a_journal_that_was_tampered_with_differs_and_panics_nobody() {
         let run = simulation.run(&[]).unwrap();
         let sound = journal(&run);
         let verified = |journal: &[StoredEvent]| {
-            verify(&[(Seq(0), simulation.spec.clone())], journal, &run.view, &mut |_, _| {})
+            verify(&[(Seq(0), simulation.spec.clone())], journal, &run.state, &mut |_, _| {})
                 .unwrap()
         };
         for pattern in 0..200 {

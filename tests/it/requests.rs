@@ -59,7 +59,7 @@ fn refusals(run: &Run) -> Vec<String> {
 /// paused holds none and is taken up by nobody else; numbers are consecutive; each request is
 /// answered once.
 fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
-    let mut view = StudyState::new(&simulation.spec);
+    let mut state = StudyState::new(&simulation.spec);
     let (mut created, mut on_slots, mut paused_study) =
         (0, Vec::<(TrialNumber, usize)>::new(), false);
     for turn in &run.turns {
@@ -84,7 +84,7 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
                             .all(|(other, index)| other != trial && *index != slot.index),
                         "{what}: {trial} {on_slots:?}"
                     );
-                    let before = view.trial(*trial).unwrap();
+                    let before = state.trial(*trial).unwrap();
                     assert_eq!(
                         (before.state, before.hold),
                         (TrialState::Queued, None),
@@ -96,7 +96,7 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
                     on_slots.retain(|(other, _)| other != trial)
                 }
                 Event::Trial(trial, TrialEvent::Queued { reason, .. }) => {
-                    let before = view.trial(*trial).unwrap();
+                    let before = state.trial(*trial).unwrap();
                     let by_its_user =
                         reason.starts_with("resumed by you") || before.state == TrialState::Running;
                     assert!(
@@ -106,8 +106,8 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
                 }
                 _ => {}
             }
-            view.apply(turn.at, event);
-            for trial in view.trials.iter().filter(|trial| trial.state == TrialState::Paused) {
+            state.apply(turn.at, event);
+            for trial in state.trials.iter().filter(|trial| trial.state == TrialState::Paused) {
                 assert!(
                     on_slots.iter().all(|(other, _)| *other != trial.number),
                     "{what}: a paused trial holds a slot"
@@ -116,14 +116,14 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
         }
     }
     assert_eq!(
-        format!("{view:?}"),
-        format!("{:?}", run.view),
+        format!("{state:?}"),
+        format!("{:?}", run.state),
         "{what}: the journal folds to the state"
     );
     let mut served: Vec<i64> = answers(run).iter().map(|(id, _)| *id).collect();
     served.sort_unstable();
     assert!(served.windows(2).all(|pair| pair[0] < pair[1]), "{what}: answered twice: {served:?}");
-    let open = run.view.trials.iter().filter(|trial| trial.state == TrialState::Running).count();
+    let open = run.state.trials.iter().filter(|trial| trial.state == TrialState::Running).count();
     assert_eq!((open, on_slots.len()), (0, 0), "{what}: something runs after the end");
 }
 
@@ -134,10 +134,10 @@ fn a_paused_trial_gives_its_slot_back_and_waits_for_its_user() {
         simulation.spec.program = program;
         let run = simulation.run(&[]).unwrap();
         assert_sound(&run, &simulation, "paused for good");
-        let trial = &run.view.trials[0];
+        let trial = &run.state.trials[0];
         assert_eq!((trial.state, trial.hold), (TrialState::Paused, Some(Hold::Trial)));
         assert!(trial.last().unwrap().0 <= 3, "{:?}", trial.curve);
-        assert_eq!(run.view.counts.complete, 5, "the paused one keeps its place in the budget");
+        assert_eq!(run.state.counts.complete, 5, "the paused one keeps its place in the budget");
         assert!(
             matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("hpsearch resume")),
             "{:?}",
@@ -146,8 +146,8 @@ fn a_paused_trial_gives_its_slot_back_and_waits_for_its_user() {
         simulation.requests.push((0, resume(0)));
         let whole = simulation.run(&run.turns).unwrap();
         assert_sound(&whole, &simulation, "resumed in another run");
-        assert_eq!(whole.view.counts.complete, 6);
-        assert_eq!(whole.view.trials[0].curve.len(), 9, "it continued where it was");
+        assert_eq!(whole.state.counts.complete, 6);
+        assert_eq!(whole.state.trials[0].curve.len(), 9, "it continued where it was");
         assert_eq!(whole.steps, 9 - u64::try_from(trial.curve.len()).unwrap());
     }
 }
@@ -162,10 +162,10 @@ fn a_trial_that_never_reports_is_asked_to_leave_when_its_user_paused_it() {
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, "a hanging trial");
     assert_eq!(
-        (run.view.trials[0].state, run.view.trials[0].hold),
+        (run.state.trials[0].state, run.state.trials[0].hold),
         (TrialState::Paused, Some(Hold::Trial))
     );
-    assert_eq!(run.view.counts.complete, 2);
+    assert_eq!(run.state.counts.complete, 2);
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_paused_study_starts_nothing_and_goes_on_where_it_was() {
         simulation.spec.program = program;
         let run = simulation.run(&[]).unwrap();
         assert_sound(&run, &simulation, "paused and resumed");
-        assert_eq!(decisions(&run.view), decisions(&undisturbed.view));
+        assert_eq!(decisions(&run.state), decisions(&undisturbed.state));
         assert_eq!(run.steps, undisturbed.steps, "no step is done twice");
     }
 }
@@ -195,14 +195,14 @@ fn a_paused_study_stays_paused_in_the_next_run_and_its_time_stands_still() {
         run.outcome
     );
     let again = simulation.run(&run.turns).unwrap();
-    assert_eq!((again.steps, again.view.paused.is_some()), (0, true));
+    assert_eq!((again.steps, again.state.paused.is_some()), (0, true));
     // Much later it is resumed, and has the time it had.
     let mut late = again.turns.clone();
     late.push(Turn { at: Timestamp(3_600_000_000), events: Vec::new() });
     simulation.requests.push((0, Request::ResumeStudy));
     let resumed = simulation.run(&late).unwrap();
     assert_sound(&resumed, &simulation, "resumed late");
-    assert!(resumed.view.counts.complete >= 2, "{:?}", resumed.view.counts);
+    assert!(resumed.state.counts.complete >= 2, "{:?}", resumed.state.counts);
     assert!(
         matches!(&resumed.outcome, Outcome::Finished(reason) if reason.contains("time")),
         "{:?}",
@@ -217,12 +217,12 @@ fn a_trial_that_waits_at_a_rung_waits_there_again_when_it_is_resumed() {
     simulation.requests = vec![(1, pause(0)), (2, resume(0))];
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, "asha");
-    assert_eq!(decisions(&run.view), decisions(&undisturbed.view));
+    assert_eq!(decisions(&run.state), decisions(&undisturbed.state));
     simulation.requests = vec![(2, resume(0))];
     let pushed = simulation.run(&[]).unwrap();
     assert_sound(&pushed, &simulation, "pushed");
     assert!(
-        pushed.view.trials[0].last().unwrap().0 >= 3,
+        pushed.state.trials[0].last().unwrap().0 >= 3,
         "its user lets it continue though its pruner does not"
     );
 }
@@ -244,7 +244,7 @@ fn enqueued_points_run_next_and_all_that_is_wrong_is_told_at_once() {
     let simulation = with_requests(3, 1, requests);
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, "enqueued");
-    let asked = &run.view.trials[1];
+    let asked = &run.state.trials[1];
     assert_eq!(asked.origin, hpsearch::study::trial::Origin::Asked);
     assert_eq!(
         (asked.params.get("rate"), asked.params.get("optimizer")),
@@ -255,7 +255,7 @@ fn enqueued_points_run_next_and_all_that_is_wrong_is_told_at_once() {
         "the rest is sampled: {}",
         asked.params
     );
-    assert_eq!(run.view.trials.len(), 3, "it takes one of the budget's places");
+    assert_eq!(run.state.trials.len(), 3, "it takes one of the budget's places");
     let [why] = &refusals(&run)[..] else { panic!("{:?}", answers(&run)) };
     assert_names(why, &["momentum", "rate", "depth"]);
 }
@@ -267,7 +267,7 @@ fn what_is_enqueued_on_a_finished_study_runs_beyond_its_budget() {
     simulation.requests = vec![(0, Request::Enqueue { params: Params::new() })];
     let again = simulation.run(&run.turns).unwrap();
     assert_sound(&again, &simulation, "again");
-    assert_eq!((again.view.counts.complete, again.view.finished.is_some()), (4, true));
+    assert_eq!((again.state.counts.complete, again.state.finished.is_some()), (4, true));
 }
 
 #[test]
@@ -275,12 +275,12 @@ fn what_is_enqueued_runs_although_the_target_is_reached_and_nothing_else_does() 
     let mut simulation = with_requests(50, 2, Vec::new());
     simulation.spec.budget.target = Some(0.5);
     let run = simulation.run(&[]).unwrap();
-    let before = run.view.trials.len();
+    let before = run.state.trials.len();
     simulation.requests = vec![(0, Request::Enqueue { params: Params::new() })];
     let again = simulation.run(&run.turns).unwrap();
     assert_sound(&again, &simulation, "again");
-    assert_eq!(again.view.trials.len(), before + 1);
-    assert_eq!(again.view.trials[before].state, TrialState::Complete);
+    assert_eq!(again.state.trials.len(), before + 1);
+    assert_eq!(again.state.trials[before].state, TrialState::Complete);
     assert!(
         matches!(&again.outcome, Outcome::Finished(reason) if reason.contains("target")),
         "{:?}",
@@ -296,7 +296,7 @@ fn failed_trials_are_tried_again_one_or_all() {
         (trial.0 > 0 && attempt.0 == 0 && step == 3).then_some(Fault::Fail)
     });
     let run = simulation.run(&[]).unwrap();
-    assert_eq!((run.view.counts.failed, run.view.counts.complete), (3, 1));
+    assert_eq!((run.state.counts.failed, run.state.counts.complete), (3, 1));
     let one = |trial| Request::Retry { trials: Retried::One(of(trial)) };
     simulation.requests = vec![
         (0, one(2)),
@@ -306,8 +306,8 @@ fn failed_trials_are_tried_again_one_or_all() {
     ];
     let again = simulation.run(&run.turns).unwrap();
     assert_sound(&again, &simulation, "retried");
-    assert_eq!((again.view.counts.failed, again.view.counts.complete), (0, 4));
-    assert!(again.view.trials[1..].iter().all(|trial| trial.attempts == 2));
+    assert_eq!((again.state.counts.failed, again.state.counts.complete), (0, 4));
+    assert!(again.state.trials[1..].iter().all(|trial| trial.attempts == 2));
     assert_eq!(refusals(&again).len(), 2, "{:?}", answers(&again));
 }
 
@@ -332,7 +332,7 @@ fn an_extended_budget_counts_on_top_of_what_the_file_says() {
     );
     let run = simulation.run(&[]).unwrap();
     assert_sound(&run, &simulation, "extended");
-    assert_eq!((run.view.counts.complete, run.view.extension.trials), (5, 2));
+    assert_eq!((run.state.counts.complete, run.state.extension.trials), (5, 2));
     assert!(refusals(&run)[0].contains("budget.time"), "{:?}", refusals(&run));
     simulation.requests = Vec::new();
     assert_eq!(simulation.run(&run.turns).unwrap().steps, 0);
@@ -345,7 +345,7 @@ fn a_complete_trial_goes_on_from_its_checkpoint_and_keeps_its_value_if_that_fail
         let mut simulation = with_requests(2, 1, Vec::new());
         simulation.spec.checkpoints.keep_best = None;
         let run = simulation.run(&[]).unwrap();
-        let value = run.view.trials[0].value.unwrap();
+        let value = run.state.trials[0].value.unwrap();
         simulation.requests =
             vec![(0, further(0, 9)), (0, further(7, 20)), (0, further(0, 14)), (0, further(0, 15))];
         simulation.faults = Box::new(move |trial, _, step| {
@@ -353,7 +353,7 @@ fn a_complete_trial_goes_on_from_its_checkpoint_and_keeps_its_value_if_that_fail
         });
         let again = simulation.run(&run.turns).unwrap();
         assert_sound(&again, &simulation, "continued");
-        let trial = &again.view.trials[0];
+        let trial = &again.state.trials[0];
         assert_eq!((trial.state, trial.continued, trial.attempts), (TrialState::Complete, None, 2));
         match fails {
             false => assert_eq!(
@@ -384,11 +384,11 @@ fn a_pruned_trial_goes_on_where_its_pruner_has_no_say_and_without_a_checkpoint_i
     simulation.spec.checkpoints.keep_best = None;
     let run = simulation.run(&[]).unwrap();
     let pruned =
-        run.view.trials.iter().find(|trial| trial.state == TrialState::Pruned).unwrap().number;
+        run.state.trials.iter().find(|trial| trial.state == TrialState::Pruned).unwrap().number;
     simulation.requests = vec![(0, Request::Continue { trial: pruned, until: 9 })];
     let again = simulation.run(&run.turns).unwrap();
     assert_sound(&again, &simulation, "continued");
-    let trial = again.view.trial(pruned).unwrap();
+    let trial = again.state.trial(pruned).unwrap();
     assert_eq!((trial.state, trial.last().unwrap().0), (TrialState::Complete, 9));
     // With the default only the best trials keep checkpoints.
     simulation.spec.checkpoints.keep_best = Some(3);
@@ -405,13 +405,13 @@ fn requests_at_rest_do_what_they_do_in_a_run() {
     let mut simulation = with_requests(4, 1, Vec::new());
     let whole = simulation.run(&[]).unwrap();
     let cut = &whole.turns[..whole.turns.len() / 2];
-    let mut view = StudyState::new(&simulation.spec);
-    cut.iter().for_each(|turn| turn.events.iter().for_each(|event| view.apply(turn.at, event)));
+    let mut state = StudyState::new(&simulation.spec);
+    cut.iter().for_each(|turn| turn.events.iter().for_each(|event| state.apply(turn.at, event)));
     let running =
-        view.trials.iter().find(|trial| trial.state == TrialState::Running).unwrap().number;
+        state.trials.iter().find(|trial| trial.state == TrialState::Running).unwrap().number;
     let at = Timestamp(9_000_000);
     let slots = vec![hpsearch::study::device::Slot::on(0, hpsearch::study::device::Device::Sim(0))];
-    let mut engine = Engine::new(simulation.spec.clone(), view, slots).unwrap();
+    let mut engine = Engine::new(simulation.spec.clone(), state, slots).unwrap();
     let asked = vec![
         (70, Request::PauseTrial { trial: running }),
         (71, more(2)),
@@ -440,8 +440,8 @@ fn requests_at_rest_do_what_they_do_in_a_run() {
         vec![(0, Request::ResumeStudy), (0, Request::ResumeTrial { trial: running })];
     let run = simulation.run(&turns).unwrap();
     assert_sound(&run, &simulation, "at rest");
-    assert_eq!(run.view.counts.complete, 6);
-    assert_eq!(decisions(&run.view)[..4], decisions(&whole.view)[..4]);
+    assert_eq!(run.state.counts.complete, 6);
+    assert_eq!(decisions(&run.state)[..4], decisions(&whole.state)[..4]);
 }
 
 #[test]
@@ -455,14 +455,14 @@ fn a_kill_that_is_not_carried_out_when_the_runner_dies_is_carried_out_by_the_nex
         // Asked for as long as it is not answered, it is carried out once.
         engine.step(Timestamp(1), Input::Request { id: 5, request: kill.clone() });
     }
-    assert_eq!(engine.view().trials[0].state, TrialState::Running);
+    assert_eq!(engine.study_state().trials[0].state, TrialState::Running);
     let simulation = with_requests(2, 1, vec![(1, kill)]);
     let run = simulation.run(&[]).unwrap();
     for prefix in 0..run.turns.len() {
         let resumed = simulation.run(&run.turns[..prefix]).unwrap();
         assert_sound(&resumed, &simulation, "killed");
         assert_eq!(
-            resumed.view.trials[0].reason.as_deref(),
+            resumed.state.trials[0].reason.as_deref(),
             Some("killed on request"),
             "after {prefix} turns"
         );
@@ -481,7 +481,7 @@ fn a_trial_that_ends_at_the_very_moment_it_is_killed_counts_as_killed() {
     engine.step(Timestamp(2), Input::Request { id: 5, request: Request::Kill { trial } });
     let end = hpsearch::study::event::AttemptEnd::Completed;
     let effects = engine.step(Timestamp(3), Input::Ended { trial, attempt, end, message: None });
-    assert_eq!(engine.view().trials[0].state, TrialState::Failed);
+    assert_eq!(engine.study_state().trials[0].state, TrialState::Failed);
     assert!(
         effects.iter().any(|effect| matches!(
             effect.event(),
@@ -554,7 +554,7 @@ fn a_crash_at_any_turn_among_requests_changes_nothing_with_one_slot() {
             );
             let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
             assert_sound(&resumed, &simulation, &what);
-            let (mine, theirs) = (decisions(&resumed.view), decisions(&whole.view));
+            let (mine, theirs) = (decisions(&resumed.state), decisions(&whole.state));
             for (number, (mine, theirs)) in mine.iter().zip(&theirs).enumerate() {
                 assert_eq!(mine, theirs, "{what}: trial {number}");
             }
@@ -583,7 +583,7 @@ fn crashes_again_and_again_among_requests_lose_and_double_nothing_with_several_s
         let what = format!("seed {seed}, {sampler} {:?}", simulation.spec.pruner);
         assert_sound(&run, &simulation, &what);
         let left: Vec<&Trial> =
-            run.view.trials.iter().filter(|trial| !trial.state.is_finished()).collect();
+            run.state.trials.iter().filter(|trial| !trial.state.is_finished()).collect();
         assert!(
             left.iter()
                 .all(|trial| trial.state == TrialState::Paused && trial.hold == Some(Hold::Trial)),

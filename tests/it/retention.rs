@@ -23,8 +23,9 @@ fn limited(checkpoints: u64, slots: usize, pruner: AlgorithmSpec) -> Simulation 
     simulation
 }
 
-fn held(view: &StudyState) -> Vec<(&Trial, usize)> {
-    view.trials
+fn held(state: &StudyState) -> Vec<(&Trial, usize)> {
+    state
+        .trials
         .iter()
         .filter(|trial| !trial.checkpoints.is_empty())
         .map(|trial| (trial, trial.checkpoints.len()))
@@ -33,10 +34,10 @@ fn held(view: &StudyState) -> Vec<(&Trial, usize)> {
 
 /// The state after each turn.
 fn states(simulation: &Simulation, turns: &[Turn]) -> Vec<StudyState> {
-    let mut view = StudyState::new(&simulation.spec);
+    let mut state = StudyState::new(&simulation.spec);
     let after = |turn: &Turn| {
-        turn.events.iter().for_each(|event| view.apply(turn.at, event));
-        view.clone()
+        turn.events.iter().for_each(|event| state.apply(turn.at, event));
+        state.clone()
     };
     turns.iter().map(after).collect()
 }
@@ -48,17 +49,17 @@ fn a_limit_drops_the_worst_complete_trials_first_and_never_the_best() {
     all.spec.checkpoints.keep_best = Some(10);
     for simulation in [&simulation, &all] {
         let run = simulation.run(&[]).unwrap();
-        for view in states(simulation, &run.turns) {
-            let held = held(&view);
+        for state in states(simulation, &run.turns) {
+            let held = held(&state);
             assert!(held.iter().map(|(_, checkpoints)| checkpoints).sum::<usize>() <= 3);
-            if let Some(best) = view.best() {
+            if let Some(best) = state.best() {
                 assert_eq!(best.checkpoints.len(), 1, "the best trial's stays");
             }
         }
         // At the end nothing runs, and the best of all are those that are left.
-        let mut ranked: Vec<&Trial> = run.view.trials.iter().collect();
+        let mut ranked: Vec<&Trial> = run.state.trials.iter().collect();
         ranked.sort_by(|one, other| one.value.unwrap().total_cmp(&other.value.unwrap()));
-        let kept: Vec<_> = held(&run.view).iter().map(|(trial, _)| trial.number).collect();
+        let kept: Vec<_> = held(&run.state).iter().map(|(trial, _)| trial.number).collect();
         assert!(kept.contains(&ranked[0].number), "{kept:?}");
         assert!(
             !events(&run.turns)
@@ -72,10 +73,10 @@ fn the_limit_holds_for_trials_on_pairs_of_agents_that_come_and_go() {
     let mut simulation = on_pairs_of_agents(limited(5, 0, AlgorithmSpec::named("none")), 4);
     simulation.agents[1].absences = vec![(40, Duration::from_millis(700))];
     let run = simulation.run(&[]).unwrap();
-    assert_eq!(run.view.counts.complete, 20);
-    for view in states(&simulation, &run.turns) {
+    assert_eq!(run.state.counts.complete, 20);
+    for state in states(&simulation, &run.turns) {
         // Of a running trial the last one stays, also while the next one is saved.
-        let held: usize = held(&view).iter().map(|(_, checkpoints)| checkpoints).sum();
+        let held: usize = held(&state).iter().map(|(_, checkpoints)| checkpoints).sum();
         assert!(held <= 5, "{held}");
     }
 }
@@ -86,26 +87,26 @@ fn everything_is_kept_as_long_as_it_fits_and_then_what_came_to_nothing_goes_firs
     simulation.spec.checkpoints.keep_best = None;
     let run = simulation.run(&[]).unwrap();
     let bytes: u64 = run
-        .view
+        .state
         .trials
         .iter()
         .flat_map(|trial| &trial.checkpoints)
         .filter_map(|checkpoint| checkpoint.bytes)
         .sum();
     assert_eq!(bytes, 15 * EACH, "the room is used");
-    let complete = run.view.trials.iter().filter(|trial| trial.state == TrialState::Complete);
+    let complete = run.state.trials.iter().filter(|trial| trial.state == TrialState::Complete);
     assert!(
         complete.clone().all(|trial| !trial.checkpoints.is_empty()),
         "those with a value are not dropped before those without"
     );
     let in_vain = run
-        .view
+        .state
         .trials
         .iter()
         .filter(|trial| trial.state == TrialState::Pruned && !trial.checkpoints.is_empty())
         .count();
     assert!(
-        in_vain < run.view.trials.iter().filter(|trial| trial.state == TrialState::Pruned).count()
+        in_vain < run.state.trials.iter().filter(|trial| trial.state == TrialState::Pruned).count()
     );
 }
 
@@ -125,11 +126,11 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
         "{said:?}"
     );
     // The winner's weights are there all the same, and the search is what it would be with room.
-    assert_eq!(run.view.best().unwrap().checkpoints.len(), 1);
+    assert_eq!(run.state.best().unwrap().checkpoints.len(), 1);
     let free = Simulation::new(spec(20, "random", AlgorithmSpec::named("none")), 3, 9, loss)
         .run(&[])
         .unwrap();
-    assert_eq!(decisions(&run.view), decisions(&free.view));
+    assert_eq!(decisions(&run.state), decisions(&free.state));
     let given_up = |turns: &[Turn]| {
         let mut given_up = 0;
         for turn in turns {
@@ -180,9 +181,9 @@ proptest! {
         simulation.spec.checkpoints.keep_best = if keep == 5 { None } else { Some(keep) };
         let whole = simulation.run(&[]).unwrap();
         let run = simulation.run(&whole.turns[..crash.min(whole.turns.len())]).unwrap();
-        for view in states(&simulation, &run.turns) {
+        for state in states(&simulation, &run.turns) {
             let holding: Vec<&Trial> =
-                view.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
+                state.trials.iter().filter(|trial| !trial.checkpoints.is_empty()).collect();
             let bytes: u64 = holding
                 .iter()
                 .flat_map(|trial| &trial.checkpoints)
@@ -197,7 +198,7 @@ proptest! {
                 bytes <= (checkpoints * EACH).max((unfinished + 1) * EACH),
                 "{bytes} of {checkpoints}, {unfinished} of unfinished trials"
             );
-            for trial in view.trials.iter().filter(|trial| trial.waits_for_its_pruner()) {
+            for trial in state.trials.iter().filter(|trial| trial.waits_for_its_pruner()) {
                 let step = trial.resumable_checkpoint().map(|checkpoint| checkpoint.step);
                 prop_assert_eq!(
                     step,
@@ -210,7 +211,7 @@ proptest! {
         let mut free = limited(checkpoints, slots, simulation.spec.pruner.clone());
         free.spec.seed = seed;
         free.spec.checkpoints.max_disk = None;
-        prop_assert_eq!(decisions(&whole.view), decisions(&free.run(&[]).unwrap().view));
+        prop_assert_eq!(decisions(&whole.state), decisions(&free.run(&[]).unwrap().state));
     }
 }
 
@@ -220,13 +221,13 @@ fn a_rule_that_was_changed_is_applied_when_the_study_is_run_again() {
         Simulation::new(spec(8, "random", AlgorithmSpec::named("none")), 1, 4, loss);
     simulation.spec.checkpoints.keep_best = Some(6);
     let run = simulation.run(&[]).unwrap();
-    assert_eq!(held(&run.view).len(), 6);
+    assert_eq!(held(&run.state).len(), 6);
     simulation.spec.checkpoints.keep_best = Some(2);
     let again = simulation.run(&run.turns).unwrap();
-    assert_eq!(held(&again.view).len(), 2);
+    assert_eq!(held(&again.state).len(), 2);
     // And what a look at the store says may go is just that.
-    let trials: Vec<&Trial> = run.view.trials.iter().collect();
+    let trials: Vec<&Trial> = run.state.trials.iter().collect();
     assert_eq!(Rule::of(&simulation.spec).plan(&trials).dropped.len(), 4);
-    let trials: Vec<&Trial> = again.view.trials.iter().collect();
+    let trials: Vec<&Trial> = again.state.trials.iter().collect();
     assert_eq!(Rule::of(&simulation.spec).plan(&trials), Plan::default());
 }

@@ -270,8 +270,8 @@ fn what_the_machine_refuses_waits_and_is_no_trials_fault() {
     let run =
         simulated(6, 2, |_, attempt, _| (attempt.0 < 3).then_some(Fault::Refuse)).run(&[]).unwrap();
     assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
-    assert_eq!((run.view.counts.complete, run.view.counts.failed), (6, 0));
-    assert!(run.view.trials.iter().all(|trial| trial.failures == 0));
+    assert_eq!((run.state.counts.complete, run.state.counts.failed), (6, 0));
+    assert!(run.state.trials.iter().all(|trial| trial.failures == 0));
     // After one, two and four seconds for the first ones: not at full speed.
     assert!(run.turns.last().unwrap().at.0 >= 7_000_000, "{:?}", run.turns.last());
 }
@@ -286,15 +286,15 @@ fn a_run_ends_when_the_machine_refuses_again_and_again_and_the_study_goes_on_lat
         run.outcome
     );
     assert_eq!(
-        (run.view.counts.complete, run.view.counts.failed, run.view.counts.queued),
+        (run.state.counts.complete, run.state.counts.failed, run.state.counts.queued),
         (3, 0, 3)
     );
-    assert_eq!(run.view.finished, None);
+    assert_eq!(run.state.finished, None);
     let refused = ended(&run, &AttemptEnd::Refused);
     assert!((10..=30).contains(&refused), "{refused}");
     let next = simulated(6, 3, |_, _, _| None).run(&run.turns).unwrap();
     assert!(matches!(next.outcome, Outcome::Finished(_)), "{:?}", next.outcome);
-    assert_eq!((next.view.counts.complete, next.view.counts.failed), (6, 0));
+    assert_eq!((next.state.counts.complete, next.state.counts.failed), (6, 0));
 }
 
 #[test]
@@ -305,7 +305,7 @@ fn a_checkpoint_that_does_not_fit_fails_no_trial_and_ends_the_run_in_time() {
     simulation.step_time = Duration::from_secs(60);
     let run = simulation.run(&[]).unwrap();
     assert!(matches!(run.outcome, Outcome::Refused(_)), "{:?}", run.outcome);
-    assert_eq!(run.view.counts.failed, 0);
+    assert_eq!(run.state.counts.failed, 0);
     assert!(
         (1..=10).contains(&ended(&run, &AttemptEnd::Refused)),
         "{}",
@@ -321,7 +321,7 @@ fn while_a_trial_runs_the_others_wait_for_the_machine_as_long_as_it_takes() {
     });
     let run = Simulation { pace: Box::new(|_| 9_000.0), ..run }.run(&[]).unwrap();
     assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
-    assert_eq!((run.view.counts.complete, run.view.counts.failed), (3, 0));
+    assert_eq!((run.state.counts.complete, run.state.counts.failed), (3, 0));
 }
 
 #[test]
@@ -334,7 +334,11 @@ fn ten_failures_in_a_row_end_a_study_that_had_a_success() {
         "{:?}",
         run.outcome
     );
-    assert!(run.view.counts.complete >= 3 && run.view.counts.failed <= 12, "{:?}", run.view.counts);
+    assert!(
+        run.state.counts.complete >= 3 && run.state.counts.failed <= 12,
+        "{:?}",
+        run.state.counts
+    );
     // One that succeeds among them begins a new row.
     let run =
         simulated(8, 1, |trial, _, _| (trial.0 % 9 != 0).then_some(Fault::Fail)).run(&[]).unwrap();

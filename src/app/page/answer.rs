@@ -117,8 +117,8 @@ pub fn answer(
         return Ok(AnswerPart { question, best: None, none });
     }
     let best = best::best(reader, study)?;
-    let view = best::view_of_runs(reader, study)?;
-    let race = view.as_ref().and_then(best_runs::race);
+    let state = best::state_of_runs(reader, study)?;
+    let race = state.as_ref().and_then(best_runs::race);
     let schedule = family(reader, study, &best.trial)?.map(|family| family.stage_lines);
     let best = BestPart {
         schedule: schedule.filter(|stages| stages.len() > 1).unwrap_or_default(),
@@ -135,7 +135,7 @@ pub fn answer(
         race,
         toml: params_as_toml(&best.trial.params),
         command: command(study, &best, privacy),
-        beat: beaten(reader, study, view.as_ref(), best.trial.number)?,
+        beat: beaten(reader, study, state.as_ref(), best.trial.number)?,
         front: front(reader, study)?,
         metrics: best.metrics,
     };
@@ -235,15 +235,15 @@ fn command(study: &StudySummary, best: &Best, privacy: &Privacy) -> Option<Strin
 fn beaten(
     reader: &dyn StorageReader,
     study: &StudySummary,
-    view: Option<&StudyState>,
+    state: Option<&StudyState>,
     best: TrialNumber,
 ) -> Result<Beaten, AppError> {
     // What violates a limit is not second best, whatever its value.
     let mut infeasible: BTreeSet<TrialNumber> = BTreeSet::new();
-    let mut values: Vec<(TrialNumber, f64)> = match view {
+    let mut values: Vec<(TrialNumber, f64)> = match state {
         // One run of a configuration, its own ones included, is not what its mean is compared with.
-        Some(view) => {
-            let ranked = view.ranked_configurations().into_iter();
+        Some(state) => {
+            let ranked = state.ranked_configurations().into_iter();
             ranked.map(|(number, sample)| (number, sample.mean)).collect()
         }
         None => {
@@ -265,5 +265,5 @@ fn beaten(
     let mut others = values.iter().copied().filter(|(number, _)| *number != best);
     let second = others.find(|(number, _)| !infeasible.contains(number)).map(of);
     let median = median(&sorted).map(Number);
-    Ok(Beaten { by_means: view.is_some(), complete: values.len(), median, second, first })
+    Ok(Beaten { by_means: state.is_some(), complete: values.len(), median, second, first })
 }

@@ -142,7 +142,7 @@ pub struct Turn {
 pub struct Teller<'a> {
     spec: &'a StudySpec,
     number: TrialNumber,
-    view: StudyState,
+    state: StudyState,
     story: Story,
     /// The reason for the present concurrency of each device.
     concurrency: BTreeMap<Device, String>,
@@ -159,7 +159,7 @@ impl<'a> Teller<'a> {
         Teller {
             spec,
             number,
-            view: StudyState::new(spec),
+            state: StudyState::new(spec),
             story: Story::default(),
             concurrency: BTreeMap::new(),
             agents: BTreeMap::new(),
@@ -189,7 +189,7 @@ impl<'a> Teller<'a> {
         {
             self.tell(at, event);
         }
-        self.view.apply(at, event);
+        self.state.apply(at, event);
     }
 
     /// The history so far.
@@ -204,7 +204,7 @@ impl<'a> Teller<'a> {
                 self.story.proposal = Some(Proposal { by_sampler, ..self.proposal(at, params) })
             }
             TrialEvent::Decided { step, verdict, .. } => {
-                let trial = self.view.trial(self.number);
+                let trial = self.state.trial(self.number);
                 let value = trial.and_then(|trial| at_step(&trial.curve, *step));
                 // A member of a population is not ranked when it arrives, but once all are there.
                 let is_ranked = !matches!(verdict.reason(), Some(Reason::Ready { .. }));
@@ -247,7 +247,7 @@ impl<'a> Teller<'a> {
                 if let Some(story) =
                     self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt)
                 {
-                    let ended = end.moment(story.started, at, self.view.killed_at);
+                    let ended = end.moment(story.started, at, self.state.killed_at);
                     story.end = Some((ended.unwrap_or(at), end.clone(), reason.clone()));
                 }
             }
@@ -288,17 +288,17 @@ impl<'a> Teller<'a> {
     }
 
     fn proposal(&self, at: Timestamp, params: &Params) -> Proposal {
-        let best = self.view.best().and_then(|best| Some((best.number, best.value?).into()));
+        let best = self.state.best().and_then(|best| Some((best.number, best.value?).into()));
         let mut predicted = match self.steps.is_empty() {
             true => Vec::new(),
             false => self.predicted(PredictedTrial::New(params), &self.steps),
         };
         Proposal {
             at,
-            others: self.view.counts,
+            others: self.state.counts,
             best,
             nearest: self.nearest(params),
-            front: if self.is_several() { self.view.front().trials } else { Vec::new() },
+            front: if self.is_several() { self.state.front().trials } else { Vec::new() },
             predicted: if self.is_several() { None } else { predicted.pop() }.unwrap_or_default(),
             predicted_objectives: predicted,
             by_sampler: Vec::new(),
@@ -308,7 +308,7 @@ impl<'a> Teller<'a> {
     /// What is predicted of each objective; nothing if one of them cannot be predicted.
     fn predicted(&self, trial: PredictedTrial<'_>, steps: &[u64]) -> Vec<Vec<Predicted>> {
         let (space, most) = (&self.spec.space, max_resource(self.spec));
-        let history = History::new(&self.view);
+        let history = History::new(&self.state);
         let predict =
             |objective| self.predictor.predict(space, history, most, objective, trial, steps);
         let all: Option<Vec<_>> = (0..history.directions().len()).map(predict).collect();
@@ -317,7 +317,7 @@ impl<'a> Teller<'a> {
 
     fn nearest(&self, params: &Params) -> Option<Neighbour> {
         let near =
-            self.view.trials.iter().filter_map(|trial| {
+            self.state.trials.iter().filter_map(|trial| {
                 Some((distance(&self.spec.space, params, &trial.params)?, trial))
             });
         // Ties: the latest is shown.
@@ -330,8 +330,8 @@ impl<'a> Teller<'a> {
     /// The rank of `value` among all reports at `step`.
     fn field(&self, step: u64, value: f64, verdict: &Decision) -> Field {
         let mut values: Vec<f64> =
-            self.view.trials.iter().filter_map(|trial| at_step(&trial.curve, step)).collect();
-        let score = |value: f64| Score::new(self.view.direction(), value);
+            self.state.trials.iter().filter_map(|trial| at_step(&trial.curve, step)).collect();
+        let score = |value: f64| Score::new(self.state.direction(), value);
         values.sort_by_key(|value| score(*value));
         let rank = 1 + values.iter().filter(|other| score(**other) < score(value)).count();
         let cut_off = match verdict.reason().and_then(Reason::cut_off) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::{Form, RunArguments};
-use crate::app::best::view_of_runs;
+use crate::app::best::state_of_runs;
 use crate::app::best_runs;
 use crate::app::export::{Wanted, export_trial, target, test_winner};
 use crate::cli::console::{Console, Talk, shown};
@@ -73,7 +73,7 @@ pub(super) fn conclude(
                     ));
                 }
             }
-            if let Some(race) = view_of_runs(&reader, &summary)?.as_ref().and_then(best_runs::race)
+            if let Some(race) = state_of_runs(&reader, &summary)?.as_ref().and_then(best_runs::race)
             {
                 console.say(&format!("race: {race}"));
             }

@@ -367,8 +367,8 @@ fn configuration(
     trial: &Trial,
 ) -> Result<Option<String>, Failure> {
     let first = trial.origin.configuration().unwrap_or(trial.number);
-    let view = reader.view(study.id)?;
-    let own: Vec<&Trial> = view
+    let state = reader.study_state(study.id)?;
+    let own: Vec<&Trial> = state
         .trials
         .iter()
         .filter(|other| other.number == first || other.origin.configuration() == Some(first))

@@ -18,12 +18,12 @@ pub struct History<'a> {
 
 impl<'a> History<'a> {
     /// The history of a study.
-    pub fn new(view: &'a StudyState) -> Self {
+    pub fn new(state: &'a StudyState) -> Self {
         History {
-            trials: &view.trials,
-            directions: view.directions(),
-            changes: Some(view.changes()),
-            clock: view.clock(),
+            trials: &state.trials,
+            directions: state.directions(),
+            changes: Some(state.changes()),
+            clock: state.clock(),
         }
     }
 

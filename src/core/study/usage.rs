@@ -63,17 +63,17 @@ pub struct Used {
 
 impl Used {
     /// From a state and the slots of its runner.
-    pub fn of(view: &StudyState, slots: &[Slot]) -> Used {
-        let first = view.trials.len().saturating_sub(RECENT);
+    pub fn of(state: &StudyState, slots: &[Slot]) -> Used {
+        let first = state.trials.len().saturating_sub(RECENT);
         let mut used = Used {
-            busy: Duration::from_micros(u64::try_from(view.busy_micros).unwrap_or(0)),
-            recent: view.trials[first..].iter().map(Tried::of).collect(),
+            busy: Duration::from_micros(u64::try_from(state.busy_micros).unwrap_or(0)),
+            recent: state.trials[first..].iter().map(Tried::of).collect(),
             slots: slots.len(),
             devices: devices_of(slots),
             ..Used::default()
         };
         let mut told: BTreeMap<&DeviceGroup, Timestamp> = BTreeMap::new();
-        for trial in &view.trials {
+        for trial in &state.trials {
             if let Some((devices, started)) = trial
                 .devices
                 .as_ref()
@@ -90,7 +90,7 @@ impl Used {
                 }
             }
         }
-        for trial in &view.trials[first..] {
+        for trial in &state.trials[first..] {
             if let Some((told, finished)) =
                 trial.devices.as_ref().and_then(|devices| told.get_mut(devices)).zip(trial.finished)
             {

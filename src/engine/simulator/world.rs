@@ -111,7 +111,7 @@ impl<'a> World<'a> {
     pub fn run(mut self) -> Run {
         let outcome = self.outcome();
         let World { turns, engine, steps, most_memory, .. } = self;
-        Run { turns, view: engine.view().clone(), outcome, steps, most_memory }
+        Run { turns, state: engine.study_state().clone(), outcome, steps, most_memory }
     }
 
     fn outcome(&mut self) -> Outcome {
@@ -200,7 +200,7 @@ impl<'a> World<'a> {
 
     /// Requests that are due and were not made yet.
     fn requests_due(&mut self) -> Vec<(i64, Request)> {
-        let trials = &self.engine.view().trials;
+        let trials = &self.engine.study_state().trials;
         let points: u64 = trials.iter().map(|trial| trial.curve.len() as u64).sum();
         self.requests_after(points).collect()
     }

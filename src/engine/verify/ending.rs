@@ -10,7 +10,7 @@ use crate::study::trial::TrialNumber;
 /// The first fact of a study's end that its trials do not repeat. `reached`: the goals that the
 /// search has reached since it last began, in order. Older stores have no facts to repeat.
 pub(super) fn difference(
-    view: &StudyState,
+    state: &StudyState,
     reached: &[Goal],
     goal: Option<&Goal>,
     front: Option<&Front>,
@@ -27,7 +27,7 @@ pub(super) fn difference(
     let stored = front?;
     // The stored reference point: that of a version with another rule would differ.
     let reference = Some(stored.reference.as_slice()).filter(|reference| !reference.is_empty());
-    let now = Front::up_to(view.objectives(), &points(&view.trials), reference);
+    let now = Front::up_to(state.objectives(), &points(&state.trials), reference);
     let is_same = (&stored.trials, stored.knee) == (&now.trials, now.knee)
         && is_close(stored.hypervolume, now.hypervolume);
     (!is_same).then(|| ("front", in_words(stored), in_words(&now)))

@@ -51,11 +51,11 @@ impl Replay {
         }
         let before = &journal[..index];
         let events = || before.iter().map(|(_, at, event)| (*at, event));
-        let mut view = StudyState::new(&spec);
-        events().for_each(|(at, event)| view.apply(at, event));
+        let mut state = StudyState::new(&spec);
+        events().for_each(|(at, event)| state.apply(at, event));
         let ends = events().filter_map(|(_, event)| event.attempt_end());
         let slot = Slot::on(0, Device::Cpu);
-        let engine = Engine::new(spec, view, vec![slot])?.with_journal(events()).with_ends(ends);
+        let engine = Engine::new(spec, state, vec![slot])?.with_journal(events()).with_ends(ends);
         Ok(Replay { revision, engine, members: VecDeque::new(), goals: Vec::new() })
     }
 
@@ -162,9 +162,9 @@ impl Replay {
             ) if self.engine.spec.program != Program::Inline => {
                 let now = self
                     .engine
-                    .view
+                    .state
                     .trial(*trial)
-                    .map(|trial| self.engine.view.result_of(trial))
+                    .map(|trial| self.engine.state.result_of(trial))
                     .unwrap_or_default();
                 let stored = (*value, values.clone());
                 verified.values += 1;
@@ -174,19 +174,19 @@ impl Replay {
             // Older stores have nothing to compare.
             Event::Trial(trial, TrialEvent::AttemptStarted { rows_at_once: Some(stored), .. }) => {
                 let halving =
-                    self.engine.view.trial(*trial).and_then(|trial| self.engine.halving_of(trial));
+                    self.engine.state.trial(*trial).and_then(|trial| self.engine.halving_of(trial));
                 let now = halving.map(|halving| halving.rows().train as u64);
                 ("rows", rows_in_words(Some(*stored)), rows_in_words(now))
             }
             Event::Finalists(FinalistsEvent::Chosen { finalists }) => {
                 verified.race_steps += 1;
-                let best = best_configurations(&self.engine.spec, &self.engine.view);
+                let best = best_configurations(&self.engine.spec, &self.engine.state);
                 ("race", finalists_in_words(finalists), finalists_in_words(&best))
             }
             Event::Study(StudyEvent::Finished { goal, front, .. }) => {
                 let reached = std::mem::take(&mut self.goals);
                 return ending::difference(
-                    &self.engine.view,
+                    &self.engine.state,
                     &reached,
                     goal.as_deref(),
                     front.as_deref(),
@@ -195,7 +195,7 @@ impl Replay {
             }
             Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Won { .. }) => {
                 verified.race_steps += 1;
-                let now = match standing(&self.engine.view) {
+                let now = match standing(&self.engine.state) {
                     Standing::Events(events) if contains(&events, event) => return None,
                     Standing::Events(events) => race_in_words(&events),
                     _ => "the race continues".to_owned(),
@@ -261,7 +261,7 @@ impl Replay {
                 engine.draw(Some(engine.spec.enqueue.get(index)?))
             }
             Origin::Replicate(of) | Origin::Race { of, .. } => {
-                let configuration = engine.view.trial(*of).map(|trial| &trial.params);
+                let configuration = engine.state.trial(*of).map(|trial| &trial.params);
                 return Some(match configuration {
                     Some(same) if same == params => Ok(Vec::new()),
                     Some(other) => Err(other.to_string()),
@@ -287,7 +287,7 @@ impl Replay {
     /// Whether the pruner promoted the trial: not its user, whose request is answered next, nor the
     /// runner after a fault.
     fn is_promotion(&self, number: TrialNumber, next: Option<&StoredEvent>) -> bool {
-        let trial = self.engine.view.trial(number);
+        let trial = self.engine.state.trial(number);
         trial.is_some_and(Trial::waits_for_its_pruner)
             && !matches!(next, Some((_, _, Event::Study(StudyEvent::RequestServed { .. }))))
     }
@@ -297,7 +297,7 @@ impl Replay {
         let Event::Trial(trial, TrialEvent::Reported { step, metrics, .. }) = event else {
             return false;
         };
-        let Some(trial) = self.engine.view.trial(*trial) else { return false };
+        let Some(trial) = self.engine.state.trial(*trial) else { return false };
         let counts = self.engine.spec.counts(metrics);
         let waits = self.engine.pruner.waits_for_all_objectives();
         counts && Judged::of(trial, *step, waits) == Judged::Now

@@ -153,22 +153,22 @@ fn in_older_words(trial: &Trial, reason: String) -> String {
     }
 }
 
-fn of_study(view: &StudyState) -> Facts {
+fn of_study(state: &StudyState) -> Facts {
     let mut facts = Facts::default();
-    facts.maybe("study", "", "finished_reason", view.finished.as_ref());
-    facts.maybe("study", "", "paused_reason", view.paused.as_ref());
-    facts.maybe("study", "", "race", view.race.as_ref().map(json));
-    facts.add("study", "", "ran_micros", view.ran_micros.to_string());
-    facts.add("study", "", "busy_micros", view.busy_micros.to_string());
-    facts.maybe("study", "", "killed_at", view.killed_at.map(moment));
-    facts.add("study", "", "extra_trials", view.extension.trials.to_string());
-    facts.add("study", "", "extra_micros", view.extension.time.as_micros().to_string());
-    facts.add("study", "", "extra_device_hours", number(view.extension.device_hours));
-    facts.add("study", "", "extra_cost", number(view.extension.cost));
-    for device in &view.paused_devices {
+    facts.maybe("study", "", "finished_reason", state.finished.as_ref());
+    facts.maybe("study", "", "paused_reason", state.paused.as_ref());
+    facts.maybe("study", "", "race", state.race.as_ref().map(json));
+    facts.add("study", "", "ran_micros", state.ran_micros.to_string());
+    facts.add("study", "", "busy_micros", state.busy_micros.to_string());
+    facts.maybe("study", "", "killed_at", state.killed_at.map(moment));
+    facts.add("study", "", "extra_trials", state.extension.trials.to_string());
+    facts.add("study", "", "extra_micros", state.extension.time.as_micros().to_string());
+    facts.add("study", "", "extra_device_hours", number(state.extension.device_hours));
+    facts.add("study", "", "extra_cost", number(state.extension.cost));
+    for device in &state.paused_devices {
         facts.add("paused_device", device.to_string(), "device", device.to_string());
     }
-    facts.add_words(("study_note", &view.notes), ("study_tag", &view.tags));
+    facts.add_words(("study_note", &state.notes), ("study_tag", &state.tags));
     facts
 }
 
@@ -220,14 +220,14 @@ fn found(
 }
 
 /// The first trial that differs between tables and journal, or else the study.
-pub(super) fn views_differ(
+pub(super) fn states_differ(
     metric: &str,
     folded: &StudyState,
     tables: &StudyState,
     seq: Seq,
 ) -> Option<Difference> {
-    let of = |view: &StudyState, number: TrialNumber| {
-        view.trial(number).map_or_else(Facts::default, |trial| of_trial(trial, metric))
+    let of = |state: &StudyState, number: TrialNumber| {
+        state.trial(number).map_or_else(Facts::default, |trial| of_trial(trial, metric))
     };
     let differs = |number: &TrialNumber| folded.trial(*number) != tables.trial(*number);
     let trials = folded.trials.iter().chain(&tables.trials).map(|trial| trial.number);

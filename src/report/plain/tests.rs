@@ -11,21 +11,21 @@ use crate::study::trial::Origin;
 
 fn told(spec: &StudySpec, events: Vec<Event>) -> String {
     let mut reporter = Plain::default();
-    let mut view = StudyState::new(spec);
+    let mut state = StudyState::new(spec);
     let mut out = Vec::new();
-    reporter.study_started(&mut out, Timestamp(0), spec, &view).unwrap();
+    reporter.study_started(&mut out, Timestamp(0), spec, &state).unwrap();
     let second = |index: usize| Timestamp(i64::try_from(index).unwrap() * 1_000_000);
     let end = second(events.len());
     for (index, event) in events.into_iter().enumerate() {
-        view.apply(second(index), &event);
+        state.apply(second(index), &event);
         reporter
             .event(
                 &mut out,
-                &Happening { seq: Seq(1), at: second(index), event: &event, view: &view },
+                &Happening { seq: Seq(1), at: second(index), event: &event, state: &state },
             )
             .unwrap();
     }
-    reporter.study_ended(&mut out, end, "3 trials are done", &view).unwrap();
+    reporter.study_ended(&mut out, end, "3 trials are done", &state).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -94,9 +94,9 @@ fn a_study_is_told_line_by_line() {
 
 #[test]
 fn pauses_are_told_and_reports_and_rungs_that_are_passed_are_not() {
-    let view = StudyState::new(&digits());
+    let state = StudyState::new(&digits());
     let said = |event: &Event| {
-        line(&Happening { seq: Seq(1), at: Timestamp(0), event, view: &view }, false)
+        line(&Happening { seq: Seq(1), at: Timestamp(0), event, state: &state }, false)
     };
     let trial = TrialNumber(3);
     let passed = Event::Trial(

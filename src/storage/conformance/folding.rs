@@ -31,7 +31,7 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
         let spec = small_study(&format!("study {seed}"), direction);
         let study = store.create_study(Timestamp(0), &spec)?;
         let lease = store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree)?;
-        let mut view = StudyState::new(&spec);
+        let mut state = StudyState::new(&spec);
         let mut journal = Vec::new();
         let events = random_journal(&spec, 400, &mut rng);
         let mut rest = events.as_slice();
@@ -43,21 +43,21 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
             rest = later;
             store.append(&lease, now, batch)?;
             for event in batch {
-                view.apply(now, event);
+                state.apply(now, event);
                 journal.push((now, event.clone()));
             }
-            assert_same_view(&store.view(study)?, &view);
+            assert_same_state(&store.study_state(study)?, &state);
         }
-        assert_whole(&*open(), study, &view, &journal)?;
+        assert_whole(&*open(), study, &state, &journal)?;
         // Another metric: all its earlier reports count now.
         let mut other = spec.clone();
         other.objectives[0].metric = OTHER_METRIC.to_owned();
         store.update_spec(&lease, now, &other)?;
-        let mut view = StudyState::new(&other);
+        let mut state = StudyState::new(&other);
         for (at, event) in &journal {
-            view.apply(*at, event);
+            state.apply(*at, event);
         }
-        assert_whole(&*open(), study, &view, &journal)?;
+        assert_whole(&*open(), study, &state, &journal)?;
     }
     Ok(())
 }
@@ -71,7 +71,7 @@ fn several_objectives_too(open: &mut Opener) -> Result<(), StorageError> {
         spec.value = ValueRule::Last;
         let study = store.create_study(Timestamp(0), &spec)?;
         let lease = store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree)?;
-        let mut view = StudyState::new(&spec);
+        let mut study_state = StudyState::new(&spec);
         let is_of_a_race = |event: &Event| matches!(event, Event::Finalists(_));
         for event in random_journal(&spec, 400, &mut rng) {
             if is_of_a_race(&event) {
@@ -93,11 +93,11 @@ fn several_objectives_too(open: &mut Opener) -> Result<(), StorageError> {
             };
             let now = Timestamp(1_700_000_000_000_000);
             store.append(&lease, now, std::slice::from_ref(&event))?;
-            view.apply(now, &event);
+            study_state.apply(now, &event);
         }
         let reader = open();
-        assert_same_view(&reader.view(study)?, &view);
-        let front = view.front();
+        assert_same_state(&reader.study_state(study)?, &study_state);
+        let front = study_state.front();
         fronts += front.trials.len();
         assert_eq!(reader.summary(study)?.front, Some(front.clone()));
         assert_eq!(reader.summary(study)?.best, None);
@@ -105,7 +105,7 @@ fn several_objectives_too(open: &mut Opener) -> Result<(), StorageError> {
         let first = by_value.iter().take(front.trials.len()).map(|trial| trial.number);
         assert_eq!(first.collect::<BTreeSet<_>>(), front.trials.iter().copied().collect());
         let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
-        for (outcome, trial) in outcomes.iter().zip(&view.trials) {
+        for (outcome, trial) in outcomes.iter().zip(&study_state.trials) {
             let told = (&outcome.values, outcome.value, outcome.violation);
             assert_eq!(
                 format!("{told:?}"),
@@ -121,25 +121,25 @@ fn several_objectives_too(open: &mut Opener) -> Result<(), StorageError> {
 fn assert_whole(
     reader: &dyn Storage,
     study: StudyId,
-    view: &StudyState,
+    state: &StudyState,
     journal: &[(Timestamp, Event)],
 ) -> Result<(), StorageError> {
-    assert_same_view(&reader.view(study)?, view);
+    assert_same_state(&reader.study_state(study)?, state);
     let stored = reader.events_after(study, Seq(0), u64::MAX)?;
     assert_eq!(stored.len(), journal.len());
     for ((_, at, event), (when, written)) in stored.iter().zip(journal) {
         assert_eq!((format!("{event:?}"), at), (format!("{written:?}"), when));
     }
     let summary = reader.summary(study)?;
-    assert_eq!(summary.counts, view.counts);
-    assert_eq!(summary.finished, view.finished);
-    assert_eq!((&summary.paused, summary.extension), (&view.paused, view.extension));
-    assert_eq!((&summary.notes, &summary.tags), (&view.notes, &view.tags));
-    assert_eq!(summary.paused_devices, view.paused_devices);
-    assert_eq!(summary.best.map(|(number, _)| number), view.leader().map(|(number, _)| number));
+    assert_eq!(summary.counts, state.counts);
+    assert_eq!(summary.finished, state.finished);
+    assert_eq!((&summary.paused, summary.extension), (&state.paused, state.extension));
+    assert_eq!((&summary.notes, &summary.tags), (&state.notes, &state.tags));
+    assert_eq!(summary.paused_devices, state.paused_devices);
+    assert_eq!(summary.best.map(|(number, _)| number), state.leader().map(|(number, _)| number));
     let listed = reader.trials(study, &TrialQuery::all(SortKey::Number))?;
-    assert_eq!(listed.len(), view.trials.len());
-    for trial in &view.trials {
+    assert_eq!(listed.len(), state.trials.len());
+    for trial in &state.trials {
         let found = reader.trial(study, trial.number)?;
         assert_eq!(found.as_ref().map(canonical), Some(canonical(trial)));
         assert_eq!(canonical(&listed[trial.number.index()]), canonical(trial));
@@ -147,7 +147,7 @@ fn assert_whole(
     }
     let ranked = reader.trials(study, &TrialQuery::all(SortKey::Value))?;
     assert!(
-        ranked.iter().map(|trial| trial.number).eq(ranking(view)),
+        ranked.iter().map(|trial| trial.number).eq(ranking(state)),
         "{:?}",
         ranked.iter().map(|trial| trial.number.0).collect::<Vec<_>>()
     );
@@ -156,14 +156,14 @@ fn assert_whole(
         Event::Runner(RunnerEvent::Stopped { .. }) => Some(None),
         _ => None,
     });
-    assert_eq!(reader.running_since(study)?, (view.ran_micros, since.flatten()));
+    assert_eq!(reader.running_since(study)?, (state.ran_micros, since.flatten()));
     let slots = journal.iter().fold(None, |now, (_, event)| match event {
         Event::Runner(RunnerEvent::Started { slots, .. }) => Some(slots),
         Event::Device(DeviceEvent::SlotsChanged { slots }) => now.map(|_| slots),
         _ => now,
     });
-    assert_eq!(reader.used(study)?, Used::of(view, slots.map_or(&[], Vec::as_slice)));
-    let of_all = view.trials.iter().flat_map(|trial| {
+    assert_eq!(reader.used(study)?, Used::of(state, slots.map_or(&[], Vec::as_slice)));
+    let of_all = state.trials.iter().flat_map(|trial| {
         trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.clone()))
     });
     assert_eq!(reader.checkpoints(study)?, of_all.collect::<Vec<_>>());
@@ -172,8 +172,8 @@ fn assert_whole(
 
 /// Complete trials by value, then those that violate a limit by how far, then the others by their
 /// last report; the better first, NaN after numbers, none after NaN.
-fn ranking(view: &StudyState) -> impl Iterator<Item = TrialNumber> {
-    let mut keys: Vec<_> = view
+fn ranking(state: &StudyState) -> impl Iterator<Item = TrialNumber> {
+    let mut keys: Vec<_> = state
         .trials
         .iter()
         .map(|trial| {
@@ -185,7 +185,7 @@ fn ranking(view: &StudyState) -> impl Iterator<Item = TrialNumber> {
                 violated.is_some(),
                 violated.is_none() && value.is_none(),
                 violated.map(|violation| Score::new(Direction::Minimize, violation)),
-                Score::new(view.direction(), value.unwrap_or(f64::NAN)),
+                Score::new(state.direction(), value.unwrap_or(f64::NAN)),
                 trial.number,
             )
         })
@@ -233,12 +233,12 @@ fn canonical(trial: &Trial) -> String {
     format!("{trial:?}")
 }
 
-fn assert_same_view(stored: &StudyState, folded: &StudyState) {
+fn assert_same_state(stored: &StudyState, folded: &StudyState) {
     for (stored, folded) in stored.trials.iter().zip(&folded.trials) {
         assert_eq!(canonical(stored), canonical(folded));
     }
-    let rest = |view: &StudyState| {
-        let mut rest = view.clone();
+    let rest = |state: &StudyState| {
+        let mut rest = state.clone();
         rest.trials.clear();
         format!("{rest:?}")
     };
@@ -261,14 +261,14 @@ fn two_studies_do_not_mix(open: &mut Opener) -> Result<(), StorageError> {
     let mut rngs = ["left", "right"].map(|name| SeedTree::new(9).stream(name));
     for (side, handle) in handles.iter_mut().enumerate() {
         // Alternating small batches, so that sequence numbers interleave.
-        let (lease, view) = &mut sides[side];
+        let (lease, state) = &mut sides[side];
         for event in random_journal(&spec, 100, &mut rngs[side]) {
             handle.append(lease, Timestamp(5), std::slice::from_ref(&event))?;
-            view.apply(Timestamp(5), &event);
+            state.apply(Timestamp(5), &event);
         }
     }
-    for (lease, view) in &sides {
-        assert_same_view(&store.view(lease.study)?, view);
+    for (lease, state) in &sides {
+        assert_same_state(&store.study_state(lease.study)?, state);
         assert_eq!(store.events_after(lease.study, Seq(0), u64::MAX)?.len(), 100);
     }
     Ok(())

@@ -49,16 +49,16 @@ fn removed(open: &mut Opener) -> Result<(), StorageError> {
     assert_eq!(open().removed_studies()?, left);
     assert_eq!(open().names()?, [(kept, "kept".to_owned())]);
     assert_eq!(open().study("s")?, None);
-    assert_eq!(open().view(kept)?.trials.len(), 2);
+    assert_eq!(open().study_state(kept)?.trials.len(), 2);
     for error in [
-        refused(open().view(study), "reading a removed study"),
+        refused(open().study_state(study), "reading a removed study"),
         refused(open().append(&lease, Timestamp(4), &[created(1)]), "writing to a removed study"),
         refused(open().request(study, Timestamp(4), &Request::Stop), "asking a removed study"),
     ] {
         assert!(matches!(error, StorageError::NoStudy { study: gone } if gone == study), "{error}");
     }
     let again = new_study(&mut *store)?;
-    assert!(again > kept && store.view(again)?.trials.is_empty());
+    assert!(again > kept && store.study_state(again)?.trials.is_empty());
     store.files_removed(study)?;
     assert_eq!(open().removed_studies()?, []);
     let lease = store.acquire(again, &holder(1), Timestamp(5), Takeover::IfFree)?;
@@ -160,10 +160,10 @@ fn takeover_fences(open: &mut Opener) -> Result<(), StorageError> {
         Timestamp(4),
         &small_study("t", Direction::Minimize)
     )));
-    assert_eq!(new.view(study)?.trials.len(), 1);
+    assert_eq!(new.study_state(study)?.trials.len(), 1);
     assert_eq!(new.events_after(study, Seq(0), 10)?.len(), 1);
     new.append(&lease, Timestamp(5), &[created(1)])?;
-    assert_eq!(old.view(study)?.trials.len(), 2);
+    assert_eq!(old.study_state(study)?.trials.len(), 2);
     Ok(())
 }
 
@@ -287,7 +287,7 @@ fn entries(open: &mut Opener) -> Result<(), StorageError> {
     for (_, at, event) in runner.events_after(study, Seq(0), u64::MAX)? {
         folded.apply(at, &event);
     }
-    assert_eq!(folded, runner.view(study)?);
+    assert_eq!(folded, runner.study_state(study)?);
     Ok(())
 }
 
@@ -326,7 +326,7 @@ fn changes(open: &mut Opener) -> Result<(), StorageError> {
     assert!(soon_changed(&mut *writer)?, "one's own commits count");
     assert!(!writer.changed()?);
     refused(writer.append(&lease, Timestamp(3), &[created(9)]), "a trial out of order");
-    watcher.view(study)?;
+    watcher.study_state(study)?;
     assert!(!watcher.changed()?, "neither a refused write nor a read is a change");
     Ok(())
 }
@@ -354,9 +354,9 @@ fn refused_append(open: &mut Opener) -> Result<(), StorageError> {
         gap,
         StorageError::OutOfOrder { trial: TrialNumber(2), expected: TrialNumber(1) }
     ));
-    assert!(store.view(study)?.trials.is_empty());
+    assert!(store.study_state(study)?.trials.is_empty());
     assert!(store.events_after(study, Seq(0), 10)?.is_empty());
     store.append(&lease, Timestamp(2), &[created(0), created(1)])?;
-    assert_eq!(store.view(study)?.trials.len(), 2);
+    assert_eq!(store.study_state(study)?.trials.len(), 2);
     Ok(())
 }

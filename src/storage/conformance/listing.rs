@@ -51,7 +51,7 @@ fn empty(open: &mut Opener) -> Result<(), StorageError> {
     let summary = store.summary(lease.study)?;
     assert_eq!((summary.counts, summary.best, summary.finished), (Counts::default(), None, None));
     assert!(numbers(&*store, &lease, SortKey::Value, 0, 10)?.is_empty());
-    assert!(store.view(lease.study)?.trials.is_empty());
+    assert!(store.study_state(lease.study)?.trials.is_empty());
     assert!(store.attempts(lease.study, None)?.is_empty());
     assert_eq!(store.studies()?.len(), 1);
     Ok(())
@@ -75,7 +75,7 @@ fn counts(open: &mut Opener) -> Result<(), StorageError> {
     store.append(&lease, Timestamp(2), &events)?;
     let expected = Counts { queued: 1, running: 2, paused: 1, complete: 1, pruned: 1, failed: 1 };
     assert_eq!(open().summary(lease.study)?.counts, expected);
-    assert_eq!(open().view(lease.study)?.counts, expected);
+    assert_eq!(open().study_state(lease.study)?.counts, expected);
     Ok(())
 }
 
@@ -112,7 +112,7 @@ fn hidden(open: &mut Opener) -> Result<(), StorageError> {
     store.append(&lease, Timestamp(3), &[hide(1)])?;
     let summary = open().summary(lease.study)?;
     assert_eq!((summary.best, summary.hidden), (Some((TrialNumber(2), 2.0)), 1));
-    assert_eq!(open().view(lease.study)?.leader(), summary.best);
+    assert_eq!(open().study_state(lease.study)?.leader(), summary.best);
     assert_eq!(summary.counts.complete, 3, "it was a trial of the search");
     assert_eq!(numbers(&*store, &lease, SortKey::Value, 0, 9)?, [1, 2, 0]);
     for (order, expected) in [(SortKey::Value, [2, 0]), (SortKey::Number, [0, 2])] {
@@ -130,7 +130,7 @@ fn hidden(open: &mut Opener) -> Result<(), StorageError> {
     store.append(&lease, Timestamp(4), &events)?;
     let summary = open().summary(lease.study)?;
     assert_eq!((summary.best, summary.hidden), (Some((TrialNumber(1), 0.5)), 0));
-    assert_eq!(open().view(lease.study)?.leader(), summary.best);
+    assert_eq!(open().study_state(lease.study)?.leader(), summary.best);
     Ok(())
 }
 

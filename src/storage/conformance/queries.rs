@@ -112,7 +112,7 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
     for seed in 0..4 {
         let mut rng = SeedTree::new(seed).stream("queries");
         let (spec, study) = study(&mut *store, seed, &mut rng)?;
-        let view = store.view(study)?;
+        let state = store.study_state(study)?;
         let keys = sort_keys(&spec);
         let reader = open();
         for round in 0..60 {
@@ -140,7 +140,7 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
             let listed: Vec<_> = reader.trials(study, &query)?;
             assert_eq!(
                 listed.iter().map(|trial| trial.number.0).collect::<Vec<_>>(),
-                expected(&view, &query),
+                expected(&state, &query),
                 "{query:?}"
             );
             assert!(
@@ -159,7 +159,7 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
                 listed.iter().all(|trial| filter.matches(trial, &Measured::default())),
                 "{query:?}: what is listed is whole"
             );
-            let passing = view
+            let passing = state
                 .trials
                 .iter()
                 .filter(|trial| filter.matches(trial, &Measured::default()))
@@ -170,11 +170,11 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
     Ok(())
 }
 
-fn expected(view: &StudyState, query: &TrialQuery) -> Vec<u64> {
+fn expected(state: &StudyState, query: &TrialQuery) -> Vec<u64> {
     let passing =
-        view.trials.iter().filter(|trial| query.filter.matches(trial, &Measured::default()));
+        state.trials.iter().filter(|trial| query.filter.matches(trial, &Measured::default()));
     let mut positions: Vec<SortPosition> =
-        passing.map(|trial| query.sort.position(view.direction(), trial)).collect();
+        passing.map(|trial| query.sort.position(state.direction(), trial)).collect();
     positions.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));
     let (offset, limit) = (
         query.offset.try_into().unwrap_or(usize::MAX),
@@ -192,8 +192,8 @@ fn told(outcomes: impl IntoIterator<Item = Outcome>) -> BTreeMap<TrialNumber, St
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a test")]
-fn whole(view: &StudyState) -> BTreeMap<TrialNumber, String> {
-    told(view.trials.iter().map(|trial| {
+fn whole(study_state: &StudyState) -> BTreeMap<TrialNumber, String> {
+    told(study_state.trials.iter().map(|trial| {
         let (last_step, last_value) = trial.last().unzip();
         let (number, state, value, params) =
             (trial.number, trial.state, trial.value, trial.params.clone());
@@ -244,7 +244,7 @@ fn outcomes(open: &mut Opener) -> Result<(), StorageError> {
         assert!(changed.is_sorted_by_key(|outcome| outcome.number));
         known.extend(told(changed));
         cursor = next;
-        assert_eq!(known, whole(&store.view(study)?));
+        assert_eq!(known, whole(&store.study_state(study)?));
         assert!(open().outcomes(study, cursor)?.0.is_empty());
     }
     let (all, _) = open().outcomes(study, OutcomeCursor::default())?;
@@ -288,8 +288,8 @@ fn curves(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let mut rng = SeedTree::new(3).stream("curves");
     let (_, study) = study(&mut *store, 0, &mut rng)?;
-    let view = store.view(study)?;
-    let mut asked: Vec<TrialNumber> = view.trials.iter().map(|trial| trial.number).rev().collect();
+    let state = store.study_state(study)?;
+    let mut asked: Vec<TrialNumber> = state.trials.iter().map(|trial| trial.number).rev().collect();
     asked.push(TrialNumber(5000));
     let points = |curve: &[(u64, f64)]| {
         curve.iter().map(|(step, value)| format!("{step} {}", value + 0.0)).collect::<Vec<_>>()
@@ -299,7 +299,7 @@ fn curves(open: &mut Opener) -> Result<(), StorageError> {
     for (number, curve) in &read {
         assert_eq!(
             points(curve),
-            view.trial(*number).map_or_else(Vec::new, |trial| points(&trial.curve)),
+            state.trial(*number).map_or_else(Vec::new, |trial| points(&trial.curve)),
             "trial {number}"
         );
     }

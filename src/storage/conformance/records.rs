@@ -72,7 +72,7 @@ fn not_there(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let study = StudyId(5);
     let is_missing = |error| matches!(error, StorageError::NoStudy { study: StudyId(5) });
-    assert!(is_missing(refused(store.view(study), "the view")));
+    assert!(is_missing(refused(store.study_state(study), "the state")));
     assert!(is_missing(refused(store.summary(study), "the summary")));
     assert!(is_missing(refused(
         store.trials(study, &TrialQuery::all(SortKey::Value)),
@@ -101,14 +101,14 @@ fn strange_numbers(open: &mut Opener) -> Result<(), StorageError> {
         events.extend([created(trial), finished(trial, TrialState::Complete, Some(value))]);
     }
     store.append(&lease, Timestamp(2), &events)?;
-    let view = open().view(lease.study)?;
+    let state = open().study_state(lease.study)?;
     let same =
         |stored: f64, written: f64| stored == written || (stored.is_nan() && written.is_nan());
-    for ((step, value), (at, written)) in view.trials[0].curve.iter().zip((0_u64..).zip(STRANGE)) {
+    for ((step, value), (at, written)) in state.trials[0].curve.iter().zip((0_u64..).zip(STRANGE)) {
         assert!(*step == at && same(*value, written), "{value} instead of {written} at step {at}");
     }
-    assert_eq!(view.trials[0].curve.len(), STRANGE.len());
-    for (trial, written) in view.trials[1..].iter().zip(STRANGE) {
+    assert_eq!(state.trials[0].curve.len(), STRANGE.len());
+    for (trial, written) in state.trials[1..].iter().zip(STRANGE) {
         assert!(
             trial.value.is_some_and(|value| same(value, written)),
             "{:?} instead of {written}",
@@ -116,7 +116,7 @@ fn strange_numbers(open: &mut Opener) -> Result<(), StorageError> {
         );
     }
     let last = STRANGE[STRANGE.len() - 1];
-    assert!(view.trials[0].last_metrics.get(METRIC).is_some_and(|value| same(value, last)));
+    assert!(state.trials[0].last_metrics.get(METRIC).is_some_and(|value| same(value, last)));
     Ok(())
 }
 
@@ -144,11 +144,11 @@ fn one_step(open: &mut Opener) -> Result<(), StorageError> {
     let mut expected = [named("train", 0.8), named(METRIC, 0.5)];
     expected.sort_by(|one, other| one.0.cmp(&other.0));
     assert_eq!(reports, expected);
-    let view = open().view(lease.study)?;
+    let state = open().study_state(lease.study)?;
     let Some(trial) = open().trial(lease.study, TrialNumber(0))? else {
         panic!("the trial is gone")
     };
-    for trial in [&trial, &view.trials[0]] {
+    for trial in [&trial, &state.trials[0]] {
         assert_eq!(
             (trial.last(), trial.last_metrics.iter().collect::<Vec<_>>()),
             (Some((1, 0.5)), vec![("train", 0.8)])
@@ -479,7 +479,7 @@ fn changed_specification(open: &mut Opener) -> Result<(), StorageError> {
         Some((changed, Timestamp(1)))
     );
     let optim: Vec<_> = reader
-        .view(lease.study)?
+        .study_state(lease.study)?
         .trials
         .iter()
         .map(|trial| trial.params.get("optim").cloned())

@@ -183,10 +183,10 @@ impl<T: Reads> StorageReader for T {
         Ok(self.with_lock_file(summary))
     }
 
-    fn view(&self, study: StudyId) -> Result<StudyState, StorageError> {
-        let mut view = self.read_of(study, "reading a study", read::view)?;
-        self.locate_trials(study, &mut view.trials)?;
-        Ok(view)
+    fn study_state(&self, study: StudyId) -> Result<StudyState, StorageError> {
+        let mut state = self.read_of(study, "reading a study", read::study_state)?;
+        self.locate_trials(study, &mut state.trials)?;
+        Ok(state)
     }
 
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {

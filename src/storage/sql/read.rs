@@ -339,29 +339,29 @@ pub(in crate::storage) fn require(
 }
 
 /// The whole state of a study.
-pub(in crate::storage) fn view(
+pub(in crate::storage) fn study_state(
     connection: &dyn Connection,
     study: StudyId,
 ) -> Result<StudyState, Fault> {
     let row = study_row(connection, study)?;
-    let mut view = StudyState::new(&row.spec);
-    view.trials = trials::all(connection, study)?;
-    for trial in &view.trials {
-        *view.counts.of(trial.state) += 1;
-        *view.race_counts.of(trial.state) += u64::from(trial.origin.is_race());
-        view.further_runs += u64::from(trial.origin.configuration().is_some());
+    let mut state = StudyState::new(&row.spec);
+    state.trials = trials::all(connection, study)?;
+    for trial in &state.trials {
+        *state.counts.of(trial.state) += 1;
+        *state.race_counts.of(trial.state) += u64::from(trial.origin.is_race());
+        state.further_runs += u64::from(trial.origin.configuration().is_some());
     }
-    view.busy_micros = row.busy_micros;
-    view.killed_at = row.killed_at;
-    view.finished = row.finished;
-    view.paused = row.paused;
-    view.race = race(connection, study)?;
-    view.paused_devices = paused_devices(connection, study)?;
-    view.extension = row.extension;
-    view.notes = notes(connection, study)?;
-    view.tags = tags(connection, study)?;
-    view.ran_micros = row.ran_micros;
-    Ok(view)
+    state.busy_micros = row.busy_micros;
+    state.killed_at = row.killed_at;
+    state.finished = row.finished;
+    state.paused = row.paused;
+    state.race = race(connection, study)?;
+    state.paused_devices = paused_devices(connection, study)?;
+    state.extension = row.extension;
+    state.notes = notes(connection, study)?;
+    state.tags = tags(connection, study)?;
+    state.ran_micros = row.ran_micros;
+    Ok(state)
 }
 
 /// The notes of a study.

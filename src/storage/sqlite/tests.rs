@@ -113,13 +113,13 @@ fn the_sqlite_store_passes_the_suite() {
 fn opening_again_changes_nothing_and_a_reader_sees_the_same() {
     let (_directory, path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(200)).unwrap();
-    let before = format!("{:?}", store.view(lease.study).unwrap());
+    let before = format!("{:?}", store.study_state(lease.study).unwrap());
     drop(store);
     let reader = SqliteReader::open(&path).unwrap();
-    assert_eq!(format!("{:?}", reader.view(lease.study).unwrap()), before);
+    assert_eq!(format!("{:?}", reader.study_state(lease.study).unwrap()), before);
     drop(reader);
     assert_eq!(
-        format!("{:?}", SqliteStore::open(&path).unwrap().view(lease.study).unwrap()),
+        format!("{:?}", SqliteStore::open(&path).unwrap().study_state(lease.study).unwrap()),
         before
     );
     assert_sound(&path);
@@ -210,11 +210,11 @@ fn a_full_disk_writes_nothing_and_the_study_goes_on_when_there_is_space() {
         store.reader.connection.query_row(&set, [], |row| row.get::<_, i64>(0)).unwrap()
     };
     limit(&store, pages + 3);
-    let before = format!("{:?}", store.view(lease.study).unwrap());
+    let before = format!("{:?}", store.study_state(lease.study).unwrap());
     let error = store.append(&lease, NOW, rest).unwrap_err();
     assert!(is(&error, SqliteFailure::DiskFull), "{error:?}");
     assert_says(&error, &["hpsearch.db", "free some space", "database or disk is full"]);
-    assert_eq!(format!("{:?}", store.view(lease.study).unwrap()), before);
+    assert_eq!(format!("{:?}", store.study_state(lease.study).unwrap()), before);
     assert_eq!(store.events_after(lease.study, Seq(0), u64::MAX).unwrap().len(), first.len());
     limit(&store, i64::from(u32::MAX) - 1);
     store.append(&lease, NOW, rest).unwrap();
@@ -222,7 +222,7 @@ fn a_full_disk_writes_nothing_and_the_study_goes_on_when_there_is_space() {
     for event in &events {
         folded.apply(NOW, event);
     }
-    assert_eq!(store.view(lease.study).unwrap().counts, folded.counts);
+    assert_eq!(store.study_state(lease.study).unwrap().counts, folded.counts);
     drop(store);
     assert_sound(&path);
 }
@@ -242,14 +242,19 @@ fn a_store_that_cannot_be_written_is_told() {
 fn an_archived_store_is_read_without_its_directory_being_touched() {
     let (directory, path, mut store, lease) = fresh();
     store.append(&lease, NOW, &journal(100)).unwrap();
-    let trials = store.view(lease.study).unwrap().trials.len();
+    let trials = store.study_state(lease.study).unwrap().trials.len();
     drop(store);
     let archived = directory.path().join("50 % of #1?.db");
     fs::rename(&path, &archived).unwrap();
     let (connection, version) = open_alone(&archived, &archived).ok().unwrap();
     assert_eq!(version, migrate::newest(MIGRATIONS));
     assert_eq!(
-        SqliteReader::new(connection, &archived).unwrap().view(lease.study).unwrap().trials.len(),
+        SqliteReader::new(connection, &archived)
+            .unwrap()
+            .study_state(lease.study)
+            .unwrap()
+            .trials
+            .len(),
         trials
     );
     assert!(!directory.path().join("50 % of #1?.db-wal").exists());
@@ -266,24 +271,24 @@ fn a_store_that_is_read_without_its_index_notices_a_writer() {
     assert!(alone().is_none(), "the log is not empty");
     drop(store);
     let mut reader = alone().unwrap();
-    let before = reader.view(lease.study).unwrap().trials.len();
+    let before = reader.study_state(lease.study).unwrap().trials.len();
     assert!(reader.look_for_changes().unwrap());
     assert!(!reader.look_for_changes().unwrap());
     let mut writer = SqliteStore::open(&path).unwrap();
-    assert_eq!(reader.view(lease.study).unwrap().trials.len(), before);
+    assert_eq!(reader.study_state(lease.study).unwrap().trials.len(), before);
     writer.append(&lease, NOW, &[created(before as u64)]).unwrap();
-    let error = reader.view(lease.study).unwrap_err();
+    let error = reader.study_state(lease.study).unwrap_err();
     assert!(matches!(error, StorageError::ReadAlone { .. }), "{error:?}");
     assert_says(&error, &["hpsearch.db", "run the same command again"]);
     assert!(reader.look_for_changes().unwrap());
-    assert_eq!(reader.view(lease.study).unwrap().trials.len(), before + 1);
+    assert_eq!(reader.study_state(lease.study).unwrap().trials.len(), before + 1);
     drop((reader, writer));
     // Also after it has written everything to the file, and removed its log.
     let mut reader = alone().unwrap();
     SqliteStore::open(&path).unwrap().append(&lease, NOW, &[created(before as u64 + 1)]).unwrap();
-    assert!(matches!(reader.view(lease.study), Err(StorageError::ReadAlone { .. })));
+    assert!(matches!(reader.study_state(lease.study), Err(StorageError::ReadAlone { .. })));
     assert!(reader.look_for_changes().unwrap());
-    assert_eq!(reader.view(lease.study).unwrap().trials.len(), before + 2);
+    assert_eq!(reader.study_state(lease.study).unwrap().trials.len(), before + 2);
 }
 
 #[test]
@@ -295,7 +300,7 @@ fn a_store_that_another_process_does_not_let_go_of_is_told() {
     let error = store.append(&lease, NOW, &journal(5)).unwrap_err();
     assert!(is(&error, SqliteFailure::Locked), "{error:?}");
     assert_says(&error, &["fuser", "database is locked"]);
-    assert!(store.view(lease.study).is_ok(), "readers do not wait for writers");
+    assert!(store.study_state(lease.study).is_ok(), "readers do not wait for writers");
 }
 
 #[test]
@@ -307,7 +312,8 @@ fn a_damaged_file_is_told_with_the_way_to_save_it() {
     // Everything but the header page, so that it is still a store of ours.
     bytes[4096..].fill(0xA5);
     fs::write(&path, bytes).unwrap();
-    let error = SqliteStore::open(&path).and_then(|store| store.view(lease.study)).unwrap_err();
+    let error =
+        SqliteStore::open(&path).and_then(|store| store.study_state(lease.study)).unwrap_err();
     assert!(is(&error, SqliteFailure::Damaged), "{error:?}");
     assert_says(&error, &[".recover", "malformed"]);
 }
@@ -328,7 +334,7 @@ fn unreadable_json_is_told_with_its_table_and_row() {
         "{error:?}"
     );
     store.reader.connection.execute("UPDATE trial SET origin = '{}' WHERE number = 0", []).unwrap();
-    let error = store.view(lease.study).unwrap_err();
+    let error = store.study_state(lease.study).unwrap_err();
     assert!(
         matches!(&error, StorageError::Corrupt { place, .. } if place == "table `trial`, id \
             1000000000, column `origin`"),
@@ -351,7 +357,7 @@ fn what_has_no_form_in_the_store_is_refused_whole() {
     );
     let error = store.append(&lease, NOW, &[created(0), save]).unwrap_err();
     assert_says(&error, &["18446744073709551615 is larger"]);
-    assert!(store.view(lease.study).unwrap().trials.is_empty());
+    assert!(store.study_state(lease.study).unwrap().trials.is_empty());
     store.append(&lease, NOW, &[created(0)]).unwrap();
 }
 
@@ -414,9 +420,10 @@ fn readers_see_whole_batches_while_one_writes() {
                 while !last_round {
                     last_round = done.load(Ordering::Acquire);
                     let _ = reader.changed().unwrap();
-                    let view = reader.view(lease.study).unwrap();
+                    let state = reader.study_state(lease.study).unwrap();
                     assert!(
-                        view.trials
+                        state
+                            .trials
                             .iter()
                             .all(|trial| trial.state == TrialState::Complete
                                 && trial.curve.len() == 1)

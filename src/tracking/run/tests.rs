@@ -37,9 +37,9 @@ fn assert_folds(store: &MemoryStore, study: &StoredStudy) {
     for (_, at, event) in store.events_after(study.id, Seq(0), u64::MAX).unwrap() {
         fold.apply(at, &event);
     }
-    let view = store.view(study.id).unwrap();
-    assert_eq!((&fold.trials, fold.counts), (&view.trials, view.counts));
-    assert_eq!((fold.busy_micros, fold.ran_micros), (view.busy_micros, view.ran_micros));
+    let state = store.study_state(study.id).unwrap();
+    assert_eq!((&fold.trials, fold.counts), (&state.trials, state.counts));
+    assert_eq!((fold.busy_micros, fold.ran_micros), (state.busy_micros, state.ran_micros));
 }
 
 #[test]

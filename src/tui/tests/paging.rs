@@ -94,7 +94,7 @@ impl StorageReader for Counting {
     }
     refused! {
         "the leaderboard reads the visible trials only";
-        view(StudyId) -> StudyState;
+        study_state(StudyId) -> StudyState;
         outcomes(StudyId, OutcomeCursor) -> (Vec<Outcome>, OutcomeCursor);
         events_after(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;
         events_before(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;

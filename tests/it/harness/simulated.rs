@@ -117,7 +117,7 @@ pub fn loss(params: &Params, step: u64) -> f64 {
 }
 
 /// What a study decided, without times, places and attempts.
-pub fn decisions(view: &StudyState) -> Vec<String> {
+pub fn decisions(state: &StudyState) -> Vec<String> {
     let of = |trial: &Trial| {
         format!(
             "{} {:?} {:?} {:?} {:?} {:?} {:?}",
@@ -130,7 +130,7 @@ pub fn decisions(view: &StudyState) -> Vec<String> {
             trial.decisions
         )
     };
-    view.trials.iter().map(of).collect()
+    state.trials.iter().map(of).collect()
 }
 
 /// A study in which all of that is asked, each at its turn.
@@ -193,7 +193,7 @@ pub fn journal(run: &Run) -> Vec<StoredEvent> {
 
 /// What `verify` says of a journal.
 pub fn verified(spec: &StudySpec, journal: &[StoredEvent]) -> Verified {
-    let mut view = StudyState::new(spec);
-    journal.iter().for_each(|(_, at, event)| view.apply(*at, event));
-    verify(&[(Seq(0), spec.clone())], journal, &view, &mut |_, _| {}).unwrap()
+    let mut state = StudyState::new(spec);
+    journal.iter().for_each(|(_, at, event)| state.apply(*at, event));
+    verify(&[(Seq(0), spec.clone())], journal, &state, &mut |_, _| {}).unwrap()
 }

@@ -244,6 +244,6 @@ impl Site {
         for (_, at, event) in reader.events_after(stored.id, Seq(0), u64::MAX).unwrap() {
             folded.apply(at, &event);
         }
-        assert_eq!(format!("{folded:?}"), format!("{:?}", reader.view(stored.id).unwrap()));
+        assert_eq!(format!("{folded:?}"), format!("{:?}", reader.study_state(stored.id).unwrap()));
     }
 }

@@ -23,8 +23,8 @@ fn uneven(spec: StudySpec, slots: usize, pattern: u64) -> Simulation {
 /// every decision is made again.
 fn assert_consistent(study: &StudySpec, run: &Run) {
     assert_checkpoints_are_there(run);
-    let find = |number| run.view.trial(number);
-    for trial in &run.view.trials {
+    let find = |number| run.state.trial(number);
+    for trial in &run.state.trials {
         assert!(trial.segments.windows(2).all(|pair| pair[0].start < pair[1].start));
         for segment in &trial.segments {
             let donor = find(segment.from).unwrap();
@@ -70,9 +70,9 @@ fn whoever_is_faster_nobody_waits_and_every_lineage_is_consistent() {
         let sampler = ["random", "tpe", "auto"][usize::try_from(pattern % 3).unwrap()];
         let study = asynchronous(8, sampler, 8);
         let run = finished(&uneven(study.clone(), slots, pattern), &[]);
-        assert_eq!(run.view.counts.complete, 8, "{pattern}");
+        assert_eq!(run.state.counts.complete, 8, "{pattern}");
         let is_whole = |trial: &hpsearch::study::trial::Trial| trial.last_step() == Some(STEPS);
-        assert!(run.view.trials.iter().all(is_whole), "{pattern}");
+        assert!(run.state.trials.iter().all(is_whole), "{pattern}");
         assert!(copies(&run) > 0, "{pattern}");
         assert!(slots == 1 || decided_while_others_ran(&run) > 0, "{pattern}");
         assert_consistent(&study, &run);
@@ -108,15 +108,15 @@ fn a_crash_at_any_prefix_of_the_journal_keeps_the_decisions_and_loses_nothing() 
     let whole = finished(&uneven(study(), 3, 7), &[]);
     assert!(copies(&whole) > 4);
     for upto in 0..whole.turns.len() {
-        let mut view = StudyState::new(&study());
+        let mut state = StudyState::new(&study());
         let before = whole.turns[..upto].iter();
         let events = before.flat_map(|turn| turn.events.iter().map(|event| (turn.at, event)));
-        events.for_each(|(at, event)| view.apply(at, event));
+        events.for_each(|(at, event)| state.apply(at, event));
         let resumed = finished(&uneven(study(), 2, 9), &whole.turns[..upto]);
-        for (before, after) in view.trials.iter().zip(&resumed.view.trials) {
+        for (before, after) in state.trials.iter().zip(&resumed.state.trials) {
             assert!(after.segments.starts_with(&before.segments), "{upto}");
         }
-        assert_eq!(resumed.view.counts.complete, 8, "{upto}");
+        assert_eq!(resumed.state.counts.complete, 8, "{upto}");
         assert_consistent(&study(), &resumed);
     }
 }
@@ -134,7 +134,7 @@ fn killed_at_random_moments_every_lineage_stays_consistent() {
             let run = finished(&uneven(study(), slots, pattern), &journal);
             let ahead = (run.turns.len() - journal.len()) as u64;
             if draw(pattern, 1, 1) < 20 || ahead < 2 {
-                assert_eq!(run.view.counts.complete, 8, "after {killed} kills");
+                assert_eq!(run.state.counts.complete, 8, "after {killed} kills");
                 assert_consistent(&study(), &run);
                 break;
             }
@@ -173,13 +173,13 @@ fn requests_faults_and_kills_leave_a_population_that_ends_and_verifies() {
             run = simulation.run(&run.turns[..usize::try_from(upto).unwrap()]).unwrap();
         }
         assert!(!matches!(run.outcome, Outcome::Broken(_)), "{pattern}: {:?}", run.outcome);
-        let open = run.view.trials.iter().filter(|trial| !trial.state.is_finished()).count();
-        let is_held = run.view.trials.iter().any(|trial| trial.hold.is_some());
-        assert!(open == 0 || is_held || run.view.finished.is_none(), "{pattern}: {open} open");
+        let open = run.state.trials.iter().filter(|trial| !trial.state.is_finished()).count();
+        let is_held = run.state.trials.iter().any(|trial| trial.hold.is_some());
+        assert!(open == 0 || is_held || run.state.finished.is_none(), "{pattern}: {open} open");
         assert_checkpoints_are_there(&run);
         let difference = verified(&simulation.spec, &journal(&run)).difference;
         assert!(difference.is_none(), "{pattern}: {difference:?}");
-        stopped += run.view.counts.pruned;
+        stopped += run.state.counts.pruned;
     }
     assert!(stopped > 0, "no member was without a number and without a donor");
 }
@@ -194,10 +194,10 @@ fn one_without_a_number_waits_for_a_donor_and_stops_where_none_can_come() {
         simulation.run(&[]).unwrap()
     };
     let one = run(|trial| trial == 0);
-    let first = &one.view.trial(TrialNumber(0)).unwrap().segments[0];
-    assert_eq!((first.start, one.view.counts.complete), (3, 4), "{first:?}");
+    let first = &one.state.trial(TrialNumber(0)).unwrap().segments[0];
+    assert_eq!((first.start, one.state.counts.complete), (3, 4), "{first:?}");
     let all = run(|_| true);
-    assert_eq!((all.view.counts.pruned, all.view.counts.complete), (4, 0));
+    assert_eq!((all.state.counts.pruned, all.state.counts.complete), (4, 0));
 }
 
 /// On one slot members arrive in the order of their numbers.
@@ -207,11 +207,11 @@ fn the_first_to_arrive_is_replaced_by_a_better_one_that_is_on_the_way() {
     simulation.faults = Box::new(|_, _, _| None);
     let run = finished(&simulation, &[]);
     // The rate of the first is the worst: with 1, all that was learned is lost at each step.
-    let mut params = run.view.trials[0].params.clone();
+    let mut params = run.state.trials[0].params.clone();
     params.insert("rate", 1.0);
     simulation.spec.enqueue = vec![params];
     let run = finished(&simulation, &[]);
-    let first = &run.view.trial(TrialNumber(0)).unwrap().segments[0];
+    let first = &run.state.trial(TrialNumber(0)).unwrap().segments[0];
     assert_eq!(first.start, 6, "alone at 3, last at 6: {first:?}");
     assert_consistent(&simulation.spec, &run);
 }
@@ -268,7 +268,7 @@ impl DrivenEngine {
     }
 
     fn trial(&self, trial: u64) -> &hpsearch::study::trial::Trial {
-        self.engine.view().trial(TrialNumber(trial)).unwrap()
+        self.engine.study_state().trial(TrialNumber(trial)).unwrap()
     }
 
     /// A checkpoint of a step, with the state `name`.
@@ -321,7 +321,7 @@ fn what_a_member_offers_is_kept_until_its_next_interval_and_until_nobody_continu
     driven.ends(0, AttemptEnd::Paused);
     let segment = driven.trial(0).segments[0].clone();
     assert_eq!((segment.start, segment.digest.as_deref()), (3, Some("1-at-3")));
-    let state = driven.engine.view();
+    let state = driven.engine.study_state();
     let donor = state.donor_checkpoint(driven.trial(0)).unwrap();
     assert_eq!(donor.1.path, PathBuf::from("/1/1-at-3"));
     // The donor ends; the other is lost, and starts again from the same.
@@ -401,7 +401,7 @@ fn a_study_that_changes_between_the_two_modes_goes_on_to_its_end() {
         let whole = finished(&uneven(study(first), 3, 0), &[]);
         for upto in (1..whole.turns.len()).step_by(cases(7, 1)) {
             let run = finished(&uneven(study(!first), 2, 1), &whole.turns[..upto]);
-            assert_eq!(run.view.counts.complete, 8, "after {upto} turns");
+            assert_eq!(run.state.counts.complete, 8, "after {upto} turns");
             assert_checkpoints_are_there(&run);
         }
     }
@@ -525,7 +525,7 @@ fn timed(is_asynchronous: bool, seed: u64, pace: Pace) -> (f64, f64) {
     simulation.faults = Box::new(|_, _, _| None);
     let run = finished(&simulation, &[]);
     let seconds = run.turns.last().unwrap().at.0 as f64 / 1e6;
-    (seconds, run.view.best().and_then(|best| best.value).unwrap())
+    (seconds, run.state.best().and_then(|best| best.value).unwrap())
 }
 
 /// Another number from 0 to 1 for each configuration.

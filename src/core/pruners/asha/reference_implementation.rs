@@ -115,8 +115,8 @@ fn created(number: u64) -> Event {
     Event::Trial(trial, TrialEvent::created(params, Origin::Asked))
 }
 
-fn event(view: &StudyState, about: u64, happening: Happening) -> Event {
-    let count = view.trials.len() as u64;
+fn event(study_state: &StudyState, about: u64, happening: Happening) -> Event {
+    let count = study_state.trials.len() as u64;
     let trial = TrialNumber(about % count.max(1));
     match happening {
         _ if count == 0 => created(0),
@@ -153,20 +153,20 @@ proptest! {
             Program::Inline,
         );
         let spec = ENTRY.defaults().with("mode", mode).with("brackets", brackets);
-        let (asha, mut view) = (Asha::new(&spec, Some(27)).unwrap(), StudyState::new(&study));
+        let (asha, mut state) = (Asha::new(&spec, Some(27)).unwrap(), StudyState::new(&study));
         for (turn, (about, happening)) in story.into_iter().enumerate() {
-            let event = event(&view, about, happening);
-            view.apply(Timestamp(0), &event);
+            let event = event(&state, about, happening);
+            state.apply(Timestamp(0), &event);
             if turn % every != 0 {
                 continue;
             }
             // A study that diverges from here on must not be mistaken for this one.
             if turn % 50 == 49 {
-                view = view.clone();
+                state = state.clone();
             }
-            let history = History::new(&view);
+            let history = History::new(&state);
             if let Event::Trial(trial, TrialEvent::Reported { step, .. }) = event {
-                let trial = &view.trials[trial.index()];
+                let trial = &state.trials[trial.index()];
                 let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
                 let own = history.score_at(trial, step).unwrap();
                 let reached = asha.reached(history, trial, step);

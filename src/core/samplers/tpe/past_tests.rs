@@ -60,8 +60,8 @@ fn created(space: &Space, number: u64) -> Event {
     Event::Trial(trial, TrialEvent::created(params, Origin::Asked))
 }
 
-fn events(space: &Space, view: &StudyState, about: u64, happening: Happening) -> Vec<Event> {
-    let count = view.trials.len() as u64;
+fn events(space: &Space, study_state: &StudyState, about: u64, happening: Happening) -> Vec<Event> {
+    let count = study_state.trials.len() as u64;
     let trial = TrialNumber(about % count.max(1));
     match happening {
         Happening::Begin(more) => {
@@ -120,19 +120,19 @@ proptest! {
         let study = StudySpec::new("s", "loss", direction, space.clone(), Program::Inline);
         let spec =
             ENTRY.defaults().with("rules", if with_optunas_rules { "optuna" } else { "own" });
-        let (follower, mut view) = (Tpe::new(&spec), StudyState::new(&study));
+        let (follower, mut state) = (Tpe::new(&spec), StudyState::new(&study));
         for (turn, (about, happening)) in story.into_iter().enumerate() {
-            events(&space, &view, about, happening)
+            events(&space, &state, about, happening)
                 .iter()
-                .for_each(|event| view.apply(Timestamp(0), event));
+                .for_each(|event| state.apply(Timestamp(0), event));
             if turn % every != 0 {
                 continue;
             }
             // A study that diverges from here on must not be mistaken for this one.
             if turn % 20 == 19 {
-                view = view.clone();
+                state = state.clone();
             }
-            let number = TrialNumber(view.trials.len() as u64);
+            let number = TrialNumber(state.trials.len() as u64);
             let suggest = |sampler: &Tpe, history| {
                 sampler
                     .suggest(
@@ -142,8 +142,8 @@ proptest! {
                     .unwrap()
                     .unwrap()
             };
-            let followed = suggest(&follower, History::new(&view));
-            let anew = suggest(&Tpe::new(&spec), History::of(&view.trials, direction));
+            let followed = suggest(&follower, History::new(&state));
+            let anew = suggest(&Tpe::new(&spec), History::of(&state.trials, direction));
             prop_assert_eq!(bits(&followed), bits(&anew));
         }
     }
@@ -154,16 +154,17 @@ fn a_sampler_that_followed_one_space_suggests_points_of_the_next() {
     let spaces = spaces();
     let (first, second) = (&spaces[2].1, &spaces[4].1);
     let spec = StudySpec::new("s", "loss", Direction::Minimize, first.clone(), Program::Inline);
-    let mut view = StudyState::new(&spec);
+    let mut study_state = StudyState::new(&spec);
     for number in 0..30 {
-        view.apply(Timestamp(0), &created(first, number));
+        study_state.apply(Timestamp(0), &created(first, number));
         let (trial, state, value) =
             (TrialNumber(number), TrialState::Complete, Some(1.0 / (number + 1) as f64));
-        view.apply(Timestamp(0), &Event::Trial(trial, TrialEvent::finished(state, value, None)));
+        study_state
+            .apply(Timestamp(0), &Event::Trial(trial, TrialEvent::finished(state, value, None)));
     }
     let sampler = Tpe::new(&ENTRY.defaults());
     for space in [first, second, first] {
-        let ask = Ask::new(space, History::new(&view), TrialNumber(30), SeedTree::new(0));
+        let ask = Ask::new(space, History::new(&study_state), TrialNumber(30), SeedTree::new(0));
         let suggest = |sampler: &Tpe| sampler.suggest(&ask, &mut stream(30)).unwrap().unwrap();
         let point = suggest(&sampler);
         assert_eq!(space.check(&point), Ok(()));

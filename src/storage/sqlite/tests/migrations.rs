@@ -33,9 +33,9 @@ fn an_older_store_is_brought_up_to_date_and_kept_as_it_was() {
         for (_, at, event) in reader.events_after(study.id, Seq(0), u64::MAX).unwrap() {
             folded.apply(at, &event);
         }
-        let view = reader.view(study.id).unwrap();
+        let state = reader.study_state(study.id).unwrap();
         assert_eq!(
-            format!("{view:?}"),
+            format!("{state:?}"),
             format!("{folded:?}"),
             "its journal folds to what is read now"
         );
@@ -46,7 +46,7 @@ fn an_older_store_is_brought_up_to_date_and_kept_as_it_was() {
             4 => (1, 8, 0),
             _ => (2, 4, 0),
         };
-        assert_eq!((view.counts.complete, view.counts.pruned, view.counts.failed), expected);
+        assert_eq!((state.counts.complete, state.counts.pruned, state.counts.failed), expected);
         let store = SqliteStore::open(&path).unwrap();
         assert_eq!(store.pending_requests(study.id).unwrap().len(), usize::from(version == 1));
         drop((reader, store));
@@ -67,12 +67,12 @@ fn a_store_of_version_2_keeps_what_its_user_wrote_and_learns_who_ran_what() {
     let store = SqliteStore::open(&path).unwrap();
     let study = store.study("old").unwrap().unwrap();
     assert_eq!((study.extension.trials, study.spec.budget.trials), (2, Some(7)));
-    let view = store.view(study.id).unwrap();
+    let state = store.study_state(study.id).unwrap();
     assert_eq!(
-        (view.tags.as_slice(), view.trials[1].tags.as_slice()),
+        (state.tags.as_slice(), state.trials[1].tags.as_slice()),
         (["early".to_owned()].as_slice(), ["odd".to_owned()].as_slice())
     );
-    assert_eq!((view.notes.len(), view.trials[1].notes.len()), (1, 1));
+    assert_eq!((state.notes.len(), state.trials[1].notes.len()), (1, 1));
     let count =
         |sql: &str| store.reader.connection.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     assert_eq!(count("SELECT count(*) FROM attempt WHERE runner IS NULL"), 0);
