@@ -51,6 +51,7 @@ mod overrides;
 mod pause;
 mod plot;
 mod predict;
+mod prediction_json;
 mod provenance;
 mod report;
 mod request;

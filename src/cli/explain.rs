@@ -12,6 +12,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::moments::{instant, moment};
+use super::prediction_json::{PredictionJson, predictions_json};
 use super::trial_json::{BestJson, TrialJson, origin_kind, seconds};
 use super::{Console, Exit, Failure};
 use crate::app::find;
@@ -29,6 +30,7 @@ use crate::study::field;
 use crate::study::metric::{Direction, Number, Score, median};
 use crate::study::provenance::AgentProvenance;
 use crate::study::spec::StudySpec;
+use crate::study::state::Counts;
 use crate::study::trial::{Origin, Trial, TrialState};
 use domination::{Domination, trials_in_words};
 use story::{Field, Judgement, Proposal, Story, Teller, Turn};
@@ -59,7 +61,7 @@ struct ExplainJson<'a> {
     proposed: Option<&'a Proposal>,
     /// What the sampler's model predicted, by objective.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    predictions: Vec<by_sampler::PredictionJson<'a>>,
+    predictions: Vec<PredictionJson<'a>>,
     decisions: Vec<DecisionJson>,
     turns: &'a [Turn],
     attempts: Vec<AttemptJson>,
@@ -260,7 +262,9 @@ fn json<'a>(
         trial: TrialJson::from(trial),
         origin: OriginJson { kind: origin_kind(&trial.origin), sampler, entry },
         proposed: story.proposal.as_ref(),
-        predictions: by_sampler::json(&study.spec, trial, story),
+        predictions: story.proposal.as_ref().map_or_else(Vec::new, |proposal| {
+            predictions_json(&study.spec, trial, &proposal.by_sampler)
+        }),
         decisions: decisions.collect(),
         turns: &story.turns,
         attempts: attempts.collect(),
@@ -350,24 +354,14 @@ fn headline(spec: &StudySpec, trial: &Trial) -> String {
 fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     let by = match &trial.origin {
         Origin::Sampled(sampler) => {
-            let startup = startup_trials(spec).filter(|_| *sampler == spec.sampler.name);
-            let known = story
-                .proposal
-                .as_ref()
-                .map(|proposal| proposal.others.complete + proposal.others.pruned);
-            let random = match (startup, known) {
-                (Some(startup), Some(known)) if known < startup => {
-                    let have = if startup == 1 { "has" } else { "have" };
-                    format!(", at random until {} {have} finished", count(startup, "trial"))
-                }
-                _ => String::new(),
-            };
+            let random =
+                story.proposal.as_ref().and_then(|proposal| random(spec, sampler, proposal));
             let chosen = if *sampler == spec.sampler.name {
                 String::new()
             } else {
                 chosen(spec, trial, story)
             };
-            format!("by sampler {sampler}{random}{chosen}")
+            format!("by sampler {sampler}{}{chosen}", random.unwrap_or_default())
         }
         Origin::Enqueued(entry) => format!("by the study file: its `[[enqueue]]` entry {entry}"),
         Origin::Asked => "by hand, with `hpsearch enqueue`".to_owned(),
@@ -406,10 +400,27 @@ fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     }
 }
 
-/// The study's `n_startup_trials`, for samplers that have the option.
-fn startup_trials(spec: &StudySpec) -> Option<u64> {
-    let entry = SAMPLERS.iter().find(|entry| entry.name == spec.sampler.name)?;
-    field::find(entry.options, "n_startup_trials")?.of(&spec.sampler)
+/// That a sampler's model did not know enough yet to propose the trial.
+fn random(spec: &StudySpec, sampler: &str, proposal: &Proposal) -> Option<String> {
+    // What `gp` learns from where trials are paused are their reports.
+    if !proposal.by_sampler.is_empty() || sampler == "gp" && proposal.others.paused > 0 {
+        return None;
+    }
+    let startup = startup_trials(spec, sampler)?;
+    let Counts { complete, pruned, .. } = proposal.others;
+    let (known, what) = match sampler {
+        "gp" => (complete, "complete"),
+        _ => (complete + pruned, "finished"),
+    };
+    let is = if startup == 1 { "is" } else { "are" };
+    (known < startup).then(|| format!(", at random until {} {is} {what}", count(startup, "trial")))
+}
+
+/// The `n_startup_trials` of a sampler of the study, or of one that it delegates to.
+fn startup_trials(spec: &StudySpec, sampler: &str) -> Option<u64> {
+    let entry = SAMPLERS.iter().find(|entry| entry.name == sampler)?;
+    let field = field::find(entry.options, "n_startup_trials")?;
+    if sampler == spec.sampler.name { field.of(&spec.sampler) } else { field.of(&entry.defaults()) }
 }
 
 fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static str, String)> {

@@ -59,14 +59,16 @@ pub fn proposed(origin: &Origin) -> String {
 /// The values predicted of a proposal: `eval_loss 0.41 (0.35 to 0.47)`; `None` if none are.
 pub fn predictions(spec: &StudySpec, predicted: &[Prediction]) -> Option<String> {
     let named = spec.objectives.iter().zip(predicted);
-    let words: Vec<String> = named
-        .map(|(objective, predicted)| {
-            let Prediction { mean, low, high, .. } = predicted;
-            let [mean, low, high] = [mean, low, high].map(|value| significant(*value, 3));
-            format!("{} {mean} ({low} to {high})", one_line(&objective.metric))
-        })
-        .collect();
+    let words: Vec<String> =
+        named.map(|(objective, predicted)| prediction(objective, predicted)).collect();
     (!words.is_empty()).then(|| words.join(", "))
+}
+
+/// That of one objective: `eval_loss 0.41 (0.35 to 0.47)`.
+pub fn prediction(objective: &Objective, predicted: &Prediction) -> String {
+    let Prediction { median, low, high } = predicted;
+    let [median, low, high] = [median, low, high].map(|value| significant(*value, 3));
+    format!("{} {median} ({low} to {high})", one_line(&objective.metric))
 }
 
 /// Where a trial's parameters are from, and the values that were predicted of them.

@@ -617,8 +617,8 @@ fn predictions_of_proposals_repeat_and_a_changed_digit_differs() {
             assert_eq!((difference.what, difference.seq), ("prediction", Seq(place as i64 + 1)));
             assert_ne!(difference.stored, difference.now);
         };
-        differs(&|predicted| predicted[0].mean = predicted[0].mean.next_up());
-        differs(&|predicted| predicted[0].std = predicted[0].std.next_down());
+        differs(&|predicted| predicted[0].median = predicted[0].median.next_up());
+        differs(&|predicted| predicted[0].low = predicted[0].low.next_down());
         differs(&|predicted| predicted.clear());
     }
 }
@@ -961,32 +961,29 @@ fn what_a_sampler_predicted_is_shown_explained_and_verified() {
     std::fs::write(path.join("trial.sh"), TRIAL).unwrap();
     assert_done(&run(path, &["run", "study.toml", "--plain"]));
     let show: serde_json::Value = run(path, &["show", "predicted", "7", "--json"]).json();
-    let number = |key: &str| show["predicted"][key].as_f64().unwrap();
-    assert!(number("low") < number("mean") && number("mean") < number("high"), "{show}");
-    assert!(number("std") > 0.0);
+    let number = |key: &str| show["predictions"][0][key].as_f64().unwrap();
+    assert!(number("low") < number("median") && number("median") < number("high"), "{show}");
     let start: serde_json::Value = run(path, &["show", "predicted", "1", "--json"]).json();
-    assert_eq!(start.get("predicted"), None);
+    assert_eq!(start.get("predictions"), None);
     let shown = run(path, &["show", "predicted", "7"]).out;
     assert_names(&shown, &["origin", "proposed by gp, predicted loss ", " to "]);
     let explained: serde_json::Value = run(path, &["explain", "predicted", "7", "--json"]).json();
-    let told = &explained["predictions"][0];
-    assert_eq!((&told["metric"], &told["mean"]), (&"loss".into(), &show["predicted"]["mean"]));
-    let value = explained["trial"]["value"].as_f64().unwrap();
-    let off = (value - number("mean")) / number("std");
-    assert!((told["standardized_error"].as_f64().unwrap() - off).abs() < 1e-9, "{told}");
+    let told = &explained["predictions"];
+    assert_eq!((told, &told[0]["metric"]), (&show["predictions"], &"loss".into()));
+    assert_eq!(told[0]["value"], explained["trial"]["value"]);
     let words = run(path, &["explain", "predicted", "7"]).out;
-    assert_names(&words, &[" by its sampler; it ended at ", " standard deviations "]);
+    assert_names(&words, &["predicted", "by its sampler: loss ", ", which became "]);
 
     let verified = run(path, &["verify"]);
     assert_eq!(verified.code, 0, "{}", verified.out);
     let store = rusqlite::Connection::open(path.join("runs/hpsearch.db")).unwrap();
     let changed = store.execute(
-        "UPDATE event SET body = json_set(body, '$.predicted[0].std', 0.125) WHERE type = \
+        "UPDATE event SET body = json_set(body, '$.predicted[0].low', 0.125) WHERE type = \
          'trial_created' AND body ->> '$.trial' = 7",
         [],
     );
     assert_eq!(changed.unwrap(), 1);
     let verified = run(path, &["verify"]);
     assert_eq!(verified.code, 7, "{}", verified.out);
-    assert_names(&verified.out, &["has the prediction of trial 7 otherwise", "\"std\":0.125"]);
+    assert_names(&verified.out, &["has the prediction of trial 7 otherwise", "\"low\":0.125"]);
 }

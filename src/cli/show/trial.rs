@@ -11,6 +11,7 @@ use crate::app::populations::{Family, family};
 use crate::app::study_state::{interrupted, ran_until_death};
 use crate::arguments::RowsAtOnce;
 use crate::cli::artifact_json::{ArtifactJson, artifacts_json};
+use crate::cli::prediction_json::{PredictionJson, predictions_json};
 use crate::cli::provenance::{self, Made, MadeJson};
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
@@ -35,14 +36,11 @@ use crate::study::tracked::TrackedRun;
 use crate::study::trial::{Origin, Trial, TrialNumber};
 
 #[derive(Serialize)]
-struct ShowTrialJson {
+struct ShowTrialJson<'a> {
     trial: TrialJson,
-    /// The value that the sampler's model predicted when it proposed the trial.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    predicted: Option<Prediction>,
-    /// In a study of several objectives, that of each.
+    /// The values that the sampler's model predicted when it proposed the trial.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    predicted_objectives: Vec<Prediction>,
+    predictions: Vec<PredictionJson<'a>>,
     configuration: u64,
     seed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,14 +102,12 @@ pub fn show(
     let artifacts = reader.artifacts(study.id, Some(number))?;
     let predicted = reader.predicted(study.id, number)?;
     let remarks = Remarked::taken_together(reader.remarks(study.id, number, Seq::default())?.0);
-    let is_several = study.spec.has_several_objectives();
     match form {
         Form::Changes => changes(reader, study, number, &made, console)?,
         Form::Json => {
             let output = ShowTrialJson {
                 trial: TrialJson::from(&trial),
-                predicted: predicted.first().copied().filter(|_| !is_several),
-                predicted_objectives: if is_several { predicted } else { Vec::new() },
+                predictions: predictions_json(&study.spec, &trial, &predicted),
                 configuration: trial.origin.configuration().unwrap_or(number).0,
                 seed: seed_of(SeedTree::new(study.spec.seed), &trial),
                 memory: memory(study, &trial, &made).map(|memory| MemoryJson {

@@ -6,7 +6,6 @@ use super::gp::{Gp, MEDIAN_SINCE, MOST_EXACT};
 use super::grid::Grid;
 use super::tpe::Tpe;
 use super::{Ask, Choice, Chosen, Proposal, Sampler, SamplerEntry, SamplerError, Situation};
-use crate::study::counted::count;
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Distribution, Space};
@@ -159,36 +158,29 @@ impl Auto {
         }
         if objectives > 1 {
             return gp(format!(
-                "the study has {objectives} objectives, no parameter is conditional, and \
-                 {} finished, fewer than {GP_MOST}",
-                count_are(finished)
+                "the study has {objectives} objectives, no parameter is conditional, and fewer \
+                 than {GP_MOST} trials are finished, {finished} so far"
             ));
         }
         let few = stopped == 0 && self.points.is_some_and(|points| points <= FEW_POINTS);
         if number.0 % 4 == 3 && !few {
             return tpe(
-                "no parameter is conditional: every fourth trial is left to `tpe`, in case \
-                the Gaussian process is wrong"
+                "every fourth trial is left to `tpe`, in case the Gaussian process is wrong"
                     .to_owned(),
             );
         }
         if number.0 % 4 == 1 && stopped > 0 {
             let reason = format!(
-                "no parameter is conditional: every fourth trial is left to a Gaussian process \
-                 that also learns from stopped trials, {stopped} so far"
+                "every fourth trial is left to a Gaussian process that also learns from stopped \
+                 trials, {stopped} so far"
             );
             return (&self.early_gp, Choice { sampler: "gp", reason });
         }
         gp(format!(
-            "no parameter is conditional, and {} finished, fewer than {GP_MOST}",
-            count_are(finished)
+            "no parameter is conditional, and fewer than {GP_MOST} trials are finished, {finished} \
+             so far"
         ))
     }
-}
-
-/// `1 trial is`, `2 trials are`.
-fn count_are(trials: u64) -> String {
-    format!("{} {}", count(trials, "trial"), if trials == 1 { "is" } else { "are" })
 }
 
 impl Sampler for Auto {
@@ -304,11 +296,14 @@ mod tests {
                 Situation { budget: Some(9), ..situation(&choices, 0, 0) },
                 "all 6 points of the space fit the budget of 9 trials",
             ),
-            (after_17, "no parameter is conditional, and 17 trials are finished, fewer than 250"),
+            (
+                after_17,
+                "no parameter is conditional, and fewer than 250 trials are finished, 17 so far",
+            ),
             (
                 Situation { stopped: 5, ..after_17 },
-                "no parameter is conditional: every fourth trial is left to a Gaussian process \
-                 that also learns from stopped trials, 5 so far",
+                "every fourth trial is left to a Gaussian process that also learns from stopped \
+                 trials, 5 so far",
             ),
         ] {
             assert_eq!(chosen(situation).reason, reason);

@@ -15,6 +15,7 @@ mod search;
 mod several;
 mod value;
 mod warp;
+mod widening;
 
 use std::cell::RefCell;
 
@@ -234,10 +235,11 @@ impl Gp {
             )?)
         };
         let process = believing.as_ref().unwrap_or(&known);
-        let predictor = ValuePredictor {
+        let predictor = || ValuePredictor {
             process: ObjectiveProcess::Final(&known),
             scale: LossScale::warped(warp, &data.losses),
             direction: ask.history.direction(),
+            widening: known.widening(data.points.len()),
         };
         let predicts = self.predicts && losses == Losses::Own;
         let mut order: Vec<usize> = (0..means.len()).collect();
@@ -260,7 +262,7 @@ impl Gp {
             fixed: &cube.encode(ask.fixed),
             best: order.into_iter().map(|index| data.points[index].as_slice()).collect(),
             taken: all.iter().map(|point| key(point)).collect(),
-            predictors: predicts.then_some(predictor).into_iter().collect(),
+            predictors: predicts.then(predictor).into_iter().collect(),
         };
         Some(answer(&search, rng))
     }

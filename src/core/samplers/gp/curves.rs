@@ -23,6 +23,7 @@ use std::cell::RefCell;
 
 pub(crate) use self::data::CurveData;
 use self::fit::Posterior;
+pub(super) use self::predicted::widening;
 pub use self::predicted::{CurvePredictor, Predicted, PredictedTrial};
 pub(crate) use self::process::{CurveProcess, End};
 use crate::analysis::linalg::Matrix;

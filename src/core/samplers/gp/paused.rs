@@ -51,10 +51,11 @@ impl Gp {
             None => None,
         };
         let process = believing.as_ref().unwrap_or(&known);
-        let predictor = ValuePredictor {
+        let predictor = || ValuePredictor {
             process: ObjectiveProcess::Curves(&known),
             scale: data.scale,
             direction: ask.history.direction(),
+            widening: curves::widening(&known, &data, 0.0),
         };
         let limit_data = Limit::all(&cube, ask, self.middle);
         let limit_hyperparameters = self.limit_hyperparameters(&cube, &limit_data);
@@ -71,7 +72,7 @@ impl Gp {
             fixed: &cube.encode(ask.fixed),
             best: order.iter().map(|index| data.points[*index].as_slice()).collect(),
             taken: data.points.iter().chain(&data.pending).map(|point| key(point)).collect(),
-            predictors: self.predicts.then_some(predictor).into_iter().collect(),
+            predictors: self.predicts.then(predictor).into_iter().collect(),
         };
         Some(answer(&search, rng))
     }
@@ -154,10 +155,13 @@ impl Gp {
         let limits =
             limits.iter().map(|(process, bound)| Model::One(process, Acquisition::AtMost(*bound)));
         let order = pareto::order(&means);
-        let predictor = |((process, data), direction): ((_, &CurveData), &Direction)| {
-            let process = ObjectiveProcess::Curves(process);
-            ValuePredictor { process, scale: data.scale, direction: *direction }
-        };
+        let predictor =
+            |((process, data), direction): ((_, &CurveData), &Direction)| ValuePredictor {
+                process: ObjectiveProcess::Curves(process),
+                scale: data.scale,
+                direction: *direction,
+                widening: curves::widening(process, data, 0.0),
+            };
         let predicted = known.iter().zip(&data).zip(ask.history.directions());
         let predicted = predicted.filter(|_| self.predicts);
         let search = Search {

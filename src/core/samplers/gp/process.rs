@@ -1,9 +1,13 @@
 //! A Gaussian process conditioned on data: mean, deviation, and acquisition functions.
 
 use super::kernel::{Hyperparameters, correlation, derivative, square};
+use super::widening::widening;
 use crate::analysis::linalg::{Matrix, dot};
 use crate::samplers::cube::{AxisKind, Cube};
 use crate::samplers::normal::{LN_ROOT_TWO_PI, log_cdf, log_expected_improvement};
+
+/// Data points before which nothing is known well enough for a prediction to say anything.
+const FEW: usize = 5;
 
 /// The conditioned process.
 #[derive(Debug)]
@@ -12,6 +16,8 @@ pub(super) struct GaussianProcess<'a> {
     columns: Columns,
     /// Inverse of the Cholesky factor of the covariance.
     inverse_factor: Matrix,
+    /// By how many standard deviations each target differs from what those before predict of it.
+    innovations: Vec<f64>,
     /// `covariance^-1 targets`.
     weights: Vec<f64>,
     /// Additional noise variance of each data point.
@@ -62,11 +68,13 @@ impl<'a> GaussianProcess<'a> {
             cells[row] = own_variance(hyperparameters) + noise_variances[row];
         }
         let inverse_factor = covariance.factor()?.inverse_of_factor();
-        let weights = inverse_factor.transposed_times(&inverse_factor.times(targets));
+        let innovations = inverse_factor.times(targets);
+        let weights = inverse_factor.transposed_times(&innovations);
         Some(GaussianProcess {
             hyperparameters,
             columns,
             inverse_factor,
+            innovations,
             weights,
             noise_variances: noise_variances.to_vec(),
         })
@@ -75,6 +83,12 @@ impl<'a> GaussianProcess<'a> {
     /// The variance of the noise of each data point.
     pub fn noise(&self) -> f64 {
         self.hyperparameters.noise
+    }
+
+    /// By how much intervals are widened so that nine in ten of the first `count` targets lie in
+    /// theirs, each predicted from those before it as a proposal is.
+    pub fn widening(&self, count: usize) -> f64 {
+        widening(self.innovations[..count].iter().skip(FEW).copied())
     }
 
     /// Mean at `point`.

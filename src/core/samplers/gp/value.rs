@@ -16,20 +16,21 @@ pub(super) struct ValuePredictor<'a> {
     pub scale: LossScale,
     /// The objective's direction.
     pub direction: Direction,
+    /// By how much intervals are widened.
+    pub widening: f64,
 }
 
 impl ValuePredictor<'_> {
-    /// The distribution of the value at `point`, noise included; `None` if a number overflows.
+    /// The value at `point`, noise included; `None` if a number overflows.
     pub fn predict(&self, point: &[f64]) -> Option<Prediction> {
         let (mean, variance) = self.process.moments(point);
         let deviation = (variance + self.process.noise()).sqrt();
-        let ends = [mean - NINETY * deviation, mean + NINETY * deviation];
-        let [one, other] = ends.map(|target| self.direction.loss(self.scale.loss(target)));
-        let (mean, std) = self.scale.moments(mean, deviation);
-        let mean = self.direction.loss(mean);
-        let predicted = Prediction { mean, std, low: one.min(other), high: one.max(other) };
-        let Prediction { mean, std, low, high } = predicted;
-        [mean, std, low, high].iter().all(|number| number.is_finite()).then_some(predicted)
+        let width = NINETY * self.widening * deviation;
+        let numbers = [mean, mean - width, mean + width];
+        let numbers = numbers.map(|target| self.direction.loss(self.scale.loss(target)));
+        let [median, one, other] = numbers;
+        let predicted = Prediction { median, low: one.min(other), high: one.max(other) };
+        numbers.iter().all(|number| number.is_finite()).then_some(predicted)
     }
 }
 
@@ -43,7 +44,8 @@ mod tests {
     use super::*;
     use crate::samplers::conformance::trial_of;
     use crate::samplers::cube::{Cube, slices};
-    use crate::samplers::fixtures::{ask, params, unit_cube};
+    use crate::samplers::fixtures::{ask, complete, params, stream, unit_cube};
+    use crate::samplers::normal::draw;
     use crate::samplers::{Ask, Proposal, Sampler as _};
     use crate::study::history::History;
     use crate::study::metric::Middle;
@@ -108,9 +110,10 @@ mod tests {
         let (mean, variance) = known.moments(&cube.encode(&params));
         let deviation = (variance + fit.noise).sqrt();
         let [own] = predicted[..] else { panic!("{predicted:?}") };
-        assert!((warp.of(own.low) - (mean - NINETY * deviation)).abs() < 1e-6, "{own:?}");
-        assert!((warp.of(own.high) - (mean + NINETY * deviation)).abs() < 1e-6, "{own:?}");
-        assert!(own.low < own.mean && own.mean < own.high && own.std > 0.0, "{own:?}");
+        let width = NINETY * known.widening(data.points.len()) * deviation;
+        assert!((warp.of(own.median) - mean).abs() < 1e-6, "{own:?}");
+        assert!((warp.of(own.low) - (mean - width)).abs() < 1e-6, "{own:?}");
+        assert!((warp.of(own.high) - (mean + width)).abs() < 1e-6, "{own:?}");
     }
 
     #[test]
@@ -124,10 +127,10 @@ mod tests {
         let process = CurveProcess::new(&cube, &fit, &data).unwrap();
         let (mean, variance) = process.moments_at_end(&cube.encode(&params));
         let deviation = (variance + process.noise()).sqrt();
-        let (mean, std) = data.scale.moments(mean, deviation);
+        let width = NINETY * curves::widening(&process, &data, 0.0) * deviation;
         let [own] = predicted[..] else { panic!("{predicted:?}") };
-        assert!((own.mean - mean).abs() < 1e-9 && (own.std - std).abs() < 1e-9, "{own:?}");
-        assert!((own.high - (mean + NINETY * std)).abs() < 1e-9, "{own:?}");
+        assert!((own.median - data.scale.loss(mean)).abs() < 1e-9, "{own:?}");
+        assert!((own.high - data.scale.loss(mean + width)).abs() < 1e-9, "{own:?}");
     }
 
     #[test]
@@ -155,7 +158,7 @@ mod tests {
         };
         let (one, other) =
             (of(&minimized, Direction::Minimize), of(&maximized, Direction::Maximize));
-        assert_eq!((one.mean, one.std), (-other.mean, other.std));
+        assert_eq!(one.median, -other.median);
         assert_eq!((one.low, one.high), (-other.high, -other.low));
     }
 
@@ -173,7 +176,40 @@ mod tests {
             proposed(9, &Ask { history, ..ask(&space, &trials, 0) }).predicted
         };
         let [one, other] = of(2)[..] else { panic!() };
-        assert!((other.mean - one.mean - 1.0).abs() < 1e-6, "{one:?} {other:?}");
+        assert!((other.median - one.median - 1.0).abs() < 1e-6, "{one:?} {other:?}");
         assert_eq!(of(4), []);
+    }
+
+    #[test]
+    fn nine_in_ten_values_lie_in_their_intervals() {
+        let bowl = |x: &[f64]| 100.0 * ((x[0] - 0.3).powi(2) + 0.5 * (x[1] - 0.6).powi(2));
+        let waves = |x: &[f64]| (x[0] - 0.3).powi(2) + 0.1 * (12.0 * x[1]).sin();
+        let hill = |x: &[f64]| -(-8.0 * ((x[0] - 0.7).powi(2) + 0.3 * (x[2] - 0.5).powi(2))).exp();
+        let functions: [&dyn Fn(&[f64]) -> f64; 3] = [&bowl, &waves, &hill];
+        let (space, names) = (unit_cube(3), ["x0", "x1", "x2"]);
+        let (mut inside, mut all) = (0, 0);
+        for (index, function) in functions.into_iter().enumerate() {
+            for noise in [0.0, 0.1] {
+                let version = super::super::PREDICTED_SINCE;
+                let gp = Gp::new(&AlgorithmSpec { version, ..AlgorithmSpec::named("gp") });
+                let mut trials = Vec::new();
+                for number in 0..45 {
+                    let ask = ask(&space, &trials, 1_000 * index as u64 + number);
+                    let mut rng = stream(&ask);
+                    let Proposal { params, predicted } =
+                        gp.suggest_predicting(&ask, &mut rng).unwrap().unwrap();
+                    let at = names.map(|name| crate::samplers::fixtures::number(&params, name));
+                    let value = function(&at) + noise * draw(&mut rng);
+                    for predicted in predicted {
+                        all += 1;
+                        inside += u32::from((predicted.low..=predicted.high).contains(&value));
+                    }
+                    trials.push(complete(number, params, value));
+                }
+            }
+        }
+        assert_eq!(all, 210);
+        let share = f64::from(inside) / f64::from(all);
+        assert!((0.85..0.96).contains(&share), "{share}");
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct CurveData {
     pub pending: Vec<Point>,
     /// How targets become losses.
     pub scale: LossScale,
+    /// Greater losses count as this.
+    pub cap: f64,
     /// Steps of a full trial.
     pub horizon: u64,
 }
@@ -90,6 +92,7 @@ impl CurveData {
             observations: Vec::new(),
             pending: Vec::new(),
             scale: targets.scale,
+            cap: targets.cap,
             horizon,
         };
         for curve in &curves {

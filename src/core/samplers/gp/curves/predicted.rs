@@ -50,6 +50,8 @@ pub enum PredictedTrial<'a> {
 pub struct CurvePredictor {
     /// By objective.
     fitted: RefCell<Vec<RefCell<Option<FittedCurves>>>>,
+    /// With one objective, on the scale of trials beyond the usual one.
+    fitted_beyond: RefCell<Option<FittedCurves>>,
 }
 
 impl CurvePredictor {
@@ -76,7 +78,11 @@ impl CurvePredictor {
         let memo = &memos[objective];
         if !history.has_several_objectives() {
             let ask = asked(space, history, max_resource);
-            return predict_one(memo, &ask, Scale::Capped, trial, steps);
+            // The process of a narrow scale cannot tell how bad trials beyond it end.
+            return match predict_one(memo, &ask, Scale::Capped, trial, steps)? {
+                Scaled::Within(predicted) => Some(predicted),
+                Scaled::Beyond => predict_wide(&self.fitted_beyond, &ask, trial, steps),
+            };
         }
         let mut trials = projected(&history, |losses| losses[objective]);
         let end = horizon(&History::of(&trials, Direction::Minimize), max_resource);
@@ -88,7 +94,7 @@ impl CurvePredictor {
         let ask = asked(space, alone, Some(end));
         let mut predicted = match is_constant {
             true => predict_constant(memo, &ask, trial, steps)?,
-            false => predict_one(memo, &ask, Scale::Wide, trial, steps)?,
+            false => predict_wide(memo, &ask, trial, steps)?,
         };
         if direction == Direction::Maximize {
             for Predicted { mean, low, high, .. } in &mut predicted {
@@ -131,7 +137,7 @@ fn predict_constant(
     trial: PredictedTrial<'_>,
     steps: &[u64],
 ) -> Option<Vec<Predicted>> {
-    let mut end = predict_one(memo, ask, Scale::Wide, trial, &[])?.pop()?;
+    let mut end = predict_wide(memo, ask, trial, &[])?.pop()?;
     if let PredictedTrial::Reported(number) = trial {
         let own = ask.history.trials().iter().find(|trial| trial.number == number)?;
         let (_, value) = own.last()?;
@@ -141,7 +147,28 @@ fn predict_constant(
     Some(below.map(|step| Predicted { step: *step, ..end }).chain([end]).collect())
 }
 
-/// The same of a history with one objective.
+/// What the process of a scale can say of a trial.
+enum Scaled {
+    /// These reports.
+    Within(Vec<Predicted>),
+    /// Its last loss is beyond the scale.
+    Beyond,
+}
+
+/// The same of a history with one objective, on the wide scale.
+fn predict_wide(
+    memo: &RefCell<Option<FittedCurves>>,
+    ask: &Ask<'_>,
+    trial: PredictedTrial<'_>,
+    steps: &[u64],
+) -> Option<Vec<Predicted>> {
+    match predict_one(memo, ask, Scale::Wide, trial, steps)? {
+        Scaled::Within(predicted) => Some(predicted),
+        Scaled::Beyond => None,
+    }
+}
+
+/// The same on any scale.
 #[expect(clippy::cast_precision_loss, reason = "steps")]
 fn predict_one(
     memo: &RefCell<Option<FittedCurves>>,
@@ -149,7 +176,7 @@ fn predict_one(
     scale: Scale,
     trial: PredictedTrial<'_>,
     steps: &[u64],
-) -> Option<Vec<Predicted>> {
+) -> Option<Scaled> {
     let history = ask.history;
     let cube = Cube::new(ask.space);
     let place = match trial {
@@ -159,6 +186,11 @@ fn predict_one(
         }
     };
     let data = CurveData::with(&cube, ask, place, scale);
+    let reported = place.and_then(|place| history.trials()[place].last());
+    let is_beyond = |value: f64| history.direction().loss(value) > data.cap;
+    if scale == Scale::Capped && reported.is_some_and(|(_, value)| is_beyond(value)) {
+        return Some(Scaled::Beyond);
+    }
     if data.reported() < FEWEST {
         return None;
     }
@@ -190,14 +222,25 @@ fn predict_one(
         Predicted { step: *step, mean: value(mean), low, high }
     };
     let below = steps.iter().take_while(|step| **step < data.horizon);
-    Some(below.chain([&data.horizon]).map(of_step).collect())
+    let mut predicted: Vec<Predicted> = below.chain([&data.horizon]).map(of_step).collect();
+    // An end that is known is not predicted.
+    if let (Some((step, value)), Some(end)) = (reported, predicted.last_mut())
+        && step >= data.horizon
+    {
+        *end = Predicted { step: end.step, mean: value, low: value, high: value };
+    }
+    Some(Scaled::Within(predicted))
 }
 
 /// By how much intervals are widened so that nine in ten of the last reports of other trials lie in
 /// theirs, as they are predicted from what they had reported up to a step (the quantile of split
 /// conformal prediction): of those that reached the end if there are several, and otherwise of all
 /// that reported later.
-fn widening(process: &CurveProcess<'_>, data: &CurveData, known: f64) -> f64 {
+pub(in crate::samplers::gp) fn widening(
+    process: &CurveProcess<'_>,
+    data: &CurveData,
+    known: f64,
+) -> f64 {
     let later = |trial: usize| -> Vec<usize> {
         let rows = data.observations.iter().enumerate();
         rows.filter(|(_, row)| row.trial == trial && row.step > known).map(|(at, _)| at).collect()
@@ -207,13 +250,6 @@ fn widening(process: &CurveProcess<'_>, data: &CurveData, known: f64) -> f64 {
     let last = |rows: &&Vec<usize>| rows.last().map_or(0.0, |at| data.observations[*at].step);
     let whole = left_out.iter().filter(|rows| last(rows) >= FULL).count();
     let counts = |rows: &&Vec<usize>| whole < FEWEST || last(rows) >= FULL;
-    let mut residuals: Vec<f64> = left_out
-        .iter()
-        .filter(counts)
-        .filter_map(|rows| process.standard_residual(rows))
-        .map(f64::abs)
-        .collect();
-    residuals.sort_by(f64::total_cmp);
-    let rank = ((residuals.len() + 1) * 9).div_ceil(10).min(residuals.len());
-    rank.checked_sub(1).map_or(1.0, |at| (residuals[at] / NINETY).max(1.0))
+    let counted = left_out.iter().filter(counts);
+    super::super::widening::widening(counted.filter_map(|rows| process.standard_residual(rows)))
 }

@@ -1,0 +1,13 @@
+//! By how much intervals are widened so that nine in ten known values lie in theirs.
+
+use crate::samplers::normal::NINETY;
+
+/// The factor of half the width of intervals of 90 %, at least 1: the quantile of split conformal
+/// prediction (Lei et al., "Distribution-free predictive inference for regression", 2018, algorithm
+/// 2) of the standardized `residuals` of known values, each predicted without itself.
+pub(super) fn widening(residuals: impl Iterator<Item = f64>) -> f64 {
+    let mut sizes: Vec<f64> = residuals.map(f64::abs).filter(|size| size.is_finite()).collect();
+    sizes.sort_by(f64::total_cmp);
+    let rank = ((sizes.len() + 1) * 9).div_ceil(10).min(sizes.len());
+    rank.checked_sub(1).map_or(1.0, |at| (sizes[at] / NINETY).max(1.0))
+}
