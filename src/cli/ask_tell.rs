@@ -6,7 +6,10 @@ use std::io;
 use clap::Args;
 
 use super::{Console, Exit, Failure};
+use crate::app::AppError;
 use crate::ask_tell::{Session, converse, converse_stored};
+use crate::config::is_study_name;
+use crate::storage::StorageReader as _;
 
 const EXAMPLES: &str = r#"Examples:
   hpsearch ask-tell < session.jsonl
@@ -66,6 +69,14 @@ pub struct AskTellArguments {
 pub fn ask_tell(arguments: &AskTellArguments, console: &mut Console) -> Result<Exit, Failure> {
     match &arguments.study {
         Some(name) => {
+            // Earlier versions took any.
+            let is_known = || -> Result<bool, Failure> {
+                let reader = console.reader_if_there()?;
+                Ok(reader.map(|reader| reader.study(name)).transpose()?.flatten().is_some())
+            };
+            if !is_study_name(name) && !is_known()? {
+                return Err(AppError::NoStudyName { name: name.clone() }.into());
+            }
             let input = || io::stdin().lock();
             converse_stored(console.store.clone(), name.clone(), input, &mut console.out)?;
         }

@@ -274,7 +274,9 @@ impl From<SyncError> for Failure {
             SyncError::Storage(error) => Failure::from(error),
             error => {
                 let remedy = error.remedy();
-                Failure::new(Exit::Usage, error).help(remedy)
+                let is_full = matches!(&error, SyncError::Io { source, .. } if is_of_space(source));
+                let exit = if is_full { Exit::Store } else { Exit::Usage };
+                Failure::new(exit, error).help(remedy)
             }
         }
     }

@@ -11,13 +11,12 @@ mod script;
 mod study_file;
 mod tasks;
 
-use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::console::{ask, can_ask, shown, typed};
+use super::output_file::whole_file;
 use super::{Console, Exit, Failure};
 use crate::app::missing_files::missing_files;
 use crate::config::{self, ConfigError};
@@ -166,7 +165,7 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
             ));
         }
     };
-    write(&arguments.output, &text)?;
+    whole_file(&arguments.output, |out| Ok(out.write_all(text.as_bytes())?))?;
     // The defaults may be invalid for this data; the error locates the problem in the file.
     let spec = config::load(&arguments.output, &[])?;
     missing_files(&spec).iter().for_each(|missing| console.say(&missing.to_string()));
@@ -174,16 +173,6 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
     let [check, run] = ["check", "run"].map(|verb| console.next(&format!("{verb} {file}")));
     console.say(&format!("wrote {file}\nnext: {check} looks at it and its data, {run} searches"));
     Ok(Exit::Done)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    let broken = |error: io::Error| {
-        Failure::usage(format!("`{}` cannot be written: {error}", path.display()))
-            .help("choose another with `-o`")
-    };
-    let mut file =
-        fs::OpenOptions::new().write(true).create_new(true).open(path).map_err(broken)?;
-    file.write_all(text.as_bytes()).map_err(broken)
 }
 
 /// A file's path in the study file: relative to it, if both are below the current directory.

@@ -1,11 +1,11 @@
 //! Handles a missing study file: suggests a similar file, or offers the quickstart.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::Failure;
 use super::console::{ask, can_ask, shown};
+use super::output_file::whole_file;
 use crate::app::export::directory_of;
 use crate::study::suggestion::nearest;
 
@@ -65,7 +65,7 @@ pub fn offer() -> Result<PathBuf, Failure> {
     }
     fs::create_dir_all("data")?;
     for (name, content) in FILES {
-        fs::File::create_new(name)?.write_all(content.as_bytes())?;
+        whole_file(Path::new(name), |out| Ok(out.write_all(content.as_bytes())?))?;
     }
     Ok(file)
 }

@@ -46,8 +46,14 @@ pub fn write(
     otherwise: Otherwise,
     progress: CopyProgress<'_>,
 ) -> Result<Placed, ExportError> {
+    let missing: Vec<&Path> =
+        target.path().ancestors().skip(1).take_while(|parent| !parent.exists()).collect();
     let written = write_to(exported, target, otherwise, progress);
-    written.map_err(|error| error.of_target(target.path()))
+    written.map_err(|error| {
+        // Empty ones only.
+        missing.into_iter().for_each(|parent| drop(fs::remove_dir(parent)));
+        error.of_target(target.path())
+    })
 }
 
 fn write_to(

@@ -453,6 +453,11 @@ impl Listener {
 
     fn send_end(&self, current: &Current, end: AttemptEnd, message: Option<String>) {
         use FailureCause::{DeviceLost, Exit, Program};
+        // A trial without its files has not failed by itself.
+        let (end, message) = match self.registrar.gone() {
+            Some(why) if matches!(end, AttemptEnd::Failed(_)) => (AttemptEnd::Refused, Some(why)),
+            _ => (end, message),
+        };
         let stderr_tail = current.stderr_tail.last();
         let is_single = self.single && !current.expected.per_device;
         let is_own = matches!(end, AttemptEnd::Failed(Program | Exit(_)));

@@ -451,6 +451,9 @@ impl Launcher for ProcessLauncher {
                  compared: restore it, or stop and run with `--fork NAME`"
             )));
         }
+        if let Some(why) = self.registrar.gone() {
+            return Err(LaunchError::Refused(why));
+        }
         let directory = self.files.trial(assignment.trial);
         std::fs::create_dir_all(&directory)
             .map_err(LaunchError::refused(&format!("make `{}`", directory.display())))?;

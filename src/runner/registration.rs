@@ -3,13 +3,14 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::artifacts::Places;
 use super::checkpoint_digest::checkpoint_digest;
 use super::copies::{Copies, Trouble, Wanted};
+use super::ownership::MARK;
 use super::removal::inside;
 use super::{disk, threads};
 use crate::config::file;
@@ -36,6 +37,8 @@ pub(super) struct Registrar {
     measure: fn(&Path) -> u64,
     /// Whether to compute digests: for pruners that copy checkpoints.
     digests: bool,
+    /// Whether the directory of files had its store's mark when it was first looked at.
+    was_marked: OnceLock<bool>,
 }
 
 /// A checkpoint as announced by its trial.
@@ -76,12 +79,29 @@ impl Registrar {
             patience: PATIENCE,
             measure: disk::size,
             digests: false,
+            was_marked: OnceLock::new(),
         }
     }
 
     /// The same with digests of checkpoints, if `digests`.
     pub(super) fn with_digests(self, digests: bool) -> Self {
         Registrar { digests, ..self }
+    }
+
+    /// Why nothing may be written to the directory of files: it had the mark of its store, and has
+    /// it no more, since it was moved or deleted, or its disk is away. In another one of its name
+    /// files would have no owner.
+    pub(super) fn gone(&self) -> Option<String> {
+        let directory = self.files.directory();
+        let is_marked = directory.join(MARK).exists();
+        if !*self.was_marked.get_or_init(|| is_marked) || is_marked {
+            return None;
+        }
+        Some(format!(
+            "`{}`, where the files of the study's trials are, was moved or deleted while it ran: \
+             put it back",
+            directory.display()
+        ))
     }
 
     /// The directories for artifacts of a trial; `cwd` is its working directory.

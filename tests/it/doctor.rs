@@ -109,3 +109,17 @@ fn without_a_store_the_doctor_says_what_makes_one() {
     );
     assert!(fs::read_dir(site.path("")).unwrap().next().is_none());
 }
+
+#[test]
+fn an_entry_of_the_journal_that_cannot_be_read_is_found() {
+    let mut scene = Scene::digits();
+    scene.leave();
+    let store = rusqlite::Connection::open(scene.path("runs/hpsearch.db")).unwrap();
+    let changed = "UPDATE event SET body = '{\"type\":\"zzz\"}' WHERE seq = 5";
+    assert_eq!(store.execute(changed, []).unwrap(), 1);
+    let (code, found) = findings(&scene);
+    assert_ne!(code, 0);
+    let journal = of(&found, "journal");
+    assert_eq!(journal["state"], "broken");
+    assert_names(journal["message"].as_str().unwrap(), &["study `digits`", "seq 5", "zzz"]);
+}

@@ -374,11 +374,11 @@ fn an_export_to_a_full_disk_is_told_with_its_directory_and_leaves_the_earlier_on
         "'{program}' export s -o small/model; cp -r small/model before\n\
          head -c 1700000 /dev/zero > small/filler\n\
          '{program}' export s -o small/model; echo \"again ended with $?\"\n\
-         '{program}' export s -o small/other; echo \"other ended with $?\"\n\
+         '{program}' export s -o small/a/other; echo \"other ended with $?\"\n\
          diff -r before small/model && ls -A small\n"
     );
     let Some(ended) = on_a_small_disk(&site, &command) else { return };
-    for directory in ["small/model", "small/other"] {
+    for directory in ["small/model", "small/a/other"] {
         let said = format!("{directory}`: no space is left there. Nothing was exported");
         assert_names(&ended.err, &[&said, "free some space"]);
     }
@@ -863,4 +863,44 @@ fn what_a_trial_forks_flees_and_ignores_is_gone_when_it_is_killed() {
     });
     assert_eq!(running.end().code, 3);
     assert_eq!(site.processes(), [0; 0]);
+}
+
+#[test]
+fn files_that_are_moved_away_are_waited_for_and_no_others_are_made_in_their_place() {
+    let script = format!("echo >> begun\nwhile [ ! -e go ]; do sleep 0.02; done\n{REPORT_X}");
+    // The first trial reads what is not there any more.
+    let script =
+        format!("{script}[ $HPSEARCH_TRIAL != 0 ] || cat \"$HPSEARCH_CHECKPOINT_DIR/of\"\n");
+    let site = Site::new(&study("trials = 3", ONE_SLOT), &script);
+    let running = site.start_study();
+    site.wait_for("begun");
+    site.write("runs/files/s/trial-0/checkpoints/of", "1");
+    fs::rename(site.path("runs/files"), site.path("away")).unwrap();
+    site.write("go", "");
+    wait_until("a trial waits", || {
+        let journal = site.run(&["events", "s", "--json"]).out;
+        journal.contains("was moved or deleted while it ran: put it back")
+    });
+    assert!(!site.exists("runs/files"));
+    fs::rename(site.path("away"), site.path("runs/files")).unwrap();
+    assert_done(&running.end());
+    all_complete(&site, 3);
+    assert!(site.exists("runs/files/s/.hpsearch-store"));
+}
+
+#[test]
+fn a_study_file_that_finds_no_space_is_not_left_half_written() {
+    let site = Site::empty();
+    site.write("train.py", "import sys\n");
+    fs::create_dir(site.path("small")).unwrap();
+    let program = PROGRAM;
+    let init = format!("'{program}' init --command 'python3 train.py --lr 0.1' -o small/s.toml");
+    let command = format!(
+        "dd if=/dev/zero of=small/filler bs=4k 2> /dev/null\n\
+         {init}; echo \"full $?\"; ls -A small; rm small/filler\n\
+         {init} > /dev/null; echo \"free $?\"; ls -A small\n"
+    );
+    let Some(ended) = on_a_small_disk(&site, &command) else { return };
+    assert_names(&ended.err, &["`small/s.toml` cannot be written: No space left"]);
+    assert_names(&ended.out, &["full 5\nfiller\nfree 0\ns.toml\n"]);
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROGRAM, Site, assert_done, paths_below, wait_until};
+use crate::harness::{PROGRAM, Site, assert_done, assert_names, paths_below, wait_until};
 
 const INIT: &str = concat!(
     r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1}],"#,
@@ -578,4 +578,15 @@ fn a_candidate_is_chosen_by_every_sampler_and_the_choice_is_verified() {
         talk.quit();
         assert_verified(&site);
     }
+}
+
+#[test]
+fn a_name_that_no_verb_could_take_again_is_refused() {
+    let site = Site::empty();
+    for name in ["", "../../evil", "\x1b[31mX"] {
+        let refused = site.run(&["ask-tell", "--study", name]);
+        assert_eq!(refused.code, 2, "{name}");
+        assert_names(&refused.err, &["cannot be a study's name"]);
+    }
+    assert!(!site.exists("runs"));
 }

@@ -20,6 +20,7 @@ use crate::storage::disk::forbidden;
 use crate::storage::paths::files_directory;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::counted::count;
+use crate::study::event::Seq;
 use crate::tracking::{Behind, behind};
 
 pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
@@ -55,6 +56,7 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
             found.push(soundness(&reader, console));
             found.extend(unfinished_moves(&reader, console)?);
             for study in &studies {
+                found.extend(journal(&reader, study));
                 found.extend(of_study(&reader, study, console)?);
             }
         }
@@ -98,6 +100,25 @@ fn unfinished_moves(reader: &AnyReader, console: &Console) -> Result<Option<Find
 /// An error of the store as a finding: its message includes the remedy.
 fn unusable(error: &StorageError) -> Finding {
     Finding::broken("store", error.with_remedy(), "`hpsearch doctor` then looks again")
+}
+
+/// Entries of a journal that are read at once.
+const PAGE: u64 = 10_000;
+
+/// An entry of a study's journal that cannot be read.
+fn journal(reader: &AnyReader, study: &StudySummary) -> Option<Finding> {
+    let mut last = Seq::default();
+    loop {
+        match reader.events_after(study.id, last, PAGE) {
+            Ok(entries) => last = entries.last()?.0,
+            Err(error) => {
+                let name = one_line(&study.spec.name);
+                let next = "restore the store from a copy of before; until then trials, best and \
+                            export read the tables, which have what the journal said";
+                return Some(Finding::broken("journal", format!("study `{name}`: {error}"), next));
+            }
+        }
+    }
 }
 
 /// Shown while the store is read completely.

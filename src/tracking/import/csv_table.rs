@@ -1,6 +1,6 @@
 //! Reads a CSV table: each row is a run, or one step of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun};
@@ -47,6 +47,12 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
         .map_err(broken)?;
     let header = table.headers().map_err(broken)?.clone();
     let columns = columns(path, &header, mapping)?;
+    let taken = header.iter().zip(&columns).filter(|(_, column)| **column != Column::Other);
+    let mut names = BTreeSet::new();
+    if let Some((name, _)) = taken.into_iter().find(|(name, _)| !names.insert(*name)) {
+        let why = format!("it has two columns that are called `{name}`: rename one of them");
+        return Err(ImportError::malformed(path, why));
+    }
     let at = |kind| columns.iter().position(|column| *column == kind);
     let (step, name) = (at(Column::Step), at(Column::Run));
     let modified = path.metadata().and_then(|metadata| metadata.modified());
@@ -101,6 +107,10 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
             match (column, value(cell)) {
                 (Column::Param, value) => run.params.insert(name.to_owned(), value),
                 (Column::Metric, _) => match cell.parse::<f64>() {
+                    Ok(value) if value.is_infinite() && cell.contains(char::is_numeric) => {
+                        let line = row + 2;
+                        run.remarks.push(format!("line {line}: `{name}` = {cell} is too large"));
+                    }
                     Ok(value) => {
                         let point = RecordedPoint { step: at_step, value, at: moment };
                         run.log(name, SeriesClock::Step, point);
