@@ -547,7 +547,7 @@ fn bytes_at_random_are_no_reason_to_stop() {
 fn columns_of_one_name_are_refused_and_numbers_beyond_the_range_are_said() {
     let site = Site::empty();
     for header in ["x,loss,loss", "lr,lr,loss"] {
-        site.write("twice.csv", &format!("{header}\n1,2,3\n"));
+        site.write("twice.csv", format!("{header}\n1,2,3\n"));
         let refused = site.run(&["import", "twice.csv", "--metric", "loss"]);
         assert_eq!(refused.code, 2, "{}", refused.err);
         assert_names(&refused.err, &["two columns that are called", "rename one"]);
