@@ -191,22 +191,24 @@ impl<'a> CurveProcess<'a> {
     /// which it is the last, in deviations of that prediction (leave-one-out of several: Rasmussen
     /// and Williams 2006, section 5.4.2).
     pub fn standard_residual(&self, left_out: &[usize]) -> Option<f64> {
-        let solved = |factor: &Matrix, at: usize, size: usize| {
+        let unit = |size: usize, at: usize| {
             let mut unit = vec![0.0; size];
             unit[at] = 1.0;
-            factor.transposed_solve(&factor.solve(&unit))
+            unit
         };
+        let whitened = |at: &usize| self.factor.solve(&unit(self.weights.len(), *at));
+        let whitened: Vec<Vec<f64>> = left_out.iter().map(whitened).collect();
         let mut precision = Matrix::new(left_out.len());
-        for (row, at) in left_out.iter().enumerate() {
-            let column = solved(&self.factor, *at, self.weights.len());
-            for (cell, other) in precision.row_mut(row).iter_mut().zip(&left_out[..=row]) {
-                *cell = column[*other];
+        for (row, own) in whitened.iter().enumerate() {
+            for (cell, other) in precision.row_mut(row).iter_mut().zip(&whitened[..=row]) {
+                *cell = dot(own, other);
             }
         }
         let factor = precision.factor()?;
         let weights: Vec<f64> = left_out.iter().map(|at| self.weights[*at]).collect();
         let residual = *factor.transposed_solve(&factor.solve(&weights)).last()?;
-        let variance = *solved(&factor, left_out.len() - 1, left_out.len()).last()?;
+        let last = factor.solve(&unit(left_out.len(), left_out.len() - 1));
+        let variance = dot(&last, &last);
         Some(residual / variance.sqrt()).filter(|residual| residual.is_finite())
     }
 
