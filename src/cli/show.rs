@@ -18,7 +18,7 @@ use crate::analysis::forecast::Forecast;
 use crate::app::best;
 use crate::app::best_runs::{self, RunsJson};
 use crate::app::find;
-use crate::app::study_state::{elapsed, situation, state_in};
+use crate::app::study_state::{elapsed, situation, state_in, unmeasured};
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::specification::{algorithm, budget, comparison, condition, kind, values};
 use crate::report::table::{Column, Columns};
@@ -39,6 +39,7 @@ use crate::study::space::Dimension;
 use crate::study::spec::{PerTrial, StudySpec, ValueRule};
 use crate::study::state::{Counts, StudyState};
 use crate::study::trial::TrialNumber;
+use crate::study::unmeasured::Unmeasured;
 use crate::tracking::{Behind, behind};
 use trial::Form;
 
@@ -147,7 +148,13 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
         };
         return console.json(Some(&study.spec.name), &output);
     }
-    let figures = Figures { view: view.as_ref(), runners: &runners, behind: &behind };
+    let unmeasured = unmeasured(&reader, &study)?;
+    let figures = Figures {
+        view: view.as_ref(),
+        runners: &runners,
+        behind: &behind,
+        unmeasured: unmeasured.as_ref(),
+    };
     print(&study, state, &effort, &figures, console)?;
     Ok(Exit::Done)
 }
@@ -171,6 +178,7 @@ struct Figures<'a> {
     view: Option<&'a StudyState>,
     runners: &'a [StoredRunner],
     behind: &'a [Behind],
+    unmeasured: Option<&'a Unmeasured>,
 }
 
 fn print(
@@ -193,6 +201,9 @@ fn print(
         console.fact(title, &text)?;
         if let (true, Some(view)) = (title == "best", figures.view) {
             several_runs(view, console)?;
+        }
+        if let (true, Some(why)) = (title == "budget", figures.unmeasured) {
+            console.fact("goal", &why.to_string())?;
         }
     }
     for Behind { destination, why } in figures.behind {

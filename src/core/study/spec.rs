@@ -432,6 +432,21 @@ impl StudySpec {
         }
     }
 
+    /// The first of several objectives without the threshold that `budget.target` needs.
+    pub fn unmeasurable_objective(&self) -> Option<&Objective> {
+        let needs = self.budget.target.is_some() && self.has_several_objectives();
+        self.objectives.iter().find(|objective| needs && objective.threshold.is_none())
+    }
+
+    /// The first objective that has the metric of one before it.
+    pub fn repeated_objective(&self) -> Option<&Objective> {
+        let objectives = self.objectives.iter().enumerate();
+        let repeats = |(index, objective): &(usize, &Objective)| {
+            self.objectives[..*index].iter().any(|one| one.metric == objective.metric)
+        };
+        objectives.into_iter().find(repeats).map(|(_, objective)| objective)
+    }
+
     /// Whether it holds tracked runs only: it has no sampler.
     pub fn is_tracked(&self) -> bool {
         self.sampler.name == NO_SAMPLER
