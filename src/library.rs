@@ -90,6 +90,15 @@ pub enum StudyError {
         /// Its key under `[budget]`.
         key: &'static str,
     },
+    /// A key compares trials by one value, and the study has several objectives.
+    #[error(
+        "`spec.{key}` compares trials by one value, and this study has several objectives: leave \
+         it as it was"
+    )]
+    OneValue {
+        /// The key.
+        key: &'static str,
+    },
     /// Two objectives have the same metric.
     #[error("`{metric}` is an objective already: give the other one a metric of its own")]
     RepeatedObjective {
@@ -416,6 +425,9 @@ impl Study {
         let mut spec = self.spec;
         if let Some(key) = spec.budget.beyond_a_store().into_iter().next() {
             return Err(StudyError::Budget { key });
+        }
+        if let Some(key) = spec.keys_of_one_value().into_iter().next() {
+            return Err(StudyError::OneValue { key });
         }
         if let Some(Objective { metric, .. }) = spec.repeated_objective() {
             return Err(StudyError::RepeatedObjective { metric: metric.clone() });

@@ -8,7 +8,7 @@ use crate::study::condition::nearest_metric;
 use crate::study::field::{MOST_OBJECTIVES, OBJECTIVE};
 use crate::study::metric::Direction;
 use crate::study::pareto::measurable_points;
-use crate::study::spec::{Duplicates, Objective, StudySpec};
+use crate::study::spec::{Objective, StudySpec};
 use crate::study::suggestion::quoted;
 
 const METRIC_HELP: &str = "write `metric = \"eval_loss\"`, the name your reports give it,";
@@ -145,21 +145,22 @@ pub(super) fn check_several(
             "a trial's values are those of its last reports, all of one model; leave `value` out",
         );
     }
-    if spec.replicates > 1 {
+    let of_one_value = spec.keys_of_one_value();
+    if of_one_value.contains(&"replicates") {
         refuse(
             study.place_of("replicates"),
             "`replicates` compares configurations by the mean of one value",
             "leave it out, and run the trials of the front again with `hpsearch enqueue`",
         );
     }
-    if spec.race > 0 {
+    if of_one_value.contains(&"race") {
         refuse(
             study.place_of("race"),
             "`race` finds one winner",
             "leave it out, and run the trials of the front again with `hpsearch enqueue`",
         );
     }
-    if spec.duplicates == Duplicates::Replicate {
+    if of_one_value.contains(&"duplicates") {
         refuse(
             study.place_of("duplicates"),
             "`duplicates = \"replicate\"` takes the mean of one value",

@@ -160,6 +160,13 @@ fn objectives_that_cannot_be_searched_together_are_refused() {
     assert_names(&refused(tradeoff("same").and("error", Direction::Maximize)), &["`error`"]);
     let cmaes = tradeoff("sampler").sampler(AlgorithmSpec::named("cmaes")).trials(2);
     assert_names(&refused(cmaes), &["`cmaes`", "several objectives"]);
+    let one_value = |change: fn(&mut Study)| {
+        let mut study = tradeoff("one-value").trials(2);
+        change(&mut study);
+        refused(study)
+    };
+    assert_names(&one_value(|study| study.spec.race = 2), &["`spec.race`", "several objectives"]);
+    assert_names(&one_value(|study| study.spec.replicates = 2), &["`spec.replicates`"]);
     let mut target = tradeoff("target").trials(2);
     target.spec.budget.target = Some(0.5);
     assert_names(&refused(target), &["`error`", "threshold"]);

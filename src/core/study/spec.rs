@@ -438,6 +438,18 @@ impl StudySpec {
         self.objectives.iter().find(|objective| needs && objective.threshold.is_none())
     }
 
+    /// The keys that compare trials by one value, though the study has several objectives.
+    pub fn keys_of_one_value(&self) -> Vec<&'static str> {
+        let keys = [
+            ("value", self.value == ValueRule::Best),
+            ("replicates", self.replicates > 1),
+            ("race", self.race > 0),
+            ("duplicates", self.duplicates == Duplicates::Replicate),
+        ];
+        let is_several = self.has_several_objectives();
+        keys.into_iter().filter(|(_, is_set)| is_several && *is_set).map(|(key, _)| key).collect()
+    }
+
     /// The first objective that has the metric of one before it.
     pub fn repeated_objective(&self) -> Option<&Objective> {
         let objectives = self.objectives.iter().enumerate();
