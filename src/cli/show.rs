@@ -77,6 +77,9 @@ struct ShowJson<'a> {
     best: Option<BestJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<FrontJson<'a>>,
+    /// Why a goal of several objectives is not in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unmeasured: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<RunsJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,6 +132,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     let view = best::view_of_runs(&reader, &study)?;
     let runners = reader.runners(study.id)?;
     let behind = behind(&reader, study.id);
+    let unmeasured = unmeasured(&reader, &study)?;
     if arguments.json {
         let output = ShowJson {
             state: state.as_str(),
@@ -136,6 +140,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             trials: study.counts,
             best: study.best.map(BestJson::from),
             front: study.front.as_ref().map(FrontJson::from),
+            unmeasured: unmeasured.as_ref().map(ToString::to_string),
             runs: view.as_ref().and_then(best::runs).as_ref().map(RunsJson::from),
             race: view.as_ref().and_then(|view| view.race.as_ref()),
             seconds: effort.elapsed.as_secs_f64(),
@@ -148,7 +153,6 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
         };
         return console.json(Some(&study.spec.name), &output);
     }
-    let unmeasured = unmeasured(&reader, &study)?;
     let figures = Figures {
         view: view.as_ref(),
         runners: &runners,

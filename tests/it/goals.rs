@@ -411,6 +411,8 @@ fn assert_told(site: &Site, told: &str) {
     assert_names(&ended.out, &[told]);
     assert_names(&site.run(&["show", "s"]).out, &[told]);
     assert_names(&site.run(&["check", "study.toml"]).out, &[told]);
+    assert_names(site.json(&["show", "s", "--json"])["unmeasured"].as_str().unwrap(), &[told]);
+    assert_names(&site.run(&["check", "study.toml", "--json"]).out, &[told]);
     // A run that continues says it at its begin.
     assert_done(&site.run(&["extend", "s", "--trials", "+1"]));
     let again = site.run_study();
@@ -429,6 +431,7 @@ fn a_target_of_an_infinite_hypervolume_is_said_not_to_be_in_force() {
     // Without the trials that make it so, it is measured.
     let site = Site::new(&text, &reporting("\"error\":-Infinity,\"speed\":-1"));
     assert!(!site.run_study().out.contains("in force"), "it is beyond a threshold");
+    assert!(!site.run(&["show", "s", "--json"]).out.contains("unmeasured"));
 }
 
 #[test]
