@@ -417,6 +417,9 @@ fn assert_told(site: &Site, told: &str) {
     assert_done(&site.run(&["extend", "s", "--trials", "+1"]));
     let again = site.run_study();
     assert_eq!(again.out.matches("in force").count(), 1, "{}", again.out);
+    assert!(!again.err.contains("in force"), "{}", again.err);
+    // Nor is it missed where the run prints no lines.
+    assert_names(&site.run(&["run", "study.toml", "--events"]).err, &[told]);
 }
 
 fn reporting(values: &str) -> String {
