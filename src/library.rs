@@ -90,6 +90,30 @@ pub enum StudyError {
         /// Its key under `[budget]`.
         key: &'static str,
     },
+    /// A key compares trials by one value, and the study has several objectives.
+    #[error(
+        "`spec.{key}` compares trials by one value, and this study has several objectives: leave \
+         it as it was"
+    )]
+    OneValue {
+        /// The key.
+        key: &'static str,
+    },
+    /// Two objectives have the same metric.
+    #[error("`{metric}` is an objective already: give the other one a metric of its own")]
+    RepeatedObjective {
+        /// The metric.
+        metric: String,
+    },
+    /// The target is a hypervolume, and an objective has no threshold to measure it from.
+    #[error(
+        "`budget.target` is the front's hypervolume, and `{metric}` has no threshold to measure it \
+         from: set `spec.objectives[..].threshold` of each, the worst value of interest"
+    )]
+    NoThreshold {
+        /// The metric of the objective.
+        metric: String,
+    },
     /// A step that no store can represent.
     #[error("step {step} is beyond the largest one, {LARGEST_STEP}")]
     Step {
@@ -401,6 +425,15 @@ impl Study {
         let mut spec = self.spec;
         if let Some(key) = spec.budget.beyond_a_store().into_iter().next() {
             return Err(StudyError::Budget { key });
+        }
+        if let Some(key) = spec.keys_of_one_value().into_iter().next() {
+            return Err(StudyError::OneValue { key });
+        }
+        if let Some(Objective { metric, .. }) = spec.repeated_objective() {
+            return Err(StudyError::RepeatedObjective { metric: metric.clone() });
+        }
+        if let Some(Objective { metric, .. }) = spec.unmeasurable_objective() {
+            return Err(StudyError::NoThreshold { metric: metric.clone() });
         }
         spec.space = Space::new(self.dimensions)?;
         for constraint in &spec.constraints {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::conversion_error::ConversionError;
 use crate::config::{ConfigError, STUDY_NAME_RULE};
 use crate::export::ExportError;
-use crate::report::wording::{StudyStatus, one_line};
+use crate::report::wording::{StudyStatus, exportable, one_line};
 use crate::runner::RunnerError;
 use crate::runner::slots::SlotsError;
 use crate::runner::worker_job::JobError;
@@ -273,6 +273,8 @@ pub enum AppError {
     NoCheckpoint {
         /// The trial.
         trial: TrialNumber,
+        /// Those on the front of several objectives that have one.
+        others: Vec<TrialNumber>,
     },
     /// Only the built-in trainer's weights can be quantised.
     #[error(
@@ -490,9 +492,10 @@ impl AppError {
                 let words = format!("trials {}", one_line(study));
                 Some(Remedy::Command { words, does: "shows where they stand" })
             }
-            AppError::NoCheckpoint { .. } => {
-                text("export the best trial, or set keep = \"all\" before a study")
-            }
+            AppError::NoCheckpoint { others, .. } => match exportable(others) {
+                Some(others) => said(others),
+                None => text("export the best trial, or set keep = \"all\" before a study"),
+            },
             AppError::NotQuantizable { .. } => text("export it without `quantize`"),
             AppError::NotOfTheTrainer => text("`hpsearch run` runs it"),
             AppError::NoReport => text(

@@ -133,6 +133,8 @@ pub struct Written {
     pub value: Option<f64>,
     /// Whether it includes a model, besides the configuration.
     pub has_model: bool,
+    /// Without a model, the trials on the front of several objectives that have one.
+    pub others: Vec<TrialNumber>,
     /// The metrics.
     pub metrics: Metrics,
     /// Data that changed since the trial was trained, or is gone, where something would have been
@@ -175,7 +177,7 @@ pub fn export_trial(
     let checkpoint = registered.map(|checkpoint| checkpoint.path.clone());
     let is_trained = matches!(spec.program, Program::Trainer { .. });
     if checkpoint.is_none() && is_trained {
-        return Err(AppError::NoCheckpoint { trial: number });
+        return Err(AppError::NoCheckpoint { trial: number, others: kept(reader, study)? });
     }
     if wanted.quantize.is_some() && !is_trained {
         return Err(AppError::NotQuantizable { study: spec.name.clone() });
@@ -222,7 +224,12 @@ pub fn export_trial(
         exported.recipe.values = finite.map(|(value, name)| (name, value)).collect();
     }
     let placed = write(&exported, wanted.target, wanted.otherwise, on_progress)?;
+    let others = match checkpoint {
+        Some(_) => Vec::new(),
+        None => kept(reader, study)?,
+    };
     Ok(Written {
+        others,
         step,
         holds,
         value,
@@ -235,6 +242,16 @@ pub fn export_trial(
         trial,
         placed,
     })
+}
+
+/// The trials on the front of several objectives whose checkpoints were kept.
+fn kept(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<TrialNumber>, AppError> {
+    let mut kept = Vec::new();
+    for number in study.front.iter().flat_map(|front| &front.trials) {
+        let trial = reader.trial(study.id, *number)?;
+        kept.extend(trial.filter(|trial| !trial.checkpoints.is_empty()).map(|_| *number));
+    }
+    Ok(kept)
 }
 
 /// The recipe of a trial whose value was reported at `step`.

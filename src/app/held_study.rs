@@ -254,7 +254,7 @@ impl HeldStudy {
         self.check()?;
         let now = self.clock.now();
         let effects = self.engine.ask(now, candidates).map_err(HeldError::Sampler)?;
-        Ok(self.carry_out(effects)?.launched)
+        Ok(self.carry_out(now, effects)?.launched)
     }
 
     /// Whether the user paused it: there may be trials once it is resumed or stopped.
@@ -271,7 +271,7 @@ impl HeldStudy {
         self.leaving.retain(|(leaving, _)| *leaving != trial);
         let now = self.clock.now();
         let effects = self.engine.tell(now, trial, told)?;
-        self.carry_out(effects).map(drop)
+        self.carry_out(now, effects).map(drop)
     }
 
     /// Defines a parameter of an outstanding trial, in the space too if it is new; returns the
@@ -294,8 +294,9 @@ impl HeldStudy {
         }
         if defined.is_new {
             let params: Params = [(name.to_owned(), defined.value.clone())].into_iter().collect();
-            let effects = self.engine.record_params(self.clock.now(), trial, params);
-            self.carry_out(effects)?;
+            let now = self.clock.now();
+            let effects = self.engine.record_params(now, trial, params);
+            self.carry_out(now, effects)?;
         }
         Ok(defined.value)
     }
@@ -342,8 +343,9 @@ impl HeldStudy {
     fn serve(&mut self, id: i64, request: Request) -> Result<Option<RequestAnswer>, HeldError> {
         self.make_room_for(&request)?;
         self.check()?;
-        let effects = self.engine.step(self.clock.now(), Input::Request { id, request });
-        Ok(self.carry_out(effects)?.answer)
+        let now = self.clock.now();
+        let effects = self.engine.step(now, Input::Request { id, request });
+        Ok(self.carry_out(now, effects)?.answer)
     }
 
     /// Checks that another program's specification describes the same study.
@@ -373,8 +375,9 @@ impl HeldStudy {
     /// The store failed.
     pub fn start_again(&mut self, trial: TrialNumber) -> Result<bool, HeldError> {
         self.check()?;
-        let effects = self.engine.start_again(self.clock.now(), trial);
-        Ok(self.carry_out(effects)?.launched.is_some())
+        let now = self.clock.now();
+        let effects = self.engine.start_again(now, trial);
+        Ok(self.carry_out(now, effects)?.launched.is_some())
     }
 
     /// Requeues an outstanding trial whose program no longer runs it, unless its last report was
@@ -407,8 +410,9 @@ impl HeldStudy {
         if known.state != TrialState::Running || dropped.is_empty() {
             return Ok(());
         }
-        let effects = self.engine.drop_params(self.clock.now(), trial, dropped);
-        self.carry_out(effects).map(drop)
+        let now = self.clock.now();
+        let effects = self.engine.drop_params(now, trial, dropped);
+        self.carry_out(now, effects).map(drop)
     }
 
     /// Handles an input; returns a launch and a decision, if there are any.
@@ -423,8 +427,9 @@ impl HeldStudy {
         if let Input::Ended { trial, attempt, .. } = &input {
             self.leaving.remove(&(*trial, *attempt));
         }
-        let effects = self.engine.step(self.clock.now(), input);
-        let outcomes = self.carry_out(effects)?;
+        let now = self.clock.now();
+        let effects = self.engine.step(now, input);
+        let outcomes = self.carry_out(now, effects)?;
         Ok((outcomes.launched, outcomes.verdict))
     }
 
@@ -436,8 +441,9 @@ impl HeldStudy {
         if self.is_broken { Err(HeldError::Broken) } else { Ok(()) }
     }
 
-    /// Writes the events, then carries out the other effects.
-    fn carry_out(&mut self, effects: Vec<Effect>) -> Result<Outcomes, HeldError> {
+    /// Writes the events with the time at which the engine applied them, then carries out the other
+    /// effects.
+    fn carry_out(&mut self, now: Timestamp, effects: Vec<Effect>) -> Result<Outcomes, HeldError> {
         let mut outcomes = Outcomes::default();
         for effect in &effects {
             if let Effect::Append(Event::Study(StudyEvent::RequestServed { answer, .. })) = effect {
@@ -447,7 +453,6 @@ impl HeldStudy {
         let acts = if self.is_temporary {
             effects
         } else {
-            let now = self.clock.now();
             let committed = commit(self.store.as_mut(), &self.lease, now, effects, &[]);
             self.is_broken |= committed.is_err();
             committed?.acts
@@ -496,8 +501,9 @@ impl HeldStudy {
     /// # Errors
     /// The store failed.
     pub fn leave(&mut self) -> Result<(), HeldError> {
-        let effects = self.engine.close_if_done(self.clock.now());
-        self.carry_out(effects)?;
+        let now = self.clock.now();
+        let effects = self.engine.close_if_done(now);
+        self.carry_out(now, effects)?;
         if !self.engine.is_over() {
             self.step(Input::Interrupt)?;
         }

@@ -12,6 +12,7 @@ use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
+use crate::study::unmeasured::Unmeasured;
 use crate::tracking::{last_sign, life_of};
 
 /// Whether a study's runner is alive; on another machine, where that is unknown, it counts as
@@ -21,6 +22,24 @@ pub fn life(held: &HeldLease) -> HolderLife {
         Liveness::Alive | Liveness::Unknown => HolderLife::Alive,
         Liveness::Dead => HolderLife::Dead,
     }
+}
+
+/// Why a goal of a study of several objectives is not in force.
+///
+/// # Errors
+/// The store failed.
+pub fn unmeasured(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<Option<Unmeasured>, StorageError> {
+    let StudySummary { spec, counts, front, .. } = study;
+    let has_goal = spec.budget.target.is_some() || spec.budget.patience.is_some();
+    let is_measured = front.as_ref().is_none_or(|front| front.hypervolume.is_some());
+    // Reading all trials takes time.
+    if !has_goal || is_measured || counts.complete + counts.pruned == 0 {
+        return Ok(None);
+    }
+    Ok(Unmeasured::of(&spec.budget, &reader.study_state(study.id)?))
 }
 
 /// Whether a live process runs a study, or waits for it to be resumed.

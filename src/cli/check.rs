@@ -20,7 +20,7 @@ use crate::app::export::check_target;
 use crate::app::missing_files::{MissingFile, missing_files};
 use crate::app::prepare_data::prepare_data;
 use crate::app::reconcile::{Consent, changes_by_file, continue_stored, place_files, refusal};
-use crate::app::study_state::{elapsed, state};
+use crate::app::study_state::{elapsed, state, unmeasured};
 use crate::app::warm_start;
 use crate::config::shown::one_line;
 use crate::config::{self, Diagnostics, command_line};
@@ -31,7 +31,7 @@ use crate::runner::inputs;
 use crate::runner::slots::{Machine, left_over, slots};
 use crate::storage::address::absolute;
 use crate::storage::any::AnyReader;
-use crate::storage::{StorageError, StorageReader};
+use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::cluster::{AgentStart, SshHost};
 use crate::study::constraint::broken;
 use crate::study::counted::count;
@@ -40,6 +40,7 @@ use crate::study::params::{Params, Value, cut};
 use crate::study::program::Program;
 use crate::study::space::Space;
 use crate::study::spec::StudySpec;
+use crate::study::unmeasured::Unmeasured;
 use crate::study::usage::{Used, devices_of};
 
 use json::CheckJson;
@@ -75,6 +76,8 @@ struct CheckedStudy {
     missing: Vec<MissingFile>,
     /// Lines about the data.
     data: Vec<String>,
+    /// Why the trials of the store do not measure a goal of the file.
+    unmeasured: Option<Unmeasured>,
     ahead: Ahead,
 }
 
@@ -162,6 +165,13 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
         // Whether the earlier studies are there.
         warm_start::take(&mut spec.clone(), known.as_ref().map(|known| &known.spec), reader)?;
     }
+    let unmeasured = match (&reader, &known) {
+        (Some(reader), Some(known)) => {
+            let summary = StudySummary { spec: spec.clone(), ..reader.summary(known.id)? };
+            unmeasured(reader, &summary)?
+        }
+        _ => None,
+    };
     let known =
         reader.as_ref().zip(known).map(|(reader, known)| (reader as &dyn StorageReader, known.id));
     if let Some(edited) = check_target(&spec, &arguments.study, known, &store)? {
@@ -171,7 +181,16 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
     let data = prepare_data(&spec, &store, &mut listener(console))?.findings;
     let ahead = ahead(&spec, &slots, console)?;
     let warnings = checked.warnings;
-    Ok(Found::Fit(Box::new(CheckedStudy { spec, warnings, slots, idle, missing, data, ahead })))
+    Ok(Found::Fit(Box::new(CheckedStudy {
+        spec,
+        warnings,
+        slots,
+        idle,
+        missing,
+        data,
+        unmeasured,
+        ahead,
+    })))
 }
 
 fn print(
@@ -208,6 +227,9 @@ fn print(
     found.missing.iter().for_each(|missing| console.say(&missing.to_string()));
     for line in &found.data {
         writeln!(console.out, "data      {}", one_line(line))?;
+    }
+    if let Some(why) = &found.unmeasured {
+        writeln!(console.out, "goal      {}", one_line(&why.to_string()))?;
     }
     match &found.ahead {
         Ahead::OfTrials(forecast, trials) => {

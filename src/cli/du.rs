@@ -177,7 +177,8 @@ fn study_usage(
     for number in checkpoints.keys() {
         holding.extend(reader.trial(study.id, *number)?);
     }
-    let plan = Rule::of(&study.spec).plan(&holding.iter().collect::<Vec<_>>());
+    let compromise = study.front.as_ref().and_then(|front| front.knee);
+    let plan = Rule::of(&study.spec).plan(&holding.iter().collect::<Vec<_>>(), compromise);
     let freeable = plan.dropped.iter().map(|(_, path)| size(path)).sum();
     let total = own + unknown + states.iter().map(StateUsage::total).sum::<u64>();
     states.retain(|usage| usage.trials > 0);

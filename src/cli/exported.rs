@@ -7,7 +7,7 @@ use super::{Console, Exit, Failure};
 use crate::app::export::Written;
 use crate::arguments::TaskKind;
 use crate::export::{ExportError, Holds, Placed, Recipe, holds_weights};
-use crate::report::wording::{bytes, number, one_line};
+use crate::report::wording::{bytes, exportable, number, one_line};
 use crate::study::device::Device;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
@@ -80,6 +80,9 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
         console.say(&format!(
             "trial {trial} has no checkpoint: the export holds its configuration only, no model"
         ));
+        if let Some(others) = exportable(&exported.others) {
+            console.say(&format!("  {others}"));
+        }
     }
     print_export_directory(&exported.placed, console);
     if let Some(quantized) = &exported.quantized {

@@ -18,7 +18,7 @@ use crate::analysis::forecast::Forecast;
 use crate::app::best;
 use crate::app::best_runs::{self, RunsJson};
 use crate::app::find;
-use crate::app::study_state::{elapsed, situation, state_in};
+use crate::app::study_state::{elapsed, situation, state_in, unmeasured};
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::specification::{algorithm, budget, comparison, condition, kind, values};
 use crate::report::table::{Column, Columns};
@@ -39,6 +39,7 @@ use crate::study::space::Dimension;
 use crate::study::spec::{PerTrial, StudySpec, ValueRule};
 use crate::study::state::{Counts, StudyState};
 use crate::study::trial::TrialNumber;
+use crate::study::unmeasured::Unmeasured;
 use crate::tracking::{Behind, behind};
 use trial::Form;
 
@@ -76,6 +77,9 @@ struct ShowJson<'a> {
     best: Option<BestJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<FrontJson<'a>>,
+    /// Why a goal of several objectives is not in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unmeasured: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     runs: Option<RunsJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,6 +132,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
     let study_state = best::state_of_runs(&reader, &study)?;
     let runners = reader.runners(study.id)?;
     let behind = behind(&reader, study.id);
+    let unmeasured = unmeasured(&reader, &study)?;
     if arguments.json {
         let output = ShowJson {
             state: state.as_str(),
@@ -135,6 +140,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             trials: study.counts,
             best: study.best.map(BestJson::from),
             front: study.front.as_ref().map(FrontJson::from),
+            unmeasured: unmeasured.as_ref().map(ToString::to_string),
             runs: study_state.as_ref().and_then(best::runs).as_ref().map(RunsJson::from),
             race: study_state.as_ref().and_then(|study_state| study_state.race.as_ref()),
             seconds: effort.elapsed.as_secs_f64(),
@@ -147,7 +153,12 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
         };
         return console.json(Some(&study.spec.name), &output);
     }
-    let figures = Figures { study_state: study_state.as_ref(), runners: &runners, behind: &behind };
+    let figures = Figures {
+        study_state: study_state.as_ref(),
+        runners: &runners,
+        behind: &behind,
+        unmeasured: unmeasured.as_ref(),
+    };
     print(&study, state, &effort, &figures, console)?;
     Ok(Exit::Done)
 }
@@ -171,6 +182,7 @@ struct Figures<'a> {
     study_state: Option<&'a StudyState>,
     runners: &'a [StoredRunner],
     behind: &'a [Behind],
+    unmeasured: Option<&'a Unmeasured>,
 }
 
 fn print(
@@ -193,6 +205,9 @@ fn print(
         console.fact(title, &text)?;
         if let (true, Some(study_state)) = (title == "best", figures.study_state) {
             several_runs(study_state, console)?;
+        }
+        if let (true, Some(why)) = (title == "budget", figures.unmeasured) {
+            console.fact("goal", &why.to_string())?;
         }
     }
     for Behind { destination, why } in figures.behind {

@@ -7,7 +7,8 @@ use crate::arguments::{COMMON_OBJECTIVES, TRAINER_TASKS, TaskKind};
 use crate::study::condition::nearest_metric;
 use crate::study::field::{MOST_OBJECTIVES, OBJECTIVE};
 use crate::study::metric::Direction;
-use crate::study::spec::{Duplicates, Objective, StudySpec};
+use crate::study::pareto::measurable_points;
+use crate::study::spec::{Objective, StudySpec};
 use crate::study::suggestion::quoted;
 
 const METRIC_HELP: &str = "write `metric = \"eval_loss\"`, the name your reports give it,";
@@ -144,31 +145,29 @@ pub(super) fn check_several(
             "a trial's values are those of its last reports, all of one model; leave `value` out",
         );
     }
-    if spec.replicates > 1 {
+    let of_one_value = spec.keys_of_one_value();
+    if of_one_value.contains(&"replicates") {
         refuse(
             study.place_of("replicates"),
             "`replicates` compares configurations by the mean of one value",
             "leave it out, and run the trials of the front again with `hpsearch enqueue`",
         );
     }
-    if spec.race > 0 {
+    if of_one_value.contains(&"race") {
         refuse(
             study.place_of("race"),
             "`race` finds one winner",
             "leave it out, and run the trials of the front again with `hpsearch enqueue`",
         );
     }
-    if spec.duplicates == Duplicates::Replicate {
+    if of_one_value.contains(&"duplicates") {
         refuse(
             study.place_of("duplicates"),
             "`duplicates = \"replicate\"` takes the mean of one value",
             "write duplicates = \"skip\" or duplicates = \"allow\"",
         );
     }
-    let lacks_threshold = |objective: &&Objective| objective.threshold.is_none();
-    if spec.budget.target.is_some()
-        && let Some(objective) = spec.objectives.iter().find(lacks_threshold)
-    {
+    if let Some(objective) = spec.unmeasurable_objective() {
         let message = format!(
             "`target` is the front's hypervolume, and `{}` has no `threshold` to measure it from",
             objective.metric
@@ -177,6 +176,32 @@ pub(super) fn check_several(
             Diagnostic::error(budget.place_of("target"), message)
                 .help("give each [[study.objective]] a `threshold`, the worst value of interest"),
         );
+    }
+    check_target(spec, budget, problems);
+}
+
+/// Warns of a target that the first trial reaches, and of one that may not be measured.
+fn check_target(spec: &StudySpec, budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
+    let Some(target) = spec.budget.target else { return };
+    let place = budget.place_of("target");
+    if target <= 0.0 {
+        let message = format!(
+            "`target = {target}` ends the study at its first complete trial: no hypervolume is \
+             below 0"
+        );
+        let help = "write the hypervolume to reach; `hpsearch best` prints that of a front";
+        problems.push(Diagnostic::warning(place, message).help(help));
+    }
+    let objectives = spec.objectives.len();
+    if let Some(points) = measurable_points(objectives)
+        && spec.budget.trials.is_none_or(|trials| trials > points)
+    {
+        let message = format!(
+            "`target` is not measured with {objectives} objectives and more than about {points} \
+             trials on the front"
+        );
+        let help = "their hypervolume takes too long: set `trials` or `patience` as well";
+        problems.push(Diagnostic::warning(place, message).help(help));
     }
 }
 

@@ -20,7 +20,7 @@ use super::trainer::{self, Arguments};
 use super::{Purpose, STUDY_NAME_RULE, is_study_name};
 use super::{cluster, devices};
 use crate::arguments::TaskKind;
-use crate::samplers::{Ask, Sampler, SamplerError};
+use crate::samplers::{Ask, OfEarlier, Sampler, SamplerError};
 use crate::study::condition::KnownNames;
 use crate::study::destination::Destination;
 use crate::study::field::{self, keep_best};
@@ -410,6 +410,7 @@ fn check_sampler(
         (entry.build)(&spec.sampler, &spec.space)
     });
     let Some(built) = sampler.built(built, None, problems) else { return };
+    check_warm_start(spec, sampler, built.as_ref(), problems);
     if is_unlimited && !built.exhausts() {
         let problem = Diagnostic::error(budget.place, "the study has no limit: it would never end");
         problems.push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
@@ -429,6 +430,38 @@ fn check_sampler(
             .push(problem.help(format!("write `trials = {points}` under [budget] to end then")));
     }
     check_requirements(spec, built.as_ref(), of_constraints, problems);
+}
+
+/// Warns of a sampler that does not learn from the earlier studies.
+fn check_warm_start(
+    spec: &StudySpec,
+    sampler: &Chosen,
+    built: &dyn Sampler,
+    problems: &mut Vec<Diagnostic>,
+) {
+    if spec.warm_start.is_empty() {
+        return;
+    }
+    let (name, objectives) = (&spec.sampler.name, spec.objectives.len());
+    let (message, help) = match built.takes_of_earlier(&spec.space, objectives) {
+        OfEarlier::Results => return,
+        OfEarlier::Best => {
+            let one = built.takes_of_earlier(&spec.space, 1);
+            let here = match one {
+                OfEarlier::Results => format!(" with {objectives} objectives"),
+                _ => String::new(),
+            };
+            let help = "it only begins with the best configurations of these studies; `type = \
+                        \"tpe\"` learns from all of their results";
+            (format!("`{name}` does not learn from `warm_start`{here}"), help)
+        }
+        OfEarlier::Nothing => {
+            let help = "`type = \"tpe\"` learns from the results of these studies";
+            (format!("`{name}` takes nothing of `warm_start`"), help)
+        }
+    };
+    let problem = Diagnostic::warning(sampler.section.place_of("warm_start"), message);
+    problems.push(problem.help(help));
 }
 
 /// Requirements that no configuration satisfies.

@@ -245,11 +245,27 @@ impl From<usize> for Chosen {
     }
 }
 
+/// What a sampler takes of earlier studies (`warm_start`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum OfEarlier {
+    /// Nothing.
+    Nothing,
+    /// Their best configurations, as its own first ones.
+    Best,
+    /// It learns from them.
+    Results,
+}
+
 /// Proposes configurations.
 pub trait Sampler: Send {
     /// Whether `suggest` may return `None`.
     fn exhausts(&self) -> bool {
         false
+    }
+
+    /// What it takes of earlier studies in a study of so many objectives.
+    fn takes_of_earlier(&self, _space: &Space, _objectives: usize) -> OfEarlier {
+        OfEarlier::Nothing
     }
 
     /// A configuration of `ask.space` that contains `ask.fixed`. A pure function of its arguments.
@@ -452,5 +468,7 @@ pub fn resolve(
 mod bad_input_tests;
 #[cfg(test)]
 mod constrained_tests;
+#[cfg(test)]
+mod earlier_tests;
 #[cfg(test)]
 mod fixtures;

@@ -52,4 +52,5 @@ pub mod tag;
 pub mod time;
 pub mod tracked;
 pub mod trial;
+pub mod unmeasured;
 pub mod usage;

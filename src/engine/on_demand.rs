@@ -3,6 +3,7 @@
 
 use super::attempt::Leaving;
 use super::{Effect, Engine, EngineError, Phase};
+use crate::study::counted::count;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::params::Params;
@@ -55,6 +56,20 @@ pub enum TellError {
         number: TrialNumber,
         /// Its state.
         state: TrialState,
+    },
+    /// The study has another number of objectives.
+    #[error(
+        "trial {number} has {} of the study's {}: tell one for each, in their order",
+        count(*values, "value"),
+        count(*objectives, "objective")
+    )]
+    Values {
+        /// Its number.
+        number: TrialNumber,
+        /// How many values were told.
+        values: u64,
+        /// How many objectives the study has.
+        objectives: u64,
     },
 }
 
@@ -111,7 +126,7 @@ impl Engine {
     /// Records the end of an outstanding trial, or of a paused one, whose value a program may know.
     ///
     /// # Errors
-    /// There is no such trial, or it has ended.
+    /// There is no such trial, it has ended, or a value is missing.
     pub fn tell(
         &mut self,
         now: Timestamp,
@@ -121,6 +136,20 @@ impl Engine {
         let state = self.state.trial(number).ok_or(TellError::Unknown { number })?.state;
         if state.is_finished() {
             return Err(TellError::Finished { number, state });
+        }
+        let told = match told {
+            TellOutcome::Values(values) if values.len() == 1 => TellOutcome::Value(values[0]),
+            other => other,
+        };
+        let objectives = self.spec.objectives.len();
+        let values = match &told {
+            TellOutcome::Value(_) => 1,
+            TellOutcome::Values(values) => values.len(),
+            TellOutcome::Pruned | TellOutcome::Failed(_) => objectives,
+        };
+        if values != objectives {
+            let (values, objectives) = (values as u64, objectives as u64);
+            return Err(TellError::Values { number, values, objectives });
         }
         self.now = now;
         let said = self.close_attempt(number, &told);

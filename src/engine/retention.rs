@@ -62,6 +62,8 @@ impl Rule {
     }
 
     /// Decides which checkpoints of `trials` to drop. `trials`: all of a study that have some.
+    /// `compromise`: the trial that the study of several objectives would export, which is the
+    /// first of the best ones.
     ///
     /// `keep`: a complete trial keeps its best one while it is among the best; pruned and failed
     /// ones keep none; an unfinished one keeps the one to continue from, its best, those newer than
@@ -71,9 +73,10 @@ impl Rule {
     /// that; then those of complete trials, worst first; then the best ones of unfinished trials
     /// that are behind the study's best. The checkpoint that a trial continues from and the best
     /// trial's are always kept.
-    pub fn plan(&self, trials: &[&Trial]) -> Plan {
-        let mut dropped = self.beyond_keep(trials);
-        let exceeded = self.max_disk.and_then(|limit| self.make_room(trials, limit, &mut dropped));
+    pub fn plan(&self, trials: &[&Trial], compromise: Option<TrialNumber>) -> Plan {
+        let mut dropped = self.beyond_keep(trials, compromise);
+        let room = |limit| self.make_room(trials, compromise, limit, &mut dropped);
+        let exceeded = self.max_disk.and_then(room);
         let path = |(number, checkpoint): (_, &Checkpoint)| (number, checkpoint.path.clone());
         Plan { dropped: dropped.into_iter().map(path).collect(), exceeded }
     }
@@ -82,6 +85,7 @@ impl Rule {
     fn make_room<'a>(
         &self,
         trials: &[&'a Trial],
+        compromise: Option<TrialNumber>,
         limit: u64,
         dropped: &mut Vec<(TrialNumber, &'a Checkpoint)>,
     ) -> Option<u64> {
@@ -95,7 +99,7 @@ impl Rule {
         }
         let mut gone: HashSet<*const Checkpoint> =
             dropped.iter().map(|(_, checkpoint)| std::ptr::from_ref(*checkpoint)).collect();
-        for (number, checkpoint) in self.in_order(trials) {
+        for (number, checkpoint) in self.in_order(trials, compromise) {
             if bytes <= limit {
                 break;
             }
@@ -107,10 +111,14 @@ impl Rule {
         (bytes > limit).then_some(bytes)
     }
 
-    fn beyond_keep<'a>(&self, trials: &[&'a Trial]) -> Vec<(TrialNumber, &'a Checkpoint)> {
+    fn beyond_keep<'a>(
+        &self,
+        trials: &[&'a Trial],
+        compromise: Option<TrialNumber>,
+    ) -> Vec<(TrialNumber, &'a Checkpoint)> {
         let Some(keep) = self.keep_best else { return Vec::new() };
         let keep = usize::try_from(keep).unwrap_or(usize::MAX);
-        let ranked = self.ranked(trials);
+        let ranked = self.ranked(trials, compromise);
         let best: HashSet<TrialNumber> =
             ranked.iter().take(keep).map(|trial| trial.number).collect();
         let mut dropped = Vec::new();
@@ -123,9 +131,13 @@ impl Rule {
     }
 
     /// Candidates in the order in which they are dropped; some repeat.
-    fn in_order<'a>(&self, trials: &[&'a Trial]) -> Vec<(TrialNumber, &'a Checkpoint)> {
+    fn in_order<'a>(
+        &self,
+        trials: &[&'a Trial],
+        compromise: Option<TrialNumber>,
+    ) -> Vec<(TrialNumber, &'a Checkpoint)> {
         let mut order: Vec<(TrialNumber, &Checkpoint)> = Vec::new();
-        let ranked = self.ranked(trials);
+        let ranked = self.ranked(trials, compromise);
         // Kept by `keep = "all"` only: those of trials without result, then those that are neither
         // a trial's best nor its newest.
         let without_result =
@@ -156,7 +168,7 @@ impl Rule {
     }
 
     /// Complete trials with checkpoints, best first. Replicates are never exported.
-    fn ranked<'a>(&self, trials: &[&'a Trial]) -> Vec<&'a Trial> {
+    fn ranked<'a>(&self, trials: &[&'a Trial], compromise: Option<TrialNumber>) -> Vec<&'a Trial> {
         let is_kept = |trial: &&Trial| {
             trial.state == TrialState::Complete
                 && trial.origin.is_judged()
@@ -164,7 +176,10 @@ impl Rule {
         };
         let mut ranked: Vec<&Trial> = trials.iter().copied().filter(is_kept).collect();
         if self.objectives.len() > 1 {
-            let order = front::ranked(&self.objectives, &front::points(ranked.iter().copied()));
+            let points = front::points(ranked.iter().copied());
+            let others = front::ranked(&self.objectives, &points);
+            // A compromise without a checkpoint has no place here.
+            let order: Vec<TrialNumber> = compromise.into_iter().chain(others).collect();
             let place = |trial: &&Trial| {
                 order.iter().position(|number| *number == trial.number).unwrap_or(usize::MAX)
             };
@@ -286,7 +301,9 @@ impl Retention {
         let holding: Vec<Cow<'_, Trial>> = holding
             .map(|trial| with_mean(trial).map_or(Cow::Borrowed(trial), Cow::Owned))
             .collect();
-        Some(self.rule.plan(&holding.iter().map(Cow::as_ref).collect::<Vec<_>>()))
+        let is_several = state.has_several_objectives();
+        let compromise = state.best().filter(|_| is_several).map(|best| best.number);
+        Some(self.rule.plan(&holding.iter().map(Cow::as_ref).collect::<Vec<_>>(), compromise))
     }
 
     /// Checkpoints that one running trial no longer needs.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Finished, StudyError};
-use crate::app::held_study::{Growth, HeldStudy, LOOK};
-use crate::engine::{Assignment, Input, Outcome, TellOutcome};
+use crate::app::held_study::{Growth, HeldError, HeldStudy, LOOK};
+use crate::engine::{Assignment, Input, Outcome, TellError, TellOutcome};
 use crate::runner::inline::{Continue, TrialError};
 use crate::storage::{Storage, StoredStudy};
 use crate::study::decision::Decision;
@@ -90,18 +90,20 @@ impl OpenStudy {
         }
     }
 
-    /// Tells the result of a trial: its value (a number), [`TellOutcome::Pruned`] or
-    /// [`TellOutcome::Failed`].
+    /// Tells the result of a trial: its value (a number), [`TellOutcome::Values`] of several
+    /// objectives, [`TellOutcome::Pruned`] or [`TellOutcome::Failed`].
     ///
     /// # Errors
-    /// The store failed, or the trial was ended from elsewhere.
+    /// The store failed, the trial was ended from elsewhere, or a value is missing; that trial
+    /// runs again.
     pub fn tell(
         &self,
         mut trial: AskedTrial,
         told: impl Into<TellOutcome>,
     ) -> Result<(), StudyError> {
-        trial.told = true;
-        Ok(locked(&self.session).tell(trial.number(), told.into())?)
+        let result = locked(&self.session).tell(trial.number(), told.into());
+        trial.told = !matches!(result, Err(HeldError::Tell(TellError::Values { .. })));
+        Ok(result?)
     }
 
     /// The best complete trial so far.

@@ -12,6 +12,7 @@ use super::wording::{
     values,
 };
 use super::{Happening, LeftOut, Reporter};
+use crate::study::budget::Budget;
 use crate::study::counted::count;
 use crate::study::device::Slot;
 use crate::study::event::{
@@ -25,6 +26,7 @@ use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::study::unmeasured::Unmeasured;
 use crate::study::usage::Used;
 
 /// Keeps what the progress line needs: the study, the start of this run, and the duration of
@@ -55,6 +57,8 @@ pub(super) struct Plain {
     store_option: String,
     /// The front of several objectives so far.
     front: Journal,
+    /// Why a goal was last said not to be in force.
+    unmeasured: Option<Unmeasured>,
 }
 
 impl Plain {
@@ -112,6 +116,7 @@ impl Reporter for Plain {
         for (_, values) in front::points(&state.trials) {
             self.front.joins(state.directions(), &values);
         }
+        self.tell_unmeasured(out, &spec.budget, state)?;
         self.study = Some((spec.clone(), at));
         self.ran_before = micros(state.ran_micros);
         out.flush()
@@ -186,6 +191,8 @@ impl Reporter for Plain {
                 writeln!(out, "  {progress}")?;
                 self.progress = progress;
             }
+            let budget = spec.budget.clone();
+            self.tell_unmeasured(out, &budget, happening.state)?;
         }
         out.flush()
     }
@@ -250,6 +257,26 @@ impl Reporter for Plain {
 }
 
 impl Plain {
+    /// Says why a goal is not in force, unless it was said before. What keeps a front from having a
+    /// hypervolume rarely changes, and takes long to see.
+    fn tell_unmeasured(
+        &mut self,
+        out: &mut dyn Write,
+        budget: &Budget,
+        state: &StudyState,
+    ) -> io::Result<()> {
+        let is_without_front = |why: &Unmeasured| matches!(why, Unmeasured::NoFront { .. });
+        if self.unmeasured.as_ref().is_some_and(|told| !is_without_front(told)) {
+            return Ok(());
+        }
+        let Some(why) = Unmeasured::of(budget, state) else { return Ok(()) };
+        if self.unmeasured.is_none() || !is_without_front(&why) {
+            writeln!(out, "  {}", one_line(&why.to_string()))?;
+            self.unmeasured = Some(why);
+        }
+        Ok(())
+    }
+
     /// The end of an event's line; `None` if it adds nothing.
     fn more(&mut self, event: &Event) -> Option<String> {
         match event {

@@ -19,7 +19,7 @@ use crate::study::params::{Params, Value};
 use crate::study::prediction::Prediction;
 use crate::study::spec::{FailureCause, Objective, StudySpec};
 use crate::study::state::Counts;
-use crate::study::trial::{Origin, Trial, TrialState};
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// A metric value with five significant digits; `NaN`, `inf` and `-inf` by these names.
 pub fn number(value: f64) -> String {
@@ -370,6 +370,14 @@ pub fn front_in_words(front: &Front) -> String {
         None => ", no hypervolume: a value is infinite, or it takes too long".to_owned(),
     };
     format!("{} on the front{volume}", count(front.trials.len() as u64, "trial"))
+}
+
+/// Which trials of a front can be exported with their models, if any can.
+pub fn exportable(kept: &[TrialNumber]) -> Option<String> {
+    let first = kept.first()?;
+    let numbers = kept.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let trials = if kept.len() == 1 { "trial" } else { "trials" };
+    Some(format!("on the front, {trials} {numbers} kept a checkpoint: `--trial {first}` takes it"))
 }
 
 /// How an attempt ended, in words.

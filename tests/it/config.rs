@@ -372,7 +372,6 @@ fn what_several_objectives_rule_out_is_explained() {
             ("spare = 1", "replicates = 2"),
             ("spare = 1", "race = 2"),
             ("spare = 1", "duplicates = \"replicate\""),
-            ("spare = 1\n", "\n[budget]\ntarget = 2\n"),
         ]
     ));
     // Both objectives' problems at once.

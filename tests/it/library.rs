@@ -4,8 +4,9 @@
 use std::os::unix::process::ExitStatusExt as _;
 
 use hpsearch::engine::Outcome;
+use hpsearch::study::metric::Direction;
 use hpsearch::study::spec::AlgorithmSpec;
-use hpsearch::study::trial::TrialState;
+use hpsearch::study::trial::{Trial, TrialState};
 use hpsearch::{Continue, Study, TellOutcome, TrialEnd, TrialError};
 
 use crate::harness::assert_names;
@@ -59,6 +60,115 @@ fn a_pruned_closure_is_told_to_leave() {
         .unwrap();
     assert!(finished.state.counts.pruned > 5, "{:?}", finished.state.counts);
     assert_eq!(finished.state.counts.complete + finished.state.counts.pruned, 20);
+}
+
+/// A study of two objectives: a small error and a high speed.
+fn tradeoff(name: &str) -> Study {
+    Study::minimize(name, "error")
+        .and("speed", Direction::Maximize)
+        .float("x", 0.0, 1.0)
+        .float("y", 0.0, 1.0)
+}
+
+/// The numbers of trials that no other one dominates.
+fn undominated(trials: &[Trial]) -> Vec<u64> {
+    let is_on = |own: &&Trial| {
+        !trials.iter().any(|one| {
+            one.values[0] <= own.values[0]
+                && one.values[1] >= own.values[1]
+                && one.values != own.values
+        })
+    };
+    trials.iter().filter(is_on).map(|trial| trial.number.0).collect()
+}
+
+#[test]
+fn a_closure_of_several_objectives_has_values_and_finds_their_front() {
+    let finished = tradeoff("tradeoff")
+        .trials(24)
+        .threads(2)
+        .run(|trial| {
+            let (x, y) = (trial.number_of("x")?, trial.number_of("y")?);
+            // Known once, and held until the end.
+            trial.report_metrics(1, [("speed".to_owned(), x + y)].into());
+            trial.report_metrics(2, [("error".to_owned(), x + 1.0)].into());
+            trial.report_metrics(3, [("error".to_owned(), x)].into());
+            Ok(TrialEnd::Finished)
+        })
+        .unwrap();
+    let trials = &finished.state.trials;
+    assert_eq!(finished.state.counts.complete, 24);
+    for trial in trials {
+        let of = |name| trial.params.get(name).and_then(|value| value.as_number()).unwrap();
+        assert_eq!((trial.value, &trial.values), (None, &vec![of("x"), of("x") + of("y")]));
+    }
+    let front: Vec<u64> = finished.front().iter().map(|trial| trial.number.0).collect();
+    assert_eq!(front, undominated(trials));
+    assert!(front.len() > 1 && front.contains(&finished.best().unwrap().number.0), "{front:?}");
+}
+
+#[test]
+fn a_closure_that_lacks_one_of_several_objectives_fails_and_is_told_which() {
+    let mut study = tradeoff("lacking").trials(1);
+    study.spec.budget.count = hpsearch::study::budget::Count::All;
+    let finished = study
+        .run(|trial| {
+            // The first objective alone.
+            trial.report(1, 0.5);
+            Ok(TrialEnd::Finished)
+        })
+        .unwrap();
+    let trial = &finished.state.trials[0];
+    assert_eq!(trial.state, TrialState::Failed);
+    assert_names(trial.reason.as_deref().unwrap(), &["no value of `speed`"]);
+    assert!(finished.front().is_empty() && finished.best().is_none());
+}
+
+#[test]
+fn a_program_tells_the_values_of_several_objectives_and_goes_on_later() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("studies.db");
+    let run = |trials| {
+        let study = tradeoff("told").trials(trials).store(&path).open().unwrap();
+        while let Some(trial) = study.ask().unwrap() {
+            let [x, y] = ["x", "y"].map(|name| trial.number_of(name).unwrap());
+            study.tell(trial, TellOutcome::Values(vec![x, x + y])).unwrap();
+        }
+        study.finish().unwrap()
+    };
+    let first = run(5);
+    let second = run(12);
+    // The store has what the program saw, with its times.
+    assert_eq!(second.state.trials[..5], first.state.trials[..]);
+    let front: Vec<u64> = second.front().iter().map(|trial| trial.number.0).collect();
+    assert_eq!((second.state.counts.complete, front), (12, undominated(&second.state.trials)));
+    // One value is not enough, and another direction is another question.
+    let study = tradeoff("one").trials(1).open().unwrap();
+    let trial = study.ask().unwrap().unwrap();
+    let refused = study.tell(trial, 0.5).unwrap_err().to_string();
+    assert_names(&refused, &["trial 0 has 1 value of the study's 2 objectives"]);
+    assert_eq!(study.ask().unwrap().unwrap().number().0, 0, "it runs again");
+    let other = Study::minimize("told", "error").and("speed", Direction::Minimize);
+    let other = other.float("x", 0.0, 1.0).float("y", 0.0, 1.0).trials(12).store(&path);
+    assert_names(&other.open().err().unwrap().to_string(), &["differs"]);
+}
+
+#[test]
+fn objectives_that_cannot_be_searched_together_are_refused() {
+    let refused = |study: Study| study.open().err().map_or_else(String::new, |e| e.to_string());
+    assert_names(&refused(tradeoff("same").and("error", Direction::Maximize)), &["`error`"]);
+    let cmaes = tradeoff("sampler").sampler(AlgorithmSpec::named("cmaes")).trials(2);
+    assert_names(&refused(cmaes), &["`cmaes`", "several objectives"]);
+    let one_value = |change: fn(&mut Study)| {
+        let mut study = tradeoff("one-value").trials(2);
+        change(&mut study);
+        refused(study)
+    };
+    assert_names(&one_value(|study| study.spec.race = 2), &["`spec.race`", "several objectives"]);
+    assert_names(&one_value(|study| study.spec.replicates = 2), &["`spec.replicates`"]);
+    let mut target = tradeoff("target").trials(2);
+    target.spec.budget.target = Some(0.5);
+    assert_names(&refused(target), &["`error`", "threshold"]);
 }
 
 #[test]

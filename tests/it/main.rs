@@ -40,6 +40,7 @@ mod forecasts;
 mod front_safety;
 mod fuzz;
 mod gc;
+mod goals;
 mod groups;
 mod harness;
 mod help;

@@ -227,7 +227,7 @@ fn a_rule_that_was_changed_is_applied_when_the_study_is_run_again() {
     assert_eq!(held(&again.state).len(), 2);
     // And what a look at the store says may go is just that.
     let trials: Vec<&Trial> = run.state.trials.iter().collect();
-    assert_eq!(Rule::of(&simulation.spec).plan(&trials).dropped.len(), 4);
+    assert_eq!(Rule::of(&simulation.spec).plan(&trials, None).dropped.len(), 4);
     let trials: Vec<&Trial> = again.state.trials.iter().collect();
-    assert_eq!(Rule::of(&simulation.spec).plan(&trials), Plan::default());
+    assert_eq!(Rule::of(&simulation.spec).plan(&trials, None), Plan::default());
 }

@@ -324,6 +324,43 @@ fn a_sampler_for_one_objective_is_refused_by_check() {
 }
 
 #[test]
+fn a_sampler_that_does_not_learn_from_a_warm_start_is_said_by_check_and_run() {
+    let site = finished("[sampler]\ntype = \"random\"");
+    let warm = |sampler: &str| {
+        let table = format!("[sampler]\ntype = \"{sampler}\"\nwarm_start = [\"s\"]\n");
+        let text = study(["", ""], "trials = 5", &table);
+        site.write("warm.toml", text.replace("name = \"s\"", &format!("name = \"{sampler}\"")));
+        let (checked, run) =
+            (site.run(&["check", "warm.toml"]), site.run(&["run", "warm.toml", "--plain"]));
+        assert_done(&checked);
+        assert_done(&run);
+        [checked.err, run.err]
+    };
+    for sampler in ["gp", "auto", "nsga2"] {
+        for told in warm(sampler) {
+            let begins = format!("`{sampler}` does not learn from `warm_start`");
+            assert_names(&told, &[&begins, "it only begins with the best", "\"tpe\"`"]);
+        }
+        // It does begin with them: those of the front come first.
+        let trials = site.json(&["trials", sampler, "--json"])["trials"].clone();
+        let first = trials.as_array().unwrap().iter().find(|one| one["number"] == 0).unwrap();
+        let earlier = site.trials();
+        let on = front(&earlier);
+        let is_first = |number: &&u64| earlier[**number as usize]["params"] == first["params"];
+        assert!(on.iter().any(|number| is_first(&number)), "{sampler}: {first}");
+    }
+    for told in warm("gp") {
+        assert_names(&told, &["`warm_start` with 2 objectives"]);
+    }
+    for told in warm("random") {
+        assert_names(&told, &["`random` takes nothing of `warm_start`"]);
+    }
+    for told in warm("tpe") {
+        assert!(!told.contains("does not learn") && !told.contains("takes nothing"), "{told}");
+    }
+}
+
+#[test]
 fn a_pruner_ranks_a_rung_by_domination_and_its_decisions_repeat() {
     // Three steps; what is good in neither objective is stopped at the first rung.
     let script = "for step in 1 2 3; do\n\

@@ -91,6 +91,8 @@ impl CheckJson {
                 plain("warning", missing.message.clone(), Some(missing.help.clone()))
             }),
         );
+        let unmeasured = found.unmeasured.iter();
+        problems.extend(unmeasured.map(|why| plain("warning", why.to_string(), None)));
         CheckJson { valid: true, problems, study: Some(study) }
     }
 

@@ -8,6 +8,7 @@ use super::{Form, RunArguments};
 use crate::app::best::state_of_runs;
 use crate::app::best_runs;
 use crate::app::export::{Wanted, export_trial, target, test_winner};
+use crate::app::study_state::unmeasured;
 use crate::cli::console::{Console, Talk, shown};
 use crate::cli::exit::{AGAIN, Exit, Failure};
 use crate::cli::overrides::sets;
@@ -15,7 +16,7 @@ use crate::cli::waiting::listener;
 use crate::cli::{exported, failures};
 use crate::engine::Outcome;
 use crate::export::Otherwise;
-use crate::report::wording::{front_in_words, number};
+use crate::report::wording::{front_in_words, number, one_line};
 use crate::storage::any::{AnyReader, AnyStore};
 use crate::storage::{StorageReader, StoredStudy};
 use crate::study::counted::count;
@@ -51,6 +52,9 @@ pub(super) fn conclude(
     }
     if let (Some(front @ Front { knee: Some(knee), .. }), false) = (&summary.front, is_told) {
         console.say(&format!("{}; trial {knee} is its compromise", front_in_words(front)));
+    }
+    if let (Some(why), false) = (unmeasured(&reader, &summary)?, is_told) {
+        console.say(&one_line(&why.to_string()));
     }
     match outcome {
         Outcome::Finished(_) => {

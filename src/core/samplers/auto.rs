@@ -5,11 +5,14 @@ use super::cmaes::CmaEs;
 use super::gp::{Gp, MEDIAN_SINCE, MOST_EXACT};
 use super::grid::Grid;
 use super::tpe::Tpe;
-use super::{Ask, Choice, Chosen, Proposal, Sampler, SamplerEntry, SamplerError, Situation};
+use super::{
+    Ask, Choice, Chosen, OfEarlier, Proposal, Sampler, SamplerEntry, SamplerError, Situation,
+};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Distribution, Space};
 use crate::study::spec::AlgorithmSpec;
+use crate::study::trial::TrialNumber;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "auto",
@@ -184,6 +187,18 @@ impl Auto {
 }
 
 impl Sampler for Auto {
+    fn takes_of_earlier(&self, space: &Space, objectives: usize) -> OfEarlier {
+        let of = |number| {
+            let (finished, stopped, unfinished, budget) = (0, 0, 0, None);
+            let number = TrialNumber(number);
+            let situation =
+                Situation { space, number, finished, stopped, unfinished, budget, objectives };
+            self.decide(&situation).0.takes_of_earlier(space, objectives)
+        };
+        // Two samplers may alternate.
+        of(0).max(of(1))
+    }
+
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         self.decide(&ask.situation()).0.suggest(ask, rng)
     }

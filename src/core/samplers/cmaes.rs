@@ -15,7 +15,7 @@ use super::normal::draw;
 use super::prior;
 use super::ranking::Ranking;
 use super::tpe::Tpe;
-use super::{Ask, Sampler, SamplerEntry, SamplerError};
+use super::{Ask, OfEarlier, Sampler, SamplerEntry, SamplerError};
 use crate::study::field::{Field, FieldDefault, FieldKind, between, field};
 use crate::study::params::Params;
 use crate::study::registry::RegistryError;
@@ -232,6 +232,10 @@ fn to_next_cell(cube: &Cube, index: usize, mean: f64) -> Option<f64> {
 }
 
 impl Sampler for CmaEs {
+    fn takes_of_earlier(&self, _space: &Space, _objectives: usize) -> OfEarlier {
+        OfEarlier::Results
+    }
+
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let cube = Cube::new(ask.space);
         let replay = self.replay(&cube, ask);

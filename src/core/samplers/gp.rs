@@ -33,11 +33,14 @@ use self::value::ValuePredictor;
 use self::warp::Warp;
 use super::cube::{Cube, Point, evenly, key, slices};
 use super::prior::Prior;
-use super::{Ask, Chosen, Proposal, Sampler, SamplerEntry, SamplerError, candidates, start};
+use super::{
+    Ask, Chosen, OfEarlier, Proposal, Sampler, SamplerEntry, SamplerError, candidates, start,
+};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::metric::Middle;
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
+use crate::study::space::Space;
 use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::{Trial, TrialState};
 
@@ -378,6 +381,15 @@ impl Gp {
 }
 
 impl Sampler for Gp {
+    /// The process of each of several objectives has other targets than the ranks of earlier
+    /// studies; of more objectives one process has their scalarised ranks.
+    fn takes_of_earlier(&self, _space: &Space, objectives: usize) -> OfEarlier {
+        match objectives {
+            2..=MOST_EXACT => OfEarlier::Best,
+            _ => OfEarlier::Results,
+        }
+    }
+
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         Ok(self.suggest_predicting(ask, rng)?.map(|proposal| proposal.params))
     }

@@ -6,10 +6,11 @@ use super::cube::Cube;
 use super::genetic::{
     CROSSOVER_PROB, Individual, MUTATION_PROB, POPULATION_SIZE, Variation, individuals, initial,
 };
-use super::{Ask, Sampler, SamplerEntry, SamplerError};
+use super::{Ask, OfEarlier, Sampler, SamplerEntry, SamplerError};
 use crate::study::params::Params;
 use crate::study::pareto;
 use crate::study::seed::StreamRng;
+use crate::study::space::Space;
 use crate::study::spec::AlgorithmSpec;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
@@ -48,6 +49,10 @@ impl Nsga2 {
 }
 
 impl Sampler for Nsga2 {
+    fn takes_of_earlier(&self, _space: &Space, _objectives: usize) -> OfEarlier {
+        OfEarlier::Best
+    }
+
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let cube = Cube::new(ask.space);
         let all = individuals(&cube, ask);

@@ -6,11 +6,12 @@ use super::cube::Cube;
 use super::genetic::{
     CROSSOVER_PROB, Individual, MUTATION_PROB, POPULATION_SIZE, Variation, individuals, initial,
 };
-use super::{Ask, Sampler, SamplerEntry, SamplerError};
+use super::{Ask, OfEarlier, Sampler, SamplerEntry, SamplerError};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::params::Params;
 use crate::study::pareto;
 use crate::study::seed::StreamRng;
+use crate::study::space::Space;
 use crate::study::spec::AlgorithmSpec;
 
 const DIVISIONS: Field = field(
@@ -60,6 +61,10 @@ impl Nsga3 {
 }
 
 impl Sampler for Nsga3 {
+    fn takes_of_earlier(&self, _space: &Space, _objectives: usize) -> OfEarlier {
+        OfEarlier::Best
+    }
+
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let cube = Cube::new(ask.space);
         let all = individuals(&cube, ask);

@@ -13,10 +13,11 @@ use self::past::Past;
 use self::rules::{GoodWeights, Rules, weights_by_age};
 use super::cube::{Cube, Point, evenly, slices};
 use super::prior::Prior;
-use super::{Ask, Sampler, SamplerEntry, SamplerError, candidates, start};
+use super::{Ask, OfEarlier, Sampler, SamplerEntry, SamplerError, candidates, start};
 use crate::study::field::{Field, FieldDefault, FieldKind, UNIT, field};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
+use crate::study::space::Space;
 use crate::study::spec::AlgorithmSpec;
 use crate::study::trial::TrialNumber;
 
@@ -324,6 +325,10 @@ impl Tpe {
 }
 
 impl Sampler for Tpe {
+    fn takes_of_earlier(&self, _space: &Space, _objectives: usize) -> OfEarlier {
+        OfEarlier::Results
+    }
+
     fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
         let (mut past, is_informed) = self.past(ask);
         let point = if is_informed {

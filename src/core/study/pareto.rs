@@ -6,7 +6,8 @@ mod hypervolume;
 mod sort;
 
 pub use hypervolume::{
-    Work, contributions, hypervolume, hypervolume_within, reference_point, select,
+    Work, contributions, hypervolume, hypervolume_within, measurable_points, reference_point,
+    select,
 };
 pub use sort::{crowding, front, ranks};
 

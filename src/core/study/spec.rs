@@ -432,6 +432,33 @@ impl StudySpec {
         }
     }
 
+    /// The first of several objectives without the threshold that `budget.target` needs.
+    pub fn unmeasurable_objective(&self) -> Option<&Objective> {
+        let needs = self.budget.target.is_some() && self.has_several_objectives();
+        self.objectives.iter().find(|objective| needs && objective.threshold.is_none())
+    }
+
+    /// The keys that compare trials by one value, though the study has several objectives.
+    pub fn keys_of_one_value(&self) -> Vec<&'static str> {
+        let keys = [
+            ("value", self.value == ValueRule::Best),
+            ("replicates", self.replicates > 1),
+            ("race", self.race > 0),
+            ("duplicates", self.duplicates == Duplicates::Replicate),
+        ];
+        let is_several = self.has_several_objectives();
+        keys.into_iter().filter(|(_, is_set)| is_several && *is_set).map(|(key, _)| key).collect()
+    }
+
+    /// The first objective that has the metric of one before it.
+    pub fn repeated_objective(&self) -> Option<&Objective> {
+        let objectives = self.objectives.iter().enumerate();
+        let repeats = |(index, objective): &(usize, &Objective)| {
+            self.objectives[..*index].iter().any(|one| one.metric == objective.metric)
+        };
+        objectives.into_iter().find(repeats).map(|(_, objective)| objective)
+    }
+
     /// Whether it holds tracked runs only: it has no sampler.
     pub fn is_tracked(&self) -> bool {
         self.sampler.name == NO_SAMPLER

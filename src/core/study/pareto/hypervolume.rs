@@ -36,6 +36,15 @@ fn measured(points: &[Vec<f64>], reference: &[f64], work: &mut Work) -> f64 {
     if volume.is_nan() { f64::INFINITY } else { volume }
 }
 
+/// About how many points of a front [`hypervolume_within`] measures with the default [`Work`];
+/// `None` with few objectives, of which it measures more than a study has trials. Of points spread
+/// evenly over a plane; the test of this function repeats some.
+pub fn measurable_points(objectives: usize) -> Option<u64> {
+    const FROM_SIX: [u64; 6] = [400, 150, 80, 50, 40, 30];
+    let beyond = objectives.checked_sub(6)?;
+    Some(FROM_SIX.get(beyond).copied().unwrap_or(20))
+}
+
 /// The exclusive hypervolume of each point: how much the set's falls without it. 0 for dominated
 /// points, for equal ones, and where it is a difference of infinities.
 pub fn contributions(points: &[Vec<f64>], reference: &[f64]) -> Vec<f64> {

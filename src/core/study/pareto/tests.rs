@@ -213,3 +213,32 @@ fn with_ties_by_sparseness_the_order_does_not_depend_on_who_came_first() {
     };
     assert_eq!(front_of(&points), front_of(&turned));
 }
+
+/// Points on the plane where the losses sum to 1: none dominates another.
+fn on_a_plane(count: u32, objectives: u32) -> Vec<Vec<f64>> {
+    let mut mixed: u64 = 12_345;
+    let mut draw = || {
+        mixed = mixed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
+        f64::from(u32::try_from(mixed >> 32).unwrap()) / f64::from(u32::MAX)
+    };
+    let mut point = || {
+        let parts: Vec<f64> = (0..objectives).map(|_| -(draw() + 1e-9).ln()).collect();
+        let sum: f64 = parts.iter().sum();
+        parts.into_iter().map(|part| part / sum).collect()
+    };
+    (0..count).map(|_| point()).collect()
+}
+
+#[test]
+fn of_about_as_many_points_as_are_said_a_hypervolume_is_measured() {
+    assert_eq!(measurable_points(5), None);
+    for objectives in [7, 9, 12] {
+        let most = u32::try_from(measurable_points(objectives).unwrap()).unwrap();
+        let is_measured = |points: u32| {
+            let points = on_a_plane(points, u32::try_from(objectives).unwrap());
+            hypervolume_within(&points, &vec![1.0; objectives], &mut Work::default()).is_some()
+        };
+        let measured = [is_measured(most), is_measured(4 * most)];
+        assert_eq!(measured, [true, false], "{objectives} objectives");
+    }
+}
