@@ -8,7 +8,7 @@ use crate::study::metric::Metrics;
 use crate::study::params::variable;
 use crate::study::program::Program;
 use crate::study::spec::{Duplicates, StudySpec};
-use crate::study::state::{self, StudyState};
+use crate::study::state::{self, StudyState, shown_params};
 use crate::study::statistics::Statistics;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -161,7 +161,8 @@ pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
     }
     let Program::Command { run, args, cwd, .. } = &spec.program else { return None };
     let quoted = |word: String| command_line::quoted(&[word]);
-    let unnamed = command_line::unnamed(run, &spec.space, &trial.params);
+    let params = shown_params(spec, trial);
+    let unnamed = command_line::unnamed(run, &spec.space, params);
     let mut words: Vec<String> = unnamed
         .filter_map(|(name, value)| {
             Some(format!("{}={}", variable(name), quoted(value.in_environment()?)))
@@ -171,7 +172,7 @@ pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
         words.insert(0, format!("cd {} &&", quoted(cwd.display().to_string())));
     }
     // `{trial_dir}` stays literal: a second run must not overwrite the trial's files.
-    let filled = command_line::words(run, *args, &spec.space, &trial.params, None);
+    let filled = command_line::words(run, *args, &spec.space, params, None);
     words.push(command_line::quoted(&filled));
     Some(words.join(" "))
 }

@@ -29,6 +29,7 @@ use crate::study::field;
 use crate::study::metric::{Direction, Number, Score, median};
 use crate::study::provenance::AgentProvenance;
 use crate::study::spec::StudySpec;
+use crate::study::state::shown_params;
 use crate::study::trial::{Origin, Trial, TrialState};
 use domination::{Domination, trials_in_words};
 use story::{Field, Judgement, Proposal, Story, Teller, Turn};
@@ -257,7 +258,7 @@ fn json<'a>(
         reason: attempt.end.as_ref().and_then(|(_, _, reason)| reason.clone()),
     });
     ExplainJson {
-        trial: TrialJson::from(trial),
+        trial: TrialJson::new(&study.spec, trial),
         origin: OriginJson { kind: origin_kind(&trial.origin), sampler, entry },
         proposed: story.proposal.as_ref(),
         predictions: by_sampler::json(&study.spec, trial, story),
@@ -299,7 +300,7 @@ fn print(
         }
     }
     writeln!(console.out, "\nparameters")?;
-    let params: Vec<_> = trial.params.iter().collect();
+    let params: Vec<_> = shown_params(spec, trial).iter().collect();
     let columns = Columns::of(&params)
         .left("name", |(name, _)| one_line(name))
         .left("value", |(_, value)| param(value));

@@ -123,7 +123,7 @@ pub fn draw_preview(
     let origin = format!(" {spent}{attempts}, {}", proposed(&trial.origin));
     let mut lines = vec![title, Line::styled(origin, theme.dim())];
     lines.extend(reason_line(trial));
-    lines.extend(parameters(trial).into_iter().map(|text| Line::raw(format!("   {text}"))));
+    lines.extend(parameters(state.spec(), trial).into_iter().map(|text| Line::raw(format!("   {text}"))));
     let lines = wrapped(lines, usize::from(text.width));
     frame.render_widget(Paragraph::new(lines), text);
     draw_chart(frame, chart, state, &detail, theme);

@@ -19,9 +19,11 @@ use crate::storage::{
 };
 use crate::study::condition::TrialNames;
 use crate::study::event::Seq;
+use crate::study::params::Params;
 use crate::study::prediction::Prediction;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{Pixel, SeriesClock, SeriesSummary};
+use crate::study::state::shown_params;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
@@ -177,6 +179,11 @@ impl Snapshot {
     pub fn trial(&self, key: TrialKey) -> Option<&Trial> {
         let on_page = self.page.rows.iter().find(|row| row.key == key).map(|row| &row.trial);
         on_page.or_else(|| self.detail_of(key).map(|detail| &detail.trial))
+    }
+
+    /// The parameters that are shown with a trial's value.
+    pub fn params<'a>(&self, study: StudyId, trial: &'a Trial) -> &'a Params {
+        self.study(study).map_or(&trial.params, |study| shown_params(&study.spec, trial))
     }
 
     /// Everything about a trial, if it is loaded.
