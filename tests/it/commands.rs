@@ -272,6 +272,26 @@ fn a_script_that_reports_under_another_name_is_told_which() {
 }
 
 #[test]
+fn a_study_whose_metric_was_never_reported_takes_another_one() {
+    let text = study("trials = 3", ONE_SLOT);
+    let site = Site::new(&text, "echo '@hpsearch {\"step\":1,\"val_loss\":0.5}'\n");
+    assert_eq!(site.run_study().code, 4);
+    site.write("study.toml", &text.replace("\"loss\"", "\"val_loss\""));
+    let checked = site.run(&["check", "study.toml"]);
+    assert_done(&checked);
+    assert_done(&site.run(&["retry", "s", "--failed"]));
+    let again = site.run_study();
+    assert_done(&again);
+    assert_names(&again.err, &["study.metric: loss -> val_loss"]);
+    assert!(site.trials().iter().all(|trial| trial["state"] == "complete"), "{}", again.out);
+    assert_eq!(site.json(&["best", "s", "--json"])["trial"]["value"], 0.5);
+    assert_done(&site.run(&["verify", "s"]));
+    // Now that there are values, they would not be compared any more.
+    site.write("study.toml", &text);
+    assert_eq!(site.run_study().code, 6);
+}
+
+#[test]
 fn a_program_that_is_not_there_is_named() {
     let text = study("trials = 2\nfailures = 1", ONE_SLOT)
         .replace("\"sh\", \"trial.sh\"", "\"no-such-program\"");
