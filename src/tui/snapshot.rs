@@ -330,7 +330,7 @@ impl Source {
         let with_status: Option<Vec<_>> = others
             .as_ref()
             .map(|others| others.iter().map(|study| (study.clone(), status(study))).collect());
-        let (ran_micros, running_since) = self.reader.running_since(study)?;
+        let (ran_micros, running_since) = self.reader.clock(study)?;
         self.read_names(&studies)?;
         let (page, left_out) = match &others {
             None => (self.page(&wanted.query, &summary)?, Vec::new()),
