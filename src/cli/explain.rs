@@ -306,7 +306,9 @@ fn print(
         .left("value", |(_, value)| param(value));
     console.table(&columns.end())?;
     if story.judgements.is_empty() {
-        let why = if spec.pruner.name == "none" {
+        let why = if spec.is_tracked() {
+            "nothing judges a tracked run"
+        } else if spec.pruner.name == "none" {
             "the study has no pruner"
         } else {
             "no report reached a rung"
@@ -345,7 +347,9 @@ fn headline(spec: &StudySpec, trial: &Trial) -> String {
         (Some(result), Some(step)) => format!(" at {} {step} with {result}", spec.step.as_str()),
         _ => ", nothing reported".to_owned(),
     };
-    one_line(&format!("trial {} of {}: {}{value}", trial.number, spec.name, trial.state.as_str()))
+    let what = if spec.is_tracked() { "run" } else { "trial" };
+    let Trial { number, state, .. } = trial;
+    one_line(&format!("{what} {number} of {}: {}{value}", spec.name, state.as_str()))
 }
 
 fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
@@ -414,6 +418,10 @@ fn startup_trials(spec: &StudySpec) -> Option<u64> {
 }
 
 fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static str, String)> {
+    if spec.is_tracked() {
+        // Nothing proposed it.
+        return Vec::new();
+    }
     let mut lines = vec![(
         "known then",
         states(proposal.others, "running")
