@@ -328,7 +328,7 @@ impl Scope<'_> {
                 None => format!("{} repeat exactly", what_was_decided(&verified)),
                 Some(difference) => format!(
                     "the stored {} differs from what is decided now: `hpsearch verify {name}`",
-                    difference.what
+                    difference.what_in_words()
                 ),
             },
             Err(VerifyError::App(error)) => return Err(error),

@@ -247,7 +247,11 @@ impl Reporter for Plain {
                 with(best)
             )?,
             None if state.counts.complete == 0 => writeln!(out, "  no trial is complete")?,
-            None => writeln!(out, "  {}", no_best(state.counts))?,
+            None => writeln!(
+                out,
+                "  {}",
+                no_best(state.counts, self.study.iter().map(|(spec, _)| spec))
+            )?,
         }
         out.flush()
     }
