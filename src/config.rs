@@ -33,7 +33,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 pub use diagnostic::{Diagnostic, Diagnostics, Look, Severity, Source, SourceSpan};
-pub use difference::{Change, ChangeClass, difference, difference_to_stored};
+pub use difference::{Change, ChangeClass, Measured, difference, difference_to_stored};
 pub use json::{JsonSearch, Search};
 pub use relocation::{Moved, moved};
 pub use sampler_pruner::default_sampler;

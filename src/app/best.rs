@@ -5,10 +5,10 @@ use super::AppError;
 use crate::config::command_line;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::metric::Metrics;
-use crate::study::params::variable;
+use crate::study::params::{Params, variable};
 use crate::study::program::Program;
 use crate::study::spec::{Duplicates, StudySpec};
-use crate::study::state::{self, StudyState};
+use crate::study::state::{self, StudyState, shown_params};
 use crate::study::statistics::Statistics;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -154,24 +154,37 @@ pub fn runs(state: &StudyState) -> Option<Runs> {
 }
 
 /// The shell command line of a trial, if its study runs a command. Parameters that it does not name
-/// are environment variables.
+/// are environment variables, and in a new file that `HPSEARCH_PARAMS` names.
 pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
     if let Some(run) = trial.origin.tracked() {
         return (!run.command.is_empty()).then(|| command_line::quoted(&run.command));
     }
     let Program::Command { run, args, cwd, .. } = &spec.program else { return None };
     let quoted = |word: String| command_line::quoted(&[word]);
-    let unnamed = command_line::unnamed(run, &spec.space, &trial.params);
-    let mut words: Vec<String> = unnamed
+    let params = shown_params(spec, trial);
+    let unnamed: Vec<_> = command_line::unnamed(run, &spec.space, params).collect();
+    let file = (!unnamed.is_empty()).then(|| params_file(params, quoted)).into_iter();
+    let variables = unnamed.into_iter();
+    let mut words: Vec<String> = variables
         .filter_map(|(name, value)| {
             Some(format!("{}={}", variable(name), quoted(value.in_environment()?)))
         })
+        .chain(file)
         .collect();
     if std::env::current_dir().is_ok_and(|here| here != *cwd) {
         words.insert(0, format!("cd {} &&", quoted(cwd.display().to_string())));
     }
     // `{trial_dir}` stays literal: a second run must not overwrite the trial's files.
-    let filled = command_line::words(run, *args, &spec.space, &trial.params, None);
+    let filled = command_line::words(run, *args, &spec.space, params, None);
     words.push(command_line::quoted(&filled));
     Some(words.join(" "))
+}
+
+/// The variable that names a file of parameters, with a command that writes one: that of the trial
+/// may be gone, or hold those of another stage.
+fn params_file(params: &Params, quoted: impl Fn(String) -> String) -> String {
+    let json: serde_json::Map<String, serde_json::Value> =
+        params.iter().map(|(name, value)| (name.to_owned(), value.to_json())).collect();
+    let json = quoted(serde_json::Value::from(json).to_string());
+    format!("HPSEARCH_PARAMS=$(f=$(mktemp) && printf %s {json} > \"$f\" && echo \"$f\")")
 }

@@ -146,6 +146,8 @@ pub struct Written {
     pub verb: &'static str,
     /// The arguments of that verb behind the directory, as an example.
     pub example: &'static str,
+    /// The study and the trial of the export that it replaced, if those are others.
+    pub replaced: Option<(String, u64)>,
     /// The directory, and what happened to existing files.
     pub placed: Placed,
 }
@@ -223,13 +225,17 @@ pub fn export_trial(
         let finite = known.filter(|(value, _)| value.is_finite());
         exported.recipe.values = finite.map(|(value, name)| (name, value)).collect();
     }
+    let before = Recipe::of_export(wanted.target.path()).map(|before| (before.study, before.trial));
     let placed = write(&exported, wanted.target, wanted.otherwise, on_progress)?;
     let others = match checkpoint {
         Some(_) => Vec::new(),
         None => kept(reader, study)?,
     };
+    let is_replaced = placed.refused.is_none() && placed.kept.is_empty();
+    let is_other = |(study, trial): &(String, u64)| *study != spec.name || *trial != number.0;
     Ok(Written {
         others,
+        replaced: before.filter(|before| is_replaced && is_other(before)),
         step,
         holds,
         value,

@@ -31,7 +31,7 @@ use crate::study::query::TrialQuery;
 use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesClock, SeriesSummary, step_json};
 use crate::study::spec::StudySpec;
-use crate::study::state::Counts;
+use crate::study::state::{Counts, shown_params};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
 
@@ -360,7 +360,7 @@ fn trial_row(spec: &StudySpec, trial: &Trial) -> TrialRow {
         last_value: last.map(|(_, value)| Number(value)),
         last_step: trial.last_step(),
         seconds: trial.busy_micros as f64 / 1e6,
-        params: trial.params.clone(),
+        params: shown_params(spec, trial).clone(),
         device: trial.devices.as_ref().map(ToString::to_string),
         attempts: trial.attempts,
         reason: trial.reason.as_deref().map(one_line),
@@ -415,7 +415,7 @@ pub fn trial(
         row: trial_row(&study.spec, trial),
         origin: proposed(&trial.origin),
         seed: (!is_tracked).then(|| seed_of(SeedTree::new(study.spec.seed), trial)),
-        toml: params_as_toml(&trial.params),
+        toml: params_as_toml(shown_params(&study.spec, trial)),
         metrics: best::metrics_at(reader, study.id, trial.number, step)?,
         provenance: provenance.map(|provenance| privacy.facts(provenance)).unwrap_or_default(),
         all_notes: note_lines(&trial.notes),

@@ -8,12 +8,13 @@ use crate::report::populations::{family_tree, stage_lines};
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::params::Params;
 use crate::study::schedule::{Stage, schedule};
+use crate::study::state::shown_step;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The relations of a member of a population.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Family {
-    /// The stages that led to its present state.
+    /// The stages that led to the value that is shown of it.
     pub schedule: Vec<StageJson>,
     /// Copies of its states: which trial, and the step.
     pub copies: Vec<CopyJson>,
@@ -55,7 +56,7 @@ pub fn family(
         return Ok(None);
     }
     let state = reader.study_state(study.id)?;
-    let step = trial.last_step().unwrap_or_default();
+    let step = shown_step(&study.spec, trial).unwrap_or_default();
     let stages = schedule(|number| state.trial(number), trial.number, step);
     let size = POPULATION.of::<u64>(&study.spec.pruner).max(1);
     let is_member = |member: &&Trial| member.number.0 / size == trial.number.0 / size;

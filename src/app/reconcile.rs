@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use super::inputs;
-use crate::config::{self, Change, ChangeClass, Moved, command_line};
+use crate::config::{self, Change, ChangeClass, Measured, Moved, command_line};
 use crate::runner::ownership::{self, Owner};
 use crate::runner::provenance::environment;
 use crate::runner::{self, RunnerError};
@@ -82,11 +82,23 @@ pub fn changes(
     salt: &str,
     now: &[SourceFile],
 ) -> Result<Vec<Change>, StorageError> {
-    let complete = reader.summary(study)?.counts.complete;
-    let mut changes = config::difference_to_stored(known, spec, complete);
+    let mut changes = config::difference_to_stored(known, spec, Measured::Nothing);
+    if !changes.is_empty() {
+        changes = config::difference_to_stored(known, spec, measured(reader, study)?);
+    }
     changes.extend(inputs::changes(reader, study, now)?);
     changes.extend(changed_variables(reader, study, spec, salt)?);
     Ok(changes)
+}
+
+/// What a study has measured.
+fn measured(reader: &dyn StorageReader, study: StudyId) -> Result<Measured, StorageError> {
+    if reader.summary(study)?.counts.complete > 0 {
+        return Ok(Measured::Results);
+    }
+    let trials = reader.study_state(study)?.trials;
+    let has_reported = trials.iter().any(|trial| trial.last_step().is_some());
+    Ok(if has_reported { Measured::Reports } else { Measured::Nothing })
 }
 
 /// The variables of `[command] env` whose values changed since the last run, which need no consent:

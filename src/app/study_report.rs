@@ -27,6 +27,7 @@ use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::counted::count;
 use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
+use crate::study::state::shown_params;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// What a report is to contain.
@@ -126,7 +127,7 @@ impl Scope<'_> {
                 }
                 false => vec![value_cell(trial)],
             },
-            params: self.cells(&names, &trial.params),
+            params: self.cells(&names, shown_params(spec, trial)),
         };
         let metrics = match spec.has_several_objectives() {
             true => spec.objectives.iter().map(|one| public(&one_line(&one.metric))).collect(),
@@ -327,7 +328,7 @@ impl Scope<'_> {
                 None => format!("{} repeat exactly", what_was_decided(&verified)),
                 Some(difference) => format!(
                     "the stored {} differs from what is decided now: `hpsearch verify {name}`",
-                    difference.what
+                    difference.what_in_words()
                 ),
             },
             Err(VerifyError::App(error)) => return Err(error),

@@ -122,7 +122,7 @@ fn moment_of(reader: &AnyReader, study: StudyId) -> Result<Moment, StorageError>
     }
 }
 
-/// `50 proposals, 132 verdicts and 38 values`
+/// `50 proposals, 132 decisions and 38 values`
 pub fn what_was_decided(verified: &Verified) -> String {
     let more = [
         (verified.promotions, "promotion"),
@@ -131,7 +131,7 @@ pub fn what_was_decided(verified: &Verified) -> String {
         (verified.ends, "end"),
     ];
     let mut parts =
-        vec![count(verified.proposals, "proposal"), count(verified.verdicts, "verdict")];
+        vec![count(verified.proposals, "proposal"), count(verified.verdicts, "decision")];
     let more = more.into_iter().filter(|(number, _)| *number > 0);
     parts.extend(more.map(|(number, what)| count(number, what)));
     let last = parts.pop().unwrap_or_default();
@@ -145,12 +145,12 @@ mod tests {
     #[test]
     fn what_was_decided_is_counted_in_words() {
         let mut verified = Verified { proposals: 1, verdicts: 12, ..Verified::default() };
-        assert_eq!(what_was_decided(&verified), "1 proposal and 12 verdicts");
+        assert_eq!(what_was_decided(&verified), "1 proposal and 12 decisions");
         verified.race_steps = 4;
         verified.values = 2;
         assert_eq!(
             what_was_decided(&verified),
-            "1 proposal, 12 verdicts, 4 race steps and 2 values"
+            "1 proposal, 12 decisions, 4 race steps and 2 values"
         );
     }
 }

@@ -20,6 +20,7 @@ use crate::report::wording::{
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number};
 use crate::study::spec::{Objective, StudySpec};
+use crate::study::state::shown_params;
 use crate::study::trial::Trial;
 
 const EXAMPLES: &str = "\
@@ -76,7 +77,12 @@ fn front_of(
     let Some(front) = &study.front else { return Ok(None) };
     let mut trials = Vec::new();
     for number in &front.trials {
-        trials.extend(reader.trial(study.id, *number)?.as_ref().map(TrialJson::from));
+        trials.extend(
+            reader
+                .trial(study.id, *number)?
+                .as_ref()
+                .map(|trial| TrialJson::new(&study.spec, trial)),
+        );
     }
     Ok(Some(trials))
 }
@@ -121,7 +127,7 @@ impl BestTrialJson {
     fn of(best: Best, spec: &StudySpec) -> Self {
         let checkpoint = best.trial.checkpoint_of(best.step, &spec.program);
         BestTrialJson {
-            trial: TrialJson { value: best.value.map(Number), ..TrialJson::from(&best.trial) },
+            trial: TrialJson { value: best.value.map(Number), ..TrialJson::new(spec, &best.trial) },
             checkpoint: checkpoint.map(|checkpoint| checkpoint.path.display().to_string()),
             checkpoint_step: checkpoint
                 .map(|checkpoint| checkpoint.step)
@@ -217,7 +223,7 @@ fn print(
     for comment in comments {
         writeln!(console.out, "# {}", one_line(&comment))?;
     }
-    for (name, value) in trial.params.iter() {
+    for (name, value) in shown_params(spec, trial).iter() {
         writeln!(console.out, "{} = {}", toml_key(name), toml_value(value))?;
     }
     Ok(())

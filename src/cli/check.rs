@@ -123,6 +123,7 @@ enum Found {
 
 fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Failure> {
     starter::another_file(&arguments.study).map_or(Ok(()), Err)?;
+    starter::no_file(&arguments.study).map_or(Ok(()), Err)?;
     let checked = config::load_with_warnings(&arguments.study, &arguments.set)?;
     if !arguments.json {
         console.warn(&checked.warnings);

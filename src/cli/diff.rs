@@ -24,6 +24,7 @@ use crate::storage::StudySummary;
 use crate::study::counted::count;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value;
+use crate::study::state::shown_params;
 use crate::study::trial::{Trial, TrialNumber};
 
 const EXAMPLES: &str = "\
@@ -152,8 +153,8 @@ fn trials(
     };
     if arguments.json {
         let trial = |side: &Side| match of_one_study {
-            true => TrialJson::from(&side.trial),
-            false => TrialJson::of(&side.study.spec.name, &side.trial),
+            true => TrialJson::new(&side.study.spec, &side.trial),
+            false => TrialJson::of_study(&side.study.spec, &side.trial),
         };
         let study = of_one_study.then(|| sides[0].study.spec.name.clone());
         let output = TrialsDiffJson {
@@ -178,7 +179,11 @@ impl Side {
     }
 
     fn params(&self) -> impl Iterator<Item = &str> {
-        self.trial.params.iter().map(|(name, _)| name)
+        shown_params(&self.study.spec, &self.trial).iter().map(|(name, _)| name)
+    }
+
+    fn param(&self, name: &str) -> Option<&Value> {
+        shown_params(&self.study.spec, &self.trial).get(name)
     }
 
     fn metrics(&self) -> impl Iterator<Item = &str> {
@@ -191,8 +196,7 @@ fn different(sides: &[Side; 2], packages: &Packages) -> Vec<DifferenceJson> {
         let values = sides.each_ref().map(|side| value(side).unwrap_or(Json::Null));
         (values[0] != values[1]).then(|| DifferenceJson { kind, name: name.to_owned(), values })
     };
-    let param =
-        |name| of("parameter", name, &|side| side.trial.params.get(name).map(Value::to_json));
+    let param = |name| of("parameter", name, &|side| side.param(name).map(Value::to_json));
     let metric = |name| {
         of("metric", name, &|side| side.metrics.get(name).map(|value| Number(value).to_json()))
     };
@@ -359,7 +363,7 @@ fn print_provenance(
 }
 
 fn param_row(name: &str, [one, other]: &[Side; 2]) -> DiffRow {
-    let (mine, theirs) = (one.trial.params.get(name), other.trial.params.get(name));
+    let (mine, theirs) = (one.param(name), other.param(name));
     let text = |value: Option<&Value>| value.map_or_else(|| "-".to_owned(), param);
     let numbers = (mine.and_then(Value::as_number), theirs.and_then(Value::as_number));
     let change = match (mine, theirs, numbers) {

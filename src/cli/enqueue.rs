@@ -14,6 +14,7 @@ use crate::report::wording::one_line;
 use crate::study::params::{Params, Value};
 use crate::study::request::Request;
 use crate::study::space::Space;
+use crate::study::state::shown_params;
 use crate::study::trial::TrialNumber;
 
 const EXAMPLES: &str = "\
@@ -55,7 +56,8 @@ pub fn enqueue(arguments: &EnqueueArguments, console: &mut Console) -> Result<Ex
     let (reader, study) = console.study(words.first().map(|word| word.as_str()))?;
     let mut params = Params::new();
     if let Some(number) = arguments.from.map(TrialNumber) {
-        params = find::trial(&reader, &study, number)?.params;
+        let trial = find::trial(&reader, &study, number)?;
+        params = shown_params(&study.spec, &trial).clone();
     }
     if let Some(file) = &arguments.file {
         params = in_file(file)?;

@@ -30,7 +30,7 @@ use crate::study::field;
 use crate::study::metric::{Direction, Number, Score, median};
 use crate::study::provenance::AgentProvenance;
 use crate::study::spec::StudySpec;
-use crate::study::state::Counts;
+use crate::study::state::{Counts, shown_params};
 use crate::study::trial::{Origin, Trial, TrialState};
 use domination::{Domination, trials_in_words};
 use story::{Field, Judgement, Proposal, Story, Teller, Turn};
@@ -259,7 +259,7 @@ fn json<'a>(
         reason: attempt.end.as_ref().and_then(|(_, _, reason)| reason.clone()),
     });
     ExplainJson {
-        trial: TrialJson::from(trial),
+        trial: TrialJson::new(&study.spec, trial),
         origin: OriginJson { kind: origin_kind(&trial.origin), sampler, entry },
         proposed: story.proposal.as_ref(),
         predictions: story.proposal.as_ref().map_or_else(Vec::new, |proposal| {
@@ -303,13 +303,15 @@ fn print(
         }
     }
     writeln!(console.out, "\nparameters")?;
-    let params: Vec<_> = trial.params.iter().collect();
+    let params: Vec<_> = shown_params(spec, trial).iter().collect();
     let columns = Columns::of(&params)
         .left("name", |(name, _)| one_line(name))
         .left("value", |(_, value)| param(value));
     console.table(&columns.end())?;
     if story.judgements.is_empty() {
-        let why = if spec.pruner.name == "none" {
+        let why = if spec.is_tracked() {
+            "nothing judges a tracked run"
+        } else if spec.pruner.name == "none" {
             "the study has no pruner"
         } else {
             "no report reached a rung"
@@ -348,7 +350,9 @@ fn headline(spec: &StudySpec, trial: &Trial) -> String {
         (Some(result), Some(step)) => format!(" at {} {step} with {result}", spec.step.as_str()),
         _ => ", nothing reported".to_owned(),
     };
-    one_line(&format!("trial {} of {}: {}{value}", trial.number, spec.name, trial.state.as_str()))
+    let what = if spec.is_tracked() { "run" } else { "trial" };
+    let Trial { number, state, .. } = trial;
+    one_line(&format!("{what} {number} of {}: {}{value}", spec.name, state.as_str()))
 }
 
 fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
@@ -424,6 +428,10 @@ fn startup_trials(spec: &StudySpec, sampler: &str) -> Option<u64> {
 }
 
 fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static str, String)> {
+    if spec.is_tracked() {
+        // Nothing proposed it.
+        return Vec::new();
+    }
     let mut lines = vec![(
         "known then",
         states(proposal.others, "running")

@@ -16,6 +16,7 @@ use crate::study::spec::Quantize;
 /// Arguments of `hpsearch export`.
 #[derive(Clone, Debug, Args)]
 #[command(
+    override_usage = "hpsearch export [OPTIONS] --output <DIR> [STUDY]",
     after_help = "Examples:\n  hpsearch export digits -o model\n  hpsearch export digits -o model \
         --trial 7\n  hpsearch export digits -o small --quantize int8"
 )]

@@ -31,6 +31,8 @@ use crate::study::metric::{Metrics, Number};
 use crate::study::params::Params;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{SeriesClock, SeriesSummary};
+use crate::study::spec::StudySpec;
+use crate::study::state::shown_params;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// Arguments of `hpsearch export-data`.
@@ -127,8 +129,8 @@ struct TrialLine<'a> {
     reason: Option<&'a str>,
 }
 
-impl<'a> From<&'a Trial> for TrialLine<'a> {
-    fn from(trial: &'a Trial) -> Self {
+impl<'a> TrialLine<'a> {
+    fn new(spec: &StudySpec, trial: &'a Trial) -> Self {
         TrialLine {
             study: None,
             number: trial.number.0,
@@ -138,7 +140,7 @@ impl<'a> From<&'a Trial> for TrialLine<'a> {
                 .then(|| trial.values.iter().copied().map(Number).collect()),
             last_value: trial.last().map(|(_, value)| Number(value)),
             last_step: trial.last_step(),
-            params: &trial.params,
+            params: shown_params(spec, trial),
             metrics: &trial.last_metrics,
             device: trial.devices.as_ref(),
             seconds: seconds(trial.busy_micros),
@@ -352,7 +354,7 @@ impl TrialTable<'_> {
             });
         }
         self.each_trial(|study, trial| {
-            let row = TrialLine { study: self.name(study), ..TrialLine::from(trial) };
+            let row = TrialLine { study: self.name(study), ..TrialLine::new(&study.spec, trial) };
             object(out, std::mem::replace(&mut before, next), &row, end).map(|()| 1)
         })
     }
@@ -480,7 +482,7 @@ impl TrialTable<'_> {
         let titles = self.titles(names.chain(params_named).chain(metrics_named));
         csv.write_record(titles).map_err(csv_failure)?;
         self.each_trial(|study, trial| {
-            let told = TrialLine::from(trial);
+            let told = TrialLine::new(&study.spec, trial);
             let mut cells: Vec<String> = self.name(study).map(str::to_owned).into_iter().collect();
             cells.extend([
                 told.number.to_string(),
@@ -509,7 +511,7 @@ impl TrialTable<'_> {
             cells.extend(objectives.iter().map(|name| cell(value_of(study, trial, name))));
             cells.extend(
                 params.iter().map(|name| {
-                    trial.params.get(name).map_or_else(String::new, ToString::to_string)
+                    told.params.get(name).map_or_else(String::new, ToString::to_string)
                 }),
             );
             cells.extend(metrics.iter().map(|name| cell(trial.last_metrics.get(name))));

@@ -73,6 +73,12 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
         false => format!(" ({})", values.join(", ")),
     };
     console.say(&format!("exported trial {trial}{value} to {directory}"));
+    if let Some((study, before)) = &exported.replaced {
+        console.say(&format!(
+            "it replaced the export of trial {before} of `{}` that was there",
+            one_line(study)
+        ));
+    }
     if let Some(warning) = of_another_step(spec, exported) {
         console.say(&warning);
     }

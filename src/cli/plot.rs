@@ -181,12 +181,17 @@ fn kind_of(words: &[String]) -> Result<(FigureKind, &[String]), Failure> {
         match words.iter().find(|word| nearest(word, kinds).is_some()) {
             Some(word) => Failure::usage(format!("`{}` is not a kind of plot", one_line(word)))
                 .known(word, "the kinds are", kinds),
-            None => Failure::usage("the kind of plot is missing").help(format!(
-                "did you mean `hpsearch plot {} {}`? The kinds are {}",
-                kinds[0],
-                one_line(&words.join(" ")),
-                kinds.join(", ")
-            )),
+            None => {
+                let first = words.first().map_or("", String::as_str);
+                Failure::usage(format!("`{}` is not a kind of plot", one_line(first))).help(
+                    format!(
+                        "the kinds are {}; of a study it is `hpsearch plot {} {}`",
+                        kinds.join(", "),
+                        kinds[0],
+                        one_line(&words.join(" ")),
+                    ),
+                )
+            }
         }
     })
 }
@@ -410,7 +415,8 @@ mod tests {
             (&["history"][..], "History of "),
             (&["acc", "slice"], "Slice of acc"),
             (&["curves", "acc", "sms"], "Curves of acc, sms"),
-            (&["acc"], "did you mean `hpsearch plot history acc`? The kinds are history, "),
+            (&["acc"], "of a study it is `hpsearch plot history acc`"),
+            (&["all", "acc"], "`all` is not a kind of plot"),
             (&["acc", "histroy"], "`histroy` is not a kind of plot"),
             (&["curvs"], "did you mean `curves`?"),
         ] {

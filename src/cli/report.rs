@@ -49,7 +49,7 @@ pub struct ReportArguments {
     /// --markdown]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write Markdown, as GitHub shows it
+    /// Write Markdown, as GitHub shows it, as is done to a file whose name ends in .md
     #[arg(long)]
     pub markdown: bool,
     /// Trials that get a page besides the best 100: 7, 3,5, 0-4; of several studies: digits/7
@@ -92,7 +92,8 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
             Some(selection) => selection.find(&reader)?.studies,
             None => vec![find::study(&reader, arguments.studies.first().map(String::as_str))?],
         };
-    let default = if arguments.markdown { "-" } else { "report.html" };
+    let is_markdown = arguments.markdown || arguments.output.as_deref().is_some_and(is_markdown);
+    let default = if is_markdown { "-" } else { "report.html" };
     let output = arguments.output.as_deref().unwrap_or(Path::new(default));
     let files = arguments.studies.iter().map(PathBuf::from);
     refuse_inputs(output, store_files(&console.store).into_iter().chain(files))?;
@@ -104,7 +105,7 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
     };
     let document =
         read_report(&reader, &console.store, &studies, &options, &mut listener(console))?;
-    let text = match arguments.markdown {
+    let text = match is_markdown {
         true => markdown::text(&document),
         false => html::document(&document),
     };
@@ -121,6 +122,11 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
         console.say(&format!("left out, as it is made to be sent: {parts} (`--include {parts}`)"));
     }
     Ok(Exit::Done)
+}
+
+/// Whether a file's name says that it is Markdown.
+fn is_markdown(output: &Path) -> bool {
+    output.extension().is_some_and(|end| ["md", "markdown"].iter().any(|known| end == *known))
 }
 
 /// Rejects a file that is not a report, unless it is to be overwritten.

@@ -35,7 +35,7 @@ const PORT: u16 = 7373;
 #[command(after_help = EXAMPLES)]
 pub struct ServeArguments {
     /// The address to listen on, with its port (0: any free one)
-    #[arg(long, value_name = "ADDR", default_value_t = format!("127.0.0.1:{PORT}"))]
+    #[arg(long, alias = "port", value_name = "ADDR", default_value_t = format!("127.0.0.1:{PORT}"))]
     pub listen: String,
     /// Let the page change studies: notes, tags, enqueue, pause, stop, kill
     #[arg(long)]

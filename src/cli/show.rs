@@ -273,7 +273,7 @@ fn how_far(
             let words = study.front.as_ref().map_or_else(String::new, front_in_words);
             format!("{words}; trial {knee} is its compromise")
         }
-        (None, _) => no_best(study.counts),
+        (None, _) => no_best(study.counts, [&study.spec]),
     };
     let time = if study.spec.is_tracked() {
         format!("{} of all runs together", duration(effort.elapsed))

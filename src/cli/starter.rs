@@ -34,6 +34,16 @@ pub fn another_file(file: &Path) -> Option<Failure> {
     Some(failure.help(format!("did you mean `{}`?", shown(&file.with_file_name(near)))))
 }
 
+/// The error about a missing study file, with the verb that writes one.
+pub fn no_file(file: &Path) -> Option<Failure> {
+    let failure = Failure::usage(format!("there is no study file `{}`", shown(file)));
+    (!file.exists()).then(|| {
+        failure.help(
+            "`hpsearch init DATA.csv` or `hpsearch init --command \"python train.py\"` writes one",
+        )
+    })
+}
+
 /// Offers to write the quickstart; returns its study file if the user accepts.
 pub fn offer() -> Result<PathBuf, Failure> {
     let refusal = || {

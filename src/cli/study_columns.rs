@@ -15,9 +15,11 @@ pub fn columns(
     let trials = |study: &StudySummary| {
         let progress =
             Progress::new(&study.spec, study.search_counts(), Duration::ZERO, Duration::ZERO);
-        progress
-            .of
-            .map_or_else(|| progress.done.to_string(), |of| format!("{}/{of}", progress.done))
+        match progress.of {
+            Some(of) if progress.done > of => format!("{} of {of}", progress.done),
+            Some(of) => format!("{}/{of}", progress.done),
+            None => progress.done.to_string(),
+        }
     };
     Columns::of(studies)
         .left("study", |study| one_line(&study.spec.name))

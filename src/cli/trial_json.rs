@@ -11,6 +11,7 @@ use crate::study::metric::{Direction, Number};
 use crate::study::params::Params;
 use crate::study::segment::Segment;
 use crate::study::spec::StudySpec;
+use crate::study::state::shown_params;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
@@ -106,7 +107,7 @@ pub struct TrialJson {
     pub last_value: Option<Number>,
     /// Its step.
     pub last_step: Option<u64>,
-    /// Its active parameters.
+    /// Its active parameters: those with which the value, or else the last one, was measured.
     pub params: Params,
     /// Where it continued from other trials of its population; absent if it never did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -136,13 +137,18 @@ pub struct SegmentJson {
     pub digest: Option<String>,
     /// The trial's parameters before.
     pub replaced: Params,
+    /// Its parameters from there on.
+    pub params: Params,
 }
 
-impl From<&Segment> for SegmentJson {
-    fn from(segment: &Segment) -> Self {
+fn segments(trial: &Trial) -> Vec<SegmentJson> {
+    let next = trial.segments.iter().skip(1).map(|segment| &segment.replaced);
+    let each = trial.segments.iter().zip(next.chain([&trial.params]));
+    let segment = |(segment, params): (&Segment, &Params)| {
         let Segment { start, from, digest, replaced, .. } = segment.clone();
-        SegmentJson { start, from, digest, replaced }
-    }
+        SegmentJson { start, from, digest, replaced, params: params.clone() }
+    };
+    each.map(segment).collect()
 }
 
 /// One note.
@@ -154,8 +160,9 @@ pub struct NoteJson {
     pub text: String,
 }
 
-impl From<&Trial> for TrialJson {
-    fn from(trial: &Trial) -> Self {
+impl TrialJson {
+    /// A trial of a study.
+    pub fn new(spec: &StudySpec, trial: &Trial) -> Self {
         TrialJson {
             study: None,
             number: trial.number.0,
@@ -169,8 +176,8 @@ impl From<&Trial> for TrialJson {
             hidden: trial.hidden,
             last_value: trial.last().map(|(_, value)| Number(value)),
             last_step: trial.last_step(),
-            params: trial.params.clone(),
-            segments: trial.segments.iter().map(SegmentJson::from).collect(),
+            params: shown_params(spec, trial).clone(),
+            segments: segments(trial),
             device: trial.devices.clone(),
             seconds: seconds(trial.busy_micros),
             attempts: trial.attempts,
@@ -183,12 +190,10 @@ impl From<&Trial> for TrialJson {
                 .collect(),
         }
     }
-}
 
-impl TrialJson {
     /// A trial with the name of its study.
-    pub fn of(study: &str, trial: &Trial) -> Self {
-        TrialJson { study: Some(study.to_owned()), ..TrialJson::from(trial) }
+    pub fn of_study(spec: &StudySpec, trial: &Trial) -> Self {
+        TrialJson { study: Some(spec.name.clone()), ..TrialJson::new(spec, trial) }
     }
 }
 

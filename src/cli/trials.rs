@@ -18,6 +18,7 @@ use crate::storage::{StorageReader, StudySummary};
 use crate::study::counted::count;
 use crate::study::query::TrialQuery;
 use crate::study::space::Distribution;
+use crate::study::state::shown_params;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// Arguments of `hpsearch trials`.
@@ -80,7 +81,8 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     };
     let trials = reader.trials(study.id, &query)?;
     if arguments.json {
-        let trials: Vec<TrialJson> = trials.iter().map(TrialJson::from).collect();
+        let trials: Vec<TrialJson> =
+            trials.iter().map(|trial| TrialJson::new(&study.spec, trial)).collect();
         return console.json(Some(&study.spec.name), &BTreeMap::from([("trials", trials)]));
     }
     match study.counts.total() {
@@ -139,8 +141,10 @@ fn columns(
         .right("time", time);
     for dimension in study.spec.space.dimensions() {
         let align = alignment(&dimension.distribution);
-        let value =
-            |trial: &Trial| trial.params.get(&dimension.name).map_or_else(String::new, param);
+        let value = |trial: &Trial| {
+            let params = shown_params(&study.spec, trial);
+            params.get(&dimension.name).map_or_else(String::new, param)
+        };
         columns = columns.aligned(align, one_line(&dimension.name), value).optional();
     }
     if study.spec.is_tracked() {

@@ -142,6 +142,7 @@ fn print(
         );
     };
     let Difference { seq, trial, what, table, stored, now, .. } = difference;
+    let in_words = difference.what_in_words();
     let about = trial.map(|trial| format!(" of trial {trial}")).unwrap_or_default();
     let (place, title) = match table {
         Some(table) => (in_table(table, &about, difference), "  journal  "),
@@ -149,7 +150,7 @@ fn print(
             (format!("event {} cannot follow those before it", seq.0), "  journal  ")
         }
         None => (
-            format!("event {} has the {what}{about} otherwise than it is decided now", seq.0),
+            format!("event {} has the {in_words}{about} otherwise than it is decided now", seq.0),
             "  now      ",
         ),
     };

@@ -86,16 +86,38 @@ fn around(side: &str, same: usize) -> String {
     }
 }
 
-/// The differences to a stored study with this many complete trials. While there are none, the
-/// command may change with `--accept`: no result becomes incomparable.
-pub fn difference_to_stored(old: &StudySpec, new: &StudySpec, complete: u64) -> Vec<Change> {
+/// What a stored study has measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measured {
+    /// No trial has reported an objective.
+    Nothing,
+    /// Some have, and none is complete.
+    Reports,
+    /// Some trials are complete.
+    Results,
+}
+
+/// The differences to a stored study. While no trial is complete, the command may change with
+/// `--accept`: no result becomes incomparable. While nothing of an objective was reported, the
+/// objectives may change freely.
+pub fn difference_to_stored(old: &StudySpec, new: &StudySpec, measured: Measured) -> Vec<Change> {
     let mut changes = difference(old, new);
-    for change in
-        changes.iter_mut().filter(|change| complete == 0 && COMMAND.contains(&change.path.as_str()))
-    {
-        change.class = NeedsAccept;
+    for change in &mut changes {
+        change.class = match measured {
+            Measured::Nothing if is_objective(&change.path) => Free,
+            Measured::Nothing | Measured::Reports if COMMAND.contains(&change.path.as_str()) => {
+                NeedsAccept
+            }
+            _ => change.class,
+        };
     }
     changes
+}
+
+/// Whether a key says which report of which metric is the value, and which is better.
+fn is_objective(path: &str) -> bool {
+    path.starts_with("study.objective.")
+        || ["study.metric", "study.direction", "study.value"].contains(&path)
 }
 
 /// The keys of a command.
@@ -433,6 +455,19 @@ mod tests {
                 "checkpoints.keep: best-3 -> all Free",
             ]
         );
+    }
+
+    #[test]
+    fn an_objective_that_was_never_reported_may_change() {
+        let mut new = spec();
+        new.objectives[0].metric = "error".to_owned();
+        new.seed = 7;
+        let classes = |measured| -> Vec<ChangeClass> {
+            let changes = difference_to_stored(&spec(), &new, measured);
+            changes.iter().map(|change| change.class).collect()
+        };
+        assert_eq!(classes(Measured::Nothing), [Free, NeedsFork]);
+        assert_eq!(classes(Measured::Reports), [NeedsFork, NeedsFork]);
     }
 
     #[test]

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 pub use asha::{BRACKETS, MAX_RESOURCE, MIN_RESOURCE, RANK_BY, REDUCTION_FACTOR, RUNG_FACTOR};
 pub use pbt::{ASYNCHRONOUS, INTERVAL, MODEL, POPULATION};
 
+use crate::study::budget::Count;
 use crate::study::constraint::Constraint;
 use crate::study::decision::{Decision, Reason};
 use crate::study::history::History;
@@ -27,7 +28,7 @@ use crate::study::program::Program;
 use crate::study::registry::{OptionProblem, Registry, RegistryEntry, RegistryError, UnknownName};
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
-use crate::study::spec::{AlgorithmSpec, Milestones};
+use crate::study::spec::{AlgorithmSpec, Milestones, StudySpec};
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The input of [`Pruner::judge`].
@@ -214,6 +215,12 @@ pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
 /// Whether trials continue from each other's checkpoints, which then have digests.
 pub fn is_population(pruner: &AlgorithmSpec) -> bool {
     pruner.name == pbt::ENTRY.name
+}
+
+/// Which trials of a study count towards `budget.trials`: of a population also those that failed,
+/// since another member alone would not replace them.
+pub fn counted_trials(spec: &StudySpec) -> Count {
+    if is_population(&spec.pruner) { Count::All } else { spec.budget.count }
 }
 
 /// Whether members of its populations continue from checkpoints of others that go on.

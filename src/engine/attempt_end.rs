@@ -2,9 +2,10 @@
 //! fail.
 
 use super::Engine;
-use super::attempt::Leaving;
+use super::attempt::{Leaving, RunningAttempt};
+use crate::config;
 use crate::study::constraint;
-use crate::study::decision::Decision;
+use crate::study::decision::{Decision, Reason};
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::program::{MetricSources, Program};
 use crate::study::remark::without_metric;
@@ -22,6 +23,11 @@ impl Engine {
         message: Option<String>,
     ) {
         let Some(slot) = self.slots.of_attempt(number, attempt) else { return };
+        let is_to_pause =
+            |running: &RunningAttempt| matches!(running.leaving, Some((Leaving::Pausing(_), _)));
+        if self.slots[slot].running.as_ref().is_some_and(is_to_pause) {
+            self.remark_on_passed_pause(number, attempt);
+        }
         let Some(running) = self.slots[slot].running.take() else { return };
         let devices = self.slots[slot].devices().clone();
         if self.slots[slot].closed {
@@ -36,6 +42,11 @@ impl Engine {
             leaving => leaving,
         });
         let (end, message) = match &leaving {
+            Some(Leaving::Pausing(_))
+                if end == AttemptEnd::Completed && self.is_past_its_rungs(number) =>
+            {
+                (end, message)
+            }
             Some(leaving) => leaving.settle(end, message),
             None => (end, message),
         };
@@ -130,6 +141,16 @@ impl Engine {
     fn past_its_end(&self, number: TrialNumber) -> Option<(u64, u64)> {
         let trial = self.state.trial(number).filter(|trial| trial.continued.is_some())?;
         Some((trial.until?, trial.last()?.0))
+    }
+
+    /// Whether a trial that was to pause at a rung has reported the last step of a full trial: it
+    /// ran past the pause, and nothing is left to continue.
+    fn is_past_its_rungs(&self, number: TrialNumber) -> bool {
+        let Some(full) = config::max_resource(&self.spec) else { return false };
+        let Some(trial) = self.state.trial(number) else { return false };
+        let last = trial.decisions.last().map(|last| &last.verdict);
+        matches!(last, Some(Decision::Pause(Reason::Rung { .. })))
+            && trial.last_step().is_some_and(|step| step >= full)
     }
 
     pub(super) fn has_arrived(&self, number: TrialNumber) -> bool {

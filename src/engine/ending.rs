@@ -6,6 +6,7 @@ use super::attempt::Leaving;
 use super::goal::{self, Order, is_asked_for};
 use super::{Effect, Engine, Outcome, Phase};
 use crate::study::counted::count;
+use crate::study::decision::{Decision, Reason};
 use crate::study::event::{Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::goal::Goal;
 use crate::study::trial::{Origin, Trial, TrialState};
@@ -248,9 +249,7 @@ impl Engine {
     /// finishes the study.
     fn close_study(&mut self, reason: &str) {
         for trial in self.trials_that(Trial::waits_for_its_pruner) {
-            let why =
-                self.state.trial(trial).and_then(|trial| trial.reason.clone()).unwrap_or_default();
-            let reason = Some(format!("never promoted: {why}"));
+            let reason = self.state.trial(trial).map(|trial| never_promoted(trial, reason));
             self.emit(Event::Trial(trial, TrialEvent::finished(TrialState::Pruned, None, reason)));
         }
         self.tidy();
@@ -262,5 +261,42 @@ impl Engine {
                 front: is_several.then(|| Box::new(self.state.front())),
             }));
         }
+    }
+}
+
+/// Why a paused trial was not promoted in a study that ends for `reason`: its rank, if it was not
+/// among the best; else the end.
+fn never_promoted(trial: &Trial, reason: &str) -> String {
+    let pause = trial.decisions.last().map(|last| &last.verdict);
+    match pause {
+        Some(Decision::Pause(Reason::Rung { rung, rank, of, first })) if rank <= first => {
+            format!("never promoted: {reason}, at rank {rank} of {of} at rung {rung}")
+        }
+        _ => format!("never promoted: {}", trial.reason.as_deref().unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::params::Params;
+    use crate::study::time::Timestamp;
+    use crate::study::trial::{DecisionAtStep, TrialNumber};
+
+    #[test]
+    fn one_of_the_best_was_not_promoted_because_the_study_ended() {
+        let said = |rank: u64| {
+            let reason = Reason::Rung { rung: 2, rank, of: 22, first: 7 };
+            let mut trial =
+                Trial::new(TrialNumber(3), Params::new(), Origin::Asked, Timestamp::default());
+            trial.reason = Some(reason.to_string());
+            trial.decisions.push(DecisionAtStep { step: 2, verdict: Decision::Pause(reason) });
+            never_promoted(&trial, "the budget of 40 trials is used up")
+        };
+        let used_up =
+            "never promoted: the budget of 40 trials is used up, at rank 1 of 22 at rung 2";
+        assert_eq!(said(1), used_up);
+        let rank = "never promoted: rung 2 reached with rank 8 of 22; the best 7 continue";
+        assert_eq!(said(8), rank);
     }
 }

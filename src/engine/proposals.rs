@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::Engine;
 use super::pruning::history_of;
+use crate::analysis::forecast;
+use crate::pruners;
 use crate::samplers::{self, Ask, Chosen, Proposal, Room};
-use crate::study::budget::Count;
 use crate::study::configuration::{Run, configurations, for_samplers};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::params::Params;
@@ -124,15 +125,7 @@ impl Engine {
                 self.lacking_runs().map(|(_, runs)| runs).sum::<u64>() + (undecided + 1) * further
             }
         };
-        let counted = match self.spec.budget.count {
-            // One that failed has left its population: another one alone would not replace it.
-            _ if self.pruner.population().is_some() => {
-                counts.complete + counts.pruned + counts.failed
-            }
-            Count::Finished => counts.complete + counts.pruned,
-            Count::Completed => counts.complete,
-            Count::All => counts.complete + counts.pruned + counts.failed,
-        };
+        let counted = forecast::counted(counts, pruners::counted_trials(&self.spec));
         counted + counts.queued + counts.running + counts.paused + pending_replicates < limit
     }
 

@@ -2,6 +2,7 @@
 
 use super::attempt::Leaving;
 use super::{Effect, Engine, Outcome, Phase};
+use crate::config::command_line;
 use crate::study::constraint;
 use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::finalists::Race;
@@ -173,7 +174,7 @@ impl Engine {
         if !trial.state.is_finished() {
             let (why, instead) = (
                 format!("trial {number} is {}, and needs its files", trial.state.as_str()),
-                format!("`hpsearch kill {number}` ends it first"),
+                format!("`hpsearch kill {} {number}` ends it first", self.study_word()),
             );
             return Err(refused(why, instead));
         }
@@ -195,17 +196,29 @@ impl Engine {
     fn retry(&mut self, number: TrialNumber) -> Served {
         let trial = self.known(number)?;
         if trial.state != TrialState::Failed {
+            let study = self.study_word();
             let instead = match trial.state {
                 TrialState::Complete | TrialState::Pruned => {
-                    format!("`hpsearch enqueue --from {number} --again` starts it from scratch")
+                    format!(
+                        "`hpsearch enqueue {study} --from {number} --again` starts it from scratch"
+                    )
                 }
-                _ => format!("`hpsearch kill {number}` ends it first"),
+                TrialState::Queued => "it starts when a slot is free".to_owned(),
+                TrialState::Paused => {
+                    format!("`hpsearch resume {study} {number}` lets it continue")
+                }
+                _ => format!("`hpsearch kill {study} {number}` ends it first"),
             };
             let why = format!("trial {number} has not failed, it is {}", trial.state.as_str());
             return Err(refused(why, instead));
         }
         self.queue_failed(number);
         Ok(self.when(format!("trial {number} is queued again")))
+    }
+
+    /// The study's name as a word of a command line.
+    fn study_word(&self) -> String {
+        command_line::quoted(std::slice::from_ref(&self.spec.name))
     }
 
     fn retry_failed(&mut self) -> Served {

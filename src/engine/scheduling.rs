@@ -12,7 +12,7 @@ use crate::study::event::{Event, StudyEvent, TrialEvent};
 use crate::study::program::Program;
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::seed::SeedTree;
-use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber};
+use crate::study::trial::{AttemptNumber, DecisionAtStep, Origin, Trial, TrialNumber};
 
 /// A trial's seed: its own, or in a race that of its round.
 pub fn seed_of(seeds: SeedTree, trial: &Trial) -> u64 {
@@ -220,16 +220,43 @@ impl Engine {
         let is_known = || self.remarked.iter().any(|(_, kind)| *kind == RemarkKind::StartedOver);
         let is_command = matches!(self.spec.program, Program::Command { .. });
         if is_command && was_paused && !is_known() {
-            let why = match self.pruner.population() {
-                Some(_) => {
-                    "it had saved no checkpoint when it was paused (docs/commands.md shows how)"
-                }
-                None => {
-                    "it had saved no checkpoint when it was paused (docs/commands.md shows how; \
-                     with `mode = \"stop\"` in [pruner] no trial is paused)"
-                }
-            };
+            let why = format!(
+                "it had saved no checkpoint when it was paused ({})",
+                self.where_pauses_are_described()
+            );
             self.remark(number, attempt, &Remark::new(RemarkKind::StartedOver, why));
+        }
+    }
+
+    /// Tells once in a run that a command went on after it was asked to pause.
+    pub(super) fn remark_on_passed_pause(&mut self, number: TrialNumber, attempt: AttemptNumber) {
+        let is_known = || self.remarked.iter().any(|(_, kind)| *kind == RemarkKind::RanOn);
+        if !matches!(self.spec.program, Program::Command { .. }) || is_known() {
+            return;
+        }
+        let Some(trial) = self.state.trial(number) else { return };
+        let is_pause = |at: &&DecisionAtStep| {
+            matches!(at.verdict, Decision::Pause(_)) && trial.until <= Some(at.step)
+        };
+        let pause = trial.decisions.iter().find(is_pause);
+        let pause = pause.map(|pause| pause.step).filter(|step| trial.last_step() > Some(*step));
+        if let (Some(pause), Some(last)) = (pause, trial.last_step()) {
+            let why = format!(
+                "it was asked to pause at {} and went on to {last}; read the answer to each report \
+                 on stdin, or the step to pause at in HPSEARCH_UNTIL ({})",
+                self.spec.step.at(pause),
+                self.where_pauses_are_described()
+            );
+            self.remark(number, attempt, &Remark::new(RemarkKind::RanOn, why));
+        }
+    }
+
+    fn where_pauses_are_described(&self) -> &'static str {
+        match self.pruner.population() {
+            Some(_) => "docs/commands.md shows how",
+            None => {
+                "docs/commands.md shows how; with `mode = \"stop\"` in [pruner] no trial is paused"
+            }
         }
     }
 }

@@ -51,6 +51,9 @@ pub struct Verified {
 /// Set as `what` if an entry cannot follow those before it: one was removed, inserted or moved.
 pub const ORDER: &str = "order";
 
+/// What differs of a decision, as `--json` names it.
+pub const VERDICT: &str = "verdict";
+
 /// A sampler or pruner whose rules have changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct VersionChange {
@@ -88,6 +91,11 @@ pub struct Difference {
 }
 
 impl Difference {
+    /// What differs, in words.
+    pub fn what_in_words(&self) -> &'static str {
+        if self.what == VERDICT { "decision" } else { self.what }
+    }
+
     /// The difference of an entry from the replay.
     fn of_entry(entry: &StoredEvent, what: &'static str, stored: String, now: String) -> Self {
         let (seq, trial) = (entry.0, entry.2.trial());

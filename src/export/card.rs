@@ -8,6 +8,7 @@ use crate::arguments::TaskKind;
 use crate::config::shown::lines;
 use crate::study::metric::Metrics;
 use crate::study::spec::Objective;
+use crate::study::state::shown_params;
 
 /// The text of the card: what the model is, how it was found and how to use it.
 pub(super) fn card(exported: &Exported<'_>) -> String {
@@ -58,7 +59,7 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
     table(
         &mut text,
         ["parameter", "value"],
-        trial.params.iter().map(|(name, value)| (name, value.to_string())),
+        recipe.params.iter().map(|(name, value)| (name, value.to_string())),
     );
     if recipe.schedule.len() > 1 {
         let _infallible = writeln!(
@@ -235,11 +236,10 @@ fn leaders(text: &mut String, exported: &Exported<'_>) {
     let columns = exported.spec.objectives.len() + names.len();
     let _infallible = writeln!(text, "|---|{}", "---|".repeat(columns));
     for trial in &exported.leaders {
+        let shown = shown_params(exported.spec, trial);
         let params: Vec<String> = names
             .iter()
-            .map(|name| {
-                trial.params.get(name).map_or(String::new(), |value| cell(&value.to_string()))
-            })
+            .map(|name| shown.get(name).map_or(String::new(), |value| cell(&value.to_string())))
             .collect();
         let values = trial.value.iter().chain(&trial.values);
         let value = values.map(f64::to_string).collect::<Vec<_>>().join(" | ");

@@ -125,6 +125,11 @@ impl Axis {
         Axis { cut: Cut::Outliers, keep, ..Axis::linear() }
     }
 
+    /// The same for a value of each trial, of which some may have diverged.
+    pub fn of_trials(keep: Vec<f64>) -> Self {
+        Axis { cut: Cut::ManyOutliers, keep, ..Axis::linear() }
+    }
+
     /// The values it covers, for these; `None` if none of them has a place on it.
     pub fn range(&self, values: impl IntoIterator<Item = f64>) -> Option<Range> {
         let range = Range::over(values, &self.keep, self.scale, self.cut)?;

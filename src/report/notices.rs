@@ -13,7 +13,7 @@ use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEven
 use crate::study::front;
 use crate::study::notify::{Notice, Occasion};
 use crate::study::spec::{FailureCause, StudySpec};
-use crate::study::state::StudyState;
+use crate::study::state::{StudyState, shown_params};
 use crate::study::time::Timestamp;
 use crate::study::trial::{TrialNumber, TrialState};
 use crate::study::usage::Used;
@@ -161,8 +161,10 @@ impl Notices {
         }
         if self.front.take(happening) && state.has_several_objectives() {
             let reached = values(&trial.values);
-            let text =
-                format!("trial {number} joins the front with {reached}, {}", params(&trial.params));
+            let text = format!(
+                "trial {number} joins the front with {reached}, {}",
+                params(shown_params(&self.spec, trial))
+            );
             self.say(out, Occasion::Best, Some(number), &text)?;
         }
         let before = std::mem::replace(&mut self.best, state.leader());
@@ -171,8 +173,10 @@ impl Notices {
         {
             let metric = &self.spec.objective().metric;
             let value = super::wording::number(value);
-            let text =
-                format!("trial {number} is the best: {metric} {value}, {}", params(&trial.params));
+            let text = format!(
+                "trial {number} is the best: {metric} {value}, {}",
+                params(shown_params(&self.spec, trial))
+            );
             self.say(out, Occasion::Best, Some(number), &text)?;
         }
         let fraction = self.fraction(happening);

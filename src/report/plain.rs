@@ -23,9 +23,9 @@ use crate::study::metric::{Direction, Score};
 use crate::study::remark::RemarkKind;
 use crate::study::request::RequestAnswer;
 use crate::study::spec::StudySpec;
-use crate::study::state::StudyState;
+use crate::study::state::{StudyState, shown_params};
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
 use crate::study::unmeasured::Unmeasured;
 use crate::study::usage::Used;
 
@@ -227,6 +227,10 @@ impl Reporter for Plain {
             .map_or_else(String::new, |(spec, _)| format!(" {}", one_line(&spec.name)));
         writeln!(out, "study{name} ended after {}: {}", duration(elapsed), one_line(reason))?;
         writeln!(out, "  {}", states(state))?;
+        let with = |trial: &Trial| {
+            let spec = self.study.as_ref().map(|(spec, _)| spec);
+            params(spec.map_or(&trial.params, |spec| shown_params(spec, trial)))
+        };
         if state.has_several_objectives() && state.counts.complete > 0 {
             let front = state.front();
             if let Some(knee) = front.knee.and_then(|knee| state.trial(knee)) {
@@ -236,7 +240,7 @@ impl Reporter for Plain {
                     front_in_words(&front),
                     knee.number,
                     values(&knee.values),
-                    params(&knee.params)
+                    with(knee)
                 )?;
                 return out.flush();
             }
@@ -247,10 +251,14 @@ impl Reporter for Plain {
                 "  best: trial {} with {}: {}",
                 best.number,
                 said(Some(value)),
-                params(&best.params)
+                with(best)
             )?,
             None if state.counts.complete == 0 => writeln!(out, "  no trial is complete")?,
-            None => writeln!(out, "  {}", no_best(state.counts))?,
+            None => writeln!(
+                out,
+                "  {}",
+                no_best(state.counts, self.study.iter().map(|(spec, _)| spec))
+            )?,
         }
         out.flush()
     }

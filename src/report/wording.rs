@@ -280,12 +280,18 @@ pub fn run_name(trial: &Trial) -> Option<&str> {
     trial.origin.tracked().and_then(|run| run.name.as_deref())
 }
 
-/// The text if a study has no best trial.
-pub fn no_best(counts: Counts) -> String {
-    match counts.complete {
-        0 => "no complete trial yet".to_owned(),
-        1 => "the one complete trial has no value (NaN) or violates a limit".to_owned(),
-        complete => format!("none of {complete} complete trials has a value and keeps all limits"),
+/// The text if a study has no best trial; several studies are taken together.
+pub fn no_best<'a>(counts: Counts, specs: impl IntoIterator<Item = &'a StudySpec>) -> String {
+    let mut constraints = specs.into_iter().flat_map(|spec| &spec.constraints);
+    let has_limits = constraints.any(|constraint| constraint.limit().is_some());
+    match (counts.complete, has_limits) {
+        (0, _) => "no complete trial yet".to_owned(),
+        (1, true) => "the one complete trial has no value (NaN) or violates a limit".to_owned(),
+        (1, false) => "the one complete trial has no value (NaN)".to_owned(),
+        (complete, true) => {
+            format!("none of {complete} complete trials has a value and keeps all limits")
+        }
+        (complete, false) => format!("none of {complete} complete trials has a value (NaN)"),
     }
 }
 
@@ -360,11 +366,12 @@ pub fn result(spec: &StudySpec, trial: &Trial) -> Option<String> {
     Some(named.collect::<Vec<_>>().join(", "))
 }
 
-/// A front in a few words: `8 trials on the front, hypervolume 6.57 up to (0.4, 21)`.
+/// A front in a few words: `8 trials on the front, hypervolume 6.57, reference point (0.4, 21)`.
 pub fn front_in_words(front: &Front) -> String {
     let volume = match front.hypervolume {
         Some(volume) => {
-            format!(", hypervolume {} up to ({})", number(volume), values(&front.reference))
+            let reference = values(&front.reference);
+            format!(", hypervolume {}, reference point ({reference})", number(volume))
         }
         None if front.reference.is_empty() => String::new(),
         None => ", no hypervolume: a value is infinite, or it takes too long".to_owned(),

@@ -36,7 +36,8 @@ impl Figure<'_> {
         let mut unseen = Unseen::default();
         for series in &self.series {
             let Series { tone, .. } = *series;
-            let pen = canvas.pen(style_of(tone, theme), sign_of(tone), pattern_of(tone, theme));
+            let pattern = self.pattern_of(tone, theme);
+            let pen = canvas.pen(style_of(tone, theme), sign_of(tone), pattern);
             draw_series(
                 &mut canvas,
                 series,
@@ -66,6 +67,21 @@ impl Figure<'_> {
         }
     }
 
+    /// How the lines and bars of a series are drawn.
+    fn pattern_of(&self, tone: SeriesRole, theme: Theme) -> Pattern {
+        let is_best = |series: &Series<'_>| {
+            series.tone == SeriesRole::Best && !matches!(series.mark, Mark::Dots | Mark::Star)
+        };
+        match (tone, theme.palette) {
+            (_, Palette::Colours) | (SeriesRole::Best, _) => Pattern::Solid,
+            (SeriesRole::Compared(index), Palette::Monochrome) => {
+                let first = usize::from(self.series.iter().any(is_best));
+                PATTERNS[(index + first) % PATTERNS.len()]
+            }
+            (SeriesRole::Behind, Palette::Monochrome) => Pattern::Sparse,
+        }
+    }
+
     fn draw_title(&self, buffer: &mut Buffer, area: Rect, unseen: Unseen, theme: Theme) {
         if area.is_empty() {
             return;
@@ -87,7 +103,8 @@ impl Figure<'_> {
         let mut column = area.x;
         let named = self.legend();
         for (index, series) in named.iter().enumerate() {
-            let text = format!("{} {}", sample(series, theme), series.name);
+            let pattern = self.pattern_of(series.tone, theme);
+            let text = format!("{} {}", sample(series, pattern, theme), series.name);
             let left = named.len() - index;
             let more = format!("+{left}");
             let all = usize::from(area.right().saturating_sub(column));
@@ -205,7 +222,8 @@ const COLOURS: [Color; 6] =
 /// Their characters where there is only ASCII.
 const SIGNS: [char; 6] = ['*', '+', 'x', 'o', '#', '@'];
 /// Their lines where there are no colours.
-const PATTERNS: [Pattern; 3] = [Pattern::Solid, Pattern::Dashed, Pattern::Dotted];
+const PATTERNS: [Pattern; 5] =
+    [Pattern::Solid, Pattern::Dashed, Pattern::Dotted, Pattern::DashDotted, Pattern::Sparse];
 
 /// The style of a tone: also of a compared trial's name wherever it stands beside the chart.
 pub fn style_of(tone: SeriesRole, theme: Theme) -> Style {
@@ -239,15 +257,8 @@ fn sign_of(tone: SeriesRole) -> char {
     }
 }
 
-fn pattern_of(tone: SeriesRole, theme: Theme) -> Pattern {
-    match (tone, theme.palette) {
-        (SeriesRole::Compared(index), Palette::Monochrome) => PATTERNS[index % PATTERNS.len()],
-        _ => Pattern::Solid,
-    }
-}
-
 /// What a series looks like, for the legend.
-fn sample(series: &Series<'_>, theme: Theme) -> String {
+fn sample(series: &Series<'_>, pattern: Pattern, theme: Theme) -> String {
     let sign = sign_of(series.tone);
     if let Some(symbol) = symbol_of(series, theme) {
         return symbol.to_string();
@@ -255,11 +266,13 @@ fn sample(series: &Series<'_>, theme: Theme) -> String {
     match (series.mark, theme.charset) {
         (Mark::Dots | Mark::Star, Charset::Unicode) => "•".to_owned(),
         (_, Charset::Ascii) => format!("{sign}{sign}"),
-        (Mark::Bars, Charset::Unicode) => "▬▬".to_owned(),
-        (Mark::Line | Mark::Steps, Charset::Unicode) => match pattern_of(series.tone, theme) {
-            Pattern::Solid => "━━".to_owned(),
-            Pattern::Dashed => "╍╍".to_owned(),
-            Pattern::Dotted => "┈┈".to_owned(),
+        (mark, Charset::Unicode) => match (pattern, mark) {
+            (Pattern::Solid, Mark::Bars) => "▬▬".to_owned(),
+            (Pattern::Solid, _) => "━━".to_owned(),
+            (Pattern::Dashed, _) => "╍╍".to_owned(),
+            (Pattern::Dotted, _) => "┈┈".to_owned(),
+            (Pattern::DashDotted, _) => "╍┈".to_owned(),
+            (Pattern::Sparse, _) => "┈ ".to_owned(),
         },
     }
 }

@@ -2,12 +2,13 @@
 //! clipboard, over ssh too.
 
 use crate::report::wording::{toml_key, toml_value};
+use crate::study::spec::StudySpec;
+use crate::study::state::shown_params;
 use crate::study::trial::Trial;
 
 /// The trial's parameters as an `[[enqueue]]` table of a study file.
-pub fn configuration(trial: &Trial) -> String {
-    let lines = trial
-        .params
+pub fn configuration(spec: &StudySpec, trial: &Trial) -> String {
+    let lines = shown_params(spec, trial)
         .iter()
         .map(|(name, value)| format!("{} = {}\n", toml_key(name), toml_value(value)));
     format!("[[enqueue]]  # trial {}\n", trial.number) + &lines.collect::<String>()

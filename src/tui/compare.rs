@@ -20,6 +20,7 @@ use crate::storage::{Curve, StorageError, StorageReader, StudyId};
 use crate::study::metric::Score;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
+use crate::study::state::shown_params;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// So many of the other trials' curves stand behind the compared ones.
@@ -197,7 +198,7 @@ fn chart(data: &CompareData) -> Figure<'static> {
     }
 }
 
-fn rows(data: &CompareData) -> Vec<ComparedRow> {
+fn rows<'a>(data: &'a CompareData) -> Vec<ComparedRow> {
     let about = |name: &str, cell: &dyn Fn(&Trial) -> String| ComparedRow {
         name: name.to_owned(),
         cells: data.trials.iter().map(|(_, trial)| cell(trial)).collect(),
@@ -237,7 +238,9 @@ fn rows(data: &CompareData) -> Vec<ComparedRow> {
     ]);
     let (mut different, mut equal) = (Vec::new(), Vec::new());
     for name in params(data) {
-        let values: Vec<_> = data.trials.iter().map(|(_, trial)| trial.params.get(name)).collect();
+        let value =
+            |(study, trial): &'a (usize, Trial)| shown_params(data.spec(*study), trial).get(name);
+        let values: Vec<_> = data.trials.iter().map(value).collect();
         let cells =
             values.iter().map(|value| value.map_or_else(|| "-".to_owned(), param)).collect();
         let same = values.windows(2).all(|pair| match (pair[0], pair[1]) {

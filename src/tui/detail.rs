@@ -123,7 +123,9 @@ pub fn draw_preview(
     let origin = format!(" {spent}{attempts}, {}", proposed(&trial.origin));
     let mut lines = vec![title, Line::styled(origin, theme.dim())];
     lines.extend(reason_line(trial));
-    lines.extend(parameters(trial).into_iter().map(|text| Line::raw(format!("   {text}"))));
+    lines.extend(
+        parameters(state.spec(), trial).into_iter().map(|text| Line::raw(format!("   {text}"))),
+    );
     let lines = wrapped(lines, usize::from(text.width));
     frame.render_widget(Paragraph::new(lines), text);
     draw_chart(frame, chart, state, &detail, theme);
@@ -208,7 +210,9 @@ fn draw_log(frame: &mut Frame<'_>, area: Rect, state: &mut TuiState, theme: Them
         head,
     );
     if lines.is_empty() {
-        frame.render_widget(Line::styled("   nothing printed yet", theme.dim()), body);
+        let is_over = state.seen.detail.as_ref().is_some_and(|it| it.trial.state.is_finished());
+        let nothing = if is_over { "   nothing was printed" } else { "   nothing printed yet" };
+        frame.render_widget(Line::styled(nothing, theme.dim()), body);
         return;
     }
     let first = end.saturating_sub(height);

@@ -7,7 +7,9 @@ use super::line::LineEdit;
 use crate::app::enqueue::{range, typed};
 use crate::report::wording::one_line;
 use crate::study::params::{Params, Value};
-use crate::study::space::{Dimension, Distribution, Space};
+use crate::study::space::{Dimension, Distribution};
+use crate::study::spec::StudySpec;
+use crate::study::state::shown_params;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// A parameter's line.
@@ -56,9 +58,10 @@ pub enum Filled {
 
 impl Form {
     /// A form with the values of `trial`; what it lacks is empty.
-    pub fn new(space: &Space, trial: &Trial) -> Self {
+    pub fn new(spec: &StudySpec, trial: &Trial) -> Self {
+        let params = shown_params(spec, trial);
         let text = |dimension: &Dimension| {
-            trial.params.get(&dimension.name).map_or_else(String::new, Value::to_string)
+            params.get(&dimension.name).map_or_else(String::new, Value::to_string)
         };
         let field = |dimension: &Dimension| Field {
             dimension: dimension.clone(),
@@ -66,7 +69,7 @@ impl Form {
         };
         Form {
             trial: trial.number,
-            fields: space.dimensions().iter().map(field).collect(),
+            fields: spec.space.dimensions().iter().map(field).collect(),
             selected: 0,
         }
     }
@@ -177,7 +180,7 @@ mod tests {
 
     fn form() -> Form {
         let (params, created) = (params(0.001, 2, "adamw"), Timestamp::default());
-        Form::new(&spec().space, &Trial::new(TrialNumber(7), params, Origin::Asked, created))
+        Form::new(&spec(), &Trial::new(TrialNumber(7), params, Origin::Asked, created))
     }
 
     fn press(form: &mut Form, keys: &str) -> Filled {

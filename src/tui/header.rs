@@ -124,6 +124,7 @@ fn draw_several(
             Span::styled(format!("{running} running"), theme.study_state(StudyStatus::Running))
         }
     };
+    let specs = together.studies.iter().map(|(study, _)| &study.spec);
     let best = match together.best() {
         Some((trial, value)) => vec![
             Span::raw(" best "),
@@ -133,7 +134,7 @@ fn draw_several(
         None if together.objective.is_none() => {
             vec![Span::styled(" the best of each study stands out", theme.dim())]
         }
-        None => vec![Span::styled(format!(" {}", no_best(counts)), theme.dim())],
+        None => vec![Span::styled(format!(" {}", no_best(counts, specs)), theme.dim())],
     };
     let trials = count(counts.total(), "trial");
     let first = two_sided(name, running, area, theme);
@@ -143,7 +144,7 @@ fn draw_several(
         let key = state.list.trial().map(|trial| trial.study);
         let selected = key.and_then(|study| together.study(study));
         let selected = selected.map_or_else(String::new, |study| {
-            format!(" screens 2 to 6 and commands are about {}", one_line(&study.spec.name))
+            format!(" screens 2 to 6 and commands are about `{}`", one_line(&study.spec.name))
         });
         vec![
             first,
@@ -184,7 +185,10 @@ fn best(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
                 vec![Span::styled(format!(" {}", front_in_words(front)), theme.good())]
             }
             None => {
-                vec![Span::styled(format!(" {}", no_best(seen.summary.counts)), theme.dim())]
+                vec![Span::styled(
+                    format!(" {}", no_best(seen.summary.counts, [&seen.summary.spec])),
+                    theme.dim(),
+                )]
             }
         },
     }
@@ -208,8 +212,7 @@ fn times(seen: &Snapshot, progress: &Progress, now: Timestamp, theme: Theme) -> 
 }
 
 fn trials(progress: &Progress) -> String {
-    let left = progress.of.map(|of| of.saturating_sub(progress.done)).filter(|left| *left > 0);
-    progress.trials() + &left.map(|left| format!(", {left} left")).unwrap_or_default()
+    progress.trials() + &progress.trials_left()
 }
 
 /// Trials by state, and how fast they come to their end where there is room for it.

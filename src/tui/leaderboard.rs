@@ -8,10 +8,10 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::columns::ColumnKey;
-use super::snapshot::LeaderboardRow;
+use super::snapshot::{LeaderboardRow, Snapshot};
 use super::state::TuiState;
 use super::theme::Theme;
-use super::together::TableScope;
+use super::trial_key::TrialKey;
 use crate::report::sparkline::Charset;
 use crate::report::wording::{StudyStatus, one_line, param, width};
 use crate::study::counted::count;
@@ -118,9 +118,10 @@ fn row_line(
 }
 
 /// `name=value` for each active parameter, in the order of the space.
-pub fn param_pairs(trial: &Trial, table: &TableScope) -> String {
+pub fn param_pairs(key: TrialKey, trial: &Trial, seen: &Snapshot) -> String {
+    let (table, params) = (&seen.table, seen.params(key.study, trial));
     let pairs = table.params.iter().filter_map(|(name, _)| {
-        let value = trial.params.get(name)?;
+        let value = params.get(name)?;
         Some(format!("{}={}", one_line(table.short_name(name)), param(value)))
     });
     pairs.collect::<Vec<_>>().join(" ")
@@ -134,7 +135,7 @@ pub fn selected_line(state: &TuiState, room: usize, theme: Theme) -> Line<'stati
     let place =
         format!("{}/{}", state.list.selected() + 1, count(state.seen.page.matching, "trial"));
     let head = format!(" {}  ", state.title_of(key));
-    let pairs = param_pairs(trial, &state.seen.table);
+    let pairs = param_pairs(key, trial, &state.seen);
     let separator = if theme.charset == Charset::Unicode { " · " } else { " - " };
     let text = match &trial.reason {
         Some(reason) => format!("{} {}{separator}{pairs}", trial.state.as_str(), one_line(reason)),

@@ -19,9 +19,11 @@ use crate::storage::{
 };
 use crate::study::condition::TrialNames;
 use crate::study::event::Seq;
+use crate::study::params::Params;
 use crate::study::prediction::Prediction;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{Pixel, SeriesClock, SeriesSummary};
+use crate::study::state::shown_params;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
@@ -179,6 +181,11 @@ impl Snapshot {
         on_page.or_else(|| self.detail_of(key).map(|detail| &detail.trial))
     }
 
+    /// The parameters that are shown with a trial's value.
+    pub fn params<'a>(&self, study: StudyId, trial: &'a Trial) -> &'a Params {
+        self.study(study).map_or(&trial.params, |study| shown_params(&study.spec, trial))
+    }
+
     /// Everything about a trial, if it is loaded.
     pub fn detail_of(&self, key: TrialKey) -> Option<&Arc<Detail>> {
         let is_it = |detail: &&Arc<Detail>| {
@@ -323,7 +330,7 @@ impl Source {
         let with_status: Option<Vec<_>> = others
             .as_ref()
             .map(|others| others.iter().map(|study| (study.clone(), status(study))).collect());
-        let (ran_micros, running_since) = self.reader.running_since(study)?;
+        let (ran_micros, running_since) = self.reader.clock(study)?;
         self.read_names(&studies)?;
         let (page, left_out) = match &others {
             None => (self.page(&wanted.query, &summary)?, Vec::new()),

@@ -272,6 +272,26 @@ fn a_script_that_reports_under_another_name_is_told_which() {
 }
 
 #[test]
+fn a_study_whose_metric_was_never_reported_takes_another_one() {
+    let text = study("trials = 3", ONE_SLOT);
+    let site = Site::new(&text, "echo '@hpsearch {\"step\":1,\"val_loss\":0.5}'\n");
+    assert_eq!(site.run_study().code, 4);
+    site.write("study.toml", text.replace("\"loss\"", "\"val_loss\""));
+    let checked = site.run(&["check", "study.toml"]);
+    assert_done(&checked);
+    assert_done(&site.run(&["retry", "s", "--failed"]));
+    let again = site.run_study();
+    assert_done(&again);
+    assert_names(&again.err, &["study.metric: loss -> val_loss"]);
+    assert!(site.trials().iter().all(|trial| trial["state"] == "complete"), "{}", again.out);
+    assert_eq!(site.json(&["best", "s", "--json"])["trial"]["value"], 0.5);
+    assert_done(&site.run(&["verify", "s"]));
+    // Now that there are values, they would not be compared any more.
+    site.write("study.toml", &text);
+    assert_eq!(site.run_study().code, 6);
+}
+
+#[test]
 fn a_program_that_is_not_there_is_named() {
     let text = study("trials = 2\nfailures = 1", ONE_SLOT)
         .replace("\"sh\", \"trial.sh\"", "\"no-such-program\"");
@@ -802,4 +822,31 @@ fn a_paused_trial_that_does_not_listen_is_told_to_leave_and_goes_on_later() {
         ended.out
     );
     assert!(site.lines("steps").len() <= 62);
+}
+
+#[test]
+fn a_command_that_runs_past_its_pauses_is_told_so_and_completes() {
+    let script = "for step in 1 2 3 4; do echo $1 > \"$HPSEARCH_CHECKPOINT_DIR/$step\"\n\
+        echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\
+        \\\"step\\\":$step}\"\n\
+        echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; done\n";
+    let rest = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmode = \"promote\"\n\
+                min_resource = 1\nmax_resource = 4\n";
+    let site = Site::new(&study("trials = 3", rest), script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    let told = "it was asked to pause at step 1 and went on to ";
+    assert_eq!(ended.out.matches(told).count(), 1, "{}", ended.out);
+    assert_names(&ended.out, &["HPSEARCH_UNTIL", "docs/commands.md", "mode = \"stop\""]);
+    for trial in site.trials() {
+        assert_eq!((&trial["state"], &trial["last_step"]), (&json!("complete"), &json!(4)));
+    }
+    assert_done(&site.run(&["verify", "s"]));
+    // One that stops short of its end cannot be told from one that paused.
+    let site = Site::new(
+        &study("trials = 3", &rest.replace("max_resource = 4", "max_resource = 9")),
+        script,
+    );
+    let ended = site.run_study();
+    assert_names(&ended.out, &[told]);
 }

@@ -218,7 +218,7 @@ fn failed_trials_are_tried_again_while_the_study_runs_and_after() {
     let site = Site::new(&study("trials = 3\ncount = \"all\"", ONE_SLOT), &script);
     let running = site.start_study();
     wait_until("the third trial runs", || site.states() == ["failed", "failed", "running"]);
-    assert_refused(&site.run(&["retry", "s", "2"]), &["trial 2 has not failed"]);
+    assert_refused(&site.run(&["retry", "s", "2"]), &["trial 2 has not failed", "kill s 2"]);
     assert_refused(&site.run(&["retry", "s"]), &["--failed"]);
     site.write("repaired", "");
     assert_done(&site.run(&["retry", "s", "0"]));

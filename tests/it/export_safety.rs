@@ -363,3 +363,14 @@ fn what_drives_a_terminal_is_not_written_into_an_exports_readme() {
     assert!(card.contains("[31mred"), "{card}");
     assert!(!card.contains(|char: char| char.is_control() && char != '\n'), "{card:?}");
 }
+
+#[test]
+fn an_export_says_whose_export_it_replaces() {
+    let site = site("", "");
+    assert_done(&site.run(&["run", "study.toml", "--set", "budget.trials=2"]));
+    let export = |trial: &str| site.run(&["export", "s", "--trial", trial, "-o", "model"]).err;
+    let replaced = "it replaced the export of trial 0 of `s` that was there\n";
+    assert!(!export("0").contains("replaced"));
+    assert!(!export("0").contains("replaced"));
+    assert_names(&export("1"), &[replaced]);
+}

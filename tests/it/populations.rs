@@ -543,6 +543,44 @@ fn commands_continue_from_the_checkpoints_of_others_with_new_parameters() {
     assert!(PathBuf::from(left["trial"]["checkpoint"].as_str().unwrap()).exists());
 }
 
+/// A member that measured its best value before it took over another's checkpoint.
+fn site_of_an_early_best() -> Site {
+    let print = "echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$state}\"";
+    assert!(LEARNS.contains(print));
+    let early = "shown=$state; case $HPSEARCH_TRIAL/$step in 0/1) shown=0.0001 ;; 0/2) shown=9 ;; \
+                 esac\n  echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$shown}\"";
+    let rest = "[pruner]\ntype = \"pbt\"\npopulation = 4\ninterval = 2\nmax_resource = 6\n\
+                [devices]\nuse = [\"sim:0..2\"]\n";
+    Site::new(&study("trials = 4", rest), &LEARNS.replace(print, early))
+}
+
+#[test]
+fn a_value_is_shown_with_the_parameters_that_it_was_measured_with() {
+    let site = site_of_an_early_best();
+    assert_done(&site.run(&["run", "study.toml", "--plain"]));
+    let best = site.json(&["best", "s", "--json"])["trial"].clone();
+    assert_eq!((best["number"].as_u64(), best["value"].as_f64()), (Some(0), Some(0.0001)));
+    let segment = &best["segments"][0];
+    let first = segment["replaced"].clone();
+    assert_ne!(first, segment["params"], "it took over another's parameters: {best}");
+    assert_eq!(best["params"], first);
+    let first = first["x"].as_f64().unwrap().to_string();
+    let explained = site.run(&["explain", "s", "0"]).out;
+    assert_names(&explained, &["schedule\n  steps 0 to 1, trial 0: x="]);
+    assert_eq!(site.json(&["trials", "s", "--json"])["trials"][0]["params"], best["params"]);
+    assert_names(&site.run(&["best", "s"]).out, &[&format!("\nx = {first}")]);
+    assert_names(&site.run(&["best", "s", "--command"]).out, &[&first]);
+    assert_done(&site.run(&["export-data", "s", "-o", "all.csv"]));
+    let row = site.read("all.csv").lines().find(|line| line.starts_with("0,")).unwrap().to_owned();
+    assert_names(&row, &[&first]);
+    assert_done(&site.run(&["export", "s", "-o", "model"]));
+    assert_names(&site.read("model/best.toml"), &[&format!("x = {first}")]);
+    assert_names(&site.read("model/README.md"), &[&format!("| x | {first} |")]);
+    assert_names(&site.read("model/README.md"), &[&format!("| 0 | 0.0001 | {first} |")]);
+    assert_done(&site.run(&["report", "s", "--markdown", "-o", "report.md"]));
+    assert_names(&site.read("report.md"), &[&format!("x = {first}")]);
+}
+
 #[test]
 fn the_report_has_the_schedule_of_a_best_trial_that_took_over_another() {
     let stages_of_best = |seed: u64| {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::{Value as Json, json};
 
-use crate::harness::{ONE_SLOT, Site, assert_done};
+use crate::harness::{ONE_SLOT, Site, assert_done, assert_names};
 
 /// Writes its words, whether null has a variable, and its file of parameters; reports.
 const TELL: &str = "echo \"$*|${HPSEARCH_PARAM_SCHEDULE-unset}|$(tr -d ' \\n' < \
@@ -176,4 +176,17 @@ fn the_examples_of_python_parsers_run() {
         assert_done(&ended);
         assert!(ended.out.contains("6 complete"), "{heading}: {}{}", ended.out, ended.err);
     }
+}
+
+#[test]
+fn the_command_of_the_best_trial_has_a_file_of_parameters() {
+    let site = options("\"sh\", \"trial.sh\"", "", "lr = [0.5]\n");
+    assert_done(&site.run_study());
+    let command = site.run(&["best", "s", "--command"]).out;
+    assert_names(&command, &["HPSEARCH_PARAM_LR=0.5", "{\"lr\":0.5}"]);
+    let before = site.lines("seen").len();
+    assert_done(&site.run_program("sh", &["-c", &command]).unwrap());
+    let seen = site.lines("seen");
+    assert_eq!(seen.len(), before + 1);
+    assert_eq!(seen.first(), seen.last());
 }

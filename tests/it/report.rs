@@ -16,7 +16,9 @@ use hpsearch::study::spec::FailureCause;
 use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 use serde_json::Value as Json;
 
-use crate::harness::{ONE_SLOT, Scene, Site, assert_done, assert_names, assert_refused, study};
+use crate::harness::{
+    ONE_SLOT, REPORT_X, Scene, Site, assert_done, assert_names, assert_refused, study,
+};
 use crate::several_objectives;
 
 const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u{2028}&\"'";
@@ -398,4 +400,14 @@ fn the_program_and_the_page_filter_alike() {
         let numbers: Vec<u64> = numbers.iter().map(|number| number.0).collect();
         assert_eq!(Json::from(numbers), case["trials"], "`{text}`");
     }
+}
+
+#[test]
+fn a_report_whose_name_ends_in_md_is_markdown() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    assert_done(&site.run(&["report", "s", "-o", "x.md"]));
+    assert_done(&site.run(&["report", "s", "-o", "x.html"]));
+    assert!(!site.read("x.md").contains("<html"), "{}", site.read("x.md"));
+    assert!(site.read("x.html").contains("<html"));
 }

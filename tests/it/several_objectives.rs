@@ -423,7 +423,8 @@ fn objectives_that_are_reported_one_after_the_other_are_judged_at_the_same_step(
 
 #[test]
 fn trials_are_explained_by_who_dominates_them_and_by_predicted_ends() {
-    let curves = "awk -v x=\"$1\" -v y=\"$2\" 'BEGIN { for (s = 1; s <= 9; s++) printf \"@hpsearch \
+    let curves = "awk -v end=\"${HPSEARCH_UNTIL:-9}\" -v x=\"$1\" -v y=\"$2\" \
+         'BEGIN { for (s = 1; s <= end; s++) printf \"@hpsearch \
          {\\\"step\\\":%d,\\\"error\\\":%f,\\\"speed\\\":%f}\\n\", s, x + 1 / s, y }'\n";
     let asha = "type = \"asha\"\nmode = \"promote\"\nmin_resource = 2\nmax_resource = 9";
     let text = study(["", ""], "trials = 24", "[sampler]\ntype = \"random\"");

@@ -313,7 +313,10 @@ fn the_verbs_show_a_study_of_runs_without_a_word_of_a_search() {
         (&["best", "runs"], &["lr = 0.1"]),
         (&["curves", "runs"], &["loss"]),
         (&["diff", "runs", "0", "1"], &["lr", "0.1", "0.2"]),
-        (&["explain", "runs", "0"], &["by no sampler: a tracked run"]),
+        (
+            &["explain", "runs", "0"],
+            &["by no sampler: a tracked run", "nothing judges a tracked run"],
+        ),
         (&["logs", "runs", "1"], &["begins"]),
         (&["export-data", "runs"], &["params.lr", "one", "two"]),
         (&["du"], &["runs"]),
@@ -441,7 +444,7 @@ fn the_name_of_a_run_stands_wherever_its_number_may() {
         assert_done(&site.run(&words(&options, &["--lr", "0.1"])));
     }
     assert_names(&site.run(&["show", "demo", "second"]).out, &["second"]);
-    assert_names(&site.run(&["explain", "demo", "first"]).out, &["trial 0 of demo"]);
+    assert_names(&site.run(&["explain", "demo", "first"]).out, &["run 0 of demo"]);
     assert_names(&site.run(&["logs", "demo", "second"]).out, &["begins"]);
     assert_done(&site.run(&["diff", "demo", "first", "second"]));
     assert_done(&site.run(&["diff", "demo/first", "demo/1"]));

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::json;
 
-use crate::harness::{ONE_SLOT, OnTerminal, Scene, Site, study, wait_until};
+use crate::harness::{ONE_SLOT, OnTerminal, Scene, Site, assert_names, study, wait_until};
 
 /// A study whose trials report `steps` times and rest between reports.
 fn reporting(trials: u32, steps: u32, rest: &str) -> Site {
@@ -347,4 +347,16 @@ fn the_mark_of_a_studys_directory_is_no_file_of_an_unknown_trial() {
         .sum();
     assert_eq!(study["total"].as_u64().unwrap(), trials + study["own"].as_u64().unwrap());
     assert!(!site.run(&["du"]).out.contains("unknown trials"));
+}
+
+#[test]
+fn a_missing_file_a_missing_kind_and_a_missing_directory_say_what_to_write() {
+    let site = Site::empty();
+    let checked = site.run(&["check"]);
+    assert_eq!(checked.code, 2);
+    assert_names(&checked.err, &["there is no study file `study.toml`", "`hpsearch init"]);
+    let plotted = site.run(&["plot", "all", "a"]);
+    assert_names(&plotted.err, &["`all` is not a kind of plot", "hpsearch plot history all a"]);
+    let exported = site.run(&["export", "s"]);
+    assert_names(&exported.err, &["--output <DIR> [STUDY]"]);
 }

@@ -16,7 +16,7 @@ use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::counted::count;
 use crate::study::metric::{Metrics, Number, Score, median};
 use crate::study::params::{Params, Value};
-use crate::study::state::StudyState;
+use crate::study::state::{StudyState, shown_params};
 use crate::study::trial::{TrialNumber, TrialState};
 
 /// The question of a study, and its answer so far.
@@ -113,7 +113,7 @@ pub fn answer(
 ) -> Result<AnswerPart, AppError> {
     let question = question(study);
     if study.best_trial().is_none() {
-        let none = Some(no_best(study.counts));
+        let none = Some(no_best(study.counts, [&study.spec]));
         return Ok(AnswerPart { question, best: None, none });
     }
     let best = best::best(reader, study)?;
@@ -133,7 +133,7 @@ pub fn answer(
         runs: best.runs.as_ref().map(RunsJson::from),
         interval: best.runs.as_ref().map(best_runs::in_words),
         race,
-        toml: params_as_toml(&best.trial.params),
+        toml: params_as_toml(shown_params(&study.spec, &best.trial)),
         command: command(study, &best, privacy),
         beat: beaten(reader, study, state.as_ref(), best.trial.number)?,
         front: front(reader, study)?,
@@ -151,7 +151,11 @@ fn front(
     for number in front.trials.iter().copied() {
         let Some(trial) = reader.trial(study.id, number)? else { continue };
         let values = trial.values.iter().copied().map(Number).collect();
-        rows.push(FrontRow { trial: number, values, params: trial.params });
+        rows.push(FrontRow {
+            trial: number,
+            values,
+            params: shown_params(&study.spec, &trial).clone(),
+        });
     }
     let direction = study.spec.direction();
     rows.sort_by_key(|row| {
@@ -226,7 +230,9 @@ fn command(study: &StudySummary, best: &Best, privacy: &Privacy) -> Option<Strin
         value => toml_value(value),
     };
     let words = ["hpsearch", "enqueue", study.spec.name.as_str()].map(str::to_owned);
-    let params = best.trial.params.iter().map(|(name, value)| format!("{name}={}", typed(value)));
+    let params = shown_params(&study.spec, &best.trial)
+        .iter()
+        .map(|(name, value)| format!("{name}={}", typed(value)));
     let words: Vec<String> =
         words.into_iter().chain(params).chain(["--again".to_owned()]).collect();
     Some(command_line::quoted(&words))

@@ -13,6 +13,7 @@ use crate::study::metric::Number;
 use crate::study::params::Value;
 use crate::study::series::step_json;
 use crate::study::spec::StudySpec;
+use crate::study::state::shown_params;
 use crate::study::trial::Trial;
 
 /// Columns of a curve on a trial's page.
@@ -146,7 +147,8 @@ fn row(spec: &StudySpec, trial: &Trial, params: &[&str], metrics: &[&str]) -> Js
     };
     let run = trial.origin.tracked();
     // An empty object stands for an inactive parameter: null is a value.
-    let value = |name: &&str| trial.params.get(name).map_or_else(|| json!({}), Value::to_json);
+    let value =
+        |name: &&str| shown_params(spec, trial).get(name).map_or_else(|| json!({}), Value::to_json);
     let seconds = (trial.busy_micros as f64 / 1e4).round() / 100.0;
     let notes: Vec<&str> = trial.notes.iter().map(|note| note.text.as_str()).collect();
     json!([

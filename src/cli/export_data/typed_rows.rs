@@ -113,7 +113,7 @@ impl TrialTable<'_> {
         let more = of_objectives.chain(of_params).chain(of_metrics).collect();
         let mut table = self.table(out, &columns, more)?;
         let rows = self.each_trial(|study, trial| {
-            let line = TrialLine::from(trial);
+            let line = TrialLine::new(&study.spec, trial);
             let text = |text: &str| Cell::Text(text.to_owned());
             let run = trial.origin.tracked();
             let of = |text: Option<&Option<String>>| Cell::of(text.cloned().flatten(), Cell::Text);
@@ -139,7 +139,7 @@ impl TrialTable<'_> {
             ];
             let values =
                 objectives.iter().map(|name| Cell::of(value_of(study, trial, name), Cell::Number));
-            let params = params.iter().map(|name| Cell::of(trial.params.get(name), Cell::value));
+            let params = params.iter().map(|name| Cell::of(line.params.get(name), Cell::value));
             let last =
                 metrics.iter().map(|name| Cell::of(trial.last_metrics.get(name), Cell::Number));
             let study = self.name(study).map(text);

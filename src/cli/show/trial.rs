@@ -31,6 +31,7 @@ use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesClock, SeriesSummary, step_json};
+use crate::study::state::shown_params;
 use crate::study::statistics::Statistics;
 use crate::study::tracked::TrackedRun;
 use crate::study::trial::{Origin, Trial, TrialNumber};
@@ -106,7 +107,7 @@ pub fn show(
         Form::Changes => changes(reader, study, number, &made, console)?,
         Form::Json => {
             let output = ShowTrialJson {
-                trial: TrialJson::from(&trial),
+                trial: TrialJson::new(&study.spec, &trial),
                 predictions: predictions_json(&study.spec, &trial, &predicted),
                 configuration: trial.origin.configuration().unwrap_or(number).0,
                 seed: seed_of(SeedTree::new(study.spec.seed), &trial),
@@ -223,8 +224,10 @@ fn print(
     for (title, text) in tracked.map(identity).unwrap_or_default() {
         console.fact(title, &one_line(&text))?;
     }
-    let params: Vec<String> =
-        trial.params.iter().map(|(name, value)| format!("{name}={}", param(value))).collect();
+    let params: Vec<String> = shown_params(spec, trial)
+        .iter()
+        .map(|(name, value)| format!("{name}={}", param(value)))
+        .collect();
     console.fact("parameters", &one_line(&params.join(" ")))?;
     if !predicted.is_empty() {
         console.fact("origin", &proposed_with(spec, &trial.origin, predicted))?;

@@ -13,6 +13,7 @@ use crate::report::wording::{metric_names, one_line, param, run_name, state_word
 use crate::storage::StudySummary;
 use crate::study::counted::count;
 use crate::study::query::{Filter, TrialQuery};
+use crate::study::state::shown_params;
 
 /// Lists them.
 pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
@@ -35,10 +36,10 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         queries.first().is_some_and(|(_, query)| several::ranks_together(specs(), &query.sort));
     let limit = arguments.limit.filter(|_| is_ranked).unwrap_or(u64::MAX);
     let rows = several::page(&reader, &queries, 0, limit)?.rows;
-    let name = |row: &RankedTrial| &queries[row.study].0.spec.name;
+    let spec = |row: &RankedTrial| &queries[row.study].0.spec;
     if arguments.json {
         let trials: Vec<TrialJson> =
-            rows.iter().map(|row| TrialJson::of(name(row), &row.trial)).collect();
+            rows.iter().map(|row| TrialJson::of_study(spec(row), &row.trial)).collect();
         return console.json(None, &BTreeMap::from([("trials", trials)]));
     }
     match all {
@@ -73,7 +74,10 @@ fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[RankedTrial]) -> Vec<
         .right(unit, |row| row.trial.last().map_or_else(String::new, |(step, _)| step.to_string()))
         .right("time", |row| time(&row.trial));
     for (name, align) in params(queries, rows) {
-        let value = |row: &RankedTrial| row.trial.params.get(name).map_or_else(String::new, param);
+        let value = |row: &RankedTrial| {
+            let params = shown_params(spec(row), &row.trial);
+            params.get(name).map_or_else(String::new, param)
+        };
         columns = columns.aligned(align, one_line(name), value).optional();
     }
     columns

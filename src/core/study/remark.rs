@@ -41,6 +41,8 @@ pub enum RemarkKind {
     Cut,
     /// A checkpoint from which the trainer could not resume.
     StartedOver,
+    /// It ran on after it was asked to pause.
+    RanOn,
     /// Two values for the same step.
     Repeated,
     /// A step after a later one.
@@ -58,6 +60,7 @@ impl RemarkKind {
                 | RemarkKind::Pattern
                 | RemarkKind::MetricFile
                 | RemarkKind::StartedOver
+                | RemarkKind::RanOn
         )
     }
 
@@ -101,6 +104,7 @@ impl RemarkKind {
             RemarkKind::MetricFile => "see `json` and `tensorboard` in [command.metrics]",
             RemarkKind::Artifact => "it is not kept",
             RemarkKind::StartedOver => "the trial starts over",
+            RemarkKind::RanOn => "its pauses save no time",
             RemarkKind::Cut | RemarkKind::Repeated | RemarkKind::WentBack => "",
         }
     }

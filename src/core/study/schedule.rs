@@ -30,13 +30,12 @@ pub fn schedule<'a>(
     while let Some((trial, end)) = next {
         // The first segment, which has no entry, begins at 0.
         let count = trial.segments.partition_point(|segment| segment.start < end);
-        let params = trial.segments.get(count).map_or(&trial.params, |after| &after.replaced);
         let segment = count.checked_sub(1).and_then(|index| trial.segments.get(index));
         stages.push(Stage {
             trial: trial.number,
             start: segment.map_or(0, |segment| segment.start),
             end,
-            params: params.clone(),
+            params: trial.params_at(end).clone(),
             digest: segment.and_then(|segment| segment.digest.clone()),
         });
         // Steps fall from stage to stage, so that this ends.

@@ -19,6 +19,7 @@ use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEven
 use crate::study::finalists::Race;
 use crate::study::front::{self, Front};
 use crate::study::metric::{Direction, Metrics, Score};
+use crate::study::params::Params;
 use crate::study::segment::Segment;
 use crate::study::spec::{Objective, StudySpec, ValueRule};
 use crate::study::statistics::Statistics;
@@ -642,6 +643,22 @@ pub fn value_step(rule: ValueRule, direction: Direction, trial: &Trial) -> Optio
             .min_by_key(|(_, value)| Score::new(direction, *value))
             .map(|(step, _)| *step),
     }
+}
+
+/// The step of the value that is shown of a trial: that of its value, or of its last report if it
+/// has none.
+pub fn shown_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
+    let has_value = trial.value.is_some() || !trial.values.is_empty();
+    match has_value || trial.continued.is_some() {
+        true => value_step(spec.value, spec.direction(), trial),
+        false => trial.last_step(),
+    }
+}
+
+/// The parameters with which the value that is shown of a trial was measured. A member of a
+/// population that took over another's checkpoint later has others now.
+pub fn shown_params<'a>(spec: &StudySpec, trial: &'a Trial) -> &'a Params {
+    shown_step(spec, trial).map_or(&trial.params, |step| trial.params_at(step))
 }
 
 fn insert_report(curve: &mut Vec<(u64, f64)>, step: u64, value: f64) {

@@ -327,6 +327,13 @@ impl Trial {
         (0..objectives).map(newest).collect()
     }
 
+    /// The parameters in force at a step: until it took over another trial's checkpoint, at that
+    /// step or later, those of the segment before.
+    pub fn params_at(&self, step: u64) -> &Params {
+        let count = self.segments.partition_point(|segment| segment.start < step);
+        self.segments.get(count).map_or(&self.params, |after| &after.replaced)
+    }
+
     /// The checkpoint to continue from: the newest whose step was reported. A checkpoint saved just
     /// before a report that was lost with the runner would leave that report missing for good.
     pub fn resumable_checkpoint(&self) -> Option<&Checkpoint> {

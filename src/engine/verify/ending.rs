@@ -63,7 +63,7 @@ fn is_same(a: &Goal, b: &Goal) -> bool {
 /// The goal with all of its numbers.
 fn goal_in_words(goal: &Goal) -> String {
     let Goal::Hypervolume { front, reference, .. } = goal else { return goal.to_string() };
-    format!("{goal}; trials {} up to ({})", listed(front), numbers(reference))
+    format!("{goal}; trials {}, reference point ({})", listed(front), numbers(reference))
 }
 
 /// Whether two numbers are equal but for rounding: another version may add in another order.
@@ -80,7 +80,7 @@ fn is_close(a: Option<f64>, b: Option<f64>) -> bool {
 fn in_words(front: &Front) -> String {
     let volume = front.hypervolume.map_or("none".to_owned(), |volume| Number(volume).to_string());
     format!(
-        "trials {}, compromise {}, hypervolume {volume} up to ({})",
+        "trials {}, compromise {}, hypervolume {volume}, reference point ({})",
         listed(&front.trials),
         front.knee.map_or("none".to_owned(), |knee| knee.to_string()),
         numbers(&front.reference)

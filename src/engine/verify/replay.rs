@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Contradiction, Difference, StoredEvent, Verified, ending};
+use super::{Contradiction, Difference, StoredEvent, VERDICT, Verified, ending};
 use crate::engine::finalists::{Standing, best_configurations, standing};
 use crate::engine::reports::Judged;
 use crate::engine::{Engine, EngineError};
@@ -84,7 +84,7 @@ impl Replay {
                     let stored = stored_verdict(next, *trial, *step);
                     let now = self.engine.judge(*trial, *step);
                     if !now.repeats(&stored) {
-                        return Some(("verdict", in_words(*step, &stored), in_words(*step, &now)));
+                        return Some((VERDICT, in_words(*step, &stored), in_words(*step, &now)));
                     }
                 }
                 _ => {}

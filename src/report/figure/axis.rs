@@ -13,6 +13,8 @@ pub enum Cut {
     Nothing,
     /// Values so far out that the others would be a flat line are left outside.
     Outliers,
+    /// The same, where up to a fifth of the values may be far out: those of trials that diverged.
+    ManyOutliers,
 }
 
 /// The values an axis covers, never empty.
@@ -52,7 +54,8 @@ impl Range {
             values.into_iter().filter_map(|value| on_axis(value, scale)).collect();
         let (mut low, mut high) = match cut {
             Cut::Nothing => ends(places.iter().copied()),
-            Cut::Outliers => ends_without_outliers(&mut places),
+            Cut::Outliers => ends_without_outliers(&mut places, 0.1),
+            Cut::ManyOutliers => ends_without_outliers(&mut places, 0.2),
         };
         if places.is_empty() {
             return None;
@@ -125,17 +128,18 @@ fn ends(places: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// The ends, unless most values lie within an eighth of the range: then those beyond three times
-/// the spread of the middle four fifths are left out.
+/// the spread of the middle are left out. `beyond`: the share of the values on each side of it.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     reason = "a share of a length in memory"
 )]
-fn ends_without_outliers(places: &mut [f64]) -> (f64, f64) {
+fn ends_without_outliers(places: &mut [f64], beyond: f64) -> (f64, f64) {
     let (low, high) = ends(places.iter().copied());
     let last = places.len().saturating_sub(1) as f64;
-    let (first, second) = ((last * 0.1).ceil() as usize, (last * 0.9).floor() as usize);
+    let (first, second) =
+        ((last * beyond).ceil() as usize, (last * (1.0 - beyond)).floor() as usize);
     if first >= second {
         return (low, high);
     }
@@ -331,6 +335,15 @@ mod tests {
         assert!((range.high - 0.49).abs() < 1e-12);
         assert_eq!(at(&over(&[1e6], Cut::Outliers), 1e6), 100);
         assert_eq!(at(&over(&[], Cut::Nothing), 1e6), 100);
+    }
+
+    #[test]
+    fn of_trials_a_fifth_may_be_outliers() {
+        let mut values: Vec<f64> = (0..34).map(|index| 0.3 + 0.01 * f64::from(index)).collect();
+        values.extend([40.0, 90.0, 1e3, 1e4, 1e5, 1e6]);
+        let over = |cut| Range::over(values.iter().copied(), &[], Scale::Linear, cut).unwrap();
+        assert!((over(Cut::ManyOutliers).high - 0.63).abs() < 1e-12);
+        assert!(over(Cut::Outliers).high > 10.0, "a tenth: the others are a flat line");
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub fn hypervolume(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
         reference.iter().map(|one| super::super::wording::number(*one)).collect();
     let up_to = match words.as_slice() {
         [] => String::new(),
-        words => format!(", up to ({})", words.join(", ")),
+        words => format!(", reference point ({})", words.join(", ")),
     };
     Figure {
         title: one_line(&format!("{}: hypervolume of the front by trial{up_to}{end}", spec.name)),
@@ -213,7 +213,7 @@ mod tests {
         let figure = hypervolume(&spec, &[outcome(0, &[3.0, 3.0], None), infinite.clone()]);
         assert_eq!(figure.series[0].points.as_ref(), [(0.0, 1.0)]);
         assert!(
-            figure.title.ends_with("up to (4, 4); infinite from trial 7 on"),
+            figure.title.ends_with("reference point (4, 4); infinite from trial 7 on"),
             "{}",
             figure.title
         );

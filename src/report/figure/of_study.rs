@@ -219,7 +219,8 @@ pub fn slice(
     Figure {
         title: one_line(&format!("{} by {}", spec.objective().metric, dimension.name)),
         x: axis_of_parameter(dimension),
-        y: values(best.map(|(_, value)| value)).labelled(one_line(&spec.objective().metric)),
+        y: Axis::of_trials(best.iter().map(|(_, value)| *value).collect())
+            .labelled(one_line(&spec.objective().metric)),
         series: present(vec![
             series("complete", points, Mark::Dots, SeriesRole::Compared(0)),
             series("the best", front, Mark::Star, SeriesRole::Best),

@@ -15,6 +15,7 @@ use crate::study::metric::Direction;
 use crate::study::provenance::{AgentProvenance, Build, ClusterJob, Machine, Scheduler};
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::remark::RemarkKind;
+use crate::study::request::{Request, RequestAnswer};
 use crate::study::space::{Distribution, Space};
 use crate::study::spec::FailureCause;
 use crate::study::time::Timestamp;
@@ -517,6 +518,16 @@ fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
     store.append(&lease, Timestamp(40), &[start()])?;
     store.append(&lease, Timestamp(60), &[start()])?;
     assert_eq!(store.running_since(lease.study)?, (20, Some(Timestamp(60))));
+    let pause = || Event::Study(StudyEvent::Paused { reason: "by you".to_owned() });
+    let resume = Event::Study(StudyEvent::Resumed { reason: "by you".to_owned() });
+    assert_eq!(store.clock(lease.study)?, (20, Some(Timestamp(60))));
+    store.append(&lease, Timestamp(62), &[pause()])?;
+    assert_eq!(store.clock(lease.study)?, (22, None), "the clock stands");
+    let id = store.request(lease.study, Timestamp(63), &Request::ResumeStudy)?;
+    let answer = RequestAnswer::Done("it continues".to_owned());
+    let served = Event::Study(StudyEvent::RequestServed { id, answer });
+    store.append(&lease, Timestamp(64), &[resume, served])?;
+    assert_eq!(store.clock(lease.study)?, (20, Some(Timestamp(62))), "less two that were idle");
     store.append(
         &lease,
         Timestamp(65),

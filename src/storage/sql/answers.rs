@@ -404,6 +404,10 @@ impl<T: Reads> StorageReader for T {
         self.read_of(study, "reading a study", read::running_since)
     }
 
+    fn clock(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
+        self.read_of(study, "reading a study", read::clock)
+    }
+
     fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
         self.read_of(study, "reading runners", read::runners)
     }

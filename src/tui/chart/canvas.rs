@@ -15,6 +15,10 @@ pub enum Pattern {
     Dashed,
     /// Single dots.
     Dotted,
+    /// Long marks and single dots in turn.
+    DashDotted,
+    /// Short marks far from each other.
+    Sparse,
 }
 
 impl Pattern {
@@ -23,6 +27,8 @@ impl Pattern {
             Pattern::Solid => true,
             Pattern::Dashed => dot % 8 < 5,
             Pattern::Dotted => dot % 4 < 1,
+            Pattern::DashDotted => dot % 10 < 5 || dot % 10 == 7,
+            Pattern::Sparse => dot % 8 < 2,
         }
     }
 }
@@ -45,7 +51,7 @@ pub struct Pen {
     pub style: Style,
     /// The character where there is only ASCII.
     pub ascii: char,
-    /// How lines are drawn: solid, dashed or dotted.
+    /// How lines are drawn.
     pub pattern: Pattern,
 }
 

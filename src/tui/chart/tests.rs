@@ -79,6 +79,23 @@ fn without_colours_points_behind_others_have_a_sign_of_their_own() {
 }
 
 #[test]
+fn without_colours_each_of_some_lines_and_bars_has_a_stroke_of_its_own() {
+    let points = || vec![(0.0, 0.0), (8.0, 1.0)];
+    let tones = || [SeriesRole::Behind, SeriesRole::Best].into_iter();
+    for mark in [Mark::Line, Mark::Bars] {
+        let series = tones().chain((0..3).map(SeriesRole::Compared)).enumerate();
+        let series = series.map(|(at, tone)| Series::new(format!("n{at}"), mark, tone, points()));
+        let said = drawn(&chart(series.collect()), (60, 8), GREY);
+        let legend = said.lines().last().unwrap();
+        let strokes: std::collections::BTreeSet<&str> =
+            (0..5).map(|at| legend.split(&format!(" n{at}")).next().unwrap()).collect();
+        assert_eq!(strokes.len(), 5, "{legend}");
+        let samples = ["┈  n0", "n1  ╍╍ n2  ┈┈ n3  ╍┈ n4"];
+        samples.iter().for_each(|sample| assert!(legend.contains(sample), "{legend}"));
+    }
+}
+
+#[test]
 fn gaps_single_points_and_outliers_are_told() {
     let mut curve = falling(0.1, 0.2, 30);
     curve[9].1 = f64::NAN;

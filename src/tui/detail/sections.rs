@@ -12,6 +12,8 @@ use crate::report::wording::{
 use crate::storage::{Attempt, Remarked};
 use crate::study::counted::count;
 use crate::study::metric::Score;
+use crate::study::spec::StudySpec;
+use crate::study::state::shown_params;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
@@ -29,7 +31,7 @@ pub(super) fn sections(
 ) -> Vec<Line<'static>> {
     let trial = &detail.trial;
     let mut lines = Vec::new();
-    section(&mut lines, "parameters", parameters(trial), theme);
+    section(&mut lines, "parameters", parameters(state.spec(), trial), theme);
     if !trial.segments.is_empty() {
         section(&mut lines, "schedule", segment_lines(state.spec().step, trial), theme);
     }
@@ -88,8 +90,8 @@ fn rows(columns: Vec<Column>, count: usize) -> Vec<String> {
     (0..count).map(|index| row(index).trim_end().to_owned()).collect()
 }
 
-pub(super) fn parameters(trial: &Trial) -> Vec<String> {
-    let pairs: Vec<_> = trial.params.iter().collect();
+pub(super) fn parameters(spec: &StudySpec, trial: &Trial) -> Vec<String> {
+    let pairs: Vec<_> = shown_params(spec, trial).iter().collect();
     // `y` copies the exact values.
     let table = Columns::of(&pairs)
         .left("", |(name, _)| one_line(name))

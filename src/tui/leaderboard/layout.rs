@@ -279,7 +279,10 @@ impl ColumnLayout<'_> {
             ColumnKey::Metric(name) => {
                 trial.last_metrics.get(name).map_or_else(String::new, number)
             }
-            ColumnKey::Param(name) => trial.params.get(name).map_or_else(String::new, param),
+            ColumnKey::Param(name) => {
+                let params = self.state.seen.params(row.key.study, trial);
+                params.get(name).map_or_else(String::new, param)
+            }
             ColumnKey::Device => {
                 trial.devices.as_ref().map_or_else(String::new, ToString::to_string)
             }
@@ -294,8 +297,11 @@ impl ColumnLayout<'_> {
 
     /// All parameters in one column, as `name=value`.
     fn param_list(&self, left: usize) -> Option<PlacedColumn> {
-        let cells: Vec<String> =
-            self.rows().iter().map(|row| param_pairs(&row.trial, self.table())).collect();
+        let cells: Vec<String> = self
+            .rows()
+            .iter()
+            .map(|row| param_pairs(row.key, &row.trial, &self.state.seen))
+            .collect();
         let column = Column::new("parameters", Align::Left, cells);
         let width = column.width().min(left);
         let is_enough = width >= NARROWEST_TEXT.min(column.width());

@@ -89,7 +89,7 @@ fn slice(data: &SearchData, place: usize, dimension: &Dimension) -> Figure<'stat
             None => format!("{}{of_which}", one_line(&dimension.name)),
         },
         x: axis_of_parameter(dimension),
-        y: Axis::without_outliers(data.best_value().into_iter().collect()),
+        y: Axis::of_trials(data.best_value().into_iter().collect()),
         series: vec![
             Series::new("", Mark::Dots, SeriesRole::Behind, of(TrialState::Pruned)),
             Series::new("", Mark::Dots, SeriesRole::Compared(0), of(TrialState::Complete)),

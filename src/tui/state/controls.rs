@@ -162,7 +162,7 @@ impl TuiState {
         let Some(trial) = self.subject_trial() else {
             return self.note("there is no trial to copy");
         };
-        self.overlay = Some(Overlay::Form(Form::new(&self.spec().space, trial)));
+        self.overlay = Some(Overlay::Form(Form::new(self.spec(), trial)));
         Command::Redraw
     }
 
@@ -174,7 +174,7 @@ impl TuiState {
         let Some(trial) = self.subject_trial() else {
             return self.note("there is no trial to copy");
         };
-        let text = clipboard::configuration(trial);
+        let text = clipboard::configuration(self.spec(), trial);
         self.notice = Some(format!(
             "the configuration of trial {} is in the clipboard, if the terminal allows it (OSC 52)",
             trial.number

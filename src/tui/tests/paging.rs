@@ -74,6 +74,7 @@ impl StorageReader for Counting {
         agents(study: StudyId) -> Vec<crate::storage::StoredAgent>;
         used(study: StudyId) -> Used;
         running_since(study: StudyId) -> (i64, Option<Timestamp>);
+        clock(study: StudyId) -> (i64, Option<Timestamp>);
         runners(study: StudyId) -> Vec<crate::storage::StoredRunner>;
         revisions(study: StudyId) -> Vec<(Seq, StudySpec)>;
         document(digest: &str) -> Option<String>;

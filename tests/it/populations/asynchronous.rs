@@ -442,7 +442,8 @@ fn stages_of<'a>(member: &impl Fn(u64) -> &'a Json, number: u64, end: u64) -> Ve
     let segments = this["segments"].as_array().cloned().unwrap_or_default();
     let before = segments.iter().filter(|segment| segment["start"].as_u64() < Some(end));
     let count = before.count();
-    let params = segments.get(count).map_or(&this["params"], |after| &after["replaced"]);
+    let last = segments.last().map_or(&this["params"], |last| &last["params"]);
+    let params = segments.get(count).map_or(last, |after| &after["replaced"]);
     let rate = params["x"].as_f64().unwrap();
     let Some(segment) = count.checked_sub(1).map(|last| &segments[last]) else {
         return vec![(end, rate)];

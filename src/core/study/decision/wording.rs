@@ -36,9 +36,10 @@ impl fmt::Display for Reason {
             }
             Reason::Rung { rung, rank, of, first } => {
                 write!(f, "rung {rung} reached with rank {rank} of {of}; ")?;
-                match *first == 1 {
-                    true => f.write_str("the best one continues"),
-                    false => write!(f, "the best {first} continue"),
+                match *first {
+                    0 => f.write_str("too few to promote one"),
+                    1 => f.write_str("the best one continues"),
+                    _ => write!(f, "the best {first} continue"),
                 }
             }
             Reason::Promoted { rung, rank, of, first, until } => {
