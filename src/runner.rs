@@ -12,6 +12,7 @@ pub mod clock;
 pub mod commit;
 mod copies;
 pub mod disk;
+mod drafts;
 mod echo;
 pub mod failure_cause;
 #[cfg(test)]

@@ -4,7 +4,6 @@
 mod store_contents;
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +11,7 @@ use serde::Serialize;
 
 use self::store_contents::StoreContents;
 use super::disk::{self, entries, is_directory, name_of, numbered};
+use super::drafts::{half_written_by, moved_from, take_away};
 use super::ownership::{Owner, homes, is_gone, owner, trials_in};
 use crate::runner::processes;
 use crate::runner::protocol::CHECKPOINTS;
@@ -299,28 +299,6 @@ pub fn settle_removed(storage: &mut dyn Storage) -> Result<Vec<RemovedStudy>, St
     Ok(left)
 }
 
-/// The original path of something that `gc` has moved aside.
-fn moved_from(path: &Path) -> Option<PathBuf> {
-    let name = name_of(path).filter(|name| was_moved_aside(name))?;
-    let (own, _) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
-    Some(path.with_file_name(own))
-}
-
-/// Moves it aside before removal, so that a kill leaves something half-written rather than
-/// something that seems complete.
-fn take_away(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let aside = if half_written_by(&name).is_some() {
-        path.to_owned()
-    } else {
-        path.with_file_name(format!(".{name}.{}-{GC}.tmp", std::process::id()))
-    };
-    if aside != path && fs::rename(path, &aside).is_err() {
-        return false;
-    }
-    disk::remove(&aside).is_ok()
-}
-
 fn default_root(store: &Path) -> PathBuf {
     directory_beside(store).join("files")
 }
@@ -408,26 +386,6 @@ fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
     orphaned_file.path.ancestors().nth(up).unwrap_or(Path::new("")).to_owned()
 }
 
-/// The process that was writing a draft with this name, `.checkpoint-3.4711-0.tmp`; `None` for
-/// other names.
-fn half_written_by(name: &str) -> Option<u32> {
-    let inner = name.strip_prefix('.')?;
-    let inner = inner.strip_suffix(".tmp").or_else(|| inner.strip_suffix(".old"))?;
-    let (_, process) = inner.rsplit_once('.')?;
-    let (pid, count) = process.split_once('-')?;
-    let is_count =
-        count == GC || !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
-    pid.parse().ok().filter(|_| is_count)
-}
-
-/// Replaces the counter in the names of what `gc` has moved aside.
-const GC: &str = "gc";
-
-/// Whether `gc` has moved it aside.
-fn was_moved_aside(name: &str) -> bool {
-    half_written_by(name).is_some() && name.ends_with(&format!("-{GC}.tmp"))
-}
-
 /// Whether it is in hpsearch's directory of copies of a command's checkpoints.
 fn is_among_copies(path: &Path) -> bool {
     path.parent().is_some_and(|directory| directory.file_name().is_some_and(|name| name == COPIES))
@@ -440,27 +398,6 @@ fn is_digest(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_tell_what_was_being_written_and_by_whom() {
-        assert_eq!(half_written_by(".checkpoint-3.4711-0.tmp"), Some(4711));
-        assert_eq!(half_written_by(".0123456789abcdef.99-12.old"), Some(99));
-        assert_eq!(half_written_by(".checkpoint-3.77-gc.tmp"), Some(77));
-        for own in [
-            "checkpoint-3",
-            ".hidden",
-            "a.tmp",
-            ".x.tmp",
-            ".x.old",
-            ".model.best.tmp",
-            ".model.7.tmp",
-            ".a.7-b.tmp",
-        ] {
-            assert_eq!(half_written_by(own), None, "{own}");
-        }
-        let trials = ["trial-12", "trial-012", "trial-x"];
-        assert_eq!(trials.map(|name| numbered(Path::new(name), "trial-")), [Some(12), None, None]);
-    }
 
     #[test]
     fn the_directory_of_files_is_found_from_each_orphaned_file() {

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::{
     DATA, Kind, OrphanedFile, PlaceOf, Removed, Seen, Stores, YOUNG, default_root,
-    directories_of_removed, half_written_by, is_among_copies, moved_from, was_moved_aside,
+    directories_of_removed, is_among_copies,
 };
 use crate::runner::disk::{entries, name_of, numbered, real_place, size};
+use crate::runner::drafts::{half_written_by, moved_from, was_moved_aside};
 use crate::runner::ownership::{Owner, own_homes, owner};
 use crate::runner::processes;
 use crate::runner::protocol::USED_BY;
