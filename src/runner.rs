@@ -32,6 +32,7 @@ pub mod moving;
 pub mod notifier;
 pub mod offline_requests;
 mod outlet;
+pub mod own_files;
 pub mod ownership;
 pub mod peak_memory;
 pub mod point_queue;
