@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::AppError;
 use crate::runner::disk::size;
+use crate::runner::garbage_collection::has_copy;
 use crate::runner::own_files::{Kept, kept_in};
 use crate::runner::ownership::{self, Owner};
 use crate::storage::address::absolute;
@@ -35,6 +36,8 @@ pub enum Left {
     NotMoved(PathBuf),
     /// This study lists a checkpoint in it.
     NeededBy(String),
+    /// A copy of the store lies beside it, and may list what is there.
+    Copied,
     /// It is in a directory of this store, and is or has something of others.
     Kept(Kept),
 }
@@ -59,7 +62,7 @@ pub(super) fn left_by(
 /// Disk usage of what stays of a trial in directories of this store.
 pub fn bytes_left(left: &[LeftFile], trial: TrialNumber) -> u64 {
     let name = format!("trial-{trial}");
-    let is_own = |file: &&LeftFile| matches!(file.why, Left::Kept(_));
+    let is_own = |file: &&LeftFile| matches!(file.why, Left::Copied | Left::Kept(_));
     let of_trial = left.iter().filter(is_own).filter(|file| file.path.ends_with(&name));
     of_trial.map(|file| size(&file.path)).sum()
 }
@@ -84,11 +87,13 @@ pub fn left_of_trials(
         let of_trial = |path| Some(LeftFile { path, why: why.clone()? });
         left.extend(of_trials.filter_map(of_trial));
     }
+    let is_copied = has_copy(reader, &store)?;
     for home in &homes.own {
         let directory = home.directory();
         for path in trials.iter().map(|trial| home.trial(*trial)).filter(|path| is_there(path)) {
             let why = match path.is_symlink() || directory.is_symlink() {
                 true => Some(Left::Kept(Kept::Link)),
+                false if is_copied => Some(Left::Copied),
                 false => kept_in(&path).map(Left::Kept),
             };
             left.extend(why.map(|why| LeftFile { path, why }));

@@ -69,6 +69,10 @@ fn in_words(LeftFile { path, why }: &LeftFile) -> String {
             "`{path}` has a checkpoint that the study `{}` needs, and is left",
             one_line(study)
         ),
+        Left::Copied => format!(
+            "`{path}` is left: a copy of the store lies beside, and may need it; `hpsearch gc` \
+             looks again"
+        ),
         Left::Kept(why) => format!("`{path}` is left: {}", why_kept(why)),
     }
 }

@@ -124,6 +124,15 @@ impl Others {
     }
 }
 
+/// Whether there is a copy of a store beside it: it may know of files that this one does not.
+///
+/// # Errors
+/// Those of the store.
+pub fn has_copy(reader: &dyn StorageReader, store: &Path) -> Result<bool, StorageError> {
+    let Some(own) = reader.identity()? else { return Ok(false) };
+    Ok(Others::beside(store).ids.contains(&own))
+}
+
 /// A store and the others beside it.
 pub struct Stores<'a> {
     /// The store whose files are examined.

@@ -133,6 +133,19 @@ fn a_copy_whose_original_is_away_removes_nothing_of_the_directory_that_both_name
 }
 
 #[test]
+fn checkpoints_that_a_copy_of_the_store_lists_stay_when_a_trial_is_removed() {
+    let site = site();
+    fs::copy(site.path("runs/hpsearch.db"), site.path("runs/copy.sqlite")).unwrap();
+    let ended = site.run(&["rm", "s", "1", "--yes"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &["`runs/files/s/trial-1` is left: a copy of the store lies beside"]);
+    assert!(site.path("runs/files/s").join(CHECKPOINT).exists());
+    fs::remove_file(site.path("runs/copy.sqlite")).unwrap();
+    assert_done(&site.run(&["gc", "--yes"]));
+    assert!(!site.exists("runs/files/s/trial-1"));
+}
+
+#[test]
 fn files_of_a_trial_go_from_where_a_moved_project_has_them_now() {
     let site = Site::new("", &format!("{SAVES}{REPORT_X}"));
     run_project(&site, "before", "big");
