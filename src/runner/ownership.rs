@@ -13,7 +13,7 @@ use super::RunnerError;
 use super::disk::{entries, name_of, numbered};
 use crate::config::file;
 use crate::storage::address::{directory_beside, is_on_server};
-use crate::storage::paths::{StudyFiles, component};
+use crate::storage::paths::{DATA_CACHE, StudyFiles, component};
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
 use crate::study::program::Program;
@@ -86,6 +86,8 @@ pub enum Taken {
     Unreadable,
     /// It has files and no mark: they may be anybody's.
     Unmarked,
+    /// It is that of the tokenised data of all studies.
+    ByData,
 }
 
 /// What to do about unreachable checkpoints.
@@ -148,8 +150,12 @@ pub fn homes(
     store: &Path,
 ) -> Result<Vec<StudyFiles>, StorageError> {
     let mut homes = vec![study.files(store)];
-    // A study without a directory of its own yet may have the same name as another's.
-    if study.directory.is_none() && taken_by_others(storage, study.id)?.contains(homes[0].name()) {
+    // A study without a directory of its own yet may have the same name as another's, or that of
+    // tokenised data.
+    if study.directory.is_none()
+        && (is_data_only(&homes[0])
+            || taken_by_others(storage, study.id)?.contains(homes[0].name()))
+    {
         homes.clear();
     }
     let names = storage.directories(study.id)?;
@@ -163,6 +169,11 @@ pub fn homes(
         }
     }
     Ok(homes)
+}
+
+/// Whether it is the directory of tokenised data, without trials of an earlier version.
+fn is_data_only(files: &StudyFiles) -> bool {
+    files.name() == DATA_CACHE && trials_in(&files.directory()).next().is_none()
 }
 
 /// The directories of a study's trials, by whether this store may remove files there.
@@ -298,7 +309,13 @@ pub fn claim(
     let first = [own.clone(), format!("{own}~{short}")];
     let names = study.directory.clone().into_iter().chain(first).chain(others);
     for name in names.filter(|name| !taken.contains(name)) {
-        let directory = StudyFiles::of(&study.spec, Some(&name), store).directory();
+        let files = StudyFiles::of(&study.spec, Some(&name), store);
+        // Earlier versions gave that of tokenised data to a study of its name.
+        let is_kept = study.directory.as_ref() == Some(&name) || known > 0 && !is_data_only(&files);
+        if name == DATA_CACHE && !is_kept {
+            continue;
+        }
+        let directory = files.directory();
         if take(&directory, &id, store, known, study.directory.is_none())
             .map_err(|source| refused(&directory, source))?
         {
@@ -378,6 +395,9 @@ pub fn taken(
     store: &Path,
 ) -> Result<Taken, StorageError> {
     let usual = StudyFiles::of(&study.spec, None, store);
+    if usual.name() == DATA_CACHE {
+        return Ok(Taken::ByData);
+    }
     for removed in storage.removed_studies()? {
         let mut names = removed.directories.iter().filter_map(|path| name_of(path));
         if names.any(|name| name == usual.name()) {

@@ -189,3 +189,39 @@ fn files_of_a_trial_that_stay_are_named_with_the_reason() {
         assert!(site.path("runs/files/s").join(CHECKPOINT).exists(), "{why}");
     }
 }
+
+#[test]
+fn a_study_called_data_has_a_directory_of_its_own() {
+    let site = Site::new("", &format!("{SAVES}{REPORT_X}"));
+    let prepared = plant(&site.path("runs/files/data/0123456789abcdef0123456789abcdef/rows"));
+    site.write("data.toml", text_of("data", ""));
+    let ended = site.run(&["run", "data.toml", "--plain"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &["`data` beside it is that of tokenised data"]);
+    assert!(!site.exists("runs/files/data/trial-0"));
+    assert_done(&site.run(&["rm", "data", "--yes"]));
+    assert!(prepared.exists());
+    let others = fs::read_dir(site.path("runs/files")).unwrap().count();
+    assert_eq!(others, 1, "its own directory is gone");
+}
+
+#[test]
+fn a_study_called_data_of_an_earlier_version_keeps_its_directory_and_leaves_the_data() {
+    let site = Site::new("", REPORT_X);
+    site.write("data.toml", text_of("data", ""));
+    assert_done(&site.run(&["run", "data.toml", "--plain"]));
+    // As an earlier version had it.
+    let own = fs::read_dir(site.path("runs/files")).unwrap().next().unwrap().unwrap().path();
+    fs::rename(own, site.path("runs/files/data")).unwrap();
+    let connection = site.database();
+    connection.execute("UPDATE study SET files = '[\"data\"]'", []).unwrap();
+    drop(connection);
+    let prepared = plant(&site.path("runs/files/data/0123456789abcdef0123456789abcdef/rows"));
+    site.write("data.toml", text_of("data", "").replace("trials = 2", "trials = 3"));
+    assert_done(&site.run(&["run", "data.toml", "--plain"]));
+    assert!(site.exists("runs/files/data/trial-2"));
+    let ended = site.run(&["rm", "data", "--yes"]);
+    assert_done(&ended);
+    assert_eq!(ended.err, "");
+    assert!(prepared.exists() && !site.exists("runs/files/data/trial-0"));
+}
