@@ -26,6 +26,7 @@ pub mod held_study;
 pub mod import;
 pub mod import_optuna;
 pub mod inputs;
+pub mod left_files;
 pub mod log_tail;
 pub mod missing_files;
 pub mod page;

@@ -38,6 +38,7 @@ mod import;
 mod importance;
 mod init;
 mod kill;
+mod left_files;
 mod list;
 mod logs;
 mod ls;

@@ -12,6 +12,7 @@ pub mod clock;
 pub mod commit;
 mod copies;
 pub mod disk;
+mod drafts;
 mod echo;
 pub mod failure_cause;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub mod moving;
 pub mod notifier;
 pub mod offline_requests;
 mod outlet;
+pub mod own_files;
 pub mod ownership;
 pub mod peak_memory;
 pub mod point_queue;
@@ -202,6 +204,8 @@ pub struct Runner<'a> {
     unanswered: BTreeSet<(TrialNumber, AttemptNumber)>,
     reporters: Vec<Outlet>,
     remover: Remover,
+    /// The store's path.
+    store: PathBuf,
     waiting: Vec<StoredRequest>,
     looked: Instant,
     /// Set with automatic concurrency.
@@ -295,6 +299,7 @@ impl<'a> Runner<'a> {
             unanswered: BTreeSet::new(),
             reporters: Vec::new(),
             remover,
+            store: store.to_owned(),
             waiting: requests,
             looked: Instant::now(),
             loads: study.spec.devices.automatic_concurrency.then(Loads::default),
@@ -530,6 +535,9 @@ impl<'a> Runner<'a> {
             Effect::Kill { trial, attempt } => self.with_job(trial, attempt, Job::kill),
             Effect::Vacate { slot } => self.launcher.vacate(slot),
             Effect::Remove { trial, path } => {
+                if self.is_needed_by_copy(trial)? {
+                    return Ok(None);
+                }
                 if self.remover.remove(trial, &path, listed_in(self.engine.study_state())) {
                     self.launcher.removed(trial, &path);
                 }
@@ -537,6 +545,13 @@ impl<'a> Runner<'a> {
             Effect::Finish(outcome) => return Ok(Some(outcome)),
         }
         Ok(None)
+    }
+
+    /// Whether a copy of the store may still list the checkpoints of a trial, which was hidden.
+    fn is_needed_by_copy(&self, trial: TrialNumber) -> Result<bool, RunnerError> {
+        let trial = self.engine.study_state().trial(trial);
+        let is_hidden = trial.is_some_and(|trial| trial.hidden);
+        Ok(is_hidden && garbage_collection::has_copy(&*self.storage, &self.store)?)
     }
 
     /// Without a store no report can be answered: running trials save and exit, and continue from

@@ -58,9 +58,13 @@ pub fn finish_moves(store: &mut AnyStore, path: &Path) -> Result<(), AppError> {
 pub fn find(reader: &dyn StorageReader, store: &Path) -> Result<Garbage, AppError> {
     let mut stores = stores(reader, store);
     let own = reader.identity()?;
+    let (files, left) = orphaned_files(&stores)?;
+    let mut foreign = foreign(&stores)?;
+    foreign.extend(left);
+    foreign.sort_by(|one, other| one.directory.cmp(&other.directory));
     Ok(Garbage {
-        files: orphaned_files(&stores)?,
-        foreign: foreign(&stores)?,
+        files,
+        foreign,
         has_copy: own.is_some_and(|id| stores.others.ids.contains(&id)),
         unreadable: stores.others.unreadable.take(),
     })

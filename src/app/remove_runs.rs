@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::AppError;
 use crate::config;
 use crate::runner::disk::{entries, size};
-use crate::runner::garbage_collection::Others;
+use crate::runner::garbage_collection;
 use crate::runner::moving::move_path;
 use crate::runner::{self, Liveness, ownership};
 use crate::storage::address::absolute;
@@ -211,8 +211,7 @@ pub fn check_target(
 /// # Errors
 /// The store failed.
 pub fn has_copy(reader: &dyn StorageReader, store: &Path) -> Result<bool, AppError> {
-    let beside = Others::beside(&absolute(store)?).ids;
-    Ok(reader.identity()?.is_some_and(|own| beside.contains(&own)))
+    Ok(garbage_collection::has_copy(reader, &absolute(store)?)?)
 }
 
 /// The metric and direction of a study.

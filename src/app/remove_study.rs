@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 
 use super::AppError;
 use super::collect_garbage::stores;
+use super::left_files::{Left, LeftFile, left_by};
 use super::remove_runs::move_files;
 use super::warm_start;
 use crate::runner::disk::size;
 use crate::runner::garbage_collection::{files_of_removed, remove, settle_removed};
-use crate::runner::ownership::Owner;
+use crate::runner::own_files::{Kept, StudyDirectory};
 use crate::runner::{self, ownership, take_lease_of_any};
 use crate::storage::address::absolute;
 use crate::storage::any::AnyStore;
+use crate::storage::paths::StudyFiles;
 use crate::storage::{Storage as _, StorageReader, StudyId, StudySummary};
 use crate::study::trial::TrialNumber;
 use crate::tracking::{forget, settle_dead};
@@ -29,36 +31,12 @@ pub struct Removal {
     pub checkpoints: u64,
     /// The directories of its files that belong to this store.
     pub directories: Vec<PathBuf>,
-    /// Other directories of its files, which stay.
-    pub left: Vec<LeftDirectory>,
+    /// Other directories of its files, and what is in those but not hpsearch's: both stay.
+    pub left: Vec<LeftFile>,
     /// Their disk usage.
     pub bytes: u64,
     /// Studies that were warm-started from it; they keep its trials.
     pub heirs: Vec<String>,
-}
-
-/// A directory with files of a study that is not removed with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftDirectory {
-    /// The directory.
-    pub directory: PathBuf,
-    /// Why it stays.
-    pub why: Left,
-}
-
-/// Why files of a study are not removed with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Left {
-    /// They are not there, nor where a move of the project would have taken them.
-    NotThere,
-    /// The directory has no mark of a store.
-    Unmarked,
-    /// Its mark cannot be read.
-    Unreadable,
-    /// It has the mark of the store at this path, of which this one may be a copy.
-    OtherStore(PathBuf),
-    /// This study lists a checkpoint in it.
-    NeededBy(String),
 }
 
 /// Files of removed studies and runs that could not be deleted.
@@ -77,7 +55,11 @@ pub fn plan(
     store: &Path,
     study: StudySummary,
 ) -> Result<Removal, AppError> {
-    let (directories, left) = directories(reader, store, &study)?;
+    let (directories, mut left) = directories(reader, store, &study)?;
+    let contents: Vec<StudyDirectory> =
+        directories.iter().map(|directory| StudyDirectory::read(directory)).collect();
+    let kept = contents.iter().flat_map(|content| content.kept.clone());
+    left.extend(kept.map(|(path, why)| LeftFile { path, why: Left::Kept(why) }));
     let checkpoints = reader.checkpoints(study.id)?.len() as u64;
     let name = &study.spec.name;
     let mut heirs = Vec::new();
@@ -88,7 +70,7 @@ pub fn plan(
             heirs.push(other);
         }
     }
-    let bytes = directories.iter().map(|directory| size(directory)).sum();
+    let bytes = contents.iter().map(StudyDirectory::bytes).sum();
     Ok(Removal { study, checkpoints, directories, left, bytes, heirs })
 }
 
@@ -97,50 +79,36 @@ fn directories(
     reader: &dyn StorageReader,
     store: &Path,
     study: &StudySummary,
-) -> Result<(Vec<PathBuf>, Vec<LeftDirectory>), AppError> {
+) -> Result<(Vec<PathBuf>, Vec<LeftFile>), AppError> {
     let store = absolute(store)?;
     let (mut own, mut left) = (Vec::new(), Vec::new());
-    let homes = ownership::homes(reader, &study.clone().stored(), &store)?;
-    for home in &homes {
+    let homes = ownership::homes_by_owner(reader, &study.clone().stored(), &store)?;
+    for home in &homes.own {
         let directory = home.directory();
-        if ownership::is_ours(reader, home, &store)? {
-            own.extend(Some(directory).filter(|directory| directory.exists()));
-            continue;
-        }
-        // Where the project is now, if it was moved.
-        if let Some(there) = ownership::moved_home(reader, home, &store)? {
-            let needed = needed_by(reader, study.id, &directory)?;
-            let moved = there.directory();
-            match ownership::is_ours(reader, &there, &store)? && needed.is_none() {
-                true => own.push(moved),
-                false => {
-                    let why =
-                        needed.map_or_else(|| left_by(&moved), |study| Some(Left::NeededBy(study)));
-                    left.extend(why.map(|why| LeftDirectory { directory: moved, why }));
-                }
+        let before = homes.moved.iter().find(|(_, now)| now == home).map(|(before, _)| before);
+        let needed = before.map(|before| needed_by(reader, study.id, &before.directory()));
+        match needed.transpose()?.flatten() {
+            Some(study) => left.push(LeftFile { path: directory, why: Left::NeededBy(study) }),
+            None if directory.is_symlink() => {
+                left.push(LeftFile { path: directory, why: Left::Kept(Kept::Link) });
             }
+            None => own.extend(Some(directory).filter(|directory| directory.exists())),
         }
-        left.extend(left_by(&directory).map(|why| LeftDirectory { directory, why }));
+    }
+    for path in homes.others.iter().map(StudyFiles::directory) {
+        left.extend(left_by(reader, &path)?.map(|why| LeftFile { path, why }));
     }
     // A study of closures has no files, and neither has one that never ran.
-    if let (true, true, Some(home)) = (own.is_empty(), left.is_empty(), homes.first())
+    let first = homes.own.first().or_else(|| homes.others.first());
+    if let (true, true, Some(home)) = (own.is_empty(), left.is_empty(), first)
         && study.directory.is_some()
         && study.counts.total() > 0
     {
-        left.push(LeftDirectory { directory: home.directory(), why: Left::NotThere });
+        left.push(LeftFile { path: home.directory(), why: Left::NotThere });
     }
     own.dedup();
     left.dedup();
     Ok((own, left))
-}
-
-/// Why a directory that is not this store's is left; `None` if it is not there.
-fn left_by(directory: &Path) -> Option<Left> {
-    match ownership::owner(directory) {
-        Owner::Store { path, .. } => Some(Left::OtherStore(path)),
-        Owner::Unreadable => Some(Left::Unreadable),
-        Owner::Nobody => directory.exists().then_some(Left::Unmarked),
-    }
 }
 
 /// Another study with a checkpoint in a directory, by the path that the store has.

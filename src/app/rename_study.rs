@@ -6,6 +6,7 @@ use super::{AppError, request};
 use crate::config::is_study_name;
 use crate::runner::{self, take_lease_of_any};
 use crate::storage::any::AnyStore;
+use crate::storage::paths::DATA_CACHE;
 use crate::storage::{Lease, Storage as _, StorageError, StorageReader as _, StudySummary};
 use crate::study::request::Request;
 use crate::study::spec::StudySpec;
@@ -50,7 +51,8 @@ fn rename_held(
     // Read again under the lease, when no other process can change it.
     let stored = store.summary(study.id)?.stored();
     let files = stored.files(path);
-    if stored.directory.is_none() && files.directory().exists() {
+    let is_data = files.name() == DATA_CACHE;
+    if stored.directory.is_none() && !is_data && files.directory().exists() {
         // Files of an earlier version are in a directory named after the study.
         store.take_directory(study.id, files.name())?;
     }

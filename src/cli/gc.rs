@@ -7,6 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::console::{can_ask, says_yes, shown};
+use super::left_files::why_kept;
 use super::{Console, Exit, Failure};
 use crate::app::collect_garbage::{self, Garbage};
 use crate::report::table::Columns;
@@ -131,6 +132,7 @@ fn tell_what_is_left_alone(garbage: &Garbage, console: &Console) {
                 "`{directory}` has files of trials and no mark of a store, and is left alone: if \
                  you know that no study needs it, remove it yourself"
             ),
+            Foreign::Kept(why) => format!("`{directory}` is left: {}", why_kept(why)),
             Foreign::Unreadable => format!(
                 "`{directory}` has a mark that cannot be read, and is left alone: if you know that \
                  no study needs it, remove it yourself"

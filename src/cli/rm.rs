@@ -9,11 +9,10 @@ use clap::Args;
 use serde::Serialize;
 
 use super::console::{can_ask, says_yes, shown};
+use super::left_files::print_left;
 use super::{Console, Exit, Failure};
 use crate::app::find::{self, Meant};
-use crate::app::remove_study::{
-    Left, LeftDirectory, RemainingFiles, Removal, plan, remove_files, remove_study,
-};
+use crate::app::remove_study::{RemainingFiles, Removal, plan, remove_files, remove_study};
 use crate::app::study_state::has_runner;
 use crate::report::wording::{bytes, one_line};
 use crate::storage::any::AnyStore;
@@ -67,7 +66,7 @@ struct RmJson<'a> {
     /// Whether they were removed.
     removed: bool,
     studies: Vec<RemovedStudyJson<'a>>,
-    /// Directories of removed studies that are still there.
+    /// Files and directories of removed studies that are still there.
     left: &'a [PathBuf],
 }
 
@@ -116,10 +115,7 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         arguments.yes
     } else {
         list(&removals, console)?;
-        removals
-            .iter()
-            .flat_map(|removal| &removal.left)
-            .for_each(|left| print_left(left, console));
+        print_left(removals.iter().flat_map(|removal| &removal.left), console);
         let what = match removals.as_slice() {
             [only] => in_words(only),
             several => format!("these {} studies", several.len()),
@@ -146,7 +142,7 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
     if arguments.json {
         let studies = removals.iter().map(RemovedStudyJson::from).collect();
         let stays = removals.iter().flat_map(|removal| &removal.left);
-        let there = stays.map(|left| &left.directory).filter(|directory| directory.exists());
+        let there = stays.map(|left| &left.path).filter(|path| path.symlink_metadata().is_ok());
         let left: Vec<PathBuf> =
             there.chain(&remaining_files.directories).map(PathBuf::clone).collect();
         let output = RmJson { removed: wants, studies, left: &left };
@@ -165,31 +161,6 @@ fn erase(store: &mut AnyStore, console: &Console) -> Result<(), Failure> {
         );
     }
     Ok(())
-}
-
-fn print_left(LeftDirectory { directory, why }: &LeftDirectory, console: &Console) {
-    let directory = one_line(&shown(directory));
-    let if_you_know = "if you know that nothing needs it, remove it yourself";
-    console.say(&match why {
-        Left::NotThere => format!(
-            "its files were in `{directory}`, which is not there, and none are removed: if they \
-             were moved elsewhere, remove them yourself"
-        ),
-        Left::Unmarked => {
-            format!("`{directory}` has no mark of a store, and is left: {if_you_know}")
-        }
-        Left::Unreadable => {
-            format!("`{directory}` has a mark that cannot be read, and is left: {if_you_know}")
-        }
-        Left::OtherStore(store) => format!(
-            "`{directory}` has the mark of the store `{}`, and is left to that one: {if_you_know}",
-            one_line(&shown(store))
-        ),
-        Left::NeededBy(study) => format!(
-            "`{directory}` has a checkpoint that the study `{}` needs, and is left",
-            one_line(study)
-        ),
-    });
 }
 
 fn print_orphaned(remaining_files: &RemainingFiles, console: &Console) {

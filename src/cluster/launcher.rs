@@ -19,14 +19,12 @@ use super::starter::Starter;
 use super::transfer::{Location, is_arriving};
 use crate::engine::{Assignment, Input, SlottedAttempt};
 use crate::runner::launcher::{BegunRun, Job, LaunchError, Launcher};
+use crate::runner::ownership::AGENTS_MARKER as MARKER;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::{disk, processes, threads};
 use crate::storage::paths::StudyFiles;
 use crate::study::decision::Decision;
 use crate::study::trial::{AttemptNumber, TrialNumber};
-
-/// First part of the name of a file by which agents know the study's directory.
-const MARKER: &str = ".agents-";
 
 /// Longest wait for the first messages of a connection.
 const PATIENCE: Duration = Duration::from_secs(10);

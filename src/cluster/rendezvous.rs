@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::frames::Token;
+use crate::runner::ownership;
 
 /// The file's name in a study's directory of files.
-pub const FILE: &str = "agents.json";
+pub const FILE: &str = ownership::AGENTS;
 
 /// The content of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

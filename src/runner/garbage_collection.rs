@@ -4,7 +4,6 @@
 mod store_contents;
 
 use std::collections::{BTreeSet, HashMap};
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -12,7 +11,12 @@ use serde::Serialize;
 
 use self::store_contents::StoreContents;
 use super::disk::{self, entries, is_directory, name_of, numbered};
-use super::ownership::{Owner, homes, is_gone, owner, trials_in};
+use super::drafts::{half_written_by, moved_from, take_away};
+use super::own_files::{
+    Kept, StudyDirectory, is_digest, is_draft, is_of_a_trial, is_prepared_data, kept_in,
+    remove_study_directory,
+};
+use super::ownership::{Owner, homes, is_gone, may_remove, own_homes, owner, trials_in};
 use crate::runner::processes;
 use crate::runner::protocol::CHECKPOINTS;
 use crate::storage::address::directory_beside;
@@ -120,6 +124,15 @@ impl Others {
     }
 }
 
+/// Whether there is a copy of a store beside it: it may know of files that this one does not.
+///
+/// # Errors
+/// Those of the store.
+pub fn has_copy(reader: &dyn StorageReader, store: &Path) -> Result<bool, StorageError> {
+    let Some(own) = reader.identity()? else { return Ok(false) };
+    Ok(Others::beside(store).ids.contains(&own))
+}
+
 /// A store and the others beside it.
 pub struct Stores<'a> {
     /// The store whose files are examined.
@@ -132,11 +145,13 @@ pub struct Stores<'a> {
     pub is_alive: fn(&HeldLease) -> bool,
 }
 
-/// All orphaned files, by path.
+/// All orphaned files, by path, and what stays of them or among them.
 ///
 /// # Errors
 /// Those of the store.
-pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageError> {
+pub fn orphaned_files(
+    stores: &Stores<'_>,
+) -> Result<(Vec<OrphanedFile>, Vec<ForeignDirectory>), StorageError> {
     find(stores, |_| true)
 }
 
@@ -147,7 +162,7 @@ pub fn orphaned_files(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageE
 /// Those of the store.
 pub fn files_of_removed(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, StorageError> {
     let is_meant = |place: &PlaceOf| matches!(place, PlaceOf::Study { .. } | PlaceOf::Trial { .. });
-    let mut found = find(stores, is_meant)?;
+    let (mut found, _) = find(stores, is_meant)?;
     let is_removed =
         |kind| matches!(kind, Kind::RemovedStudy | Kind::RemovedRun | Kind::HiddenTrial);
     found.retain(|file| is_removed(file.kind));
@@ -157,29 +172,63 @@ pub fn files_of_removed(stores: &Stores<'_>) -> Result<Vec<OrphanedFile>, Storag
 fn find(
     stores: &Stores<'_>,
     is_meant: impl Fn(&PlaceOf) -> bool,
-) -> Result<Vec<OrphanedFile>, StorageError> {
-    let studies = stores.reader.studies()?;
-    let mut roots = BTreeSet::from([default_root(stores.path)]);
-    for study in studies {
-        let homes = homes(stores.reader, &study.stored(), stores.path)?;
-        roots.extend(homes.iter().map(|home| home.root().to_owned()));
-    }
+) -> Result<(Vec<OrphanedFile>, Vec<ForeignDirectory>), StorageError> {
+    let mut roots = roots(stores)?;
     let removed = directories_of_removed(stores.reader)?;
     roots.extend(removed.keys().filter_map(|path| path.parent().map(Path::to_owned)));
     // Files before the store: new files are recorded in the store before they are on disk.
     let seen: Vec<(PathBuf, Vec<Seen>)> =
         roots.into_iter().map(|root| (root.clone(), look(&root, &removed))).collect();
     let contents = StoreContents::read(stores)?;
-    let mut orphaned_files = Vec::new();
+    let (mut orphaned_files, mut left) = (Vec::new(), Vec::new());
     for (root, seen) in seen {
         for one in seen.into_iter().filter(|seen| is_meant(&seen.place)) {
-            orphaned_files.extend(contents.judge(stores, &root, one)?);
+            let orphaned_file = contents.judge(stores, &root, one)?;
+            orphaned_files.extend(orphaned_file.and_then(|file| own_part(file, &mut left)));
         }
     }
     orphaned_files.sort_by(|one, other| one.path.cmp(&other.path));
     // What lies in a directory that is listed as a whole goes with it.
     orphaned_files.dedup_by(|one, other| one.path.starts_with(&other.path));
-    Ok(orphaned_files)
+    Ok((orphaned_files, left))
+}
+
+/// The directories in which studies of a store have or had their directories.
+fn roots(stores: &Stores<'_>) -> Result<BTreeSet<PathBuf>, StorageError> {
+    let mut roots = BTreeSet::from([default_root(stores.path)]);
+    for study in stores.reader.studies()? {
+        let study = study.stored();
+        let homes = homes(stores.reader, &study, stores.path)?.into_iter();
+        let own = own_homes(stores.reader, &study, stores.path)?;
+        roots.extend(homes.chain(own).map(|home| home.root().to_owned()));
+    }
+    Ok(roots)
+}
+
+/// An orphaned file without what stays of it, which is added to `left`; `None` if all of it stays.
+fn own_part(file: OrphanedFile, left: &mut Vec<ForeignDirectory>) -> Option<OrphanedFile> {
+    let mut leave = |directory: PathBuf, why| {
+        left.push(ForeignDirectory { directory, why: Foreign::Kept(why) });
+    };
+    match file.kind {
+        Kind::Study | Kind::RemovedStudy => {
+            let directory = StudyDirectory::read(&file.path);
+            let (bytes, is_empty) = (directory.bytes(), directory.kept.is_empty());
+            directory.kept.into_iter().for_each(|(path, why)| leave(path, why));
+            (is_empty || !directory.own.is_empty()).then_some(OrphanedFile { bytes, ..file })
+        }
+        Kind::Trial if !is_of_a_trial(&file.path) => {
+            leave(file.path, Kept::NotWritten);
+            None
+        }
+        _ => match kept_in(&file.path) {
+            Some(why) => {
+                leave(file.path, why);
+                None
+            }
+            None => Some(file),
+        },
+    }
 }
 
 /// A directory with files of trials that no study of this store has, and that is left alone.
@@ -202,6 +251,8 @@ pub enum Foreign {
     Unmarked,
     /// Its mark cannot be read.
     Unreadable,
+    /// It is among files of this store, and is or has something of others.
+    Kept(Kept),
 }
 
 /// Directories with files of trials, beside those of the store's studies, that are not this
@@ -212,13 +263,12 @@ pub enum Foreign {
 /// Those of the store.
 pub fn foreign(stores: &Stores<'_>) -> Result<Vec<ForeignDirectory>, StorageError> {
     let own = stores.reader.identity()?;
-    let mut roots = BTreeSet::from([default_root(stores.path)]);
-    for study in stores.reader.studies()? {
-        let homes = homes(stores.reader, &study.stored(), stores.path)?;
-        roots.extend(homes.iter().map(|home| home.root().to_owned()));
-    }
+    let roots = roots(stores)?;
     let why = |directory: &Path| match owner(directory) {
-        Owner::Store { id, .. } if Some(&id) == own.as_ref() => None,
+        Owner::Store { id, path } if Some(&id) == own.as_ref() => {
+            let has_come_along = may_remove(directory, &id, stores.path);
+            (!has_come_along && is_gone(&path, &id)).then_some(Foreign::StoreGone(path))
+        }
         Owner::Store { id, path } if !stores.others.ids.contains(&id) && is_gone(&path, &id) => {
             Some(Foreign::StoreGone(path))
         }
@@ -255,12 +305,17 @@ pub fn remove(
         let again =
             look(&root, &contents.removed).into_iter().find(|seen| seen.path == orphaned_file.path);
         let Some(again) = again else { continue };
-        if contents.judge(stores, &root, again)?.is_none_or(|now| {
+        let now = contents.judge(stores, &root, again)?;
+        if now.and_then(|now| own_part(now, &mut Vec::new())).is_none_or(|now| {
             now.kind != orphaned_file.kind || now.modified != orphaned_file.modified
         }) {
             continue;
         }
-        if take_away(&orphaned_file.path) {
+        let is_gone = match orphaned_file.kind {
+            Kind::Study | Kind::RemovedStudy => remove_study_directory(&orphaned_file.path),
+            _ => take_away(&orphaned_file.path),
+        };
+        if is_gone {
             gone(orphaned_file);
         }
     }
@@ -278,7 +333,8 @@ fn directories_of_removed(reader: &dyn StorageReader) -> Result<Removed, Storage
     Ok(reader.removed_studies()?.into_iter().flat_map(of).collect())
 }
 
-/// Forgets the directories of removed studies that are gone; returns those that still exist.
+/// Forgets the directories of removed studies that are gone, or whose marks are, which go last;
+/// returns the others.
 ///
 /// # Errors
 /// Those of the store.
@@ -287,7 +343,7 @@ pub fn settle_removed(storage: &mut dyn Storage) -> Result<Vec<RemovedStudy>, St
     for mut study in storage.removed_studies()? {
         study.directories.retain(|directory| {
             let beside = directory.parent().into_iter().flat_map(entries);
-            directory.exists()
+            owner(directory) != Owner::Nobody
                 || beside.filter_map(|path| moved_from(&path)).any(|from| from == *directory)
         });
         if study.directories.is_empty() {
@@ -297,28 +353,6 @@ pub fn settle_removed(storage: &mut dyn Storage) -> Result<Vec<RemovedStudy>, St
         }
     }
     Ok(left)
-}
-
-/// The original path of something that `gc` has moved aside.
-fn moved_from(path: &Path) -> Option<PathBuf> {
-    let name = name_of(path).filter(|name| was_moved_aside(name))?;
-    let (own, _) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
-    Some(path.with_file_name(own))
-}
-
-/// Moves it aside before removal, so that a kill leaves something half-written rather than
-/// something that seems complete.
-fn take_away(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let aside = if half_written_by(&name).is_some() {
-        path.to_owned()
-    } else {
-        path.with_file_name(format!(".{name}.{}-{GC}.tmp", std::process::id()))
-    };
-    if aside != path && fs::rename(path, &aside).is_err() {
-        return false;
-    }
-    disk::remove(&aside).is_ok()
 }
 
 fn default_root(store: &Path) -> PathBuf {
@@ -362,8 +396,13 @@ fn look(root: &Path, removed: &Removed) -> Vec<Seen> {
         for entry in entries(&directory) {
             let Some(name) = name_of(&entry) else { continue };
             if let Some(pid) = half_written_by(name) {
+                has_trials |= is_draft(name);
                 let place = PlaceOf::HalfWritten { pid, of: study.clone(), is_in_trial: false };
-                seen.push(Seen { path: entry, place });
+                if is_draft(name) || study == DATA && is_prepared_data(name) {
+                    seen.push(Seen { path: entry, place });
+                }
+            } else if entry.is_symlink() {
+                // What is behind it is elsewhere.
             } else if let Some(trial) = numbered(&entry, "trial-").map(TrialNumber) {
                 has_trials = true;
                 look_into_trial(&entry, &study, trial, &mut seen);
@@ -408,59 +447,14 @@ fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
     orphaned_file.path.ancestors().nth(up).unwrap_or(Path::new("")).to_owned()
 }
 
-/// The process that was writing a draft with this name, `.checkpoint-3.4711-0.tmp`; `None` for
-/// other names.
-fn half_written_by(name: &str) -> Option<u32> {
-    let inner = name.strip_prefix('.')?;
-    let inner = inner.strip_suffix(".tmp").or_else(|| inner.strip_suffix(".old"))?;
-    let (_, process) = inner.rsplit_once('.')?;
-    let (pid, count) = process.split_once('-')?;
-    let is_count =
-        count == GC || !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
-    pid.parse().ok().filter(|_| is_count)
-}
-
-/// Replaces the counter in the names of what `gc` has moved aside.
-const GC: &str = "gc";
-
-/// Whether `gc` has moved it aside.
-fn was_moved_aside(name: &str) -> bool {
-    half_written_by(name).is_some() && name.ends_with(&format!("-{GC}.tmp"))
-}
-
 /// Whether it is in hpsearch's directory of copies of a command's checkpoints.
 fn is_among_copies(path: &Path) -> bool {
     path.parent().is_some_and(|directory| directory.file_name().is_some_and(|name| name == COPIES))
 }
 
-fn is_digest(name: &str) -> bool {
-    name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_tell_what_was_being_written_and_by_whom() {
-        assert_eq!(half_written_by(".checkpoint-3.4711-0.tmp"), Some(4711));
-        assert_eq!(half_written_by(".0123456789abcdef.99-12.old"), Some(99));
-        assert_eq!(half_written_by(".checkpoint-3.77-gc.tmp"), Some(77));
-        for own in [
-            "checkpoint-3",
-            ".hidden",
-            "a.tmp",
-            ".x.tmp",
-            ".x.old",
-            ".model.best.tmp",
-            ".model.7.tmp",
-            ".a.7-b.tmp",
-        ] {
-            assert_eq!(half_written_by(own), None, "{own}");
-        }
-        let trials = ["trial-12", "trial-012", "trial-x"];
-        assert_eq!(trials.map(|name| numbered(Path::new(name), "trial-")), [Some(12), None, None]);
-    }
 
     #[test]
     fn the_directory_of_files_is_found_from_each_orphaned_file() {

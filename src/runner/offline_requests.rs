@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use super::commit::commit;
+use super::garbage_collection::has_copy;
 use super::killed_runner::kill_orphans;
 use super::removal::Remover;
 use super::{RunnerError, listed_in, ownership, take_lease};
 use crate::engine::{Effect, Engine};
 use crate::storage::{Lease, Storage, StoredStudy};
 use crate::study::device::{Device, Slot};
+use crate::study::request::Request;
 
 /// Serves all pending requests. `Busy` if a runner holds the study, and will serve them.
 pub fn serve_at_rest(
@@ -36,6 +38,7 @@ fn serve(
     if requests.is_empty() {
         return Ok(());
     }
+    let hides = requests.iter().any(|(_, request)| matches!(request, Request::Hide { .. }));
     kill_orphans(storage, study, store)?;
     // No other process can change it while the lease is held.
     let summary = storage.summary(study.id)?;
@@ -45,7 +48,12 @@ fn serve(
     let at = super::clock_of(storage, study.id)?.now();
     let effects = engine.serve_at_rest(at, requests);
     let acts = commit(storage, lease, at, effects, &[])?.acts;
-    let mut remover = Remover::new(ownership::own_homes(storage, &summary.stored(), store)?);
+    // A copy of the store may list the checkpoints of a trial that is hidden here.
+    let homes = match hides && has_copy(storage, store)? {
+        true => Vec::new(),
+        false => ownership::own_homes(storage, &summary.stored(), store)?,
+    };
+    let mut remover = Remover::new(homes);
     for effect in &acts {
         if let Effect::Remove { trial, path } = effect {
             remover.remove(*trial, path, listed_in(engine.study_state()));

@@ -13,7 +13,7 @@ use super::RunnerError;
 use super::disk::{entries, name_of, numbered};
 use crate::config::file;
 use crate::storage::address::{directory_beside, is_on_server};
-use crate::storage::paths::{StudyFiles, component};
+use crate::storage::paths::{DATA_CACHE, StudyFiles, component};
 use crate::storage::sqlite::{StoreAt, store_at};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
 use crate::study::program::Program;
@@ -26,8 +26,14 @@ pub const MARK: &str = ".hpsearch-store";
 /// The log in a study's directory of a run detached from its terminal.
 pub const RUN_LOG: &str = "run.log";
 
+/// The file in a study's directory by which agents of other machines find the runner.
+pub const AGENTS: &str = "agents.json";
+
+/// The prefix of the file in a study's directory by which agents know that they see the directory.
+pub const AGENTS_MARKER: &str = ".agents-";
+
 /// Files in a study's directory besides its trials' directories.
-pub const OWN_FILES: [&str; 2] = [MARK, RUN_LOG];
+pub const OWN_FILES: [&str; 3] = [MARK, RUN_LOG, AGENTS];
 
 /// Most names tried for a study's directory if others are taken.
 const NAMES: usize = 64;
@@ -80,6 +86,8 @@ pub enum Taken {
     Unreadable,
     /// It has files and no mark: they may be anybody's.
     Unmarked,
+    /// It is that of the tokenised data of all studies.
+    ByData,
 }
 
 /// What to do about unreachable checkpoints.
@@ -116,10 +124,19 @@ pub fn is_ours(
     store: &Path,
 ) -> Result<bool, StorageError> {
     let Some(mine) = storage.identity()? else { return Ok(true) };
-    Ok(match owner(&files.directory()) {
-        Owner::Store { id, path } => id == mine && !is_another(&path, store, &mine),
-        Owner::Nobody | Owner::Unreadable => false,
-    })
+    Ok(may_remove(&files.directory(), &mine, store))
+}
+
+/// Whether the store with the id `mine` at `store` may remove files in a directory: it has the mark
+/// of that store, which is still where it was, or has come along with it. Otherwise this store may
+/// be a copy whose original is away for the moment.
+pub fn may_remove(directory: &Path, mine: &str, store: &Path) -> bool {
+    let Owner::Store { id, path } = owner(directory) else { return false };
+    let beside = directory_beside(store);
+    let is_where_it_was = is_same_file(&path, store) || directory_beside(&path) == beside;
+    id == mine
+        && !is_another(&path, store, mine)
+        && (is_where_it_was || directory.starts_with(&beside))
 }
 
 /// The directories of a study's trials, latest first: the present one, and earlier ones from before
@@ -133,8 +150,12 @@ pub fn homes(
     store: &Path,
 ) -> Result<Vec<StudyFiles>, StorageError> {
     let mut homes = vec![study.files(store)];
-    // A study without a directory of its own yet may have the same name as another's.
-    if study.directory.is_none() && taken_by_others(storage, study.id)?.contains(homes[0].name()) {
+    // A study without a directory of its own yet may have the same name as another's, or that of
+    // tokenised data.
+    if study.directory.is_none()
+        && (is_data_only(&homes[0])
+            || taken_by_others(storage, study.id)?.contains(homes[0].name()))
+    {
         homes.clear();
     }
     let names = storage.directories(study.id)?;
@@ -150,7 +171,51 @@ pub fn homes(
     Ok(homes)
 }
 
-/// Those of them in which this store may remove files.
+/// Whether it is the directory of tokenised data, without trials of an earlier version.
+fn is_data_only(files: &StudyFiles) -> bool {
+    files.name() == DATA_CACHE && trials_in(&files.directory()).next().is_none()
+}
+
+/// The directories of a study's trials, by whether this store may remove files there.
+#[derive(Clone, Debug, Default)]
+pub struct HomesByOwner {
+    /// Those in which it may, where they are now.
+    pub own: Vec<StudyFiles>,
+    /// Of these, those that were moved with the store, after their places before.
+    pub moved: Vec<(StudyFiles, StudyFiles)>,
+    /// The others, some of which may not exist.
+    pub others: Vec<StudyFiles>,
+}
+
+/// The directories of a study's trials, by whether this store may remove files there.
+///
+/// # Errors
+/// Those of the store.
+pub fn homes_by_owner(
+    storage: &dyn StorageReader,
+    study: &StoredStudy,
+    store: &Path,
+) -> Result<HomesByOwner, StorageError> {
+    let mut by_owner = HomesByOwner::default();
+    for home in homes(storage, study, store)? {
+        if is_ours(storage, &home, store)? {
+            by_owner.own.push(home);
+            continue;
+        }
+        if let Some(there) = moved_home(storage, &home, store)? {
+            if is_marked_by_another(&there.directory(), store) {
+                by_owner.others.push(there);
+            } else {
+                by_owner.own.push(there.clone());
+                by_owner.moved.push((home.clone(), there));
+            }
+        }
+        by_owner.others.push(home);
+    }
+    Ok(by_owner)
+}
+
+/// Those in which this store may remove files, where they are now.
 ///
 /// # Errors
 /// Those of the store.
@@ -159,13 +224,13 @@ pub fn own_homes(
     study: &StoredStudy,
     store: &Path,
 ) -> Result<Vec<StudyFiles>, StorageError> {
-    let mut own = Vec::new();
-    for home in homes(storage, study, store)? {
-        if is_ours(storage, &home, store)? {
-            own.push(home);
-        }
-    }
-    Ok(own)
+    Ok(homes_by_owner(storage, study, store)?.own)
+}
+
+/// Whether the store that marked a directory is, or may be, still at its place, and is not the one
+/// at `store`.
+pub(super) fn is_marked_by_another(directory: &Path, store: &Path) -> bool {
+    matches!(owner(directory), Owner::Store { id, path } if is_another(&path, store, &id))
 }
 
 /// Where files are now whose project was moved with its store, or copied, since the study was last
@@ -174,7 +239,7 @@ pub fn own_homes(
 ///
 /// # Errors
 /// Those of the store.
-pub fn moved_home(
+fn moved_home(
     storage: &dyn StorageReader,
     home: &StudyFiles,
     store: &Path,
@@ -244,7 +309,13 @@ pub fn claim(
     let first = [own.clone(), format!("{own}~{short}")];
     let names = study.directory.clone().into_iter().chain(first).chain(others);
     for name in names.filter(|name| !taken.contains(name)) {
-        let directory = StudyFiles::of(&study.spec, Some(&name), store).directory();
+        let files = StudyFiles::of(&study.spec, Some(&name), store);
+        // Earlier versions gave that of tokenised data to a study of its name.
+        let is_kept = study.directory.as_ref() == Some(&name) || known > 0 && !is_data_only(&files);
+        if name == DATA_CACHE && !is_kept {
+            continue;
+        }
+        let directory = files.directory();
         if take(&directory, &id, store, known, study.directory.is_none())
             .map_err(|source| refused(&directory, source))?
         {
@@ -324,6 +395,9 @@ pub fn taken(
     store: &Path,
 ) -> Result<Taken, StorageError> {
     let usual = StudyFiles::of(&study.spec, None, store);
+    if usual.name() == DATA_CACHE {
+        return Ok(Taken::ByData);
+    }
     for removed in storage.removed_studies()? {
         let mut names = removed.directories.iter().filter_map(|path| name_of(path));
         if names.any(|name| name == usual.name()) {
@@ -385,7 +459,7 @@ fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) ->
 }
 
 /// Whether the store with that id is no longer at `path`.
-pub(super) fn is_gone(path: &Path, id: &str) -> bool {
+pub fn is_gone(path: &Path, id: &str) -> bool {
     // A server that is not asked may have it.
     if is_on_server(path) {
         return false;
@@ -423,10 +497,15 @@ fn replace_mark(directory: &Path, id: &str, store: &Path) -> io::Result<()> {
     fs::rename(&draft, directory.join(MARK))
 }
 
+/// Whether two paths lead to the same file.
+fn is_same_file(one: &Path, other: &Path) -> bool {
+    let place = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    one == other || place(one).is_some_and(|there| Some(there) == place(other))
+}
+
 /// Whether another file than `store` at `path` is, or may be, a store with the same id.
 fn is_another(path: &Path, store: &Path, id: &str) -> bool {
-    let place = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-    if path == store || place(path).is_some_and(|there| Some(there) == place(store)) {
+    if is_same_file(path, store) {
         return false;
     }
     match store_at(path) {

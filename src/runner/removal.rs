@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::disk::{self, real_place};
+use super::own_files::kept_in;
 use crate::storage::paths::{StudyFiles, is_copy};
 use crate::study::trial::TrialNumber;
 
@@ -25,8 +26,8 @@ impl Remover {
     }
 
     /// Removes a dropped checkpoint, if it is strictly inside its trial's directory and contains
-    /// none of `listed`, the checkpoints that trials still have. What stays is the user's own, or
-    /// found by `gc`. Returns whether it was its to remove.
+    /// none of `listed`, the checkpoints that trials still have, and no store. What stays is the
+    /// user's own, or found by `gc`. Returns whether it was its to remove.
     pub fn remove<'a>(
         &mut self,
         trial: TrialNumber,
@@ -46,7 +47,7 @@ impl Remover {
                 .or_insert_with(|| real_place(kept).unwrap_or_else(|| kept.to_owned()));
             kept_real.starts_with(&real)
         };
-        if listed.into_iter().any(is_needed) {
+        if listed.into_iter().any(is_needed) || kept_in(&real).is_some() {
             return false;
         }
         // `gc` finds it if removal fails: nothing depends on it.

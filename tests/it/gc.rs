@@ -40,6 +40,9 @@ fn plant_all(site: &Site) -> Vec<PathBuf> {
         plant(&files.join(format!("data/.0123456789abcdef0123456789abcdef.{DEAD}-0.tmp")));
     let unknown_trial = plant(&files.join("s/trial-99"));
     let unknown_study = plant(&files.join("gone/trial-0"));
+    for trial in [&unknown_trial, &unknown_study] {
+        fs::write(trial.join("attempt-0.log"), "a log").unwrap();
+    }
     fs::copy(files.join("s/.hpsearch-store"), files.join("gone/.hpsearch-store")).unwrap();
     // A removal that was killed after it had removed the mark.
     let half_removed = plant(&files.join(format!(".old.{DEAD}-gc.tmp/trial-0")));
@@ -132,6 +135,41 @@ fn what_is_left_alone_is_not_said_to_belong_to_a_study() {
 }
 
 #[test]
+fn a_trials_directory_that_no_trial_wrote_is_its_users() {
+    let site = saving_study();
+    let mine = plant(&site.path("runs/files/s/trial-78"));
+    let draft = plant(&site.path(&format!("runs/files/s/.notes.{DEAD}-gc.tmp")));
+    let ended = site.run(&["gc", "--yes"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &["`runs/files/s/trial-78` is left: hpsearch did not write it"]);
+    assert_names(&ended.out, &["nothing to remove"]);
+    assert!(mine.join("weights").exists() && draft.join("weights").exists());
+}
+
+#[test]
+fn a_store_in_files_that_no_study_needs_keeps_them() {
+    let site = saving_study();
+    let unknown = plant(&site.path("runs/files/s/trial-78"));
+    fs::write(unknown.join("attempt-0.log"), "a log").unwrap();
+    let (store, gone) = (unknown.join("deep/mine.db"), site.path("runs/files/gone"));
+    plant(&gone.join("trial-0/checkpoints"));
+    plant(&gone.join("trial-1"));
+    fs::copy(site.path("runs/files/s/.hpsearch-store"), gone.join(".hpsearch-store")).unwrap();
+    fs::create_dir(unknown.join("deep")).unwrap();
+    fs::copy(site.path("runs/hpsearch.db"), &store).unwrap();
+    let ended = site.run(&["gc", "--yes"]);
+    assert_done(&ended);
+    assert_names(
+        &ended.err,
+        &[
+            "`runs/files/s/trial-78` is left: the store `runs/files/s/trial-78/deep/mine.db`",
+            "`runs/files/gone/trial-1` is left: hpsearch did not write it",
+        ],
+    );
+    assert!(store.exists() && gone.join("trial-1").exists() && !gone.join("trial-0").exists());
+}
+
+#[test]
 fn a_checkpoint_whose_removal_a_crash_prevented_is_removed() {
     let site = saving_study();
     // What the journal says was dropped: of the three trials one, if only two are kept.
@@ -167,6 +205,8 @@ fn a_killed_gc_leaves_nothing_that_the_next_does_not_finish() {
     let before = kept(&site);
     let planted = plant_all(&site);
     for directory in &planted {
+        let trial = Some(directory.join("trial-0")).filter(|trial| trial.exists());
+        let directory = trial.as_ref().unwrap_or(directory);
         for file in 0..2_000 {
             fs::write(directory.join(format!("part-{file}")), "x").unwrap();
         }

@@ -78,6 +78,7 @@ mod reports;
 mod reproducibility;
 mod requests;
 mod retention;
+mod rm_files;
 mod rm_mv;
 mod rm_runs;
 mod runner_safety;

@@ -7,8 +7,10 @@ use serde::Serialize;
 
 use super::{RmArguments, agrees, erase, print_orphaned};
 use crate::app::find::{self, TrialsOf};
+use crate::app::left_files::{LeftFile, bytes_left, left_of_trials};
 use crate::app::remove_runs::{plan, remove_runs};
 use crate::app::remove_study::{remove_files, size_of_trial};
+use crate::cli::left_files::print_left;
 use crate::cli::request::ask_all;
 use crate::cli::{Console, Exit, Failure};
 use crate::report::wording::{bytes, one_line, run_name};
@@ -22,7 +24,7 @@ struct RmTrialsJson<'a> {
     /// Whether they were removed.
     removed: bool,
     trials: Vec<&'a RemovedTrialJson>,
-    /// Directories of removed runs that are still there.
+    /// Files and directories of removed trials and runs that are still there.
     left: Vec<PathBuf>,
 }
 
@@ -45,6 +47,8 @@ struct Group {
     trials: Vec<RemovedTrialJson>,
     /// Further messages about them.
     asides: Vec<String>,
+    /// Their files that stay.
+    left: Vec<LeftFile>,
 }
 
 impl Group {
@@ -57,6 +61,8 @@ impl Group {
             .into_iter()
             .map(|number| find::trial(reader, &study, number))
             .collect::<Result<_, _>>()?;
+        let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
+        let left = left_of_trials(reader, &console.store, &study, &numbers)?;
         let name = study.spec.name.clone();
         let line = |trial: &Trial, bytes: u64| RemovedTrialJson {
             study: name.clone(),
@@ -64,7 +70,7 @@ impl Group {
             name: run_name(trial).map(str::to_owned),
             state: trial.state,
             checkpoints: trial.checkpoints.len() as u64,
-            bytes,
+            bytes: bytes.saturating_sub(bytes_left(&left, trial.number)),
         };
         if study.spec.is_tracked() {
             let planned = plan(reader, &console.store, &study, &trials)?;
@@ -76,7 +82,7 @@ impl Group {
             });
             let asides = asides.collect();
             let trials = planned.iter().map(|planned| line(&planned.run, planned.bytes)).collect();
-            return Ok(Group { study, trials, asides });
+            return Ok(Group { study, trials, asides, left });
         }
         if let Some(trial) = trials.iter().find(|trial| !trial.state.is_finished()) {
             let (number, state) = (trial.number, trial.state.as_str());
@@ -91,11 +97,17 @@ impl Group {
                 Ok(line(trial, bytes))
             })
             .collect::<Result<_, Failure>>()?;
-        Ok(Group { study, trials, asides: Vec::new() })
+        Ok(Group { study, trials, asides: Vec::new(), left })
     }
 
     fn numbers(&self) -> Vec<TrialNumber> {
         self.trials.iter().map(|trial| trial.number).collect()
+    }
+
+    /// Their files that are still there.
+    fn left_there(&self) -> impl Iterator<Item = PathBuf> {
+        let paths = self.left.iter().map(|left| &left.path);
+        paths.filter(|path| path.symlink_metadata().is_ok()).cloned()
     }
 
     /// `2 runs of study speech, with 3 MiB of files`
@@ -156,6 +168,7 @@ pub fn remove(
     } else {
         for group in &groups {
             group.list(console)?;
+            print_left(&group.left, console);
         }
         console.out.flush()?;
         let what: Vec<String> = groups.iter().map(Group::in_words).collect();
@@ -177,14 +190,16 @@ pub fn remove(
             }
         }
         let mut store = console.writer()?;
-        let remaining_files = remove_files(&mut store, &path).map_err(|error| {
+        let mut remaining_files = remove_files(&mut store, &path).map_err(|error| {
             Failure::from(error).help("they are removed; `hpsearch gc` removes their files")
         })?;
         if groups.iter().any(|group| group.study.spec.is_tracked()) {
             erase(&mut store, console)?;
         }
+        let named: Vec<PathBuf> = groups.iter().flat_map(Group::left_there).collect();
+        remaining_files.directories.retain(|directory| !named.contains(directory));
         print_orphaned(&remaining_files, console);
-        left = remaining_files.directories;
+        left = [named, remaining_files.directories].concat();
     }
     if arguments.json {
         let study = match groups.as_slice() {

@@ -111,6 +111,7 @@ impl<'a> Notices<'a> {
                 format!("belongs to another store, which was last run as `{path}`")
             }
             Taken::Unreadable => "has the mark of a store that cannot be read".to_owned(),
+            Taken::ByData => "is that of tokenised data".to_owned(),
             Taken::Unmarked => {
                 "has files without the mark of a store, which may be anybody's".to_owned()
             }

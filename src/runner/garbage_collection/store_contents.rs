@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::{
     DATA, Kind, OrphanedFile, PlaceOf, Removed, Seen, Stores, YOUNG, default_root,
-    directories_of_removed, half_written_by, is_among_copies, moved_from, was_moved_aside,
+    directories_of_removed, is_among_copies,
 };
 use crate::runner::disk::{entries, name_of, numbered, real_place, size};
-use crate::runner::ownership::{Owner, own_homes, owner};
+use crate::runner::drafts::{half_written_by, moved_from, was_moved_aside};
+use crate::runner::ownership::{HomesByOwner, Owner, homes_by_owner, is_marked_by_another, owner};
 use crate::runner::processes;
 use crate::runner::protocol::USED_BY;
 use crate::storage::paths::{StudyFiles, component};
@@ -40,8 +41,8 @@ pub(super) struct StoreContents {
 #[derive(Clone)]
 struct StudyContent {
     name: String,
-    /// The directories of its files that belong to this store.
-    homes: Vec<StudyFiles>,
+    /// The directories of its files.
+    homes: HomesByOwner,
     is_held: bool,
     is_command: bool,
     states: BTreeMap<TrialNumber, TrialState>,
@@ -72,12 +73,30 @@ impl StoreContents {
             contents.registered.extend(checkpoints.map(|(_, checkpoint)| real(&checkpoint.path)));
             let content = StudyContent::read(stores, &summary, &runs)?;
             let own = summary.files(stores.path);
-            for home in &content.homes {
+            for home in &content.homes.own {
                 contents.studies.insert(home.name().to_owned(), content.clone());
             }
             contents.studies.entry(own.name().to_owned()).or_insert(content);
         }
+        contents.register_moved();
         Ok(contents)
+    }
+
+    /// Registers checkpoints in directories that were moved with the store at their new paths, too.
+    fn register_moved(&mut self) {
+        let moved = self.studies.values().flat_map(|content| &content.homes.moved);
+        let at = |(before, now): &(StudyFiles, StudyFiles)| {
+            (real(&before.directory()), real(&now.directory()))
+        };
+        let moved: Vec<(PathBuf, PathBuf)> = moved.map(at).collect();
+        let at_new_paths = |path: &PathBuf| {
+            let new = |(before, now): &(PathBuf, PathBuf)| {
+                Some(now.join(path.strip_prefix(before).ok()?))
+            };
+            moved.iter().filter_map(new).collect::<Vec<_>>()
+        };
+        let new: Vec<PathBuf> = self.registered.iter().flat_map(at_new_paths).collect();
+        self.registered.extend(new);
     }
 
     /// The candidate as an orphaned file; `None` if something needs it, or may.
@@ -95,7 +114,10 @@ impl StoreContents {
         let is_home = |home: &StudyFiles, study: &str| home.root() == root && home.name() == study;
         let of = |study: &str| {
             let content = self.studies.get(study).filter(|_| !has_twin);
-            content.filter(|content| content.homes.iter().any(|home| is_home(home, study)))
+            content.filter(|content| content.homes.own.iter().any(|home| is_home(home, study)))
+        };
+        let was_moved = |content: &StudyContent, study: &str| {
+            content.homes.moved.iter().any(|(_, home)| is_home(home, study))
         };
         let modified = fs::symlink_metadata(&path).and_then(|metadata| metadata.modified()).ok();
         let is_young = modified.is_some_and(|at| at.elapsed().unwrap_or_default() < YOUNG);
@@ -150,6 +172,8 @@ impl StoreContents {
                 _ => return Ok(None),
             },
             PlaceOf::InTrial { study, trial } => match of(study) {
+                // The store may list them at paths that are no longer theirs.
+                Some(content) if was_moved(content, study) => return Ok(None),
                 Some(content) if content.is_left_behind(stores.reader, *trial, &path)? => {
                     (Kind::Checkpoint, content.name.clone())
                 }
@@ -184,7 +208,9 @@ impl StoreContents {
         let from = moved_from(directory);
         let name = self.removed.get(from.as_deref().unwrap_or(directory))?;
         let is_ours = match owner(directory) {
-            Owner::Store { id, .. } => Some(&id) == self.id.as_ref(),
+            Owner::Store { id, .. } => {
+                Some(&id) == self.id.as_ref() && !is_marked_by_another(directory, stores.path)
+            }
             Owner::Nobody => from.is_some(),
             Owner::Unreadable => false,
         };
@@ -224,7 +250,7 @@ impl StudyContent {
         let outcomes = stores.reader.outcomes(summary.id, OutcomeCursor::default())?.0;
         Ok(StudyContent {
             name: summary.spec.name.clone(),
-            homes: own_homes(stores.reader, &summary.clone().stored(), stores.path)?,
+            homes: homes_by_owner(stores.reader, &summary.clone().stored(), stores.path)?,
             is_held: summary.held.as_ref().is_some_and(stores.is_alive),
             is_command,
             hidden: outcomes

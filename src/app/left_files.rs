@@ -1,0 +1,103 @@
+//! Left files: what is not removed with a study or a trial, and why.
+
+use std::path::{Path, PathBuf};
+
+use super::AppError;
+use crate::runner::disk::size;
+use crate::runner::garbage_collection::has_copy;
+use crate::runner::own_files::{Kept, kept_in};
+use crate::runner::ownership::{self, Owner};
+use crate::storage::address::absolute;
+use crate::storage::{StorageReader, StudySummary};
+use crate::study::trial::TrialNumber;
+
+/// A file or directory of a study that is not removed with it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeftFile {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// Why it stays.
+    pub why: Left,
+}
+
+/// Why files of a study are not removed with it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Left {
+    /// They are not there, nor where a move of the project would have taken them.
+    NotThere,
+    /// The directory has no mark of a store.
+    Unmarked,
+    /// Its mark cannot be read.
+    Unreadable,
+    /// It has the mark of the store at this path, of which this one may be a copy.
+    OtherStore(PathBuf),
+    /// It has the mark of this store when it was at this path, and has not moved with it: this one
+    /// may be a copy.
+    NotMoved(PathBuf),
+    /// This study lists a checkpoint in it.
+    NeededBy(String),
+    /// A copy of the store lies beside it, and may list what is there.
+    Copied,
+    /// It is in a directory of this store, and is or has something of others.
+    Kept(Kept),
+}
+
+/// Why a directory that is not this store's is left; `None` if it is not there.
+pub(super) fn left_by(
+    reader: &dyn StorageReader,
+    directory: &Path,
+) -> Result<Option<Left>, AppError> {
+    Ok(match ownership::owner(directory) {
+        Owner::Store { id, path }
+            if reader.identity()?.as_ref() == Some(&id) && ownership::is_gone(&path, &id) =>
+        {
+            Some(Left::NotMoved(path))
+        }
+        Owner::Store { path, .. } => Some(Left::OtherStore(path)),
+        Owner::Unreadable => Some(Left::Unreadable),
+        Owner::Nobody => directory.exists().then_some(Left::Unmarked),
+    })
+}
+
+/// Disk usage of what stays of a trial in directories of this store.
+pub fn bytes_left(left: &[LeftFile], trial: TrialNumber) -> u64 {
+    let name = format!("trial-{trial}");
+    let is_own = |file: &&LeftFile| matches!(file.why, Left::Copied | Left::Kept(_));
+    let of_trial = left.iter().filter(is_own).filter(|file| file.path.ends_with(&name));
+    of_trial.map(|file| size(&file.path)).sum()
+}
+
+/// The directories of some trials that stay when the trials are removed.
+///
+/// # Errors
+/// The store failed.
+pub fn left_of_trials(
+    reader: &dyn StorageReader,
+    store: &Path,
+    study: &StudySummary,
+    trials: &[TrialNumber],
+) -> Result<Vec<LeftFile>, AppError> {
+    let store = absolute(store)?;
+    let homes = ownership::homes_by_owner(reader, &study.clone().stored(), &store)?;
+    let is_there = |path: &Path| path.symlink_metadata().is_ok();
+    let mut left = Vec::new();
+    for home in &homes.others {
+        let why = left_by(reader, &home.directory())?;
+        let of_trials = trials.iter().map(|trial| home.trial(*trial)).filter(|path| is_there(path));
+        let of_trial = |path| Some(LeftFile { path, why: why.clone()? });
+        left.extend(of_trials.filter_map(of_trial));
+    }
+    let is_copied = has_copy(reader, &store)?;
+    for home in &homes.own {
+        let directory = home.directory();
+        for path in trials.iter().map(|trial| home.trial(*trial)).filter(|path| is_there(path)) {
+            let why = match path.is_symlink() || directory.is_symlink() {
+                true => Some(Left::Kept(Kept::Link)),
+                false if is_copied => Some(Left::Copied),
+                false => kept_in(&path).map(Left::Kept),
+            };
+            left.extend(why.map(|why| LeftFile { path, why }));
+        }
+    }
+    Ok(left)
+}

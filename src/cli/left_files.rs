@@ -1,0 +1,78 @@
+//! Words for files that are left when a study or a trial is removed.
+
+use super::Console;
+use super::console::shown;
+use crate::app::left_files::{Left, LeftFile};
+use crate::report::wording::one_line;
+use crate::runner::own_files::Kept;
+use crate::study::counted::count;
+
+/// Most files that hpsearch did not write whose names are printed.
+const MOST_NAMED: usize = 10;
+
+/// Why something in a directory of this store is left.
+pub fn why_kept(why: &Kept) -> String {
+    match why {
+        Kept::NotWritten => "hpsearch did not write it".to_owned(),
+        Kept::HoldsStore(store) => {
+            format!("the store `{}` is there, or a file that may be one", one_line(&shown(store)))
+        }
+        Kept::HoldsMark(directory) => {
+            format!("`{}` has the mark of a store", one_line(&shown(directory)))
+        }
+        Kept::Link => "a symbolic link leads there, and nothing behind one is removed: remove it \
+                       yourself"
+            .to_owned(),
+    }
+}
+
+/// Prints what is left and why.
+pub fn print_left<'a>(left: impl IntoIterator<Item = &'a LeftFile>, console: &Console) {
+    let mut not_written = 0;
+    for file in left {
+        if file.why == Left::Kept(Kept::NotWritten) {
+            not_written += 1;
+            if not_written > MOST_NAMED {
+                continue;
+            }
+        }
+        console.say(&in_words(file));
+    }
+    if let Some(more) = not_written.checked_sub(MOST_NAMED).filter(|more| *more > 0) {
+        let files = count(more as u64, "more file");
+        console.say(&format!("{files} there are left, which hpsearch did not write"));
+    }
+}
+
+fn in_words(LeftFile { path, why }: &LeftFile) -> String {
+    let path = one_line(&shown(path));
+    let if_you_know = "if you know that nothing needs it, remove it yourself";
+    match why {
+        Left::NotThere => format!(
+            "its files were in `{path}`, which is not there, and none are removed: if they were \
+             moved elsewhere, remove them yourself"
+        ),
+        Left::Unmarked => format!("`{path}` has no mark of a store, and is left: {if_you_know}"),
+        Left::Unreadable => {
+            format!("`{path}` has a mark that cannot be read, and is left: {if_you_know}")
+        }
+        Left::OtherStore(store) => format!(
+            "`{path}` has the mark of the store `{}`, and is left to that one: {if_you_know}",
+            one_line(&shown(store))
+        ),
+        Left::NotMoved(store) => format!(
+            "`{path}` has the mark of a store that was at `{}` and is not there, and is left: this \
+             store may be a copy of that one; {if_you_know}",
+            one_line(&shown(store))
+        ),
+        Left::NeededBy(study) => format!(
+            "`{path}` has a checkpoint that the study `{}` needs, and is left",
+            one_line(study)
+        ),
+        Left::Copied => format!(
+            "`{path}` is left: a copy of the store lies beside, and may need it; `hpsearch gc` \
+             looks again"
+        ),
+        Left::Kept(why) => format!("`{path}` is left: {}", why_kept(why)),
+    }
+}

@@ -1,0 +1,75 @@
+//! Names of drafts: what was being written or removed when its process died, and by which.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::disk::{self, name_of};
+
+/// The process that was writing a draft with this name, `.checkpoint-3.4711-0.tmp`; `None` for
+/// other names.
+pub fn half_written_by(name: &str) -> Option<u32> {
+    let inner = name.strip_prefix('.')?;
+    let inner = inner.strip_suffix(".tmp").or_else(|| inner.strip_suffix(".old"))?;
+    let (_, process) = inner.rsplit_once('.')?;
+    let (pid, count) = process.split_once('-')?;
+    let is_count =
+        count == GC || !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
+    pid.parse().ok().filter(|_| is_count)
+}
+
+/// Replaces the counter in the names of what `gc` has moved aside.
+const GC: &str = "gc";
+
+/// Whether `gc` has moved it aside.
+pub fn was_moved_aside(name: &str) -> bool {
+    half_written_by(name).is_some() && name.ends_with(&format!("-{GC}.tmp"))
+}
+
+/// The original path of something that `gc` has moved aside.
+pub fn moved_from(path: &Path) -> Option<PathBuf> {
+    let name = name_of(path).filter(|name| was_moved_aside(name))?;
+    let (own, _) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
+    Some(path.with_file_name(own))
+}
+
+/// Moves it aside before removal, so that a kill leaves something half-written rather than
+/// something that seems complete.
+pub fn take_away(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let aside = if half_written_by(&name).is_some() {
+        path.to_owned()
+    } else {
+        path.with_file_name(format!(".{name}.{}-{GC}.tmp", std::process::id()))
+    };
+    if aside != path && fs::rename(path, &aside).is_err() {
+        return false;
+    }
+    disk::remove(&aside).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runner::disk::numbered;
+
+    #[test]
+    fn names_tell_what_was_being_written_and_by_whom() {
+        assert_eq!(half_written_by(".checkpoint-3.4711-0.tmp"), Some(4711));
+        assert_eq!(half_written_by(".0123456789abcdef.99-12.old"), Some(99));
+        assert_eq!(half_written_by(".checkpoint-3.77-gc.tmp"), Some(77));
+        for own in [
+            "checkpoint-3",
+            ".hidden",
+            "a.tmp",
+            ".x.tmp",
+            ".x.old",
+            ".model.best.tmp",
+            ".model.7.tmp",
+            ".a.7-b.tmp",
+        ] {
+            assert_eq!(half_written_by(own), None, "{own}");
+        }
+        let trials = ["trial-12", "trial-012", "trial-x"];
+        assert_eq!(trials.map(|name| numbered(Path::new(name), "trial-")), [Some(12), None, None]);
+    }
+}

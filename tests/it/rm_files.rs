@@ -1,0 +1,227 @@
+//! What `rm` takes along of a study's directory, and what it leaves there and names.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{KEEP_ALL, ONE_SLOT, REPORT_X, Site, assert_done, assert_names, study};
+
+/// A script that saves a checkpoint before it reports.
+const SAVES: &str = "echo weights > $HPSEARCH_CHECKPOINT_DIR/step-1\n\
+    echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/step-1\\\",\
+    \\\"step\\\":1}\"\n";
+
+fn text_of(name: &str, directory: &str) -> String {
+    let directory = match directory {
+        "" => String::new(),
+        directory => format!("dir = \"{directory}\"\n"),
+    };
+    study("trials = 2", &format!("{ONE_SLOT}{KEEP_ALL}{directory}"))
+        .replace("name = \"s\"", &format!("name = \"{name}\""))
+}
+
+/// A finished study `s` with checkpoints.
+fn site() -> Site {
+    let site = Site::new(&text_of("s", ""), &format!("{SAVES}{REPORT_X}"));
+    assert_done(&site.run_study());
+    site
+}
+
+/// Runs the study of a project in a directory of the site.
+fn run_project(site: &Site, project: &str, directory: &str) {
+    fs::create_dir_all(site.path(project)).unwrap();
+    site.write(&format!("{project}/study.toml"), text_of("s", directory));
+    fs::copy(site.path("trial.sh"), site.path(&format!("{project}/trial.sh"))).unwrap();
+    let (store, file) = (store_of(project), format!("{project}/study.toml"));
+    assert_done(&site.run(&["--store", &store, "run", &file, "--plain"]));
+}
+
+fn store_of(project: &str) -> String {
+    format!("{project}/runs/hpsearch.db")
+}
+
+fn plant(path: &Path) -> PathBuf {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, "mine").unwrap();
+    path.to_owned()
+}
+
+const CHECKPOINT: &str = "trial-1/checkpoints/step-1";
+
+#[test]
+fn what_hpsearch_did_not_write_in_a_studys_directory_stays_and_is_named() {
+    let site = site();
+    let files = site.path("runs/files/s");
+    let mine: Vec<PathBuf> = ["notes.txt", "mine/deep.txt", "r.html", "trial-78/notes.txt"]
+        .iter()
+        .map(|name| plant(&files.join(name)))
+        .collect();
+    let backup = files.join("backup.db");
+    fs::copy(site.path("runs/hpsearch.db"), &backup).unwrap();
+    plant(&files.join("trial-0/mine/of-the-trial"));
+    let words = ["notes.txt", "mine", "r.html", "trial-78", "backup.db"]
+        .map(|name| format!("`runs/files/s/{name}` is left: hpsearch did not write it"));
+    let listed = site.run(&["rm", "s", "--dry-run"]);
+    assert_names(&listed.err, &words.each_ref().map(String::as_str));
+    let ended = site.run(&["rm", "s", "--yes"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &words.each_ref().map(String::as_str));
+    assert!(mine.iter().all(|path| path.exists()) && backup.exists());
+    assert_eq!(fs::read_dir(&files).unwrap().count(), 5, "nothing of the study");
+    assert_eq!(site.query::<i64>("SELECT count(*) FROM removed_study WHERE files IS NOT NULL"), 0);
+    // What is left is nobody's.
+    assert_done(&site.run_study());
+    assert!(!files.join("trial-0").exists());
+}
+
+#[test]
+fn a_store_in_a_studys_directory_stays_with_its_files() {
+    let site = site();
+    site.write("other.toml", text_of("t", ""));
+    for store in ["runs/files/s/mine/other.db", "runs/files/s/trial-1/inner.db"] {
+        assert_done(&site.run(&["--store", store, "run", "other.toml", "--plain"]));
+    }
+    let inner = site.path("runs/files/s/trial-1");
+    let why = "`runs/files/s/trial-1` is left: the store `runs/files/s/trial-1/inner.db` is there";
+    let hidden = site.run(&["rm", "s", "1", "--yes"]);
+    assert_done(&hidden);
+    assert_names(&hidden.err, &[why]);
+    assert!(inner.join("inner.db").exists());
+    let ended = site.run(&["rm", "s", "--yes"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &[why, "`runs/files/s/mine` is left"]);
+    for store in ["runs/files/s/mine/other.db", "runs/files/s/trial-1/inner.db"] {
+        assert_done(&site.run(&["--store", store, "verify", "t"]));
+        let files = Path::new(store).with_file_name("files/t").join(CHECKPOINT);
+        assert!(site.exists(&files.display().to_string()), "{store}");
+    }
+    assert!(!site.exists("runs/files/s/trial-0"));
+}
+
+#[test]
+fn files_of_another_store_in_a_studys_directory_stay() {
+    let site = site();
+    run_project(&site, "nest", &site.path("runs/files/s/nest").display().to_string());
+    run_project(&site, "deep", &site.path("runs/files/s/trial-0/x").display().to_string());
+    let ended = site.run(&["rm", "s", "--yes"]);
+    assert_done(&ended);
+    let mark = "`runs/files/s/trial-0` is left: `runs/files/s/trial-0/x/s` has the mark of a store";
+    assert_names(&ended.err, &["`runs/files/s/nest` is left", mark]);
+    for below in ["nest/s", "trial-0/x/s"] {
+        assert!(site.exists(&format!("runs/files/s/{below}/{CHECKPOINT}")), "{below}");
+    }
+    assert!(!site.exists("runs/files/s/trial-1"));
+}
+
+#[test]
+fn a_copy_whose_original_is_away_removes_nothing_of_the_directory_that_both_name() {
+    let site = Site::new("", &format!("{SAVES}{REPORT_X}"));
+    let shared = site.path("shared");
+    run_project(&site, "proj", &shared.display().to_string());
+    assert_done(&site.start_program("cp", &["-a", "proj", "copy"]).end());
+    fs::rename(site.path("proj"), site.path("away")).unwrap();
+    for verb in [&["rm", "s", "1", "--yes"][..], &["gc", "--yes"], &["rm", "s", "--yes"]] {
+        let ended = site.run(&[&["--store", &store_of("copy")][..], verb].concat());
+        assert_done(&ended);
+        assert_names(&ended.err, &["`shared/s", "`proj/runs/hpsearch.db`", "is not there"]);
+        assert!(shared.join("s").join(CHECKPOINT).exists(), "{verb:?}");
+    }
+    // For the original, they are where it left them.
+    fs::rename(site.path("away"), site.path("proj")).unwrap();
+    assert_done(&site.run(&["--store", &store_of("proj"), "rm", "s", "--yes"]));
+    assert!(!shared.join("s").exists());
+}
+
+#[test]
+fn checkpoints_that_a_copy_of_the_store_lists_stay_when_a_trial_is_removed() {
+    let site = site();
+    fs::copy(site.path("runs/hpsearch.db"), site.path("runs/copy.sqlite")).unwrap();
+    let ended = site.run(&["rm", "s", "1", "--yes"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &["`runs/files/s/trial-1` is left: a copy of the store lies beside"]);
+    assert!(site.path("runs/files/s").join(CHECKPOINT).exists());
+    fs::remove_file(site.path("runs/copy.sqlite")).unwrap();
+    assert_done(&site.run(&["gc", "--yes"]));
+    assert!(!site.exists("runs/files/s/trial-1"));
+}
+
+#[test]
+fn files_of_a_trial_go_from_where_a_moved_project_has_them_now() {
+    let site = Site::new("", &format!("{SAVES}{REPORT_X}"));
+    run_project(&site, "before", "big");
+    fs::rename(site.path("before"), site.path("after")).unwrap();
+    let store = store_of("after");
+    let listed = site.run(&["--store", &store, "rm", "s", "1", "--dry-run"]);
+    assert!(!listed.out.contains(", 0 B"), "{}", listed.out);
+    assert_done(&site.run(&["--store", &store, "rm", "s", "1", "--yes"]));
+    assert!(!site.exists("after/big/s/trial-1") && site.exists("after/big/s/trial-0/checkpoints"));
+    // Nothing that the store lists at its old path is taken for an orphan.
+    assert_done(&site.run(&["--store", &store, "gc", "--yes"]));
+    assert!(site.exists("after/big/s/trial-0/checkpoints/step-1"));
+}
+
+type Change = fn(&Site);
+
+#[test]
+fn files_of_a_trial_that_stay_are_named_with_the_reason() {
+    const MARK: &str = "runs/files/s/.hpsearch-store";
+    let cases: [(Change, &str); 4] = [
+        (|site| fs::remove_file(site.path(MARK)).unwrap(), "has no mark of a store"),
+        (|site| site.write(MARK, "torn"), "has a mark that cannot be read"),
+        (
+            |site| site.write(MARK, "{\"version\":1,\"store\":\"x\",\"path\":\"/y/z.db\"}"),
+            "has the mark of the store `/y/z.db`",
+        ),
+        (
+            |site| {
+                fs::rename(site.path("runs/files/s/trial-1"), site.path("elsewhere")).unwrap();
+                symlink(site.path("elsewhere"), site.path("runs/files/s/trial-1")).unwrap();
+            },
+            "a symbolic link leads there",
+        ),
+    ];
+    for (change, why) in cases {
+        let site = site();
+        change(&site);
+        let ended = site.run(&["rm", "s", "1", "--yes"]);
+        assert_done(&ended);
+        assert_names(&ended.err, &["`runs/files/s/trial-1`", why]);
+        assert!(site.path("runs/files/s").join(CHECKPOINT).exists(), "{why}");
+    }
+}
+
+#[test]
+fn a_study_called_data_has_a_directory_of_its_own() {
+    let site = Site::new("", &format!("{SAVES}{REPORT_X}"));
+    let prepared = plant(&site.path("runs/files/data/0123456789abcdef0123456789abcdef/rows"));
+    site.write("data.toml", text_of("data", ""));
+    let ended = site.run(&["run", "data.toml", "--plain"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &["`data` beside it is that of tokenised data"]);
+    assert!(!site.exists("runs/files/data/trial-0"));
+    assert_done(&site.run(&["rm", "data", "--yes"]));
+    assert!(prepared.exists());
+    let others = fs::read_dir(site.path("runs/files")).unwrap().count();
+    assert_eq!(others, 1, "its own directory is gone");
+}
+
+#[test]
+fn a_study_called_data_of_an_earlier_version_keeps_its_directory_and_leaves_the_data() {
+    let site = Site::new("", REPORT_X);
+    site.write("data.toml", text_of("data", ""));
+    assert_done(&site.run(&["run", "data.toml", "--plain"]));
+    // As an earlier version had it.
+    let own = fs::read_dir(site.path("runs/files")).unwrap().next().unwrap().unwrap().path();
+    fs::rename(own, site.path("runs/files/data")).unwrap();
+    let connection = site.database();
+    connection.execute("UPDATE study SET files = '[\"data\"]'", []).unwrap();
+    drop(connection);
+    let prepared = plant(&site.path("runs/files/data/0123456789abcdef0123456789abcdef/rows"));
+    site.write("data.toml", text_of("data", "").replace("trials = 2", "trials = 3"));
+    assert_done(&site.run(&["run", "data.toml", "--plain"]));
+    assert!(site.exists("runs/files/data/trial-2"));
+    let ended = site.run(&["rm", "data", "--yes"]);
+    assert_done(&ended);
+    assert_eq!(ended.err, "");
+    assert!(prepared.exists() && !site.exists("runs/files/data/trial-0"));
+}
