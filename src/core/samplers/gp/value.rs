@@ -182,10 +182,11 @@ mod tests {
 
     #[test]
     fn nine_in_ten_values_lie_in_their_intervals() {
-        let bowl = |x: &[f64]| 100.0 * ((x[0] - 0.3).powi(2) + 0.5 * (x[1] - 0.6).powi(2));
-        let waves = |x: &[f64]| (x[0] - 0.3).powi(2) + 0.1 * (12.0 * x[1]).sin();
-        let hill = |x: &[f64]| -(-8.0 * ((x[0] - 0.7).powi(2) + 0.3 * (x[2] - 0.5).powi(2))).exp();
-        let functions: [&dyn Fn(&[f64]) -> f64; 3] = [&bowl, &waves, &hill];
+        let functions = [
+            |x: &[f64]| 100.0 * ((x[0] - 0.3).powi(2) + 0.5 * (x[1] - 0.6).powi(2)),
+            |x: &[f64]| (x[0] - 0.3).powi(2) + 0.1 * (12.0 * x[1]).sin(),
+            |x: &[f64]| -(-8.0 * ((x[0] - 0.7).powi(2) + 0.3 * (x[2] - 0.5).powi(2))).exp(),
+        ];
         let (space, names) = (unit_cube(3), ["x0", "x1", "x2"]);
         let (mut inside, mut all) = (0, 0);
         for (index, function) in functions.into_iter().enumerate() {
