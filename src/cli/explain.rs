@@ -22,7 +22,7 @@ use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     attempt_end, duration, number, one_line, param, result, shown_value, states,
 };
-use crate::samplers::{self, Predicted, SAMPLERS};
+use crate::samplers::{self, Predicted, SAMPLERS, SamplerEntry};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::counted::count;
 use crate::study::event::Seq;
@@ -406,12 +406,18 @@ fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
 
 /// That a sampler's model did not know enough yet to propose the trial.
 fn random(spec: &StudySpec, sampler: &str, proposal: &Proposal) -> Option<String> {
-    // What `gp` learns from where trials are paused are their reports.
-    if !proposal.by_sampler.is_empty() || sampler == "gp" && proposal.others.paused > 0 {
+    let startup = startup_trials(spec, sampler)?;
+    let Counts { complete, pruned, paused, .. } = proposal.others;
+    // Earlier versions predicted nothing where they had learned from stopped or paused trials.
+    let is_current = |entry: &SamplerEntry| {
+        entry.name == spec.sampler.name && entry.version == spec.sampler.version
+    };
+    let is_unknown = sampler == "gp" && pruned + paused > 0 && !SAMPLERS.iter().any(is_current);
+    // Earlier studies shorten the start.
+    let is_short = spec.earlier.len() as u64 >= startup;
+    if !proposal.by_sampler.is_empty() || is_unknown || is_short {
         return None;
     }
-    let startup = startup_trials(spec, sampler)?;
-    let Counts { complete, pruned, .. } = proposal.others;
     let (known, what) = match sampler {
         "gp" => (complete, "complete"),
         _ => (complete + pruned, "finished"),

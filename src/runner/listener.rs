@@ -455,7 +455,9 @@ impl Listener {
         use FailureCause::{DeviceLost, Exit, Program};
         // A trial without its files has not failed by itself.
         let (end, message) = match self.registrar.gone() {
-            Some(why) if matches!(end, AttemptEnd::Failed(_)) => (AttemptEnd::Refused, Some(why)),
+            Some(why) if matches!(end, AttemptEnd::Failed(_)) && !self.is_shown => {
+                (AttemptEnd::Refused, Some(why))
+            }
             _ => (end, message),
         };
         let stderr_tail = current.stderr_tail.last();

@@ -131,12 +131,14 @@ pub fn kept_in(path: &Path) -> Option<Kept> {
 
 /// Whether a file is a store, or may be one.
 fn holds_store(path: &Path) -> bool {
-    if !fs::symlink_metadata(path).is_ok_and(|file| file.is_file() && file.len() > 0) {
+    let file = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
+    let Some(length) = file.map(|file| file.len()).filter(|length| *length > 0) else {
         return false;
-    }
+    };
     match is_database(path) {
         Ok(is_database) => is_database && store_at(path) != StoreAt::Nothing,
-        Err(error) => error.kind() != ErrorKind::NotFound,
+        // One that cannot be read may be one if its length is that of pages.
+        Err(error) => error.kind() != ErrorKind::NotFound && length.is_multiple_of(512),
     }
 }
 

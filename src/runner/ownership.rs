@@ -136,7 +136,15 @@ pub fn may_remove(directory: &Path, mine: &str, store: &Path) -> bool {
     let is_where_it_was = is_same_file(&path, store) || directory_beside(&path) == beside;
     id == mine
         && !is_another(&path, store, mine)
-        && (is_where_it_was || directory.starts_with(&beside))
+        && (is_where_it_was || is_below(directory, &beside))
+}
+
+/// Whether a directory is below another one, not only by links.
+fn is_below(directory: &Path, other: &Path) -> bool {
+    match (fs::canonicalize(directory), fs::canonicalize(other)) {
+        (Ok(directory), Ok(other)) => directory.starts_with(other),
+        _ => false,
+    }
 }
 
 /// The directories of a study's trials, latest first: the present one, and earlier ones from before

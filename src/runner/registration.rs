@@ -93,7 +93,8 @@ impl Registrar {
     /// files would have no owner.
     pub(super) fn gone(&self) -> Option<String> {
         let directory = self.files.directory();
-        let is_marked = directory.join(MARK).exists();
+        // Only what is certainly not there is gone.
+        let is_marked = directory.join(MARK).try_exists().unwrap_or(true);
         if !*self.was_marked.get_or_init(|| is_marked) || is_marked {
             return None;
         }

@@ -133,6 +133,25 @@ fn a_copy_whose_original_is_away_removes_nothing_of_the_directory_that_both_name
 }
 
 #[test]
+fn a_copy_leaves_what_a_link_that_was_copied_leads_to() {
+    let site = Site::new("", &format!("{SAVES}{REPORT_X}"));
+    let large = site.path("large");
+    fs::create_dir_all(site.path("proj/runs")).unwrap();
+    fs::create_dir(&large).unwrap();
+    std::os::unix::fs::symlink(&large, site.path("proj/runs/files")).unwrap();
+    run_project(&site, "proj", "");
+    assert_done(&site.start_program("cp", &["-a", "proj", "copy"]).end());
+    fs::rename(site.path("proj"), site.path("away")).unwrap();
+    for verb in [&["rm", "s", "1", "--yes"][..], &["gc", "--yes"], &["rm", "s", "--yes"]] {
+        assert_done(&site.run(&[&["--store", &store_of("copy")][..], verb].concat()));
+        assert!(large.join("s").join(CHECKPOINT).exists(), "{verb:?}");
+    }
+    fs::rename(site.path("away"), site.path("proj")).unwrap();
+    assert_done(&site.run(&["--store", &store_of("proj"), "rm", "s", "--yes"]));
+    assert!(!large.join("s").exists());
+}
+
+#[test]
 fn checkpoints_that_a_copy_of_the_store_lists_stay_when_a_trial_is_removed() {
     let site = site();
     fs::copy(site.path("runs/hpsearch.db"), site.path("runs/copy.sqlite")).unwrap();

@@ -242,7 +242,7 @@ impl Gp {
             process: ObjectiveProcess::Final(&known),
             scale: LossScale::warped(warp, &data.losses),
             direction: ask.history.direction(),
-            widening: known.widening(data.points.len()),
+            widening: known.widening(&data.is_measured),
         };
         let predicts = self.predicts && losses == Losses::Own;
         let mut order: Vec<usize> = (0..means.len()).collect();

@@ -11,7 +11,9 @@ use super::{
 };
 use crate::runner::disk::{entries, name_of, numbered, real_place, size};
 use crate::runner::drafts::{half_written_by, moved_from, was_moved_aside};
-use crate::runner::ownership::{HomesByOwner, Owner, homes_by_owner, is_marked_by_another, owner};
+use crate::runner::ownership::{
+    HomesByOwner, Owner, homes_by_owner, is_marked_by_another, may_remove, owner,
+};
 use crate::runner::processes;
 use crate::runner::protocol::USED_BY;
 use crate::storage::paths::{StudyFiles, component};
@@ -226,7 +228,11 @@ impl StoreContents {
         let others = &stores.others;
         match owner(directory) {
             _ if others.unreadable.is_some() => false,
-            Owner::Store { id, .. } => Some(&id) == self.id.as_ref() && !others.ids.contains(&id),
+            Owner::Store { id, .. } => {
+                Some(&id) == self.id.as_ref()
+                    && !others.ids.contains(&id)
+                    && may_remove(directory, &id, stores.path)
+            }
             Owner::Nobody => moved_from(directory).is_some() && !is_being_written(directory),
             Owner::Unreadable => false,
         }

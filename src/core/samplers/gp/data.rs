@@ -29,6 +29,8 @@ pub(super) struct Data {
     pub losses: Vec<f64>,
     /// The variance of each loss; 0 if measured.
     pub variances: Vec<f64>,
+    /// Which losses were measured.
+    pub is_measured: Vec<bool>,
     /// Which trials are feasible.
     pub is_feasible: Vec<bool>,
     /// Points of unfinished trials.
@@ -94,6 +96,10 @@ impl Data {
             points: rows.iter().map(|row| cube.encode(&row.trial.params)).collect(),
             losses: rows.iter().map(|row| row.end.loss).collect(),
             variances: rows.iter().map(|row| row.end.variance).collect(),
+            is_measured: rows
+                .iter()
+                .map(|row| row.trial.state == TrialState::Complete && row.end.variance == 0.0)
+                .collect(),
             is_feasible: rows.iter().map(|row| row.trial.violation.is_none()).collect(),
             pending: unfinished.take(MOST).map(|trial| cube.encode(&trial.params)).collect(),
             earlier: ask

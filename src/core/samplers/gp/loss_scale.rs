@@ -30,6 +30,11 @@ impl LossScale {
         LossScale::Warped { warp, range: (low, high) }
     }
 
+    /// Whether all known losses are equal, so that clipped ones are, too.
+    pub fn is_flat(&self) -> bool {
+        matches!(self, LossScale::Warped { range: (low, high), .. } if low == high)
+    }
+
     /// The loss of a target.
     pub fn loss(&self, target: f64) -> f64 {
         match self {

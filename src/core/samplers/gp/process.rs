@@ -85,10 +85,12 @@ impl<'a> GaussianProcess<'a> {
         self.hyperparameters.noise
     }
 
-    /// By how much intervals are widened so that nine in ten of the first `count` targets lie in
-    /// theirs, each predicted from those before it as a proposal is.
-    pub fn widening(&self, count: usize) -> f64 {
-        widening(self.innovations[..count].iter().skip(FEW).copied())
+    /// By how much intervals are widened so that nine in ten of the measured targets lie in theirs,
+    /// each predicted from those before it as a proposal is. `is_measured`: of the first data
+    /// points.
+    pub fn widening(&self, is_measured: &[bool]) -> f64 {
+        let known = self.innovations.iter().zip(is_measured).skip(FEW);
+        widening(known.filter(|(_, is_measured)| **is_measured).map(|(innovation, _)| *innovation))
     }
 
     /// Mean at `point`.

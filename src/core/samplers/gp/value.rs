@@ -21,8 +21,12 @@ pub(super) struct ValuePredictor<'a> {
 }
 
 impl ValuePredictor<'_> {
-    /// The value at `point`, noise included; `None` if a number overflows.
+    /// The value at `point`, noise included; `None` if a number overflows, or if all known losses
+    /// are equal, which says nothing of others.
     pub fn predict(&self, point: &[f64]) -> Option<Prediction> {
+        if self.scale.is_flat() {
+            return None;
+        }
         let (mean, variance) = self.process.moments(point);
         let deviation = (variance + self.process.noise()).sqrt();
         let width = NINETY * self.widening * deviation;
@@ -110,7 +114,7 @@ mod tests {
         let (mean, variance) = known.moments(&cube.encode(&params));
         let deviation = (variance + fit.noise).sqrt();
         let [own] = predicted[..] else { panic!("{predicted:?}") };
-        let width = NINETY * known.widening(data.points.len()) * deviation;
+        let width = NINETY * known.widening(&data.is_measured) * deviation;
         assert!((warp.of(own.median) - mean).abs() < 1e-6, "{own:?}");
         assert!((warp.of(own.low) - (mean - width)).abs() < 1e-6, "{own:?}");
         assert!((warp.of(own.high) - (mean + width)).abs() < 1e-6, "{own:?}");
