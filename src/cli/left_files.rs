@@ -40,7 +40,7 @@ pub fn print_left<'a>(left: impl IntoIterator<Item = &'a LeftFile>, console: &Co
     }
     if let Some(more) = not_written.checked_sub(MOST_NAMED).filter(|more| *more > 0) {
         let files = count(more as u64, "more file");
-        console.say(&format!("{files} there are left, which hpsearch did not write"));
+        console.say(&format!("{files} that hpsearch did not write are left there"));
     }
 }
 

@@ -11,8 +11,9 @@ use crate::study::trial::Trial;
 #[derive(Serialize)]
 pub(super) struct PredictionJson<'a> {
     metric: &'a str,
-    #[serde(flatten)]
-    predicted: Prediction,
+    median: f64,
+    low: f64,
+    high: f64,
     /// The trial's value, once it is complete.
     value: Option<Number>,
 }
@@ -24,12 +25,11 @@ pub(super) fn predictions_json<'a>(
     predicted: &[Prediction],
 ) -> Vec<PredictionJson<'a>> {
     let named = spec.objectives.iter().zip(predicted).enumerate();
-    let of =
-        |(index, (objective, predicted)): (usize, (&'a Objective, &Prediction))| PredictionJson {
-            metric: &objective.metric,
-            predicted: *predicted,
-            value: value_of(trial, index).map(Number),
-        };
+    let of = |(index, (objective, predicted)): (usize, (&'a Objective, &Prediction))| {
+        let Prediction { median, low, high } = *predicted;
+        let value = value_of(trial, index).map(Number);
+        PredictionJson { metric: &objective.metric, median, low, high, value }
+    };
     named.map(of).collect()
 }
 

@@ -228,7 +228,7 @@ impl Engine {
         }
     }
 
-    /// Tells once in a run that a command went on after it was asked to pause.
+    /// Tells once in a run that a command continued after it was asked to pause.
     pub(super) fn remark_on_passed_pause(&mut self, number: TrialNumber, attempt: AttemptNumber) {
         let is_known = || self.remarked.iter().any(|(_, kind)| *kind == RemarkKind::RanOn);
         if !matches!(self.spec.program, Program::Command { .. }) || is_known() {
@@ -236,14 +236,15 @@ impl Engine {
         }
         let Some(trial) = self.state.trial(number) else { return };
         let is_pause = |at: &&DecisionAtStep| {
-            matches!(at.verdict, Decision::Pause(_)) && trial.until <= Some(at.step)
+            matches!(at.verdict, Decision::Pause(_))
+                && trial.until.is_some_and(|until| until <= at.step)
         };
         let pause = trial.decisions.iter().find(is_pause);
         let pause = pause.map(|pause| pause.step).filter(|step| trial.last_step() > Some(*step));
         if let (Some(pause), Some(last)) = (pause, trial.last_step()) {
             let why = format!(
-                "it was asked to pause at {} and went on to {last}; read the answer to each report \
-                 on stdin, or the step to pause at in HPSEARCH_UNTIL ({})",
+                "it was asked to pause at {} and continued to {last}; read the answer to each \
+                 report on stdin, or the step to pause at in HPSEARCH_UNTIL ({})",
                 self.spec.step.at(pause),
                 self.where_pauses_are_described()
             );

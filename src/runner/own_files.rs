@@ -75,19 +75,19 @@ fn why_kept(entry: &Path, is_aside: bool) -> Option<Kept> {
 
 /// Whether it is the name of a draft of a trial's directory or of one of the study's own files.
 pub fn is_draft(name: &str) -> bool {
-    let is_trials = |name: &str| numbered(Path::new(name), "trial-").is_some();
+    let is_of_trial = |name: &str| numbered(Path::new(name), "trial-").is_some();
     if let Some(moving) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".moving")) {
-        return is_trials(moving);
+        return is_of_trial(moving);
     }
     if half_written_by(name).is_some() {
         let of = name[1..].rsplitn(3, '.').last().unwrap_or_default();
-        return is_trials(of) || OWN_FILES.contains(&of);
+        return is_of_trial(of) || OWN_FILES.contains(&of);
     }
-    let middle = |start: &str, end: &str| {
+    let is_pid_between = |start: &str, end: &str| {
         let pid = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
         pid.is_some_and(|pid| pid.parse::<u32>().is_ok())
     };
-    middle(&format!("{MARK}."), ".tmp") || middle("agents.", ".draft")
+    is_pid_between(&format!("{MARK}."), ".tmp") || is_pid_between("agents.", ".draft")
 }
 
 /// Whether it is the name of tokenised data or of a draft of it.

@@ -835,7 +835,7 @@ fn a_command_that_runs_past_its_pauses_is_told_so_and_completes() {
     let site = Site::new(&study("trials = 3", rest), script);
     let ended = site.run_study();
     assert_done(&ended);
-    let told = "it was asked to pause at step 1 and went on to ";
+    let told = "it was asked to pause at step 1 and continued to ";
     assert_eq!(ended.out.matches(told).count(), 1, "{}", ended.out);
     assert_names(&ended.out, &["HPSEARCH_UNTIL", "docs/commands.md", "mode = \"stop\""]);
     for trial in site.trials() {
