@@ -99,8 +99,8 @@ fn study(space: &Space, length: u64) -> StudyState {
     for number in 0..length {
         let history = History::of(&[], Direction::Minimize);
         let ask = ask(space, history, TrialNumber(number), &nothing, seeds);
-        let params =
-            random.suggest(&ask, &mut seeds.stream(&format!("sampler/{number}"))).unwrap().unwrap();
+        let mut stream = seeds.stream(&format!("sampler/{number}"));
+        let params = random.suggest(&ask, &mut stream).unwrap().unwrap().params;
         let trial = TrialNumber(number);
         let is_pruned = number % 4 == 3;
         study_state

@@ -253,8 +253,8 @@ impl Study<'_> {
             self.used.insert(shown[chosen]);
             (params[chosen].clone(), Source::Row(shown[chosen]))
         } else {
-            let params =
-                self.sampler.suggest(&ask, &mut rng).expect("a proposal").expect("a point");
+            let proposal = self.sampler.suggest(&ask, &mut rng).expect("a proposal");
+            let params = proposal.expect("a point").params;
             match self.problem.weights {
                 Some(_) => {
                     let point = self.problem.unit(&params);

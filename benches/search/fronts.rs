@@ -153,9 +153,9 @@ fn run(sampler: &str, name: &str, problem: &Problem, budget: u64, seed: u64) {
         let mut rng = seeds.stream(&format!("sampler/{number}"));
         #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
         let begin = Instant::now();
-        let point: Params =
-            sampler_of.suggest(&ask, &mut rng).expect("a proposal").expect("a point");
+        let proposal = sampler_of.suggest(&ask, &mut rng).expect("a proposal");
         seconds += begin.elapsed().as_secs_f64();
+        let point: Params = proposal.expect("a point").params;
         let x: Vec<f64> =
             point.iter().map(|(_, value)| Value::as_number(value).expect("a number")).collect();
         let values = problem.values(&x, &mut used);

@@ -270,39 +270,21 @@ pub trait Sampler: Send {
 
     /// A configuration of `ask.space` that contains `ask.fixed`. A pure function of its arguments.
     /// `None`: the space is exhausted.
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError>;
+    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng)
+    -> Result<Option<Proposal>, SamplerError>;
 
-    /// The index of the best of `candidates`, which are not empty, are complete configurations of
-    /// `ask.space`, and satisfy its constraints: by default the nearest to a proposal. A pure
-    /// function of its arguments.
+    /// The best of `candidates`, which are not empty, are complete configurations of `ask.space`,
+    /// and satisfy its constraints: by default the nearest to a proposal. A pure function of its
+    /// arguments.
     fn choose(
         &self,
         ask: &Ask<'_>,
         candidates: &[&Params],
         rng: &mut StreamRng,
-    ) -> Result<usize, SamplerError> {
-        let proposal = self.suggest(ask, rng)?;
-        let proposal = proposal.unwrap_or_else(|| random::point(ask, rng));
-        Ok(candidates::nearest(ask.space, candidates, &proposal))
-    }
-
-    /// [`Sampler::suggest`], with what the model predicts of the configuration.
-    fn suggest_predicting(
-        &self,
-        ask: &Ask<'_>,
-        rng: &mut StreamRng,
-    ) -> Result<Option<Proposal>, SamplerError> {
-        Ok(self.suggest(ask, rng)?.map(Proposal::from))
-    }
-
-    /// [`Sampler::choose`], with what the model predicts of the configuration.
-    fn choose_predicting(
-        &self,
-        ask: &Ask<'_>,
-        candidates: &[&Params],
-        rng: &mut StreamRng,
     ) -> Result<Chosen, SamplerError> {
-        self.choose(ask, candidates, rng).map(Chosen::from)
+        let proposed = self.suggest(ask, rng)?.map(|proposal| proposal.params);
+        let point = proposed.unwrap_or_else(|| random::point(ask, rng));
+        Ok(candidates::nearest(ask.space, candidates, &point).into())
     }
 
     /// The sampler that proposes the next configuration, if this one delegates.
@@ -330,10 +312,10 @@ pub fn propose(
     rng: &mut StreamRng,
 ) -> Result<Option<Proposal>, SamplerError> {
     if !ask.is_restricted() {
-        return sampler.suggest_predicting(ask, rng);
+        return sampler.suggest(ask, rng);
     }
     for _ in 0..DRAWS {
-        match sampler.suggest_predicting(ask, rng)? {
+        match sampler.suggest(ask, rng)? {
             Some(proposal) if !ask.allows(&proposal.params) => {}
             answer => return Ok(answer),
         }
@@ -379,7 +361,7 @@ pub fn choose(
     }
     let left: Vec<&Params> = kept.iter().map(|index| candidates[*index]).collect();
     let ask = Ask { room: None, constraints: &[], ..*ask };
-    let Chosen { index, predicted } = sampler.choose_predicting(&ask, &left, rng)?;
+    let Chosen { index, predicted } = sampler.choose(&ask, &left, rng)?;
     Ok(kept.get(index).map(|index| Chosen { index: *index, predicted }))
 }
 

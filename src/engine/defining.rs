@@ -193,7 +193,7 @@ impl Engine {
         let random = AlgorithmSpec::named("random");
         let random = (samplers::find(&random.name).ok()?.build)(&random, &space).ok()?;
         let drawn = random.suggest(&ask, &mut stream).ok()??;
-        drawn.get(name).cloned()
+        drawn.params.get(name).cloned()
     }
 
     /// Continues with a wider space.

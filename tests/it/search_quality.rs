@@ -154,7 +154,8 @@ fn search(sampler: &str, space: &Space, loss: fn(&Params) -> f64, budget: u64, s
         let point = sampler
             .suggest(&ask, &mut seeds.stream(&format!("sampler/{number}")))
             .unwrap()
-            .unwrap();
+            .unwrap()
+            .params;
         let value = loss(&point);
         let (state, value) = if value.is_nan() {
             (TrialState::Failed, None)

@@ -199,7 +199,11 @@ impl Sampler for Auto {
         of(0).max(of(1))
     }
 
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+    fn suggest(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
         self.decide(&ask.situation()).0.suggest(ask, rng)
     }
 
@@ -208,25 +212,8 @@ impl Sampler for Auto {
         ask: &Ask<'_>,
         candidates: &[&Params],
         rng: &mut StreamRng,
-    ) -> Result<usize, SamplerError> {
-        self.decide(&ask.situation()).0.choose(ask, candidates, rng)
-    }
-
-    fn suggest_predicting(
-        &self,
-        ask: &Ask<'_>,
-        rng: &mut StreamRng,
-    ) -> Result<Option<Proposal>, SamplerError> {
-        self.decide(&ask.situation()).0.suggest_predicting(ask, rng)
-    }
-
-    fn choose_predicting(
-        &self,
-        ask: &Ask<'_>,
-        candidates: &[&Params],
-        rng: &mut StreamRng,
     ) -> Result<Chosen, SamplerError> {
-        self.decide(&ask.situation()).0.choose_predicting(ask, candidates, rng)
+        self.decide(&ask.situation()).0.choose(ask, candidates, rng)
     }
 
     fn choice(&self, situation: &Situation<'_>) -> Option<Choice> {
@@ -347,7 +334,7 @@ mod tests {
             let point = Auto::new(&ENTRY.defaults(), &space)
                 .suggest(&ask, &mut SeedTree::new(turn).stream("draw"))
                 .unwrap();
-            (number(&point.unwrap(), "x0") - 0.8).abs()
+            (number(&point.unwrap().params, "x0") - 0.8).abs()
         };
         let mean = |turn: u64| (0..8).map(|round| drawn(4 * (round + 8) + turn)).sum::<f64>() / 8.0;
         assert!(mean(1) < 0.12, "{}", mean(1));

@@ -15,9 +15,8 @@ use super::normal::draw;
 use super::prior;
 use super::ranking::Ranking;
 use super::tpe::Tpe;
-use super::{Ask, OfEarlier, Sampler, SamplerEntry, SamplerError};
+use super::{Ask, OfEarlier, Proposal, Sampler, SamplerEntry, SamplerError};
 use crate::study::field::{Field, FieldDefault, FieldKind, between, field};
-use crate::study::params::Params;
 use crate::study::registry::RegistryError;
 use crate::study::seed::StreamRng;
 use crate::study::space::Space;
@@ -236,7 +235,11 @@ impl Sampler for CmaEs {
         OfEarlier::Results
     }
 
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+    fn suggest(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
         let cube = Cube::new(ask.space);
         let replay = self.replay(&cube, ask);
         let positions = self.positions(&replay.evolution, &cube, rng);
@@ -249,7 +252,7 @@ impl Sampler for CmaEs {
         }
         let whole = ask.space.assemble(&given, |_, _| Err(()));
         if let Ok(params) = whole {
-            return Ok(Some(params));
+            return Ok(Some(params.into()));
         }
         if ask.number.0 == 0 && ask.fixed.is_empty() {
             // The user's prior on the other parameters applies too.

@@ -207,8 +207,9 @@ impl Suite<'_> {
         let seeds = SeedTree::new(1);
         let ask = Ask { fixed, ..Ask::new(self.space, history, TrialNumber(number), seeds) };
         let mut rng = seeds.stream(&format!("sampler/{number}"));
-        let answer =
-            self.sampler.suggest(&ask, &mut rng).or_else(|error| self.fails(error.to_string()))?;
+        let answer = self.sampler.suggest(&ask, &mut rng);
+        let answer = answer.or_else(|error| self.fails(error.to_string()))?;
+        let answer = answer.map(|proposal| proposal.params);
         match answer.as_ref().map_or(Ok(()), |point| self.space.check(point)) {
             Ok(()) => Ok(answer),
             Err(error) => self.fails(format!("trial {number} is no point of the space: {error}")),

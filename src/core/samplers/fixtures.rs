@@ -36,7 +36,7 @@ pub(super) fn stream(ask: &Ask<'_>) -> StreamRng {
 
 /// The sampler's answer.
 pub(super) fn answer(sampler: &dyn Sampler, ask: &Ask<'_>) -> Option<Params> {
-    sampler.suggest(ask, &mut stream(ask)).unwrap()
+    sampler.suggest(ask, &mut stream(ask)).unwrap().map(|proposal| proposal.params)
 }
 
 /// The next point after `trials`.

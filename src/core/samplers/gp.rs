@@ -390,20 +390,7 @@ impl Sampler for Gp {
         }
     }
 
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
-        Ok(self.suggest_predicting(ask, rng)?.map(|proposal| proposal.params))
-    }
-
-    fn choose(
-        &self,
-        ask: &Ask<'_>,
-        candidates: &[&Params],
-        rng: &mut StreamRng,
-    ) -> Result<usize, SamplerError> {
-        Ok(self.choose_predicting(ask, candidates, rng)?.index)
-    }
-
-    fn suggest_predicting(
+    fn suggest(
         &self,
         ask: &Ask<'_>,
         rng: &mut StreamRng,
@@ -417,7 +404,7 @@ impl Sampler for Gp {
         Ok(Some(found.unwrap_or_else(start)))
     }
 
-    fn choose_predicting(
+    fn choose(
         &self,
         ask: &Ask<'_>,
         candidates: &[&Params],

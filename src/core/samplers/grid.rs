@@ -3,7 +3,7 @@
 use rand::RngExt as _;
 
 use super::finite_space::FiniteSpace;
-use super::{Ask, Sampler, SamplerEntry, SamplerError, candidates};
+use super::{Ask, Chosen, Proposal, Sampler, SamplerEntry, SamplerError, candidates};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
 use crate::study::params::Params;
 use crate::study::registry::RegistryError;
@@ -140,11 +140,16 @@ impl Sampler for Grid {
 
     /// Fixed values select the cells that have them. If all of these were tried, the first repeats:
     /// the user asked for it, and only the whole grid can be exhausted.
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+    fn suggest(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
         if ask.fixed.is_empty() && *ask.space == self.space {
             return Ok(self
                 .next_cell(&self.finite_space, ask, rng)?
-                .and_then(|cell| self.finite_space.cell(cell)));
+                .and_then(|cell| self.finite_space.cell(cell))
+                .map(Proposal::from));
         }
         let finite_space =
             FiniteSpace::new(ask.space, ask.fixed, self.points).ok_or_else(|| {
@@ -157,7 +162,8 @@ impl Sampler for Grid {
         Ok(self
             .next_cell(&finite_space, ask, rng)?
             .or(again)
-            .and_then(|cell| finite_space.cell(cell)))
+            .and_then(|cell| finite_space.cell(cell))
+            .map(Proposal::from))
     }
 
     fn choose(
@@ -165,11 +171,12 @@ impl Sampler for Grid {
         _: &Ask<'_>,
         candidates: &[&Params],
         rng: &mut StreamRng,
-    ) -> Result<usize, SamplerError> {
-        Ok(match self.order {
+    ) -> Result<Chosen, SamplerError> {
+        let index = match self.order {
             Order::Sequential => 0,
             Order::Random => candidates::uniform(candidates, rng),
-        })
+        };
+        Ok(index.into())
     }
 }
 

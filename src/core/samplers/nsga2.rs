@@ -6,8 +6,7 @@ use super::cube::Cube;
 use super::genetic::{
     CROSSOVER_PROB, Individual, MUTATION_PROB, POPULATION_SIZE, Variation, individuals, initial,
 };
-use super::{Ask, OfEarlier, Sampler, SamplerEntry, SamplerError};
-use crate::study::params::Params;
+use super::{Ask, OfEarlier, Proposal, Sampler, SamplerEntry, SamplerError};
 use crate::study::pareto;
 use crate::study::seed::StreamRng;
 use crate::study::space::Space;
@@ -53,11 +52,15 @@ impl Sampler for Nsga2 {
         OfEarlier::Best
     }
 
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+    fn suggest(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
         let cube = Cube::new(ask.space);
         let all = individuals(&cube, ask);
         if let Some(first) = initial(&all, ask, self.population_size, rng) {
-            return Ok(Some(first));
+            return Ok(Some(first.into()));
         }
         let size = usize::try_from(self.population_size).unwrap_or(usize::MAX);
         let parents = best(&all, size);
@@ -67,7 +70,7 @@ impl Sampler for Nsga2 {
                 [rng.random_range(0..parents.len()), rng.random_range(0..parents.len())];
             parents[contestants[0].min(contestants[1])]
         };
-        Ok(Some(self.variation.child(&cube, ask, rng, parent)))
+        Ok(Some(self.variation.child(&cube, ask, rng, parent).into()))
     }
 }
 

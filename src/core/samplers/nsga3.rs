@@ -6,9 +6,8 @@ use super::cube::Cube;
 use super::genetic::{
     CROSSOVER_PROB, Individual, MUTATION_PROB, POPULATION_SIZE, Variation, individuals, initial,
 };
-use super::{Ask, OfEarlier, Sampler, SamplerEntry, SamplerError};
+use super::{Ask, OfEarlier, Proposal, Sampler, SamplerEntry, SamplerError};
 use crate::study::field::{Field, FieldDefault, FieldKind, field};
-use crate::study::params::Params;
 use crate::study::pareto;
 use crate::study::seed::StreamRng;
 use crate::study::space::Space;
@@ -65,11 +64,15 @@ impl Sampler for Nsga3 {
         OfEarlier::Best
     }
 
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+    fn suggest(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
         let cube = Cube::new(ask.space);
         let all = individuals(&cube, ask);
         if let Some(first) = initial(&all, ask, self.population_size, rng) {
-            return Ok(Some(first));
+            return Ok(Some(first.into()));
         }
         let size = usize::try_from(self.population_size).unwrap_or(usize::MAX);
         let objectives = ask.history.directions().len();
@@ -82,7 +85,7 @@ impl Sampler for Nsga3 {
             let [a, b] = [0; 2].map(|_| parents[rng.random_range(0..parents.len())]);
             if b.violation < a.violation { b } else { a }
         };
-        Ok(Some(self.variation.child(&cube, ask, rng, parent)))
+        Ok(Some(self.variation.child(&cube, ask, rng, parent).into()))
     }
 }
 

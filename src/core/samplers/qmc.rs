@@ -4,8 +4,7 @@
 mod directions;
 
 use self::directions::DIRECTIONS;
-use super::{Ask, Sampler, SamplerEntry, SamplerError};
-use crate::study::params::Params;
+use super::{Ask, Proposal, Sampler, SamplerEntry, SamplerError};
 use crate::study::seed::{SeedTree, StreamRng};
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
@@ -33,15 +32,16 @@ const COORDINATES: usize = 128;
 pub struct Qmc;
 
 impl Sampler for Qmc {
-    fn suggest(&self, ask: &Ask<'_>, _: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+    fn suggest(&self, ask: &Ask<'_>, _: &mut StreamRng) -> Result<Option<Proposal>, SamplerError> {
         let sequence = Sequence { seeds: ask.seeds };
         let place = |name: &str| {
             ask.space.dimensions().iter().position(|dimension| dimension.name == name).unwrap_or(0)
         };
-        Ok(Some(ask.assemble(ask.fixed, |dimension| {
+        let point = ask.assemble(ask.fixed, |dimension| {
             let unit = sequence.unit(ask.number.0, place(&dimension.name));
             dimension.distribution.from_unit(unit)
-        })))
+        });
+        Ok(Some(point.into()))
     }
 }
 

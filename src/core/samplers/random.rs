@@ -2,7 +2,7 @@
 
 use rand::RngExt as _;
 
-use super::{Ask, Sampler, SamplerEntry, SamplerError, candidates};
+use super::{Ask, Chosen, Proposal, Sampler, SamplerEntry, SamplerError, candidates};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 
@@ -21,8 +21,12 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
 pub struct Random;
 
 impl Sampler for Random {
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
-        Ok(Some(point(ask, rng)))
+    fn suggest(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
+        Ok(Some(point(ask, rng).into()))
     }
 
     fn choose(
@@ -30,8 +34,8 @@ impl Sampler for Random {
         _: &Ask<'_>,
         candidates: &[&Params],
         rng: &mut StreamRng,
-    ) -> Result<usize, SamplerError> {
-        Ok(candidates::uniform(candidates, rng))
+    ) -> Result<Chosen, SamplerError> {
+        Ok(candidates::uniform(candidates, rng).into())
     }
 }
 

@@ -13,7 +13,9 @@ use self::past::Past;
 use self::rules::{GoodWeights, Rules, weights_by_age};
 use super::cube::{Cube, Point, evenly, slices};
 use super::prior::Prior;
-use super::{Ask, OfEarlier, Sampler, SamplerEntry, SamplerError, candidates, start};
+use super::{
+    Ask, Chosen, OfEarlier, Proposal, Sampler, SamplerEntry, SamplerError, candidates, start,
+};
 use crate::study::field::{Field, FieldDefault, FieldKind, UNIT, field};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
@@ -329,7 +331,11 @@ impl Sampler for Tpe {
         OfEarlier::Results
     }
 
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+    fn suggest(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
         let (mut past, is_informed) = self.past(ask);
         let point = if is_informed {
             self.learned(&mut past, ask, rng)
@@ -337,7 +343,7 @@ impl Sampler for Tpe {
             start::point(ask, self.startup_trials, rng)
         };
         self.past.replace(Some(past));
-        Ok(Some(point))
+        Ok(Some(point.into()))
     }
 
     fn choose(
@@ -345,9 +351,9 @@ impl Sampler for Tpe {
         ask: &Ask<'_>,
         candidates: &[&Params],
         rng: &mut StreamRng,
-    ) -> Result<usize, SamplerError> {
+    ) -> Result<Chosen, SamplerError> {
         let (mut past, is_informed) = self.past(ask);
-        let chosen = if is_informed {
+        let index = if is_informed {
             let (cube, densities) = self.densities(&mut past, ask);
             let points = candidates::points(cube, candidates, rng);
             let mut terms = Vec::new();
@@ -357,7 +363,7 @@ impl Sampler for Tpe {
             candidates::uniform(candidates, rng)
         };
         self.past.replace(Some(past));
-        Ok(chosen)
+        Ok(index.into())
     }
 }
 

@@ -5,8 +5,8 @@ use rand::RngExt as _;
 use super::cube::{evenly, value_at};
 use super::ranking::Ranking;
 use super::tpe::{EI_CANDIDATES, GAMMA, GAMMA_CAP, STARTUP_TRIALS, good_trials};
-use super::{Ask, Sampler, SamplerEntry, SamplerError, start};
-use crate::study::params::{Params, Value};
+use super::{Ask, Proposal, Sampler, SamplerEntry, SamplerError, start};
+use crate::study::params::Value;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Dimension, Distribution};
 use crate::study::spec::AlgorithmSpec;
@@ -105,7 +105,11 @@ impl TpeIndependent {
 }
 
 impl Sampler for TpeIndependent {
-    fn suggest(&self, ask: &Ask<'_>, rng: &mut StreamRng) -> Result<Option<Params>, SamplerError> {
+    fn suggest(
+        &self,
+        ask: &Ask<'_>,
+        rng: &mut StreamRng,
+    ) -> Result<Option<Proposal>, SamplerError> {
         let ranking = Ranking::new(ask.history);
         let starting = ranking.informed < self.startup_trials.max(1);
         let stratified = start::is_wide(ask.space);
@@ -123,7 +127,7 @@ impl Sampler for TpeIndependent {
             }
             self.learned(dimension, &ranking, rng)
         })?;
-        Ok(Some(point))
+        Ok(Some(point.into()))
     }
 }
 
@@ -165,6 +169,7 @@ mod tests {
     use crate::samplers::conformance::{choice, float, int, log_float, space};
     use crate::samplers::fixtures::{best, number, pending, search, suggest};
     use crate::samplers::random::Random;
+    use crate::study::params::Params;
     use crate::study::space::Space;
 
     fn defaults() -> TpeIndependent {

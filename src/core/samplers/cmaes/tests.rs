@@ -3,6 +3,7 @@
 use super::*;
 use crate::samplers::conformance::{choice, float, int, space, under};
 use crate::samplers::fixtures::{number, run_trial, search, suggest, unit_cube};
+use crate::study::params::Params;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
 

@@ -218,7 +218,7 @@ mod tests {
         let history = History::of_several(trials, &DIRECTIONS);
         let ask = Ask { max_resource: Some(27), history, ..ask(space, trials, 0) };
         let mut rng = SeedTree::new(seed).stream("draw");
-        let found = Gp::new(&spec).suggest(&ask, &mut rng).unwrap().unwrap();
+        let found = Gp::new(&spec).suggest(&ask, &mut rng).unwrap().unwrap().params;
         [number(&found, "x0"), number(&found, "x1")]
     }
 

@@ -6,6 +6,7 @@ use super::*;
 use crate::samplers::conformance::{choice, float, int, space, trial_of, under};
 use crate::samplers::fixtures::{answer, ask, unit_cube};
 use crate::samplers::random::Random;
+use crate::study::params::Params;
 use crate::study::space::Space;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 

@@ -141,6 +141,7 @@ proptest! {
                     )
                     .unwrap()
                     .unwrap()
+                    .params
             };
             let followed = suggest(&follower, History::new(&state));
             let anew = suggest(&Tpe::new(&spec), History::of(&state.trials, direction));
@@ -165,7 +166,8 @@ fn a_sampler_that_followed_one_space_suggests_points_of_the_next() {
     let sampler = Tpe::new(&ENTRY.defaults());
     for space in [first, second, first] {
         let ask = Ask::new(space, History::new(&study_state), TrialNumber(30), SeedTree::new(0));
-        let suggest = |sampler: &Tpe| sampler.suggest(&ask, &mut stream(30)).unwrap().unwrap();
+        let suggest =
+            |sampler: &Tpe| sampler.suggest(&ask, &mut stream(30)).unwrap().unwrap().params;
         let point = suggest(&sampler);
         assert_eq!(space.check(&point), Ok(()));
         assert_eq!(point, suggest(&Tpe::new(&ENTRY.defaults())));

@@ -201,7 +201,8 @@ fn version_6_has_shared_length_scales() {
     let draw = |version: u32| {
         let spec = AlgorithmSpec { version, ..AlgorithmSpec::named("gp") };
         let mut rng = SeedTree::new(3).stream("draw");
-        let found = Gp::new(&spec).suggest(&asked(&space, &trials), &mut rng).unwrap().unwrap();
+        let proposal = Gp::new(&spec).suggest(&asked(&space, &trials), &mut rng).unwrap();
+        let found = proposal.unwrap().params;
         [number(&found, "x0"), number(&found, "x1")]
     };
     assert_ne!(draw(6), draw(7));
