@@ -18,7 +18,7 @@ use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
 use hpsearch::study::query::{SortKey, TrialQuery};
-use hpsearch::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use hpsearch::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
 use hpsearch::study::space::Space;
 use hpsearch::study::spec::StudySpec;
 use hpsearch::study::time::Timestamp;
@@ -31,7 +31,7 @@ const POINTS: u32 = 10_000;
 const BATCH: u32 = 10_000;
 const PIXELS: usize = 1_000;
 const ROUNDS: usize = 9;
-const CLOCK: SeriesClock = SeriesClock::Step;
+const CLOCK: SeriesAxis = SeriesAxis::Step;
 
 fn main() {
     let directory = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ fn batch(trial: TrialNumber, metric: &str, from: u32, count: u32) -> LoggedSerie
         trial,
         attempt: AttemptNumber(0),
         metric: metric.to_owned(),
-        clock: CLOCK,
+        axis: CLOCK,
         points,
     }
 }

@@ -212,7 +212,7 @@ pub struct Runner<'a> {
     loads: Option<Loads>,
     /// Logged points that are not written yet.
     points: Arc<PointQueue>,
-    /// Starts of the first attempts of trials that log on the clock of seconds.
+    /// Starts of the first attempts of trials that log on the axis of seconds.
     began: BTreeMap<TrialNumber, Timestamp>,
     /// Samples the trials' processes, if configured.
     system_metrics: Option<SystemMetrics>,

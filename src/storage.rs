@@ -40,7 +40,7 @@ use crate::study::provenance::{AgentProvenance, Provenance};
 use crate::study::query::{Filter, SortPosition, TrialQuery};
 use crate::study::remark::RemarkKind;
 use crate::study::request::{Request, RequestAnswer};
-use crate::study::series::{LoggedSeries, Pixel, Point, SeriesClock, SeriesSummary};
+use crate::study::series::{LoggedSeries, Pixel, Point, SeriesAxis, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::{Counts, StudyState};
 use crate::study::time::Timestamp;
@@ -454,8 +454,8 @@ pub trait StorageReader: Send {
         study: StudyId,
         trial: TrialNumber,
     ) -> Result<Vec<(String, u64, f64)>, StorageError>;
-    /// The series of some trials, in the order of `trials`, then by metric and clock: logged ones,
-    /// and reports on the study's clock.
+    /// The series of some trials, in the order of `trials`, then by metric and axis: logged ones,
+    /// and reports on the study's axis.
     fn series(
         &self,
         study: StudyId,
@@ -467,7 +467,7 @@ pub trait StorageReader: Send {
         study: StudyId,
         trial: TrialNumber,
         metric: &str,
-        clock: SeriesClock,
+        axis: SeriesAxis,
         range: RangeInclusive<f64>,
     ) -> Result<Vec<Point>, StorageError>;
     /// The same for a chart of `columns` pixels: smallest, largest and last value of each. The cost
@@ -477,7 +477,7 @@ pub trait StorageReader: Send {
         study: StudyId,
         trial: TrialNumber,
         metric: &str,
-        clock: SeriesClock,
+        axis: SeriesAxis,
         range: RangeInclusive<f64>,
         columns: usize,
     ) -> Result<Vec<Pixel>, StorageError>;
@@ -523,9 +523,9 @@ pub trait StorageReader: Send {
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError>;
     /// Microseconds of running time and, if a runner runs, when it started.
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError>;
-    /// The clock of the study: microseconds of running time and, if it counts now, since when. It
+    /// The active time of the study: microseconds of running time and, if it counts now, since when. It
     /// does not count while the study is paused and nothing runs.
-    fn clock(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError>;
+    fn active_time(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError>;
     /// The runners of the study, in order.
     fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError>;
     /// Every version of the specification, in order, each with the last event before it.

@@ -251,7 +251,7 @@ impl Copy<'_> {
                 trial: series.trial,
                 attempt: newest.get(&series.trial).copied().unwrap_or(AttemptNumber(0)),
                 metric: series.metric.clone(),
-                clock: series.clock,
+                axis: series.axis,
                 points: points.into_iter().map(logged).collect(),
             };
             self.to.append_logged(lease, self.study.created, &[], &[logged])?;
@@ -302,7 +302,7 @@ fn points(
     study: StudyId,
     series: &SeriesSummary,
 ) -> Result<Vec<Point>, StorageError> {
-    store.series_points(study, series.trial, &series.metric, series.clock, ALL)
+    store.series_points(study, series.trial, &series.metric, series.axis, ALL)
 }
 
 /// An event with the position that its runner has in the copy.

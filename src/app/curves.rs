@@ -1,9 +1,9 @@
-//! The part of a series that a chart shows: its clock and points.
+//! The part of a series that a chart shows: its axis and points.
 
 use std::ops::RangeInclusive;
 
 use crate::storage::{StorageError, StorageReader, StudySummary};
-use crate::study::series::{Point, SeriesClock, SeriesSummary};
+use crate::study::series::{Point, SeriesAxis, SeriesSummary};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
@@ -13,18 +13,18 @@ pub const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 /// The horizontal axis of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Steps of its clock.
+    /// Steps of its axis.
     Step,
     /// Seconds since the trial began.
     Wall,
 }
 
 impl By {
-    /// The unit of the axis for a clock.
-    pub fn unit(self, clock: SeriesClock) -> &'static str {
+    /// The unit of a chart's horizontal axis, for series on this axis.
+    pub fn unit(self, axis: SeriesAxis) -> &'static str {
         match self {
             By::Wall => "seconds",
-            By::Step => clock.as_str(),
+            By::Step => axis.as_str(),
         }
     }
 }
@@ -38,14 +38,14 @@ pub enum Detail {
     Columns(u16),
 }
 
-/// The study's clock if the metric is on it, else the first that it is on.
-pub fn shown_clock<'a>(
+/// The study's axis if the metric is on it, else the first that it is on.
+pub fn shown_axis<'a>(
     study: &StudySummary,
     series: impl IntoIterator<Item = &'a SeriesSummary>,
-) -> SeriesClock {
-    let own = SeriesClock::from(study.spec.step);
-    let clocks: Vec<SeriesClock> = series.into_iter().map(|series| series.clock).collect();
-    [own].into_iter().chain(SeriesClock::ALL).find(|clock| clocks.contains(clock)).unwrap_or(own)
+) -> SeriesAxis {
+    let own = SeriesAxis::from(study.spec.step);
+    let axes: Vec<SeriesAxis> = series.into_iter().map(|series| series.axis).collect();
+    [own].into_iter().chain(SeriesAxis::ALL).find(|axis| axes.contains(axis)).unwrap_or(own)
 }
 
 /// Seconds since a trial began.
@@ -61,7 +61,7 @@ pub fn points(
     reader: &dyn StorageReader,
     study: &StudySummary,
     trial: TrialNumber,
-    (metric, clock): (&str, SeriesClock),
+    (metric, axis): (&str, SeriesAxis),
     by: By,
     detail: Detail,
 ) -> Result<Vec<(f64, f64)>, StorageError> {
@@ -72,13 +72,13 @@ pub fn points(
     };
     Ok(match detail {
         Detail::Every => {
-            let points = reader.series_points(study.id, trial, metric, clock, ALL)?;
+            let points = reader.series_points(study.id, trial, metric, axis, ALL)?;
             points.iter().map(|Point { step, value, at }| (place(*step, *at), *value)).collect()
         }
         Detail::Columns(columns) => {
             // A character has two dots side by side.
             let pixels = usize::from(columns) * 2;
-            let pixels = reader.series_pixels(study.id, trial, metric, clock, ALL, pixels)?;
+            let pixels = reader.series_pixels(study.id, trial, metric, axis, ALL, pixels)?;
             let points = pixels.into_iter().flat_map(|pixel| {
                 pixel.drawn().map(move |(step, value)| (place(step, pixel.at), value))
             });

@@ -5,7 +5,7 @@ use std::fmt;
 
 use super::curves::ALL;
 use crate::storage::{StorageError, StorageReader, StudySummary};
-use crate::study::series::{Point, SeriesClock, step_json};
+use crate::study::series::{Point, SeriesAxis, step_json};
 use crate::study::trial::TrialNumber;
 
 /// From here on several integers have the same float: 2^53.
@@ -25,7 +25,7 @@ impl ExactStep {
         self.reported.map_or_else(|| step_json(self.real), serde_json::Value::from)
     }
 
-    /// The order on the clock.
+    /// The order on the axis.
     pub fn order(&self, other: &Self) -> Ordering {
         self.real.total_cmp(&other.real).then(self.reported.cmp(&other.reported))
     }
@@ -49,12 +49,12 @@ pub fn exact_points(
     study: &StudySummary,
     trial: TrialNumber,
     metric: &str,
-    clock: SeriesClock,
+    axis: SeriesAxis,
 ) -> Result<Vec<(ExactStep, Point)>, StorageError> {
-    let points = reader.series_points(study.id, trial, metric, clock, ALL)?;
+    let points = reader.series_points(study.id, trial, metric, axis, ALL)?;
     let has_rounded = points.iter().any(|point| point.step >= ROUNDED);
     let mut reports = Vec::new();
-    if has_rounded && clock == SeriesClock::from(study.spec.step) {
+    if has_rounded && axis == SeriesAxis::from(study.spec.step) {
         let curves = reader.curves(study.id, metric, &[trial])?;
         reports.extend(curves.into_iter().flat_map(|(_, reports)| reports));
     }

@@ -4,7 +4,7 @@ mod kind;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::curves::{By, points, shown_clock};
+use super::curves::{By, points, shown_axis};
 use crate::analysis::importance::{self, Evaluator};
 use crate::pruners;
 use crate::report::fate::{Fate, fates};
@@ -21,7 +21,7 @@ use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::metric::Score;
 use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::{SeriesClock, SeriesSummary};
+use crate::study::series::{SeriesAxis, SeriesSummary};
 use crate::study::space::{Dimension, Scale};
 use crate::study::spec::{Objective, StudySpec};
 use crate::study::state::shown_params;
@@ -68,14 +68,14 @@ pub enum FigureError {
         /// Those that they have.
         known: Vec<String>,
     },
-    /// A metric that is not on this clock.
-    #[error("these trials have no `{}` by {clock}", one_line(metric))]
-    NotOnClock {
+    /// A metric that is not on this axis.
+    #[error("these trials have no `{}` by {axis}", one_line(metric))]
+    NotOnAxis {
         /// The metric.
         metric: String,
-        /// The clock.
-        clock: SeriesClock,
-        /// The clocks that it is on.
+        /// The axis.
+        axis: SeriesAxis,
+        /// The axes that it is on.
         known: Vec<&'static str>,
     },
     /// A metric that the study does not optimise.
@@ -102,14 +102,14 @@ pub enum FigureError {
     },
 }
 
-/// The series of `metric` among those of some trials, on `clock` if one is given.
+/// The series of `metric` among those of some trials, on `axis` if one is given.
 ///
 /// # Errors
-/// They have other metrics, or this one on other clocks.
+/// They have other metrics, or this one on other axes.
 pub fn series_of<'a>(
     all: &'a [SeriesSummary],
     metric: &str,
-    clock: Option<SeriesClock>,
+    axis: Option<SeriesAxis>,
 ) -> Result<Vec<&'a SeriesSummary>, FigureError> {
     let own: Vec<&SeriesSummary> = all.iter().filter(|series| series.metric == metric).collect();
     let known: BTreeSet<&str> = all.iter().map(|series| series.metric.as_str()).collect();
@@ -117,13 +117,13 @@ pub fn series_of<'a>(
         let known = known.into_iter().map(str::to_owned).collect();
         return Err(FigureError::UnknownMetric { metric: metric.to_owned(), known });
     }
-    let clocks: BTreeSet<SeriesClock> = own.iter().map(|series| series.clock).collect();
-    if let Some(clock) = clock
-        && !clocks.is_empty()
-        && !clocks.contains(&clock)
+    let axes: BTreeSet<SeriesAxis> = own.iter().map(|series| series.axis).collect();
+    if let Some(axis) = axis
+        && !axes.is_empty()
+        && !axes.contains(&axis)
     {
-        let known = clocks.into_iter().map(SeriesClock::as_str).collect();
-        return Err(FigureError::NotOnClock { metric: metric.to_owned(), clock, known });
+        let known = axes.into_iter().map(SeriesAxis::as_str).collect();
+        return Err(FigureError::NotOnAxis { metric: metric.to_owned(), axis, known });
     }
     Ok(own)
 }
@@ -279,8 +279,8 @@ fn curves_figure(
     study: &StudySummary,
     options: &FigureOptions,
 ) -> Result<Vec<Figure<'static>>, FigureError> {
-    let (metric, clock, curves) = curves_of(reader, study, options.lines, options)?;
-    let unit = options.by.unit(clock);
+    let (metric, axis, curves) = curves_of(reader, study, options.lines, options)?;
+    let unit = options.by.unit(axis);
     // The values of trials are those of the study's metric.
     let is_own = metric == study.spec.objective().metric;
     let value = study.best.map(|(_, value)| value).filter(|_| is_own);
@@ -373,10 +373,10 @@ fn shared_curves(
     let lines = options.lines.div_ceil(studies.len().max(1));
     let mut layers = Vec::new();
     for study in studies {
-        let (metric, clock, curves) = curves_of(reader, study, lines, options)?;
+        let (metric, axis, curves) = curves_of(reader, study, lines, options)?;
         let is_own = metric == study.spec.objective().metric;
         let best = study.best.map(|(_, value)| value).filter(|_| is_own);
-        layers.push(((metric, options.by.unit(clock)), (study.spec.name.as_str(), best, curves)));
+        layers.push(((metric, options.by.unit(axis)), (study.spec.name.as_str(), best, curves)));
     }
     let mut figures = Vec::new();
     while let Some((axes, _)) = layers.first() {
@@ -431,7 +431,7 @@ pub fn check(
         FigureKind::Curves if options.names_series() => {
             let numbers = best_trials(reader, study, options.lines)?;
             let metric = options.metric.as_ref().unwrap_or(&study.spec.objective().metric);
-            series_of(&reader.series(study.id, &numbers)?, metric, options.clock).map(|_| ())
+            series_of(&reader.series(study.id, &numbers)?, metric, options.axis).map(|_| ())
         }
         FigureKind::Pareto | FigureKind::Hypervolume if !study.spec.has_several_objectives() => {
             Err(FigureError::OneObjective { study: study.spec.name.clone() })
@@ -574,28 +574,28 @@ fn best_trials(
     Ok(trials.iter().map(|trial| trial.number).collect())
 }
 
-/// The curves of the best trials of a study, which metric they are of, and on which clock.
+/// The curves of the best trials of a study, which metric they are of, and on which axis.
 fn curves_of(
     reader: &dyn StorageReader,
     study: &StudySummary,
     most: usize,
     options: &FigureOptions,
-) -> Result<(String, SeriesClock, Vec<StudyCurve>), FigureError> {
+) -> Result<(String, SeriesAxis, Vec<StudyCurve>), FigureError> {
     let numbers = best_trials(reader, study, most)?;
     let metric = options.metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
     let all = reader.series(study.id, &numbers)?;
     let own = match options.names_series() {
-        true => series_of(&all, &metric, options.clock)?,
+        true => series_of(&all, &metric, options.axis)?,
         // Trials that have not reported the study's metric yet are no error.
         false => all.iter().filter(|series| series.metric == metric).collect(),
     };
-    let clock = options.clock.unwrap_or_else(|| shown_clock(study, own));
+    let axis = options.axis.unwrap_or_else(|| shown_axis(study, own));
     let mut curves = Vec::new();
     for number in numbers {
-        let points = points(reader, study, number, (&metric, clock), options.by, options.detail)?;
+        let points = points(reader, study, number, (&metric, axis), options.by, options.detail)?;
         curves.push((number, smoothed(points, options.smooth)));
     }
-    Ok((metric, clock, curves))
+    Ok((metric, axis, curves))
 }
 
 /// The exponential moving average with debiasing, as TensorBoard's `--smoothing` has it:
@@ -635,7 +635,7 @@ fn system(
             continue;
         }
         let points =
-            points(reader, study, trial, (&series.metric, series.clock), By::Wall, options.detail)?;
+            points(reader, study, trial, (&series.metric, series.axis), By::Wall, options.detail)?;
         let name = one_line(&series.metric);
         figures.push(Figure {
             title: one_line(&format!("{}: {name} of trial {trial}", study.spec.name)),

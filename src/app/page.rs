@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use super::AppError;
 use super::best;
-use super::curves::{By, Detail, points, shown_clock};
+use super::curves::{By, Detail, points, shown_axis};
 use super::figures::FigureOptions;
 use super::find::{self, Archived, is_archived};
 use super::log_tail::{self, LogTail};
@@ -29,7 +29,7 @@ use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
 use crate::study::query::TrialQuery;
 use crate::study::seed::SeedTree;
-use crate::study::series::{SeriesClock, SeriesSummary, step_json};
+use crate::study::series::{SeriesAxis, SeriesSummary, step_json};
 use crate::study::spec::StudySpec;
 use crate::study::state::{Counts, shown_params};
 use crate::study::time::Timestamp;
@@ -127,7 +127,8 @@ pub struct StudyPart {
     description: Option<String>,
     notes: Vec<NoteLine>,
     /// What steps count.
-    clock: &'static str,
+    #[serde(rename = "clock")]
+    step_unit: &'static str,
     /// Seconds that it ran.
     seconds: f64,
     budget: Option<u64>,
@@ -231,7 +232,8 @@ struct AttemptLine {
 #[derive(Debug, Serialize)]
 struct SeriesLine {
     metric: String,
-    clock: SeriesClock,
+    #[serde(rename = "clock")]
+    axis: SeriesAxis,
     points: u64,
     last_step: Json,
     last_value: Number,
@@ -309,7 +311,7 @@ pub fn study(reader: &dyn StorageReader, study: StudySummary) -> Result<StudyPar
     Ok(StudyPart {
         description: study.spec.description.clone(),
         notes: note_lines(&study.notes),
-        clock: study.spec.step.as_str(),
+        step_unit: study.spec.step.as_str(),
         seconds: elapsed(reader, &study)?.as_secs_f64(),
         budget: study.spec.budget.trials,
         params,
@@ -389,7 +391,7 @@ pub fn trial(
     };
     let series = |series: SeriesSummary| SeriesLine {
         metric: series.metric,
-        clock: series.clock,
+        axis: series.axis,
         points: series.count,
         last_step: step_json(series.last),
         last_value: Number(series.last_value),
@@ -477,21 +479,21 @@ pub fn curves(
     reader: &dyn StorageReader,
     study: &StudySummary,
     trials: &[TrialNumber],
-    (metric, clock): (&str, Option<SeriesClock>),
+    (metric, axis): (&str, Option<SeriesAxis>),
     (by, columns): (By, u16),
 ) -> Result<CurvesPart, AppError> {
     let all = reader.series(study.id, trials)?;
     let own = all.iter().filter(|series| series.metric == metric);
-    let clock = clock.unwrap_or_else(|| shown_clock(study, own));
+    let axis = axis.unwrap_or_else(|| shown_axis(study, own));
     let curve = |trial: &TrialNumber| {
         // A character of the terminal has two columns.
         let detail = Detail::Columns(columns.div_ceil(2));
-        let points = points(reader, study, *trial, (metric, clock), by, detail)?;
+        let points = points(reader, study, *trial, (metric, axis), by, detail)?;
         let points = points.into_iter().map(|(x, y)| (Number(x), Number(y))).collect();
         Ok(CurveLine { trial: *trial, points })
     };
     let curves = trials.iter().map(curve).collect::<Result<_, StorageError>>()?;
-    Ok(CurvesPart { metric: metric.to_owned(), unit: by.unit(clock), curves })
+    Ok(CurvesPart { metric: metric.to_owned(), unit: by.unit(axis), curves })
 }
 
 /// The curve of a trial, the one with this index among those compared, to be drawn in front of
@@ -508,8 +510,8 @@ pub fn curve_in_front(
     let metric = options.metric.as_deref().unwrap_or(&study.spec.objective().metric);
     let all = reader.series(study.id, &[trial])?;
     let own = all.iter().filter(|series| series.metric == metric);
-    let clock = options.clock.unwrap_or_else(|| shown_clock(study, own));
-    let points = points(reader, study, trial, (metric, clock), options.by, options.detail)?;
+    let axis = options.axis.unwrap_or_else(|| shown_axis(study, own));
+    let points = points(reader, study, trial, (metric, axis), options.by, options.detail)?;
     let series =
         Series::new(format!("trial {trial}"), Mark::Line, SeriesRole::Compared(index), points);
     Ok(series.of_trial(trial))

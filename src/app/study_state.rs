@@ -143,7 +143,7 @@ pub fn situation(spec: &StudySpec, counts: Counts, number: TrialNumber) -> Situa
 /// # Errors
 /// The store failed.
 pub fn elapsed(reader: &dyn StorageReader, study: &StudySummary) -> Result<Duration, StorageError> {
-    let (ran, since) = reader.clock(study.id)?;
+    let (ran, since) = reader.active_time(study.id)?;
     if study.spec.is_tracked() {
         // Parallel runs: the total recorded so far.
         return Ok(micros(ran));

@@ -230,8 +230,9 @@ impl Run {
                         let Some(value) = metrics.get(&recipe.metric) else {
                             return ControlFlow::Continue(());
                         };
-                        let (clock, metric) = (recipe.clock.as_str(), recipe.metric.as_str());
-                        on_progress(Progress::Report { clock, step, metric, value });
+                        let (step_unit, metric) =
+                            (recipe.step_unit.as_str(), recipe.metric.as_str());
+                        on_progress(Progress::Report { step_unit, step, metric, value });
                         reports.push(Report { step, value, metrics, checkpoint: saved.take() });
                         remove_superseded(reports, recipe, newest.as_deref(), scratch);
                     }
@@ -290,7 +291,7 @@ fn job(recipe: &Recipe, scratch: &Path) -> (TrainJob, BTreeMap<String, String>) 
         data: recipe.data_arguments(),
         cache: scratch.join("data"),
         monitored: Objective::new(&recipe.metric, recipe.direction),
-        clock: recipe.clock,
+        step_unit: recipe.step_unit,
         milestones: recipe.milestones.clone(),
         rows_at_once: None,
         until: None,
@@ -306,6 +307,6 @@ fn study_of(recipe: &Recipe) -> StudySpec {
     let mut spec =
         StudySpec::new(&recipe.study, &recipe.metric, recipe.direction, Space::default(), program);
     spec.value = recipe.rule;
-    spec.step = recipe.clock;
+    spec.step = recipe.step_unit;
     spec
 }

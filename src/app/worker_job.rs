@@ -34,7 +34,7 @@ pub enum Progress<'a> {
     /// A training evaluated its model.
     Report {
         /// The unit of steps.
-        clock: &'a str,
+        step_unit: &'a str,
         /// The step.
         step: u64,
         /// The study's metric.

@@ -99,7 +99,7 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
             };
         }
     }
-    // Its messages have no other clock.
+    // Its messages have no other unit.
     spec.step = StepUnit::Step;
     // `n_trials` counts all trials, since the program runs them itself.
     (spec.budget.trials, spec.budget.count) = (init.take("n_trials"), Count::All);

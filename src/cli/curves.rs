@@ -11,7 +11,7 @@ use super::drawing::{self, Size};
 use super::selection::SeveralArguments;
 use super::series_choice::SeriesArguments;
 use super::{Console, Exit, Failure};
-use crate::app::curves::{Detail, points, seconds_since, shown_clock};
+use crate::app::curves::{Detail, points, seconds_since, shown_axis};
 use crate::app::exact_points::{ExactStep, exact_points};
 use crate::app::find;
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
@@ -20,7 +20,7 @@ use crate::report::wording::{number, one_line};
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::{Point, SeriesClock, SeriesSummary};
+use crate::study::series::{Point, SeriesAxis, SeriesSummary};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 const EXAMPLES: &str = "\
@@ -36,7 +36,7 @@ Examples:
   hpsearch curves --study 'sms*'         the best of several studies
   hpsearch curves digits --json | jq '.series[0].points'
 
-`hpsearch show digits 7` names the metrics of a trial and their clocks.";
+`hpsearch show digits 7` names the metrics of a trial and their axes.";
 
 /// Number of trials shown by default: one per colour.
 const SHOWN: u64 = 6;
@@ -86,7 +86,8 @@ struct SeriesJson<'a> {
     study: Option<&'a str>,
     trial: u64,
     metric: &'a str,
-    clock: SeriesClock,
+    #[serde(rename = "clock")]
+    axis: SeriesAxis,
     points: Vec<(serde_json::Value, Number, f64)>,
 }
 
@@ -114,8 +115,7 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
     let all = reader.series(study.id, &numbers)?;
     let own = choice.of(&all, metric)?;
     if arguments.json {
-        let wanted =
-            |series: &SeriesSummary| choice.clock.is_none_or(|clock| clock == series.clock);
+        let wanted = |series: &SeriesSummary| choice.axis.is_none_or(|axis| axis == series.axis);
         let series = own
             .into_iter()
             .filter(|series| wanted(series))
@@ -123,22 +123,22 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
             .collect::<Result<_, StorageError>>()?;
         return console.json_of_version(2, Some(&study.spec.name), &CurvesJson { series });
     }
-    let clock = choice.clock.unwrap_or_else(|| shown_clock(&study, own));
+    let axis = choice.axis.unwrap_or_else(|| shown_axis(&study, own));
     if arguments.table {
-        let points = |trial| exact_points(&reader, &study, trial, metric, clock);
+        let points = |trial| exact_points(&reader, &study, trial, metric, axis);
         let curves: Vec<(TrialNumber, Vec<(ExactStep, Point)>)> = numbers
             .into_iter()
             .map(|trial| Ok((trial, points(trial)?)))
             .collect::<Result<_, StorageError>>()?;
-        console.table(&columns(clock.as_str(), &curves))?;
+        console.table(&columns(axis.as_str(), &curves))?;
     } else {
         let width = arguments.width.unwrap_or_else(|| console.columns());
         let (by, detail) = (choice.by(), Detail::Columns(width));
         let curves = numbers
             .iter()
-            .map(|trial| points(&reader, &study, *trial, (metric, clock), by, detail))
+            .map(|trial| points(&reader, &study, *trial, (metric, axis), by, detail))
             .collect::<Result<_, StorageError>>()?;
-        let title = one_line(&format!("{}: {metric} by {}", study.spec.name, by.unit(clock)));
+        let title = one_line(&format!("{}: {metric} by {}", study.spec.name, by.unit(axis)));
         let size = Size { width, height: arguments.height };
         drawing::print(&mut console.out, &chart(title, &trials, curves), size, console.look)?;
     }
@@ -150,14 +150,14 @@ fn series_json<'a>(
     study: &StudySummary,
     series: &'a SeriesSummary,
 ) -> Result<SeriesJson<'a>, StorageError> {
-    let SeriesSummary { trial, metric, clock, .. } = series;
+    let SeriesSummary { trial, metric, axis, .. } = series;
     let began = reader.began(study.id, *trial)?;
-    let points = exact_points(reader, study, *trial, metric, *clock)?;
+    let points = exact_points(reader, study, *trial, metric, *axis)?;
     let point = |(step, point): &(ExactStep, Point)| {
         (step.to_json(), Number(point.value), seconds_since(began, point.at))
     };
     let points = points.iter().map(point).collect();
-    Ok(SeriesJson { study: None, trial: trial.0, metric, clock: *clock, points })
+    Ok(SeriesJson { study: None, trial: trial.0, metric, axis: *axis, points })
 }
 
 fn chart(title: String, trials: &[Trial], curves: Vec<Vec<(f64, f64)>>) -> Figure<'static> {

@@ -30,7 +30,7 @@ use crate::study::device::DeviceGroup;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Params;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::{SeriesClock, SeriesSummary};
+use crate::study::series::{SeriesAxis, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::shown_params;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
@@ -68,7 +68,7 @@ pub struct ExportDataArguments {
     /// One row for each reported number instead of each trial
     #[arg(long)]
     pub reports: bool,
-    /// One row for each point of each series, reported or logged, with its clock and seconds since
+    /// One row for each point of each series, reported or logged, with its axis and seconds since
     /// its trial began
     #[arg(long, conflicts_with = "reports")]
     pub series: bool,
@@ -175,7 +175,8 @@ struct PointLine<'a> {
     study: Option<&'a str>,
     trial: u64,
     metric: &'a str,
-    clock: SeriesClock,
+    #[serde(rename = "clock")]
+    axis: SeriesAxis,
     step: serde_json::Value,
     value: Number,
     seconds: f64,
@@ -427,13 +428,13 @@ impl TrialTable<'_> {
         for (study, filter) in &self.studies {
             for trial in self.numbers(study, filter)? {
                 let began = reader.began(study.id, trial)?;
-                for SeriesSummary { metric, clock, .. } in &reader.series(study.id, &[trial])? {
-                    for (step, point) in exact_points(reader, study, trial, metric, *clock)? {
+                for SeriesSummary { metric, axis, .. } in &reader.series(study.id, &[trial])? {
+                    for (step, point) in exact_points(reader, study, trial, metric, *axis)? {
                         take(&PointLine {
                             study: self.name(study),
                             trial: trial.0,
                             metric,
-                            clock: *clock,
+                            axis: *axis,
                             step: step.to_json(),
                             value: Number(point.value),
                             seconds: point.at.since(began.unwrap_or(point.at)).as_secs_f64(),
@@ -454,7 +455,7 @@ impl TrialTable<'_> {
             cells.extend([
                 row.trial.to_string(),
                 row.metric.to_owned(),
-                row.clock.as_str().to_owned(),
+                row.axis.as_str().to_owned(),
                 row.step.to_string(),
                 cell(Some(row.value.0)),
                 row.seconds.to_string(),

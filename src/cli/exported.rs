@@ -155,9 +155,9 @@ fn print_left_out(placed: &Placed, console: &mut Console) {
 
 /// The warning if the checkpoint does not hold the step of the trial's value.
 fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
-    let (clock, metric, number_of) =
+    let (step_unit, metric, number_of) =
         (spec.step.as_str(), &spec.objective().metric, exported.trial.number);
-    let at = exported.step.map_or_else(String::new, |step| format!(" at {clock} {step}"));
+    let at = exported.step.map_or_else(String::new, |step| format!(" at {step_unit} {step}"));
     let value = exported
         .trial
         .value
@@ -171,14 +171,14 @@ fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
             );
             Some(format!(
                 "warning: the value of trial {number_of} is {value}, of which there is no \
-                 checkpoint; this export holds {clock} {step} ({held}). \
-                 Write each {clock} to a path of its own, with the {clock} in its name, to keep \
+                 checkpoint; this export holds {step_unit} {step} ({held}). \
+                 Write each {step_unit} to a path of its own, with the {step_unit} in its name, to keep \
                  the best one"
             ))
         }
         Holds::Unknown { registered } => Some(format!(
-            "warning: the checkpoint was written to after it was registered at {clock} \
-             {registered}, so that it is unknown which {clock} this export holds; the value of \
+            "warning: the checkpoint was written to after it was registered at {step_unit} \
+             {registered}, so that it is unknown which {step_unit} this export holds; the value of \
              trial {number_of} is {value}. Register a checkpoint once it is complete, and write \
              each to a path of its own"
         )),

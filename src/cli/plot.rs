@@ -129,7 +129,7 @@ impl PlotArguments {
         FigureOptions {
             params: self.param.clone(),
             metric: self.choice.metric.clone(),
-            clock: self.choice.clock,
+            axis: self.choice.axis,
             by: self.choice.by(),
             detail: match is_drawn_small {
                 true => Detail::Columns(self.width.unwrap_or(columns)),
@@ -244,7 +244,7 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
 fn refuse_options_of_others(arguments: &PlotArguments, kind: FigureKind) -> Result<(), Failure> {
     let choice = &arguments.choice;
     let of_curves = [
-        (choice.clock.is_some() || choice.wall, "`--clock` and `--wall` are"),
+        (choice.axis.is_some() || choice.wall, "`--clock` and `--wall` are"),
         (choice.metric.is_some() && !kind.is_of_an_objective(), "`--metric` is"),
         (arguments.smooth > 0.0, "`--smooth` is"),
     ];

@@ -5,7 +5,7 @@ use clap::Args;
 use super::exit::Failure;
 use crate::app::curves::By;
 use crate::app::figures::{FigureError, series_of};
-use crate::study::series::{SeriesClock, SeriesSummary};
+use crate::study::series::{SeriesAxis, SeriesSummary};
 
 /// A series, and its horizontal axis.
 #[derive(Clone, Debug, Default, Args)]
@@ -13,16 +13,16 @@ pub struct SeriesArguments {
     /// Another metric than the study's: any that trials reported or logged
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
-    /// The clock of the steps, where the metric has several [default: the study's]
-    #[arg(long, value_name = "CLOCK", value_parser = clock_of)]
-    pub clock: Option<SeriesClock>,
+    /// What the steps count, where the metric has several axes [default: the study's]
+    #[arg(long = "clock", value_name = "AXIS", value_parser = axis_of)]
+    pub axis: Option<SeriesAxis>,
     /// Draw by seconds since each trial began instead of steps
     #[arg(long)]
     pub wall: bool,
 }
 
-fn clock_of(word: &str) -> Result<SeriesClock, String> {
-    SeriesClock::from_word(word).ok_or_else(|| "it is step, epoch, samples or seconds".to_owned())
+fn axis_of(word: &str) -> Result<SeriesAxis, String> {
+    SeriesAxis::from_word(word).ok_or_else(|| "it is step, epoch, samples or seconds".to_owned())
 }
 
 impl SeriesArguments {
@@ -33,19 +33,19 @@ impl SeriesArguments {
 
     /// Whether another series than the study's metric by its steps is selected.
     pub fn is_given(&self) -> bool {
-        self.metric.is_some() || self.clock.is_some() || self.wall
+        self.metric.is_some() || self.axis.is_some() || self.wall
     }
 
     /// The trials' series of `metric`.
     ///
     /// # Errors
-    /// There is none of this metric, or none on the requested clock.
+    /// There is none of this metric, or none on the requested axis.
     pub fn of<'a>(
         &self,
         all: &'a [SeriesSummary],
         metric: &str,
     ) -> Result<Vec<&'a SeriesSummary>, Failure> {
-        Ok(series_of(all, metric, self.clock)?)
+        Ok(series_of(all, metric, self.axis)?)
     }
 }
 
@@ -64,7 +64,7 @@ impl From<FigureError> for Failure {
                 "they report",
                 known.iter().map(String::as_str),
             ),
-            FigureError::NotOnClock { known, .. } => {
+            FigureError::NotOnAxis { known, .. } => {
                 Failure::usage(message).help(format!("they have it by {}", known.join(" and ")))
             }
             FigureError::NotTwoParameters { .. } => {

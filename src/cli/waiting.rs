@@ -40,8 +40,8 @@ pub fn listener(console: &Console) -> impl FnMut(Progress<'_>) {
         (Progress::FewerRows { before, now }, Some(waiting)) => {
             waiting.say(&format!("{before} rows at once did not fit into memory; now {now}"))
         }
-        (Progress::Report { clock, step, metric, value }, Some(waiting)) => {
-            waiting.say(&format!("{clock} {step}: {metric} {}", number(value)))
+        (Progress::Report { step_unit, step, metric, value }, Some(waiting)) => {
+            waiting.say(&format!("{step_unit} {step}: {metric} {}", number(value)))
         }
         (_, None) => {}
     }

@@ -451,7 +451,7 @@ impl Agent {
         if !all && !work.points.is_due() {
             return;
         }
-        // The runner knows when a trial's clock of seconds began.
+        // The runner knows when a trial's axis of seconds began.
         let taken = work.points.take(work.clock, |_| Ok::<_, std::convert::Infallible>(None));
         let Ok(logged) = taken;
         if !logged.is_empty() {

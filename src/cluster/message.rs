@@ -15,7 +15,7 @@ use crate::study::device::DeviceGroup;
 use crate::study::event::TrialEvent;
 use crate::study::metric::Number;
 use crate::study::provenance::AgentProvenance;
-use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
@@ -350,35 +350,30 @@ pub struct SentSeries {
     trial: TrialNumber,
     attempt: AttemptNumber,
     metric: String,
-    clock: SeriesClock,
+    #[serde(rename = "clock")]
+    axis: SeriesAxis,
     points: Vec<(Option<f64>, Number, i64)>,
 }
 
 impl SentSeries {
     /// To be sent: times as the runner's clock has them, which is `ahead` microseconds later.
     pub fn of(series: LoggedSeries, ahead: i64) -> Self {
-        let LoggedSeries { trial, attempt, metric, clock, points } = series;
+        let LoggedSeries { trial, attempt, metric, axis, points } = series;
         let point = |LoggedPoint { step, value, at }: LoggedPoint| {
             (step, Number(value), at.0.saturating_add(ahead))
         };
-        SentSeries {
-            trial,
-            attempt,
-            metric,
-            clock,
-            points: points.into_iter().map(point).collect(),
-        }
+        SentSeries { trial, attempt, metric, axis, points: points.into_iter().map(point).collect() }
     }
 
     /// As it was.
     pub fn received(self) -> LoggedSeries {
-        let SentSeries { trial, attempt, metric, clock, points } = self;
+        let SentSeries { trial, attempt, metric, axis, points } = self;
         let point = |(step, Number(value), at)| LoggedPoint { step, value, at: Timestamp(at) };
         LoggedSeries {
             trial,
             attempt,
             metric,
-            clock,
+            axis,
             points: points.into_iter().map(point).collect(),
         }
     }
@@ -409,7 +404,7 @@ mod tests {
             trial: TrialNumber(3),
             attempt: AttemptNumber(1),
             metric: "loss".to_owned(),
-            clock: SeriesClock::Epoch,
+            axis: SeriesAxis::Epoch,
             points: values.map(point).to_vec(),
         };
         let text = serde_json::to_string(&SentSeries::of(series, 5)).unwrap();

@@ -38,8 +38,8 @@ pub(super) struct Arguments {
 
 impl Arguments {
     /// The span of the length of a full trial, in the study's unit.
-    pub(super) fn place_of_length(&self, clock: StepUnit) -> Option<SourceSpan> {
-        let argument = if clock == StepUnit::Epoch { "num_train_epochs" } else { "max_steps" };
+    pub(super) fn place_of_length(&self, step_unit: StepUnit) -> Option<SourceSpan> {
+        let argument = if step_unit == StepUnit::Epoch { "num_train_epochs" } else { "max_steps" };
         self.places.get(argument).copied()
     }
 }

@@ -161,12 +161,12 @@ impl Engine {
     /// step.
     fn short_of_asked(&self, number: TrialNumber) -> Option<String> {
         let (until, step) = self.past_its_end(number).filter(|(until, step)| step < until)?;
-        let clock = self.spec.step.as_str();
+        let step_unit = self.spec.step.as_str();
         let where_to_look = match self.spec.program {
             Program::Command { .. } => ": a command finds the step in HPSEARCH_UNTIL",
             _ => "",
         };
-        Some(format!("ended at {clock} {step}, before {until}{where_to_look}"))
+        Some(format!("ended at {step_unit} {step}, before {until}{where_to_look}"))
     }
 
     /// Completes a trial; `remark`: the message if it has no value.

@@ -106,7 +106,7 @@ impl Engine {
         }
         let trains = matches!(self.spec.program, Program::Trainer { .. });
         if trains && self.spec.step == StepUnit::Samples {
-            let why = "a trial whose clock counts samples cannot be continued";
+            let why = "a trial that counts samples cannot be continued";
             problems.push(refused(
                 why,
                 "the trainer's length is in epochs or steps: a study with such a `step` can",

@@ -77,7 +77,7 @@ impl Engine {
         self.pruner.exploit(&Generation {
             space: &self.spec.space,
             constraints: &self.spec.constraints,
-            history: history_of(known, &trials).with_clock(self.spec.step),
+            history: history_of(known, &trials).with_step_unit(self.spec.step),
             seeds: self.seeds,
             gathered,
         })

@@ -48,7 +48,7 @@ impl Engine {
                 history_of(&self.state, &trials)
             }
         };
-        let history = history.with_clock(self.spec.step);
+        let history = history.with_step_unit(self.spec.step);
         self.pruner.judge(&Case { space: &self.spec.space, history, trial, step })
     }
 
@@ -76,6 +76,6 @@ impl Engine {
             return None;
         }
         let trials = seen_by_pruners(known);
-        choose(self.pruner.as_ref(), history_of(known, &trials).with_clock(self.spec.step))
+        choose(self.pruner.as_ref(), history_of(known, &trials).with_step_unit(self.spec.step))
     }
 }

@@ -130,20 +130,20 @@ fn in_words(task: TaskKind) -> &'static str {
 fn reached(exported: &Exported<'_>) -> String {
     let in_words =
         |value: Option<f64>| value.map_or("no value".to_owned(), |value| format!("{value}"));
-    let (value, clock) = (in_words(exported.trial.value), exported.spec.step.as_str());
-    let at = exported.step.map_or(String::new(), |step| format!(" at {clock} {step}"));
+    let (value, step_unit) = (in_words(exported.trial.value), exported.spec.step.as_str());
+    let at = exported.step.map_or(String::new(), |step| format!(" at {step_unit} {step}"));
     match exported.holds {
         Holds::Value => format!("where it reached {value}"),
         Holds::Another { step, value: held } => {
             format!(
-                "and **holds {clock} {step}, where it had {}**: the trial's value is {value}{at}, \
+                "and **holds {step_unit} {step}, where it had {}**: the trial's value is {value}{at}, \
                  of which there is no checkpoint",
                 in_words(held)
             )
         }
         Holds::Unknown { registered } => format!(
-            "and **which {clock} it holds is not known**: it was written to after it was \
-             registered at {clock} {registered}; the trial's value is {value}{at}"
+            "and **which {step_unit} it holds is not known**: it was written to after it was \
+             registered at {step_unit} {registered}; the trial's value is {value}{at}"
         ),
     }
 }

@@ -46,7 +46,8 @@ pub struct Recipe {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
     /// Unit of steps.
-    pub clock: StepUnit,
+    #[serde(rename = "clock")]
+    pub step_unit: StepUnit,
     /// Its end before `hpsearch continue`, if its value was reported after that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continued_after: Option<u64>,
@@ -139,7 +140,7 @@ impl Recipe {
             direction: objective.direction,
             rule: spec.value,
             value: trial.value.filter(|value| value.is_finite()),
-            clock: spec.step,
+            step_unit: spec.step,
             continued_after: None,
             milestones,
             values: BTreeMap::new(),
@@ -230,7 +231,7 @@ impl Recipe {
             None => "\n# `hpsearch train best.toml -o DIR` trains it again.".to_owned(),
             Some(first) => format!(
                 "\n# {}\n# `hpsearch train best.toml -o DIR` trains one of the whole length.",
-                not_the_same(self.clock, first)
+                not_the_same(self.step_unit, first)
             ),
         };
         Ok(format!(
@@ -320,11 +321,11 @@ pub fn continued(spec: &StudySpec, trial: &Trial, step: Option<u64>) -> Option<(
 }
 
 /// A note that training from the start differs from a continued trial.
-pub fn not_the_same(clock: StepUnit, first: u64) -> String {
+pub fn not_the_same(step_unit: StepUnit, first: u64) -> String {
     format!(
         "It ended at {} {first} and was continued: its learning rate changed there, and a \
          training from the start may differ.",
-        clock.as_str()
+        step_unit.as_str()
     )
 }
 
@@ -409,7 +410,7 @@ mod tests {
     use crate::study::trial::{Origin, TrialNumber};
     use proptest::prelude::*;
 
-    fn spec(clock: StepUnit, length: &str) -> StudySpec {
+    fn spec(step_unit: StepUnit, length: &str) -> StudySpec {
         let arguments = BTreeMap::from([(length.to_owned(), serde_json::Value::from(4))]);
         let mut spec = StudySpec::new(
             "s",
@@ -418,7 +419,7 @@ mod tests {
             Space::default(),
             Program::Trainer { arguments, data: BTreeMap::new() },
         );
-        spec.step = clock;
+        spec.step = step_unit;
         spec
     }
 
@@ -471,8 +472,10 @@ mod tests {
 
     #[test]
     fn a_continued_trial_is_as_long_as_it_became_and_says_that_it_may_differ() {
-        for (clock, key) in [(StepUnit::Step, "max_steps"), (StepUnit::Epoch, "num_train_epochs")] {
-            let spec = spec(clock, key);
+        for (step_unit, key) in
+            [(StepUnit::Step, "max_steps"), (StepUnit::Epoch, "num_train_epochs")]
+        {
+            let spec = spec(step_unit, key);
             let recipe =
                 Recipe::of(&spec, &trial(Some(9)), Some(9), Milestones::default()).unwrap();
             assert_eq!(

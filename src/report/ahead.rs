@@ -93,12 +93,12 @@ pub fn parts(forecast: &Forecast) -> Vec<String> {
 
 /// The forecast from the study file alone: before the first trial, durations are unknown.
 pub fn before_the_first(spec: &StudySpec) -> String {
-    let clock = if spec.step.as_str() == "samples" { "sample" } else { spec.step.as_str() };
+    let unit = if spec.step.as_str() == "samples" { "sample" } else { spec.step.as_str() };
     let budget = &spec.budget;
     let trials = budget.trials.map(|trials| count(trials, "trial"));
-    let each = longest(spec).map(|steps| format!(" of up to {}", count(steps, clock)));
+    let each = longest(spec).map(|steps| format!(" of up to {}", count(steps, unit)));
     let all =
-        most_steps(budget, longest(spec)).map(|steps| format!(", {} at most", count(steps, clock)));
+        most_steps(budget, longest(spec)).map(|steps| format!(", {} at most", count(steps, unit)));
     let time = budget.time.map(|time| format!("{} at most", rough_duration(time)));
     let hours = budget
         .device_limit()

@@ -74,7 +74,7 @@ impl Journal {
     /// One line about an event that was just applied.
     pub fn line(happening: &Happening<'_>, is_best: bool) -> String {
         let Happening { event, state, .. } = *happening;
-        let said = said(event, state.clock(), Some(state), is_best);
+        let said = said(event, state.step_unit(), Some(state), is_best);
         one_line(&match (event, event.trial()) {
             (Event::Device(DeviceEvent::ConcurrencyChanged { .. }), _) | (_, None) => said,
             (
@@ -95,11 +95,16 @@ impl Journal {
 
 /// The wording of an event, without its trial. A `state` with the event applied adds detail;
 /// `is_best` says whether the event improved the study's best value.
-pub fn said(event: &Event, clock: StepUnit, state: Option<&StudyState>, is_best: bool) -> String {
+pub fn said(
+    event: &Event,
+    step_unit: StepUnit,
+    state: Option<&StudyState>,
+    is_best: bool,
+) -> String {
     match event {
         Event::Trial(number, event) => {
             let trial = state.and_then(|state| state.trial(*number));
-            said_of_trial(event, clock, state.zip(trial), is_best)
+            said_of_trial(event, step_unit, state.zip(trial), is_best)
         }
         Event::Runner(RunnerEvent::Started { pid, host, tracker: Some(_), .. }) => {
             format!("process {pid} on {host} tracks a run")
@@ -195,7 +200,7 @@ pub fn said(event: &Event, clock: StepUnit, state: Option<&StudyState>, is_best:
 
 fn said_of_trial(
     event: &TrialEvent,
-    clock: StepUnit,
+    step_unit: StepUnit,
     known: Option<(&StudyState, &Trial)>,
     is_best: bool,
 ) -> String {
@@ -214,11 +219,11 @@ fn said_of_trial(
             let rows =
                 rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
             let until =
-                until.map(|until| format!(" up to {}", clock.at(until))).unwrap_or_default();
+                until.map(|until| format!(" up to {}", step_unit.at(until))).unwrap_or_default();
             let place = format!("on {}{until}{rows}", slot.devices);
             match (resume, attempt.0, trial) {
                 (Some((0, _)), ..) => format!("continues before its first report {place}"),
-                (Some((step, _)), ..) => format!("continues from {} {place}", clock.at(*step)),
+                (Some((step, _)), ..) => format!("continues from {} {place}", step_unit.at(*step)),
                 (None, 0, None) => format!("started {place}"),
                 (None, 0, Some(trial)) => format!("started {place}: {}", params(&trial.params)),
                 (None, ..) => format!("started again {place} (attempt {attempt})"),
@@ -228,7 +233,7 @@ fn said_of_trial(
             format!("attempt {attempt} is process {pid}")
         }
         TrialEvent::Reported { step, metrics, .. } => {
-            format!("{}: {}", clock.at(*step), measured(metrics))
+            format!("{}: {}", step_unit.at(*step), measured(metrics))
         }
         TrialEvent::Remarked { text, count, .. } => remarked(text, *count),
         TrialEvent::Decided { step, verdict, .. } => {
@@ -237,10 +242,10 @@ fn said_of_trial(
                 Decision::Pause(_) => "is to pause",
                 Decision::Stop(_) => "is to stop",
             };
-            format!("{what} at {}{}", clock.at(*step), because(verdict.reason()))
+            format!("{what} at {}{}", step_unit.at(*step), because(verdict.reason()))
         }
         TrialEvent::CheckpointSaved { step, path, .. } => {
-            format!("saved a checkpoint at {}: {}", clock.at(*step), path.display())
+            format!("saved a checkpoint at {}: {}", step_unit.at(*step), path.display())
         }
         TrialEvent::CheckpointDropped { path, .. } => {
             format!("no longer needs the checkpoint {}", path.display())
@@ -258,17 +263,21 @@ fn said_of_trial(
         }
         TrialEvent::Queued { reason, .. } => format!("queued again: {reason}"),
         TrialEvent::Cloned { from, step, params, reason, .. } => {
-            format!("continues from trial {from} at {} with {params}: {reason}", clock.at(*step))
+            format!(
+                "continues from trial {from} at {} with {params}: {reason}",
+                step_unit.at(*step)
+            )
         }
         TrialEvent::Paused { reason, .. } => {
             let last = trial.and_then(Trial::last);
-            let at = last.map(|(step, _)| format!(" at {}", clock.at(step))).unwrap_or_default();
+            let at =
+                last.map(|(step, _)| format!(" at {}", step_unit.at(step))).unwrap_or_default();
             format!("paused{at}: {reason}")
         }
         TrialEvent::Held { hold: Some(_), .. } => "is to pause: it saves and leaves".to_owned(),
         TrialEvent::Held { hold: None, .. } => "no longer has to pause".to_owned(),
         TrialEvent::Continued { until, from, .. } => {
-            format!("continues past its end, to {} (was {})", clock.at(*until), from.as_str())
+            format!("continues past its end, to {} (was {})", step_unit.at(*until), from.as_str())
         }
         TrialEvent::LimitsBroken { reason, .. } => {
             format!("breaks limits: {reason}")
@@ -282,7 +291,8 @@ fn said_of_trial(
             match state {
                 TrialState::Complete => {
                     let step = known.and_then(|(study_state, trial)| study_state.value_step(trial));
-                    let at = step.map(|step| format!(" at {}", clock.at(step))).unwrap_or_default();
+                    let at =
+                        step.map(|step| format!(" at {}", step_unit.at(step))).unwrap_or_default();
                     let new_best = match (is_best, several.is_empty()) {
                         (false, _) => "",
                         (true, true) => ", new best",
@@ -301,7 +311,7 @@ fn said_of_trial(
                             let last = trial.last().map(|(_, value)| number(value));
                             let known = last.filter(|_| trial.vectors.is_empty());
                             let known = known.unwrap_or_else(|| known_values(trial));
-                            format!(" at {} with {known}", clock.at(step))
+                            format!(" at {} with {known}", step_unit.at(step))
                         })
                         .unwrap_or_default();
                     format!("pruned{last}{}{because}", spent("in"))

@@ -67,8 +67,8 @@ pub struct JournalEntry {
 
 impl JournalEntry {
     /// The words for an event, without the state of its study.
-    pub fn new((seq, at, event): &(Seq, Timestamp, Event), clock: StepUnit) -> Self {
-        let text = one_line(&said(event, clock, None, false));
+    pub fn new((seq, at, event): &(Seq, Timestamp, Event), step_unit: StepUnit) -> Self {
+        let text = one_line(&said(event, step_unit, None, false));
         let request = if let Event::Study(StudyEvent::RequestServed { id, .. }) = event {
             Some(*id)
         } else {

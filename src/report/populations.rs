@@ -7,20 +7,20 @@ use crate::study::step::StepUnit;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The stages of a schedule, one line each: `epochs 0 to 4, trial 3: rate=0.1`.
-pub fn stage_lines(clock: StepUnit, stages: &[Stage]) -> Vec<String> {
+pub fn stage_lines(step_unit: StepUnit, stages: &[Stage]) -> Vec<String> {
     let line = |stage: &Stage| {
         let Stage { trial, start, end, params, .. } = stage;
-        format!("{} {start} to {end}, trial {trial}: {}", clock.plural(), assigned(params))
+        format!("{} {start} to {end}, trial {trial}: {}", step_unit.plural(), assigned(params))
     };
     stages.iter().map(|stage| one_line(&line(stage))).collect()
 }
 
 /// Where a trial continued from others, one line each, without the others' parameters.
-pub fn segment_lines(clock: StepUnit, trial: &Trial) -> Vec<String> {
+pub fn segment_lines(step_unit: StepUnit, trial: &Trial) -> Vec<String> {
     let next = trial.segments.iter().skip(1).map(|segment| &segment.replaced);
     let params = next.chain([&trial.params]);
     let lines = trial.segments.iter().zip(params).map(|(segment, params)| {
-        let at = clock.at(segment.start);
+        let at = step_unit.at(segment.start);
         one_line(&format!("from trial {} at {at}: {}", segment.from, assigned(params)))
     });
     lines.collect()
@@ -41,24 +41,24 @@ fn assigned(params: &Params) -> String {
 ///   trial 1 from epoch 3 *
 ///     trial 0 from epoch 6
 /// ```
-pub fn family_tree(clock: StepUnit, trials: &[Trial], marked: &[Stage]) -> Vec<String> {
+pub fn family_tree(step_unit: StepUnit, trials: &[Trial], marked: &[Stage]) -> Vec<String> {
     let mut lines = Vec::new();
     for trial in trials {
-        branch(clock, trials, marked, (trial.number, 0, 0), &mut lines);
+        branch(step_unit, trials, marked, (trial.number, 0, 0), &mut lines);
     }
     lines
 }
 
 /// Adds a branch: a trial's state from `start` on, and what was copied from it.
 fn branch(
-    clock: StepUnit,
+    step_unit: StepUnit,
     trials: &[Trial],
     marked: &[Stage],
     (number, start, depth): (TrialNumber, u64, usize),
     lines: &mut Vec<String>,
 ) {
     let is_marked = marked.iter().any(|stage| (stage.trial, stage.start) == (number, start));
-    let from = if start == 0 { "the start".to_owned() } else { clock.at(start).to_string() };
+    let from = if start == 0 { "the start".to_owned() } else { step_unit.at(start).to_string() };
     let mark = if is_marked { " *" } else { "" };
     lines.push(format!("{:depth$}trial {number} from {from}{mark}", "", depth = 2 * depth));
     let own = trials.iter().find(|trial| trial.number == number);
@@ -70,7 +70,7 @@ fn branch(
             let is_within = segment.start > start && end.is_none_or(|end| segment.start <= end);
             if segment.from == number && is_within {
                 let below = (trial.number, segment.start, depth + 1);
-                branch(clock, trials, marked, below, lines);
+                branch(step_unit, trials, marked, below, lines);
             }
         }
     }

@@ -127,7 +127,7 @@ fn clear_copies(
 }
 
 /// `digests`: whether checkpoints have digests, for their pruner.
-fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path, digests: bool) -> Vec<Event> {
+fn settle_trial(trial: &Trial, step_unit: StepUnit, directory: &Path, digests: bool) -> Vec<Event> {
     let reported = trial.last().map_or(0, |(step, _)| step);
     let is_known =
         |path: &PathBuf| trial.checkpoints.iter().any(|checkpoint| checkpoint.path == *path);
@@ -137,7 +137,7 @@ fn settle_trial(trial: &Trial, clock: StepUnit, directory: &Path, digests: bool)
     found.sort();
     let mut adopted = Vec::new();
     for path in found {
-        match step_of(&path, clock, reported).filter(|step| *step <= reported) {
+        match step_of(&path, step_unit, reported).filter(|step| *step <= reported) {
             Some(step) => adopted.push(Event::Trial(
                 trial.number,
                 TrialEvent::CheckpointSaved {
@@ -166,11 +166,12 @@ struct TrainerStateFile {
 
 #[derive(Deserialize)]
 struct Report {
-    clock: u64,
+    #[serde(rename = "clock")]
+    step: u64,
 }
 
 /// The step of a complete checkpoint; `None` if it is incomplete or has no step.
-fn step_of(directory: &Path, clock: StepUnit, reported: u64) -> Option<u64> {
+fn step_of(directory: &Path, step_unit: StepUnit, reported: u64) -> Option<u64> {
     let read = |name: &str| sqlite::read_file(&directory.join(name)).ok();
     let digests: BTreeMap<String, String> = serde_json::from_slice(&read("digests.json")?).ok()?;
     for (name, digest) in &digests {
@@ -180,7 +181,7 @@ fn step_of(directory: &Path, clock: StepUnit, reported: u64) -> Option<u64> {
     }
     digests.contains_key("trainer_state.json").then_some(())?;
     let state: TrainerStateFile = serde_json::from_slice(&read("trainer_state.json")?).ok()?;
-    let passed = match clock {
+    let passed = match step_unit {
         StepUnit::Step => Some(state.global_step),
         #[expect(
             clippy::cast_possible_truncation,
@@ -193,7 +194,7 @@ fn step_of(directory: &Path, clock: StepUnit, reported: u64) -> Option<u64> {
     };
     // As the trainer registers it.
     let is_between = state.evaluated_step != state.global_step;
-    let last = state.last_report.map(|report| report.clock).or(is_between.then_some(reported));
+    let last = state.last_report.map(|report| report.step).or(is_between.then_some(reported));
     last.into_iter().chain(passed).min()
 }
 

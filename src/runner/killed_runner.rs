@@ -67,11 +67,11 @@ pub(super) fn note_stored_points(
     points: &PointQueue,
 ) -> Result<(), StorageError> {
     let trials: Vec<TrialNumber> = surviving.iter().map(|attempt| attempt.trial).collect();
-    for SeriesSummary { trial, metric, clock, .. } in storage.series(study, &trials)? {
+    for SeriesSummary { trial, metric, axis, .. } in storage.series(study, &trials)? {
         let all = f64::MIN..=f64::MAX;
-        let stored = storage.series_points(study, trial, &metric, clock, all)?;
+        let stored = storage.series_points(study, trial, &metric, axis, all)?;
         if let Some(last) = stored.iter().map(|point| point.at).max() {
-            points.drop_until(trial, clock, &metric, last);
+            points.drop_until(trial, axis, &metric, last);
         }
     }
     Ok(())

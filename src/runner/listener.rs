@@ -32,7 +32,7 @@ use super::threads;
 use crate::engine::Input;
 use crate::runner::processes;
 use crate::runner::protocol::{
-    COMMAND_NOT_FOUND, Clock, MessageToRunner, PREFIX, Reported, Spoken,
+    COMMAND_NOT_FOUND, MessageToRunner, PREFIX, Reported, Spoken, StepCounter,
 };
 use crate::study::artifact::NewArtifact;
 use crate::study::event::{AttemptEnd, TrialEvent};
@@ -238,16 +238,16 @@ impl Listener {
         }
     }
 
-    /// Parses a line without holding the lock; only this thread advances the clock.
+    /// Parses a line without holding the lock; only this thread advances the step counter.
     fn read(shared: &Mutex<Shared>, line: &[u8]) -> Spoken {
         let expected = lock(shared)
             .current
             .as_ref()
-            .map(|current| (current.expected.clock, Arc::clone(&current.expected.reported)));
-        let Some((mut clock, reported)) = expected else { return Spoken::Log };
-        let spoken = Spoken::read(line, &mut clock, Reported::With(&reported));
+            .map(|current| (current.expected.step_counter, Arc::clone(&current.expected.reported)));
+        let Some((mut step_counter, reported)) = expected else { return Spoken::Log };
+        let spoken = Spoken::read(line, &mut step_counter, Reported::With(&reported));
         if let (Spoken::Message(..), Some(current)) = (&spoken, lock(shared).current.as_mut()) {
-            current.expected.clock = clock;
+            current.expected.step_counter = step_counter;
         }
         spoken
     }
@@ -288,8 +288,8 @@ impl Listener {
         let (trial, attempt) = (current.expected.trial, current.expected.attempt);
         match up {
             MessageToRunner::Report { step, metrics } => self.send([current.report(step, metrics)]),
-            MessageToRunner::Points { clock, step, metrics } => {
-                self.send(current.log_points(clock, step, metrics, &self.points));
+            MessageToRunner::Points { axis, step, metrics } => {
+                self.send(current.log_points(axis, step, metrics, &self.points));
             }
             MessageToRunner::Checkpoint { step, .. } => match registered {
                 Some(Ok(Some(Registered { path, bytes, uncopied, digest }))) => {
@@ -391,9 +391,9 @@ impl Listener {
         lines: &mut Lines<Echo<ChildStdout>>,
     ) -> Option<Result<Option<Registered>, String>> {
         let expected = lock(shared).current.as_ref().map(|current| current.expected.clone())?;
-        let Expected { trial, cwd, clock, reported, .. } = &expected;
+        let Expected { trial, cwd, step_counter, reported, .. } = &expected;
         let is_announced_again =
-            || is_announced_again(path, step, *clock, reported, &lines.ahead());
+            || is_announced_again(path, step, *step_counter, reported, &lines.ahead());
         Some(
             self.registrar
                 .register(Announced { trial: *trial, step, cwd, path }, is_announced_again),
@@ -524,7 +524,7 @@ fn read_aside(aside: UnixStream, shared: &Mutex<Shared>, points: &PointQueue) {
 fn is_announced_again(
     path: &Path,
     step: u64,
-    mut clock: Clock,
+    mut step_counter: StepCounter,
     reported: &[String],
     said: &[u8],
 ) -> bool {
@@ -537,7 +537,7 @@ fn is_announced_again(
     };
     said.split(|byte| matches!(byte, b'\n' | b'\r')).any(|line| {
         matches!(
-            Spoken::read(line, &mut clock, reported),
+            Spoken::read(line, &mut step_counter, reported),
             Spoken::Message(taken, _) if taken.iter().any(is_it)
         )
     })
@@ -565,7 +565,7 @@ fn read_errors(
             let words = String::from_utf8_lossy(&line[..line.len().min(LONGEST_WORDS)]);
             current.stderr_tail.push(&words);
             let missed = matches!(piece, LinePiece::Whole)
-                .then(|| Spoken::on_standard_error(line, current.expected.clock))
+                .then(|| Spoken::on_standard_error(line, current.expected.step_counter))
                 .flatten();
             // Sent once, without waiting for room.
             send(inputs, missed.and_then(|remark| current.remark_once(remark)));

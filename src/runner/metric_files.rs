@@ -13,7 +13,7 @@ pub use event_format::{
 };
 use json_lines::JsonLines;
 
-use super::protocol::{CHECKPOINTS, Clock};
+use super::protocol::{CHECKPOINTS, StepCounter};
 use crate::config::command_line::{TrialValues, names_something, path};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
@@ -56,18 +56,17 @@ pub(super) struct Owner<'a> {
     pub trial: TrialValues<'a>,
     /// Where the command runs.
     pub cwd: &'a Path,
-    /// The study's clock, at the checkpoint from which the attempt continues.
-    pub clock: Clock,
+    /// Counts its steps, from the checkpoint from which the attempt continues.
+    pub step_counter: StepCounter,
 }
 
 impl MetricFiles {
     /// The files of an attempt that is about to start, if the study has any. Their present content
     /// is from earlier attempts, and is skipped.
     pub fn new(sources: &MetricSources, owner: Owner<'_>) -> Option<Self> {
-        let json = sources
-            .json
-            .as_deref()
-            .map(|text| JsonLines::new(text.to_owned(), possible_paths(text, owner), owner.clock));
+        let json = sources.json.as_deref().map(|text| {
+            JsonLines::new(text.to_owned(), possible_paths(text, owner), owner.step_counter)
+        });
         let events = sources
             .tensorboard
             .as_deref()

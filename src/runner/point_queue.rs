@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::Clock;
 use crate::study::metric::Metrics;
-use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -35,7 +35,7 @@ struct Waiting {
     /// Series that another machine has collected.
     received: Vec<LoggedSeries>,
     /// When the last stored points were logged, of series that may be sent again.
-    stored: BTreeMap<(TrialNumber, SeriesClock, String), Timestamp>,
+    stored: BTreeMap<(TrialNumber, SeriesAxis, String), Timestamp>,
     count: usize,
     oldest: Option<Instant>,
     is_closed: bool,
@@ -43,7 +43,7 @@ struct Waiting {
 
 #[derive(Debug, Default)]
 struct AttemptPoints {
-    series: BTreeMap<SeriesClock, BTreeMap<String, Vec<TimedPoint>>>,
+    series: BTreeMap<SeriesAxis, BTreeMap<String, Vec<TimedPoint>>>,
     count: usize,
 }
 
@@ -66,33 +66,33 @@ impl PointQueue {
     pub fn log(
         &self,
         (trial, attempt): (TrialNumber, AttemptNumber),
-        clock: SeriesClock,
+        axis: SeriesAxis,
         step: Option<f64>,
         metrics: Metrics,
     ) {
         let mut waiting = self.lock();
         waiting.heard.insert((trial, attempt));
-        waiting.add((trial, attempt), clock, step, metrics);
+        waiting.add((trial, attempt), axis, step, metrics);
     }
 
-    /// Adds measurements of an attempt's processes, on the clock of seconds.
+    /// Adds measurements of an attempt's processes, on the axis of seconds.
     pub fn measure(&self, trial: TrialNumber, attempt: AttemptNumber, metrics: Metrics) {
-        self.lock().add((trial, attempt), SeriesClock::Seconds, None, metrics);
+        self.lock().add((trial, attempt), SeriesAxis::Seconds, None, metrics);
     }
 
     /// Drops points of a series from [`PointQueue::add`] that were logged by then: they are stored.
-    pub fn drop_until(&self, trial: TrialNumber, clock: SeriesClock, metric: &str, at: Timestamp) {
-        self.lock().stored.insert((trial, clock, metric.to_owned()), at);
+    pub fn drop_until(&self, trial: TrialNumber, axis: SeriesAxis, metric: &str, at: Timestamp) {
+        self.lock().stored.insert((trial, axis, metric.to_owned()), at);
     }
 
-    /// Adds series that another machine has collected; on the clock of seconds, steps are `None`.
+    /// Adds series that another machine has collected; on the axis of seconds, steps are `None`.
     pub fn add(&self, series: impl IntoIterator<Item = LoggedSeries>) {
         let mut waiting = self.lock();
         if waiting.is_closed {
             return;
         }
         for mut series in series {
-            let key = (series.trial, series.clock, series.metric.clone());
+            let key = (series.trial, series.axis, series.metric.clone());
             if let Some(stored) = waiting.stored.get(&key) {
                 series.points.retain(|point| point.at > *stored);
             }
@@ -115,7 +115,7 @@ impl PointQueue {
         waiting.count >= MANY || is_old
     }
 
-    /// Drains the queue. `began` is when a trial's first attempt started, the origin of its clock
+    /// Drains the queue. `began` is when a trial's first attempt started, the origin of its axis
     /// of seconds.
     pub fn take<E>(
         &self,
@@ -128,16 +128,16 @@ impl PointQueue {
             waiting.oldest = None;
             (std::mem::take(&mut waiting.attempts), std::mem::take(&mut waiting.received))
         };
-        for series in logged.iter_mut().filter(|series| series.clock == SeriesClock::Seconds) {
+        for series in logged.iter_mut().filter(|series| series.axis == SeriesAxis::Seconds) {
             let Some(since) = began(series.trial)? else { continue };
             for point in &mut series.points {
                 point.step = point.step.or(Some(point.at.since(since).as_secs_f64()));
             }
         }
         for ((trial, attempt), points) in attempts {
-            for (clock, metrics) in points.series {
-                let since = match clock {
-                    SeriesClock::Seconds => began(trial)?,
+            for (axis, metrics) in points.series {
+                let since = match axis {
+                    SeriesAxis::Seconds => began(trial)?,
                     _ => None,
                 };
                 let point = |(step, value, came): TimedPoint| {
@@ -149,7 +149,7 @@ impl PointQueue {
                     trial,
                     attempt,
                     metric,
-                    clock,
+                    axis,
                     points: points.into_iter().map(point).collect(),
                 }));
             }
@@ -167,7 +167,7 @@ impl Waiting {
     fn add(
         &mut self,
         key: (TrialNumber, AttemptNumber),
-        clock: SeriesClock,
+        axis: SeriesAxis,
         step: Option<f64>,
         metrics: Metrics,
     ) {
@@ -177,7 +177,7 @@ impl Waiting {
         let came = Instant::now();
         self.oldest.get_or_insert(came);
         let points = self.attempts.entry(key).or_default();
-        let series = points.series.entry(clock).or_default();
+        let series = points.series.entry(axis).or_default();
         for (metric, value) in metrics.0 {
             points.count += 1;
             self.count += 1;
@@ -207,9 +207,9 @@ mod tests {
     #[test]
     fn points_come_out_by_series_in_the_order_in_which_they_came() {
         let (queue, clock) = (PointQueue::default(), Clock::start(Timestamp(5_000_000), None));
-        queue.log(KEY, SeriesClock::Step, Some(1.0), metrics(&[("b", 0.1), ("a", 0.2)]));
-        queue.log(KEY, SeriesClock::Step, None, metrics(&[("a", 0.3)]));
-        queue.log(KEY, SeriesClock::Epoch, Some(0.5), metrics(&[("a", 0.4)]));
+        queue.log(KEY, SeriesAxis::Step, Some(1.0), metrics(&[("b", 0.1), ("a", 0.2)]));
+        queue.log(KEY, SeriesAxis::Step, None, metrics(&[("a", 0.3)]));
+        queue.log(KEY, SeriesAxis::Epoch, Some(0.5), metrics(&[("a", 0.4)]));
         queue.measure(KEY.0, KEY.1, metrics(&[("system/cpu", 99.0)]));
         assert_eq!(queue.heard().into_iter().collect::<Vec<_>>(), [KEY]);
         assert!(queue.heard().is_empty());
@@ -218,7 +218,7 @@ mod tests {
             .iter()
             .map(|series| {
                 let points = series.points.iter().map(|point| (point.step, point.value));
-                (series.metric.as_str(), series.clock.as_str(), points.collect::<Vec<_>>())
+                (series.metric.as_str(), series.axis.as_str(), points.collect::<Vec<_>>())
             })
             .collect();
         let seconds = logged[3].points[0].step;
@@ -246,13 +246,13 @@ mod tests {
         let queue = PointQueue::default();
         for step in 0..MOST_OF_A_TRIAL {
             assert!(!queue.is_full_of(KEY.0, KEY.1), "{step}");
-            queue.log(KEY, SeriesClock::Step, None, metrics(&[("a", 0.0)]));
+            queue.log(KEY, SeriesAxis::Step, None, metrics(&[("a", 0.0)]));
         }
         assert!(queue.is_full_of(KEY.0, KEY.1) && queue.is_due());
         assert!(!queue.is_full_of(TrialNumber(4), AttemptNumber(0)));
         queue.close();
         assert!(!queue.is_full_of(KEY.0, KEY.1));
-        queue.log(KEY, SeriesClock::Step, None, metrics(&[("a", 0.0)]));
+        queue.log(KEY, SeriesAxis::Step, None, metrics(&[("a", 0.0)]));
         assert!(take(&queue, Clock::start(Timestamp(0), None)).is_empty());
     }
 
@@ -260,7 +260,7 @@ mod tests {
     fn points_are_due_soon() {
         let queue = PointQueue::default();
         assert!(!queue.is_due(), "nothing waits");
-        queue.log(KEY, SeriesClock::Step, None, metrics(&[("a", 0.0)]));
+        queue.log(KEY, SeriesAxis::Step, None, metrics(&[("a", 0.0)]));
         assert!(!queue.is_due());
         queue.lock().oldest = Instant::now().checked_sub(LONGEST_WAIT);
         assert!(queue.is_due());

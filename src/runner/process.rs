@@ -32,7 +32,7 @@ use crate::pruners;
 use crate::runner::inputs::KnownInputs;
 use crate::runner::processes;
 use crate::runner::protocol::{
-    self, Clock, Cloned, CommandJob, LONGEST_LINE, MessageToTrial, TrainJob, TrialJob,
+    self, Cloned, CommandJob, LONGEST_LINE, MessageToTrial, StepCounter, TrainJob, TrialJob,
 };
 use crate::storage::paths::{self, StudyFiles};
 use crate::study::decision::Decision;
@@ -355,7 +355,7 @@ impl ProcessLauncher {
                     monitored: monitored(&self.spec.objectives)
                         .unwrap_or(self.spec.objective())
                         .clone(),
-                    clock: self.spec.step,
+                    step_unit: self.spec.step,
                     milestones: assignment.milestones.clone(),
                     rows_at_once: assignment.rows_at_once,
                     until: assignment.until,
@@ -412,14 +412,19 @@ impl ProcessLauncher {
 
 impl ProcessLauncher {
     /// The metric files of the attempt's command.
-    fn metric_files(&self, of: &Assignment, cwd: &Path, clock: Clock) -> Option<MetricFiles> {
+    fn metric_files(
+        &self,
+        of: &Assignment,
+        cwd: &Path,
+        step_counter: StepCounter,
+    ) -> Option<MetricFiles> {
         let directory = self.files.trial(of.trial);
         let (number, seed) = (of.trial, of.seed);
         let trial = TrialValues { number, directory: &directory, seed, group: None };
         let (space, params) = (&self.spec.space, &of.params);
         MetricFiles::new(
             self.spec.program.metric_sources()?,
-            Owner { space, params, trial, cwd, clock },
+            Owner { space, params, trial, cwd, step_counter },
         )
     }
 }
@@ -489,7 +494,7 @@ impl Launcher for ProcessLauncher {
             Program::Command { cwd, .. } => cwd.clone(),
             _ => PathBuf::new(),
         };
-        let clock = Clock {
+        let step_counter = StepCounter {
             unit: self.spec.step,
             last: assignment.resume.as_ref().map_or(0, |checkpoint| checkpoint.step),
         };
@@ -497,16 +502,25 @@ impl Launcher for ProcessLauncher {
         let metric = self.spec.objective().metric.clone();
         let reported = Arc::clone(&self.reported);
         let patterns = self.patterns.clone().filter(|_| follows.is_none());
-        let printed = patterns.map(|patterns| PrintedMetrics::new(patterns, clock.last));
+        let printed = patterns.map(|patterns| PrintedMetrics::new(patterns, step_counter.last));
         let printed = printed.map(|printed| [printed.clone(), printed]);
         let per_device = self.spec.devices.per_device && single || follows.is_some();
-        let files = self.metric_files(assignment, &cwd, clock).filter(|_| follows.is_none());
+        let files = self.metric_files(assignment, &cwd, step_counter).filter(|_| follows.is_none());
         let worker = self.workers.get_mut(&index).expect("put there a few lines above");
         worker.trials += 1;
         worker
             .listening
             .expect_trial(
-                Expected { trial, attempt, cwd, clock, metric, reported, printed, per_device },
+                Expected {
+                    trial,
+                    attempt,
+                    cwd,
+                    step_counter,
+                    metric,
+                    reported,
+                    printed,
+                    per_device,
+                },
                 files,
                 &log,
             )
@@ -628,7 +642,7 @@ impl Job for ProcessJob {
 fn lengthen(
     arguments: &mut BTreeMap<String, serde_json::Value>,
     params: &mut Params,
-    clock: StepUnit,
+    step_unit: StepUnit,
     until: u64,
 ) {
     const EPOCHS: &str = "num_train_epochs";
@@ -637,7 +651,7 @@ fn lengthen(
         arguments.remove(key);
         let _not_searched = params.remove(key);
     }
-    let key = if clock == StepUnit::Step { STEPS } else { EPOCHS };
+    let key = if step_unit == StepUnit::Step { STEPS } else { EPOCHS };
     arguments.insert(key.to_owned(), until.into());
 }
 
@@ -671,7 +685,7 @@ mod tests {
             trial: fixtures::TRIAL,
             attempt: fixtures::ATTEMPT,
             cwd: PathBuf::new(),
-            clock: Clock { unit: StepUnit::Step, last: 0 },
+            step_counter: StepCounter { unit: StepUnit::Step, last: 0 },
             metric: "loss".to_owned(),
             reported: Arc::new(["loss".to_owned()]),
             printed: None,

@@ -18,12 +18,12 @@ use crate::study::device::{Device, DeviceGroup};
 use crate::study::event::AttemptEnd;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Params;
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::spec::{Milestones, Objective};
 use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-pub use spoken::{Clock, Reported, Spoken, step_of};
+pub use spoken::{Reported, Spoken, StepCounter, step_of};
 
 /// Prefix of empty files in tokenised data that name the studies using it, for `hpsearch gc`.
 pub const USED_BY: &str = "used-by-";
@@ -71,11 +71,12 @@ pub enum MessageToRunner {
         /// The metrics.
         metrics: Metrics,
     },
-    /// Metrics that need no decision, on any clock.
+    /// Metrics that need no decision, on any axis.
     #[serde(rename = "hpsearch_points")]
     Points {
-        /// The clock.
-        clock: SeriesClock,
+        /// The axis.
+        #[serde(rename = "clock")]
+        axis: SeriesAxis,
         /// The step; `None`: counted, separately for each metric.
         step: Option<f64>,
         /// The metrics.
@@ -459,7 +460,8 @@ pub struct TrainJob {
     /// The objective that early stopping watches.
     pub monitored: Objective,
     /// Unit of steps.
-    pub clock: StepUnit,
+    #[serde(rename = "clock")]
+    pub step_unit: StepUnit,
     /// When to evaluate.
     pub milestones: Milestones,
     /// Batch sizes, if the trial has run out of memory.

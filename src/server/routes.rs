@@ -43,7 +43,7 @@ use crate::storage::{StorageError, StorageReader as _, StudySummary};
 use crate::study::condition::ExpressionError;
 use crate::study::event::Seq;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// What the answers need besides the store.
@@ -241,18 +241,18 @@ fn log(head: &Head, reader: &AnyReader, store: &Path) -> RouteResult {
     json(page::log(reader, &study, store, (&found, asked), (known, MOST_LOG_BYTES))?)
 }
 
-/// The clock and the meaning of the horizontal axis that the query names.
-fn clock_and_axis(head: &Head) -> Result<(Option<SeriesClock>, By), Refusal> {
-    let clock = match head.query("clock") {
+/// The axis of the series, and the meaning of the horizontal axis, that the query names.
+fn axis_and_by(head: &Head) -> Result<(Option<SeriesAxis>, By), Refusal> {
+    let axis = match head.query("clock") {
         None | Some("") => None,
-        Some(clock) => {
-            let named = SeriesClock::ALL.into_iter().find(|own| own.as_str() == clock);
-            Some(named.ok_or_else(|| Refusal::Query("`clock` is no clock".to_owned()))?)
+        Some(axis) => {
+            let named = SeriesAxis::ALL.into_iter().find(|own| own.as_str() == axis);
+            Some(named.ok_or_else(|| Refusal::Query("`clock` is no axis".to_owned()))?)
         }
     };
     match head.query("by") {
-        None | Some("" | "step") => Ok((clock, By::Step)),
-        Some("wall") => Ok((clock, By::Wall)),
+        None | Some("" | "step") => Ok((axis, By::Step)),
+        Some("wall") => Ok((axis, By::Wall)),
         Some(_) => Err(Refusal::Query("`by` is `step` or `wall`".to_owned())),
     }
 }
@@ -270,14 +270,14 @@ const MOST_COLUMNS: u64 = 40_000;
 fn curves(head: &Head, reader: &AnyReader) -> RouteResult {
     let study = study(head, reader)?;
     let trials = trials_of(head, find::MOST_TRIALS)?;
-    let (clock, by) = clock_and_axis(head)?;
+    let (axis, by) = axis_and_by(head)?;
     // However many trials there are, an answer has a size that a page can hold.
     let most = (MOST_COLUMNS / trials.len().max(1) as u64).max(20);
     let columns = number(head, "columns", 800)?.clamp(20, 4_000).min(most);
     let columns = u16::try_from(columns).unwrap_or(u16::MAX);
     let metric = head.query("metric").filter(|metric| !metric.is_empty());
     let metric = metric.unwrap_or(&study.spec.objective().metric).to_owned();
-    json(page::curves(reader, &study, &trials, (&metric, clock), (by, columns))?)
+    json(page::curves(reader, &study, &trials, (&metric, axis), (by, columns))?)
 }
 
 /// Most curves that are compared: more have no colours of their own.
@@ -299,13 +299,13 @@ fn figures_of(head: &Head, reader: &AnyReader) -> Result<Vec<StudyFigure>, Refus
     if studies.is_empty() {
         return Err(Refusal::Query("the query lacks `study`".to_owned()));
     }
-    let (clock, by) = clock_and_axis(head)?;
+    let (axis, by) = axis_and_by(head)?;
     let smooth = head.query("smooth").and_then(|text| text.parse().ok()).unwrap_or(0.0);
     let trials = trials_of(head, MOST_COMPARED)?;
     let options = FigureOptions {
         params: head.queries("param").map(str::to_owned).collect(),
         metric: head.query("metric").filter(|metric| !metric.is_empty()).map(str::to_owned),
-        clock,
+        axis,
         by,
         detail: Detail::Columns(if trials.is_empty() { 100 } else { 600 }),
         lines: MOST_LINES,
@@ -399,8 +399,8 @@ fn events(head: &Head, reader: &AnyReader) -> RouteResult {
     let before = number(head, "before", u64::MAX)?;
     let before = Seq(i64::try_from(before).unwrap_or(i64::MAX));
     let events = reader.events_before(study.id, before, limit)?;
-    let clock = study.spec.step;
+    let step_unit = study.spec.step;
     let first = events.first().filter(|_| events.len() as u64 == limit).map(|(seq, ..)| *seq);
-    let entries = events.iter().map(|event| JournalEntry::new(event, clock)).collect();
+    let entries = events.iter().map(|event| JournalEntry::new(event, step_unit)).collect();
     json(EventsPart { entries, before: first })
 }

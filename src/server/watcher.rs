@@ -41,7 +41,7 @@ struct Client {
 struct Followed {
     /// The last event that they have.
     seq: Seq,
-    clock: StepUnit,
+    step_unit: StepUnit,
     status: Option<StudyStatus>,
 }
 
@@ -196,7 +196,7 @@ impl Watcher {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => entry.insert(Followed {
                 seq: last(reader, stored.id)?,
-                clock: stored.spec.step,
+                step_unit: stored.spec.step,
                 status: None,
             }),
         };
@@ -209,7 +209,7 @@ impl Watcher {
                 let events = reader.events_after(stored.id, after, MOST_EVENTS + 1)?;
                 let missed = events.iter().filter(|(seq, ..)| *seq <= followed.seq);
                 let entries: Vec<JournalEntry> =
-                    missed.map(|event| JournalEntry::new(event, followed.clock)).collect();
+                    missed.map(|event| JournalEntry::new(event, followed.step_unit)).collect();
                 told(&entries, followed.seq)
             }
             // Another store was here, or it was brought back from a copy.
@@ -309,7 +309,7 @@ fn advance(
                 false => *newest,
             };
             let entries: Vec<JournalEntry> =
-                events.iter().map(|event| JournalEntry::new(event, followed.clock)).collect();
+                events.iter().map(|event| JournalEntry::new(event, followed.step_unit)).collect();
             text += &told(&entries, followed.seq);
         }
     }

@@ -25,7 +25,7 @@ use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::query::{SortKey, TrialQuery};
-use crate::study::series::{LoggedPoint, LoggedSeries, Point, SeriesClock};
+use crate::study::series::{LoggedPoint, LoggedSeries, Point, SeriesAxis};
 use crate::study::spec::FailureCause;
 use crate::study::tag::is_tag;
 use crate::study::time::Timestamp;
@@ -195,8 +195,8 @@ pub struct RecordedRun {
     pub ended: Option<Timestamp>,
     /// How it ended; `None`: it may still run.
     pub end: Option<RecordedEnd>,
-    /// Its series, by metric and clock.
-    pub series: BTreeMap<(String, SeriesClock), Vec<RecordedPoint>>,
+    /// Its series, by metric and axis.
+    pub series: BTreeMap<(String, SeriesAxis), Vec<RecordedPoint>>,
     /// Whether its source may be edited by hand, not only continued: it is then compared value by
     /// value.
     pub may_be_edited: bool,
@@ -216,7 +216,7 @@ pub enum RecordedEnd {
 /// A value at a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RecordedPoint {
-    /// The step on its clock.
+    /// The step on its axis.
     pub step: f64,
     /// The value.
     pub value: f64,
@@ -239,10 +239,10 @@ impl RecordedRun {
         self.series.values().map(|points| points.len() as u64).sum()
     }
 
-    fn log(&mut self, metric: &str, clock: SeriesClock, point: RecordedPoint) {
-        match self.series.get_mut(&(metric.to_owned(), clock)) {
+    fn log(&mut self, metric: &str, axis: SeriesAxis, point: RecordedPoint) {
+        match self.series.get_mut(&(metric.to_owned(), axis)) {
             Some(points) => points.push(point),
-            None => drop(self.series.insert((metric.to_owned(), clock), vec![point])),
+            None => drop(self.series.insert((metric.to_owned(), axis), vec![point])),
         }
     }
 
@@ -515,9 +515,9 @@ impl KnownRuns {
             return Ok(Taken::Known);
         }
         let mut changes = known.changed_params(run);
-        for ((metric, clock), points) in &run.series {
+        for ((metric, axis), points) in &run.series {
             let all = f64::MIN..=f64::MAX;
-            let stored = reader.series_points(study.id, known.number, metric, *clock, all)?;
+            let stored = reader.series_points(study.id, known.number, metric, *axis, all)?;
             changes.extend(changed_points(metric, &stored, points));
         }
         Ok(if changes.is_empty() { Taken::Known } else { Taken::Changed(changes) })
@@ -669,11 +669,11 @@ fn logged(run: &RecordedRun, trial: TrialNumber, attempt: AttemptNumber) -> Vec<
     };
     run.series
         .iter()
-        .map(|((metric, clock), points)| LoggedSeries {
+        .map(|((metric, axis), points)| LoggedSeries {
             trial,
             attempt,
             metric: metric.clone(),
-            clock: *clock,
+            axis: *axis,
             points: points.iter().map(point).collect(),
         })
         .collect()

@@ -149,8 +149,8 @@ pub fn last_sign(reader: &dyn StorageReader, tracked: &Tracked) -> Result<Timest
     // The time of a point is that of its program's clock, which may be ahead.
     let now = runner::now();
     for series in reader.series(fence.study, &[fence.trial])? {
-        let SeriesSummary { metric, clock, last: step, .. } = series;
-        let points = reader.series_points(fence.study, fence.trial, &metric, clock, step..=step)?;
+        let SeriesSummary { metric, axis, last: step, .. } = series;
+        let points = reader.series_points(fence.study, fence.trial, &metric, axis, step..=step)?;
         let moments = points.iter().map(|point| point.at).filter(|at| *at <= now);
         last = moments.fold(last, Timestamp::max);
     }

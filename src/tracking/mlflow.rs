@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::Credentials;
 use crate::report::wording::one_line;
 use crate::study::params::Value;
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::time::Timestamp;
 
 /// Attempts of a request that the server temporarily rejects, and the waits between them.
@@ -30,7 +30,7 @@ pub(super) const RUN: &str = "hpsearch.run";
 /// The tag with the number of a trial.
 pub(super) const TRIAL: &str = "hpsearch.trial";
 
-/// The tag with the clock of a study's steps.
+/// The tag with the axis of a study's steps.
 pub(super) const CLOCK: &str = "hpsearch.clock";
 
 /// The tag with the group of a run.
@@ -263,9 +263,9 @@ pub(super) fn parameter(text: &str) -> Value {
     json.and_then(|json: Json| Value::from_json(&json)).unwrap_or_else(|| Value::Text(text.into()))
 }
 
-/// The clock named by a tag.
-pub(super) fn clock(tag: Option<&str>) -> SeriesClock {
-    tag.and_then(SeriesClock::from_word).unwrap_or(SeriesClock::Step)
+/// The axis named by a tag.
+pub(super) fn axis(tag: Option<&str>) -> SeriesAxis {
+    tag.and_then(SeriesAxis::from_word).unwrap_or(SeriesAxis::Step)
 }
 
 /// Splits the entries into JSON objects of at most `longest` characters; single entries that are

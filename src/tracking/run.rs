@@ -353,15 +353,15 @@ impl Run {
         Ok(storage.append_run(&self.fence, now, &events, &[])?)
     }
 
-    /// The best value of the study's metric on another clock than the study's, such as `epoch`: the
+    /// The best value of the study's metric on another axis than the study's, such as `epoch`: the
     /// first that the metric is on.
     fn best_logged(&self, storage: &dyn Storage) -> Result<Option<f64>, StorageError> {
         let (study, run) = (self.study.id, self.number());
         let Objective { metric, direction, .. } = self.study.spec.objective();
         let series = storage.series(study, &[run])?.into_iter();
-        let clock = series.filter(|one| one.metric == *metric).map(|one| one.clock).min();
-        let Some(clock) = clock else { return Ok(None) };
-        let points = storage.series_points(study, run, metric, clock, f64::MIN..=f64::MAX)?;
+        let axis = series.filter(|one| one.metric == *metric).map(|one| one.axis).min();
+        let Some(axis) = axis else { return Ok(None) };
+        let points = storage.series_points(study, run, metric, axis, f64::MIN..=f64::MAX)?;
         let values = points.into_iter().map(|point| point.value);
         Ok(values.min_by_key(|value| Score::new(*direction, *value)))
     }

@@ -147,8 +147,8 @@ impl Run<'_> {
     /// The points of one of its series from a step on.
     fn points(&self, series: &SeriesSummary, from: f64) -> Result<Vec<Point>, StorageError> {
         let range = from..=*ALL.end();
-        let (trial, clock) = (self.trial.number, series.clock);
-        self.reader.series_points(self.study.id, trial, &series.metric, clock, range)
+        let (trial, axis) = (self.trial.number, series.axis);
+        self.reader.series_points(self.study.id, trial, &series.metric, axis, range)
     }
 
     /// Its label: its number, and the name of a tracked run.

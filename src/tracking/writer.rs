@@ -16,7 +16,7 @@ use super::spool::{Header, JOB, REST_JOB, Spool, SpoolLine};
 use super::{Goal, NewRun, ResumedRun, Run, RunEnd, TrackingError};
 use super::{find_run, open_study, settle_dead, study_named_for};
 use crate::runner::artifacts::{self, Places};
-use crate::runner::protocol::{Clock, MessageToRunner, PREFIX, Reported, Spoken};
+use crate::runner::protocol::{MessageToRunner, PREFIX, Reported, Spoken, StepCounter};
 use crate::runner::provenance::{PythonProgram, look_around_python};
 use crate::runner::{self, disk, inputs};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
@@ -24,7 +24,7 @@ use crate::study::artifact::NewArtifact;
 use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::params::{Params, Value};
 use crate::study::provenance::Provenance;
-use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::step::StepUnit;
 use crate::study::tag::is_tag;
@@ -234,7 +234,7 @@ fn follow(
             copies: study.files(store).artifacts(trial),
         },
         cwd,
-        clock: Clock { unit: StepUnit::Step, last: last.map_or(0, |(step, _)| step) },
+        step_counter: StepCounter { unit: StepUnit::Step, last: last.map_or(0, |(step, _)| step) },
         say,
     };
     let (mut program, mut asked) = (Program::Lives, None);
@@ -545,10 +545,10 @@ struct Lines<'a> {
     /// The study's metric: a line that contains it is a report.
     metric: String,
     /// Points besides reports.
-    points: BTreeMap<(SeriesClock, String), Vec<LoggedPoint>>,
+    points: BTreeMap<(SeriesAxis, String), Vec<LoggedPoint>>,
     cwd: PathBuf,
     places: Places,
-    clock: Clock,
+    step_counter: StepCounter,
     say: &'a mut dyn FnMut(Notice),
 }
 
@@ -602,7 +602,7 @@ impl Lines<'_> {
         let said = format!("{PREFIX}{}", Json::Object(record));
         let (taken, remarks) = match Spoken::read(
             said.as_bytes(),
-            &mut self.clock,
+            &mut self.step_counter,
             Reported::With(std::slice::from_ref(&self.metric)),
         ) {
             Spoken::Message(taken, remarks) => (taken, remarks),
@@ -614,10 +614,10 @@ impl Lines<'_> {
                 MessageToRunner::Report { step, metrics } => {
                     events.push(TrialEvent::Reported { attempt: self.attempt, step, metrics });
                 }
-                MessageToRunner::Points { clock, step, metrics } => {
+                MessageToRunner::Points { axis, step, metrics } => {
                     for (metric, value) in metrics.0 {
                         let point = LoggedPoint { step, value, at };
-                        self.points.entry((clock, metric)).or_default().push(point);
+                        self.points.entry((axis, metric)).or_default().push(point);
                     }
                 }
                 MessageToRunner::Checkpoint { path, step } => self.checkpoint(path, step, events),
@@ -634,7 +634,7 @@ impl Lines<'_> {
         let (trial, attempt) = (self.trial, self.attempt);
         let series = std::mem::take(&mut self.points).into_iter();
         series
-            .map(|((clock, metric), points)| LoggedSeries { trial, attempt, metric, clock, points })
+            .map(|((axis, metric), points)| LoggedSeries { trial, attempt, metric, axis, points })
             .collect()
     }
 

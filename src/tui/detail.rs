@@ -21,7 +21,7 @@ use crate::report::wording::{
     metric_names, micros, number, one_line, proposed, rough_duration, values, width,
 };
 use crate::study::counted::count;
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::space::Scale;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
@@ -171,7 +171,7 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &TuiState, detail: &Deta
     let chart = Figure {
         title: format!("{} of trial {}{others}", one_line(metric), detail.trial.number),
         x: match logged {
-            Some(logged) if logged.clock == SeriesClock::Seconds => Axis::default(),
+            Some(logged) if logged.axis == SeriesAxis::Seconds => Axis::default(),
             _ => Axis::whole(),
         },
         y: Axis { scale: scale_of(&series), ..Axis::without_outliers(keep.collect()) },

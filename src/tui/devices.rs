@@ -89,7 +89,7 @@ pub struct DevicesData {
     /// The processor, the GPUs, and whatever else the study runs on.
     pub devices: Vec<DeviceLoad>,
     /// The unit of steps.
-    pub clock: StepUnit,
+    pub step_unit: StepUnit,
     /// What the journal says of devices.
     pub journal: JournalOfDevices,
     /// When this was looked at.
@@ -174,7 +174,7 @@ impl DevicesData {
             }
         });
         let devices = devices.collect();
-        Ok(DevicesData { devices, machine, clock: spec.step, journal, now })
+        Ok(DevicesData { devices, machine, step_unit: spec.step, journal, now })
     }
 
     /// Those that the study runs on or was paused on, the busy ones first.

@@ -29,7 +29,7 @@ impl Journal {
         &mut self,
         reader: &dyn StorageReader,
         study: StudyId,
-        clock: StepUnit,
+        step_unit: StepUnit,
     ) -> Result<(), StorageError> {
         loop {
             let events = match self.read {
@@ -41,7 +41,7 @@ impl Journal {
                 self.cut = events[0].0 > Seq(1);
             }
             let entries = Arc::make_mut(&mut self.entries);
-            entries.extend(events.iter().map(|event| JournalEntry::new(event, clock)));
+            entries.extend(events.iter().map(|event| JournalEntry::new(event, step_unit)));
             if entries.len() as u64 > 2 * KEPT {
                 entries.drain(..entries.len() / 2);
                 self.cut = true;

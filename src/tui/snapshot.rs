@@ -22,7 +22,7 @@ use crate::study::event::Seq;
 use crate::study::params::Params;
 use crate::study::prediction::Prediction;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::{Pixel, SeriesClock, SeriesSummary};
+use crate::study::series::{Pixel, SeriesAxis, SeriesSummary};
 use crate::study::state::shown_params;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
@@ -112,10 +112,10 @@ pub struct Detail {
 /// A series that a trial logged, thinned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoggedCurve {
-    /// The metric and its clock: `train/loss by step`.
+    /// The metric and its axis: `train/loss by step`.
     pub name: String,
     /// What its steps count.
-    pub clock: SeriesClock,
+    pub axis: SeriesAxis,
     /// How many points there are.
     pub count: u64,
     /// Those that are drawn: of each pixel the smallest, the largest and the last.
@@ -330,7 +330,7 @@ impl Source {
         let with_status: Option<Vec<_>> = others
             .as_ref()
             .map(|others| others.iter().map(|study| (study.clone(), status(study))).collect());
-        let (ran_micros, running_since) = self.reader.clock(study)?;
+        let (ran_micros, running_since) = self.reader.active_time(study)?;
         self.read_names(&studies)?;
         let (page, left_out) = match &others {
             None => (self.page(&wanted.query, &summary)?, Vec::new()),
@@ -376,7 +376,7 @@ impl Source {
             used: Arc::new(self.reader.used(study)?),
             behind: Arc::new(behind(&*self.reader, study)),
             ran: micros(ran_micros),
-            // A runner that died left its beginning behind; the clock stopped when it did.
+            // A runner that died left its beginning behind; its time stopped when it did.
             running_since: running_since.filter(|_| state == StudyStatus::Running),
             summary: Arc::new(summary),
         })
@@ -538,16 +538,16 @@ impl Source {
         const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
         let mut logged = Vec::new();
         for series in self.reader.series(study, &[number])? {
-            let SeriesSummary { metric, clock, count, last, last_value, .. } = series;
-            // Reports are integers on the study's clock, which a series of one has in full.
+            let SeriesSummary { metric, axis, count, last, last_value, .. } = series;
+            // Reports are integers on the study's axis, which a series of one has in full.
             if reported.iter().any(|(name, curve)| *name == metric && curve.len() as u64 == count) {
                 continue;
             }
             let pixels =
-                self.reader.series_pixels(study, number, &metric, clock, ALL, FIELD_POINTS)?;
+                self.reader.series_pixels(study, number, &metric, axis, ALL, FIELD_POINTS)?;
             let points = pixels.into_iter().flat_map(Pixel::drawn).collect();
-            let name = format!("{metric} by {clock}");
-            logged.push(LoggedCurve { name, clock, count, points, last: (last, last_value) });
+            let name = format!("{metric} by {axis}");
+            logged.push(LoggedCurve { name, axis, count, points, last: (last, last_value) });
         }
         Ok(logged)
     }

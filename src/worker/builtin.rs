@@ -23,7 +23,7 @@ use crate::storage::paths;
 use crate::study::decision::Action;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::{Direction, Metrics};
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit as StudyStepUnit;
 use crate::trainer::{
@@ -341,7 +341,7 @@ fn training<'a>(
             metric: job.monitored.metric.clone(),
             maximize: job.monitored.direction == Direction::Maximize,
         },
-        step_unit: step_unit(job.clock),
+        step_unit: step_unit(job.step_unit),
         milestones: Milestones { every: job.milestones.every, at: job.milestones.at.clone() },
         directory: &job.trial.directory,
         rows_at_once: job.rows_at_once,
@@ -489,7 +489,7 @@ impl Host for RunnerConnection<'_> {
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
         let step = Some(step as f64);
         let metrics = Metrics(metrics.clone());
-        say(&MessageToRunner::Points { clock: SeriesClock::Step, step, metrics });
+        say(&MessageToRunner::Points { axis: SeriesAxis::Step, step, metrics });
     }
 
     fn at(&mut self, done: u64, of: u64) {

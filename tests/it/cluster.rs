@@ -17,7 +17,7 @@ use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader as _;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::AttemptEnd;
-use hpsearch::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use hpsearch::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use serde_json::{Value as Json, json};
@@ -86,7 +86,7 @@ fn assert_complete(site: &Site, trials: u64, steps: u64) {
         let store = site.store();
         let study = store.study("s").unwrap().unwrap().id;
         let all = f64::MIN..=f64::MAX;
-        let points = store.series_points(study, number, "other", SeriesClock::Step, all).unwrap();
+        let points = store.series_points(study, number, "other", SeriesAxis::Step, all).unwrap();
         let found: Vec<f64> = points.iter().map(|point| point.step).collect();
         let wanted: Vec<f64> = (1..=u32::try_from(steps).unwrap()).map(f64::from).collect();
         assert_eq!(found, wanted, "{points:?}");
@@ -611,7 +611,7 @@ fn points((trial, attempt): (TrialNumber, AttemptNumber), count: u32, from: i64)
         trial,
         attempt,
         metric: "other".to_owned(),
-        clock: SeriesClock::Step,
+        axis: SeriesAxis::Step,
         points: (0..count).map(point).collect(),
     };
     ToRunner::Points(vec![SentSeries::of(series, 0)])
@@ -672,7 +672,7 @@ fn what_a_killed_runner_stored_and_could_not_acknowledge_is_stored_once() {
     let all = f64::MIN..=f64::MAX;
     let values = |trial| -> Vec<f64> {
         let all = all.clone();
-        let points = store.series_points(study, trial, "other", SeriesClock::Step, all).unwrap();
+        let points = store.series_points(study, trial, "other", SeriesAxis::Step, all).unwrap();
         points.iter().map(|point| point.value).collect()
     };
     assert_eq!(values(ended.0), [0.0, 1.0, 2.0, 3.0]);

@@ -56,7 +56,7 @@ fn json(site: &Site, words: &[&str]) -> Json {
     serde_json::from_str(&done.out).unwrap()
 }
 
-/// Every point of a study: run, metric, clock, step and value, and when it was logged.
+/// Every point of a study: run, metric, axis, step and value, and when it was logged.
 fn points(site: &Site, study: &str) -> Vec<String> {
     let path = site.path("points.jsonl");
     let path = path.to_str().unwrap();

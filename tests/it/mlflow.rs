@@ -37,7 +37,7 @@ fn sync(site: &Site, server: &Server) -> String {
     done.err
 }
 
-/// What the store has of each trial: metric with its clock, whole step, value, millisecond.
+/// What the store has of each trial: metric with its axis, whole step, value, millisecond.
 fn stored(site: &Site, study: &str) -> BTreeMap<u64, BTreeSet<(String, i64, String, i64)>> {
     let reader = AnyReader::open(&site.path(STORE)).unwrap();
     let study = reader.study(study).unwrap().unwrap().id;
@@ -45,9 +45,9 @@ fn stored(site: &Site, study: &str) -> BTreeMap<u64, BTreeSet<(String, i64, Stri
     let of = |number: TrialNumber| {
         let all = reader.series(study, &[number]).unwrap();
         let points = all.iter().flat_map(|series| {
-            let name = format!("{} by {}", series.metric, series.clock);
+            let name = format!("{} by {}", series.metric, series.axis);
             let (metric, range) = (&series.metric, f64::NEG_INFINITY..=f64::INFINITY);
-            let points = reader.series_points(study, number, metric, series.clock, range).unwrap();
+            let points = reader.series_points(study, number, metric, series.axis, range).unwrap();
             points.into_iter().map(move |point| {
                 let value = point.value.to_string();
                 (name.clone(), point.step as i64, value, point.at.0 / 1_000)
@@ -64,10 +64,10 @@ fn sent(run: &StoredRun) -> BTreeSet<(String, i64, String, i64)> {
         .tags
         .get("hpsearch.series")
         .map_or(Json::Null, |text| serde_json::from_str(text).unwrap());
-    let clock = &run.tags["hpsearch.clock"];
+    let axis = &run.tags["hpsearch.clock"];
     let points = run.metrics.iter().map(|(key, at, step, value)| {
         let name = match &renamed[key] {
-            Json::Null => format!("{key} by {clock}"),
+            Json::Null => format!("{key} by {axis}"),
             known => format!("{} by {}", known[0].as_str().unwrap(), known[1].as_str().unwrap()),
         };
         let value = match value.parse::<f64>().unwrap() {

@@ -16,10 +16,10 @@ use serde_json::{Value as Json, json};
 
 use crate::harness::{Ended, ONE_SLOT, Site, asha, assert_done, assert_names, loss, says, study};
 
-/// A study of `trials` trials whose clock is `clock`.
-fn with_clock(clock: &str, trials: u64, script: &str) -> Site {
+/// A study of `trials` trials whose steps are counted in `unit`.
+fn with_step_unit(unit: &str, trials: u64, script: &str) -> Site {
     let text = study(&format!("trials = {trials}\ncount = \"all\""), ONE_SLOT)
-        .replace("step = \"step\"", &format!("step = \"{clock}\""));
+        .replace("step = \"step\"", &format!("step = \"{unit}\""));
     Site::new(&text, script)
 }
 
@@ -63,7 +63,7 @@ fn what_is_not_taken_is_said_at_its_first_occurrence_and_counted() {
         "{\"step\":1.5,\"loss\":9}",
         "nonsense",
     ]);
-    let site = with_clock("step", 3, &script);
+    let site = with_step_unit("step", 3, &script);
     let ended = site.run_study();
     assert_done(&ended);
     assert_eq!(reports(&site, 0), [("loss".to_owned(), 1, 0.5)]);
@@ -103,7 +103,7 @@ fn what_is_not_taken_is_said_at_its_first_occurrence_and_counted() {
 }
 
 #[test]
-fn a_line_may_name_the_studys_clock_or_leave_it_out() {
+fn a_line_may_name_the_studys_step_unit_or_leave_the_step_out() {
     let script = says(&[
         "{\"epoch\":1,\"loss\":4}",
         "{\"epoch\":2,\"loss\":3}",
@@ -111,7 +111,7 @@ fn a_line_may_name_the_studys_clock_or_leave_it_out() {
         "{\"step\":7,\"epoch\":6.5,\"loss\":1}",
         "{\"loss\":0.5}",
     ]);
-    let site = with_clock("epoch", 1, &script);
+    let site = with_step_unit("epoch", 1, &script);
     let ended = site.run_study();
     assert_done(&ended);
     assert_eq!(steps(&site, 0, "loss"), [(1, 4.0), (2, 3.0), (3, 2.0), (7, 1.0), (8, 0.5)]);
@@ -125,8 +125,8 @@ fn a_line_may_name_the_studys_clock_or_leave_it_out() {
         ended.err
     );
     assert_eq!(lines_with(&ended, " step "), Vec::<&str>::new());
-    // In a study that counts steps an epoch is another clock, or a metric beside the step.
-    let site = with_clock(
+    // In a study that counts steps an epoch is another axis, or a metric beside the step.
+    let site = with_step_unit(
         "step",
         1,
         &says(&["{\"epoch\":0.5,\"loss\":4}", "{\"step\":9,\"epoch\":1,\"loss\":3}"]),
@@ -173,7 +173,7 @@ fn a_message_behind_a_bar_of_progress_is_found() {
         printf '@hpsearch {\"step\":2,\"loss\":2}\\r\\n'\nprintf '100%%|####|\\r\\n'\n\
         printf '@hpsearch {\"step\":3,\"loss\":1}\\r'\n\
         read -r a; read -r b; read -r c; echo \"$c\"\n";
-    let site = with_clock("step", 1, script);
+    let site = with_step_unit("step", 1, script);
     assert_done(&site.run_study());
     assert_eq!(steps(&site, 0, "loss"), [(1, 3.0), (2, 2.0), (3, 1.0)]);
     // A line that ends with a return alone is answered without waiting for more.
@@ -190,7 +190,7 @@ fn a_message_in_the_wrong_place_is_not_taken_and_said() {
         {\"step\":8,\"loss\":-8}' >&2\n\
         echo \"+ echo '@hpsearch {\\\"step\\\":7,\\\"loss\\\":-7}'\"\necho 'print it as @hpsearch \
         and JSON'\necho '@hpsearch {\"step\":1,\"loss\":1}'\n";
-    let site = with_clock("step", 1, script);
+    let site = with_step_unit("step", 1, script);
     let ended = site.run_study();
     assert_done(&ended);
     assert_eq!(reports(&site, 0), [("loss".to_owned(), 1, 1.0)]);
@@ -224,7 +224,7 @@ fn metrics_of_one_step_are_merged_and_the_last_value_stands() {
         "{\"step\":2,\"loss\":0.6}",
         "{\"step\":2,\"loss\":0.4,\"f1\":0.6}",
     ];
-    let site = with_clock("step", 1, &says(&lines));
+    let site = with_step_unit("step", 1, &says(&lines));
     let ended = site.run_study();
     assert_done(&ended);
     let named = |name: &str, step, value| (name.to_owned(), step, value);
@@ -259,7 +259,7 @@ fn metrics_of_one_step_are_merged_and_the_last_value_stands() {
 fn a_line_with_metrics_and_a_checkpoint_says_both() {
     let script = "echo state > \"$HPSEARCH_CHECKPOINT_DIR/a\"\necho '@hpsearch \
         {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}'\n";
-    let site = with_clock("step", 1, script);
+    let site = with_step_unit("step", 1, script);
     assert_done(&site.run_study());
     assert_eq!(reports(&site, 0), [("loss".to_owned(), 3, 2.0)]);
     let best: Json = site.json(&["best", "s", "--json"]);
@@ -276,7 +276,7 @@ fn a_checkpoint_that_is_not_there_is_said_at_its_first_occurrence() {
         "{\"checkpoint\":\"gone\",\"step\":1}",
         "{\"checkpoint\":\"gone\",\"step\":1}",
     ]);
-    let site = with_clock("step", 1, &script);
+    let site = with_step_unit("step", 1, &script);
     let ended = site.run_study();
     assert_done(&ended);
     let lines = lines_with(&ended, "this checkpoint is rejected: there is no `");
@@ -324,8 +324,8 @@ fn epochs(pruner: AlgorithmSpec) -> StudySpec {
 }
 
 #[test]
-fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
-    for (pruner, names_the_clock) in [
+fn reasons_name_the_studys_step_unit_and_journals_with_older_words_still_verify() {
+    for (pruner, names_the_unit) in [
         (asha("stop"), true),
         (asha("promote"), true),
         (crate::harness::pruner_named("median").with("n_startup_trials", 2), true),
@@ -350,7 +350,7 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
             .collect();
         assert_eq!(
             reasons.iter().any(|reason| reason.contains("epoch ")),
-            names_the_clock,
+            names_the_unit,
             "{reasons:#?}"
         );
         assert!(!reasons.iter().any(|reason| reason.contains("step ")), "{reasons:#?}");
@@ -408,12 +408,12 @@ fn reasons_name_the_studys_clock_and_journals_with_older_words_still_verify() {
 }
 
 #[test]
-fn a_trial_that_continues_names_the_studys_clock_and_older_tables_still_verify() {
+fn a_trial_that_continues_names_the_studys_step_unit_and_older_tables_still_verify() {
     let script = "for n in $(seq ${HPSEARCH_UNTIL:-3}); do\n  \
                   echo state > \"$HPSEARCH_CHECKPOINT_DIR/$n\"\n  \
                   echo \"@hpsearch {\\\"epoch\\\":$n,\\\"loss\\\":$((10 - \
                   n)),\\\"checkpoint\\\":\\\"$n\\\"}\"\ndone\n";
-    let site = with_clock("epoch", 1, script);
+    let site = with_step_unit("epoch", 1, script);
     assert_done(&site.run_study());
     let asked = site.run(&["continue", "s", "0", "--until", "9"]);
     assert!(

@@ -1,4 +1,4 @@
-//! What trials log besides reports: any metric at any step, on any clock, and what is measured of
+//! What trials log besides reports: any metric at any step, on any axis, and what is measured of
 //! their processes.
 
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader;
 use hpsearch::storage::any::AnyReader;
-use hpsearch::study::series::SeriesClock;
+use hpsearch::study::series::SeriesAxis;
 use hpsearch::study::trial::TrialNumber;
 use serde_json::{Value as Json, json};
 
@@ -16,8 +16,8 @@ use crate::harness::{
 };
 
 /// The steps and values of a series of a trial.
-fn points(site: &Site, trial: &str, metric: &str, clock: &str) -> Vec<(f64, Json)> {
-    let json = site.json(&["curves", "s", trial, "--metric", metric, "--clock", clock, "--json"]);
+fn points(site: &Site, trial: &str, metric: &str, axis: &str) -> Vec<(f64, Json)> {
+    let json = site.json(&["curves", "s", trial, "--metric", metric, "--clock", axis, "--json"]);
     assert_eq!((&json["version"], &json["study"]), (&json!(2), &json!("s")));
     let series = &json["series"][0];
     let points = series["points"].as_array().unwrap().iter();
@@ -154,10 +154,10 @@ fn curves_and_tables_of_series_are_drawn_and_exported() {
 }
 
 #[test]
-fn a_trial_that_only_logs_is_said_to_and_one_on_another_clock_too() {
+fn a_trial_that_only_logs_is_said_to_and_one_on_another_axis_too() {
     for (line, words) in [
         (r#"{"step":1,"accuracy":0.5}"#, &["it reported `accuracy` but never `loss`"][..]),
-        (r#"{"epoch":1,"loss":0.5}"#, &["it logged `loss` on another clock", "`step`"]),
+        (r#"{"epoch":1,"loss":0.5}"#, &["it logged `loss` on another axis", "`step`"]),
     ] {
         let text = study("trials = 1\ncount = \"all\"", ONE_SLOT);
         let site = Site::new(&text, &says(&[line]));
@@ -226,7 +226,7 @@ done
         let series = reader.series(study.id, &[TrialNumber(0)]).unwrap();
         let own = series.iter().find(|series| series.metric == "b").expect("it was logged");
         let points = reader
-            .series_points(study.id, TrialNumber(0), "b", SeriesClock::Step, 0.0..=f64::INFINITY)
+            .series_points(study.id, TrialNumber(0), "b", SeriesAxis::Step, 0.0..=f64::INFINITY)
             .unwrap();
         assert!(points.iter().all(|point| point.step.to_bits() == point.value.to_bits()));
         assert_eq!(points.len() as u64, own.count);

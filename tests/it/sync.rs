@@ -11,7 +11,7 @@ use crate::harness::{
     KEEP_ALL, ONE_SLOT, Site, assert_done, assert_names, assert_refused, paths_below, study,
 };
 
-/// A script that logs on two clocks, with values that JSON does not have.
+/// A script that logs on two axes, with values that JSON does not have.
 const LOGS: &str = r#"
 for step in 10 20 30; do echo "@hpsearch {\"step\":$step,\"train/loss\":$step.5}"; done
 echo '@hpsearch {"epoch":0.5,"speed":NaN}'

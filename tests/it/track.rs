@@ -521,7 +521,7 @@ fn a_run_that_logs_the_metric_by_epoch_has_its_best_value() {
     assert_names(&ended.err, &["run 0 is complete: loss 0.5"]);
     assert_eq!(runs(&site, "runs")[0]["value"], 0.5);
     assert_eq!(site.json(&["best", "runs", "--json"])["trial"]["value"], 0.5);
-    // Reports on the study's clock come first.
+    // Reports on the study's axis come first.
     let by_both = format!("{TRAIN}\necho '@hpsearch {{\"epoch\":1,\"loss\":0.1}}'\n");
     site.write("train.sh", by_both);
     assert_done(&site.run(&words(&[], &[])));

@@ -1,7 +1,7 @@
 //! The kinds of figures, and what of a study they show.
 
 use crate::app::curves::{By, Detail};
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::trial::TrialNumber;
 
 /// A kind of figure.
@@ -145,8 +145,8 @@ pub struct FigureOptions {
     pub params: Vec<String>,
     /// Metric of curves, and which of several objectives; `None`: the study's, all of them.
     pub metric: Option<String>,
-    /// Clock of curves; `None`: the study's where the metric is on it.
-    pub clock: Option<SeriesClock>,
+    /// Axis of curves; `None`: the study's where the metric is on it.
+    pub axis: Option<SeriesAxis>,
     /// What curves are drawn by.
     pub by: By,
     /// Which points of curves are read.
@@ -170,7 +170,7 @@ impl Default for FigureOptions {
         FigureOptions {
             params: Vec::new(),
             metric: None,
-            clock: None,
+            axis: None,
             by: By::Step,
             detail: Detail::Every,
             smooth: 0.0,
@@ -186,6 +186,6 @@ impl Default for FigureOptions {
 impl FigureOptions {
     /// Whether another series than the study's metric by its steps is asked for.
     pub fn names_series(&self) -> bool {
-        self.metric.is_some() || self.clock.is_some() || self.by == By::Wall
+        self.metric.is_some() || self.axis.is_some() || self.by == By::Wall
     }
 }

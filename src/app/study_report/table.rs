@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::Scope;
-use crate::app::curves::{By, Detail, points, shown_clock};
+use crate::app::curves::{By, Detail, points, shown_axis};
 use crate::app::log_tail::{self, LogTail};
 use crate::app::page::{objectives, space};
 use crate::report::document::privacy::{PrivatePart, PublicJson};
@@ -76,9 +76,9 @@ impl Scope<'_> {
         let reader = self.reader;
         let all = reader.series(study.id, &[trial.number])?;
         let metric = &study.spec.objective().metric;
-        let clock = shown_clock(study, all.iter().filter(|series| series.metric == *metric));
+        let axis = shown_axis(study, all.iter().filter(|series| series.metric == *metric));
         let detail = Detail::Columns(COLUMNS);
-        let curve = points(reader, study, trial.number, (metric, clock), By::Step, detail)?;
+        let curve = points(reader, study, trial.number, (metric, axis), By::Step, detail)?;
         let curve: Vec<Json> = curve.iter().map(|(x, y)| json!([Number(*x), Number(*y)])).collect();
         let decisions = trial.decisions.iter().map(|decision| {
             json!([decision.step, decision.verdict.word(), decision.verdict.in_words()])
@@ -97,7 +97,7 @@ impl Scope<'_> {
             let last = step_json(series.last);
             json!([
                 series.metric,
-                series.clock.as_str(),
+                series.axis.as_str(),
                 series.count,
                 last,
                 Number(series.last_value)
@@ -109,7 +109,7 @@ impl Scope<'_> {
             "origin": proposed(&trial.origin),
             "created": trial.created,
             "finished": trial.finished,
-            "clock": clock.as_str(),
+            "clock": axis.as_str(),
             "curve": curve,
             "decisions": decisions.collect::<Vec<_>>(),
             "attempts": attempts.collect::<Vec<_>>(),

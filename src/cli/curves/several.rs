@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io::Write as _;
 
 use super::{CurvesArguments, CurvesJson, SHOWN, SeriesJson, series_json};
-use crate::app::curves::{By, Detail, points, shown_clock};
+use crate::app::curves::{By, Detail, points, shown_axis};
 use crate::app::exact_points::{ExactStep, exact_points};
 use crate::app::find::{self, TrialsOf};
 use crate::cli::drawing::{self, Size};
@@ -15,7 +15,7 @@ use crate::report::wording::{number, one_line};
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::metric::Score;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::{SeriesClock, SeriesSummary};
+use crate::study::series::{SeriesAxis, SeriesSummary};
 use crate::study::trial::{Trial, TrialState};
 
 /// One curve.
@@ -23,8 +23,8 @@ struct Shown {
     study: StudySummary,
     trial: Trial,
     metric: String,
-    clock: SeriesClock,
-    /// The trial's series of the metric, on all clocks.
+    axis: SeriesAxis,
+    /// The trial's series of the metric, on all axes.
     series: Vec<SeriesSummary>,
 }
 
@@ -40,7 +40,7 @@ impl Shown {
 
     /// The metric and unit, which curves of one chart share.
     fn axes(&self) -> (&str, &'static str) {
-        (&self.metric, self.clock.as_str())
+        (&self.metric, self.axis.as_str())
     }
 }
 
@@ -69,11 +69,10 @@ pub fn curves(
         let metric = metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
         let mut series = reader.series(study.id, &[trial.number])?;
         series.retain(|series| {
-            series.metric == metric
-                && arguments.choice.clock.is_none_or(|clock| clock == series.clock)
+            series.metric == metric && arguments.choice.axis.is_none_or(|axis| axis == series.axis)
         });
-        let clock = arguments.choice.clock.unwrap_or_else(|| shown_clock(&study, &series));
-        shown.push(Shown { study, trial, metric, clock, series });
+        let axis = arguments.choice.axis.unwrap_or_else(|| shown_axis(&study, &series));
+        shown.push(Shown { study, trial, metric, axis, series });
     }
     if let Some(metric) = &arguments.choice.metric
         && !shown.is_empty()
@@ -161,8 +160,8 @@ fn chart(
     let (metric, unit) = curves.first().map_or(("", ""), Shown::axes);
     let unit = if by == By::Wall { "seconds" } else { unit };
     let series = curves.iter().enumerate().map(|(index, curve)| {
-        let Shown { study, trial, metric, clock, .. } = curve;
-        let (series, detail) = ((metric.as_str(), *clock), Detail::Columns(width));
+        let Shown { study, trial, metric, axis, .. } = curve;
+        let (series, detail) = ((metric.as_str(), *axis), Detail::Columns(width));
         Ok(Series {
             name: curve.title(),
             points: Cow::Owned(points(reader, study, trial.number, series, by, detail)?),
@@ -189,15 +188,15 @@ fn table(
 ) -> Result<Exit, Failure> {
     let mut rows: Vec<(&Shown, ExactStep, f64)> = Vec::new();
     for curve in curves {
-        let Shown { study, trial, metric, clock, .. } = curve;
-        let points = exact_points(reader, study, trial.number, metric, *clock)?;
+        let Shown { study, trial, metric, axis, .. } = curve;
+        let points = exact_points(reader, study, trial.number, metric, *axis)?;
         rows.extend(points.iter().map(|(step, point)| (curve, *step, point.value)));
     }
     let columns = Columns::of(&rows)
         .left("study", |(curve, ..)| one_line(&curve.study.spec.name))
         .right("trial", |(curve, ..)| curve.trial.number.to_string())
         .left("metric", |(curve, ..)| one_line(&curve.metric))
-        .left("unit", |(curve, ..)| curve.clock.as_str())
+        .left("unit", |(curve, ..)| curve.axis.as_str())
         .right("step", |(_, step, _)| step.to_string())
         .point("value", |(.., value)| number(*value));
     console.table(&columns.end())?;

@@ -45,7 +45,7 @@ impl TrialTable<'_> {
             let own = [
                 Cell::whole(row.trial),
                 Cell::Text(row.metric.to_owned()),
-                Cell::Text(row.clock.as_str().to_owned()),
+                Cell::Text(row.axis.as_str().to_owned()),
                 Cell::of(row.step.as_f64(), Cell::Number),
                 Cell::Number(row.value.0),
                 Cell::Number(row.seconds),

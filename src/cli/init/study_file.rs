@@ -330,8 +330,8 @@ pub fn of_command(
          wrong.\n\
          #\n# The program says what it measured on lines of its own, as often as it likes:\n\
              # @hpsearch {{\"step\": 1, {}: 0.5}}\n\n\
-         [study]\nname = {}\nmetric = {}\ndirection = \"{}\"\nstep = \"step\"\u{1}the clock of \
-         those lines\n\n\
+         [study]\nname = {}\nmetric = {}\ndirection = \"{}\"\nstep = \"step\"\u{1}the unit of \
+         their steps\n\n\
          [budget]\u{1}it ends at whichever comes first\ntrials = {trials}\n# time = \"2h\"\n# \
          trial_time = \"30m\"\u{1}of one attempt\n\n\
          [command]\nrun = [{}]\n{style}{env}\n\

@@ -30,7 +30,7 @@ use crate::study::prediction::Prediction;
 use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
-use crate::study::series::{SeriesClock, SeriesSummary, step_json};
+use crate::study::series::{SeriesAxis, SeriesSummary, step_json};
 use crate::study::state::shown_params;
 use crate::study::statistics::Statistics;
 use crate::study::tracked::TrackedRun;
@@ -54,11 +54,12 @@ struct ShowTrialJson<'a> {
     remarks: Vec<RemarkJson>,
 }
 
-/// A metric on a clock.
+/// A metric on an axis.
 #[derive(Serialize)]
 struct SeriesSummaryJson {
     metric: String,
-    clock: SeriesClock,
+    #[serde(rename = "clock")]
+    axis: SeriesAxis,
     count: u64,
     first: serde_json::Value,
     last: serde_json::Value,
@@ -67,9 +68,9 @@ struct SeriesSummaryJson {
 
 impl From<SeriesSummary> for SeriesSummaryJson {
     fn from(series: SeriesSummary) -> Self {
-        let SeriesSummary { metric, clock, count, first, last, last_value, .. } = series;
+        let SeriesSummary { metric, axis, count, first, last, last_value, .. } = series;
         let (first, last, last_value) = (step_json(first), step_json(last), Number(last_value));
-        SeriesSummaryJson { metric, clock, count, first, last, last_value }
+        SeriesSummaryJson { metric, axis, count, first, last, last_value }
     }
 }
 
@@ -279,12 +280,12 @@ fn print(
         console.fact("runs", &words)?;
     }
     for (index, series) in series.iter().enumerate() {
-        let SeriesSummary { metric, clock, count: points, last, last_value, .. } = series;
+        let SeriesSummary { metric, axis, count: points, last, last_value, .. } = series;
         let text = format!(
-            "{metric} by {clock}: {}, last {} at {}",
+            "{metric} by {axis}: {}, last {} at {}",
             count(*points, "point"),
             number(*last_value),
-            clock.words(*last)
+            axis.words(*last)
         );
         console.fact(if index == 0 { "series" } else { "" }, &one_line(&text))?;
     }

@@ -359,7 +359,7 @@ impl Asha {
             rank,
             of: population as u64,
             first: survivors,
-            until: next.map(|next| history.clock().at(next)),
+            until: next.map(|next| history.step_unit().at(next)),
         };
         Some(Promotion { trial, until: next, reason })
     }
@@ -373,7 +373,7 @@ impl Pruner for Asha {
     fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let Some(index) = self.reached(history, trial, step) else { return Decision::CONTINUE };
-        let at = history.clock().at(step);
+        let at = history.step_unit().at(step);
         let own = if history.has_several_objectives() {
             let score = |rung: &Rung| rung.score_of(trial.number);
             self.at_rung(history, self.bracket(trial.number), index, score).flatten()

@@ -133,7 +133,7 @@ impl Curve {
             best: history.value(best),
             probability: Number(probability),
             threshold,
-            at: history.clock().at(step),
+            at: history.step_unit().at(step),
             rank: None,
         };
         if probability < self.probability {

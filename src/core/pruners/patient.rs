@@ -94,7 +94,7 @@ impl Pruner for PatientRule {
             reports: last as u64,
             before: history.value(best_before),
             min_delta: Number(self.min_delta),
-            at: history.clock().at(step),
+            at: history.step_unit().at(step),
             comparison,
             wrapped: wrapped.map(Box::new),
         };

@@ -245,7 +245,7 @@ impl Pbt {
             let (rank, of) = meeting.rank(&member);
             decisions.push(match next {
                 Move::Stop => {
-                    let at = generation.history.clock().at(rung);
+                    let at = generation.history.step_unit().at(rung);
                     MemberDecision::Stop { trial, reason: Reason::Nan { at } }
                 }
                 Move::Stay { no_donor } => {

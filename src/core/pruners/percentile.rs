@@ -98,7 +98,7 @@ impl PercentileRule {
         completed: impl Iterator<Item = &'a Trial>,
     ) -> Decision {
         let Case { history, trial, step, .. } = *case;
-        let at = history.clock().at(step);
+        let at = history.step_unit().at(step);
         let known_at = |trial: &Trial| match self.several {
             SeveralRule::OldestFirst | SeveralRule::UnknownIsWorst => {
                 history.losses_at(trial, step)
@@ -144,7 +144,7 @@ impl Pruner for PercentileRule {
         {
             return Decision::CONTINUE;
         }
-        let at = history.clock().at(step);
+        let at = history.step_unit().at(step);
         if history.has_several_objectives() {
             return self.judge_several(case, completed());
         }

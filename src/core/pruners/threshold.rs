@@ -61,7 +61,7 @@ impl ThresholdRule {
 impl Pruner for ThresholdRule {
     fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
-        let at = history.clock().at(step);
+        let at = history.step_unit().at(step);
         let report = trial.curve.iter().rev().find(|(at, _)| *at == step);
         let Some((_, value)) = report.filter(|_| self.interval.is_due(trial, step)) else {
             return Decision::CONTINUE;

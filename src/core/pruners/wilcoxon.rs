@@ -76,7 +76,7 @@ impl Pruner for WilcoxonRule {
             p: Number(p),
             threshold: Number(self.p_threshold),
             steps: excess.len() as u64,
-            at: history.clock().at(step),
+            at: history.step_unit().at(step),
             best: best.number.0,
             means: is_below.then_some(means),
         };

@@ -13,7 +13,7 @@ pub struct History<'a> {
     trials: &'a [Trial],
     directions: &'a [Direction],
     changes: Option<&'a Changes>,
-    clock: StepUnit,
+    step_unit: StepUnit,
 }
 
 impl<'a> History<'a> {
@@ -23,7 +23,7 @@ impl<'a> History<'a> {
             trials: &state.trials,
             directions: state.directions(),
             changes: Some(state.changes()),
-            clock: state.clock(),
+            step_unit: state.step_unit(),
         }
     }
 
@@ -34,18 +34,18 @@ impl<'a> History<'a> {
 
     /// A history of trials outside a study, with the directions of its objectives.
     pub fn of_several(trials: &'a [Trial], directions: &'a [Direction]) -> Self {
-        History { trials, directions, changes: None, clock: StepUnit::Step }
+        History { trials, directions, changes: None, step_unit: StepUnit::Step }
     }
 
     /// The same with another step unit.
     #[must_use]
-    pub fn with_clock(self, clock: StepUnit) -> Self {
-        History { clock, ..self }
+    pub fn with_step_unit(self, step_unit: StepUnit) -> Self {
+        History { step_unit, ..self }
     }
 
     /// The unit of steps.
-    pub fn clock(&self) -> StepUnit {
-        self.clock
+    pub fn step_unit(&self) -> StepUnit {
+        self.step_unit
     }
 
     /// The value behind a score.

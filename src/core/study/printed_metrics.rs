@@ -6,7 +6,7 @@ use regex_lite::{Captures, Regex, RegexBuilder};
 use thiserror::Error;
 
 use super::metric::Metrics;
-use super::series::SeriesClock;
+use super::series::SeriesAxis;
 use super::trial::LARGEST_STEP;
 
 /// Memory limit of a compiled pattern.
@@ -20,7 +20,7 @@ const LONGEST_LINE: usize = 16 << 10;
 pub struct Patterns {
     patterns: Vec<Regex>,
     /// Names of the group that holds the step: `step` and the study's unit.
-    clock: [&'static str; 2],
+    step_names: [&'static str; 2],
 }
 
 /// Why a pattern is rejected.
@@ -48,20 +48,20 @@ impl Patterns {
                 None => Err((index, PatternError::NoGroup)),
             }
         });
-        Ok(Patterns { patterns: patterns.collect::<Result<_, _>>()?, clock: ["step", unit] })
+        Ok(Patterns { patterns: patterns.collect::<Result<_, _>>()?, step_names: ["step", unit] })
     }
 
     /// The names of the metrics.
     pub fn metrics(&self) -> impl Iterator<Item = &str> {
         let names = self.patterns.iter().flat_map(|regex| regex.capture_names().flatten());
-        names.filter(|name| !self.clock.contains(name) && self.other_clock(name).is_none())
+        names.filter(|name| !self.step_names.contains(name) && self.other_axis(name).is_none())
     }
 
-    /// The clock with this name, if it is not the study's.
-    fn other_clock(&self, name: &str) -> Option<SeriesClock> {
-        let clocks = [SeriesClock::Epoch, SeriesClock::Samples];
-        let clock = clocks.into_iter().find(|clock| clock.as_str() == name)?;
-        (!self.clock.contains(&name)).then_some(clock)
+    /// The axis with this name, if it is not the study's.
+    fn other_axis(&self, name: &str) -> Option<SeriesAxis> {
+        let axes = [SeriesAxis::Epoch, SeriesAxis::Samples];
+        let axis = axes.into_iter().find(|axis| axis.as_str() == name)?;
+        (!self.step_names.contains(&name)).then_some(axis)
     }
 }
 
@@ -70,9 +70,9 @@ impl Patterns {
 pub struct LineMatches {
     /// Its step.
     pub step: Option<u64>,
-    /// Its position on another clock than the study's. In a line with a step of the study's clock
+    /// Its position on another axis than the study's. In a line with a step of the study's axis
     /// it is a metric.
-    pub other: Option<(SeriesClock, f64)>,
+    pub other: Option<(SeriesAxis, f64)>,
     /// Its metrics.
     pub metrics: Metrics,
     /// Groups that matched text that is not a number: names and texts.
@@ -84,8 +84,8 @@ pub struct LineMatches {
 pub struct LineReports {
     /// Reports that are complete now: steps and metrics.
     pub reports: Vec<(u64, Metrics)>,
-    /// Metrics on another clock, with their positions.
-    pub points: Vec<(SeriesClock, f64, Metrics)>,
+    /// Metrics on another axis, with their positions.
+    pub points: Vec<(SeriesAxis, f64, Metrics)>,
     /// Groups whose text is not a number: names and texts.
     pub not_numbers: Vec<(String, String)>,
 }
@@ -129,8 +129,8 @@ impl PrintedMetrics {
         let is_replaced = line.ends_with(b"\r");
         self.named = found.step.or(self.named);
         let (mut reports, mut points) = (Vec::new(), Vec::new());
-        if let Some((clock, step)) = found.other {
-            points.extend((!found.metrics.0.is_empty()).then_some((clock, step, found.metrics)));
+        if let Some((axis, step)) = found.other {
+            points.extend((!found.metrics.0.is_empty()).then_some((axis, step, found.metrics)));
         } else if !found.metrics.0.is_empty() {
             let step = self.named.unwrap_or_else(|| self.count(&found.metrics));
             match &mut self.pending {
@@ -179,9 +179,9 @@ fn find(patterns: &Patterns, line: &[u8], mut matched: impl FnMut(usize)) -> Lin
         }
     }
     if found.step.is_some()
-        && let Some((clock, number)) = found.other.take()
+        && let Some((axis, number)) = found.other.take()
     {
-        found.metrics.0.insert(clock.as_str().to_owned(), number);
+        found.metrics.0.insert(axis.as_str().to_owned(), number);
     }
     found
 }
@@ -190,7 +190,7 @@ fn take(captures: &Captures<'_>, regex: &Regex, patterns: &Patterns, found: &mut
     for name in regex.capture_names().flatten() {
         let Some(text) = captures.name(name).map(|group| group.as_str()) else { continue };
         let number = number(text);
-        if patterns.clock.contains(&name) {
+        if patterns.step_names.contains(&name) {
             #[expect(
                 clippy::cast_possible_truncation,
                 clippy::cast_sign_loss,
@@ -203,10 +203,10 @@ fn take(captures: &Captures<'_>, regex: &Regex, patterns: &Patterns, found: &mut
             if step.is_none() {
                 found.not_numbers.push((name.to_owned(), text.to_owned()));
             }
-        } else if let (Some(clock), Some(number)) =
-            (patterns.other_clock(name), number.filter(|number| number.is_finite()))
+        } else if let (Some(axis), Some(number)) =
+            (patterns.other_axis(name), number.filter(|number| number.is_finite()))
         {
-            found.other = Some((clock, number));
+            found.other = Some((axis, number));
         } else if let Some(number) = number {
             found.metrics.0.insert(name.to_owned(), number);
         } else {
@@ -314,12 +314,12 @@ mod tests {
     }
 
     #[test]
-    fn another_clock_than_the_studys_makes_points_and_beside_it_a_metric() {
+    fn another_axis_than_the_studys_makes_points_and_beside_it_a_metric() {
         let texts = [r"(?:step (?<step>\d+) )?(?:seen (?<samples>\S+) )?loss (?<loss>\S+)"];
         let mut reader = PrintedMetrics::new(patterns(&texts), 0);
         let read = reader.read(b"seen 64 loss 0.5\n");
         let loss: Metrics = [("loss".to_owned(), 0.5)].into_iter().collect();
-        assert_eq!(read.points, [(SeriesClock::Samples, 64.0, loss)]);
+        assert_eq!(read.points, [(SeriesAxis::Samples, 64.0, loss)]);
         assert!(read.reports.is_empty());
         let read = reader.read(b"step 3 seen 96 loss 0.25\n");
         assert!(read.points.is_empty());

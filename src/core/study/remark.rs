@@ -159,11 +159,11 @@ impl Reports {
     /// Adds a report; returns all metrics of its step reported consecutively, and remarks.
     pub fn take(
         &mut self,
-        clock: StepUnit,
+        unit: StepUnit,
         step: u64,
         metrics: Metrics,
     ) -> (Metrics, Option<Remark>) {
-        let (clock, clocks) = (clock.as_str(), clock.plural());
+        let (unit, units) = (unit.as_str(), unit.plural());
         let (merged, remark) = match self.last.take() {
             Some((at, mut merged)) if at == step => {
                 let differs = |(name, value): (&str, f64)| {
@@ -172,7 +172,7 @@ impl Reports {
                 let overwrites = metrics.iter().any(differs);
                 let why = || {
                     format!(
-                        "{clock} {step} was reported twice: the later values count, the verdict \
+                        "{unit} {step} was reported twice: the later values count, the verdict \
                          stays"
                     )
                 };
@@ -182,7 +182,7 @@ impl Reports {
             }
             Some((at, _)) if step < at => {
                 let why = format!(
-                    "{clock} {step} came after {clock} {at}: reports are kept by their {clocks}, \
+                    "{unit} {step} came after {unit} {at}: reports are kept by their {units}, \
                      whatever their order"
                 );
                 (metrics, Some(Remark::new(RemarkKind::WentBack, why)))

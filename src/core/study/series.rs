@@ -1,4 +1,4 @@
-//! Series: the points of a metric on a clock, as logged, stored and downsampled for display.
+//! Series: the points of a metric on an axis, as logged, stored and downsampled for display.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use super::step::StepUnit;
 use super::time::Timestamp;
 use super::trial::{AttemptNumber, TrialNumber};
 
-/// The clock of a series: what its steps count.
+/// The axis of a series: what its steps count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum SeriesClock {
+pub enum SeriesAxis {
     /// Optimiser steps, or the program's own steps.
     Step,
     /// Passes over the training data.
@@ -23,46 +23,46 @@ pub enum SeriesClock {
     Seconds,
 }
 
-impl SeriesClock {
+impl SeriesAxis {
     /// All of them, in order of preference.
-    pub const ALL: [SeriesClock; 4] =
-        [SeriesClock::Step, SeriesClock::Epoch, SeriesClock::Samples, SeriesClock::Seconds];
+    pub const ALL: [SeriesAxis; 4] =
+        [SeriesAxis::Step, SeriesAxis::Epoch, SeriesAxis::Samples, SeriesAxis::Seconds];
 
     /// Its name in lines, in the store and in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
-            SeriesClock::Step => "step",
-            SeriesClock::Epoch => "epoch",
-            SeriesClock::Samples => "samples",
-            SeriesClock::Seconds => "seconds",
+            SeriesAxis::Step => "step",
+            SeriesAxis::Epoch => "epoch",
+            SeriesAxis::Samples => "samples",
+            SeriesAxis::Seconds => "seconds",
         }
     }
 
     /// A formatted step: seconds with one decimal, others as they are.
     pub fn words(self, step: f64) -> String {
         match self {
-            SeriesClock::Seconds => format!("{step:.1}"),
+            SeriesAxis::Seconds => format!("{step:.1}"),
             _ => step.to_string(),
         }
     }
 
-    /// The clock with this name.
+    /// The axis with this name.
     pub fn from_word(word: &str) -> Option<Self> {
-        SeriesClock::ALL.into_iter().find(|clock| clock.as_str() == word)
+        SeriesAxis::ALL.into_iter().find(|axis| axis.as_str() == word)
     }
 }
 
-impl From<StepUnit> for SeriesClock {
+impl From<StepUnit> for SeriesAxis {
     fn from(unit: StepUnit) -> Self {
         match unit {
-            StepUnit::Epoch => SeriesClock::Epoch,
-            StepUnit::Step => SeriesClock::Step,
-            StepUnit::Samples => SeriesClock::Samples,
+            StepUnit::Epoch => SeriesAxis::Epoch,
+            StepUnit::Step => SeriesAxis::Step,
+            StepUnit::Samples => SeriesAxis::Samples,
         }
     }
 }
 
-impl fmt::Display for SeriesClock {
+impl fmt::Display for SeriesAxis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -71,7 +71,7 @@ impl fmt::Display for SeriesClock {
 /// A stored point. Steps are exact up to 2^53.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
-    /// Position on its clock; finite.
+    /// Position on its axis; finite.
     pub step: f64,
     /// What was measured; NaN and infinities are values.
     pub value: f64,
@@ -90,7 +90,7 @@ impl PartialEq for Point {
 /// A point that a trial logs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoggedPoint {
-    /// Position on its clock; `None`: one after the last of its series. Points at non-finite steps
+    /// Position on its axis; `None`: one after the last of its series. Points at non-finite steps
     /// are dropped.
     pub step: Option<f64>,
     /// What was measured.
@@ -118,7 +118,7 @@ pub struct LoggedSeries {
     /// Name of the metric.
     pub metric: String,
     /// What its steps count.
-    pub clock: SeriesClock,
+    pub axis: SeriesAxis,
     /// The points.
     pub points: Vec<LoggedPoint>,
 }
@@ -131,7 +131,7 @@ pub struct SeriesSummary {
     /// Name of the metric.
     pub metric: String,
     /// What its steps count.
-    pub clock: SeriesClock,
+    pub axis: SeriesAxis,
     /// Number of points; at least one.
     pub count: u64,
     /// The first step.
@@ -307,16 +307,16 @@ mod tests {
     fn steps_are_integers_in_json_where_they_are() {
         let said = [3.0, 1.5, -0.0, 1e300].map(|step| step_json(step).to_string());
         assert_eq!(said, ["3", "1.5", "0", "1e+300"]);
-        assert_eq!(SeriesClock::Seconds.words(10.0521), "10.1");
-        assert_eq!(SeriesClock::Step.words(123_456.0), "123456");
+        assert_eq!(SeriesAxis::Seconds.words(10.0521), "10.1");
+        assert_eq!(SeriesAxis::Step.words(123_456.0), "123456");
     }
 
     #[test]
-    fn clocks_are_found_by_their_names() {
-        for clock in SeriesClock::ALL {
-            assert_eq!(SeriesClock::from_word(clock.as_str()), Some(clock));
+    fn axes_are_found_by_their_names() {
+        for axis in SeriesAxis::ALL {
+            assert_eq!(SeriesAxis::from_word(axis.as_str()), Some(axis));
         }
-        assert_eq!(SeriesClock::from_word("steps"), None);
-        assert_eq!(SeriesClock::from(StepUnit::Samples), SeriesClock::Samples);
+        assert_eq!(SeriesAxis::from_word("steps"), None);
+        assert_eq!(SeriesAxis::from(StepUnit::Samples), SeriesAxis::Samples);
     }
 }

@@ -88,7 +88,7 @@ pub type TrialResult = (Option<f64>, Vec<f64>);
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyState {
     objectives: Vec<Objective>,
-    clock: StepUnit,
+    step_unit: StepUnit,
     directions: Vec<Direction>,
     rule: ValueRule,
     constraints: Vec<Constraint>,
@@ -131,7 +131,7 @@ impl StudyState {
     pub fn new(spec: &StudySpec) -> Self {
         StudyState {
             objectives: spec.objectives.clone(),
-            clock: spec.step,
+            step_unit: spec.step,
             directions: spec.objectives.iter().map(|objective| objective.direction).collect(),
             rule: spec.value,
             constraints: spec.constraints.clone(),
@@ -160,9 +160,9 @@ impl StudyState {
         &self.changes
     }
 
-    /// The study's clock.
-    pub fn clock(&self) -> StepUnit {
-        self.clock
+    /// The study's step unit.
+    pub fn step_unit(&self) -> StepUnit {
+        self.step_unit
     }
 
     /// The direction of the study's first objective.
@@ -477,7 +477,7 @@ impl StudyState {
                 trial.until = Some(*until);
                 trial.hold = None;
                 trial.continued = Some(*from);
-                trial.reason = Some(continues(self.clock, *until));
+                trial.reason = Some(continues(self.step_unit, *until));
                 unfinish(trial);
             }
             TrialEvent::Noted { text } => trial.notes.push(Note { at, text: text.clone() }),
@@ -604,8 +604,8 @@ fn unfinish(trial: &mut Trial) {
 }
 
 /// Why an ended trial is queued again.
-pub fn continues(clock: StepUnit, until: u64) -> String {
-    format!("continues to {} {until}", clock.as_str())
+pub fn continues(step_unit: StepUnit, until: u64) -> String {
+    format!("continues to {} {until}", step_unit.as_str())
 }
 
 fn set_tag(tags: &mut Vec<String>, tag: &str, present: bool) {

@@ -38,7 +38,7 @@ impl StepUnit {
 
     /// A step in this unit.
     pub const fn at(self, step: u64) -> UnitStep {
-        UnitStep { clock: self, step }
+        UnitStep { unit: self, step }
     }
 }
 
@@ -46,13 +46,14 @@ impl StepUnit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitStep {
     /// Its unit.
-    pub clock: StepUnit,
+    #[serde(rename = "clock")]
+    pub unit: StepUnit,
     /// The number of units.
     pub step: u64,
 }
 
 impl fmt::Display for UnitStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.clock.as_str(), self.step)
+        write!(f, "{} {}", self.unit.as_str(), self.step)
     }
 }

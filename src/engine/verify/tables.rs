@@ -146,7 +146,7 @@ fn of_trial(trial: &Trial, metric: &str) -> Facts {
 
 /// Older stores have this reason with "step", whatever the unit.
 fn in_older_words(trial: &Trial, reason: String) -> String {
-    let same = |clock| trial.until.is_some_and(|until| reason == continues(clock, until));
+    let same = |step_unit| trial.until.is_some_and(|until| reason == continues(step_unit, until));
     match trial.until.filter(|_| same(StepUnit::Epoch) || same(StepUnit::Samples)) {
         Some(until) => continues(StepUnit::Step, until),
         None => reason,

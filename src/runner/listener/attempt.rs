@@ -11,13 +11,13 @@ use crate::runner::failure_cause::StderrTail;
 use crate::runner::metric_files::MetricFileItem;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::processes;
-use crate::runner::protocol::{Clock, PREFIX, RANK_PREFIX};
+use crate::runner::protocol::{PREFIX, RANK_PREFIX, StepCounter};
 use crate::storage::sqlite;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::Metrics;
 use crate::study::printed_metrics::{LineReports, PrintedMetrics};
 use crate::study::remark::{Remark, RemarkKind, Reports, without_metric};
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -57,8 +57,8 @@ pub(in crate::runner) struct Expected {
     pub attempt: AttemptNumber,
     /// Base of its relative paths.
     pub cwd: PathBuf,
-    /// The study's clock, at the checkpoint from which the attempt continues.
-    pub clock: Clock,
+    /// Counts its steps, from the checkpoint from which the attempt continues.
+    pub step_counter: StepCounter,
     /// The study's metric.
     pub metric: String,
     /// The metrics whose lines are reports, including the study's.
@@ -139,8 +139,8 @@ impl Current {
         let LineReports { reports, points: other, not_numbers } =
             printed[stream as usize].read(line);
         let mut inputs = self.printed(reports, points);
-        for (clock, step, metrics) in other {
-            inputs.extend(self.log_points(clock, Some(step), metrics, points));
+        for (axis, step, metrics) in other {
+            inputs.extend(self.log_points(axis, Some(step), metrics, points));
         }
         if let Some((name, text)) = not_numbers.first() {
             let why = format!("a pattern finds `{text}` for `{name}`, which is not a number");
@@ -182,9 +182,9 @@ impl Current {
         whys.flat_map(|why| self.take_found(MetricFileItem::Remark(why), points)).collect()
     }
 
-    /// Metrics at steps of the study's clock, from patterns or files.
+    /// Metrics at steps of the study's unit, from patterns or files.
     fn printed(&mut self, found: Vec<(u64, Metrics)>, points: &PointQueue) -> Vec<Input> {
-        let clock = SeriesClock::from(self.expected.clock.unit);
+        let axis = SeriesAxis::from(self.expected.step_counter.unit);
         let mut inputs = Vec::new();
         for (step, metrics) in found {
             if self.is_report(&metrics) {
@@ -192,7 +192,7 @@ impl Current {
             } else {
                 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
                 let step = step as f64;
-                inputs.extend(self.log_points(clock, Some(step), metrics, points));
+                inputs.extend(self.log_points(axis, Some(step), metrics, points));
             }
         }
         inputs
@@ -206,17 +206,18 @@ impl Current {
     /// is reported later are sent with it.
     pub fn log_points(
         &mut self,
-        clock: SeriesClock,
+        axis: SeriesAxis,
         step: Option<f64>,
         metrics: Metrics,
         points: &PointQueue,
     ) -> Option<Input> {
-        let Expected { trial, attempt, clock: own, .. } = self.expected;
+        let Expected { trial, attempt, step_counter, .. } = self.expected;
         self.logged.note(&metrics);
-        // In reports, `step` is the study's clock.
-        let is_own = clock == SeriesClock::Step || clock == SeriesClock::from(own.unit);
+        // In reports, `step` is the study's step.
+        let own = SeriesAxis::from(step_counter.unit);
+        let is_own = axis == SeriesAxis::Step || axis == own;
         let Some(step) = step.filter(|_| is_own) else {
-            points.log((trial, attempt), clock, step, metrics);
+            points.log((trial, attempt), axis, step, metrics);
             return None;
         };
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
@@ -225,15 +226,17 @@ impl Current {
             return Some(self.report(last, metrics));
         }
         self.logged.hold(step, &metrics);
-        points.log((trial, attempt), clock, Some(step), metrics);
+        points.log((trial, attempt), axis, Some(step), metrics);
         None
     }
 
     /// A report; remarks about it go to the log, and the engine makes the same ones.
     pub fn report(&mut self, step: u64, metrics: Metrics) -> Input {
-        let Expected { trial, attempt, clock, .. } = self.expected;
+        let Expected { trial, attempt, step_counter, .. } = self.expected;
         let metrics = self.logged.merged_report(step, metrics);
-        if let (_, Some(remark)) = self.remarks.reports.take(clock.unit, step, metrics.clone()) {
+        if let (_, Some(remark)) =
+            self.remarks.reports.take(step_counter.unit, step, metrics.clone())
+        {
             self.note_once(&remark);
         }
         Input::Report { trial, attempt, step, metrics }
@@ -251,9 +254,9 @@ impl Current {
     /// study's.
     pub fn remark_at_end(&self) -> Option<String> {
         self.misread_at_end().or_else(|| {
-            let Expected { metric, clock, .. } = &self.expected;
+            let Expected { metric, step_counter, .. } = &self.expected;
             let is_reported = self.remarks.reports.last_step().is_some();
-            self.logged.without(metric, clock.unit).filter(|_| !is_reported)
+            self.logged.without(metric, step_counter.unit).filter(|_| !is_reported)
         })
     }
 
@@ -305,15 +308,15 @@ impl Logged {
         held
     }
 
-    /// One sentence about metrics that lack the study's, or its clock.
-    fn without(&self, metric: &str, clock: StepUnit) -> Option<String> {
+    /// One sentence about metrics that lack the study's, or are on another axis than its steps.
+    fn without(&self, metric: &str, step_unit: StepUnit) -> Option<String> {
         let others: Vec<&str> =
             self.names.iter().map(String::as_str).filter(|name| *name != metric).collect();
         if self.names.contains(metric) {
-            let clock = clock.as_str();
+            let step_unit = step_unit.as_str();
             return Some(format!(
-                "it logged `{metric}` on another clock than the study's, which is `{clock}`: \
-                 print `{clock}` beside it, or set `step` in [study]"
+                "it logged `{metric}` on another axis than the study's, which is `{step_unit}`: \
+                 print `{step_unit}` beside it, or set `step` in [study]"
             ));
         }
         (!others.is_empty()).then(|| without_metric(&others, metric))

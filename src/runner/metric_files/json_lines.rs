@@ -6,7 +6,7 @@ use serde_json::{Map, Value as Json};
 
 use super::growing_file::{FileChunk, GrowingFile};
 use super::{MetricFileItem, Rest};
-use crate::runner::protocol::{Clock, LONGEST_LINE, quote_non_finite, step_of};
+use crate::runner::protocol::{LONGEST_LINE, StepCounter, quote_non_finite, step_of};
 use crate::study::metric::{Metrics, Number};
 use crate::study::trial::LARGEST_STEP;
 
@@ -23,19 +23,19 @@ pub(super) struct JsonLines {
     line: Vec<u8>,
     /// Whether that line is too long, and its beginning dropped.
     is_too_long: bool,
-    clock: Clock,
+    step_counter: StepCounter,
     has_reports: bool,
 }
 
 impl JsonLines {
     /// The file at the first of `paths` that exists; only what is written from now on is read.
-    pub fn new(name: String, paths: Vec<PathBuf>, clock: Clock) -> Self {
+    pub fn new(name: String, paths: Vec<PathBuf>, step_counter: StepCounter) -> Self {
         JsonLines {
             name,
             file: GrowingFile::from_end(paths),
             line: Vec::new(),
             is_too_long: false,
-            clock,
+            step_counter,
             has_reports: false,
         }
     }
@@ -122,14 +122,14 @@ impl JsonLines {
             let quoted: String = line.chars().take(QUOTED).collect();
             return Err(format!("`{quoted}` is not a JSON object"));
         };
-        let said = step_of(&mut object, self.clock.unit).map_err(|remark| remark.why)?;
+        let said = step_of(&mut object, self.step_counter.unit).map_err(|remark| remark.why)?;
         let mut metrics = Metrics::default();
         flatten("", object, &mut metrics);
         if metrics.0.is_empty() {
             return Ok(None);
         }
-        let step = said.unwrap_or(self.clock.last.saturating_add(1)).min(LARGEST_STEP);
-        self.clock.last = step;
+        let step = said.unwrap_or(self.step_counter.last.saturating_add(1)).min(LARGEST_STEP);
+        self.step_counter.last = step;
         Ok(Some(MetricFileItem::Report { step, metrics }))
     }
 }
@@ -159,8 +159,8 @@ mod tests {
     use crate::study::step::StepUnit;
 
     fn follow(path: &Path, last: u64) -> JsonLines {
-        let clock = Clock { unit: StepUnit::Epoch, last };
-        JsonLines::new("m.jsonl".to_owned(), vec![path.to_owned()], clock)
+        let step_counter = StepCounter { unit: StepUnit::Epoch, last };
+        JsonLines::new("m.jsonl".to_owned(), vec![path.to_owned()], step_counter)
     }
 
     fn append(path: &Path, bytes: &[u8]) {

@@ -9,16 +9,16 @@ use super::{MessageToRunner, WireError, quote_non_finite};
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value as Scalar;
 use crate::study::remark::{Remark, RemarkKind};
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::step::StepUnit;
 use crate::study::trial::LARGEST_STEP;
 
 /// Prefix of a line for the runner, without the space.
 const TAG: &[u8] = b"@hpsearch";
 
-/// The study's clock, and an attempt's position on it.
+/// Counts the steps of an attempt's reports, in the study's unit.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct StepCounter {
     /// The unit, by which lines may name it instead of `step`.
     pub unit: StepUnit,
     /// The last step: of a report, or of the checkpoint from which it continued.
@@ -39,7 +39,7 @@ pub enum Spoken {
 impl Spoken {
     /// Parses a complete line, with or without terminator. A report without a step is counted: one
     /// after the last.
-    pub fn read(line: &[u8], clock: &mut Clock, reported: Reported<'_>) -> Spoken {
+    pub fn read(line: &[u8], step_counter: &mut StepCounter, reported: Reported<'_>) -> Spoken {
         let Some(at) = find(line, TAG) else { return Spoken::Log };
         let text = String::from_utf8_lossy(&line[at + TAG.len()..]);
         let (begins, text) = (text.starts_with([' ', '\t', '{']), text.trim());
@@ -87,7 +87,7 @@ impl Spoken {
         taken.extend(artifacts);
         remarks.extend(refused);
         if taken.is_empty() && remarks.is_empty() || !object.is_empty() {
-            taken.extend(take(object, clock, reported, &mut remarks));
+            taken.extend(take(object, step_counter, reported, &mut remarks));
         }
         Spoken::Message(taken, remarks)
     }
@@ -104,8 +104,8 @@ impl Spoken {
     }
 
     /// A line on standard error, where messages are rejected.
-    pub fn on_standard_error(line: &[u8], clock: Clock) -> Option<Remark> {
-        match Spoken::read(line, &mut clock.clone(), Reported::All) {
+    pub fn on_standard_error(line: &[u8], step_counter: StepCounter) -> Option<Remark> {
+        match Spoken::read(line, &mut step_counter.clone(), Reported::All) {
             Spoken::Message(taken, _) if !taken.is_empty() => Some(Remark::new(
                 RemarkKind::StandardError,
                 "a line after `@hpsearch` was printed on standard error, and is ignored there",
@@ -118,7 +118,7 @@ impl Spoken {
 /// Which lines are reports.
 #[derive(Clone, Copy, Debug)]
 pub enum Reported<'a> {
-    /// Those with one of these metrics, at a step of the study's clock.
+    /// Those with one of these metrics, at a step of the study's unit.
     With(&'a [String]),
     /// All of them.
     All,
@@ -133,26 +133,26 @@ impl Reported<'_> {
     }
 }
 
-/// The key of a line's step, and its clock.
+/// The key of a line's step, and its axis.
 #[derive(Clone, Copy, Debug)]
 struct StepKey {
     name: &'static str,
-    clock: SeriesClock,
-    /// Whether it is the study's clock in this line.
+    axis: SeriesAxis,
+    /// Whether it is the study's step in this line.
     is_study: bool,
 }
 
 impl StepKey {
-    /// The step key of an object. `step` is the study's clock in a report, whatever its unit, and
-    /// its own clock otherwise; beside it a key with the name of a clock is a metric.
+    /// The step key of an object. `step` is the study's step in a report, whatever its unit, and an
+    /// axis of its own otherwise; beside it a key with the name of an axis is a metric.
     fn of(object: &Map<String, Value>, unit: StepUnit, is_report: bool) -> Option<StepKey> {
-        let own = SeriesClock::from(unit);
-        let given = |clock: SeriesClock| object.get(clock.as_str()).is_some_and(|v| !v.is_null());
-        // After `step`, a report prefers the study's clock.
-        let preferred = [SeriesClock::Step, own, SeriesClock::Epoch, SeriesClock::Samples];
-        let clock = preferred.into_iter().find(|clock| given(*clock))?;
-        let is_study = clock == own || (is_report && clock == SeriesClock::Step);
-        Some(StepKey { name: clock.as_str(), clock, is_study })
+        let own = SeriesAxis::from(unit);
+        let given = |axis: SeriesAxis| object.get(axis.as_str()).is_some_and(|v| !v.is_null());
+        // After `step`, a report prefers the study's unit.
+        let preferred = [SeriesAxis::Step, own, SeriesAxis::Epoch, SeriesAxis::Samples];
+        let axis = preferred.into_iter().find(|axis| given(*axis))?;
+        let is_study = axis == own || (is_report && axis == SeriesAxis::Step);
+        Some(StepKey { name: axis.as_str(), axis, is_study })
     }
 }
 
@@ -187,28 +187,27 @@ fn recorded(object: &mut Map<String, Value>) -> (Vec<MessageToRunner>, Vec<Remar
 /// no trial continues from an unreported step.
 fn take(
     mut object: Map<String, Value>,
-    clock: &mut Clock,
+    step_counter: &mut StepCounter,
     reported: Reported<'_>,
     remarks: &mut Vec<Remark>,
 ) -> Vec<MessageToRunner> {
     let is_report = reported.holds(&object);
     let key = match reported {
         Reported::All => {
-            let names = [SeriesClock::Step, SeriesClock::from(clock.unit)];
-            let given = |name: &SeriesClock| {
-                object.get(name.as_str()).is_some_and(|value| !value.is_null())
-            };
-            let clock = names.into_iter().find(given);
-            clock.map(|clock| StepKey { name: clock.as_str(), clock, is_study: true })
+            let names = [SeriesAxis::Step, SeriesAxis::from(step_counter.unit)];
+            let given =
+                |name: &SeriesAxis| object.get(name.as_str()).is_some_and(|value| !value.is_null());
+            let axis = names.into_iter().find(given);
+            axis.map(|axis| StepKey { name: axis.as_str(), axis, is_study: true })
         }
-        Reported::With(_) => StepKey::of(&object, clock.unit, is_report),
+        Reported::With(_) => StepKey::of(&object, step_counter.unit, is_report),
     };
     let mut remark = |kind, why: String| remarks.push(Remark::new(kind, why));
     let value = key.and_then(|key| object.remove(key.name));
     let (whole, any) = (value.as_ref().and_then(whole), value.as_ref().and_then(any));
     // Only epochs may be fractional, and only in lines without a decision.
     let takes_fractions =
-        key.is_some_and(|key| key.clock == SeriesClock::Epoch && !(key.is_study && is_report));
+        key.is_some_and(|key| key.axis == SeriesAxis::Epoch && !(key.is_study && is_report));
     if let (Some(value), Some(key)) = (&value, key)
         && (if takes_fractions { any.is_none() } else { whole.is_none() })
     {
@@ -218,10 +217,9 @@ fn take(
         remark(RemarkKind::Step, format!("`{name}` must be {what} {range}, not `{value}`"));
         return Vec::new();
     }
-    let clocks = [SeriesClock::Step, SeriesClock::Epoch, SeriesClock::Samples];
-    object.retain(|name, value| {
-        !(value.is_null() && clocks.iter().any(|clock| clock.as_str() == name))
-    });
+    let axes = [SeriesAxis::Step, SeriesAxis::Epoch, SeriesAxis::Samples];
+    object
+        .retain(|name, value| !(value.is_null() && axes.iter().any(|axis| axis.as_str() == name)));
     let checkpoint = object.remove("checkpoint");
     let (mut metrics, mut is_odd) = (Metrics::default(), false);
     for (name, value) in object {
@@ -250,16 +248,16 @@ fn take(
             );
         }
     } else if is_report {
-        let step = whole.unwrap_or(clock.last.saturating_add(1)).min(LARGEST_STEP);
-        clock.last = step;
+        let step = whole.unwrap_or(step_counter.last.saturating_add(1)).min(LARGEST_STEP);
+        step_counter.last = step;
         taken.push(MessageToRunner::Report { step, metrics });
     } else {
-        let clock = key.map_or(SeriesClock::Step, |key| key.clock);
-        taken.push(MessageToRunner::Points { clock, step: any, metrics });
+        let axis = key.map_or(SeriesAxis::Step, |key| key.axis);
+        taken.push(MessageToRunner::Points { axis, step: any, metrics });
     }
-    // For a checkpoint, `step` is the study's clock.
-    let own = SeriesClock::from(clock.unit);
-    let is_own = key.is_some_and(|key| key.clock == own || key.clock == SeriesClock::Step);
+    // For a checkpoint, `step` is the study's step.
+    let own = SeriesAxis::from(step_counter.unit);
+    let is_own = key.is_some_and(|key| key.axis == own || key.axis == SeriesAxis::Step);
     match (checkpoint, whole.filter(|_| is_own)) {
         (None, _) => {}
         (Some(Value::String(path)), Some(step)) => {
@@ -301,7 +299,7 @@ pub fn step_of(object: &mut Map<String, Value>, unit: StepUnit) -> Result<Option
     Ok(said)
 }
 
-/// The key of the step. `step` is the clock whatever its unit: beside it a key with the unit's name
+/// The key of the step. `step` is the study's step whatever its unit: beside it a key with the unit's name
 /// is a metric.
 fn step_name(object: &Map<String, Value>, unit: StepUnit) -> Option<&'static str> {
     let names = ["step", unit.as_str()];
@@ -311,8 +309,8 @@ fn step_name(object: &Map<String, Value>, unit: StepUnit) -> Option<&'static str
 /// The single message of a worker's line; unknown keys are errors.
 pub(super) fn only(object: Map<String, Value>) -> Result<MessageToRunner, WireError> {
     let mut remarks = Vec::new();
-    let mut clock = Clock { unit: StepUnit::Step, last: 0 };
-    let taken = take(object, &mut clock, Reported::All, &mut remarks);
+    let mut step_counter = StepCounter { unit: StepUnit::Step, last: 0 };
+    let taken = take(object, &mut step_counter, Reported::All, &mut remarks);
     match (remarks.into_iter().next(), taken.into_iter().next()) {
         (None, Some(up)) => Ok(up),
         (remark, _) => Err(WireError::Shape {
@@ -379,8 +377,11 @@ mod tests {
 
     fn read(line: &str, unit: StepUnit, last: u64) -> (Vec<(u64, String)>, Vec<String>) {
         let reported = ["loss".to_owned()];
-        let said =
-            Spoken::read(line.as_bytes(), &mut Clock { unit, last }, Reported::With(&reported));
+        let said = Spoken::read(
+            line.as_bytes(),
+            &mut StepCounter { unit, last },
+            Reported::With(&reported),
+        );
         let (taken, remarks) = match said {
             Spoken::Log => return (Vec::new(), vec!["log".to_owned()]),
             Spoken::Missed(remark) => (Vec::new(), vec![remark]),
@@ -392,10 +393,10 @@ mod tests {
                 (step, metrics.collect::<Vec<_>>().join(" "))
             }
             MessageToRunner::Checkpoint { path, step } => (step, path.display().to_string()),
-            MessageToRunner::Points { clock, step, metrics } => {
+            MessageToRunner::Points { axis, step, metrics } => {
                 let step = step.map_or_else(|| "counted".to_owned(), |step| step.to_string());
                 let metrics = metrics.iter().map(|(name, value)| format!(" {name}={value}"));
-                (0, format!("{clock} {step}{}", metrics.collect::<String>()))
+                (0, format!("{axis} {step}{}", metrics.collect::<String>()))
             }
             other => (0, format!("{other:?}")),
         };
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_is_step_or_else_what_has_its_units_name_or_else_counted() {
+    fn the_step_is_step_or_else_what_has_its_units_name_or_else_counted() {
         use StepUnit::{Epoch, Samples, Step};
         for (line, unit, step, metrics) in [
             (r#"{"step":2,"loss":0.5}"#, Epoch, 2, "loss=0.5"),
@@ -423,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_report_is_a_point_on_the_clock_that_it_names() {
+    fn what_is_no_report_is_a_point_on_the_axis_that_it_names() {
         use StepUnit::{Epoch, Samples, Step};
         for (line, unit, point) in [
             (r#"{"step":120,"train/loss":0.3}"#, Epoch, "step 120 train/loss=0.3"),
@@ -433,7 +434,7 @@ mod tests {
             (r#"{"samples":"512","a":1}"#, Step, "samples 512 a=1"),
             (r#"{"a":1}"#, Samples, "step counted a=1"),
             (r#"{"step":null,"epoch":null,"a":1}"#, Samples, "step counted a=1"),
-            // The study's metric on another clock than the study's.
+            // The study's metric on another axis than the study's.
             (r#"{"epoch":2,"loss":0.5}"#, Step, "epoch 2 loss=0.5"),
             (r#"{"samples":64,"loss":0.5}"#, Epoch, "samples 64 loss=0.5"),
             // Its value is not a number: the other metrics are kept.
@@ -449,17 +450,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_counted_goes_on_from_the_last_clock_value() {
-        let mut clock = Clock { unit: StepUnit::Step, last: 4 };
+    fn what_is_counted_goes_on_from_the_last_step() {
+        let mut step_counter = StepCounter { unit: StepUnit::Step, last: 4 };
         let reported = ["a".to_owned()];
-        let mut step =
-            |line: &str| match Spoken::read(line.as_bytes(), &mut clock, Reported::With(&reported))
-            {
-                Spoken::Message(taken, _) => taken.first().and_then(|up| {
-                    if let MessageToRunner::Report { step, .. } = up { Some(*step) } else { None }
-                }),
-                other => panic!("{other:?}"),
-            };
+        let mut step = |line: &str| match Spoken::read(
+            line.as_bytes(),
+            &mut step_counter,
+            Reported::With(&reported),
+        ) {
+            Spoken::Message(taken, _) => taken.first().and_then(|up| {
+                if let MessageToRunner::Report { step, .. } = up { Some(*step) } else { None }
+            }),
+            other => panic!("{other:?}"),
+        };
         let lines = [
             "{\"a\":1}",
             "{\"a\":2}",

@@ -520,14 +520,18 @@ fn runners_time(open: &mut Opener) -> Result<(), StorageError> {
     assert_eq!(store.running_since(lease.study)?, (20, Some(Timestamp(60))));
     let pause = || Event::Study(StudyEvent::Paused { reason: "by you".to_owned() });
     let resume = Event::Study(StudyEvent::Resumed { reason: "by you".to_owned() });
-    assert_eq!(store.clock(lease.study)?, (20, Some(Timestamp(60))));
+    assert_eq!(store.active_time(lease.study)?, (20, Some(Timestamp(60))));
     store.append(&lease, Timestamp(62), &[pause()])?;
-    assert_eq!(store.clock(lease.study)?, (22, None), "the clock stands");
+    assert_eq!(store.active_time(lease.study)?, (22, None), "it stands");
     let id = store.request(lease.study, Timestamp(63), &Request::ResumeStudy)?;
     let answer = RequestAnswer::Done("it continues".to_owned());
     let served = Event::Study(StudyEvent::RequestServed { id, answer });
     store.append(&lease, Timestamp(64), &[resume, served])?;
-    assert_eq!(store.clock(lease.study)?, (20, Some(Timestamp(62))), "less two that were idle");
+    assert_eq!(
+        store.active_time(lease.study)?,
+        (20, Some(Timestamp(62))),
+        "less two that were idle"
+    );
     store.append(
         &lease,
         Timestamp(65),

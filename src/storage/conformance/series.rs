@@ -9,7 +9,7 @@ use crate::storage::{Lease, Storage, StorageError, StudyId};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Direction;
-use crate::study::series::{LoggedPoint, LoggedSeries, Pixel, Pixels, Point, SeriesClock};
+use crate::study::series::{LoggedPoint, LoggedSeries, Pixel, Pixels, Point, SeriesAxis};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -18,7 +18,7 @@ pub(super) const CASES: &[(&str, Case)] = &[
     ("points out of order are sorted, and of one step the last stands", out_of_order),
     ("a later attempt supersedes from its first step on, an earlier one is refused", attempts),
     ("steps that are left out are counted for each series", counted),
-    ("reports are series, and join what is logged on their clock", reports_join),
+    ("reports are series, and join what is logged on their axis", reports_join),
     ("pixels are what all points come to", pixels),
     ("a range is read alone", ranges),
     ("series of trials that are not there are dropped", not_there),
@@ -38,7 +38,7 @@ fn logged(attempt: u32, metric: &str, points: &[(Option<f64>, f64)]) -> LoggedSe
         trial: TRIAL,
         attempt: AttemptNumber(attempt),
         metric: metric.to_owned(),
-        clock: SeriesClock::Step,
+        axis: SeriesAxis::Step,
         points: (0..).zip(points).map(point).collect(),
     }
 }
@@ -66,7 +66,7 @@ fn read(
     study: StudyId,
     metric: &str,
 ) -> Result<Vec<(f64, f64)>, StorageError> {
-    let points = store.series_points(study, TRIAL, metric, SeriesClock::Step, ALL)?;
+    let points = store.series_points(study, TRIAL, metric, SeriesAxis::Step, ALL)?;
     Ok(points.iter().map(|point| (point.step, point.value)).collect())
 }
 
@@ -83,7 +83,7 @@ fn exactly(open: &mut Opener) -> Result<(), StorageError> {
     for part in [&all[..1], &all[1..600], &all[600..1112], &all[1112..]] {
         log(&mut *store, &lease, stepped(0, "loss", part))?;
     }
-    let points = open().series_points(lease.study, TRIAL, "loss", SeriesClock::Step, ALL)?;
+    let points = open().series_points(lease.study, TRIAL, "loss", SeriesAxis::Step, ALL)?;
     assert_eq!(points.len(), all.len());
     for (point, (step, value)) in points.iter().zip(&all) {
         let is_same =
@@ -94,8 +94,8 @@ fn exactly(open: &mut Opener) -> Result<(), StorageError> {
     assert_eq!(listed.len(), 1);
     let series = &listed[0];
     assert_eq!(
-        (series.metric.as_str(), series.clock, series.count),
-        ("loss", SeriesClock::Step, 3_000)
+        (series.metric.as_str(), series.axis, series.count),
+        ("loss", SeriesAxis::Step, 3_000)
     );
     assert_eq!((series.first, series.last), (0.0, 2_999.0));
     assert_eq!(points[0].at, Timestamp(1_000));
@@ -178,18 +178,18 @@ fn reports_join(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = one_trial(&mut *store)?;
     store.append(&lease, Timestamp(2), &[reported(0, 0, 2, 0.5), reported(0, 0, 4, f64::NAN)])?;
-    let clock = SeriesClock::Epoch;
+    let axis = SeriesAxis::Epoch;
     let points = |store: &dyn Storage| {
-        let points = store.series_points(lease.study, TRIAL, METRIC, clock, ALL)?;
+        let points = store.series_points(lease.study, TRIAL, METRIC, axis, ALL)?;
         Ok::<_, StorageError>(
             points.iter().map(|point| (point.step, point.value)).collect::<Vec<_>>(),
         )
     };
     let listed = store.series(lease.study, &[TRIAL])?;
-    assert_eq!((listed.len(), listed[0].clock, listed[0].count), (1, clock, 2));
+    assert_eq!((listed.len(), listed[0].axis, listed[0].count), (1, axis, 2));
     assert!(listed[0].last_value.is_nan() && listed[0].last == 4.0);
     assert_eq!(said(&points(&*store)?), said(&[(2.0, 0.5), (4.0, f64::NAN)]));
-    log(&mut *store, &lease, LoggedSeries { clock, ..stepped(0, METRIC, &[(3.5, 9.0)]) })?;
+    log(&mut *store, &lease, LoggedSeries { axis, ..stepped(0, METRIC, &[(3.5, 9.0)]) })?;
     let joined = [(2.0, 0.5), (3.5, 9.0), (4.0, f64::NAN)];
     assert_eq!(said(&points(&*store)?), said(&joined));
     store.append(&lease, Timestamp(9), &[reported(0, 0, 5, 0.25)])?;
@@ -197,7 +197,7 @@ fn reports_join(open: &mut Opener) -> Result<(), StorageError> {
     assert_eq!(said(&points(&*store)?), said(&joined));
     let listed = store.series(lease.study, &[TRIAL])?;
     assert_eq!((listed.len(), listed[0].count, listed[0].last), (1, 4, 5.0));
-    // On another clock it is another series.
+    // On another axis it is another series.
     log(&mut *store, &lease, stepped(0, METRIC, &[(100.0, 1.0)]))?;
     assert_eq!(store.series(lease.study, &[TRIAL, TrialNumber(7)])?.len(), 2);
     assert_eq!(read(&*store, lease.study, METRIC)?, [(100.0, 1.0)]);
@@ -211,17 +211,17 @@ fn pixels(open: &mut Opener) -> Result<(), StorageError> {
     let value = |step: u32| f64::from(step * 7919 % 1009) - 500.0;
     let all: Vec<_> = (0..5_000).map(|step| (f64::from(step), value(step))).collect();
     log(&mut *store, &lease, stepped(0, "loss", &all))?;
-    let clock = SeriesClock::Step;
-    let exact: Vec<Point> = store.series_points(lease.study, TRIAL, "loss", clock, ALL)?;
+    let axis = SeriesAxis::Step;
+    let exact: Vec<Point> = store.series_points(lease.study, TRIAL, "loss", axis, ALL)?;
     for count in [1, 3, 10, 777, 10_000] {
         let mut expected = Pixels::new(0.0, 4_999.0, count);
         exact.iter().for_each(|point| expected.add(&Pixel::from(point)));
-        let found = store.series_pixels(lease.study, TRIAL, "loss", clock, ALL, count)?;
+        let found = store.series_pixels(lease.study, TRIAL, "loss", axis, ALL, count)?;
         assert_eq!(found, expected.filled(), "{count} pixels");
     }
-    assert!(store.series_pixels(lease.study, TRIAL, "none", clock, ALL, 3)?.is_empty());
+    assert!(store.series_pixels(lease.study, TRIAL, "none", axis, ALL, 3)?.is_empty());
     store.append(&lease, Timestamp(2), &[reported(0, 0, 2, 0.5), reported(0, 0, 4, 0.25)])?;
-    let reports = store.series_pixels(lease.study, TRIAL, METRIC, SeriesClock::Epoch, ALL, 1)?;
+    let reports = store.series_pixels(lease.study, TRIAL, METRIC, SeriesAxis::Epoch, ALL, 1)?;
     assert_eq!((reports[0].count, reports[0].max, reports[0].value), (2, 0.5, 0.25));
     Ok(())
 }
@@ -231,22 +231,22 @@ fn ranges(open: &mut Opener) -> Result<(), StorageError> {
     let lease = one_trial(&mut *store)?;
     let all: Vec<_> = (0..2_000).map(|step| (f64::from(step) * 2.0, f64::from(step))).collect();
     log(&mut *store, &lease, stepped(0, "loss", &all))?;
-    let clock = SeriesClock::Step;
+    let axis = SeriesAxis::Step;
     for (range, first, count) in [
         (999.0..=1_101.0, 1_000.0, 51),
         (-5.0..=0.0, 0.0, 1),
         (3_998.0..=9_999.0, 3_998.0, 1),
         (1_023.0..=1_024.0, 1_024.0, 1),
     ] {
-        let points = store.series_points(lease.study, TRIAL, "loss", clock, range.clone())?;
+        let points = store.series_points(lease.study, TRIAL, "loss", axis, range.clone())?;
         assert_eq!((points.first().map(|point| point.step), points.len()), (Some(first), count));
-        let pixels = store.series_pixels(lease.study, TRIAL, "loss", clock, range, 10)?;
+        let pixels = store.series_pixels(lease.study, TRIAL, "loss", axis, range, 10)?;
         let held: u64 = pixels.iter().map(|pixel| pixel.count).sum();
         assert_eq!((pixels[0].first, held), (first, count as u64));
     }
-    let nothing = store.series_points(lease.study, TRIAL, "loss", clock, 1.0..=1.5)?;
+    let nothing = store.series_points(lease.study, TRIAL, "loss", axis, 1.0..=1.5)?;
     assert!(nothing.is_empty());
-    assert!(store.series_pixels(lease.study, TRIAL, "loss", clock, 1.0..=1.5, 4)?.is_empty());
+    assert!(store.series_pixels(lease.study, TRIAL, "loss", axis, 1.0..=1.5, 4)?.is_empty());
     Ok(())
 }
 

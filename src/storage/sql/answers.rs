@@ -24,7 +24,7 @@ use crate::study::outcome::Outcome;
 use crate::study::prediction::Prediction;
 use crate::study::query::{Filter, SortPosition, TrialQuery};
 use crate::study::request::{Request, RequestAnswer};
-use crate::study::series::{LoggedSeries, Pixel, Point, SeriesClock, SeriesSummary};
+use crate::study::series::{LoggedSeries, Pixel, Point, SeriesAxis, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -308,11 +308,11 @@ impl<T: Reads> StorageReader for T {
         study: StudyId,
         trial: TrialNumber,
         metric: &str,
-        clock: SeriesClock,
+        axis: SeriesAxis,
         range: RangeInclusive<f64>,
     ) -> Result<Vec<Point>, StorageError> {
         self.read_of(study, "reading a series", |connection, study| {
-            series_read::points(connection, study, trial, metric, clock, range.clone())
+            series_read::points(connection, study, trial, metric, axis, range.clone())
         })
     }
 
@@ -321,12 +321,12 @@ impl<T: Reads> StorageReader for T {
         study: StudyId,
         trial: TrialNumber,
         metric: &str,
-        clock: SeriesClock,
+        axis: SeriesAxis,
         range: RangeInclusive<f64>,
         columns: usize,
     ) -> Result<Vec<Pixel>, StorageError> {
         self.read_of(study, "reading a series", |connection, study| {
-            series_read::pixels(connection, study, trial, metric, clock, range.clone(), columns)
+            series_read::pixels(connection, study, trial, metric, axis, range.clone(), columns)
         })
     }
 
@@ -404,8 +404,8 @@ impl<T: Reads> StorageReader for T {
         self.read_of(study, "reading a study", read::running_since)
     }
 
-    fn clock(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
-        self.read_of(study, "reading a study", read::clock)
+    fn active_time(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
+        self.read_of(study, "reading a study", read::active_time)
     }
 
     fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {

@@ -23,7 +23,7 @@ use crate::study::event::{
 use crate::study::finalists::Race;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
-use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
 use crate::study::space::Distribution;
 use crate::study::state::continues;
 use crate::study::step::StepUnit;
@@ -87,7 +87,7 @@ struct StudyCache {
     revision: i64,
     roots: Roots,
     objective: String,
-    clock: StepUnit,
+    step_unit: StepUnit,
     dimensions: BTreeMap<String, (i64, Option<Distribution>)>,
 }
 
@@ -481,7 +481,7 @@ impl<'a> Append<'a> {
                         id,
                         to_integer(*until)?,
                         from.as_str(),
-                        continues(self.cache.clock, *until)
+                        continues(self.cache.step_unit, *until)
                     ],
                 )?;
                 self.unfinish(id)
@@ -586,8 +586,8 @@ impl<'a> Append<'a> {
                  attempt = excluded.attempt, at = excluded.at",
                 params![id, metric, step, to_real(value), attempt.0, self.now.0],
             )?;
-            // A series on the study's clock also contains the reports.
-            let key = SeriesKey { trial: id, metric, clock: SeriesClock::from(self.cache.clock) };
+            // A series on the study's axis also contains the reports.
+            let key = SeriesKey { trial: id, metric, axis: SeriesAxis::from(self.cache.step_unit) };
             if series::find(self.connection, key)?.is_some() {
                 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
                 let point = LoggedPoint { step: Some(step as f64), value, at: self.now };
@@ -610,7 +610,7 @@ impl<'a> Append<'a> {
 
     /// Writes logged points. Needs no lease: writers are fenced by the number of the attempt.
     pub(in crate::storage) fn log(&mut self, logged: &[LoggedSeries]) -> Result<(), Fault> {
-        for LoggedSeries { trial, attempt, metric, clock, points } in logged {
+        for LoggedSeries { trial, attempt, metric, axis, points } in logged {
             if trial.0 >= self.trials {
                 continue;
             }
@@ -618,8 +618,8 @@ impl<'a> Append<'a> {
             if !is_latest(self.connection, trial, *attempt)? {
                 continue;
             }
-            let key = SeriesKey { trial, metric: self.metric(metric)?, clock: *clock };
-            let is_reported = SeriesClock::from(self.cache.clock) == *clock;
+            let key = SeriesKey { trial, metric: self.metric(metric)?, axis: *axis };
+            let is_reported = SeriesAxis::from(self.cache.step_unit) == *axis;
             series::write(self.connection, key, *attempt, points, || {
                 let reports = || series::reported(self.connection, key.trial, key.metric);
                 if is_reported { reports() } else { Ok(Vec::new()) }
@@ -757,7 +757,7 @@ impl StudyCache {
             revision: row.revision,
             roots,
             objective: row.spec.objective().metric.clone(),
-            clock: row.spec.step,
+            step_unit: row.spec.step,
             dimensions,
         })
     }

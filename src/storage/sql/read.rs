@@ -596,7 +596,7 @@ pub(in crate::storage) fn running_since(
 
 /// The same without the time in which the study was paused and nothing ran: of a run that is idle
 /// now there is no beginning; of another, the beginning is later by its idle time.
-pub(in crate::storage) fn clock(
+pub(in crate::storage) fn active_time(
     connection: &dyn Connection,
     study: StudyId,
 ) -> Result<(i64, Option<Timestamp>), Fault> {

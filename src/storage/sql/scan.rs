@@ -15,7 +15,7 @@ use crate::study::condition::{Measured, Needs, Statistic, TrialField};
 use crate::study::event::{Event, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::params::{Params, Value};
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::spec::Objective;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Note, Origin, Trial, TrialNumber, TrialState};
@@ -276,10 +276,10 @@ fn series_value(
     Ok(match statistic {
         Statistic::Min => extreme("min"),
         Statistic::Max => extreme("max"),
-        // Of several clocks the study's, else the first in order of preference.
+        // Of several axes the study's, else the first in order of preference.
         Statistic::Last => {
-            let own = series_read::study_clock(connection, study)?;
-            let order = SeriesClock::ALL.map(SeriesClock::as_str).join(" ");
+            let own = series_read::study_axis(connection, study)?;
+            let order = SeriesAxis::ALL.map(SeriesAxis::as_str).join(" ");
             format!(
                 "CASE WHEN EXISTS (SELECT 1 FROM series WHERE {of_trial} AND count > 0) THEN \
                  (SELECT last_value FROM series WHERE {of_trial} AND count > 0 \

@@ -5,16 +5,16 @@ use super::connection::{Connection, params};
 use super::chunk::{CAPACITY, decode, encode};
 use super::column::{first, from_real, rows, to_real, value, values};
 use super::fault::Fault;
-use crate::study::series::{LoggedPoint, Pixel, Point, SeriesClock};
+use crate::study::series::{LoggedPoint, Pixel, Point, SeriesAxis};
 use crate::study::time::Timestamp;
 use crate::study::trial::AttemptNumber;
 
-/// A series by its trial's id, its metric's and its clock.
+/// A series by its trial's id, its metric's and its axis.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::storage) struct SeriesKey {
     pub trial: i64,
     pub metric: i64,
-    pub clock: SeriesClock,
+    pub axis: SeriesAxis,
 }
 
 /// The row of a series.
@@ -35,7 +35,7 @@ pub(in crate::storage) fn find(
 fn row(connection: &dyn Connection, key: SeriesKey) -> Result<Option<SeriesRow>, Fault> {
     let sql = "SELECT id, attempt, last_step FROM series WHERE trial_id = ?1 AND metric_id = ?2 \
         AND clock = ?3";
-    first(connection, sql, params![key.trial, key.metric, key.clock.as_str()], |row| {
+    first(connection, sql, params![key.trial, key.metric, key.axis.as_str()], |row| {
         Ok(SeriesRow { id: row.get(0)?, attempt: row.get(1)?, last_step: row.get(2)? })
     })
 }
@@ -85,7 +85,7 @@ fn is_resumed(connection: &dyn Connection, trial: i64, attempt: i64) -> Result<b
 fn create(connection: &dyn Connection, key: SeriesKey, attempt: i64) -> Result<i64, Fault> {
     let sql = "INSERT INTO series (trial_id, metric_id, clock, attempt, count) VALUES (?1, ?2, \
         ?3, ?4, 0)";
-    connection.insert(sql, "id", params![key.trial, key.metric, key.clock.as_str(), attempt])
+    connection.insert(sql, "id", params![key.trial, key.metric, key.axis.as_str(), attempt])
 }
 
 /// Logged points by step; the last of one step counts.

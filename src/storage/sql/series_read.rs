@@ -9,16 +9,16 @@ use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids, valu
 use super::fault::Fault;
 use super::series::{SeriesKey, find, metric_id, read_chunk, reported};
 use crate::storage::{SeriesFault, StudyId};
-use crate::study::series::{Pixel, Pixels, Point, SeriesClock, SeriesSummary};
+use crate::study::series::{Pixel, Pixels, Point, SeriesAxis, SeriesSummary};
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
-/// The clock of a study's reports.
-pub(in crate::storage) fn study_clock(
+/// The axis of a study's reports.
+pub(in crate::storage) fn study_axis(
     connection: &dyn Connection,
     study: StudyId,
-) -> Result<SeriesClock, Fault> {
+) -> Result<SeriesAxis, Fault> {
     let word: String = value(
         connection,
         "SELECT json_extract(spec, '$.step') FROM study WHERE id = ?1",
@@ -26,19 +26,19 @@ pub(in crate::storage) fn study_clock(
     )?;
     let unit = [StepUnit::Epoch, StepUnit::Step, StepUnit::Samples];
     let unit = unit.into_iter().find(|unit| unit.as_str() == word);
-    unit.map(SeriesClock::from).ok_or_else(|| {
-        Fault::corrupt(format!("table `study`, study {}", study.0), "its clock is unknown")
+    unit.map(SeriesAxis::from).ok_or_else(|| {
+        Fault::corrupt(format!("table `study`, study {}", study.0), "its axis is unknown")
     })
 }
 
-/// The series of some trials, in the order of the trials, then by metric and clock. A metric that
-/// was only reported is a series on the study's clock.
+/// The series of some trials, in the order of the trials, then by metric and axis. A metric that
+/// was only reported is a series on the study's axis.
 pub(in crate::storage) fn list(
     connection: &dyn Connection,
     study: StudyId,
     trials: &[TrialNumber],
 ) -> Result<Vec<SeriesSummary>, Fault> {
-    let reports = study_clock(connection, study)?;
+    let reports = study_axis(connection, study)?;
     let sql = "SELECT m.name, s.clock, s.count, s.first_step, s.last_step, s.last_value FROM \
         series s JOIN metric m ON m.id = s.metric_id WHERE s.trial_id = ?1 AND s.count > 0
       UNION ALL
@@ -57,14 +57,14 @@ pub(in crate::storage) fn list(
             Ok(SeriesSummary {
                 trial: *trial,
                 metric: cells.get(0)?,
-                clock: cells.given(1, cells.word(1, SeriesClock::from_word)?)?,
+                axis: cells.given(1, cells.word(1, SeriesAxis::from_word)?)?,
                 count: cells.integer(2)?,
                 first: row.get(3)?,
                 last: row.get(4)?,
                 last_value: from_real(row.get(5)?),
             })
         })?;
-        of_trial.sort_by(|one, other| (&one.metric, one.clock).cmp(&(&other.metric, other.clock)));
+        of_trial.sort_by(|one, other| (&one.metric, one.axis).cmp(&(&other.metric, other.axis)));
         listed.append(&mut of_trial);
     }
     Ok(listed)
@@ -85,14 +85,14 @@ fn point_source(
     study: StudyId,
     trial: TrialNumber,
     metric: &str,
-    clock: SeriesClock,
+    axis: SeriesAxis,
 ) -> Result<PointSource, Fault> {
     let (Ok(trial), Some(metric)) = (trial_id(study, trial), metric_id(connection, metric)?) else {
         return Ok(PointSource::Nowhere);
     };
-    Ok(match find(connection, SeriesKey { trial, metric, clock })? {
+    Ok(match find(connection, SeriesKey { trial, metric, axis })? {
         Some(id) => PointSource::Chunks(id),
-        None if clock == study_clock(connection, study)? => {
+        None if axis == study_axis(connection, study)? => {
             PointSource::Reports(reported(connection, trial, metric)?)
         }
         None => PointSource::Nowhere,
@@ -110,10 +110,10 @@ pub(in crate::storage) fn points(
     study: StudyId,
     trial: TrialNumber,
     metric: &str,
-    clock: SeriesClock,
+    axis: SeriesAxis,
     range: RangeInclusive<f64>,
 ) -> Result<Vec<Point>, Fault> {
-    let id = match point_source(connection, study, trial, metric, clock)? {
+    let id = match point_source(connection, study, trial, metric, axis)? {
         PointSource::Nowhere => return Ok(Vec::new()),
         PointSource::Reports(mut points) => {
             points.retain(|point| range.contains(&point.step));
@@ -142,11 +142,11 @@ pub(in crate::storage) fn pixels(
     study: StudyId,
     trial: TrialNumber,
     metric: &str,
-    clock: SeriesClock,
+    axis: SeriesAxis,
     range: RangeInclusive<f64>,
     count: usize,
 ) -> Result<Vec<Pixel>, Fault> {
-    let id = match point_source(connection, study, trial, metric, clock)? {
+    let id = match point_source(connection, study, trial, metric, axis)? {
         PointSource::Nowhere => return Ok(Vec::new()),
         PointSource::Reports(mut points) => {
             points.retain(|point| range.contains(&point.step));
@@ -206,11 +206,11 @@ pub(in crate::storage) fn check(
             [count.to_string(), optional(row.get(5)?), optional(row.get(6)?), real(row.get(7)?)];
         Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, facts))
     })?;
-    for (id, trial, metric, clock, stored) in all {
+    for (id, trial, metric, axis, stored) in all {
         let fault = |table, field: &str, stored: &str, now: String| SeriesFault {
             trial: number_of(trial),
             table,
-            row: format!("{metric} by {clock}"),
+            row: format!("{metric} by {axis}"),
             field: field.to_owned(),
             stored: stored.to_owned(),
             now,
@@ -218,7 +218,7 @@ pub(in crate::storage) fn check(
         let (count, ends) = match check_chunks(connection, id)? {
             Ok(found) => found,
             Err((step, field, stored, now)) => {
-                let row = format!("{metric} by {clock}, chunk from {step}");
+                let row = format!("{metric} by {axis}, chunk from {step}");
                 return Ok(Some(SeriesFault { row, ..fault("series_chunk", field, &stored, now) }));
             }
         };

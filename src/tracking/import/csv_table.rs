@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun};
 use crate::runner;
 use crate::study::params::{Params, Value};
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::time::Timestamp;
 
 /// The meaning of a table's columns.
@@ -113,7 +113,7 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
                     }
                     Ok(value) => {
                         let point = RecordedPoint { step: at_step, value, at: moment };
-                        run.log(name, SeriesClock::Step, point);
+                        run.log(name, SeriesAxis::Step, point);
                     }
                     Err(_) => {
                         let line = row + 2;

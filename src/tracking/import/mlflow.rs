@@ -8,10 +8,10 @@ use serde_json::{Value as Json, json};
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun, ServerPlace};
 use crate::report::wording::one_line;
 use crate::study::params::Value;
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::tag::is_tag;
 use crate::tracking::mlflow::{
-    CLOCK, GROUP, NOTE, PARAMS, PARENT, RUN, Refusal, SERIES, Server, TAG, TRIAL, clock, entries,
+    CLOCK, GROUP, NOTE, PARAMS, PARENT, RUN, Refusal, SERIES, Server, TAG, TRIAL, axis, entries,
     moment, number, pairs, parameter,
 };
 
@@ -116,16 +116,16 @@ impl Experiments {
         }
         take_tags(&mut recorded, &tags, is_own);
         take_params(&mut recorded, run);
-        let steps = if is_own { clock(tags.get(CLOCK).copied()) } else { SeriesClock::Step };
+        let steps = if is_own { axis(tags.get(CLOCK).copied()) } else { SeriesAxis::Step };
         let renamed = entries(run, SERIES);
         let names: BTreeSet<&str> = pairs(run, "metrics").map(|(key, _)| key).collect();
         for key in names {
             let known = renamed.get(key).and_then(|known| {
-                Some((known[0].as_str()?, SeriesClock::from_word(known[1].as_str()?)?))
+                Some((known[0].as_str()?, SeriesAxis::from_word(known[1].as_str()?)?))
             });
-            let (metric, clock) = known.unwrap_or((key, steps));
+            let (metric, axis) = known.unwrap_or((key, steps));
             let points = self.history(id, key)?;
-            recorded.series.insert((metric.to_owned(), clock), points);
+            recorded.series.insert((metric.to_owned(), axis), points);
         }
         Ok(recorded)
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun, moment};
 use crate::runner::metric_files::{Broken, Content, EventReader, Fields};
 use crate::study::params::Value;
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::time::Timestamp;
 
 /// Prefix of event files' names.
@@ -111,8 +111,8 @@ fn file(path: &Path, run: &mut RecordedRun) -> Result<bool, ImportError> {
             #[expect(clippy::cast_precision_loss, reason = "steps are far below 2^53")]
             let step = event.step as f64;
             for (tag, value) in event.scalars {
-                let (metric, clock) = on_clock(&tag);
-                run.log(metric, clock, RecordedPoint { step, value, at });
+                let (metric, axis) = on_axis(&tag);
+                run.log(metric, axis, RecordedPoint { step, value, at });
             }
             for data in event.hparams {
                 is_run |= plugin(&data, run).unwrap_or_default();
@@ -135,11 +135,11 @@ fn file(path: &Path, run: &mut RecordedRun) -> Result<bool, ImportError> {
     Ok(is_run)
 }
 
-/// `loss by epoch`, as hpsearch writes a metric that has several clocks.
-fn on_clock(tag: &str) -> (&str, SeriesClock) {
+/// `loss by epoch`, as hpsearch writes a metric that has several axes.
+fn on_axis(tag: &str) -> (&str, SeriesAxis) {
     let parts = tag.rsplit_once(" by ");
-    let known = parts.and_then(|(metric, clock)| Some((metric, SeriesClock::from_word(clock)?)));
-    known.unwrap_or((tag, SeriesClock::Step))
+    let known = parts.and_then(|(metric, axis)| Some((metric, SeriesAxis::from_word(axis)?)));
+    known.unwrap_or((tag, SeriesAxis::Step))
 }
 
 /// Applies the plugin's data of a run; returns whether there is any. `None`: it is malformed.

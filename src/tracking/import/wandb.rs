@@ -11,7 +11,7 @@ use std::path::Path;
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun, moment};
 use crate::runner::metric_files::{Content, Fields, crc};
 use crate::study::params::Value;
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::time::Timestamp;
 use crate::tracking::sync::wandb::{BEGIN, BLOCK, HEADER, IEEE, JOB_TYPE};
 
@@ -158,7 +158,7 @@ fn item(data: &[u8]) -> Option<Item<'_>> {
 #[derive(Default)]
 struct Reading {
     run: RecordedRun,
-    /// Whether hpsearch wrote it: rows name their clock.
+    /// Whether hpsearch wrote it: rows name their axis.
     is_own: bool,
     runtime: u64,
     /// The latest time in the run.
@@ -275,27 +275,27 @@ impl Reading {
         let of = |key: &str| items.iter().rfind(|item| item.key == key).and_then(Item::number);
         let at = of("_timestamp").and_then(moment);
         self.last = self.last.max(at);
-        // hpsearch writes the row's clock after its values, and before the tool's own items.
-        let clock = items.iter().rposition(|item| item.key == "_step").and_then(|index| {
-            let clock = index.checked_sub(1).filter(|_| self.is_own)?;
-            Some((clock, SeriesClock::from_word(&items[clock].key)?))
+        // hpsearch writes the row's axis after its values, and before the tool's own items.
+        let axis = items.iter().rposition(|item| item.key == "_step").and_then(|index| {
+            let axis = index.checked_sub(1).filter(|_| self.is_own)?;
+            Some((axis, SeriesAxis::from_word(&items[axis].key)?))
         });
-        let (clock_item, clock) = match clock {
-            Some((index, clock)) => (Some(index), clock),
-            None => (None, SeriesClock::Step),
+        let (axis_item, axis) = match axis {
+            Some((index, axis)) => (Some(index), axis),
+            None => (None, SeriesAxis::Step),
         };
-        let step = match clock_item {
+        let step = match axis_item {
             Some(index) => items[index].number(),
             None => of("_step").or(own_step),
         };
         let Some(step) = step else { return Some(()) };
         let at = at.or(self.last).or(self.run.began).unwrap_or_default();
         for (index, item) in items.iter().enumerate() {
-            if item.key.starts_with('_') || Some(index) == clock_item {
+            if item.key.starts_with('_') || Some(index) == axis_item {
                 continue;
             }
             match item.number() {
-                Some(value) => self.run.log(&item.key, clock, RecordedPoint { step, value, at }),
+                Some(value) => self.run.log(&item.key, axis, RecordedPoint { step, value, at }),
                 None if self.left.contains(&item.key) => {}
                 None => drop(self.left.insert(item.key.clone())),
             }
@@ -349,7 +349,7 @@ impl Reading {
         for item in items {
             if let Some(value) = item.number() {
                 let metric = format!("system/{}", item.key);
-                self.run.log(&metric, SeriesClock::Seconds, RecordedPoint { step, value, at });
+                self.run.log(&metric, SeriesAxis::Seconds, RecordedPoint { step, value, at });
             }
         }
         Some(())

@@ -16,7 +16,7 @@ use super::run_file::{Rest, RunFileState, anew, continued};
 use super::{Run, SyncError, Target};
 use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudySummary};
-use crate::study::series::{Point, SeriesClock, SeriesSummary};
+use crate::study::series::{Point, SeriesAxis, SeriesSummary};
 use crate::study::trial::{TrialNumber, TrialState};
 use crate::tracking::mlflow::{
     CLOCK, GROUP, LONGEST_NAME, NOTE, PARAMS, PARENT, RUN, Refusal, SERIES, Server, TAG, TRIAL,
@@ -45,8 +45,8 @@ pub(super) struct MlFlow {
     server: Server,
     outbox: Outbox,
     experiment: String,
-    /// The clock of the study's reports.
-    clock: SeriesClock,
+    /// The axis of the study's reports.
+    axis: SeriesAxis,
     /// The store's identifier, from which run identifiers are derived.
     store: String,
     /// The runs on the server when it was first queried, until each is checked.
@@ -88,7 +88,7 @@ impl MlFlow {
             server,
             outbox,
             experiment: String::new(),
-            clock: SeriesClock::Step,
+            axis: SeriesAxis::Step,
             store: String::new(),
             listed: None,
             looked_at: BTreeSet::new(),
@@ -252,7 +252,7 @@ impl MlFlow {
             (RUN.to_owned(), self.key(run)),
             ("hpsearch.study".to_owned(), run.study.spec.name.clone()),
             (TRIAL.to_owned(), run.trial.number.0.to_string()),
-            (CLOCK.to_owned(), self.clock.to_string()),
+            (CLOCK.to_owned(), self.axis.to_string()),
         ]);
         if !run.is_open() {
             tags.insert("hpsearch.state".to_owned(), run.trial.state.as_str().to_owned());
@@ -275,9 +275,9 @@ impl MlFlow {
         let series = record
             .series
             .iter()
-            .filter(|series| series.name != series.metric || series.clock != self.clock);
+            .filter(|series| series.name != series.metric || series.axis != self.axis);
         let series =
-            series.map(|known| (known.name.clone(), json!([known.metric, known.clock.as_str()])));
+            series.map(|known| (known.name.clone(), json!([known.metric, known.axis.as_str()])));
         let changed = params.iter().filter_map(|sent| {
             let value = run.trial.params.get(&sent.param)?;
             let is_plain = sent.name == sent.param && parameter(&sent.value) == *value;
@@ -296,21 +296,21 @@ impl MlFlow {
         Ok(tags)
     }
 
-    /// Names series that are new there: the metric, with its clock where the metric has another
+    /// Names series that are new there: the metric, with its axis where the metric has another
     /// one, too.
     fn name_series(&self, run: &Run<'_>, known: &mut Vec<SeriesName>) {
         for series in &run.series {
-            let SeriesSummary { metric, clock, .. } = series;
-            if known.iter().any(|known| known.metric == *metric && known.clock == *clock) {
+            let SeriesSummary { metric, axis, .. } = series;
+            if known.iter().any(|known| known.metric == *metric && known.axis == *axis) {
                 continue;
             }
             let has_plain = known.iter().any(|known| known.metric == *metric)
                 || run.series.iter().any(|other| {
-                    other.metric == *metric && other.clock == self.clock && *clock != self.clock
+                    other.metric == *metric && other.axis == self.axis && *axis != self.axis
                 });
-            let wanted = if has_plain { format!("{metric} by {clock}") } else { metric.clone() };
+            let wanted = if has_plain { format!("{metric} by {axis}") } else { metric.clone() };
             let name = free(&wanted, |name| known.iter().any(|known| known.name == name));
-            known.push(SeriesName { metric: metric.clone(), clock: *clock, name });
+            known.push(SeriesName { metric: metric.clone(), axis: *axis, name });
         }
     }
 
@@ -330,7 +330,7 @@ impl MlFlow {
             record
                 .series
                 .iter()
-                .find(|known| known.metric == series.metric && known.clock == series.clock)
+                .find(|known| known.metric == series.metric && known.axis == series.axis)
         };
         let points = rest.points.iter().filter_map(|(series, points)| Some((of(series)?, points)));
         let points = points
@@ -409,7 +409,7 @@ impl Target for MlFlow {
         if self.listed.is_some() {
             return Ok(());
         }
-        self.clock = study.spec.step.into();
+        self.axis = study.spec.step.into();
         self.store = reader.identity()?.unwrap_or_default();
         self.experiment = self.experiment(&study.spec.name)?;
         let there = self.server.runs(&self.experiment, true);

@@ -16,14 +16,15 @@ use super::run_file::RunFileState;
 use super::{LOCK, SyncError, replace};
 use crate::storage::{StorageReader, StudyId};
 use crate::study::destination::Destination;
-use crate::study::series::SeriesClock;
+use crate::study::series::SeriesAxis;
 use crate::study::trial::TrialNumber;
 
-/// A series whose name on a server differs from the metric's, or which is not on the study's clock.
+/// A series whose name on a server differs from the metric's, or which is not on the study's axis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SeriesName {
     pub metric: String,
-    pub clock: SeriesClock,
+    #[serde(rename = "clock")]
+    pub axis: SeriesAxis,
     pub name: String,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, SyncError, replace};
 use crate::storage::StorageError;
-use crate::study::series::{Point, SeriesClock, SeriesSummary};
+use crate::study::series::{Point, SeriesAxis, SeriesSummary};
 use crate::study::trial::TrialState;
 
 /// The state file.
@@ -19,7 +19,8 @@ const STATE: &str = ".hpsearch.json";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct SeriesState {
     metric: String,
-    clock: SeriesClock,
+    #[serde(rename = "clock")]
+    axis: SeriesAxis,
     count: u64,
     last: f64,
     /// The bits of its last value, which may be NaN.
@@ -98,7 +99,7 @@ impl RunFileState {
             let known = self
                 .series
                 .iter_mut()
-                .find(|known| known.metric == series.metric && known.clock == series.clock);
+                .find(|known| known.metric == series.metric && known.axis == series.axis);
             let (count, last_value) = (points.len() as u64, last.value.to_bits());
             match known {
                 Some(known) => {
@@ -108,7 +109,7 @@ impl RunFileState {
                 }
                 None => self.series.push(SeriesState {
                     metric: series.metric.clone(),
-                    clock: series.clock,
+                    axis: series.axis,
                     count,
                     last: last.step,
                     last_value,
@@ -185,7 +186,7 @@ pub(super) fn continued<'a>(
     let mut all = Vec::new();
     for state in &known.series {
         let same =
-            |series: &&SeriesSummary| series.metric == state.metric && series.clock == state.clock;
+            |series: &&SeriesSummary| series.metric == state.metric && series.axis == state.axis;
         if !run.series.iter().any(|series| same(&series)) {
             return Ok(None);
         }
@@ -194,7 +195,7 @@ pub(super) fn continued<'a>(
         let state = known
             .series
             .iter()
-            .find(|state| state.metric == series.metric && state.clock == series.clock);
+            .find(|state| state.metric == series.metric && state.axis == series.axis);
         let Some(state) = state else {
             all.push((series, run.points(series, f64::NEG_INFINITY)?));
             continue;

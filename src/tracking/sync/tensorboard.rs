@@ -16,7 +16,7 @@ use crate::runner::metric_files::masked_crc;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::params::Value;
 use crate::study::query::{SortKey, TrialQuery};
-use crate::study::series::{SeriesClock, SeriesSummary};
+use crate::study::series::{SeriesAxis, SeriesSummary};
 use crate::study::space::Distribution;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
@@ -34,34 +34,34 @@ const SAMPLE: u64 = 200;
 /// A study's directory of runs.
 pub(super) struct TensorBoard {
     root: PathBuf,
-    /// The clock of the study's reports.
-    clock: SeriesClock,
+    /// The axis of the study's reports.
+    axis: SeriesAxis,
     /// The description of the experiment that was written.
     experiment: Vec<u8>,
 }
 
 impl TensorBoard {
     pub fn new(root: PathBuf) -> Self {
-        TensorBoard { root, clock: SeriesClock::Step, experiment: Vec::new() }
+        TensorBoard { root, axis: SeriesAxis::Step, experiment: Vec::new() }
     }
 
-    /// The tag of a series: its metric, and its clock where the metric has another one, too.
+    /// The tag of a series: its metric, and its axis where the metric has another one, too.
     fn tag(&self, run: &Run<'_>, series: &SeriesSummary) -> String {
         let of_metric = || run.series.iter().filter(|other| other.metric == series.metric);
-        let is_first = || of_metric().next().is_some_and(|first| first.clock == series.clock);
-        let on_clock = of_metric().any(|other| other.clock == self.clock);
-        let is_plain = if on_clock { series.clock == self.clock } else { is_first() };
+        let is_first = || of_metric().next().is_some_and(|first| first.axis == series.axis);
+        let on_axis = of_metric().any(|other| other.axis == self.axis);
+        let is_plain = if on_axis { series.axis == self.axis } else { is_first() };
         if is_plain {
             series.metric.clone()
         } else {
-            format!("{} by {}", series.metric, series.clock)
+            format!("{} by {}", series.metric, series.axis)
         }
     }
 }
 
 impl Target for TensorBoard {
     fn begin(&mut self, reader: &dyn StorageReader, study: &StudySummary) -> Result<(), SyncError> {
-        self.clock = study.spec.step.into();
+        self.axis = study.spec.step.into();
         let experiment = experiment(reader, study)?;
         if experiment == self.experiment {
             return Ok(());

@@ -15,7 +15,7 @@ use super::run_file::{self, Out, Rest};
 use super::{Run, SyncError, Target, seconds};
 use crate::runner::metric_files::{crc, crc_table};
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::series::{Point, SeriesClock, SeriesSummary};
+use crate::study::series::{Point, SeriesAxis, SeriesSummary};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
 
@@ -28,7 +28,7 @@ pub(in crate::tracking) const HEADER: u64 = 7;
 /// The header of a log: a name, a number, and the version of the format.
 pub(in crate::tracking) const BEGIN: [u8; 7] = *b":W&B\xe1\xbe\0";
 
-/// The job type of runs written by hpsearch, whose rows name their clock.
+/// The job type of runs written by hpsearch, whose rows name their axis.
 pub(in crate::tracking) const JOB_TYPE: &str = "hpsearch";
 
 /// CRC-32 of each byte.
@@ -37,15 +37,15 @@ pub(in crate::tracking) const IEEE: [u32; 256] = crc_table(0xedb8_8320);
 /// A study's directory of runs.
 pub(super) struct Wandb {
     root: PathBuf,
-    /// The clock of the study's reports.
-    clock: SeriesClock,
+    /// The axis of the study's reports.
+    axis: SeriesAxis,
     /// The store's name, of which runs have theirs.
     store: String,
 }
 
 impl Wandb {
     pub fn new(root: PathBuf) -> Self {
-        Wandb { root, clock: SeriesClock::Step, store: String::new() }
+        Wandb { root, axis: SeriesAxis::Step, store: String::new() }
     }
 
     /// The run's stable and unique identifier.
@@ -57,7 +57,7 @@ impl Wandb {
 
 impl Target for Wandb {
     fn begin(&mut self, reader: &dyn StorageReader, study: &StudySummary) -> Result<(), SyncError> {
-        self.clock = study.spec.step.into();
+        self.axis = study.spec.step.into();
         self.store = reader.identity()?.unwrap_or_default();
         Ok(())
     }
@@ -85,9 +85,9 @@ impl Target for Wandb {
     }
 }
 
-/// Values logged together, at one step of one clock.
+/// Values logged together, at one step of one axis.
 struct HistoryRow<'a> {
-    clock: SeriesClock,
+    axis: SeriesAxis,
     step: f64,
     at: Timestamp,
     values: Vec<(&'a str, f64)>,
@@ -106,7 +106,7 @@ impl Wandb {
         for row in rows(&rest.points) {
             let least = last.map_or(0, |last| last.saturating_add(1));
             #[expect(clippy::cast_possible_truncation, reason = "the format has integer steps")]
-            let step = if row.clock == self.clock { least.max(row.step as i64) } else { least };
+            let step = if row.axis == self.axis { least.max(row.step as i64) } else { least };
             *last = Some(step);
             let at = seconds(row.at);
             let mut history = Message::new();
@@ -114,7 +114,7 @@ impl Wandb {
                 history = history.message(1, &item(name, &number(*value)));
             }
             let own = [
-                (row.clock.as_str(), number(row.step)),
+                (row.axis.as_str(), number(row.step)),
                 ("_step", step.to_string()),
                 ("_timestamp", number(at)),
                 ("_runtime", number(at - seconds(run.began))),
@@ -136,7 +136,7 @@ fn rows<'a>(points: &'a [(&'a SeriesSummary, Vec<Point>)]) -> Vec<HistoryRow<'a>
         .flat_map(|(series, points)| points.iter().map(move |point| (*series, point)))
         .collect();
     all.sort_by(|(a, one), (b, other)| {
-        let order = |series: &SeriesSummary, point: &Point| (point.at, series.clock);
+        let order = |series: &SeriesSummary, point: &Point| (point.at, series.axis);
         order(a, one).cmp(&order(b, other)).then(one.step.total_cmp(&other.step))
     });
     let mut rows: Vec<HistoryRow<'a>> = Vec::new();
@@ -144,12 +144,12 @@ fn rows<'a>(points: &'a [(&'a SeriesSummary, Vec<Point>)]) -> Vec<HistoryRow<'a>
         let value = (series.metric.as_str(), point.value);
         match rows.last_mut() {
             Some(row)
-                if (row.clock, row.at) == (series.clock, point.at) && row.step == point.step =>
+                if (row.axis, row.at) == (series.axis, point.at) && row.step == point.step =>
             {
                 row.values.push(value);
             }
             _ => rows.push(HistoryRow {
-                clock: series.clock,
+                axis: series.axis,
                 step: point.step,
                 at: point.at,
                 values: vec![value],

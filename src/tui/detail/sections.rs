@@ -129,7 +129,7 @@ fn logged(detail: &Detail, room: usize, theme: Theme) -> Vec<String> {
     let table = Columns::of(&detail.logged)
         .left("", |curve| one_line(&curve.name))
         .point("", |curve| number(curve.last.1))
-        .left("", |curve| format!("at {}", curve.clock.words(curve.last.0)))
+        .left("", |curve| format!("at {}", curve.axis.words(curve.last.0)))
         .right("", |curve| count(curve.count, "point"));
     let mut columns = table.end();
     let taken: usize = columns.iter().map(|column| column.cells_width() + 2).sum();
@@ -143,9 +143,9 @@ fn logged(detail: &Detail, room: usize, theme: Theme) -> Vec<String> {
     rows(columns, detail.logged.len())
 }
 
-fn decisions(trial: &Trial, clock: StepUnit) -> Vec<String> {
+fn decisions(trial: &Trial, step_unit: StepUnit) -> Vec<String> {
     let table = Columns::of(&trial.decisions)
-        .left("", |decision| format!("{} {}", clock.as_str(), decision.step))
+        .left("", |decision| format!("{} {}", step_unit.as_str(), decision.step))
         .left("", |decision| decision.verdict.word())
         .left("", |decision| {
             let reason = decision.verdict.reason();
@@ -172,9 +172,9 @@ fn spent(attempt: &Attempt, trial: &Trial, now: Timestamp) -> String {
     }
 }
 
-fn checkpoints(trial: &Trial, clock: StepUnit) -> Vec<String> {
+fn checkpoints(trial: &Trial, step_unit: StepUnit) -> Vec<String> {
     let table = Columns::of(&trial.checkpoints)
-        .left("", |checkpoint| format!("{} {}", clock.as_str(), checkpoint.step))
+        .left("", |checkpoint| format!("{} {}", step_unit.as_str(), checkpoint.step))
         .left("", |checkpoint| one_line(&checkpoint.path.display().to_string()));
     rows(table.end(), trial.checkpoints.len())
 }

@@ -58,8 +58,8 @@ fn lines(data: &DevicesData, room: usize, theme: Theme) -> Vec<Line<'static>> {
         let shared = load.shared.iter();
         let shared = shared.map(|why| Line::styled(format!("   {}", one_line(why)), theme.dim()));
         lines.extend(wrapped(shared.collect(), room));
-        lines.extend(load.occupied.iter().map(|slot| slot_line(slot, data.clock, theme)));
-        lines.extend(throughput_line(load, data.clock, theme));
+        lines.extend(load.occupied.iter().map(|slot| slot_line(slot, data.step_unit, theme)));
+        lines.extend(throughput_line(load, data.step_unit, theme));
         lines.push(Line::default());
     }
     let is_listed =
@@ -226,9 +226,9 @@ fn bar(name: &str, share: f64, theme: Theme) -> Line<'static> {
     ])
 }
 
-fn slot_line(slot: &OccupiedSlot, clock: StepUnit, theme: Theme) -> Line<'static> {
+fn slot_line(slot: &OccupiedSlot, step_unit: StepUnit, theme: Theme) -> Line<'static> {
     let step =
-        slot.step.map_or_else(|| "no report yet".to_owned(), |step| clock.at(step).to_string());
+        slot.step.map_or_else(|| "no report yet".to_owned(), |step| step_unit.at(step).to_string());
     let tree = slot.tree.map_or_else(String::new, |tree| {
         let cores = tree.cores.map_or_else(String::new, |cores| format!("{cores:.1} cores, "));
         format!("  {cores}{}", bytes(tree.memory))
@@ -244,12 +244,12 @@ fn slot_line(slot: &OccupiedSlot, clock: StepUnit, theme: Theme) -> Line<'static
     ])
 }
 
-fn throughput_line(load: &DeviceLoad, clock: StepUnit, theme: Theme) -> Option<Line<'static>> {
+fn throughput_line(load: &DeviceLoad, step_unit: StepUnit, theme: Theme) -> Option<Line<'static>> {
     let throughput = load.throughput?;
     let steps = if throughput.steps_per_second < 0.1 {
-        format!("{} {}/min", rounded(throughput.steps_per_second * 60.0), clock.plural())
+        format!("{} {}/min", rounded(throughput.steps_per_second * 60.0), step_unit.plural())
     } else {
-        format!("{} {}/s", rounded(throughput.steps_per_second), clock.plural())
+        format!("{} {}/s", rounded(throughput.steps_per_second), step_unit.plural())
     };
     let (trials, comma) = (rounded(throughput.trials_per_hour), theme.either(" · ", ", "));
     Some(Span::styled(format!("   {trials} trials/h{comma}{steps}"), theme.dim()).into())

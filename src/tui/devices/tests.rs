@@ -22,7 +22,7 @@ fn laptop(load: DeviceLoad) -> DevicesData {
     DevicesData {
         machine,
         devices: vec![load],
-        clock: StepUnit::Epoch,
+        step_unit: StepUnit::Epoch,
         journal: JournalOfDevices::default(),
         now: Timestamp(0),
     }
@@ -82,7 +82,7 @@ fn busy() -> DevicesData {
                 ..idle(Device::Cuda(0), samples)
             },
         ],
-        clock: StepUnit::Epoch,
+        step_unit: StepUnit::Epoch,
         journal: JournalOfDevices::default(),
         now: Timestamp(0),
     }
@@ -137,7 +137,7 @@ fn one_trial() -> DevicesData {
 #[test]
 fn devices_on_terminals_of_several_kinds() {
     let empty = || laptop(idle(Device::Cpu, vec![0.42]));
-    let no_gpu = DevicesData { clock: StepUnit::Step, ..laptop(idle(Device::Cpu, Vec::new())) };
+    let no_gpu = DevicesData { step_unit: StepUnit::Step, ..laptop(idle(Device::Cpu, Vec::new())) };
     for (name, data, size, theme) in [
         ("devices_with_their_trials", busy(), (120, 20), COLOURS),
         ("devices_80x24", busy(), (80, 24), COLOURS),

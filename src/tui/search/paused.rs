@@ -88,7 +88,7 @@ fn waiting(spec: &StudySpec, trials: &[Trial]) -> Vec<PausedTrial> {
     all.sort_by(|a, b| b.step.cmp(&a.step).then(score(a).cmp(&score(b))));
     let predictor = CurvePredictor::default();
     let directions = front::directions(&spec.objectives);
-    let history = History::of_several(trials, &directions).with_clock(spec.step);
+    let history = History::of_several(trials, &directions).with_step_unit(spec.step);
     for one in all.iter_mut().take(MOST_PREDICTED) {
         let whose = PredictedTrial::Reported(one.trial);
         let ends = predictor.predict(&spec.space, history, max_resource(spec), 0, whose, &[]);

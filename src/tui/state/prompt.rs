@@ -195,8 +195,9 @@ impl TuiState {
             (Purpose::Continue, None) => Command::Ignore,
             (Purpose::Continue, Some(trial)) => match step_of(&text) {
                 Some(until) => {
-                    let clock = self.spec().step.as_str();
-                    let notice = format!("asked for trial {trial} to continue to {clock} {until}");
+                    let step_unit = self.spec().step.as_str();
+                    let notice =
+                        format!("asked for trial {trial} to continue to {step_unit} {until}");
                     self.ask(Request::Continue { trial, until }, notice)
                 }
                 None => self.mend(prompt, format!("`{text}` is no step: an integer")),

@@ -8,7 +8,7 @@ use crate::study::budget::Extension;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, DeviceEvent, Event, StudyEvent, TrialEvent};
 use crate::study::request::{RequestAnswer, Retried};
-use crate::study::series::{LoggedPoint, LoggedSeries, SeriesClock};
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
 use crate::study::time::Timestamp;
 use crate::study::trial::AttemptNumber;
 use crate::tui::columns::ColumnKey;
@@ -267,7 +267,7 @@ fn what_a_trial_logged_is_listed_and_drawn_after_what_it_reported() {
         trial,
         attempt: AttemptNumber(9),
         metric: "train/loss".into(),
-        clock: SeriesClock::Step,
+        axis: SeriesAxis::Step,
         points: (1..=3_000).map(point).collect(),
     };
     let Script { store, lease, .. } = &mut shown.script;

@@ -15,7 +15,7 @@ use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, Seq};
 use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, SortPosition, TrialQuery};
-use crate::study::series::{Pixel, Point, SeriesClock, SeriesSummary};
+use crate::study::series::{Pixel, Point, SeriesAxis, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -74,7 +74,7 @@ impl StorageReader for Counting {
         agents(study: StudyId) -> Vec<crate::storage::StoredAgent>;
         used(study: StudyId) -> Used;
         running_since(study: StudyId) -> (i64, Option<Timestamp>);
-        clock(study: StudyId) -> (i64, Option<Timestamp>);
+        active_time(study: StudyId) -> (i64, Option<Timestamp>);
         runners(study: StudyId) -> Vec<crate::storage::StoredRunner>;
         revisions(study: StudyId) -> Vec<(Seq, StudySpec)>;
         document(digest: &str) -> Option<String>;
@@ -87,7 +87,7 @@ impl StorageReader for Counting {
             study: StudyId,
             trial: TrialNumber,
             metric: &str,
-            clock: SeriesClock,
+            axis: SeriesAxis,
             range: RangeInclusive<f64>,
             columns: usize
         ) -> Vec<Pixel>;
@@ -100,7 +100,7 @@ impl StorageReader for Counting {
         events_after(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;
         events_before(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;
         checkpoints(StudyId) -> Vec<(TrialNumber, Checkpoint)>;
-        series_points(StudyId, TrialNumber, &str, SeriesClock, RangeInclusive<f64>) -> Vec<Point>;
+        series_points(StudyId, TrialNumber, &str, SeriesAxis, RangeInclusive<f64>) -> Vec<Point>;
         series_fault(StudyId) -> Option<crate::storage::SeriesFault>;
     }
     fn trials(&self, study: StudyId, query: &TrialQuery) -> Result<Vec<Trial>, StorageError> {

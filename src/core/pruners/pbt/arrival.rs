@@ -77,7 +77,7 @@ impl Pbt {
                 return None;
             }
             Move::Stop => {
-                let at = generation.history.clock().at(rung);
+                let at = generation.history.step_unit().at(rung);
                 MemberDecision::Stop { trial, reason: Reason::Nan { at } }
             }
             // One sub-population has no migrants.

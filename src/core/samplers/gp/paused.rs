@@ -91,8 +91,8 @@ impl Gp {
         let data: Vec<CurveData> = (0..objectives)
             .map(|objective| {
                 let trials = projected(&ask.history, |losses| losses[objective]);
-                let history =
-                    History::of(&trials, Direction::Minimize).with_clock(ask.history.clock());
+                let history = History::of(&trials, Direction::Minimize)
+                    .with_step_unit(ask.history.step_unit());
                 CurveData::of_objective(&cube, &Ask { history, earlier: &[], ..*ask })
             })
             .collect();

@@ -48,7 +48,8 @@ impl Gp {
             return self.learned_from_front(ask, rng, answer);
         }
         let trials = scalarised(&ask.history, rng);
-        let history = History::of(&trials, Direction::Minimize).with_clock(ask.history.clock());
+        let history =
+            History::of(&trials, Direction::Minimize).with_step_unit(ask.history.step_unit());
         // The losses are others every time, so that fits must not be taken for those of the last.
         self.learned(&Ask { history, ..*ask }, Losses::Scalarised, rng, answer)
     }
@@ -64,8 +65,8 @@ impl Gp {
         let data: Vec<Data> = (0..objectives)
             .map(|objective| {
                 let trials = projected(&ask.history, |losses| losses[objective]);
-                let history =
-                    History::of(&trials, Direction::Minimize).with_clock(ask.history.clock());
+                let history = History::of(&trials, Direction::Minimize)
+                    .with_step_unit(ask.history.step_unit());
                 Data::new(&cube, &Ask { history, earlier: &[], ..*ask }, self.middle)
             })
             .collect();

@@ -120,11 +120,11 @@ impl fmt::Display for Reason {
                 write!(f, "`{condition}` is violated by {over} at {at}")
             }
             Reason::Wilcoxon { p, threshold, steps, at, best, means } => {
-                let clock = if *steps == 1 { at.clock.as_str() } else { at.clock.plural() };
+                let units = if *steps == 1 { at.unit.as_str() } else { at.unit.plural() };
                 let p = p.0;
                 write!(
                     f,
-                    "p = {p:.4} at {steps} {clock} in common with the best trial {best} is "
+                    "p = {p:.4} at {steps} {units} in common with the best trial {best} is "
                 )?;
                 let Some(Means { own, best, comparison }) = means else {
                     return write!(f, "not below {threshold}");

@@ -93,7 +93,7 @@ impl CurvePredictor {
         if is_constant {
             hold(&mut trials, end);
         }
-        let alone = History::of(&trials, Direction::Minimize).with_clock(history.clock());
+        let alone = History::of(&trials, Direction::Minimize).with_step_unit(history.step_unit());
         let ask = asked(space, alone, Some(end));
         let mut predicted = match is_constant {
             true => predict_constant(memo, &ask, trial, steps)?,
