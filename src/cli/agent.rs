@@ -15,7 +15,8 @@ use crate::cluster::kubernetes::JobOptions;
 use crate::cluster::relay::relay;
 use crate::cluster::rendezvous::Rendezvous;
 use crate::config;
-use crate::report::wording::{attempt_end, one_line};
+use crate::report::journal::{attempt_ended, attempt_started};
+use crate::report::wording::one_line;
 use crate::runner::process::own_program;
 use crate::runner::signals::{HangUp, SignalWatch};
 
@@ -172,19 +173,13 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
 fn in_words(news: &AgentNews) -> String {
     match news {
         AgentNews::TakenOn { study, name } => format!("works for study {study} as {name}"),
-        AgentNews::Started(assignment) => {
-            let (trial, devices) = (assignment.trial, &assignment.slot.devices);
-            let from = assignment.resume.as_ref();
-            let from = from.map(|checkpoint| format!(", from step {}", checkpoint.step));
-            let again = match assignment.attempt.0 {
-                0 => String::new(),
-                attempt => format!(" (attempt {attempt})"),
-            };
-            format!("trial {trial} started on {devices}{again}{}", from.unwrap_or_default())
+        AgentNews::Started { assignment, step_unit } => {
+            let step = assignment.resume.as_ref().map(|checkpoint| checkpoint.step);
+            let started = attempt_started(assignment.attempt, step, *step_unit);
+            format!("trial {} {started} on {}", assignment.trial, assignment.slot.devices)
         }
-        AgentNews::Ended { trial, end, message, .. } => {
-            let why = message.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
-            format!("trial {trial} {}{why}", attempt_end(Some(end)))
+        AgentNews::Ended { trial, attempt, end, message } => {
+            format!("trial {trial} {}", attempt_ended(*attempt, end, message.as_deref()))
         }
     }
 }

@@ -322,7 +322,7 @@ fn print(
         console.table(&decision_columns(spec, &story.judgements))?;
     }
     for turn in &story.turns {
-        writeln!(console.out, "{} {}: {}", moment(turn.at), turn.what, one_line(&turn.reason))?;
+        writeln!(console.out, "{} {}", moment(turn.at), one_line(&turn.text))?;
     }
     if story.attempts.is_empty() {
         writeln!(console.out, "\nno attempt has begun")?;
@@ -543,10 +543,7 @@ fn attempt_columns(spec: &StudySpec, story: &Story) -> Vec<Column> {
             .as_ref()
             .map_or_else(String::new, |(at, ..)| duration(at.since(attempt.started)))
     };
-    let from = |attempt: &story::AttemptStory| match attempt.resumed_from {
-        Some(step) => format!("{} {step}", spec.step.as_str()),
-        None => "the start".to_owned(),
-    };
+    let from = |attempt: &story::AttemptStory| spec.step.resume_point(attempt.resumed_from);
     let why = |attempt: &story::AttemptStory| {
         attempt
             .end

@@ -25,6 +25,7 @@ use crate::engine::{Assignment, Input};
 use crate::runner::launcher::Launcher as _;
 use crate::runner::{now, processes, provenance, threads};
 use crate::study::event::AttemptEnd;
+use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// Longest interval between looks at deadlines and points.
@@ -69,7 +70,12 @@ pub enum AgentNews {
         name: String,
     },
     /// An attempt started.
-    Started(Box<Assignment>),
+    Started {
+        /// What it runs.
+        assignment: Box<Assignment>,
+        /// The unit of the study's steps.
+        step_unit: StepUnit,
+    },
     /// An attempt ended, or could not be started.
     Ended {
         /// Number of the trial.

@@ -305,10 +305,7 @@ impl Engine {
     /// Where a trial would continue, in words.
     pub(super) fn resume_point(&self, number: TrialNumber) -> String {
         let checkpoint = self.state.trial(number).and_then(Trial::resumable_checkpoint);
-        match checkpoint.map(|checkpoint| checkpoint.step) {
-            None => "from the start".to_owned(),
-            Some(0) => "from its checkpoint, before its first report".to_owned(),
-            Some(step) => format!("from {}", self.spec.step.at(step)),
-        }
+        let step = checkpoint.map(|checkpoint| checkpoint.step);
+        format!("from {}", self.spec.step.resume_point(step))
     }
 }

@@ -7,6 +7,7 @@ use super::wording::{
 };
 use crate::study::counted::count;
 use crate::study::decision::Decision;
+use crate::study::device::Device;
 use crate::study::event::{
     AgentChange, AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent,
     TrialEvent,
@@ -18,7 +19,7 @@ use crate::study::request::RequestAnswer;
 use crate::study::state::StudyState;
 use crate::study::step::StepUnit;
 use crate::study::tracked::MovedRun;
-use crate::study::trial::{Trial, TrialState};
+use crate::study::trial::{AttemptNumber, Trial, TrialState};
 
 /// Describes the events of a journal; it must see all of them, in order.
 #[derive(Debug, Default)]
@@ -182,7 +183,7 @@ pub fn said(
             change: AgentChange::Absent { reason },
         }) => format!("no agent from {agent}: {reason}"),
         Event::Device(DeviceEvent::ConcurrencyChanged { device, slots, reason, .. }) => {
-            format!("{slots} at a time on {device}: {reason}")
+            concurrency(device, *slots, reason)
         }
         Event::Study(StudyEvent::DiskExceeded { bytes, limit }) => disk_exceeded(*bytes, *limit),
         Event::Study(StudyEvent::Noted { text }) => format!("note on the study: {text}"),
@@ -220,14 +221,12 @@ fn said_of_trial(
                 rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
             let until =
                 until.map(|until| format!(" up to {}", step_unit.at(until))).unwrap_or_default();
-            let place = format!("on {}{until}{rows}", slot.devices);
-            match (resume, attempt.0, trial) {
-                (Some((0, _)), ..) => format!("continues before its first report {place}"),
-                (Some((step, _)), ..) => format!("continues from {} {place}", step_unit.at(*step)),
-                (None, 0, None) => format!("started {place}"),
-                (None, 0, Some(trial)) => format!("started {place}: {}", params(&trial.params)),
-                (None, ..) => format!("started again {place} (attempt {attempt})"),
-            }
+            let step = resume.as_ref().map(|(step, _)| *step);
+            let is_new = step.is_none() && attempt.0 == 0;
+            let with = trial.filter(|_| is_new).map(|trial| format!(": {}", params(&trial.params)));
+            let with = with.unwrap_or_default();
+            let started = attempt_started(*attempt, step, step_unit);
+            format!("{started} on {}{until}{rows}{with}", slot.devices)
         }
         TrialEvent::AttemptLaunched { attempt, pid, .. } => {
             format!("attempt {attempt} is process {pid}")
@@ -250,16 +249,8 @@ fn said_of_trial(
         TrialEvent::CheckpointDropped { path, .. } => {
             format!("no longer needs the checkpoint {}", path.display())
         }
-        TrialEvent::AttemptEnded { attempt, end: AttemptEnd::Lost, reason, .. } => {
-            let with = match reason {
-                Some(why) => format!(": {why}"),
-                None => " with its runner".to_owned(),
-            };
-            format!("attempt {attempt} was lost{with}")
-        }
         TrialEvent::AttemptEnded { attempt, end, reason, .. } => {
-            let because = because(reason.as_ref());
-            format!("attempt {attempt} ended: {}{because}", attempt_end(Some(end)))
+            attempt_ended(*attempt, end, reason.as_deref())
         }
         TrialEvent::Queued { reason, .. } => format!("queued again: {reason}"),
         TrialEvent::Cloned { from, step, params, reason, .. } => {
@@ -340,6 +331,32 @@ fn said_of_trial(
         TrialEvent::Noted { text, .. } => format!("note: {text}"),
         TrialEvent::Tagged { tag, present } => tagged(tag, *present),
     }
+}
+
+/// That an attempt of a trial started, and the step of the checkpoint from which it continues.
+pub fn attempt_started(attempt: AttemptNumber, step: Option<u64>, step_unit: StepUnit) -> String {
+    match (step, attempt.0) {
+        (Some(_), _) => format!("continues from {}", step_unit.resume_point(step)),
+        (None, 0) => "started".to_owned(),
+        (None, _) => format!("started again (attempt {attempt})"),
+    }
+}
+
+/// How an attempt ended, and why.
+pub fn attempt_ended(attempt: AttemptNumber, end: &AttemptEnd, reason: Option<&str>) -> String {
+    match (end, reason) {
+        (AttemptEnd::Lost, None) => format!("attempt {attempt} was lost with its runner"),
+        (AttemptEnd::Lost, Some(why)) => format!("attempt {attempt} was lost: {why}"),
+        (end, _) => {
+            let because = because(reason.as_ref());
+            format!("attempt {attempt} ended: {}{because}", attempt_end(Some(end)))
+        }
+    }
+}
+
+/// How many trials share a device, and why.
+pub fn concurrency(device: &Device, slots: u32, reason: &str) -> String {
+    format!("{slots} at a time on {device}: {reason}")
 }
 
 fn tagged(tag: &str, present: bool) -> String {

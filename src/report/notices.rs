@@ -101,14 +101,9 @@ impl Reporter for Notices {
             | Event::Device(DeviceEvent::SlotsChanged { slots }) => self.slots.clone_from(slots),
             Event::Trial(
                 trial,
-                TrialEvent::AttemptEnded {
-                    end: AttemptEnd::Failed(FailureCause::Timeout),
-                    reason,
-                    ..
-                },
+                TrialEvent::AttemptEnded { end: AttemptEnd::Failed(FailureCause::Timeout), .. },
             ) => {
-                let why = reason.as_deref().unwrap_or("it took too long");
-                let text = format!("trial {trial} was ended: {why}");
+                let text = Journal::line(happening, false);
                 self.say(out, Occasion::Stalled, Some(*trial), &text)?;
             }
             Event::Trial(trial, TrialEvent::Finished { .. }) => {
@@ -151,13 +146,8 @@ impl Notices {
         let state = happening.state;
         let Some(trial) = state.trial(number) else { return Ok(()) };
         if trial.state == TrialState::Failed {
-            let why = trial.reason.as_deref().unwrap_or("no reason is known");
-            self.say(
-                out,
-                Occasion::Failed,
-                Some(number),
-                &format!("trial {number} failed: {why}"),
-            )?;
+            let text = Journal::line(happening, false);
+            self.say(out, Occasion::Failed, Some(number), &text)?;
         }
         if self.front.take(happening) && state.has_several_objectives() {
             let reached = values(&trial.values);

@@ -134,22 +134,11 @@ impl Reporter for Plain {
             self.slots.clone_from(slots);
         }
         match happening.event {
-            Event::Trial(
-                trial,
-                TrialEvent::AttemptEnded { end: AttemptEnd::Refused, reason, .. },
-            ) => {
+            Event::Trial(trial, TrialEvent::AttemptEnded { end: AttemptEnd::Refused, .. }) => {
                 self.waits = Some(*trial);
                 if !std::mem::replace(&mut self.refused, true) {
-                    let why =
-                        reason.as_deref().map_or_else(String::new, |reason| format!(": {reason}"));
-                    writeln!(
-                        out,
-                        "{}",
-                        one_line(&format!(
-                            "the machine refuses what trial {trial} needs{why}; it waits, and is \
-                             tried again"
-                        ))
-                    )?;
+                    let refused = Journal::line(happening, false);
+                    writeln!(out, "{refused}; the trial waits, and is tried again")?;
                 }
             }
             Event::Trial(
@@ -161,7 +150,7 @@ impl Reporter for Plain {
             }
             _ => {}
         }
-        if let Some(failed) = self.failure_told_alone(happening.event) {
+        if let Some(failed) = self.failure_told_alone(happening) {
             writeln!(out, "{failed}")?;
         }
         let before = self.best;
@@ -332,18 +321,12 @@ impl Plain {
     }
 
     /// Why an attempt failed, if the consequence for its trial does not say it.
-    fn failure_told_alone(&mut self, event: &Event) -> Option<String> {
-        if let Event::Trial(
-            trial,
-            TrialEvent::AttemptEnded { attempt, end: AttemptEnd::Failed(_), reason, .. },
-        ) = event
-        {
-            let why = reason.as_deref().unwrap_or("no reason is known");
-            self.failed =
-                Some((*trial, one_line(&format!("trial {trial} attempt {attempt} failed: {why}"))));
-            return None;
-        }
-        match event {
+    fn failure_told_alone(&mut self, happening: &Happening<'_>) -> Option<String> {
+        match happening.event {
+            Event::Trial(trial, TrialEvent::AttemptEnded { end: AttemptEnd::Failed(_), .. }) => {
+                self.failed = Some((*trial, Journal::line(happening, false)));
+                None
+            }
             Event::Trial(trial, TrialEvent::Paused { .. }) => {
                 self.failed.take().filter(|(failed, _)| failed == trial).map(|(_, line)| line)
             }

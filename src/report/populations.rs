@@ -58,7 +58,7 @@ fn branch(
     lines: &mut Vec<String>,
 ) {
     let is_marked = marked.iter().any(|stage| (stage.trial, stage.start) == (number, start));
-    let from = if start == 0 { "the start".to_owned() } else { step_unit.at(start).to_string() };
+    let from = step_unit.resume_point((start > 0).then_some(start));
     let mark = if is_marked { " *" } else { "" };
     lines.push(format!("{:depth$}trial {number} from {from}{mark}", "", depth = 2 * depth));
     let own = trials.iter().find(|trial| trial.number == number);

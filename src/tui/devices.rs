@@ -8,6 +8,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::report::journal::concurrency;
 use crate::runner::monitor::{Gpu, Machine, Monitor, TreeLoad};
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::device::{Device, DeviceGroup};
@@ -203,7 +204,8 @@ impl JournalOfDevices {
                         reason,
                         ..
                     }) => {
-                        self.shared.insert(device, format!("{slots} at a time: {reason}"));
+                        let shared = concurrency(&device, slots, &reason);
+                        self.shared.insert(device, shared);
                     }
                     Event::Device(DeviceEvent::AgentChanged { agent, change }) => {
                         self.agents.insert(agent, AgentSeen { change, at });

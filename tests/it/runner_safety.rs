@@ -383,7 +383,7 @@ fn a_directory_that_cannot_be_made_ends_the_run_and_no_trial_and_the_study_goes_
     let said = ended
         .out
         .lines()
-        .filter(|line| line.contains("the machine refuses what trial 1 needs"))
+        .filter(|line| line.contains("trial 1 attempt 0 ended: refused by the machine"))
         .count();
     assert_eq!(said, 1, "{}", ended.out);
     assert_eq!(site.states(), ["complete", "queued"]);
@@ -434,7 +434,7 @@ fn a_runner_without_enough_open_files_fails_no_trial() {
         "export HPSEARCH_FIRST_WAIT=0.01; ulimit -n 100; exec \"$0\" run study.toml --plain";
     let running = site.start_shell(limited);
     wait_until("the machine refuses more", || {
-        running.said_so_far().contains("the machine refuses what trial")
+        running.said_so_far().contains("refused by the machine")
     });
     site.write("go", "");
     assert_done(&running.end());

@@ -134,8 +134,11 @@ pub struct Turn {
     pub at: Timestamp,
     /// `paused`, `queued again`, `continued`, `shares`, `drawn again`, `remarked` or `noted`.
     pub what: &'static str,
-    /// The reason, for users.
+    /// The reason, or where the event has none the whole event in words.
     pub reason: String,
+    /// The event in words.
+    #[serde(skip)]
+    pub text: String,
 }
 
 /// Folds a journal into the history of one of its trials.
@@ -184,10 +187,10 @@ impl<'a> Teller<'a> {
         {
             self.agents.insert(agent.clone(), provenance.as_ref().clone());
         }
-        if let Event::Trial(trial, event) = event
+        if let Event::Trial(trial, of_trial) = event
             && *trial == self.number
         {
-            self.tell(at, event);
+            self.tell(at, of_trial, said(event, self.spec.step, None, false));
         }
         self.state.apply(at, event);
     }
@@ -197,7 +200,12 @@ impl<'a> Teller<'a> {
         self.story
     }
 
-    fn tell(&mut self, at: Timestamp, event: &TrialEvent) {
+    /// Applies an event of the trial, which is `text` in words.
+    fn tell(&mut self, at: Timestamp, event: &TrialEvent, text: String) {
+        let mut turn = |what, reason: Option<&String>, text: String| {
+            let reason = reason.unwrap_or(&text).clone();
+            self.story.turns.push(Turn { at, what, reason, text });
+        };
         match event {
             TrialEvent::Created { params, predicted, .. } => {
                 let by_sampler = predicted.clone();
@@ -232,7 +240,7 @@ impl<'a> Teller<'a> {
             }
             TrialEvent::AttemptStarted { attempt, slot, resume, .. } => {
                 if let Some(shared) = self.concurrency.get(slot.devices.first()) {
-                    self.story.turns.push(Turn { at, what: "shares", reason: shared.clone() });
+                    turn("shares", Some(shared), format!("shares its device: {shared}"));
                 }
                 self.story.attempts.push(AttemptStory {
                     attempt: *attempt,
@@ -251,35 +259,30 @@ impl<'a> Teller<'a> {
                     story.end = Some((ended.unwrap_or(at), end.clone(), reason.clone()));
                 }
             }
-            TrialEvent::Paused { reason, .. } => {
-                self.story.turns.push(Turn { at, what: "paused", reason: reason.clone() })
-            }
-            TrialEvent::Queued { reason, .. } => {
-                self.story.turns.push(Turn { at, what: "queued again", reason: reason.clone() })
-            }
-            TrialEvent::Cloned { params, reason, .. } => {
-                let reason = format!("{reason}, with {params}");
-                self.story.turns.push(Turn { at, what: "copied another", reason })
-            }
-            TrialEvent::Continued { until, from, .. } => {
-                let reason = format!(
-                    "it had ended as {}; runs up to {} {until}",
-                    from.as_str(),
-                    self.spec.step.as_str()
-                );
-                self.story.turns.push(Turn { at, what: "continued", reason });
-            }
-            TrialEvent::ConfigurationsSkipped { .. } | TrialEvent::Remarked { .. } => {
-                let is_remark = matches!(event, TrialEvent::Remarked { .. });
-                let what = if is_remark { "remarked" } else { "drawn again" };
-                let event = Event::Trial(self.number, event.clone());
-                let reason = said(&event, self.spec.step, None, false);
-                self.story.turns.push(Turn { at, what, reason });
-            }
-            TrialEvent::Noted { text } => {
-                self.story.turns.push(Turn { at, what: "noted", reason: text.clone() })
-            }
-            _ => {}
+            TrialEvent::Paused { reason, .. } => turn("paused", Some(reason), text),
+            TrialEvent::Queued { reason, .. } => turn("queued again", Some(reason), text),
+            TrialEvent::Cloned { .. } => turn("copied another", None, text),
+            TrialEvent::Continued { .. } => turn("continued", None, text),
+            TrialEvent::ConfigurationsSkipped { .. } => turn("drawn again", None, text),
+            TrialEvent::Remarked { .. } => turn("remarked", None, text),
+            TrialEvent::Noted { text: note } => turn("noted", Some(note), text),
+            TrialEvent::AttemptLaunched { .. }
+            | TrialEvent::Reported { .. }
+            | TrialEvent::CheckpointSaved { .. }
+            | TrialEvent::CheckpointDropped { .. }
+            | TrialEvent::Held { .. }
+            | TrialEvent::LimitsBroken { .. }
+            | TrialEvent::Finished { .. }
+            | TrialEvent::ResultsKnown
+            | TrialEvent::CandidatesOffered { .. }
+            | TrialEvent::ParamsRecorded { .. }
+            | TrialEvent::ParamsDropped { .. }
+            | TrialEvent::SummaryRecorded { .. }
+            | TrialEvent::ArtifactSaved { .. }
+            | TrialEvent::SpoolRead { .. }
+            | TrialEvent::Hidden
+            | TrialEvent::Removed { .. }
+            | TrialEvent::Tagged { .. } => {}
         }
     }
 

@@ -80,7 +80,9 @@ impl Agent {
         match work.launcher.launch(&assignment, &self.inputs) {
             Ok(job) => {
                 work.jobs.insert(key, job);
-                self.news.push(AgentNews::Started(Box::new(assignment)));
+                let step_unit = work.step_unit();
+                let assignment = Box::new(assignment);
+                self.news.push(AgentNews::Started { assignment, step_unit });
             }
             Err(error) => self.end_unbegun(key, error.end(), Some(error.to_string())),
         }

@@ -82,6 +82,11 @@ impl LaunchSettings {
 }
 
 impl Work {
+    /// The unit of the study's steps.
+    pub fn step_unit(&self) -> StepUnit {
+        self.spec.step
+    }
+
     /// Prepares for the study of a runner. `session` identifies the agent; `always_carries`: its
     /// files travel even if it sees the runner's directory.
     ///

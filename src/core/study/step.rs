@@ -36,6 +36,15 @@ impl StepUnit {
         }
     }
 
+    /// Where a trial continues, given the step of its checkpoint.
+    pub fn resume_point(self, checkpoint: Option<u64>) -> String {
+        match checkpoint {
+            None => "the start".to_owned(),
+            Some(0) => "its checkpoint, before its first report".to_owned(),
+            Some(step) => self.at(step).to_string(),
+        }
+    }
+
     /// A step in this unit.
     pub const fn at(self, step: u64) -> UnitStep {
         UnitStep { unit: self, step }
