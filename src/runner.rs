@@ -66,7 +66,7 @@ use crate::engine::{
 use crate::report::{Happening, Reporter};
 use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::device::Slot;
-use crate::study::event::{AttemptEnd, Event, Seq, StudyEvent};
+use crate::study::event::{Event, Seq, StudyEvent};
 use crate::study::program::Program;
 use crate::study::request::{Request, RequestAnswer};
 use crate::study::series::LoggedSeries;
@@ -437,10 +437,9 @@ impl<'a> Runner<'a> {
     fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
         let at = self.clock.now();
         self.launcher.look_after();
-        let is_lost = |end: &AttemptEnd| {
-            matches!(end, AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused)
-        };
-        if inputs.iter().any(|input| matches!(input, Input::Ended { end, .. } if is_lost(end))) {
+        let may_leave =
+            |input: &Input| matches!(input, Input::Ended { end, .. } if end.may_leave_processes());
+        if inputs.iter().any(may_leave) {
             self.launcher.sweep();
         }
         let mut effects = Vec::new();

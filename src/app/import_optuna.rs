@@ -425,7 +425,10 @@ impl Finished {
             TrialState::Failed => {
                 (AttemptEnd::Failed(FailureCause::Program), Some("failed in Optuna".to_owned()))
             }
-            _ => (AttemptEnd::Completed, None),
+            TrialState::Queued
+            | TrialState::Running
+            | TrialState::Paused
+            | TrialState::Complete => (AttemptEnd::Completed, None),
         };
         events.push(TrialEvent::AttemptEnded {
             attempt,

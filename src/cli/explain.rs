@@ -475,7 +475,13 @@ fn compared(trial: &Trial, comparison: &Comparison) -> String {
     let place = match trial.state {
         TrialState::Complete if is_best => format!("the best of {trials}"),
         TrialState::Complete => format!("rank {rank} of {trials}"),
-        _ => format!("its last report; among complete trials it would have rank {rank} of {of}"),
+        TrialState::Queued
+        | TrialState::Running
+        | TrialState::Paused
+        | TrialState::Pruned
+        | TrialState::Failed => {
+            format!("its last report; among complete trials it would have rank {rank} of {of}")
+        }
     };
     let to_best = if is_best {
         String::new()

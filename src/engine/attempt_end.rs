@@ -254,7 +254,11 @@ impl Engine {
             Some((trial, before)) => {
                 let result = match before {
                     TrialState::Complete => self.state.result_of(trial),
-                    _ => TrialResult::default(),
+                    TrialState::Queued
+                    | TrialState::Running
+                    | TrialState::Paused
+                    | TrialState::Pruned
+                    | TrialState::Failed => TrialResult::default(),
                 };
                 (before, result, format!("continued past its end, and then: {reason}"))
             }

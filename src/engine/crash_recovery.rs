@@ -44,7 +44,47 @@ pub fn end_of_killed_runner<'a>(
                 }
                 changes.push((at, Change::Idle(running.is_empty())));
             }
-            _ => {}
+            Event::Trial(
+                _,
+                TrialEvent::Created { .. }
+                | TrialEvent::AttemptLaunched { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::Queued { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Paused { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Finished { .. }
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Study(
+                StudyEvent::DiskExceeded { .. }
+                | StudyEvent::Finished { .. }
+                | StudyEvent::Reopened { .. }
+                | StudyEvent::BudgetExtended { .. }
+                | StudyEvent::Noted { .. }
+                | StudyEvent::Tagged { .. }
+                | StudyEvent::RequestServed { .. },
+            )
+            | Event::Runner(_)
+            | Event::Finalists(_)
+            | Event::Device(_) => {}
         }
     }
     let idle = idle_micros(begun, heard, paused, changes);

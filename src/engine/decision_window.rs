@@ -33,6 +33,52 @@ struct Turn {
     then: StudyState,
 }
 
+impl Turn {
+    /// Whether its trial has ended, after an event.
+    fn note(&mut self, event: &Event) {
+        match event {
+            Event::Trial(_, TrialEvent::AttemptStarted { .. }) => self.ended = false,
+            Event::Trial(_, TrialEvent::Finished { .. }) => self.ended = true,
+            // A paused study starts nothing, and continues as if it had not been paused.
+            Event::Trial(_, TrialEvent::Paused { hold, .. }) => {
+                self.ended = *hold != Some(Hold::Study)
+            }
+            Event::Trial(
+                _,
+                TrialEvent::Created { .. }
+                | TrialEvent::AttemptLaunched { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::AttemptEnded { .. }
+                | TrialEvent::Queued { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Runner(_)
+            | Event::Study(_)
+            | Event::Finalists(_)
+            | Event::Device(_) => {}
+        }
+    }
+}
+
 impl DecisionWindow {
     /// The window before the first event of a journal.
     pub fn new(spec: &StudySpec) -> Self {
@@ -58,19 +104,14 @@ impl DecisionWindow {
                 | FinalistsEvent::Won { .. }
                 | FinalistsEvent::Tested { .. },
             ) => {}
-            _ => {
+            Event::Runner(_)
+            | Event::Study(_)
+            | Event::Trial(..)
+            | Event::Finalists(FinalistsEvent::Chosen { .. })
+            | Event::Device(_) => {
                 let trial = event.trial();
                 if let Some(turn) = self.turns.iter_mut().find(|turn| Some(turn.trial) == trial) {
-                    match event {
-                        Event::Trial(_, TrialEvent::AttemptStarted { .. }) => turn.ended = false,
-                        Event::Trial(_, TrialEvent::Finished { .. }) => turn.ended = true,
-                        // A paused study starts nothing, and continues as if it had not been
-                        // paused.
-                        Event::Trial(_, TrialEvent::Paused { hold, .. }) => {
-                            turn.ended = *hold != Some(Hold::Study)
-                        }
-                        _ => {}
-                    }
+                    turn.note(event);
                     turn.events.push((at, event.clone()));
                     return;
                 }

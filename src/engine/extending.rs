@@ -117,7 +117,13 @@ impl Engine {
                 TrialState::Pruned => {
                     "a pruned trial keeps none unless `[checkpoints] keep = \"all\"`"
                 }
-                _ => "it saved none, or it is not among those that `[checkpoints] keep` keeps",
+                TrialState::Queued
+                | TrialState::Running
+                | TrialState::Paused
+                | TrialState::Complete
+                | TrialState::Failed => {
+                    "it saved none, or it is not among those that `[checkpoints] keep` keeps"
+                }
             };
             let anew = format!("`hpsearch enqueue --from {number} --again` starts it from scratch");
             problems.push(refused(

@@ -28,7 +28,18 @@ impl Failure {
             AttemptEnd::Failed(cause @ (FailureCause::Program | FailureCause::Exit(_))) => {
                 Some(Failure::Program(*cause, without_numbers(reason.unwrap_or_default())))
             }
-            _ => None,
+            AttemptEnd::Failed(
+                FailureCause::Oom
+                | FailureCause::DeviceLost
+                | FailureCause::WorkerLost
+                | FailureCause::Timeout,
+            )
+            | AttemptEnd::Paused
+            | AttemptEnd::Stopped
+            | AttemptEnd::Interrupted
+            | AttemptEnd::Lost
+            | AttemptEnd::Refused
+            | AttemptEnd::Diverged => None,
         }
     }
 }
@@ -64,8 +75,10 @@ pub(super) struct FirstFailures {
 
 impl FirstFailures {
     pub fn apply(&mut self, event: &Event) {
+        if self.works {
+            return;
+        }
         match event {
-            _ if self.works => {}
             Event::Trial(trial, TrialEvent::AttemptEnded { end, reason, .. }) => {
                 self.ended.remove(trial);
                 let failure = Failure::of(end, reason.as_deref());
@@ -86,7 +99,47 @@ impl FirstFailures {
                 self.failed.clear();
                 self.is_again = true;
             }
-            _ => {}
+            Event::Trial(
+                _,
+                TrialEvent::Created { .. }
+                | TrialEvent::AttemptStarted { .. }
+                | TrialEvent::AttemptLaunched { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Paused { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Study(
+                StudyEvent::DiskExceeded { .. }
+                | StudyEvent::Reopened { .. }
+                | StudyEvent::Paused { .. }
+                | StudyEvent::Resumed { .. }
+                | StudyEvent::BudgetExtended { .. }
+                | StudyEvent::Noted { .. }
+                | StudyEvent::Tagged { .. }
+                | StudyEvent::RequestServed { .. },
+            )
+            | Event::Runner(_)
+            | Event::Finalists(_)
+            | Event::Device(_) => {}
         }
     }
 

@@ -68,8 +68,14 @@ impl MemoryEstimates {
                 let Some(MemoryUse { peak, room }) = *memory else { return };
                 self.rooms.insert(device, room);
                 // A trial that failed or stopped early may not have reached its peak.
-                let is_whole =
-                    matches!(end, AttemptEnd::Completed | AttemptEnd::Paused | AttemptEnd::Stopped);
+                let is_whole = match end {
+                    AttemptEnd::Completed | AttemptEnd::Paused | AttemptEnd::Stopped => true,
+                    AttemptEnd::Interrupted
+                    | AttemptEnd::Lost
+                    | AttemptEnd::Refused
+                    | AttemptEnd::Diverged
+                    | AttemptEnd::Failed(_) => false,
+                };
                 let Some(trial) = trial.filter(|_| is_whole) else { return };
                 self.largest = self.largest.max(peak);
                 if self.seen.len() >= KEPT {
@@ -78,7 +84,39 @@ impl MemoryEstimates {
                 self.seen.push(Seen { sizes: sizes_of(trial), bytes: peak });
                 self.model = OnceLock::new();
             }
-            _ => {}
+            Event::Trial(
+                _,
+                TrialEvent::Created { .. }
+                | TrialEvent::AttemptLaunched { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::Queued { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Paused { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Finished { .. }
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Runner(RunnerEvent::Described { .. } | RunnerEvent::Stopped { .. })
+            | Event::Study(_)
+            | Event::Finalists(_)
+            | Event::Device(_) => {}
         }
     }
 

@@ -110,7 +110,11 @@ impl Engine {
             (state, _) => {
                 let instead = match state {
                     TrialState::Failed => "`hpsearch retry` starts it again",
-                    _ => "`hpsearch continue` takes it further",
+                    TrialState::Queued
+                    | TrialState::Running
+                    | TrialState::Paused
+                    | TrialState::Complete
+                    | TrialState::Pruned => "`hpsearch continue` takes it further",
                 };
                 Err(refused(format!("trial {number} is {}", state.as_str()), instead))
             }
@@ -267,7 +271,9 @@ impl Engine {
                 let reason = reason.to_string();
                 self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold: None }));
             }
-            _ => self.queue_again(number, "resumed by you"),
+            Some(Decision::Continue(_) | Decision::Pause(_) | Decision::Stop(_)) | None => {
+                self.queue_again(number, "resumed by you")
+            }
         }
     }
 

@@ -207,7 +207,9 @@ impl Engine {
                 TrialState::Paused => {
                     format!("`hpsearch resume {study} {number}` lets it continue")
                 }
-                _ => format!("`hpsearch kill {study} {number}` ends it first"),
+                TrialState::Running | TrialState::Failed => {
+                    format!("`hpsearch kill {study} {number}` ends it first")
+                }
             };
             let why = format!("trial {number} has not failed, it is {}", trial.state.as_str());
             return Err(refused(why, instead));

@@ -212,7 +212,9 @@ impl Rule {
         match trial.state {
             TrialState::Complete => self.best_of(trial).into_iter().collect(),
             TrialState::Pruned | TrialState::Failed => Vec::new(),
-            _ => self.needed_to_continue(trial),
+            TrialState::Queued | TrialState::Running | TrialState::Paused => {
+                self.needed_to_continue(trial)
+            }
         }
     }
 
@@ -278,7 +280,40 @@ impl Retention {
             {
                 self.holding.remove(trial);
             }
-            _ => {}
+            Event::Trial(
+                _,
+                TrialEvent::Created { .. }
+                | TrialEvent::AttemptStarted { .. }
+                | TrialEvent::AttemptLaunched { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::AttemptEnded { .. }
+                | TrialEvent::Queued { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Paused { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Finished { .. }
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Runner(_)
+            | Event::Study(_)
+            | Event::Finalists(_)
+            | Event::Device(_) => {}
         }
     }
 

@@ -215,7 +215,7 @@ impl Drop for AskedTrial {
         let end = match &self.verdict {
             Some(Decision::Pause(_)) => AttemptEnd::Paused,
             Some(Decision::Stop(_)) => AttemptEnd::Stopped,
-            _ => AttemptEnd::Interrupted,
+            Some(Decision::Continue(_)) | None => AttemptEnd::Interrupted,
         };
         let mut session = locked(&self.session);
         // A store that fails here fails again at the next call, which reports it; and the trial is

@@ -109,7 +109,54 @@ impl Reporter for Notices {
             Event::Trial(trial, TrialEvent::Finished { .. }) => {
                 self.finished(out, *trial, happening)?
             }
-            _ => {}
+            Event::Trial(
+                _,
+                TrialEvent::Created { .. }
+                | TrialEvent::AttemptStarted { .. }
+                | TrialEvent::AttemptLaunched { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::AttemptEnded { .. }
+                | TrialEvent::Queued { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Paused { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Study(
+                StudyEvent::DiskExceeded { .. }
+                | StudyEvent::Finished { .. }
+                | StudyEvent::Reopened { .. }
+                | StudyEvent::Paused { .. }
+                | StudyEvent::Resumed { .. }
+                | StudyEvent::Noted { .. }
+                | StudyEvent::Tagged { .. }
+                | StudyEvent::RequestServed { .. },
+            )
+            | Event::Runner(RunnerEvent::Described { .. } | RunnerEvent::Stopped { .. })
+            | Event::Device(
+                DeviceEvent::Paused { .. }
+                | DeviceEvent::Resumed { .. }
+                | DeviceEvent::AgentChanged { .. }
+                | DeviceEvent::ConcurrencyChanged { .. },
+            )
+            | Event::Finalists(_) => {}
         }
         Ok(())
     }

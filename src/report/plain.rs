@@ -148,7 +148,39 @@ impl Reporter for Plain {
             Event::Trial(trial, TrialEvent::Queued { .. }) if self.waits.take() == Some(*trial) => {
                 return out.flush();
             }
-            _ => {}
+            Event::Trial(
+                _,
+                TrialEvent::Created { .. }
+                | TrialEvent::AttemptStarted { .. }
+                | TrialEvent::AttemptLaunched { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::Queued { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Paused { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Finished { .. }
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Runner(_)
+            | Event::Study(_)
+            | Event::Finalists(_)
+            | Event::Device(_) => {}
         }
         if let Some(failed) = self.failure_told_alone(happening) {
             writeln!(out, "{failed}")?;
@@ -315,7 +347,37 @@ impl Plain {
                 };
                 return Some(if odd > 0 { told() } else { String::new() });
             }
-            _ => {}
+            Event::Trial(
+                _,
+                TrialEvent::Created { .. }
+                | TrialEvent::AttemptLaunched { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::AttemptEnded { .. }
+                | TrialEvent::Queued { .. }
+                | TrialEvent::Paused { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Runner(_)
+            | Event::Study(_)
+            | Event::Finalists(_)
+            | Event::Device(_) => {}
         }
         Some(String::new())
     }
@@ -334,7 +396,38 @@ impl Plain {
                 self.failed = None;
                 None
             }
-            _ => None,
+            Event::Trial(
+                _,
+                TrialEvent::Created { .. }
+                | TrialEvent::AttemptStarted { .. }
+                | TrialEvent::AttemptLaunched { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::AttemptEnded { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Runner(_)
+            | Event::Study(_)
+            | Event::Finalists(_)
+            | Event::Device(_) => None,
         }
     }
 }

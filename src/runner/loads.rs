@@ -43,7 +43,38 @@ impl Loads {
                 self.launched(*trial, *pid);
             }
             Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => self.ended(*trial),
-            _ => {}
+            Event::Trial(
+                _,
+                TrialEvent::Created { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::Queued { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Paused { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Finished { .. }
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Runner(_)
+            | Event::Study(_)
+            | Event::Finalists(_)
+            | Event::Device(_) => {}
         }
     }
 

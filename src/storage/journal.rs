@@ -54,7 +54,37 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
                     attempt.reason.clone_from(reason);
                 }
             }
-            _ => {}
+            Event::Trial(
+                _,
+                TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::Queued { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Paused { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Finished { .. }
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Runner(RunnerEvent::Described { .. })
+            | Event::Study(_)
+            | Event::Finalists(_)
+            | Event::Device(_) => {}
         }
     }
     attempts
@@ -109,7 +139,23 @@ pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
                     runner.reason = Some(reason.clone());
                 }
             }
-            _ => {}
+            (
+                Event::Runner(RunnerEvent::Described { .. } | RunnerEvent::Stopped { .. })
+                | Event::Device(DeviceEvent::SlotsChanged { .. }),
+                None,
+            ) => {}
+            (
+                Event::Device(
+                    DeviceEvent::Paused { .. }
+                    | DeviceEvent::Resumed { .. }
+                    | DeviceEvent::AgentChanged { .. }
+                    | DeviceEvent::ConcurrencyChanged { .. },
+                )
+                | Event::Trial(..)
+                | Event::Study(_)
+                | Event::Finalists(_),
+                _,
+            ) => {}
         }
     }
     runners

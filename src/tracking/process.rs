@@ -323,7 +323,20 @@ impl Foreground<'_> {
                 });
                 (first, false)
             }
-            _ => (None, false),
+            Input::Begin { .. }
+            | Input::Heard { .. }
+            | Input::Ended { .. }
+            | Input::Request { .. }
+            | Input::Peak { .. }
+            | Input::AgentJoined { .. }
+            | Input::AgentLeft { .. }
+            | Input::AgentSilent { .. }
+            | Input::AgentAbsent { .. }
+            | Input::Mark { .. }
+            | Input::Load(_)
+            | Input::Interrupt
+            | Input::KillAll
+            | Input::Tick => (None, false),
         }
     }
 
@@ -385,7 +398,13 @@ impl Foreground<'_> {
             (None, end) => {
                 let cause = match end {
                     AttemptEnd::Failed(cause) => cause,
-                    _ => FailureCause::Program,
+                    AttemptEnd::Completed
+                    | AttemptEnd::Paused
+                    | AttemptEnd::Stopped
+                    | AttemptEnd::Interrupted
+                    | AttemptEnd::Lost
+                    | AttemptEnd::Refused
+                    | AttemptEnd::Diverged => FailureCause::Program,
                 };
                 let reason = message.unwrap_or_else(|| "failed without a message".to_owned());
                 RunEnd::Failed { cause, reason }

@@ -622,7 +622,15 @@ impl Lines<'_> {
                 }
                 MessageToRunner::Checkpoint { path, step } => self.checkpoint(path, step, events),
                 MessageToRunner::Artifact { artifact } => self.keep(artifact, events),
-                _ => {}
+                MessageToRunner::StartsOver { .. }
+                | MessageToRunner::Peak { .. }
+                | MessageToRunner::End { .. }
+                | MessageToRunner::Params { .. }
+                | MessageToRunner::Summary { .. }
+                | MessageToRunner::Exit { .. }
+                | MessageToRunner::Answer { .. }
+                | MessageToRunner::Text { .. }
+                | MessageToRunner::At { .. } => {}
             }
         }
         for remark in remarks {

@@ -224,7 +224,17 @@ fn why_stopped(trial: &Trial) -> Option<String> {
         Some(Reason::Wilcoxon { .. }) => "worse than the best trial by a signed-rank test",
         Some(Reason::Forecast { .. }) => "forecast to end worse than the best",
         Some(Reason::Nan { .. } | Reason::OnlyNan { .. }) => "NaN",
-        _ => return trial.reason.as_deref().map(|reason| without_numbers(&one_line(reason))),
+        None
+        | Some(
+            Reason::Promoted { .. }
+            | Reason::Concluded { .. }
+            | Reason::Survived { .. }
+            | Reason::Exploited { .. }
+            | Reason::Migrated { .. }
+            | Reason::Reached(_)
+            | Reason::Held(_)
+            | Reason::Recorded(_),
+        ) => return trial.reason.as_deref().map(|reason| without_numbers(&one_line(reason))),
     };
     Some(rule.to_owned())
 }

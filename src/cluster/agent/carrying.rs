@@ -223,7 +223,24 @@ impl Carrying {
                 };
                 (new.collect::<Vec<_>>().into_iter().filter_map(below).collect(), input)
             }
-            _ => (VecDeque::new(), input),
+            Input::Begin { .. }
+            | Input::Launched { .. }
+            | Input::Report { .. }
+            | Input::Heard { .. }
+            | Input::Remark { .. }
+            | Input::Recorded { .. }
+            | Input::Ended { .. }
+            | Input::Request { .. }
+            | Input::Peak { .. }
+            | Input::AgentJoined { .. }
+            | Input::AgentLeft { .. }
+            | Input::AgentSilent { .. }
+            | Input::AgentAbsent { .. }
+            | Input::Mark { .. }
+            | Input::Load(_)
+            | Input::Interrupt
+            | Input::KillAll
+            | Input::Tick => (VecDeque::new(), input),
         }
     }
 

@@ -163,10 +163,7 @@ impl Agent {
                     metrics.ended(*trial);
                 }
                 work.loads.iter_mut().for_each(|loads| loads.ended(*trial));
-                if matches!(
-                    end,
-                    AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused
-                ) {
+                if end.may_leave_processes() {
                     work.launcher.sweep();
                 }
                 Some(*trial)

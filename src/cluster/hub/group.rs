@@ -69,15 +69,20 @@ impl Group {
                 consequence = Consequence::Tell(Act::Leave);
             }
             AttemptEnd::Interrupted => {}
-            // Those that were asked may end in any way, but one that is lost asks nobody.
-            end if !self.is_killed && (!self.is_asked || *end == AttemptEnd::Lost) => {
-                if !self.is_asked {
-                    self.decisive = node;
+            end @ (AttemptEnd::Stopped
+            | AttemptEnd::Lost
+            | AttemptEnd::Refused
+            | AttemptEnd::Diverged
+            | AttemptEnd::Failed(_)) => {
+                // Those that were asked may end in any way, but one that is lost asks nobody.
+                if !self.is_killed && (!self.is_asked || *end == AttemptEnd::Lost) {
+                    if !self.is_asked {
+                        self.decisive = node;
+                    }
+                    self.is_killed = true;
+                    consequence = Consequence::Tell(Act::Kill);
                 }
-                self.is_killed = true;
-                consequence = Consequence::Tell(Act::Kill);
             }
-            _ => {}
         }
         self.nodes[node].1 = Some(end);
         if self.is_asked && self.nodes[0].1.is_some() {

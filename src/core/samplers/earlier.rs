@@ -36,7 +36,7 @@ pub fn earlier(space: &Space, history: History<'_>) -> Taken {
         }
         TrialState::Complete => trial.value.is_some_and(|value| !value.is_nan()),
         TrialState::Pruned => trial.last().is_some() || !trial.vectors.is_empty(),
-        _ => false,
+        TrialState::Queued | TrialState::Running | TrialState::Paused | TrialState::Failed => false,
     };
     let ranked: Vec<&Trial> = ranking.trials.iter().filter(counts).copied().collect();
     let mut taken = Taken::default();

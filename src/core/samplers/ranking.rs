@@ -105,7 +105,7 @@ impl RankKey {
                 short_by: 0,
                 score: history.final_score(trial).unwrap_or(worst),
             },
-            _ if trial.rests() => match trial.last() {
+            TrialState::Pruned | TrialState::Paused if trial.rests() => match trial.last() {
                 Some((step, value)) => RankKey {
                     class: Class::Pruned,
                     short_by: u64::MAX - step,
@@ -114,7 +114,9 @@ impl RankKey {
                 None => RankKey { class: Class::Pruned, short_by: u64::MAX, score: worst },
             },
             TrialState::Failed => RankKey { class: Class::Failed, short_by: 0, score: worst },
-            _ => RankKey { class: Class::Unanswered, short_by: 0, score: worst },
+            TrialState::Queued | TrialState::Running | TrialState::Paused | TrialState::Pruned => {
+                RankKey { class: Class::Unanswered, short_by: 0, score: worst }
+            }
         }
     }
 
@@ -129,14 +131,18 @@ impl RankKey {
                 (key(Class::Infeasible, violation.to_bits()), None)
             }
             TrialState::Complete => (key(Class::Complete, 0), history.final_losses(trial)),
-            _ if trial.rests() => match trial.vectors.last() {
-                Some((step, _)) => {
-                    (key(Class::Pruned, u64::MAX - step), history.losses_at(trial, *step))
+            TrialState::Pruned | TrialState::Paused if trial.rests() => {
+                match trial.vectors.last() {
+                    Some((step, _)) => {
+                        (key(Class::Pruned, u64::MAX - step), history.losses_at(trial, *step))
+                    }
+                    None => (key(Class::Pruned, u64::MAX), None),
                 }
-                None => (key(Class::Pruned, u64::MAX), None),
-            },
+            }
             TrialState::Failed => (key(Class::Failed, 0), None),
-            _ => (key(Class::Unanswered, 0), None),
+            TrialState::Queued | TrialState::Running | TrialState::Paused | TrialState::Pruned => {
+                (key(Class::Unanswered, 0), None)
+            }
         }
     }
 

@@ -57,6 +57,18 @@ pub enum AttemptEnd {
 }
 
 impl AttemptEnd {
+    /// Whether its supervisor may have been killed, and left processes.
+    pub fn may_leave_processes(&self) -> bool {
+        match self {
+            AttemptEnd::Failed(_) | AttemptEnd::Interrupted | AttemptEnd::Refused => true,
+            AttemptEnd::Completed
+            | AttemptEnd::Paused
+            | AttemptEnd::Stopped
+            | AttemptEnd::Lost
+            | AttemptEnd::Diverged => false,
+        }
+    }
+
     /// When an attempt ended whose end was recorded at `recorded`: one that was lost with its
     /// runner at the runner's last sign of life (`killed_at`), which recovery records much later.
     /// `None`: it was lost, and when is not known.
@@ -71,7 +83,13 @@ impl AttemptEnd {
             AttemptEnd::Lost => {
                 killed_at.filter(|heard| *heard >= started).map(|heard| heard.min(recorded))
             }
-            _ => Some(recorded),
+            AttemptEnd::Completed
+            | AttemptEnd::Paused
+            | AttemptEnd::Stopped
+            | AttemptEnd::Interrupted
+            | AttemptEnd::Refused
+            | AttemptEnd::Diverged
+            | AttemptEnd::Failed(_) => Some(recorded),
         }
     }
 }

@@ -86,7 +86,12 @@ impl Race {
                     winner.test = Some(metrics.clone());
                 }
             }
-            _ => {}
+            (
+                FinalistsEvent::Dropped { .. }
+                | FinalistsEvent::Won { .. }
+                | FinalistsEvent::Tested { .. },
+                None,
+            ) => {}
         }
     }
 

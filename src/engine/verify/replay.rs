@@ -87,7 +87,20 @@ impl Replay {
                         return Some((VERDICT, in_words(*step, &stored), in_words(*step, &now)));
                     }
                 }
-                _ => {}
+                Event::Study(
+                    StudyEvent::DiskExceeded { .. }
+                    | StudyEvent::Finished { .. }
+                    | StudyEvent::Reopened { .. }
+                    | StudyEvent::Paused { .. }
+                    | StudyEvent::Resumed { .. }
+                    | StudyEvent::Noted { .. }
+                    | StudyEvent::Tagged { .. }
+                    | StudyEvent::RequestServed { .. },
+                )
+                | Event::Trial(..)
+                | Event::Runner(_)
+                | Event::Finalists(_)
+                | Event::Device(_) => {}
             }
             None
         });
@@ -202,7 +215,49 @@ impl Replay {
                 };
                 return Some(("race", race_in_words(std::slice::from_ref(event)), now));
             }
-            _ => return None,
+            Event::Trial(
+                _,
+                TrialEvent::AttemptStarted { .. }
+                | TrialEvent::AttemptLaunched { .. }
+                | TrialEvent::Reported { .. }
+                | TrialEvent::Remarked { .. }
+                | TrialEvent::Decided { .. }
+                | TrialEvent::CheckpointSaved { .. }
+                | TrialEvent::CheckpointDropped { .. }
+                | TrialEvent::AttemptEnded { .. }
+                | TrialEvent::Queued { .. }
+                | TrialEvent::Cloned { .. }
+                | TrialEvent::Paused { .. }
+                | TrialEvent::Held { .. }
+                | TrialEvent::Continued { .. }
+                | TrialEvent::LimitsBroken { .. }
+                | TrialEvent::ResultsKnown
+                | TrialEvent::Finished { .. }
+                | TrialEvent::Hidden
+                | TrialEvent::Removed { .. }
+                | TrialEvent::CandidatesOffered { .. }
+                | TrialEvent::ConfigurationsSkipped { .. }
+                | TrialEvent::ParamsRecorded { .. }
+                | TrialEvent::ParamsDropped { .. }
+                | TrialEvent::SummaryRecorded { .. }
+                | TrialEvent::ArtifactSaved { .. }
+                | TrialEvent::SpoolRead { .. }
+                | TrialEvent::Noted { .. }
+                | TrialEvent::Tagged { .. },
+            )
+            | Event::Finalists(FinalistsEvent::Tested { .. })
+            | Event::Study(
+                StudyEvent::DiskExceeded { .. }
+                | StudyEvent::Reopened { .. }
+                | StudyEvent::Paused { .. }
+                | StudyEvent::Resumed { .. }
+                | StudyEvent::BudgetExtended { .. }
+                | StudyEvent::Noted { .. }
+                | StudyEvent::Tagged { .. }
+                | StudyEvent::RequestServed { .. },
+            )
+            | Event::Runner(_)
+            | Event::Device(_) => return None,
         };
         (found.1 != found.2).then_some(found)
     }
@@ -331,7 +386,39 @@ fn without_wording(event: &Event) -> Event {
             FinalistsEvent::Dropped { reason, .. } | FinalistsEvent::Won { reason, .. },
         ) => reason.clear(),
         Event::Trial(_, TrialEvent::Finished { reason, .. }) => *reason = None,
-        _ => {}
+        Event::Trial(
+            _,
+            TrialEvent::Created { .. }
+            | TrialEvent::AttemptStarted { .. }
+            | TrialEvent::AttemptLaunched { .. }
+            | TrialEvent::Reported { .. }
+            | TrialEvent::Remarked { .. }
+            | TrialEvent::Decided { .. }
+            | TrialEvent::CheckpointSaved { .. }
+            | TrialEvent::CheckpointDropped { .. }
+            | TrialEvent::AttemptEnded { .. }
+            | TrialEvent::Cloned { .. }
+            | TrialEvent::Paused { .. }
+            | TrialEvent::Held { .. }
+            | TrialEvent::Continued { .. }
+            | TrialEvent::LimitsBroken { .. }
+            | TrialEvent::ResultsKnown
+            | TrialEvent::Hidden
+            | TrialEvent::Removed { .. }
+            | TrialEvent::CandidatesOffered { .. }
+            | TrialEvent::ConfigurationsSkipped { .. }
+            | TrialEvent::ParamsRecorded { .. }
+            | TrialEvent::ParamsDropped { .. }
+            | TrialEvent::SummaryRecorded { .. }
+            | TrialEvent::ArtifactSaved { .. }
+            | TrialEvent::SpoolRead { .. }
+            | TrialEvent::Noted { .. }
+            | TrialEvent::Tagged { .. },
+        )
+        | Event::Finalists(FinalistsEvent::Chosen { .. } | FinalistsEvent::Tested { .. })
+        | Event::Runner(_)
+        | Event::Study(_)
+        | Event::Device(_) => {}
     }
     event
 }

@@ -115,7 +115,11 @@ impl TensorBoard {
             let at = run.trial.finished.unwrap_or(run.began);
             let status = match run.trial.state {
                 TrialState::Failed => FAILURE,
-                _ => SUCCESS,
+                TrialState::Queued
+                | TrialState::Running
+                | TrialState::Paused
+                | TrialState::Complete
+                | TrialState::Pruned => SUCCESS,
             };
             let end = Message::new().varint(1, status).double(2, seconds(at));
             let data = Message::new().varint(1, 0).message(4, &end);

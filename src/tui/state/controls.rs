@@ -107,10 +107,10 @@ impl TuiState {
                 );
                 self.ask(Request::PauseTrial { trial }, notice)
             }
-            state if state.is_finished() => {
+            TrialState::Complete | TrialState::Pruned | TrialState::Failed => {
                 self.note(format!("trial {trial} is {} already", state.as_str()))
             }
-            _ => {
+            TrialState::Queued | TrialState::Running | TrialState::Paused => {
                 let notice = format!("asked for trial {trial} to continue");
                 self.ask(Request::ResumeTrial { trial }, notice)
             }
@@ -154,7 +154,9 @@ impl TuiState {
             }
             TrialState::Failed => self.note(format!("trial {trial} failed: R tries it again")),
             TrialState::Paused => self.note(format!("trial {trial} is paused: p lets it continue")),
-            _ => self.note(format!("trial {trial} has not ended, it is {}", state.as_str())),
+            TrialState::Queued | TrialState::Running => {
+                self.note(format!("trial {trial} has not ended, it is {}", state.as_str()))
+            }
         }
     }
 

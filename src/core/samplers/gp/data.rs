@@ -78,13 +78,22 @@ impl Data {
                 // A failed trial takes the worst loss, so that the search avoids its region.
                 TrialState::Failed => at_worst,
                 // Only the newest are forecast.
-                _ if end.is_none() && stopped_at(history, trial).is_some() => continue,
+                TrialState::Pruned | TrialState::Paused
+                    if end.is_none() && stopped_at(history, trial).is_some() =>
+                {
+                    continue;
+                }
                 // No stopped trial is assumed to beat the measured ones.
-                _ if trial.rests() => end.map_or(at_worst, |end| End {
-                    loss: if best.is_finite() { end.loss.max(best) } else { end.loss },
-                    ..end
-                }),
-                _ => continue,
+                TrialState::Pruned | TrialState::Paused if trial.rests() => {
+                    end.map_or(at_worst, |end| End {
+                        loss: if best.is_finite() { end.loss.max(best) } else { end.loss },
+                        ..end
+                    })
+                }
+                TrialState::Queued
+                | TrialState::Running
+                | TrialState::Paused
+                | TrialState::Pruned => continue,
             };
             rows.push(TrialWithEnd { end, trial });
         }

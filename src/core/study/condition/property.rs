@@ -162,7 +162,11 @@ impl Needs {
 pub fn objective_value(trial: &Trial) -> Option<f64> {
     match trial.state {
         TrialState::Complete => trial.value,
-        _ => trial.last().map(|(_, value)| value),
+        TrialState::Queued
+        | TrialState::Running
+        | TrialState::Paused
+        | TrialState::Pruned
+        | TrialState::Failed => trial.last().map(|(_, value)| value),
     }
 }
 

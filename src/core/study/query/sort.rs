@@ -109,7 +109,14 @@ impl SortKey {
                     (TrialState::Complete, Some(violation)) => {
                         return (2, Amount::Real(violation));
                     }
-                    _ => 3 + u8::from(value.is_none()),
+                    (
+                        TrialState::Queued
+                        | TrialState::Running
+                        | TrialState::Paused
+                        | TrialState::Pruned
+                        | TrialState::Failed,
+                        _,
+                    ) => 3 + u8::from(value.is_none()),
                 };
                 (group, Amount::Score(Score::new(direction, value.unwrap_or(f64::NAN))))
             }

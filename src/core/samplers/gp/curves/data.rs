@@ -287,7 +287,7 @@ fn observed(history: &History<'_>, trial: &Trial, horizon: u64, seen_at: u64) ->
         // A failed trial counts as bad, so that the search avoids its region.
         TrialState::Failed => kept.push((FULL, f64::INFINITY)),
         TrialState::Pruned if kept.is_empty() => kept.push((FULL, f64::INFINITY)),
-        _ => {}
+        TrialState::Queued | TrialState::Running | TrialState::Paused | TrialState::Pruned => {}
     }
     kept
 }
