@@ -1,0 +1,52 @@
+//! Which report of a trial is its value, and which is shown.
+
+use crate::study::constraint::{self, Constraint};
+use crate::study::metric::{Direction, Score};
+use crate::study::params::Params;
+use crate::study::spec::{StudySpec, ValueRule};
+use crate::study::trial::{Trial, TrialState};
+
+/// The value so far of a complete trial that continues past its end; `None` for other trials, and
+/// if it cannot be the best.
+pub fn value_so_far(
+    rule: ValueRule,
+    direction: Direction,
+    constraints: &[Constraint],
+    trial: &Trial,
+) -> Option<f64> {
+    if trial.continued != Some(TrialState::Complete)
+        || constraint::violation(constraints, &trial.last_metrics).is_some_and(|by| by > 0.0)
+    {
+        return None;
+    }
+    let step = value_step(rule, direction, trial)?;
+    trial.curve.iter().find(|(at, value)| *at == step && !value.is_nan()).map(|(_, value)| *value)
+}
+
+/// The step of the report that determines a trial's value under a rule; `None` without a report.
+pub fn value_step(rule: ValueRule, direction: Direction, trial: &Trial) -> Option<u64> {
+    match rule {
+        ValueRule::Last => trial.last_step(),
+        ValueRule::Best => trial
+            .curve
+            .iter()
+            .min_by_key(|(_, value)| Score::new(direction, *value))
+            .map(|(step, _)| *step),
+    }
+}
+
+/// The step of the value that is shown of a trial: that of its value, or of its last report if it
+/// has none.
+pub fn shown_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
+    let has_value = trial.value.is_some() || !trial.values.is_empty();
+    match has_value || trial.continued.is_some() {
+        true => value_step(spec.value, spec.direction(), trial),
+        false => trial.last_step(),
+    }
+}
+
+/// The parameters with which the value that is shown of a trial was measured. A member of a
+/// population that took over another's checkpoint later has others now.
+pub fn shown_params<'a>(spec: &StudySpec, trial: &'a Trial) -> &'a Params {
+    shown_step(spec, trial).map_or(&trial.params, |step| trial.params_at(step))
+}
