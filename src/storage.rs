@@ -12,364 +12,39 @@ pub mod optuna_database;
 pub mod paths;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+mod records;
 mod sql;
 pub mod sqlite;
+mod studies;
 pub mod tracked;
 
-use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use error::{PostgresFailure, SqliteFailure, StorageError};
-use serde::{Deserialize, Serialize};
+pub use records::{
+    Attempt, Curve, OutcomeCursor, Remarked, SeriesFault, StoredAgent, StoredRequest, StoredRunner,
+};
+pub use studies::{
+    HeldLease, Holder, Lease, RemovedStudy, StoredStudy, StudyId, StudySummary, Takeover,
+};
 
-use crate::storage::paths::StudyFiles;
 use crate::storage::tracked::{BeginRun, Move, Recorded, RemovedRun, RunFence, TrackerProcess};
 use crate::study::artifact::StoredArtifact;
-use crate::study::budget::Extension;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::condition::TrialNames;
-use crate::study::device::{Device, Slot};
-use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, Seq, TrialEvent};
-use crate::study::finalists::Race;
-use crate::study::front::Front;
+use crate::study::event::{Event, Seq, TrialEvent};
 use crate::study::outcome::Outcome;
 use crate::study::prediction::Prediction;
-use crate::study::provenance::{AgentProvenance, Provenance};
 use crate::study::query::{Filter, SortPosition, TrialQuery};
-use crate::study::remark::RemarkKind;
 use crate::study::request::{Request, RequestAnswer};
 use crate::study::series::{LoggedSeries, Pixel, Point, SeriesAxis, SeriesSummary};
 use crate::study::spec::StudySpec;
-use crate::study::state::{Counts, StudyState};
+use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, Note, Trial, TrialNumber};
+use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
-
-/// A study's key in a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StudyId(pub i64);
-
-/// A process that runs a study.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
-    /// Process id.
-    pub pid: u32,
-    /// The system's start time of that process, which distinguishes it from a later process with
-    /// the same id.
-    pub pid_started: u64,
-    /// Host name.
-    pub host: String,
-    /// Identifies the boot of the machine and the container (see `runner::lease`); set only if the
-    /// process keeps the study's lock file locked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub boot_id: Option<String>,
-}
-
-/// The right to write to a study, until another process takes it over.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lease {
-    /// Which study.
-    pub study: StudyId,
-    /// Fencing token: writes with an older one are rejected.
-    pub epoch: i64,
-}
-
-/// Whether a lease may be taken from a holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takeover {
-    /// Only if it is free.
-    IfFree,
-    /// From this epoch's holder, which is dead; rejected if the epoch has changed meanwhile.
-    From(i64),
-}
-
-/// The holder of a study.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HeldLease {
-    /// Its fencing token.
-    pub epoch: i64,
-    /// The process that holds the study.
-    pub holder: Holder,
-    /// When the lease was acquired.
-    pub acquired: Timestamp,
-    /// The file that its holder keeps locked, if the store has one.
-    pub lock_file: Option<PathBuf>,
-    /// The time after which it ends unless it is renewed, in stores where leases end: as long as it
-    /// is held, its holder lives, or did so that short a time ago.
-    pub lease_time: Option<Duration>,
-}
-
-/// A study in a store.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoredStudy {
-    /// Its key.
-    pub id: StudyId,
-    /// The resolved specification, with later changes; its budget includes the extension.
-    pub spec: StudySpec,
-    /// What `hpsearch extend` added to the study file's budget.
-    pub extension: Extension,
-    /// When it was created.
-    pub created: Timestamp,
-    /// The name of the directory with its trials' files, once it is claimed; see
-    /// [`StoredStudy::files`].
-    pub directory: Option<String>,
-}
-
-impl StoredStudy {
-    /// The locations of its trials' files, for a store at `store`.
-    pub fn files(&self, store: &Path) -> StudyFiles {
-        StudyFiles::of(&self.spec, self.directory.as_deref(), store)
-    }
-}
-
-/// A removed study whose files may not all be deleted yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RemovedStudy {
-    /// The key that it had.
-    pub id: StudyId,
-    /// Its last name.
-    pub name: String,
-    /// The directories of its files.
-    pub directories: Vec<PathBuf>,
-}
-
-/// A line of `hpsearch ls`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StudySummary {
-    /// Its key.
-    pub id: StudyId,
-    /// The resolved specification.
-    pub spec: StudySpec,
-    /// Trials by state.
-    pub counts: Counts,
-    /// The best complete trial and its value, or the mean if its configuration ran several times.
-    pub best: Option<(TrialNumber, f64)>,
-    /// The best trials of a study of several objectives.
-    pub front: Option<Front>,
-    /// Number of hidden trials.
-    pub hidden: u64,
-    /// The last race of its best configurations.
-    pub race: Option<Race>,
-    /// Trials that are runs of races, which do not count towards the budget.
-    pub race_counts: Counts,
-    /// Why it is finished, if it is.
-    pub finished: Option<String>,
-    /// Why nothing is started, if the user paused it.
-    pub paused: Option<String>,
-    /// Devices that the user paused.
-    pub paused_devices: BTreeSet<Device>,
-    /// Additions to the study file's budget; `spec` includes them.
-    pub extension: Extension,
-    /// The user's notes.
-    pub notes: Vec<Note>,
-    /// The user's tags, sorted; those of the study file are in `spec`.
-    pub tags: Vec<String>,
-    /// The process that runs it, which may be dead.
-    pub held: Option<HeldLease>,
-    /// When it was created.
-    pub created: Timestamp,
-    /// The name of the directory with its trials' files, once it is claimed.
-    pub directory: Option<String>,
-}
-
-impl StudySummary {
-    /// The locations of its trials' files, for a store at `store`.
-    pub fn files(&self, store: &Path) -> StudyFiles {
-        StudyFiles::of(&self.spec, self.directory.as_deref(), store)
-    }
-
-    /// The study as [`StorageReader::study`] returns it.
-    pub fn stored(self) -> StoredStudy {
-        StoredStudy {
-            id: self.id,
-            spec: self.spec,
-            extension: self.extension,
-            created: self.created,
-            directory: self.directory,
-        }
-    }
-
-    /// The filter, which also excludes hidden trials if there are any.
-    pub fn visible(&self, filter: Filter) -> Filter {
-        if self.hidden > 0 { filter.visible() } else { filter }
-    }
-
-    /// The best trial, or the compromise on the front of several objectives.
-    pub fn best_trial(&self) -> Option<TrialNumber> {
-        let knee = self.front.as_ref().and_then(|front| front.knee);
-        self.best.map(|(best, _)| best).or(knee)
-    }
-
-    /// Whether a trial is the best one, or on the front of several objectives.
-    pub fn is_best(&self, trial: TrialNumber) -> bool {
-        let is_on = self.front.as_ref().is_some_and(|front| front.contains(trial));
-        is_on || self.best.is_some_and(|(best, _)| best == trial)
-    }
-
-    /// Trials of the search by state: those that count towards the budget.
-    pub fn search_counts(&self) -> Counts {
-        self.counts.without(self.race_counts)
-    }
-}
-
-/// One attempt as stored.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Attempt {
-    /// Number of the trial.
-    pub trial: TrialNumber,
-    /// Number of the trial's attempt, from 0.
-    pub attempt: AttemptNumber,
-    /// The slot of the attempt.
-    pub slot: Slot,
-    /// Step and path of the checkpoint that it continued from.
-    pub resume: Option<(u64, PathBuf)>,
-    /// The step at which it pauses.
-    pub until: Option<u64>,
-    /// Its process id and that process's start time, once known.
-    pub process: Option<(u32, u64)>,
-    /// When it began.
-    pub started: Timestamp,
-    /// When it ended.
-    pub ended: Option<Timestamp>,
-    /// How it ended.
-    pub end: Option<AttemptEnd>,
-    /// The reason, one sentence.
-    pub reason: Option<String>,
-    /// The start event of its runner; `None` in stores that did not record it.
-    pub runner: Option<Seq>,
-}
-
-/// A process that ran a study.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoredRunner {
-    /// Its start event.
-    pub seq: Seq,
-    /// Its process id.
-    pub pid: u32,
-    /// Its host.
-    pub host: String,
-    /// Its slots at the end.
-    pub slots: Vec<Slot>,
-    /// When it began.
-    pub started: Timestamp,
-    /// When it exited; `None`: it runs, or was killed.
-    pub stopped: Option<Timestamp>,
-    /// Its running time in microseconds, once it has exited.
-    pub ran_micros: Option<i64>,
-    /// Why it exited.
-    pub reason: Option<String>,
-    /// What its results depend on; `None` if the version that wrote it did not record it.
-    pub provenance: Option<Provenance>,
-}
-
-/// A position in a study's outcomes up to which a reader has read; the default is the beginning.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OutcomeCursor {
-    /// The last event read: the journal is ordered by commits, independently of clocks.
-    seq: Seq,
-    /// The revision read: with another metric, the last reports differ.
-    revision: i64,
-}
-
-/// The reports of one trial: ascending steps and values.
-pub type Curve = (TrialNumber, Vec<(u64, f64)>);
-
-/// A request with its key.
-#[derive(Clone, Debug, PartialEq)]
-pub struct StoredRequest {
-    /// Its key.
-    pub id: i64,
-    /// The request.
-    pub request: Request,
-}
-
-/// An agent that came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredAgent {
-    /// Its name.
-    pub name: String,
-    /// When it came, to a runner.
-    pub joined: Timestamp,
-    /// Its machine.
-    pub provenance: AgentProvenance,
-}
-
-impl StoredAgent {
-    /// The agent of an event of this time, if it came then.
-    pub fn of(at: Timestamp, event: Event) -> Option<StoredAgent> {
-        let Event::Device(DeviceEvent::AgentChanged { agent: name, change }) = event else {
-            return None;
-        };
-        let AgentChange::Joined { provenance: Some(provenance), .. } = change else { return None };
-        Some(StoredAgent { name, joined: at, provenance: *provenance })
-    }
-
-    /// The one among `agents`, in order, that ran an attempt.
-    pub fn that_ran<'a>(agents: &'a [StoredAgent], attempt: &Attempt) -> Option<&'a StoredAgent> {
-        let name = attempt.slot.devices.agent()?;
-        agents.iter().rfind(|agent| agent.name == name && agent.joined <= attempt.started)
-    }
-}
-
-/// A remark on the lines of a trial.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Remarked {
-    /// Number of the trial's attempt, from 0.
-    pub attempt: AttemptNumber,
-    /// Its kind.
-    pub kind: RemarkKind,
-    /// One sentence.
-    pub text: String,
-    /// How often it occurred.
-    pub count: u64,
-}
-
-impl Remarked {
-    /// The remark of an event, if it is one.
-    pub fn of(event: Event) -> Option<Remarked> {
-        match event {
-            Event::Trial(_, TrialEvent::Remarked { attempt, kind, text, count, .. }) => {
-                Some(Remarked { attempt, kind, text, count })
-            }
-            _ => None,
-        }
-    }
-
-    /// One remark of each kind and attempt, in order of first occurrence; the remark at an
-    /// attempt's end has the count.
-    pub fn taken_together(remarks: impl IntoIterator<Item = Remarked>) -> Vec<Remarked> {
-        let mut kept: Vec<Remarked> = Vec::new();
-        for remark in remarks {
-            match kept
-                .iter_mut()
-                .find(|known| (known.attempt, known.kind) == (remark.attempt, remark.kind))
-            {
-                Some(known) => *known = remark,
-                None => kept.push(remark),
-            }
-        }
-        kept
-    }
-}
-
-/// A disagreement between a stored series and its row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SeriesFault {
-    /// Number of the trial.
-    pub trial: TrialNumber,
-    /// The table.
-    pub table: &'static str,
-    /// The series, and the chunk if the column is a chunk's.
-    pub row: String,
-    /// The column.
-    pub field: String,
-    /// The stored value.
-    pub stored: String,
-    /// The value computed from its points.
-    pub now: String,
-}
 
 /// Reading. Every call sees one committed state.
 pub trait StorageReader: Send {
