@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun, moment};
+use super::recorded_run::moment;
+use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun};
 use crate::runner::metric_files::{Broken, Content, EventReader, Fields};
 use crate::study::params::Value;
 use crate::study::series::SeriesAxis;

@@ -8,7 +8,8 @@ use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 
-use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun, moment};
+use super::recorded_run::moment;
+use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun};
 use crate::runner::metric_files::{Content, Fields, crc};
 use crate::study::params::Value;
 use crate::study::series::SeriesAxis;
