@@ -15,7 +15,7 @@ use super::figures::FigureOptions;
 use super::find::{self, Archived, is_archived};
 use super::log_tail::{self, LogTail};
 use super::populations::family;
-use super::study_state::{elapsed, state_in};
+use super::study_state::{elapsed, state_in, unmeasured};
 pub use answer::{AnswerPart, BestPart, FrontAnswer, answer, params_as_toml};
 pub use facts::{Fact, ParamPart, StoppedGroup, StoppedPart, rules, space, stopped, used};
 
@@ -132,6 +132,9 @@ pub struct StudyPart {
     /// Seconds that it ran.
     seconds: f64,
     budget: Option<u64>,
+    /// Why a goal of several objectives is not in force.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unmeasured: Option<String>,
     params: Vec<ParamPart>,
     /// Names of metrics and series, for filters and curves.
     metrics: Vec<String>,
@@ -314,6 +317,7 @@ pub fn study(reader: &dyn StorageReader, study: StudySummary) -> Result<StudyPar
         step_unit: study.spec.step.as_str(),
         seconds: elapsed(reader, &study)?.as_secs_f64(),
         budget: study.spec.budget.trials,
+        unmeasured: unmeasured(reader, &study)?.map(|why| why.to_string()),
         params,
         metrics: names.metrics,
         series: names.series,

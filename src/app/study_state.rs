@@ -6,8 +6,11 @@ use std::time::Duration;
 use crate::report::wording::{HolderLife, StudyStatus, micros};
 use crate::runner::{self, Liveness, liveness};
 use crate::samplers::Situation;
-use crate::storage::{HeldLease, StorageError, StorageReader, StudyId, StudySummary};
+use crate::storage::{
+    HeldLease, OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary,
+};
 use crate::study::event::Seq;
+use crate::study::front;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
@@ -32,14 +35,15 @@ pub fn unmeasured(
     reader: &dyn StorageReader,
     study: &StudySummary,
 ) -> Result<Option<Unmeasured>, StorageError> {
-    let StudySummary { spec, counts, front, .. } = study;
-    let has_goal = spec.budget.target.is_some() || spec.budget.patience.is_some();
-    let is_measured = front.as_ref().is_none_or(|front| front.hypervolume.is_some());
+    let Some(front) = &study.front else { return Ok(None) };
     // Reading all trials takes time.
-    if !has_goal || is_measured || counts.complete + counts.pruned == 0 {
-        return Ok(None);
-    }
-    Ok(Unmeasured::of(&spec.budget, &reader.study_state(study.id)?))
+    let has_reason = front.hypervolume.is_none() && !front.trials.is_empty();
+    let points = match has_reason && study.spec.budget.target.is_some() {
+        true => front::points_of(&reader.outcomes(study.id, OutcomeCursor::default())?.0),
+        false => Vec::new(),
+    };
+    let StudySpec { budget, objectives, .. } = &study.spec;
+    Ok(Unmeasured::of(budget, objectives, study.counts, front, &points))
 }
 
 /// Whether a live process runs a study, or waits for it to be resumed.

@@ -298,7 +298,12 @@ impl Plain {
         if self.unmeasured.as_ref().is_some_and(|told| !is_without_front(told)) {
             return Ok(());
         }
-        let Some(why) = Unmeasured::of(budget, state) else { return Ok(()) };
+        if !state.has_several_objectives() {
+            return Ok(());
+        }
+        let (front, points) = (state.front(), front::points(&state.trials));
+        let why = Unmeasured::of(budget, state.objectives(), state.counts, &front, &points);
+        let Some(why) = why else { return Ok(()) };
         if self.unmeasured.is_none() || !is_without_front(&why) {
             writeln!(out, "  {}", one_line(&why.to_string()))?;
             self.unmeasured = Some(why);

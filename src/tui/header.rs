@@ -9,7 +9,7 @@ use ratatui::widgets::Paragraph;
 use super::keys::Screen;
 use super::snapshot::Snapshot;
 use super::state::TuiState;
-use super::theme::Theme;
+use super::theme::{Theme, wrapped};
 use super::together::Together;
 use crate::engine::finalists::CONFIDENCE;
 use crate::report::ahead::{self, Running, look_ahead};
@@ -24,6 +24,9 @@ use crate::study::state::Counts;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
 use crate::tracking::Behind;
+
+/// The lines that the longest reason takes on 80 columns.
+const GOAL_LINES: u16 = 3;
 
 /// Draws them; a low area gets the two lines that matter most.
 pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &TuiState, now: Timestamp, theme: Theme) {
@@ -56,6 +59,29 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &TuiState, now: Timestamp,
     if !low {
         draw_bar(frame, Rect { y: area.y + 2, height: 1, ..area }, &progress, theme);
     }
+}
+
+/// The lines of why a goal is not in force: on the screens of all trials and of the search.
+fn goal_lines(state: &TuiState, room: u16) -> Vec<Line<'static>> {
+    let is_shown = match state.screen {
+        Screen::Trials => state.seen.together.is_none(),
+        screen => screen == Screen::Search,
+    };
+    let why = state.seen.unmeasured.as_ref().filter(|_| is_shown);
+    let line = why.map(|why| Line::raw(format!(" {}", one_line(&why.to_string()))));
+    wrapped(line.into_iter().collect(), usize::from(room))
+}
+
+/// How many lines that needs.
+pub fn goal_height(state: &TuiState, room: u16, is_low: bool) -> u16 {
+    let most = if is_low { 1 } else { GOAL_LINES };
+    u16::try_from(goal_lines(state, room).len()).unwrap_or(most).min(most)
+}
+
+/// Draws them.
+pub fn draw_goal(frame: &mut Frame<'_>, area: Rect, state: &TuiState, theme: Theme) {
+    let lines = goal_lines(state, area.width);
+    frame.render_widget(Paragraph::new(lines).style(theme.warning()), area);
 }
 
 /// Spans at both sides of a line; the left ones are cut where they meet.

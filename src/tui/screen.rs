@@ -17,6 +17,7 @@ use crate::study::time::Timestamp;
 /// The parts of the screen, top to bottom.
 struct Parts {
     header: Rect,
+    goal: Rect,
     note: Rect,
     body: Rect,
     preview: Rect,
@@ -43,6 +44,7 @@ fn parts(area: Rect, state: &TuiState) -> Parts {
     let preview = if of_trials && area.height >= HIGH { (area.height / 4).min(15) } else { 0 };
     let heights = [
         Constraint::Length(if low { 2 } else { 5 }),
+        Constraint::Length(header::goal_height(state, area.width, low)),
         Constraint::Length(u16::from(has_note)),
         Constraint::Min(0),
         Constraint::Length(preview),
@@ -50,9 +52,9 @@ fn parts(area: Rect, state: &TuiState) -> Parts {
         Constraint::Length(u16::from(notice(state).is_some())),
         Constraint::Length(1),
     ];
-    let [header, note, body, preview, selected, notice, footer] =
+    let [header, goal, note, body, preview, selected, notice, footer] =
         Layout::vertical(heights).areas(area);
-    Parts { header, note, body, preview, selected, notice, footer }
+    Parts { header, goal, note, body, preview, selected, notice, footer }
 }
 
 /// Tells `state` how much of it is to be seen on a screen of this size.
@@ -70,6 +72,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut TuiState, now: Timestamp, theme: 
     let area = frame.area();
     let parts = parts(area, state);
     header::draw(frame, parts.header, state, now, theme);
+    header::draw_goal(frame, parts.goal, state, theme);
     frame.render_widget(note_line(state, parts.note, theme), parts.note);
     match state.screen {
         Screen::Trials => {

@@ -13,6 +13,7 @@ use super::together::{TableScope, Together};
 use super::trial_key::TrialKey;
 use crate::app::log_tail::LogTail;
 use crate::app::several::{self, StudySelection};
+use crate::app::study_state::unmeasured;
 use crate::report::wording::{HolderLife, StudyStatus, micros};
 use crate::storage::{
     Attempt, HeldLease, Remarked, StorageError, StorageReader, StudyId, StudySummary,
@@ -26,6 +27,7 @@ use crate::study::series::{Pixel, SeriesAxis, SeriesSummary};
 use crate::study::state::shown_params;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
+use crate::study::unmeasured::Unmeasured;
 use crate::study::usage::Used;
 use crate::tracking::{Behind, behind};
 
@@ -153,6 +155,8 @@ pub struct Snapshot {
     pub page: Arc<Page>,
     /// What the study used so far.
     pub used: Arc<Used>,
+    /// Why a goal of several objectives is not in force.
+    pub unmeasured: Option<Unmeasured>,
     /// Its destinations that lack something.
     pub behind: Arc<Vec<Behind>>,
     /// The wanted trial.
@@ -374,6 +378,7 @@ impl Source {
             picture,
             journal: self.known.journal.clone(),
             used: Arc::new(self.reader.used(study)?),
+            unmeasured: unmeasured(&*self.reader, &summary)?,
             behind: Arc::new(behind(&*self.reader, study)),
             ran: micros(ran_micros),
             // A runner that died left its beginning behind; its time stopped when it did.

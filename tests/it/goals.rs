@@ -15,8 +15,8 @@ use hpsearch::study::trial::{Origin, Trial, TrialNumber, TrialState};
 use serde_json::Value as Json;
 
 use crate::harness::{
-    Site, asha, assert_done, assert_names, assert_refused, cases, decisions, journal, loss, number,
-    spec, verified, wait_until,
+    Browser, Site, asha, assert_done, assert_names, assert_refused, cases, decisions, journal,
+    loss, number, spec, verified, wait_until,
 };
 use crate::several_objectives::study;
 
@@ -404,14 +404,20 @@ fn what_compares_trials_by_one_value_is_refused_beside_a_goal_of_several() {
     );
 }
 
-/// Where a goal is not in force, the run says so once, and `show` and `check` say it then.
+/// Where a goal is not in force, the run says so once, and `show`, `check`, a report and the live
+/// page say it then.
 fn assert_told(site: &Site, told: &str) {
     let ended = site.run_study();
     assert_eq!(ended.out.matches("in force").count(), 1, "{}", ended.out);
     assert_names(&ended.out, &[told]);
     assert_names(&site.run(&["show", "s"]).out, &[told]);
     assert_names(&site.run(&["check", "study.toml"]).out, &[told]);
-    assert_names(site.json(&["show", "s", "--json"])["unmeasured"].as_str().unwrap(), &[told]);
+    let shown = site.json(&["show", "s", "--json"])["unmeasured"].clone();
+    assert_names(shown.as_str().unwrap(), &[told]);
+    let report = site.run(&["report", "s", "-o", "-"]).out;
+    assert_names(&report.replace("&#39;", "'"), &["<dt>goal</dt>", told]);
+    let page = Browser::start(site, &[]).json("/api/study?study=s");
+    assert_eq!(page["unmeasured"], shown);
     assert_names(&site.run(&["check", "study.toml", "--json"]).out, &[told]);
     // A run that continues says it at its begin.
     assert_done(&site.run(&["extend", "s", "--trials", "+1"]));
@@ -435,6 +441,7 @@ fn a_target_of_an_infinite_hypervolume_is_said_not_to_be_in_force() {
     let site = Site::new(&text, &reporting("\"error\":-Infinity,\"speed\":-1"));
     assert!(!site.run_study().out.contains("in force"), "it is beyond a threshold");
     assert!(!site.run(&["show", "s", "--json"]).out.contains("unmeasured"));
+    assert!(!site.run(&["report", "s", "-o", "-"]).out.contains("in force"));
 }
 
 #[test]

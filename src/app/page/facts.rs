@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::app::AppError;
-use crate::app::study_state::{elapsed, state_in};
+use crate::app::study_state::{elapsed, state_in, unmeasured};
 use crate::report::ahead;
 use crate::report::document::privacy::{Privacy, PrivatePart};
 use crate::report::specification::{algorithm, budget, comparison, condition, kind, values};
@@ -108,6 +108,8 @@ pub fn used(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<Fact
         facts.push(("device time", ahead::device_hours(device_time.as_secs_f64() / 3600.0)));
         facts.extend(spec.budget.price_of(device_time).map(|cost| ("cost", format!("{cost:.2}"))));
         facts.push(("budget", budget(spec)));
+        let unmeasured = unmeasured(reader, study)?;
+        facts.extend(unmeasured.map(|why| ("goal", one_line(&why.to_string()))));
     }
     if used.measured.0 > 0 {
         facts.push(("checkpoints", bytes(used.measured.1)));

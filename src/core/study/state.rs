@@ -12,7 +12,7 @@ pub use changes::{Changes, Mark};
 use checkpoint_paths::CheckpointPaths;
 pub use fold::continues;
 use serde::Serialize;
-pub use value::{shown_params, shown_step, value_so_far, value_step};
+pub use value::{replaced_params, shown_params, shown_step, value_so_far, value_step};
 
 use crate::study::budget::Extension;
 use crate::study::checkpoint::Checkpoint;

@@ -5,10 +5,11 @@ use std::fmt;
 
 use crate::study::budget::Budget;
 use crate::study::counted::count;
-use crate::study::front::{self, Front};
+use crate::study::front::{self, Front, Point};
 use crate::study::metric::Number;
 use crate::study::pareto;
-use crate::study::state::StudyState;
+use crate::study::spec::Objective;
+use crate::study::state::Counts;
 use crate::study::trial::TrialNumber;
 
 /// Why a goal of several objectives is not in force, with what decides it.
@@ -45,41 +46,47 @@ pub enum Unmeasured {
 
 impl Unmeasured {
     /// Why the goals of `budget` cannot be measured at present, if there is anything to measure:
-    /// `None` of one objective, of a study without a goal, and before there could be a front.
-    pub fn of(budget: &Budget, state: &StudyState) -> Option<Unmeasured> {
+    /// `None` of one objective, of a study without a goal, and before there could be a front. Of
+    /// `points`, those on the front are needed, where it has no hypervolume.
+    pub fn of(
+        budget: &Budget,
+        objectives: &[Objective],
+        counts: Counts,
+        front: &Front,
+        points: &[Point],
+    ) -> Option<Unmeasured> {
         let goals = [("target", budget.target.is_some()), ("patience", budget.patience.is_some())];
         let goals: Vec<&'static str> =
             goals.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key).collect();
-        if goals.is_empty() || !state.has_several_objectives() {
+        if goals.is_empty() || objectives.len() < 2 {
             return None;
         }
-        if front::points(&state.trials).is_empty() {
-            let (complete, pruned) = (state.counts.complete, state.counts.pruned);
+        if front.trials.is_empty() {
+            let (complete, pruned) = (counts.complete, counts.pruned);
             let counts = |patience| complete + pruned >= patience;
             let is_late = complete > 0 || budget.patience.is_some_and(counts);
             return is_late.then_some(Unmeasured::NoFront { goals, complete, pruned });
         }
         budget.target?;
-        let front = state.front();
         match front.hypervolume {
             Some(_) => None,
-            None => Some(Unmeasured::of_front(&front, state)),
+            None => Some(Unmeasured::of_front(objectives, front, points)),
         }
     }
 
     /// Why a front has no hypervolume.
-    fn of_front(front: &Front, state: &StudyState) -> Unmeasured {
-        let reference = pareto::losses(state.directions(), &front.reference);
+    fn of_front(objectives: &[Objective], front: &Front, points: &[Point]) -> Unmeasured {
+        let directions = front::directions(objectives);
+        let reference = pareto::losses(&directions, &front.reference);
         let mut best = reference.clone();
-        for trial in front.trials.iter().filter_map(|number| state.trial(*number)) {
-            let losses = pareto::losses(state.directions(), &trial.values);
+        for (trial, values) in points.iter().filter(|(trial, _)| front.contains(*trial)) {
+            let losses = pareto::losses(&directions, values);
             if !losses.iter().zip(&reference).all(|(loss, border)| loss < border) {
                 continue;
             }
             if let Some(place) = losses.iter().position(|loss| loss.is_infinite()) {
-                let metric = state.objectives()[place].metric.clone();
-                let value = trial.values[place];
-                return Unmeasured::Infinite { trial: trial.number, metric, value };
+                let metric = objectives[place].metric.clone();
+                return Unmeasured::Infinite { trial: *trial, metric, value: values[place] };
             }
             best.iter_mut().zip(losses).for_each(|(best, loss)| *best = best.min(loss));
         }
@@ -146,7 +153,8 @@ mod tests {
     use crate::study::params::Params;
     use crate::study::program::Program;
     use crate::study::space::Space;
-    use crate::study::spec::{Objective, StudySpec};
+    use crate::study::spec::StudySpec;
+    use crate::study::state::StudyState;
     use crate::study::time::Timestamp;
     use crate::study::trial::{Origin, Trial, TrialState};
 
@@ -172,15 +180,20 @@ mod tests {
         Budget { target: Some(1.0), patience: Some(3), ..Budget::default() }
     }
 
+    fn unmeasured(budget: &Budget, state: &StudyState) -> Option<Unmeasured> {
+        let points = front::points(&state.trials);
+        Unmeasured::of(budget, state.objectives(), state.counts, &state.front(), &points)
+    }
+
     fn told(budget: &Budget, state: &StudyState) -> String {
-        Unmeasured::of(budget, state).map_or_else(String::new, |why| why.to_string())
+        unmeasured(budget, state).map_or_else(String::new, |why| why.to_string())
     }
 
     #[test]
     fn a_front_with_a_hypervolume_measures_both_goals() {
         // The last one is no better than the threshold in an objective, and adds nothing.
         let measured = state(1.0, &[&[0.5, 0.5], &[f64::NEG_INFINITY, 2.0]]);
-        assert_eq!(Unmeasured::of(&both(), &measured), None);
+        assert_eq!(unmeasured(&both(), &measured), None);
     }
 
     #[test]
@@ -211,7 +224,7 @@ mod tests {
         assert!(told(&both(), &infinite).contains("because `m0` of trial 1 is -inf"));
         assert_eq!(told(&Budget { target: None, ..both() }, &infinite), "", "patience is counted");
         let large = state(1e200, &[&[-1e200, -1e200]]);
-        assert_eq!(Unmeasured::of(&both(), &large), Some(Unmeasured::TooLarge));
+        assert_eq!(unmeasured(&both(), &large), Some(Unmeasured::TooLarge));
     }
 
     #[test]
@@ -225,7 +238,7 @@ mod tests {
         };
         let points: Vec<Vec<f64>> = (1..=150).map(point).collect();
         let slices: Vec<&[f64]> = points.iter().map(Vec::as_slice).collect();
-        let why = Unmeasured::of(&both(), &state(1.0, &slices));
+        let why = unmeasured(&both(), &state(1.0, &slices));
         assert_eq!(why, Some(Unmeasured::TooLong { trials: 150, objectives: 12 }));
         assert!(why.unwrap().to_string().contains("of 150 trials of 12 objectives takes too long"));
     }

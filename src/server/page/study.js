@@ -74,6 +74,7 @@ function showHead(page, head, context) {
     facts([
       ["goal", goal(study)],
       ["best", best(page, study)],
+      ["budget", study.unmeasured],
       ["trials", `${total}${of}${total ? `: ${counts(study.trials)}` : ""}`],
       ["time", duration(study.seconds)],
       ["created", moment(study.created)],

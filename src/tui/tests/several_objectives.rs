@@ -1,21 +1,30 @@
 //! A study of two objectives on the screens.
 
-use super::{Script, Shown, attempt_started, created, params, reported, slot, spec};
+use super::{SMALL, Script, Shown, attempt_started, created, params, reported, slot, spec};
 use crate::study::event::{AttemptEnd, Event, TrialEvent};
 use crate::study::metric::Direction;
-use crate::study::spec::Objective;
+use crate::study::spec::{Objective, StudySpec};
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
-fn script() -> Script {
+fn two_objectives() -> StudySpec {
     let mut spec = spec();
     spec.objectives.push(Objective {
         metric: "n_params".to_owned(),
         direction: Direction::Minimize,
         threshold: None,
     });
-    let mut script = Script::new(&spec);
+    spec
+}
+
+fn script() -> Script {
     let rows = [(0.184_213, 123_456.0), (0.26, 40_000.0), (0.3, 50_000.0), (0.15, f64::NAN)];
-    for (number, (loss, size)) in (0..).zip(rows) {
+    script_of(&two_objectives(), &rows)
+}
+
+/// Complete trials with these values.
+fn script_of(spec: &StudySpec, rows: &[(f64, f64)]) -> Script {
+    let mut script = Script::new(spec);
+    for (number, (loss, size)) in (0..).zip(rows.iter().copied()) {
         let trial = TrialNumber(number);
         let metrics = [("eval_loss", loss), ("n_params", size)];
         let mut finished = TrialEvent::finished(TrialState::Complete, None, None);
@@ -57,7 +66,7 @@ fn values_are_whole_and_the_first_objective_of_the_charts_is_named() {
 
 #[test]
 fn the_front_is_marked_and_both_values_fit_a_narrow_screen() {
-    let mut shown = Shown::new(script(), super::SMALL);
+    let mut shown = Shown::new(script(), SMALL);
     let frame = shown.frame();
     let rows: Vec<Vec<&str>> = frame
         .lines()
@@ -75,4 +84,33 @@ fn the_front_is_marked_and_both_values_fit_a_narrow_screen() {
         ],
         "{frame}"
     );
+}
+
+#[test]
+fn why_a_goal_is_not_in_force_is_whole_on_a_narrow_screen() {
+    let mut spec = two_objectives();
+    for objective in &mut spec.objectives {
+        objective.threshold = Some(1e6);
+    }
+    (spec.budget.target, spec.budget.patience) = (Some(1e9), Some(5));
+    let mut shown = Shown::new(script_of(&spec, &[(f64::NEG_INFINITY, 4e4)]), SMALL);
+    let words = |frame: &str| -> String {
+        let lines = frame.lines().map(|line| line.trim_matches(['"', ' ']));
+        lines.collect::<Vec<_>>().join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let why = "budget.target is not in force: the front's hypervolume is infinite, because \
+        `eval_loss` of trial 0 is -inf; `hpsearch rm` hides such a trial";
+    let frame = words(&shown.frame());
+    assert!(frame.contains(why) && frame.contains("complete"), "{frame}");
+    let mut shown = shown.press("4");
+    assert!(words(&shown.frame()).contains(why));
+    let mut shown = shown.press("6");
+    assert!(!shown.frame().contains("in force"));
+    // Without a front, neither is.
+    let mut shown = Shown::new(script_of(&spec, &[(0.5, f64::NAN)]), SMALL);
+    let none = "budget.target and budget.patience are not in force yet: none of 1 complete trial";
+    assert!(words(&shown.frame()).contains(none));
+    spec.budget.target = None;
+    let mut shown = Shown::new(script_of(&spec, &[(f64::NEG_INFINITY, 4e4)]), SMALL);
+    assert!(!shown.frame().contains("in force"), "patience is counted");
 }
