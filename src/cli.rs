@@ -95,7 +95,7 @@ pub use exit::{Exit, Failure};
 use foreground::Foreground;
 use importance::{ImportanceArguments, Measure};
 
-use crate::storage::address::keep_password;
+use crate::storage::address::as_given;
 use crate::worker::{self, ExecOf};
 
 /// The default store.
@@ -151,7 +151,7 @@ pub struct Common {
         env = "HPSEARCH_STORE",
         hide_env_values = true,
         default_value = DEFAULT_STORE,
-        value_parser = OsStringValueParser::new().map(|store| keep_password(store.into())),
+        value_parser = OsStringValueParser::new().map(|store| as_given(store.into())),
         value_hint = clap::ValueHint::FilePath,
         help_heading = "Global options"
     )]

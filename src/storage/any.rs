@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::address::Address;
+use super::address::{Address, refuse_other_urls};
 #[cfg(feature = "postgres")]
 use super::postgres::{PostgresReader, PostgresStore};
-use super::sql::answers::{Reads, Writes};
+use super::sql::answers::{KnownNames, Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::connection::Connection;
 use super::sql::fault::Fault;
@@ -38,7 +38,10 @@ impl AnyReader {
     /// one.
     pub fn open(address: &Path) -> Result<Self, StorageError> {
         match Address::of(address) {
-            Address::File(path) => SqliteReader::open(path).map(Box::new).map(AnyReader::Sqlite),
+            Address::File(path) => {
+                refuse_other_urls(path)?;
+                SqliteReader::open(path).map(Box::new).map(AnyReader::Sqlite)
+            }
             #[cfg(feature = "postgres")]
             Address::Postgres(url) => {
                 PostgresReader::open(url).map(Box::new).map(AnyReader::Postgres)
@@ -93,7 +96,10 @@ impl AnyStore {
     /// Opens the store at an address; creates it if missing, and migrates an older schema.
     pub fn open(address: &Path) -> Result<Self, StorageError> {
         match Address::of(address) {
-            Address::File(path) => SqliteStore::open(path).map(Box::new).map(AnyStore::Sqlite),
+            Address::File(path) => {
+                refuse_other_urls(path)?;
+                SqliteStore::open(path).map(Box::new).map(AnyStore::Sqlite)
+            }
             #[cfg(feature = "postgres")]
             Address::Postgres(url) => {
                 PostgresStore::open(url).map(Box::new).map(AnyStore::Postgres)
@@ -149,6 +155,14 @@ impl Reads for AnyReader {
         }
     }
 
+    fn known_names(&self) -> &KnownNames {
+        match self {
+            AnyReader::Sqlite(reader) => reader.known_names(),
+            #[cfg(feature = "postgres")]
+            AnyReader::Postgres(reader) => reader.known_names(),
+        }
+    }
+
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
         match self {
             AnyReader::Sqlite(reader) => reader.lock_file_of(study),
@@ -192,6 +206,14 @@ impl Reads for AnyStore {
             AnyStore::Sqlite(store) => store.address(),
             #[cfg(feature = "postgres")]
             AnyStore::Postgres(store) => store.address(),
+        }
+    }
+
+    fn known_names(&self) -> &KnownNames {
+        match self {
+            AnyStore::Sqlite(store) => store.known_names(),
+            #[cfg(feature = "postgres")]
+            AnyStore::Postgres(store) => store.known_names(),
         }
     }
 

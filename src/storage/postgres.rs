@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use self::login::Login;
 use self::session::Session;
-use super::sql::answers::{Reads, Writes};
+use super::sql::answers::{KnownNames, Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::column::value;
 use super::sql::connection::Connection;
@@ -39,6 +39,9 @@ pub struct PostgresReader {
     seen: Option<String>,
     /// When the server was last asked for changes.
     asked: Option<Instant>,
+    /// How often it is asked without a notification.
+    ask_interval: Duration,
+    names: KnownNames,
 }
 
 /// A store opened for reading and writing.
@@ -67,7 +70,14 @@ impl PostgresReader {
     }
 
     fn new(session: Session, login: &Login) -> Self {
-        PostgresReader { session, address: PathBuf::from(login.address()), seen: None, asked: None }
+        PostgresReader {
+            session,
+            address: PathBuf::from(login.address()),
+            seen: None,
+            asked: None,
+            ask_interval: ASK_INTERVAL,
+            names: KnownNames::default(),
+        }
     }
 
     /// The version of the store's schema.
@@ -109,6 +119,10 @@ impl Reads for PostgresReader {
         &self.address
     }
 
+    fn known_names(&self) -> &KnownNames {
+        &self.names
+    }
+
     fn lock_file_of(&self, _study: StudyId) -> Option<PathBuf> {
         None
     }
@@ -119,7 +133,7 @@ impl Reads for PostgresReader {
 
     fn look_for_changes(&mut self) -> Result<bool, StorageError> {
         // Notifications are a hint: they may be lost.
-        let is_due = self.asked.is_none_or(|at| at.elapsed() >= ASK_INTERVAL);
+        let is_due = self.asked.is_none_or(|at| at.elapsed() >= self.ask_interval);
         if !self.session.is_notified() && !is_due {
             return Ok(false);
         }
@@ -146,6 +160,10 @@ impl Reads for PostgresStore {
 
     fn address(&self) -> &Path {
         self.reader.address()
+    }
+
+    fn known_names(&self) -> &KnownNames {
+        self.reader.known_names()
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
@@ -178,7 +196,7 @@ impl Writes for PostgresStore {
         });
         written.map_err(|fault| {
             self.cache = Cache::default();
-            self.reader.fault(fault, doing)
+            self.reader.names.named(self.reader.fault(fault, doing))
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The reading verbs on a small scripted store: what they print, their JSON shapes, their errors
 //! and exit codes.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
@@ -11,7 +12,7 @@ use hpsearch::study::request::Request;
 use hpsearch::study::trial::{Origin, TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Scene, assert_names, command, run};
+use crate::harness::{Ended, Scene, assert_done, assert_names, assert_refused, command, run};
 
 #[test]
 fn ls_lists_studies_and_their_best() {
@@ -249,6 +250,61 @@ fn unknown_verbs_are_refused_with_a_suggestion() {
     let unknown = run(directory.path(), &["watsh"]);
     assert_eq!(unknown.code, 2);
     assert_names(&unknown.err, &["help: did you mean `watch`?"]);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_named_with_its_reason() {
+    let scene = Scene::digits();
+    for verb in [
+        &["trials"][..],
+        &["trials", "--json"],
+        &["best"],
+        &["plot", "history"],
+        &["events"],
+        &["export-data"],
+        &["export-data", "-o", "-"],
+        &["report", "-o", "-"],
+        &["schema"],
+        &["list", "samplers"],
+        &["--help"],
+        &["run", "--help"],
+        &["--version"],
+    ] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let ended = Ended::of(scene.command(verb).stdout(full).output().unwrap());
+        assert_eq!(ended.code, 5, "{verb:?}: {}", ended.err);
+        assert_eq!(
+            ended.err.lines().next().unwrap(),
+            "error: standard output cannot be written: No space left on device (os error 28)",
+            "{verb:?}"
+        );
+        assert_names(&ended.err, &["help: ", "free some space"]);
+    }
+}
+
+#[test]
+fn a_store_may_be_named_by_the_url_of_its_file() {
+    let scene = Scene::digits();
+    let listed = scene.run(&["ls", "--json"]).out;
+    let store = scene.path("runs/hpsearch.db");
+    for url in ["sqlite:///runs/hpsearch.db".to_owned(), format!("sqlite:///{}", store.display())] {
+        assert_eq!(scene.run(&["ls", "--json", "--store", &url]).out, listed, "{url}");
+        let by_environment = scene.command(&["ls", "--json"]).env("HPSEARCH_STORE", &url).output();
+        assert_eq!(Ended::of(by_environment.unwrap()).out, listed, "{url}");
+    }
+    assert_done(&scene.run(&["copy", "digits", "--to", "sqlite:///other.db"]));
+    assert!(scene.path("other.db").is_file());
+    for url in ["sqlite://other.db", "mysql://me:secret@db/lab"] {
+        for verb in [&["ls"][..], &["import", "no.csv"], &["track", "--", "true"]] {
+            let refused = scene.run(&[verb, &["--store", url]].concat()[..]);
+            assert_ne!(refused.code, 0, "{verb:?}");
+            assert!(!refused.err.contains("secret"), "{}", refused.err);
+        }
+        let refused = scene.run(&["ls", "--store", url]);
+        assert_refused(&refused, &["`sqlite:///relative.db` or `sqlite:////absolute.db`"]);
+        let scheme = url.split('/').next().unwrap();
+        assert!(!scene.path(scheme).exists(), "a directory is called {scheme}");
+    }
 }
 
 #[test]
