@@ -190,7 +190,7 @@ impl<'a> Teller<'a> {
         if let Event::Trial(trial, of_trial) = event
             && *trial == self.number
         {
-            self.tell(at, of_trial, said(event, self.spec.step, None, false));
+            self.tell(at, event, of_trial);
         }
         self.state.apply(at, event);
     }
@@ -200,9 +200,11 @@ impl<'a> Teller<'a> {
         self.story
     }
 
-    /// Applies an event of the trial, which is `text` in words.
-    fn tell(&mut self, at: Timestamp, event: &TrialEvent, text: String) {
-        let mut turn = |what, reason: Option<&String>, text: String| {
+    /// Applies an event of the trial.
+    fn tell(&mut self, at: Timestamp, whole: &Event, event: &TrialEvent) {
+        let step_unit = self.spec.step;
+        let mut turn = |what, reason: Option<&String>| {
+            let text = said(whole, step_unit, None, false);
             let reason = reason.unwrap_or(&text).clone();
             self.story.turns.push(Turn { at, what, reason, text });
         };
@@ -240,7 +242,8 @@ impl<'a> Teller<'a> {
             }
             TrialEvent::AttemptStarted { attempt, slot, resume, .. } => {
                 if let Some(shared) = self.concurrency.get(slot.devices.first()) {
-                    turn("shares", Some(shared), format!("shares its device: {shared}"));
+                    let (reason, text) = (shared.clone(), format!("shares its device: {shared}"));
+                    self.story.turns.push(Turn { at, what: "shares", reason, text });
                 }
                 self.story.attempts.push(AttemptStory {
                     attempt: *attempt,
@@ -259,13 +262,13 @@ impl<'a> Teller<'a> {
                     story.end = Some((ended.unwrap_or(at), end.clone(), reason.clone()));
                 }
             }
-            TrialEvent::Paused { reason, .. } => turn("paused", Some(reason), text),
-            TrialEvent::Queued { reason, .. } => turn("queued again", Some(reason), text),
-            TrialEvent::Cloned { .. } => turn("copied another", None, text),
-            TrialEvent::Continued { .. } => turn("continued", None, text),
-            TrialEvent::ConfigurationsSkipped { .. } => turn("drawn again", None, text),
-            TrialEvent::Remarked { .. } => turn("remarked", None, text),
-            TrialEvent::Noted { text: note } => turn("noted", Some(note), text),
+            TrialEvent::Paused { reason, .. } => turn("paused", Some(reason)),
+            TrialEvent::Queued { reason, .. } => turn("queued again", Some(reason)),
+            TrialEvent::Cloned { .. } => turn("copied another", None),
+            TrialEvent::Continued { .. } => turn("continued", None),
+            TrialEvent::ConfigurationsSkipped { .. } => turn("drawn again", None),
+            TrialEvent::Remarked { .. } => turn("remarked", None),
+            TrialEvent::Noted { text: note } => turn("noted", Some(note)),
             TrialEvent::AttemptLaunched { .. }
             | TrialEvent::Reported { .. }
             | TrialEvent::CheckpointSaved { .. }
