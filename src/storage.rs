@@ -198,8 +198,8 @@ pub trait StorageReader: Send {
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError>;
     /// Microseconds of running time and, if a runner runs, when it started.
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError>;
-    /// The active time of the study: microseconds of running time and, if it counts now, since when. It
-    /// does not count while the study is paused and nothing runs.
+    /// The active time of the study: microseconds of running time and, if it counts now, since
+    /// when. It does not count while the study is paused and nothing runs.
     fn active_time(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError>;
     /// The runners of the study, in order.
     fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError>;

@@ -171,9 +171,9 @@ fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
             );
             Some(format!(
                 "warning: the value of trial {number_of} is {value}, of which there is no \
-                 checkpoint; this export holds {step_unit} {step} ({held}). \
-                 Write each {step_unit} to a path of its own, with the {step_unit} in its name, to keep \
-                 the best one"
+                 checkpoint; this export holds {step_unit} {step} ({held}). Write each \
+                 {step_unit} to a path of its own, with the {step_unit} in its name, to keep the \
+                 best one"
             ))
         }
         Holds::Unknown { registered } => Some(format!(

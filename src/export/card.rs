@@ -136,8 +136,8 @@ fn reached(exported: &Exported<'_>) -> String {
         Holds::Value => format!("where it reached {value}"),
         Holds::Another { step, value: held } => {
             format!(
-                "and **holds {step_unit} {step}, where it had {}**: the trial's value is {value}{at}, \
-                 of which there is no checkpoint",
+                "and **holds {step_unit} {step}, where it had {}**: the trial's value is \
+                 {value}{at}, of which there is no checkpoint",
                 in_words(held)
             )
         }

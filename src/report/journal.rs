@@ -183,7 +183,7 @@ pub fn said(
             change: AgentChange::Absent { reason },
         }) => format!("no agent from {agent}: {reason}"),
         Event::Device(DeviceEvent::ConcurrencyChanged { device, slots, reason, .. }) => {
-            concurrency(device, *slots, reason)
+            concurrency(*slots, Some(device), reason)
         }
         Event::Study(StudyEvent::DiskExceeded { bytes, limit }) => disk_exceeded(*bytes, *limit),
         Event::Study(StudyEvent::Noted { text }) => format!("note on the study: {text}"),
@@ -354,9 +354,10 @@ pub fn attempt_ended(attempt: AttemptNumber, end: &AttemptEnd, reason: Option<&s
     }
 }
 
-/// How many trials share a device, and why.
-pub fn concurrency(device: &Device, slots: u32, reason: &str) -> String {
-    format!("{slots} at a time on {device}: {reason}")
+/// How many trials share a device, and why; without the device where its line says it.
+pub fn concurrency(slots: u32, device: Option<&Device>, reason: &str) -> String {
+    let on = device.map(|device| format!(" on {device}")).unwrap_or_default();
+    format!("{slots} at a time{on}: {reason}")
 }
 
 fn tagged(tag: &str, present: bool) -> String {

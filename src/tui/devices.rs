@@ -204,7 +204,7 @@ impl JournalOfDevices {
                         reason,
                         ..
                     }) => {
-                        let shared = concurrency(&device, slots, &reason);
+                        let shared = concurrency(slots, None, &reason);
                         self.shared.insert(device, shared);
                     }
                     Event::Device(DeviceEvent::AgentChanged { agent, change }) => {

@@ -299,8 +299,8 @@ pub fn step_of(object: &mut Map<String, Value>, unit: StepUnit) -> Result<Option
     Ok(said)
 }
 
-/// The key of the step. `step` is the study's step whatever its unit: beside it a key with the unit's name
-/// is a metric.
+/// The key of the step. `step` is the study's step whatever its unit: beside it a key with the
+/// unit's name is a metric.
 fn step_name(object: &Map<String, Value>, unit: StepUnit) -> Option<&'static str> {
     let names = ["step", unit.as_str()];
     names.into_iter().find(|name| object.get(*name).is_some_and(|value| !value.is_null()))

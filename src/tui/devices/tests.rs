@@ -75,7 +75,7 @@ fn busy() -> DevicesData {
                 ],
                 throughput: Some(Throughput { trials_per_hour: 41.27, steps_per_second: 0.0123 }),
                 shared: Some(
-                    "2 at a time on cuda:0: memory has room: 6.0 GiB of 80.0 GiB with another as \
+                    "2 at a time: memory has room: 6.0 GiB of 80.0 GiB with another as \
                     large as the largest so far (3.0 GiB)"
                         .into(),
                 ),
