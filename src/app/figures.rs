@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::curves::{By, points, shown_clock};
 use crate::analysis::importance::{self, Evaluator};
-use crate::pruners;
 use crate::report::fate::{Fate, fates};
 use crate::report::figure::contour::contour;
 use crate::report::figure::front;
@@ -24,7 +23,6 @@ use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{SeriesClock, SeriesSummary};
 use crate::study::space::{Dimension, Scale};
 use crate::study::spec::{Objective, StudySpec};
-use crate::study::state::shown_params;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 pub use kind::{FigureKind, FigureOptions};
@@ -490,15 +488,6 @@ fn outcomes(
 ) -> Result<Vec<Outcome>, StorageError> {
     let (mut outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
     outcomes.retain(|outcome| !outcome.hidden);
-    if pruners::is_population(&study.spec.pruner) {
-        let members = reader.trials(study.id, &TrialQuery::all(SortKey::Number))?;
-        for outcome in &mut outcomes {
-            let member = members.binary_search_by_key(&outcome.number, |member| member.number);
-            if let Ok(index) = member {
-                outcome.params.clone_from(shown_params(&study.spec, &members[index]));
-            }
-        }
-    }
     Ok(outcomes)
 }
 

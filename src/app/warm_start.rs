@@ -8,6 +8,7 @@ use crate::storage::any::AnyReader;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::history::History;
 use crate::study::spec::StudySpec;
+use crate::study::state::replaced_params;
 
 /// An earlier study, and what it contributes.
 #[derive(Debug)]
@@ -58,7 +59,13 @@ pub fn take(
         for study in
             studies.into_iter().filter(|study| path.is_some() || study.spec.name != spec.name)
         {
-            let state = reader.study_state(study.id).map_err(unreadable)?;
+            let mut state = reader.study_state(study.id).map_err(unreadable)?;
+            // What a member of a population was worth with its last parameters is unknown.
+            for trial in &mut state.trials {
+                if let Some(params) = replaced_params(&study.spec, trial).cloned() {
+                    trial.params = params;
+                }
+            }
             let taken = earlier(&spec.space, History::new(&state));
             spec.earlier.extend(taken.trials.iter().cloned());
             every.push(WarmStartSource { study, taken });

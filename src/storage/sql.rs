@@ -25,6 +25,7 @@ mod remove_run;
 mod scan;
 mod series;
 mod series_read;
+mod shown_params;
 mod tracked;
 mod trials;
 mod used;

@@ -21,11 +21,9 @@ use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId};
 use crate::study::metric::{Direction, Score};
 use crate::study::outcome::Outcome;
-use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::space::Dimension;
 use crate::study::spec::StudySpec;
-use crate::study::state::shown_params;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 pub use paused::PausedTrials;
@@ -191,12 +189,9 @@ impl SearchData {
             self.places.iter_mut().for_each(|places| places.resize(index + 1, f64::NAN));
         }
         self.dots[index] = dot;
-        self.take_params(index, &outcome.params);
-    }
-
-    fn take_params(&mut self, index: usize, params: &Params) {
         for (places, dimension) in self.places.iter_mut().zip(self.spec.space.dimensions()) {
-            let place = params
+            let place = outcome
+                .params
                 .get(&dimension.name)
                 .and_then(|value| dimension.distribution.to_internal(value));
             if let Some(known) = places.get_mut(index) {
@@ -250,12 +245,6 @@ impl SearchData {
     }
 
     fn take_decisions(&mut self, trial: &Trial) {
-        if let Ok(index) = usize::try_from(trial.number.0)
-            && !trial.segments.is_empty()
-        {
-            let params = shown_params(&self.spec, trial).clone();
-            self.take_params(index, &params);
-        }
         let decided = rungs::decided(trial);
         if !decided.is_empty() {
             self.decided.insert(trial.number, decided);

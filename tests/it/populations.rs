@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::{Engine, Input, Outcome};
+use hpsearch::storage::{OutcomeCursor, StorageReader as _};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::decision::Reason;
 use hpsearch::study::device::{Device, Slot};
@@ -27,8 +28,8 @@ use rustix::process::Signal;
 use serde_json::Value as Json;
 
 use crate::harness::{
-    Browser, Running, Site, assert_done, assert_names, cases, journal, loss, pruner_named, study,
-    verified,
+    Browser, Running, Site, assert_done, assert_names, cases, journal, loss, number, pruner_named,
+    study, verified,
 };
 
 const STEPS: u64 = 12;
@@ -579,6 +580,50 @@ fn a_value_is_shown_with_the_parameters_that_it_was_measured_with() {
     assert_names(&site.read("model/README.md"), &[&format!("| 0 | 0.0001 | {first} |")]);
     assert_done(&site.run(&["report", "s", "--markdown", "-o", "report.md"]));
     assert_names(&site.read("report.md"), &[&format!("x = {first}")]);
+}
+
+/// What filters, sort keys and the importance of parameters read is what tables show.
+#[test]
+fn trials_are_selected_and_sorted_by_the_parameters_that_are_shown() {
+    let site = site_of_an_early_best();
+    assert_done(&site.run(&["run", "study.toml", "--plain"]));
+    let trials = site.json(&["trials", "s", "--json"])["trials"].as_array().unwrap().clone();
+    let shown: BTreeMap<u64, f64> = trials
+        .iter()
+        .map(|trial| (trial["number"].as_u64().unwrap(), trial["params"]["x"].as_f64().unwrap()))
+        .collect();
+    let first = trials.iter().find(|trial| trial["number"] == 0).unwrap();
+    let last = first["segments"].as_array().unwrap().last().unwrap()["params"]["x"].as_f64();
+    assert_ne!(Some(shown[&0]), last, "it has others now");
+    let selected = |words: &[&str]| -> Vec<u64> {
+        let found = site.json(&[&["trials", "s", "--json"], words].concat());
+        let numbers = found["trials"].as_array().unwrap().iter();
+        numbers.map(|trial| trial["number"].as_u64().unwrap()).collect()
+    };
+    for border in shown.values() {
+        for (condition, is_met) in [
+            (format!("x >= {border}"), f64::ge as fn(&f64, &f64) -> bool),
+            (format!("x < {border}"), f64::lt),
+            (format!("x = {border}"), f64::eq),
+        ] {
+            let expected: Vec<u64> = shown
+                .iter()
+                .filter_map(|(number, x)| is_met(x, border).then_some(*number))
+                .collect();
+            let mut found = selected(&["--where", &condition]);
+            found.sort_unstable();
+            assert_eq!(found, expected, "{condition}");
+        }
+    }
+    let mut sorted: Vec<u64> = shown.keys().copied().collect();
+    sorted.sort_by(|a, b| shown[a].total_cmp(&shown[b]));
+    assert_eq!(selected(&["--sort", "x"]), sorted);
+    let store = site.store();
+    let study = store.study("s").unwrap().unwrap().id;
+    let outcomes = store.outcomes(study, OutcomeCursor::default()).unwrap().0;
+    let read: BTreeMap<u64, f64> =
+        outcomes.iter().map(|one| (one.number.0, number(&one.params, "x"))).collect();
+    assert_eq!(read, shown);
 }
 
 #[test]

@@ -21,7 +21,8 @@ pub struct Outcome {
     pub last_step: Option<u64>,
     /// Value of that report.
     pub last_value: Option<f64>,
-    /// Its active parameters.
+    /// Its active parameters; of a member of a population those that its value, or else its last
+    /// value, was measured with.
     pub params: Params,
     /// Seconds spent in attempts that have ended.
     pub seconds: f64,

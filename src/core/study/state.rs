@@ -658,7 +658,12 @@ pub fn shown_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
 /// The parameters with which the value that is shown of a trial was measured. A member of a
 /// population that took over another's checkpoint later has others now.
 pub fn shown_params<'a>(spec: &StudySpec, trial: &'a Trial) -> &'a Params {
-    shown_step(spec, trial).map_or(&trial.params, |step| trial.params_at(step))
+    replaced_params(spec, trial).unwrap_or(&trial.params)
+}
+
+/// The same, if the trial has had others since.
+pub fn replaced_params<'a>(spec: &StudySpec, trial: &'a Trial) -> Option<&'a Params> {
+    trial.replaced_after(shown_step(spec, trial)?)
 }
 
 fn insert_report(curve: &mut Vec<(u64, f64)>, step: u64, value: f64) {

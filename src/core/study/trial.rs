@@ -330,8 +330,13 @@ impl Trial {
     /// The parameters in force at a step: until it took over another trial's checkpoint, at that
     /// step or later, those of the segment before.
     pub fn params_at(&self, step: u64) -> &Params {
+        self.replaced_after(step).unwrap_or(&self.params)
+    }
+
+    /// The same, if it has had others since.
+    pub fn replaced_after(&self, step: u64) -> Option<&Params> {
         let count = self.segments.partition_point(|segment| segment.start < step);
-        self.segments.get(count).map_or(&self.params, |after| &after.replaced)
+        self.segments.get(count).map(|after| &after.replaced)
     }
 
     /// The checkpoint to continue from: the newest whose step was reported. A checkpoint saved just

@@ -18,10 +18,10 @@ use crate::study::metric::Direction;
 use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, SortKey, SortPosition, TrialQuery};
 use crate::study::seed::{SeedTree, StreamRng};
-use crate::study::spec::StudySpec;
-use crate::study::state::StudyState;
+use crate::study::spec::{StudySpec, ValueRule};
+use crate::study::state::{StudyState, shown_params};
 use crate::study::time::Timestamp;
-use crate::study::trial::{TrialNumber, TrialState};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 pub(super) const CASES: &[(&str, Case)] = &[
     ("filtered and sorted pages are what a pass over all trials gives", pages),
@@ -98,7 +98,8 @@ fn study(
     rng: &mut StreamRng,
 ) -> Result<(StudySpec, StudyId), StorageError> {
     let direction = if seed.is_multiple_of(2) { Direction::Minimize } else { Direction::Maximize };
-    let spec = small_study(&format!("study {seed}"), direction);
+    let value = if seed < 2 { ValueRule::Last } else { ValueRule::Best };
+    let spec = StudySpec { value, ..small_study(&format!("study {seed}"), direction) };
     let study = store.create_study(Timestamp(0), &spec)?;
     let lease = store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree)?;
     for (now, batch) in (0..).zip(random_journal(&spec, 300, rng).chunks(25)) {
@@ -140,7 +141,7 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
             let listed: Vec<_> = reader.trials(study, &query)?;
             assert_eq!(
                 listed.iter().map(|trial| trial.number.0).collect::<Vec<_>>(),
-                expected(&state, &query),
+                expected(&spec, &state, &query),
                 "{query:?}"
             );
             assert!(
@@ -156,13 +157,15 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
                 "{query:?}"
             );
             assert!(
-                listed.iter().all(|trial| filter.matches(trial, &Measured::default())),
+                listed
+                    .iter()
+                    .all(|trial| filter.matches(&as_shown(&spec, trial), &Measured::default())),
                 "{query:?}: what is listed is whole"
             );
             let passing = state
                 .trials
                 .iter()
-                .filter(|trial| filter.matches(trial, &Measured::default()))
+                .filter(|trial| filter.matches(&as_shown(&spec, trial), &Measured::default()))
                 .count() as u64;
             assert_eq!(reader.count(study, &filter)?, passing, "{text}");
         }
@@ -170,11 +173,16 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
     Ok(())
 }
 
-fn expected(state: &StudyState, query: &TrialQuery) -> Vec<u64> {
-    let passing =
-        state.trials.iter().filter(|trial| query.filter.matches(trial, &Measured::default()));
+/// A trial as filters and orders see it: with the parameters that its value was measured with.
+fn as_shown(spec: &StudySpec, trial: &Trial) -> Trial {
+    Trial { params: shown_params(spec, trial).clone(), ..trial.clone() }
+}
+
+fn expected(spec: &StudySpec, state: &StudyState, query: &TrialQuery) -> Vec<u64> {
+    let shown = state.trials.iter().map(|trial| as_shown(spec, trial));
+    let passing = shown.filter(|trial| query.filter.matches(trial, &Measured::default()));
     let mut positions: Vec<SortPosition> =
-        passing.map(|trial| query.sort.position(state.direction(), trial)).collect();
+        passing.map(|trial| query.sort.position(state.direction(), &trial)).collect();
     positions.sort_by(|mine, theirs| mine.compare(theirs, query.reverse));
     let (offset, limit) = (
         query.offset.try_into().unwrap_or(usize::MAX),
@@ -192,11 +200,11 @@ fn told(outcomes: impl IntoIterator<Item = Outcome>) -> BTreeMap<TrialNumber, St
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a test")]
-fn whole(study_state: &StudyState) -> BTreeMap<TrialNumber, String> {
+fn whole(spec: &StudySpec, study_state: &StudyState) -> BTreeMap<TrialNumber, String> {
     told(study_state.trials.iter().map(|trial| {
         let (last_step, last_value) = trial.last().unzip();
         let (number, state, value, params) =
-            (trial.number, trial.state, trial.value, trial.params.clone());
+            (trial.number, trial.state, trial.value, shown_params(spec, trial).clone());
         let seconds = trial.busy_micros as f64 / 1e6;
         Outcome {
             number,
@@ -244,7 +252,7 @@ fn outcomes(open: &mut Opener) -> Result<(), StorageError> {
         assert!(changed.is_sorted_by_key(|outcome| outcome.number));
         known.extend(told(changed));
         cursor = next;
-        assert_eq!(known, whole(&store.study_state(study)?));
+        assert_eq!(known, whole(&spec, &store.study_state(study)?));
         assert!(open().outcomes(study, cursor)?.0.is_empty());
     }
     let (all, _) = open().outcomes(study, OutcomeCursor::default())?;

@@ -7,6 +7,7 @@ use super::connection::{Connection, Row};
 use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids};
 use super::fault::Fault;
 use super::read::{last_event, study_row};
+use super::shown_params;
 use super::trials::{add_values, dimensions, objectives, param};
 use crate::storage::{OutcomeCursor, StudyId};
 use crate::study::event::Seq;
@@ -99,6 +100,12 @@ fn range(
         Ok(())
     })?;
     drop(waiting);
+    for (number, params) in shown_params::replaced(connection, study, [first, last])? {
+        let place = outcomes.binary_search_by_key(&number, |outcome| outcome.number);
+        if let Some(outcome) = place.ok().and_then(|place| outcomes.get_mut(place)) {
+            outcome.params = params;
+        }
+    }
     Ok(outcomes)
 }
 

@@ -9,7 +9,7 @@ use super::connection::Connection;
 use super::column::{Cells, from_real, number_of, rows, trial_ids};
 use super::fault::Fault;
 use super::trials::{self, Dimensions, dimensions, param, param_value};
-use super::{series, series_read};
+use super::{series, series_read, shown_params};
 use crate::storage::StudyId;
 use crate::study::condition::{Measured, Needs, Statistic, TrialField};
 use crate::study::event::{Event, TrialEvent};
@@ -68,6 +68,10 @@ impl Scan<'_> {
             true => BTreeMap::new(),
             false => values_by_name(self.connection, self.study)?,
         };
+        let replaced = match self.needs.all_params || !self.needs.params.is_empty() {
+            true => shown_params::replaced(self.connection, self.study, [first, last])?,
+            false => BTreeMap::new(),
+        };
         // Used again for each row, so that most rows allocate nothing.
         let mut trial =
             Trial::new(TrialNumber(0), Params::new(), Origin::Enqueued(0), Timestamp(0));
@@ -93,6 +97,9 @@ impl Scan<'_> {
                     }
                 }
             }
+            if let Some(params) = replaced.get(&trial.number) {
+                self.replace_params(&mut trial, params);
+            }
             if self.needs.marks {
                 (trial.notes, trial.tags) = marks.remove(&trial.number).unwrap_or_default();
             }
@@ -102,6 +109,20 @@ impl Scan<'_> {
             take(&trial, &measured);
             Ok(())
         })
+    }
+
+    /// Gives a trial the parameters that its value was measured with, as far as they are needed.
+    fn replace_params(&self, trial: &mut Trial, params: &Params) {
+        if self.needs.all_params {
+            trial.params = params.clone();
+            return;
+        }
+        for name in &self.needs.params {
+            match params.get(name) {
+                Some(value) => trial.params.insert(name.as_str(), value.clone()),
+                None => drop(trial.params.remove(name)),
+            }
+        }
     }
 
     fn columns(&self, names: &Dimensions) -> Vec<Column<'_>> {

@@ -327,7 +327,7 @@ pub(in crate::storage) fn checkpoint(row: &dyn Row) -> Result<Checkpoint, Fault>
 }
 
 /// A row of table `segment` (trial, step, from, digest, replaced, reason).
-fn segment(row: &dyn Row) -> Result<Segment, Fault> {
+pub(super) fn segment(row: &dyn Row) -> Result<Segment, Fault> {
     let id: i64 = row.get(0)?;
     let cells = Cells::of(row, || format!("table `segment`, trial {id}"));
     Ok(Segment {
