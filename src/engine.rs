@@ -72,6 +72,7 @@ use crate::samplers::{self, Sampler};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
 use crate::study::event::{Event, RunnerEvent, TrialEvent};
+use crate::study::followed_front::FollowedFront;
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
 use crate::study::registry::{RegistryError, UnknownName};
@@ -134,6 +135,8 @@ pub struct Engine {
     /// The state that decisions may use, if it lags behind the full one.
     decision_window: Option<DecisionWindow>,
     budgets: Budgets,
+    /// Of the state that decisions may use.
+    front: FollowedFront,
     failures: Failures,
     refusals: Refusals,
     out_of_memory: OutOfMemory,
@@ -182,6 +185,7 @@ impl Engine {
             offered: Vec::new(),
             decision_window: spec.deterministic.then(|| DecisionWindow::new(&spec)),
             budgets: Budgets::default(),
+            front: FollowedFront::default(),
             failures: Failures::of(&state),
             refusals: Refusals::new(FIRST_WAIT),
             out_of_memory: OutOfMemory::default(),

@@ -18,6 +18,7 @@ pub mod duration;
 pub mod event;
 pub mod field;
 pub mod finalists;
+pub mod followed_front;
 pub mod front;
 pub mod goal;
 pub mod history;

@@ -103,9 +103,12 @@ impl Engine {
     }
 
     /// The goal that stops the search early, if it is reached.
-    pub(super) fn goal(&self) -> Option<Goal> {
-        let order = if self.decision_window.is_none() { Order::Time } else { Order::Number };
-        goal::reached(&self.spec.budget, self.known_state(), order)
+    pub(super) fn goal(&mut self) -> Option<Goal> {
+        let (known, order) = match &self.decision_window {
+            None => (&self.state, Order::Time),
+            Some(window) => (window.known(), Order::Number),
+        };
+        goal::reached(&self.spec.budget, known, &mut self.front, order)
     }
 
     /// Ends the run once nothing runs and nothing can start.

@@ -1,7 +1,7 @@
 //! Early stopping of the search by `budget.target` or `budget.patience`.
 
 use crate::study::budget::Budget;
-use crate::study::front::{self, Front};
+use crate::study::followed_front::FollowedFront;
 use crate::study::goal::Goal;
 use crate::study::metric::Score;
 use crate::study::state::StudyState;
@@ -23,9 +23,14 @@ pub(super) enum Order {
 }
 
 /// The goal that the known state has reached, if it has.
-pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Option<Goal> {
+pub(super) fn reached(
+    budget: &Budget,
+    known: &StudyState,
+    front: &mut FollowedFront,
+    order: Order,
+) -> Option<Goal> {
     if known.has_several_objectives() {
-        return reached_by_front(budget, known, order);
+        return reached_by_front(budget, known, front, order);
     }
     let stalled = budget.patience.and_then(|patience| stalled(known, patience, order));
     if let Some((trial, trials)) = stalled {
@@ -39,25 +44,32 @@ pub(super) fn reached(budget: &Budget, known: &StudyState, order: Order) -> Opti
 
 /// The same for several objectives: the target is the front's hypervolume, and what is better joins
 /// the front.
-fn reached_by_front(budget: &Budget, known: &StudyState, order: Order) -> Option<Goal> {
+fn reached_by_front(
+    budget: &Budget,
+    known: &StudyState,
+    front: &mut FollowedFront,
+    order: Order,
+) -> Option<Goal> {
     if budget.patience.is_none() && budget.target.is_none() {
         return None;
     }
-    let members = || {
-        let front = front::members(known.objectives(), &front::points(&known.trials));
-        front.into_iter().filter_map(|number| known.trial(number))
-    };
-    let newest = |_| members().max_by_key(|trial| place(trial, order));
-    if let Some((patience, newest)) = budget.patience.zip(budget.patience.and_then(newest)) {
+    let members = front.members(known).iter().filter_map(|(number, _)| known.trial(*number));
+    let newest = members.max_by_key(|trial| place(trial, order));
+    if let Some((patience, newest)) = budget.patience.zip(newest) {
         let trials = finished_since(known, newest, order);
         if trials >= patience {
             return Some(Goal::FrontPatience { trial: newest.number, trials });
         }
     }
     let target = budget.target?;
-    let Front { trials: front, reference, hypervolume, .. } = known.front();
-    let hypervolume = hypervolume?;
-    (hypervolume >= target).then_some(Goal::Hypervolume { front, hypervolume, reference, target })
+    let (front, _) = front.front(known);
+    let hypervolume = front.hypervolume?;
+    (hypervolume >= target).then(|| Goal::Hypervolume {
+        front: front.trials.clone(),
+        hypervolume,
+        reference: front.reference.clone(),
+        target,
+    })
 }
 
 /// The position of a finished trial in an order.

@@ -18,6 +18,7 @@ use crate::study::device::Slot;
 use crate::study::event::{
     AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
 };
+use crate::study::followed_front::FollowedFront;
 use crate::study::front;
 use crate::study::metric::{Direction, Score};
 use crate::study::remark::RemarkKind;
@@ -59,6 +60,7 @@ pub(super) struct Plain {
     store_option: String,
     /// The front of several objectives so far.
     front: Journal,
+    followed_front: FollowedFront,
     /// Why a goal was last said not to be in force.
     unmeasured: Option<Unmeasured>,
 }
@@ -303,8 +305,8 @@ impl Plain {
         if !state.has_several_objectives() {
             return Ok(());
         }
-        let (front, points) = (state.front(), front::points(&state.trials));
-        let why = Unmeasured::of(budget, state.objectives(), state.counts, &front, &points);
+        let (front, points) = self.followed_front.front(state);
+        let why = Unmeasured::of(budget, state.objectives(), state.counts, front, points);
         let Some(why) = why else { return Ok(()) };
         if self.unmeasured.is_none() || !is_without_front(&why) {
             writeln!(out, "  {}", one_line(&why.to_string()))?;

@@ -58,7 +58,7 @@ while ((killed < each || killed_server < each)); do
     sync=$!
     sleep "$((RANDOM % 2)).$((RANDOM % 10))"
     if ! kill -0 $sync 2>/dev/null; then
-        wait $sync
+        wait $sync || { cat sync.log >&2; exit 1; }
         check
         rounds=$((rounds + 1))
         kill -9 -- -$server

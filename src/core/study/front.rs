@@ -179,11 +179,13 @@ pub fn ranked(objectives: &[Objective], points: &[Point]) -> Vec<TrialNumber> {
 
 /// The points of trials that can be on the front: complete, feasible, visible, and without NaN.
 pub fn points<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<Point> {
-    let can_be = |trial: &&Trial| {
-        trial.state == TrialState::Complete && trial.violation.is_none() && !trial.hidden
-    };
-    let of = |trial: &Trial| point(trial.number, &trial.values);
-    trials.into_iter().filter(can_be).filter_map(of).collect()
+    trials.into_iter().filter_map(point_of).collect()
+}
+
+/// The point of a trial, if it can be on the front.
+pub fn point_of(trial: &Trial) -> Option<Point> {
+    let can_be = trial.state == TrialState::Complete && trial.violation.is_none() && !trial.hidden;
+    point(trial.number, &trial.values).filter(|_| can_be)
 }
 
 /// The same of outcomes.
