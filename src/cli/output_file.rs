@@ -2,11 +2,12 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, Read as _, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::exit::{Exit, Failure};
+use crate::report::wording::one_line;
 use crate::storage::disk::is_of_space;
 use crate::storage::sqlite::is_open_here;
 
@@ -40,6 +41,27 @@ pub fn refuse_existing(output: &Path) -> Result<(), Failure> {
     Err(Failure::usage(message).help("give another file to `-o`, or pass `--overwrite`"))
 }
 
+/// Rejects an existing file that has none of the `markers` of `what` hpsearch writes (`a report`),
+/// each with its offset. Empty files and other kinds of files are written to.
+pub fn refuse_others(output: &Path, markers: &[(usize, &[u8])], what: &str) -> Result<(), Failure> {
+    if !output.is_file() {
+        return Ok(());
+    }
+    let mut begin = Vec::new();
+    let longest = markers.iter().map(|(offset, marker)| offset + marker.len()).max().unwrap_or(0);
+    let read =
+        File::open(output).and_then(|file| file.take(longest as u64).read_to_end(&mut begin));
+    let is_marked = |(offset, marker): &(usize, &[u8])| {
+        begin.get(*offset..).is_some_and(|rest| rest.starts_with(marker))
+    };
+    if matches!(read, Ok(0)) || markers.iter().any(is_marked) {
+        return Ok(());
+    }
+    let output = one_line(&output.display().to_string());
+    Err(Failure::usage(format!("`{output}` exists, and is not {what} of hpsearch"))
+        .help("give another file to `-o`, or pass `--overwrite`"))
+}
+
 /// Writes a file atomically: a temporary sibling is renamed when complete, and a failure keeps the
 /// old content. Other kinds of files, such as `/dev/stdout` or a FIFO, are written to directly, and
 /// `-` is standard output.
@@ -55,6 +77,7 @@ pub fn whole_file<T>(
         Failure::usage(format!("`{}` {what}", path.display()))
             .help("name the file itself: `-o trials.csv`")
     };
+    let name = format!("`{name}`");
     let unwritten = |error: io::Error| unwritten(&name, error);
     if is_open_here(path) {
         return Err(refused("belongs to the store, which is not written over"));
@@ -159,7 +182,7 @@ fn unwritten(name: &str, error: io::Error) -> Failure {
     if error.kind() == io::ErrorKind::BrokenPipe {
         return error.into();
     }
-    let message = format!("`{name}` cannot be written: {error}");
+    let message = format!("{name} cannot be written: {error}");
     if is_of_space(&error) {
         return Failure::new(Exit::Store, message).help(
             "what was there before is unchanged: free some space (`hpsearch gc --yes` removes \

@@ -91,6 +91,9 @@ pub struct PlotArguments {
     /// Write a file: .svg, .png, .html or .json
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Replace the file even if it is not a figure of hpsearch
+    #[arg(long, requires = "output")]
+    pub overwrite: bool,
     /// Light lines on a dark background, in files
     #[arg(long, requires = "output")]
     pub dark: bool,
@@ -206,6 +209,9 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
     let inputs = || store_files(&console.store).into_iter().chain(named.iter().map(PathBuf::from));
     let target = arguments.output.as_deref().map(|path| file::Target::of(path, inputs()));
     let target = target.transpose()?;
+    if let Some(target) = target.as_ref().filter(|_| !arguments.overwrite) {
+        target.refuse_others()?;
+    }
     let reader = console.reader()?;
     let several = selection::watched(&reader, named, &arguments.several, console)?;
     let is_several = several.is_some();

@@ -1,15 +1,14 @@
 //! `hpsearch report`: a report on studies as one file, to send to others.
 
 use std::env;
-use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::output_file::{refuse_inputs, whole_file};
+use super::output_file::{refuse_inputs, refuse_others, whole_file};
 use super::selection::{self, SeveralArguments};
 use super::waiting::listener;
 use crate::app::find;
@@ -58,9 +57,9 @@ pub struct ReportArguments {
     /// Private parts to include
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     pub include: Vec<IncludedPart>,
-    /// Overwrite a file that is not a report
-    #[arg(long)]
-    pub force: bool,
+    /// Replace the file even if it is not a report
+    #[arg(long, alias = "force")]
+    pub overwrite: bool,
 }
 
 /// The private parts on the command line.
@@ -97,7 +96,10 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
     let output = arguments.output.as_deref().unwrap_or(Path::new(default));
     let files = arguments.studies.iter().map(PathBuf::from);
     refuse_inputs(output, store_files(&console.store).into_iter().chain(files))?;
-    refuse_others(output, arguments)?;
+    if !arguments.overwrite {
+        let markers = [html::MARKER, markdown::MARKER].map(|marker| (0, marker.as_bytes()));
+        refuse_others(output, &markers, "a report")?;
+    }
     let options = ReportOptions {
         include: arguments.include.iter().map(|part| PrivatePart::from(*part)).collect(),
         trials: named_trials(&reader, &studies, &arguments.trial)?,
@@ -127,24 +129,6 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
 /// Whether a file's name says that it is Markdown.
 fn is_markdown(output: &Path) -> bool {
     output.extension().is_some_and(|end| ["md", "markdown"].iter().any(|known| end == *known))
-}
-
-/// Rejects a file that is not a report, unless it is to be overwritten.
-fn refuse_others(output: &Path, arguments: &ReportArguments) -> Result<(), Failure> {
-    if arguments.force || !output.is_file() {
-        return Ok(());
-    }
-    let mut begin = Vec::new();
-    let most = html::MARKER.len().max(markdown::MARKER.len()) as u64;
-    let read = File::open(output).and_then(|file| file.take(most).read_to_end(&mut begin));
-    let is_report =
-        [html::MARKER, markdown::MARKER].iter().any(|marker| begin.starts_with(marker.as_bytes()));
-    if is_report || matches!(read, Ok(0)) {
-        return Ok(());
-    }
-    let output = one_line(&output.display().to_string());
-    Err(Failure::usage(format!("`{output}` exists, and is not a report of hpsearch"))
-        .help("give another file to `-o`, or overwrite it with `--force`"))
 }
 
 /// The trials of `--trial`, for each study.

@@ -7,7 +7,7 @@ use hpsearch::study::step::StepUnit;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Scene, assert_names};
+use crate::harness::{Scene, assert_done, assert_names};
 
 /// `digits` with a fifth trial that a rung stopped.
 fn judged() -> Scene {
@@ -288,6 +288,29 @@ fn a_figure_that_cannot_be_written_leaves_the_file_as_it_was() {
         let ran = scene.run(words);
         assert_eq!(ran.code, 2, "{words:?}");
         assert_names(&ran.err, &[said]);
+    }
+}
+
+#[test]
+fn a_figure_replaces_an_earlier_one_and_no_other_file() {
+    let scene = judged();
+    let names = match cfg!(feature = "png") {
+        true => &["a.svg", "a.html", "a.json", "a.png"][..],
+        false => &["a.svg", "a.html", "a.json"],
+    };
+    for name in names {
+        let write = |more: &[&str]| scene.run(&[&["plot", "history", "-o", name], more].concat());
+        for mine in ["<svg>mine</svg>", "<!doctype html>\n<p>mine</p>", "{\"version\":1}", "m"] {
+            scene.write(name, mine);
+            let refused = write(&[]);
+            assert_eq!(refused.code, 2, "{name}");
+            assert_names(&refused.err, &["exists, and is not a figure of hpsearch", "--overwrite"]);
+            assert_eq!(scene.read(name), mine);
+        }
+        assert_done(&write(&["--overwrite"]));
+        assert_done(&write(&["--dark"]));
+        scene.write(name, "");
+        assert_done(&write(&[]));
     }
 }
 

@@ -297,16 +297,16 @@ fn a_file_that_is_no_report_is_not_overwritten() {
     scene.write("mine.html", "<p>mine</p>");
     assert_refused(
         &scene.run(&["report", "digits", "-o", "mine.html"]),
-        &["is not a report of hpsearch", "--force"],
+        &["is not a report of hpsearch", "--overwrite"],
     );
     assert_eq!(scene.read("mine.html"), "<p>mine</p>");
-    assert_done(&scene.run(&["report", "digits", "-o", "mine.html", "--force"]));
+    assert_done(&scene.run(&["report", "digits", "-o", "mine.html", "--overwrite"]));
     assert_done(&scene.run(&["report", "digits", "-o", "mine.html", "--markdown"]));
     assert!(scene.read("mine.html").starts_with("<!-- a report of hpsearch -->\n\n# digits"));
     let written = scene.run(&["report", "digits"]);
     assert_names(&written.err, &["report.html", "left out", "--include"]);
     assert!(scene.read("report.html").contains("</html>"));
-    let refused = scene.run(&["report", "digits", "-o", "runs/hpsearch.db", "--force"]);
+    let refused = scene.run(&["report", "digits", "-o", "runs/hpsearch.db", "--overwrite"]);
     assert_refused(&refused, &["would be overwritten"]);
     assert_refused(&scene.run(&["report", "digits", "-o", "no/such.html"]), &["no/such.html"]);
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Failure;
-use crate::cli::output_file::{refuse_inputs, whole_file};
+use crate::cli::output_file::{refuse_inputs, refuse_others, whole_file};
 use crate::report::figure::Figure;
 use crate::report::figure::svg::{self, Palette, Size, escaped};
 use crate::report::wording::one_line;
@@ -19,6 +19,17 @@ enum Format {
     Html,
     Json,
 }
+
+/// Begins an SVG.
+const SVG_MARKER: &str = "<!-- a figure of hpsearch -->\n";
+/// Begins a page.
+const HTML_MARKER: &str = "<!doctype html>\n<!-- a figure of hpsearch -->\n";
+/// Begins the data.
+const JSON_MARKER: &str = "{\"version\":1,\"plot\":";
+/// A chunk of a PNG that names the program: length, type, content, CRC.
+const PNG_MARKER: &[u8] = b"\x00\x00\x00\x11tEXtSoftware\0hpsearch\xc2\xec\xcd\x76";
+/// The length of a PNG's signature and first chunk, which the marker follows.
+const PNG_HEADER: usize = 33;
 
 /// A file to write.
 #[derive(Debug)]
@@ -45,6 +56,16 @@ impl<'a> Target<'a> {
         Ok(Target { path, format: *format })
     }
 
+    /// Rejects an existing file that is no figure of hpsearch, of whatever format.
+    ///
+    /// # Errors
+    /// There is such a file.
+    pub fn refuse_others(&self) -> Result<(), Failure> {
+        let texts = [SVG_MARKER, HTML_MARKER, JSON_MARKER].map(|marker| (0, marker.as_bytes()));
+        let markers = texts.into_iter().chain([(PNG_HEADER, PNG_MARKER)]);
+        refuse_others(self.path, &markers.collect::<Vec<_>>(), "a figure")
+    }
+
     /// Writes the figures; `json` makes their JSON. The file is whole or, after an error, what it
     /// was before.
     ///
@@ -59,8 +80,8 @@ impl<'a> Target<'a> {
     ) -> Result<(), Failure> {
         let document = || svg::document(figures, palette, size);
         let bytes = match self.format {
-            Format::Svg => document().into_bytes(),
-            Format::Png => png(figures, palette, size)?,
+            Format::Svg => format!("{SVG_MARKER}{}", document()).into_bytes(),
+            Format::Png => marked(png(figures, palette, size)?),
             Format::Html => html(figures, &document()).into_bytes(),
             Format::Json => json()?.into_bytes(),
         };
@@ -82,11 +103,17 @@ pub fn size(width: Option<u16>, height: Option<u16>, figures: usize) -> Option<S
         .then(|| Size { width: pixels(width, usual.width), height: pixels(height, usual.height) })
 }
 
+/// The image with the name of the program in it.
+fn marked(mut png: Vec<u8>) -> Vec<u8> {
+    png.splice(PNG_HEADER..PNG_HEADER, PNG_MARKER.iter().copied());
+    png
+}
+
 /// A page with the figures, without any other file.
 fn html(figures: &[Figure<'_>], document: &str) -> String {
     let title = figures.first().map_or("", |figure| figure.title.as_str());
     format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "{HTML_MARKER}<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>{}</title>\n\
          <style>body {{ margin: 1rem }} svg {{ max-width: 100%; height: auto }}</style>\n</head>\n\
          <body>\n{document}</body>\n</html>\n",
