@@ -15,6 +15,7 @@ mod plain;
 pub mod populations;
 pub mod progress;
 pub mod requests;
+mod run_clock;
 pub mod sparkline;
 pub mod specification;
 pub mod table;

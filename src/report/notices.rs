@@ -1,12 +1,12 @@
 //! The reporter of `[notify]`: one JSON object per line for each notice.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use super::journal::Journal;
 use super::plain::is_new_best;
 use super::progress::Progress;
-use super::wording::{front_in_words, micros, number, one_line, params, values};
+use super::run_clock::RunClock;
+use super::wording::{front_in_words, number, one_line, params, values};
 use super::{Happening, LeftOut, Reporter};
 use crate::study::device::Slot;
 use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
@@ -24,8 +24,7 @@ const NEARLY: f64 = 0.9;
 /// The state needed to detect news.
 struct Notices {
     spec: StudySpec,
-    started: Timestamp,
-    ran_before: Duration,
+    clock: RunClock,
     slots: Vec<Slot>,
     best: Option<(TrialNumber, f64)>,
     /// The front of several objectives so far.
@@ -38,8 +37,7 @@ struct Notices {
 pub fn notices(spec: &StudySpec) -> Box<dyn Reporter> {
     Box::new(Notices {
         spec: spec.clone(),
-        started: Timestamp::default(),
-        ran_before: Duration::ZERO,
+        clock: RunClock::default(),
         slots: Vec::new(),
         best: None,
         front: Journal::default(),
@@ -66,7 +64,7 @@ impl Notices {
 
     fn fraction(&self, happening: &Happening<'_>) -> f64 {
         let state = happening.state;
-        let elapsed = self.ran_before + happening.at.since(self.started);
+        let elapsed = self.clock.elapsed(happening.at);
         let used = Used::of(state, &self.slots).device_time(happening.at);
         let counts = state.counts.without(state.race_counts);
         Progress::new(&self.spec, counts, elapsed, used).fraction.unwrap_or(0.0)
@@ -82,8 +80,7 @@ impl Reporter for Notices {
         state: &StudyState,
     ) -> io::Result<()> {
         self.spec = spec.clone();
-        self.started = at;
-        self.ran_before = micros(state.ran_micros);
+        self.clock = RunClock::start(at, state);
         self.best = state.leader();
         for (_, values) in front::points(&state.trials) {
             self.front.joins(state.directions(), &values);
@@ -92,6 +89,7 @@ impl Reporter for Notices {
     }
 
     fn event(&mut self, out: &mut dyn Write, happening: &Happening<'_>) -> io::Result<()> {
+        self.clock.note(happening);
         match happening.event {
             Event::Study(StudyEvent::BudgetExtended { by }) => {
                 self.spec.budget.extend(*by);

@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::ahead::{self, Running, look_ahead};
 use super::journal::Journal;
 use super::progress::Progress;
+use super::run_clock::RunClock;
 use super::wording::{
-    duration, front_in_words, goal, micros, no_best, number, one_line, params, rough_duration,
-    values,
+    duration, front_in_words, goal, no_best, number, one_line, params, rough_duration, values,
 };
 use super::{Happening, LeftOut, Reporter};
 use crate::study::budget::Budget;
@@ -29,12 +29,14 @@ use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState}
 use crate::study::unmeasured::Unmeasured;
 use crate::study::usage::Used;
 
-/// Keeps what the progress line needs: the study, the start of this run, and the duration of
-/// earlier ones.
+/// The shortest pause that is named at the end.
+const SAID_PAUSE: Duration = Duration::from_secs(1);
+
+/// Keeps what the progress line needs: the study and the clock of its run.
 #[derive(Default)]
 pub(super) struct Plain {
-    study: Option<(StudySpec, Timestamp)>,
-    ran_before: Duration,
+    study: Option<StudySpec>,
+    clock: RunClock,
     slots: Vec<Slot>,
     /// The best trial and its value when a trial last ended.
     best: Option<(TrialNumber, f64)>,
@@ -117,13 +119,14 @@ impl Reporter for Plain {
             self.front.joins(state.directions(), &values);
         }
         self.tell_unmeasured(out, &spec.budget, state)?;
-        self.study = Some((spec.clone(), at));
-        self.ran_before = micros(state.ran_micros);
+        self.study = Some(spec.clone());
+        self.clock = RunClock::start(at, state);
         out.flush()
     }
 
     fn event(&mut self, out: &mut dyn Write, happening: &Happening<'_>) -> io::Result<()> {
-        if let (Event::Study(StudyEvent::BudgetExtended { by }), Some((spec, _))) =
+        self.clock.note(happening);
+        if let (Event::Study(StudyEvent::BudgetExtended { by }), Some(spec)) =
             (happening.event, &mut self.study)
         {
             spec.budget.extend(*by);
@@ -181,10 +184,10 @@ impl Reporter for Plain {
         {
             writeln!(out, "{line}{}", one_line(&more))?;
         }
-        if let (Event::Trial(_, TrialEvent::Finished { .. }), Some((spec, started))) =
+        if let (Event::Trial(_, TrialEvent::Finished { .. }), Some(spec)) =
             (happening.event, &self.study)
         {
-            let elapsed = self.ran_before + happening.at.since(*started);
+            let elapsed = self.clock.elapsed(happening.at);
             let front = self.front.front_size();
             let progress = progress(spec, elapsed, &self.slots, front, happening);
             if progress != self.progress {
@@ -219,17 +222,20 @@ impl Reporter for Plain {
         reason: &str,
         state: &StudyState,
     ) -> io::Result<()> {
-        let elapsed =
-            self.study.as_ref().map_or(micros(state.ran_micros), |(_, started)| at.since(*started));
         let name = self
             .study
             .as_ref()
-            .map_or_else(String::new, |(spec, _)| format!(" {}", one_line(&spec.name)));
-        writeln!(out, "study{name} ended after {}: {}", duration(elapsed), one_line(reason))?;
+            .map_or_else(String::new, |spec| format!(" {}", one_line(&spec.name)));
+        let idle = self.clock.idle(at);
+        let paused = match idle >= SAID_PAUSE {
+            true => format!(" and {} paused", duration(idle)),
+            false => String::new(),
+        };
+        let ran = duration(self.clock.ran(at));
+        writeln!(out, "study{name} ended after {ran}{paused}: {}", one_line(reason))?;
         writeln!(out, "  {}", states(state))?;
         let with = |trial: &Trial| {
-            let spec = self.study.as_ref().map(|(spec, _)| spec);
-            params(spec.map_or(&trial.params, |spec| shown_params(spec, trial)))
+            params(self.study.as_ref().map_or(&trial.params, |spec| shown_params(spec, trial)))
         };
         if state.has_several_objectives() && state.counts.complete > 0 {
             let front = state.front();
@@ -254,11 +260,7 @@ impl Reporter for Plain {
                 with(best)
             )?,
             None if state.counts.complete == 0 => writeln!(out, "  no trial is complete")?,
-            None => writeln!(
-                out,
-                "  {}",
-                no_best(state.counts, self.study.iter().map(|(spec, _)| spec))
-            )?,
+            None => writeln!(out, "  {}", no_best(state.counts, self.study.iter()))?,
         }
         out.flush()
     }
@@ -317,7 +319,7 @@ impl Plain {
             Event::Trial(trial, TrialEvent::Finished { .. }) => {
                 self.waiting.remove(trial);
                 let odd: u64 = self.odd.remove(trial).map_or(0, |odd| odd.values().sum());
-                let study = self.study.as_ref().map_or("STUDY", |(spec, _)| spec.name.as_str());
+                let study = self.study.as_ref().map_or("STUDY", |spec| spec.name.as_str());
                 let told = || {
                     format!(
                         "; {} not taken as printed: `hpsearch show {study} {trial}`",
