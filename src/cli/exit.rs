@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use super::output::StdoutError;
 use crate::app::{AppError, Remedy};
 use crate::arguments::data_file::DataProblem;
 use crate::config::shown::{lines, one_line};
@@ -190,11 +191,17 @@ impl From<io::Error> for Failure {
         if error.kind() == io::ErrorKind::BrokenPipe {
             return Failure::ReaderGone;
         }
+        let is_of_stdout = error.get_ref().is_some_and(|inner| inner.is::<StdoutError>());
         if is_of_space(&error) {
-            return Failure::new(Exit::Store, error).help(
-                "free some space (`hpsearch gc --yes` removes files that no study needs), then run \
-                 the same command again",
-            );
+            let elsewhere = if is_of_stdout { ", or write to another disk" } else { "" };
+            return Failure::new(Exit::Store, error).help(format!(
+                "free some space (`hpsearch gc --yes` removes files that no study \
+                 needs){elsewhere}, then run the same command again",
+            ));
+        }
+        if is_of_stdout {
+            return Failure::new(Exit::Usage, error)
+                .help("write to a file or a program that takes it, then run the command again");
         }
         Failure::new(Exit::Internal, error).help(
             "make sure that the disk has space and that the files named are readable and writable, \

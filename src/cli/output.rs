@@ -1,7 +1,11 @@
 //! Output of results: directly to standard output, or through a pager if they are longer than the
 //! screen.
 
+use std::error::Error;
+use std::fmt;
+use std::fs::File;
 use std::io::{self, BufWriter, Stdout, Write};
+use std::os::fd::AsFd as _;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -35,6 +39,53 @@ impl Paging {
             rows,
             columns: columns.max(1),
         })
+    }
+}
+
+/// Why standard output cannot be written. It is the content of an [`io::Error`] of the same kind.
+#[derive(Debug)]
+pub struct StdoutError(io::Error);
+
+impl fmt::Display for StdoutError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "standard output cannot be written: {}", self.0)
+    }
+}
+
+impl Error for StdoutError {}
+
+/// An error of standard output that says so.
+pub fn of_stdout(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), StdoutError(error))
+}
+
+/// The lines of a run on standard output, without which it continues.
+pub struct RunLines(File);
+
+impl RunLines {
+    /// A file handle of its own: the lock of `stdout` would be held while a reader stalls.
+    pub fn new() -> io::Result<Self> {
+        Ok(RunLines(File::from(io::stdout().as_fd().try_clone_to_owned()?)))
+    }
+}
+
+impl Write for RunLines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(of_stdout).inspect_err(|error| {
+            let passes = [io::ErrorKind::BrokenPipe, io::ErrorKind::Interrupted];
+            if !passes.contains(&error.kind()) {
+                // A closed standard error is ignored.
+                let _ = writeln!(
+                    io::stderr(),
+                    "{error}: nothing more is printed, and the run continues (`hpsearch trials` \
+                     lists its trials)"
+                );
+            }
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -77,7 +128,7 @@ impl Output {
     /// Flushes the output and waits for the pager.
     pub fn finish(&mut self) -> io::Result<()> {
         if let Paged::Fits { held, .. } = &self.paged {
-            self.stdout.write_all(held)?;
+            self.stdout.write_all(held).map_err(of_stdout)?;
             self.paged = Paged::No;
         }
         let written = self.flush();
@@ -100,7 +151,7 @@ impl Output {
                 self.paged = Paged::Runs(pager);
                 written
             }
-            None => self.stdout.write_all(&held),
+            None => self.stdout.write_all(&held).map_err(of_stdout),
         }
     }
 }
@@ -108,7 +159,7 @@ impl Output {
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let overflows = match &mut self.paged {
-            Paged::No => return self.stdout.write(bytes),
+            Paged::No => return self.stdout.write(bytes).map_err(of_stdout),
             Paged::Gone => return Ok(bytes.len()),
             Paged::Runs(pager) => {
                 return pager.stdin.as_mut().map_or(Ok(bytes.len()), |stdin| stdin.write(bytes));
@@ -128,7 +179,7 @@ impl Write for Output {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.paged {
-            Paged::No => self.stdout.flush(),
+            Paged::No => self.stdout.flush().map_err(of_stdout),
             Paged::Runs(pager) => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
             // Whether it fits is known at the end.
             Paged::Fits { .. } | Paged::Gone => Ok(()),

@@ -5,9 +5,7 @@ mod notices;
 mod refusal;
 mod screen;
 
-use std::fs::File;
 use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +19,7 @@ use screen::{Left, on_screen};
 use super::console::{Console, Talk, can_draw, credentials};
 use super::exit::{Exit, Failure};
 use super::foreground;
+use super::output::RunLines;
 use super::starter;
 use crate::app;
 use crate::app::reconcile::Consent;
@@ -172,11 +171,7 @@ fn attend(
             runner.report_to(report::notices(&study.spec), Box::new(mailbox))?;
         }
         if let Some(reporter) = lines(arguments, console) {
-            // A separate file handle: the lock of `stdout` would be held while a reader stalls.
-            runner.report_to(
-                reporter,
-                Box::new(File::from(io::stdout().as_fd().try_clone_to_owned()?)),
-            )?;
+            runner.report_to(reporter, Box::new(RunLines::new()?))?;
         }
         let signals =
             SignalWatch::start(runner.inputs(), HangUp::Leaves, None).map_err(no_signals)?;

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, CommandFactory};
 
-use super::{CommandLine, Exit, Failure};
+use super::output::of_stdout;
+use super::{CommandLine, Exit, Failure, failed};
 use crate::config::shown::{drives_a_terminal, lines};
 use crate::config::{TABLES, TableSchema};
 use crate::study::suggestion::nearest;
@@ -50,16 +51,23 @@ pub fn refuse(error: &clap::Error) -> ExitCode {
         let _ = write!(io::stderr(), "{failure}{usage}");
         return ExitCode::from(Exit::Usage.code());
     }
-    // A closed stream is ignored. Quoted arguments may contain control sequences, and clap's
+    // Quoted arguments may contain control sequences, and clap's
     // colours do.
     let quotes_control =
         words.iter().any(|word| word.to_string_lossy().chars().any(drives_a_terminal));
-    let _ = if quotes_control {
+    let printed = if quotes_control {
         write!(io::stderr(), "{}", lines(&error.render().to_string()))
     } else {
         error.print()
     };
-    ExitCode::from(if error.use_stderr() { Exit::Usage.code() } else { Exit::Done.code() })
+    if error.use_stderr() {
+        // A closed standard error is ignored.
+        return ExitCode::from(Exit::Usage.code());
+    }
+    match printed.and_then(|()| io::stdout().flush()) {
+        Ok(()) => ExitCode::from(Exit::Done.code()),
+        Err(error) => failed(&of_stdout(error).into()),
+    }
 }
 
 /// A better error than clap's, where clap's advice would mislead.

@@ -12,8 +12,8 @@ use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
 use crate::harness::{
-    ONE_SLOT, PROGRAM, REPORT_X, Running, Site, TWO_SLOTS, assert_code, assert_done, assert_names,
-    held, study, wait_at_most, wait_until,
+    Ended, ONE_SLOT, PROGRAM, REPORT_X, Running, Site, TWO_SLOTS, assert_code, assert_done,
+    assert_names, held, study, wait_at_most, wait_until,
 };
 
 #[test]
@@ -685,6 +685,19 @@ fn a_closed_pipe_does_not_stop_a_study() {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     drop(child.stdout.take());
     assert_done(&Running::of(child, "run, into a closed pipe").end());
+    assert_eq!(site.states(), vec!["complete"; 3]);
+}
+
+#[test]
+fn a_full_output_is_told_and_does_not_stop_a_study() {
+    let site = Site::new(&study("trials = 3", ONE_SLOT), REPORT_X);
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let ended = site.command(&["run", "study.toml", "--plain"]).stdout(full).output().unwrap();
+    let ended = Ended::of(ended);
+    assert_done(&ended);
+    let told = "standard output cannot be written: No space left on device (os error 28)";
+    assert_eq!(ended.err.matches(told).count(), 1, "{}", ended.err);
+    assert_names(&ended.err, &["the run continues", "`hpsearch trials`"]);
     assert_eq!(site.states(), vec!["complete"; 3]);
 }
 

@@ -1,6 +1,7 @@
 //! The reading verbs on a small scripted store: what they print, their JSON shapes, their errors
 //! and exit codes.
 
+use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
@@ -11,7 +12,7 @@ use hpsearch::study::request::Request;
 use hpsearch::study::trial::{Origin, TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Scene, assert_names, command, run};
+use crate::harness::{Ended, Scene, assert_names, command, run};
 
 #[test]
 fn ls_lists_studies_and_their_best() {
@@ -249,6 +250,36 @@ fn unknown_verbs_are_refused_with_a_suggestion() {
     let unknown = run(directory.path(), &["watsh"]);
     assert_eq!(unknown.code, 2);
     assert_names(&unknown.err, &["help: did you mean `watch`?"]);
+}
+
+#[test]
+fn an_output_that_cannot_be_written_is_named_with_its_reason() {
+    let scene = Scene::digits();
+    for verb in [
+        &["trials"][..],
+        &["trials", "--json"],
+        &["best"],
+        &["plot", "history"],
+        &["events"],
+        &["export-data"],
+        &["export-data", "-o", "-"],
+        &["report", "-o", "-"],
+        &["schema"],
+        &["list", "samplers"],
+        &["--help"],
+        &["run", "--help"],
+        &["--version"],
+    ] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let ended = Ended::of(scene.command(verb).stdout(full).output().unwrap());
+        assert_eq!(ended.code, 5, "{verb:?}: {}", ended.err);
+        assert_eq!(
+            ended.err.lines().next().unwrap(),
+            "error: standard output cannot be written: No space left on device (os error 28)",
+            "{verb:?}"
+        );
+        assert_names(&ended.err, &["help: ", "free some space"]);
+    }
 }
 
 #[test]
