@@ -432,10 +432,11 @@ mod tests {
                 held: text("2 h"),
                 wrote: text("1 h"),
             },
-            StorageError::Fenced { study: StudyId(1) },
+            StorageError::Fenced { study: StudyId(1), name: text("s") },
             StorageError::Exists { name: text("s") },
             StorageError::OutOfOrder { trial: TrialNumber(3), expected: TrialNumber(2) },
-            StorageError::NoStudy { study: StudyId(1) },
+            StorageError::NoStudy { study: StudyId(1), name: None },
+            StorageError::NoStudy { study: StudyId(1), name: Some(text("s")) },
             StorageError::NoTrial { trial: TrialNumber(3) },
             StorageError::NoBackup {
                 path: path(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::address::Address;
 #[cfg(feature = "postgres")]
 use super::postgres::{PostgresReader, PostgresStore};
-use super::sql::answers::{Reads, Writes};
+use super::sql::answers::{KnownNames, Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::connection::Connection;
 use super::sql::fault::Fault;
@@ -149,6 +149,14 @@ impl Reads for AnyReader {
         }
     }
 
+    fn known_names(&self) -> &KnownNames {
+        match self {
+            AnyReader::Sqlite(reader) => reader.known_names(),
+            #[cfg(feature = "postgres")]
+            AnyReader::Postgres(reader) => reader.known_names(),
+        }
+    }
+
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
         match self {
             AnyReader::Sqlite(reader) => reader.lock_file_of(study),
@@ -192,6 +200,14 @@ impl Reads for AnyStore {
             AnyStore::Sqlite(store) => store.address(),
             #[cfg(feature = "postgres")]
             AnyStore::Postgres(store) => store.address(),
+        }
+    }
+
+    fn known_names(&self) -> &KnownNames {
+        match self {
+            AnyStore::Sqlite(store) => store.known_names(),
+            #[cfg(feature = "postgres")]
+            AnyStore::Postgres(store) => store.known_names(),
         }
     }
 

@@ -37,13 +37,12 @@ pub enum StorageError {
         wrote: String,
     },
     /// The lease was taken over: its former holder must stop writing.
-    #[error(
-        "the lease on study {} was taken over by another process, and this one writes no more",
-        study.0
-    )]
+    #[error("`{name}` was taken over by another process, and this one writes no more")]
     Fenced {
         /// The study whose lease was lost.
         study: StudyId,
+        /// Its name.
+        name: String,
     },
     /// The study holds tracked runs and cannot be searched.
     #[error("`{study}` holds tracked runs: nothing is searched there")]
@@ -87,10 +86,12 @@ pub enum StorageError {
         expected: TrialNumber,
     },
     /// There is no such study.
-    #[error("there is no study {} in the store", study.0)]
+    #[error("{}", no_study(name.as_deref()))]
     NoStudy {
         /// Id of the study.
         study: StudyId,
+        /// Its name, if this process has read it.
+        name: Option<String>,
     },
     /// There is no such trial.
     #[error("the study has no trial {trial}")]
@@ -416,6 +417,14 @@ impl SqliteFailure {
                 and `hpsearch doctor` if it fails again"
                 .to_owned(),
         }
+    }
+}
+
+/// Ids come from the store: a study that is not there was there before.
+fn no_study(name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("`{name}` is not in the store any more: another process removed it"),
+        None => "the study is not in the store any more: another process removed it".to_owned(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::sql::answers::{Reads, Writes};
+use super::sql::answers::{KnownNames, Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::connection::Connection;
 use super::sql::fault::Fault;
@@ -53,6 +53,10 @@ impl Reads for MemoryStore {
 
     fn address(&self) -> &Path {
         self.store.address()
+    }
+
+    fn known_names(&self) -> &KnownNames {
+        self.store.known_names()
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use self::login::Login;
 use self::session::Session;
-use super::sql::answers::{Reads, Writes};
+use super::sql::answers::{KnownNames, Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::column::value;
 use super::sql::connection::Connection;
@@ -39,6 +39,7 @@ pub struct PostgresReader {
     seen: Option<String>,
     /// When the server was last asked for changes.
     asked: Option<Instant>,
+    names: KnownNames,
 }
 
 /// A store opened for reading and writing.
@@ -67,7 +68,13 @@ impl PostgresReader {
     }
 
     fn new(session: Session, login: &Login) -> Self {
-        PostgresReader { session, address: PathBuf::from(login.address()), seen: None, asked: None }
+        PostgresReader {
+            session,
+            address: PathBuf::from(login.address()),
+            seen: None,
+            asked: None,
+            names: KnownNames::default(),
+        }
     }
 
     /// The version of the store's schema.
@@ -109,6 +116,10 @@ impl Reads for PostgresReader {
         &self.address
     }
 
+    fn known_names(&self) -> &KnownNames {
+        &self.names
+    }
+
     fn lock_file_of(&self, _study: StudyId) -> Option<PathBuf> {
         None
     }
@@ -148,6 +159,10 @@ impl Reads for PostgresStore {
         self.reader.address()
     }
 
+    fn known_names(&self) -> &KnownNames {
+        self.reader.known_names()
+    }
+
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
         self.reader.lock_file_of(study)
     }
@@ -178,7 +193,7 @@ impl Writes for PostgresStore {
         });
         written.map_err(|fault| {
             self.cache = Cache::default();
-            self.reader.fault(fault, doing)
+            self.reader.names.named(self.reader.fault(fault, doing))
         })
     }
 }

@@ -38,7 +38,7 @@ use self::place::{
 };
 use self::wal::{Checkpoints, leave_log_alone, rescue};
 use self::without_index::{ReadAlone, connect_alone, is_of_index};
-use super::sql::answers::{Reads, Writes};
+use super::sql::answers::{KnownNames, Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::connection::Connection as Queried;
 use super::sql::fault::Fault;
@@ -55,6 +55,7 @@ pub struct SqliteReader {
     migrated: Option<Migrated>,
     /// Set if it was opened without its index, which cannot be created.
     alone: Option<ReadAlone>,
+    names: KnownNames,
 }
 
 /// A migration of an older store.
@@ -331,7 +332,15 @@ impl SqliteReader {
         // With it, plans depend on bound values and are rebuilt for every range of trials.
         let _slower_without = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true);
         let path = path.to_owned();
-        SqliteReader { connection, path, files, seen: None, migrated: None, alone: None }
+        SqliteReader {
+            connection,
+            path,
+            files,
+            seen: None,
+            migrated: None,
+            alone: None,
+            names: KnownNames::default(),
+        }
     }
 
     /// The migration that opening it caused, if any.
@@ -363,6 +372,10 @@ impl Reads for SqliteReader {
 
     fn address(&self) -> &Path {
         &self.path
+    }
+
+    fn known_names(&self) -> &KnownNames {
+        &self.names
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
@@ -398,6 +411,10 @@ impl Reads for SqliteStore {
 
     fn address(&self) -> &Path {
         self.reader.address()
+    }
+
+    fn known_names(&self) -> &KnownNames {
+        self.reader.known_names()
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
@@ -442,7 +459,7 @@ impl Writes for SqliteStore {
                 let path = path.clone();
                 // Files that were replaced meanwhile may be the cause.
                 self.check_files()?;
-                Err(Fault::at(fault, &path, doing))
+                Err(self.reader.names.named(Fault::at(fault, &path, doing)))
             }
         }
     }

@@ -304,7 +304,7 @@ impl Source {
             Watched::Several(selection) => {
                 let found = selection.find(&*self.reader)?.studies;
                 // Removed since they were found.
-                let gone = StorageError::NoStudy { study: StudyId(0) };
+                let gone = StorageError::NoStudy { study: StudyId(0), name: None };
                 found.first().map(|study| study.id).ok_or(gone)
             }
         }
@@ -395,7 +395,7 @@ impl Source {
         let of_wanted = found.iter().find(|study| study.id == wanted);
         // One that was removed gives its place to the first.
         let summary = of_wanted.or(found.first()).cloned();
-        let summary = summary.ok_or(StorageError::NoStudy { study: wanted })?;
+        let summary = summary.ok_or(StorageError::NoStudy { study: wanted, name: None })?;
         Ok((summary, Some(found)))
     }
 

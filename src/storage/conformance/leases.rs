@@ -44,7 +44,11 @@ fn removed(open: &mut Opener) -> Result<(), StorageError> {
     store.append(&lease, Timestamp(2), &[created(0)])?;
     store.request(study, Timestamp(2), &Request::PauseStudy)?;
     let directories = [PathBuf::from("/runs/files/s"), PathBuf::from("/big/s")];
+    let reader = open();
+    reader.names()?;
     store.remove_study(&lease, Timestamp(3), &directories)?;
+    let gone = refused(reader.study_state(study), "reading a removed study that was listed");
+    assert!(gone.to_string().starts_with("`s` is not in the store any more"), "{gone}");
     let left = [RemovedStudy { id: study, name: "s".to_owned(), directories: directories.into() }];
     assert_eq!(open().removed_studies()?, left);
     assert_eq!(open().names()?, [(kept, "kept".to_owned())]);
@@ -55,7 +59,10 @@ fn removed(open: &mut Opener) -> Result<(), StorageError> {
         refused(open().append(&lease, Timestamp(4), &[created(1)]), "writing to a removed study"),
         refused(open().request(study, Timestamp(4), &Request::Stop), "asking a removed study"),
     ] {
-        assert!(matches!(error, StorageError::NoStudy { study: gone } if gone == study), "{error}");
+        assert!(
+            matches!(error, StorageError::NoStudy { study: gone, .. } if gone == study),
+            "{error}"
+        );
     }
     let again = new_study(&mut *store)?;
     assert!(again > kept && store.study_state(again)?.trials.is_empty());
@@ -151,8 +158,9 @@ fn takeover_fences(open: &mut Opener) -> Result<(), StorageError> {
     old.append(&dead, Timestamp(2), &[created(0)])?;
     let lease = new.acquire(study, &holder(2), Timestamp(3), Takeover::From(dead.epoch))?;
     let is_fenced = |result| {
-        matches!(refused(result, "a write with an old \
-        lease"), StorageError::Fenced { study: found } if found == study)
+        let error = refused(result, "a write with an old lease");
+        assert!(error.to_string().starts_with("`s` was taken over"), "{error}");
+        matches!(error, StorageError::Fenced { study: found, .. } if found == study)
     };
     assert!(is_fenced(old.append(&dead, Timestamp(4), &[created(1)]).map(drop)));
     assert!(is_fenced(old.update_spec(
@@ -244,7 +252,7 @@ fn requests(open: &mut Opener) -> Result<(), StorageError> {
         watcher.request(StudyId(99), Timestamp(5), &Request::Stop),
         "a request to no study",
     );
-    assert!(matches!(unknown, StorageError::NoStudy { study: StudyId(99) }));
+    assert!(matches!(unknown, StorageError::NoStudy { study: StudyId(99), .. }));
     Ok(())
 }
 

@@ -72,7 +72,7 @@ fn found_again(open: &mut Opener) -> Result<(), StorageError> {
 fn not_there(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let study = StudyId(5);
-    let is_missing = |error| matches!(error, StorageError::NoStudy { study: StudyId(5) });
+    let is_missing = |error| matches!(error, StorageError::NoStudy { study: StudyId(5), .. });
     assert!(is_missing(refused(store.study_state(study), "the state")));
     assert!(is_missing(refused(store.summary(study), "the summary")));
     assert!(is_missing(refused(

@@ -1,5 +1,7 @@
 //! The storage traits for every store whose database the queries understand.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -31,6 +33,27 @@ use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
 
+/// The names of the studies that a store was asked for: who removes a study removes its name.
+#[derive(Debug, Default)]
+pub(in crate::storage) struct KnownNames(RefCell<BTreeMap<StudyId, String>>);
+
+impl KnownNames {
+    fn learn<'a>(&self, studies: impl IntoIterator<Item = (StudyId, &'a str)>) {
+        let mut known = self.0.borrow_mut();
+        known.extend(studies.into_iter().map(|(id, name)| (id, name.to_owned())));
+    }
+
+    /// The error with the name of its study.
+    pub(in crate::storage) fn named(&self, error: StorageError) -> StorageError {
+        match error {
+            StorageError::NoStudy { study, name: None } => {
+                StorageError::NoStudy { study, name: self.0.borrow().get(&study).cloned() }
+            }
+            error => error,
+        }
+    }
+}
+
 /// A store that reads by queries of a database.
 pub(in crate::storage) trait Reads: Send {
     /// Runs `work` on one committed state; again if the connection to it is lost.
@@ -45,6 +68,9 @@ pub(in crate::storage) trait Reads: Send {
 
     /// The file that a study's runner keeps locked, if such files are beside the store.
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf>;
+
+    /// The names of the studies that were read.
+    fn known_names(&self) -> &KnownNames;
 
     /// The time after which a lease ends unless it is renewed, if leases end.
     fn time_of_leases(&self) -> Option<Duration> {
@@ -61,10 +87,11 @@ pub(in crate::storage) trait Reads: Send {
         doing: &'static str,
         mut work: impl FnMut(&dyn Connection, StudyId) -> Result<T, Fault>,
     ) -> Result<T, StorageError> {
-        self.read(doing, |connection| {
+        let done = self.read(doing, |connection| {
             read::require(connection, study)?;
             work(connection, study)
-        })
+        });
+        done.map_err(|error| self.known_names().named(error))
     }
 
     /// The base directories of a study's stored paths.
@@ -153,11 +180,14 @@ impl<T: Reads> StorageReader for T {
 
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
         let studies = self.read("listing the studies", read::studies)?;
+        self.known_names().learn(studies.iter().map(|study| (study.id, &*study.spec.name)));
         Ok(studies.into_iter().map(|study| self.with_lock_file(study)).collect())
     }
 
     fn names(&self) -> Result<Vec<(StudyId, String)>, StorageError> {
-        self.read("listing the studies", read::names)
+        let names = self.read("listing the studies", read::names)?;
+        self.known_names().learn(names.iter().map(|(id, name)| (*id, &**name)));
+        Ok(names)
     }
 
     fn removed_studies(&self) -> Result<Vec<RemovedStudy>, StorageError> {
@@ -175,7 +205,9 @@ impl<T: Reads> StorageReader for T {
     }
 
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
-        self.read("reading a study", |connection| read::study(connection, name))
+        let study = self.read("reading a study", |connection| read::study(connection, name))?;
+        self.known_names().learn(study.iter().map(|study| (study.id, name)));
+        Ok(study)
     }
 
     fn summary(&self, study: StudyId) -> Result<StudySummary, StorageError> {

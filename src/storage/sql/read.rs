@@ -326,7 +326,7 @@ pub(in crate::storage) fn study_row(
             busy_micros: cells.get(11)?,
         })
     })?;
-    row.ok_or_else(|| StorageError::NoStudy { study }.into())
+    row.ok_or_else(|| StorageError::NoStudy { study, name: None }.into())
 }
 
 /// Checks that the study exists.
@@ -335,7 +335,7 @@ pub(in crate::storage) fn require(
     study: StudyId,
 ) -> Result<(), Fault> {
     let is_there = connection.exists("SELECT 1 FROM study WHERE id = ?1", [study.0])?;
-    if is_there { Ok(()) } else { Err(StorageError::NoStudy { study }.into()) }
+    if is_there { Ok(()) } else { Err(StorageError::NoStudy { study, name: None }.into()) }
 }
 
 /// The whole state of a study.

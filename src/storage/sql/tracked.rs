@@ -110,7 +110,7 @@ pub(in crate::storage) fn append_run(
         Ok((row.get::<i64>(0)?, row.get::<Option<String>>(1)?))
     })?;
     let Some((revision, sampler)) = row else {
-        return Err(StorageError::NoStudy { study: fence.study }.into());
+        return Err(StorageError::NoStudy { study: fence.study, name: None }.into());
     };
     if sampler.as_deref() != Some(crate::study::tracked::NO_SAMPLER) {
         let study = study_row(connection, fence.study)?.spec.name;

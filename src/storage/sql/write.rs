@@ -153,17 +153,17 @@ pub(in crate::storage) fn check_fence(
 ) -> Result<i64, Fault> {
     lock(connection, lease.study)?;
     let sql = format!(
-        "SELECT l.epoch, l.pid IS NOT NULL AND {}, s.revision FROM lease l JOIN study s ON s.id = \
-         l.study_id WHERE l.study_id = ?1",
+        "SELECT l.epoch, l.pid IS NOT NULL AND {}, s.revision, s.name FROM lease l JOIN study s \
+         ON s.id = l.study_id WHERE l.study_id = ?1",
         connection.dialect().is_live()
     );
     let row = first(connection, &sql, [lease.study.0], |row| {
-        Ok((row.get::<i64>(0)?, row.get::<bool>(1)?, row.get::<i64>(2)?))
+        Ok((row.get::<i64>(0)?, row.get::<bool>(1)?, row.get::<i64>(2)?, row.get::<String>(3)?))
     })?;
     match row {
-        None => Err(StorageError::NoStudy { study: lease.study }.into()),
-        Some((epoch, true, revision)) if epoch == lease.epoch => Ok(revision),
-        Some(_) => Err(StorageError::Fenced { study: lease.study }.into()),
+        None => Err(StorageError::NoStudy { study: lease.study, name: None }.into()),
+        Some((epoch, true, revision, _)) if epoch == lease.epoch => Ok(revision),
+        Some((.., name)) => Err(StorageError::Fenced { study: lease.study, name }.into()),
     }
 }
 
@@ -181,7 +181,7 @@ pub(in crate::storage) fn acquire(
         Ok((row.get::<Option<String>>(0)?, row.get::<String>(1)?))
     })?;
     match row {
-        None => return Err(StorageError::NoStudy { study }.into()),
+        None => return Err(StorageError::NoStudy { study, name: None }.into()),
         // Its runs have no lease: it is acquired only to rename or remove the study, while no run
         // is tracked.
         Some((Some(sampler), name)) if sampler == NO_SAMPLER => {
@@ -228,7 +228,10 @@ pub(in crate::storage) fn renew(
     let (study, started) = (lease.study, to_integer(holder.pid_started)?);
     let Holder { pid, host, boot_id, .. } = holder;
     match connection.execute(&sql, params![study.0, pid, started, host, boot_id, lease.epoch])? {
-        0 => Err(StorageError::Fenced { study }.into()),
+        0 => {
+            let name = value(connection, "SELECT name FROM study WHERE id = ?1", [study.0])?;
+            Err(StorageError::Fenced { study, name }.into())
+        }
         _ => Ok(()),
     }
 }
