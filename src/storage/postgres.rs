@@ -39,6 +39,8 @@ pub struct PostgresReader {
     seen: Option<String>,
     /// When the server was last asked for changes.
     asked: Option<Instant>,
+    /// How often it is asked without a notification.
+    ask_interval: Duration,
     names: KnownNames,
 }
 
@@ -73,6 +75,7 @@ impl PostgresReader {
             address: PathBuf::from(login.address()),
             seen: None,
             asked: None,
+            ask_interval: ASK_INTERVAL,
             names: KnownNames::default(),
         }
     }
@@ -130,7 +133,7 @@ impl Reads for PostgresReader {
 
     fn look_for_changes(&mut self) -> Result<bool, StorageError> {
         // Notifications are a hint: they may be lost.
-        let is_due = self.asked.is_none_or(|at| at.elapsed() >= ASK_INTERVAL);
+        let is_due = self.asked.is_none_or(|at| at.elapsed() >= self.ask_interval);
         if !self.session.is_notified() && !is_due {
             return Ok(false);
         }
