@@ -95,7 +95,7 @@ pub use exit::{Exit, Failure};
 use foreground::Foreground;
 use importance::{ImportanceArguments, Measure};
 
-use crate::storage::address::keep_password;
+use crate::storage::address::{as_given, refuse_other_urls};
 use crate::worker::{self, ExecOf};
 
 /// The default store.
@@ -151,7 +151,7 @@ pub struct Common {
         env = "HPSEARCH_STORE",
         hide_env_values = true,
         default_value = DEFAULT_STORE,
-        value_parser = OsStringValueParser::new().map(|store| keep_password(store.into())),
+        value_parser = OsStringValueParser::new().map(|store| as_given(store.into())),
         value_hint = clap::ValueHint::FilePath,
         help_heading = "Global options"
     )]
@@ -314,6 +314,9 @@ pub fn main() -> ExitCode {
             );
         }
         command_line.common.store = DEFAULT_STORE.into();
+    }
+    if let Err(error) = refuse_other_urls(&command_line.common.store) {
+        return failed(&error.into());
     }
     let foreground = match of_a_child.map(|_| Foreground::take()).transpose() {
         Ok(foreground) => foreground,

@@ -20,6 +20,7 @@ use crate::pruners;
 use crate::runner::inline::{InlineLauncher, TrialContext, TrialEnd, TrialError};
 use crate::runner::{Runner, RunnerError};
 use crate::samplers;
+use crate::storage::address::as_given;
 use crate::storage::any::AnyStore;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{Storage, StorageError, StoredStudy};
@@ -344,9 +345,10 @@ impl Study {
     }
 
     /// Stores the study in a SQLite file, where it can be watched and continued after a crash; in
-    /// memory by default.
+    /// memory by default. `sqlite:///file.db` is the path of a file, too, and `postgres://..` a
+    /// database.
     pub fn store(mut self, path: impl Into<PathBuf>) -> Self {
-        self.store = Some(path.into());
+        self.store = Some(as_given(path.into()));
         self
     }
 

@@ -99,6 +99,8 @@ def _begin(
     from ._tracked import TrackedRun
 
     path = os.fspath(store) if store is not None else os.environ.get("HPSEARCH_STORE")
+    if path and path.startswith("sqlite:///"):
+        path = path[len("sqlite:///") :]
     path = os.path.abspath(path or os.path.join("runs", "hpsearch.db"))
     if resume is True:
         continued: Optional[str] = id if id is not None else name

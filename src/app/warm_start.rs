@@ -1,9 +1,8 @@
 //! Warm start: copies the trials of earlier studies into a new study's specification.
 
-use std::path::Path;
-
 use super::{AppError, find, import_optuna};
 use crate::samplers::{Taken, earlier};
+use crate::storage::address::as_given;
 use crate::storage::any::AnyReader;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::history::History;
@@ -39,7 +38,8 @@ pub fn take(
             source: Box::new(source),
         };
         let (path, name) = parts(&entry);
-        let opened: Option<Box<dyn StorageReader>> = match path.map(Path::new) {
+        let path = path.map(|path| as_given(path.into()));
+        let opened: Option<Box<dyn StorageReader>> = match path.as_deref() {
             None => None,
             Some(path) => Some(match import_optuna::in_memory(path)? {
                 Some(optuna) => Box::new(optuna),

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args, Command};
 use clap_complete::CompleteEnv;
@@ -14,6 +14,7 @@ use clap_complete::env::Shells;
 use super::{Console, Exit, Failure};
 use crate::app::find::{self, Archived};
 use crate::report::wording::one_line;
+use crate::storage::address::as_given;
 use crate::storage::any::AnyReader;
 
 const EXAMPLES: &str = "\
@@ -117,5 +118,5 @@ fn store() -> PathBuf {
         words.iter().find_map(|word| word.to_str()?.strip_prefix("--store=").map(Into::into));
     let path =
         given.or(joined).or_else(|| env::var_os("HPSEARCH_STORE")).filter(|path| !path.is_empty());
-    path.map_or_else(|| Path::new(super::DEFAULT_STORE).to_owned(), PathBuf::from)
+    path.map_or_else(|| super::DEFAULT_STORE.into(), |path| as_given(path.into()))
 }

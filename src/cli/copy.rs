@@ -10,7 +10,7 @@ use super::{Console, Exit, Failure};
 use crate::app::copy_study::copy_study;
 use crate::app::find;
 use crate::report::wording::one_line;
-use crate::storage::address::keep_password;
+use crate::storage::address::as_given;
 use crate::storage::any::AnyStore;
 use crate::study::counted::count;
 
@@ -38,7 +38,7 @@ pub struct CopyArguments {
     #[arg(
         long,
         value_name = "STORE",
-        value_parser = OsStringValueParser::new().map(|store| keep_password(store.into())),
+        value_parser = OsStringValueParser::new().map(|store| as_given(store.into())),
         value_hint = clap::ValueHint::FilePath
     )]
     pub to: PathBuf,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::address::Address;
+use super::address::{Address, refuse_other_urls};
 #[cfg(feature = "postgres")]
 use super::postgres::{PostgresReader, PostgresStore};
 use super::sql::answers::{KnownNames, Reads, Writes};
@@ -38,7 +38,10 @@ impl AnyReader {
     /// one.
     pub fn open(address: &Path) -> Result<Self, StorageError> {
         match Address::of(address) {
-            Address::File(path) => SqliteReader::open(path).map(Box::new).map(AnyReader::Sqlite),
+            Address::File(path) => {
+                refuse_other_urls(path)?;
+                SqliteReader::open(path).map(Box::new).map(AnyReader::Sqlite)
+            }
             #[cfg(feature = "postgres")]
             Address::Postgres(url) => {
                 PostgresReader::open(url).map(Box::new).map(AnyReader::Postgres)
@@ -93,7 +96,10 @@ impl AnyStore {
     /// Opens the store at an address; creates it if missing, and migrates an older schema.
     pub fn open(address: &Path) -> Result<Self, StorageError> {
         match Address::of(address) {
-            Address::File(path) => SqliteStore::open(path).map(Box::new).map(AnyStore::Sqlite),
+            Address::File(path) => {
+                refuse_other_urls(path)?;
+                SqliteStore::open(path).map(Box::new).map(AnyStore::Sqlite)
+            }
             #[cfg(feature = "postgres")]
             Address::Postgres(url) => {
                 PostgresStore::open(url).map(Box::new).map(AnyStore::Postgres)

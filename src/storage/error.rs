@@ -460,7 +460,9 @@ impl StorageError {
             }
             StorageError::ReadAlone { .. } => "run the same command again",
             StorageError::Postgres { failure, .. } => failure.remedy(),
-            StorageError::Address { .. } => "`--store postgres://USER@HOST/DATABASE` names one",
+            StorageError::Address { .. } => {
+                "`--store PATH` names a file, `--store postgres://USER@HOST/DATABASE` a database"
+            }
             StorageError::WithoutPostgres { .. } => {
                 "build one with `--features postgres`, or name a file by `--store PATH`"
             }

@@ -12,7 +12,7 @@ use hpsearch::study::request::Request;
 use hpsearch::study::trial::{Origin, TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Ended, Scene, assert_names, command, run};
+use crate::harness::{Ended, Scene, assert_done, assert_names, assert_refused, command, run};
 
 #[test]
 fn ls_lists_studies_and_their_best() {
@@ -279,6 +279,29 @@ fn an_output_that_cannot_be_written_is_named_with_its_reason() {
             "{verb:?}"
         );
         assert_names(&ended.err, &["help: ", "free some space"]);
+    }
+}
+
+#[test]
+fn a_store_may_be_named_by_the_url_of_its_file() {
+    let scene = Scene::digits();
+    let listed = scene.run(&["ls", "--json"]).out;
+    let store = scene.path("runs/hpsearch.db");
+    for url in ["sqlite:///runs/hpsearch.db".to_owned(), format!("sqlite:///{}", store.display())] {
+        assert_eq!(scene.run(&["ls", "--json", "--store", &url]).out, listed, "{url}");
+        let by_environment = scene.command(&["ls", "--json"]).env("HPSEARCH_STORE", &url).output();
+        assert_eq!(Ended::of(by_environment.unwrap()).out, listed, "{url}");
+    }
+    assert_done(&scene.run(&["track", "--store", "sqlite:///other.db", "--", "true"]));
+    assert!(scene.path("other.db").is_file());
+    for url in ["sqlite://other.db", "mysql://me:secret@db/lab"] {
+        for verb in [&["ls"][..], &["run", "no.toml"], &["track", "--", "true"]] {
+            let refused = scene.run(&[&["--store", url][..], verb].concat());
+            assert_refused(&refused, &["`sqlite:///relative.db` or `sqlite:////absolute.db`"]);
+            assert!(!refused.err.contains("secret"), "{}", refused.err);
+        }
+        let scheme = url.split('/').next().unwrap();
+        assert!(!scene.path(scheme).exists(), "a directory is called {scheme}");
     }
 }
 
