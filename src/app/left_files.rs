@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::AppError;
 use crate::runner::disk::size;
 use crate::runner::garbage_collection::has_copy;
-use crate::runner::own_files::{Kept, kept_in};
+use crate::runner::own_files::{Kept, removable};
 use crate::runner::ownership::{self, Owner};
 use crate::storage::address::absolute;
 use crate::storage::{StorageReader, StudySummary};
@@ -94,7 +94,7 @@ pub fn left_of_trials(
             let why = match path.is_symlink() || directory.is_symlink() {
                 true => Some(Left::Kept(Kept::Link)),
                 false if is_copied => Some(Left::Copied),
-                false => kept_in(&path).map(Left::Kept),
+                false => removable(&path).err().map(Left::Kept),
             };
             left.extend(why.map(|why| LeftFile { path, why }));
         }

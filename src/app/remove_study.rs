@@ -70,7 +70,7 @@ pub fn plan(
             heirs.push(other);
         }
     }
-    let bytes = contents.iter().map(StudyDirectory::bytes).sum();
+    let bytes = contents.iter().map(|content| content.bytes).sum();
     Ok(Removal { study, checkpoints, directories, left, bytes, heirs })
 }
 

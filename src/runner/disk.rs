@@ -9,11 +9,16 @@ use std::time::SystemTime;
 /// Disk usage of a file or a directory in bytes; links are not followed, and missing files count 0.
 pub fn size(path: &Path) -> u64 {
     let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
-    let own = metadata.blocks() * 512;
+    let own = disk_usage(&metadata);
     if !metadata.is_dir() {
         return own;
     }
     own + entries(path).map(|entry| size(&entry)).sum::<u64>()
+}
+
+/// Disk usage of a file, or of a directory without its entries.
+pub fn disk_usage(metadata: &fs::Metadata) -> u64 {
+    metadata.blocks() * 512
 }
 
 /// The last modification of a file, or of files in a directory that existed before `since`. Files

@@ -13,8 +13,7 @@ use self::store_contents::StoreContents;
 use super::disk::{self, entries, is_directory, name_of, numbered};
 use super::drafts::{half_written_by, moved_from, take_away};
 use super::own_files::{
-    Kept, StudyDirectory, is_digest, is_draft, is_of_a_trial, is_prepared_data, kept_in,
-    remove_study_directory,
+    Kept, StudyDirectory, is_digest, is_draft, is_prepared_data, removable, removable_trial,
 };
 use super::ownership::{Owner, homes, is_gone, may_remove, own_homes, owner, trials_in};
 use crate::runner::processes;
@@ -66,6 +65,11 @@ pub struct OrphanedFile {
     pub study: String,
     #[serde(skip)]
     modified: Option<SystemTime>,
+    #[serde(skip)]
+    place: PlaceOf,
+    /// The directory of files that it is in.
+    #[serde(skip)]
+    root: PathBuf,
 }
 
 /// Removes drafts of dead processes from a directory of tokenised data, and from the data's own
@@ -177,19 +181,20 @@ fn find(
     let removed = directories_of_removed(stores.reader)?;
     roots.extend(removed.keys().filter_map(|path| path.parent().map(Path::to_owned)));
     // Files before the store: new files are recorded in the store before they are on disk.
-    let seen: Vec<(PathBuf, Vec<Seen>)> =
-        roots.into_iter().map(|root| (root.clone(), look(&root, &removed))).collect();
+    let seen: Vec<Seen> = roots.iter().flat_map(|root| look(root, &removed)).collect();
     let contents = StoreContents::read(stores)?;
-    let (mut orphaned_files, mut left) = (Vec::new(), Vec::new());
-    for (root, seen) in seen {
-        for one in seen.into_iter().filter(|seen| is_meant(&seen.place)) {
-            let orphaned_file = contents.judge(stores, &root, one)?;
-            orphaned_files.extend(orphaned_file.and_then(|file| own_part(file, &mut left)));
+    let mut judged = Vec::new();
+    for one in seen.into_iter().filter(|seen| is_meant(&seen.place)) {
+        judged.extend(contents.judge(stores, one)?);
+    }
+    judged.sort_by(|one, other| one.path.cmp(&other.path));
+    let (mut orphaned_files, mut left) = (Vec::<OrphanedFile>::new(), Vec::new());
+    for file in judged {
+        // What lies in a directory that is listed as a whole goes with it.
+        if orphaned_files.last().is_none_or(|last| !file.path.starts_with(&last.path)) {
+            orphaned_files.extend(own_part(file, &mut left).map(|(file, _)| file));
         }
     }
-    orphaned_files.sort_by(|one, other| one.path.cmp(&other.path));
-    // What lies in a directory that is listed as a whole goes with it.
-    orphaned_files.dedup_by(|one, other| one.path.starts_with(&other.path));
     Ok((orphaned_files, left))
 }
 
@@ -205,29 +210,32 @@ fn roots(stores: &Stores<'_>) -> Result<BTreeSet<PathBuf>, StorageError> {
     Ok(roots)
 }
 
-/// An orphaned file without what stays of it, which is added to `left`; `None` if all of it stays.
-fn own_part(file: OrphanedFile, left: &mut Vec<ForeignDirectory>) -> Option<OrphanedFile> {
+/// An orphaned file with its size, and the directory of a study. What stays of it is added to
+/// `left`; `None` if all of it stays.
+fn own_part(
+    file: OrphanedFile,
+    left: &mut Vec<ForeignDirectory>,
+) -> Option<(OrphanedFile, Option<StudyDirectory>)> {
     let mut leave = |directory: PathBuf, why| {
         left.push(ForeignDirectory { directory, why: Foreign::Kept(why) });
     };
-    match file.kind {
+    let bytes = match file.kind {
         Kind::Study | Kind::RemovedStudy => {
             let directory = StudyDirectory::read(&file.path);
-            let (bytes, is_empty) = (directory.bytes(), directory.kept.is_empty());
-            directory.kept.into_iter().for_each(|(path, why)| leave(path, why));
-            (is_empty || !directory.own.is_empty()).then_some(OrphanedFile { bytes, ..file })
+            directory.kept.iter().for_each(|(path, why)| leave(path.clone(), why.clone()));
+            let has_own = directory.kept.is_empty() || !directory.own.is_empty();
+            let bytes = directory.bytes;
+            return has_own.then_some((OrphanedFile { bytes, ..file }, Some(directory)));
         }
-        Kind::Trial if !is_of_a_trial(&file.path) => {
-            leave(file.path, Kept::NotWritten);
+        Kind::Trial => removable_trial(&file.path),
+        _ => removable(&file.path),
+    };
+    match bytes {
+        Ok(bytes) => Some((OrphanedFile { bytes, ..file }, None)),
+        Err(why) => {
+            leave(file.path, why);
             None
         }
-        _ => match kept_in(&file.path) {
-            Some(why) => {
-                leave(file.path, why);
-                None
-            }
-            None => Some(file),
-        },
     }
 }
 
@@ -301,19 +309,17 @@ pub fn remove(
         if looked.elapsed().unwrap_or_default() > Duration::from_millis(200) {
             (contents, looked) = (StoreContents::read(stores)?, SystemTime::now());
         }
-        let root = root_of(orphaned_file);
-        let again =
-            look(&root, &contents.removed).into_iter().find(|seen| seen.path == orphaned_file.path);
-        let Some(again) = again else { continue };
-        let now = contents.judge(stores, &root, again)?;
-        if now.and_then(|now| own_part(now, &mut Vec::new())).is_none_or(|now| {
-            now.kind != orphaned_file.kind || now.modified != orphaned_file.modified
-        }) {
+        let Some(again) = look_again(orphaned_file, &contents.removed) else { continue };
+        let is_unchanged = |now: &OrphanedFile| {
+            now.kind == orphaned_file.kind && now.modified == orphaned_file.modified
+        };
+        let now = contents.judge(stores, again)?.filter(is_unchanged);
+        let Some((now, directory)) = now.and_then(|now| own_part(now, &mut Vec::new())) else {
             continue;
-        }
-        let is_gone = match orphaned_file.kind {
-            Kind::Study | Kind::RemovedStudy => remove_study_directory(&orphaned_file.path),
-            _ => take_away(&orphaned_file.path),
+        };
+        let is_gone = match directory {
+            Some(directory) => directory.remove(&now.path),
+            None => take_away(&now.path),
         };
         if is_gone {
             gone(orphaned_file);
@@ -363,10 +369,11 @@ fn default_root(store: &Path) -> PathBuf {
 struct Seen {
     path: PathBuf,
     place: PlaceOf,
+    root: PathBuf,
 }
 
 /// Its location: all names are single components.
-#[derive(Clone)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum PlaceOf {
     /// In the directory `of`; in a trial's, if `is_in_trial`.
     HalfWritten {
@@ -388,8 +395,35 @@ enum PlaceOf {
     Data,
 }
 
+/// A candidate as it is now; `None` if it is gone. Nothing but it is read.
+fn look_again(file: &OrphanedFile, removed: &Removed) -> Option<Seen> {
+    let OrphanedFile { path, place, root, .. } = file;
+    let metadata = path.symlink_metadata().ok()?;
+    let is_candidate = match place {
+        PlaceOf::HalfWritten { .. } | PlaceOf::InTrial { .. } => true,
+        PlaceOf::Trial { .. } | PlaceOf::Data => !metadata.is_symlink(),
+        PlaceOf::Study { .. } => metadata.is_dir() && is_of_a_study(path, removed),
+    };
+    let (path, place, root) = (path.clone(), place.clone(), root.clone());
+    is_candidate.then_some(Seen { path, place, root })
+}
+
+/// Whether a directory is, or was, that of a study.
+fn is_of_a_study(directory: &Path, removed: &Removed) -> bool {
+    let is_of_a_trial = |entry: PathBuf| {
+        let is_draft = name_of(&entry).is_some_and(is_draft);
+        is_draft || numbered(&entry, "trial-").is_some() && !entry.is_symlink()
+    };
+    removed.contains_key(directory)
+        || moved_from(directory).is_some()
+        || entries(directory).any(is_of_a_trial)
+}
+
 fn look(root: &Path, removed: &Removed) -> Vec<Seen> {
     let mut seen = Vec::new();
+    let mut see = |path: PathBuf, place: PlaceOf| {
+        seen.push(Seen { path, place, root: root.to_owned() });
+    };
     for directory in entries(root).filter(|path| is_directory(path)) {
         let Some(study) = name_of(&directory).map(str::to_owned) else { continue };
         let mut has_trials = false;
@@ -399,28 +433,32 @@ fn look(root: &Path, removed: &Removed) -> Vec<Seen> {
                 has_trials |= is_draft(name);
                 let place = PlaceOf::HalfWritten { pid, of: study.clone(), is_in_trial: false };
                 if is_draft(name) || study == DATA && is_prepared_data(name) {
-                    seen.push(Seen { path: entry, place });
+                    see(entry, place);
                 }
             } else if entry.is_symlink() {
                 // What is behind it is elsewhere.
             } else if let Some(trial) = numbered(&entry, "trial-").map(TrialNumber) {
                 has_trials = true;
-                look_into_trial(&entry, &study, trial, &mut seen);
-                let place = PlaceOf::Trial { study: study.clone(), trial };
-                seen.push(Seen { path: entry, place });
+                look_into_trial(&entry, &study, trial, &mut see);
+                see(entry, PlaceOf::Trial { study: study.clone(), trial });
             } else if study == DATA && is_digest(name) {
-                seen.push(Seen { path: entry, place: PlaceOf::Data });
+                see(entry, PlaceOf::Data);
             }
         }
         let is_removed = removed.contains_key(&directory) || moved_from(&directory).is_some();
         if has_trials || is_removed {
-            seen.push(Seen { path: directory, place: PlaceOf::Study { study } });
+            see(directory, PlaceOf::Study { study });
         }
     }
     seen
 }
 
-fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut Vec<Seen>) {
+fn look_into_trial(
+    directory: &Path,
+    study: &str,
+    trial: TrialNumber,
+    see: &mut impl FnMut(PathBuf, PlaceOf),
+) {
     let of_a_command = [CHECKPOINTS, COPIES].map(|name| directory.join(name));
     let inside = of_a_command.iter().flat_map(|path| entries(path)).chain(entries(directory));
     for entry in inside.filter(|path| !of_a_command.contains(path)) {
@@ -429,50 +467,11 @@ fn look_into_trial(directory: &Path, study: &str, trial: TrialNumber, seen: &mut
             Some(pid) => PlaceOf::HalfWritten { pid, of: study.to_owned(), is_in_trial: true },
             None => PlaceOf::InTrial { study: study.to_owned(), trial },
         };
-        seen.push(Seen { path: entry, place });
+        see(entry, place);
     }
-}
-
-fn root_of(orphaned_file: &OrphanedFile) -> PathBuf {
-    let up = match orphaned_file.kind {
-        Kind::Study | Kind::RemovedStudy => 1,
-        Kind::Trial | Kind::RemovedRun | Kind::HiddenTrial | Kind::Data => 2,
-        // In a trial's directory, in `checkpoints` below it, or beside tokenised data.
-        Kind::Checkpoint | Kind::HalfWritten => {
-            let mut above = orphaned_file.path.ancestors().skip(1);
-            let trial = above.position(|path| numbered(path, "trial-").is_some());
-            trial.map_or(2, |depth| depth + 3)
-        }
-    };
-    orphaned_file.path.ancestors().nth(up).unwrap_or(Path::new("")).to_owned()
 }
 
 /// Whether it is in hpsearch's directory of copies of a command's checkpoints.
 fn is_among_copies(path: &Path) -> bool {
     path.parent().is_some_and(|directory| directory.file_name().is_some_and(|name| name == COPIES))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_directory_of_files_is_found_from_each_orphaned_file() {
-        let root = |path: &str, kind| {
-            let (path, study) = (PathBuf::from(path), String::new());
-            root_of(&OrphanedFile { path, kind, bytes: 0, study, modified: None })
-        };
-        for (path, kind) in [
-            ("s", Kind::Study),
-            ("s/trial-3", Kind::Trial),
-            ("s/trial-3/checkpoint-9", Kind::Checkpoint),
-            ("s/trial-3/checkpoints/a", Kind::Checkpoint),
-            ("s/trial-3/copies/step-9", Kind::Checkpoint),
-            ("s/trial-3/.checkpoint-9.1-0.tmp", Kind::HalfWritten),
-            ("data/.00.1-0.tmp", Kind::HalfWritten),
-        ] {
-            let found = root(&format!("runs/files/{path}"), kind);
-            assert_eq!(found, Path::new("runs/files"), "{path}");
-        }
-    }
 }

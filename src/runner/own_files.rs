@@ -1,15 +1,18 @@
 //! Own files: what hpsearch wrote in a study's directory, and may remove with the study.
 
-use std::fs;
+use std::fs::{self, FileType};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::disk::{entries, is_directory, name_of, numbered, size};
+use super::disk::{disk_usage, name_of, numbered};
 use super::drafts::{half_written_by, moved_from, take_away};
 use super::ownership::{AGENTS_MARKER, MARK, OWN_FILES};
 use super::protocol::CHECKPOINTS;
 use crate::storage::paths::{ARTIFACTS, COPIES, DATA_CACHE};
 use crate::storage::sqlite::{StoreAt, is_database, store_at};
+
+/// The size of the smallest pages of SQLite.
+const PAGE: u64 = 512;
 
 /// Why something in a study's directory stays when the study's files are removed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,48 +32,69 @@ pub enum Kept {
 pub struct StudyDirectory {
     /// Those to remove with the study.
     pub own: Vec<PathBuf>,
+    /// Disk usage of those.
+    pub bytes: u64,
     /// Those that stay, by path. Tokenised data is in neither list.
     pub kept: Vec<(PathBuf, Kept)>,
+    /// Whether there is anything else.
+    has_more: bool,
 }
 
 impl StudyDirectory {
-    /// Examines a study's directory, also one that was moved aside to be removed.
+    /// Examines a study's directory, also one that was moved aside to be removed. Each directory in
+    /// it is read once.
     pub fn read(directory: &Path) -> Self {
         let mut found = StudyDirectory::default();
         let is_data = name_of(directory) == Some(DATA_CACHE);
         // Its trials may have lost what tells them apart.
         let is_aside = moved_from(directory).is_some();
-        for entry in entries(directory) {
+        for (entry, kind) in listing(directory) {
             if is_data && name_of(&entry).is_some_and(is_prepared_data) {
+                found.has_more = true;
                 continue;
             }
-            match why_kept(&entry, is_aside) {
-                None => found.own.push(entry),
-                Some(why) => found.kept.push((entry, why)),
+            match own_bytes(&entry, kind, is_aside) {
+                Ok(bytes) => {
+                    found.bytes += bytes;
+                    found.own.push(entry);
+                }
+                Err(why) => found.kept.push((entry, why)),
             }
         }
-        found.kept.sort();
         found
     }
 
-    /// Disk usage of what is removed.
-    pub fn bytes(&self) -> u64 {
-        self.own.iter().map(|path| size(path)).sum()
+    /// Removes a study's directory as a whole, or only what is hpsearch's there, its mark last, so
+    /// that a kill leaves the directory to the store. Returns whether all of that went.
+    pub fn remove(self, directory: &Path) -> bool {
+        if self.kept.is_empty() && !self.has_more {
+            return take_away(directory);
+        }
+        let (marks, others): (Vec<_>, Vec<_>) =
+            self.own.into_iter().partition(|path| name_of(path) == Some(MARK));
+        let failed = others.iter().filter(|path| !take_away(path)).count();
+        failed == 0 && marks.iter().all(|mark| fs::remove_file(mark).is_ok())
     }
 }
 
-/// Why an entry of a study's directory stays; `None` if it is hpsearch's.
-fn why_kept(entry: &Path, is_aside: bool) -> Option<Kept> {
-    if entry.is_symlink() {
-        return Some(Kept::Link);
+/// Disk usage of an entry of a study's directory if it is hpsearch's, or why it stays.
+fn own_bytes(entry: &Path, kind: FileType, is_aside: bool) -> Result<u64, Kept> {
+    if kind.is_symlink() {
+        return Err(Kept::Link);
     }
-    let Some(name) = name_of(entry) else { return Some(Kept::NotWritten) };
-    let is_own = match is_directory(entry) {
-        true if numbered(entry, "trial-").is_some() => is_aside || is_of_a_trial(entry),
+    let Some(name) = name_of(entry) else { return Err(Kept::NotWritten) };
+    if kind.is_dir() && numbered(entry, "trial-").is_some() {
+        return if is_aside { removable(entry) } else { removable_trial(entry) };
+    }
+    let is_own = match kind.is_dir() {
         true => is_draft(name),
-        false => OWN_FILES.contains(&name) || name.starts_with(AGENTS_MARKER) || is_draft(name),
+        false => is_file_of_a_study(name) || is_draft(name),
     };
-    if is_own { kept_in(entry) } else { Some(Kept::NotWritten) }
+    if is_own { removable(entry) } else { Err(Kept::NotWritten) }
+}
+
+fn is_file_of_a_study(name: &str) -> bool {
+    OWN_FILES.contains(&name) || name.starts_with(AGENTS_MARKER)
 }
 
 /// Whether it is the name of a draft of a trial's directory or of one of the study's own files.
@@ -80,8 +104,9 @@ pub fn is_draft(name: &str) -> bool {
         return is_of_trial(moving);
     }
     if half_written_by(name).is_some() {
+        // What is removed may itself be a draft.
         let of = name[1..].rsplitn(3, '.').last().unwrap_or_default();
-        return is_of_trial(of) || OWN_FILES.contains(&of);
+        return is_of_trial(of) || is_file_of_a_study(of) || is_draft(of);
     }
     let is_pid_between = |start: &str, end: &str| {
         let pid = name.strip_prefix(start).and_then(|rest| rest.strip_suffix(end));
@@ -101,58 +126,69 @@ pub fn is_digest(name: &str) -> bool {
     name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether a directory has anything that hpsearch writes for a trial, or nothing at all.
-pub fn is_of_a_trial(directory: &Path) -> bool {
-    let of_trial = |entry: &PathBuf| {
-        let Some(name) = name_of(entry) else { return false };
-        ["params.json", CHECKPOINTS, COPIES, ARTIFACTS].contains(&name)
-            || name.starts_with("attempt-") && name.ends_with(".log")
-            || numbered(entry, "checkpoint-").is_some()
-            || half_written_by(name).is_some()
-    };
-    let mut all = entries(directory).peekable();
-    all.peek().is_none() || all.any(|entry| of_trial(&entry))
+/// Whether it is the name of something that hpsearch writes in a trial's directory.
+fn is_of_a_trial(entry: &Path) -> bool {
+    let Some(name) = name_of(entry) else { return false };
+    ["params.json", CHECKPOINTS, COPIES, ARTIFACTS].contains(&name)
+        || name.starts_with("attempt-") && name.ends_with(".log")
+        || numbered(entry, "checkpoint-").is_some()
+        || half_written_by(name).is_some()
 }
 
-/// A store or a mark at a path or below it, for which all of it stays. Links are not followed.
-pub fn kept_in(path: &Path) -> Option<Kept> {
-    if !is_directory(path) {
-        return holds_store(path).then(|| Kept::HoldsStore(path.to_owned()));
+/// Disk usage of a trial's directory, or why it stays: it is of no trial if it has something, but
+/// nothing that hpsearch writes for one.
+pub fn removable_trial(directory: &Path) -> Result<u64, Kept> {
+    let entries = listing(directory);
+    if !entries.is_empty() && !entries.iter().any(|(entry, _)| is_of_a_trial(entry)) {
+        return Err(Kept::NotWritten);
     }
-    if path.join(MARK).symlink_metadata().is_ok() {
-        return Some(Kept::HoldsMark(path.to_owned()));
-    }
-    let (mut directories, mut files): (Vec<_>, Vec<_>) =
-        entries(path).partition(|entry| is_directory(entry));
-    directories.sort();
-    files.sort();
-    files.iter().chain(&directories).find_map(|entry| kept_in(entry))
+    directory_bytes(directory, entries)
 }
 
-/// Whether a file is a store, or may be one.
-fn holds_store(path: &Path) -> bool {
-    let file = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
-    let Some(length) = file.map(|file| file.len()).filter(|length| *length > 0) else {
+/// Disk usage of a file or a directory, or the store or mark in it for which all of it stays. Links
+/// are not followed, and each directory is read once.
+pub fn removable(path: &Path) -> Result<u64, Kept> {
+    match fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => directory_bytes(path, listing(path)),
+        Ok(metadata) if metadata.is_file() && holds_store(path, metadata.len()) => {
+            Err(Kept::HoldsStore(path.to_owned()))
+        }
+        Ok(metadata) => Ok(disk_usage(&metadata)),
+        // It is not there.
+        Err(_) => Ok(0),
+    }
+}
+
+fn directory_bytes(directory: &Path, mut entries: Vec<(PathBuf, FileType)>) -> Result<u64, Kept> {
+    if entries.iter().any(|(entry, _)| name_of(entry) == Some(MARK)) {
+        return Err(Kept::HoldsMark(directory.to_owned()));
+    }
+    // Files first: a store is found before directories are read.
+    entries.sort_by_key(|(_, kind)| kind.is_dir());
+    let own = fs::symlink_metadata(directory).map_or(0, |metadata| disk_usage(&metadata));
+    entries.iter().try_fold(own, |bytes, (entry, _)| Ok(bytes + removable(entry)?))
+}
+
+/// The entries of a directory by name, with what they are.
+fn listing(directory: &Path) -> Vec<(PathBuf, FileType)> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut listed: Vec<_> =
+        entries.filter_map(|entry| Some((entry.path(), entry.file_type().ok()?))).collect();
+    listed.sort_by(|(one, _), (other, _)| one.cmp(other));
+    listed
+}
+
+/// Whether a file of this length is a store, or may be one.
+fn holds_store(path: &Path, length: u64) -> bool {
+    // The smallest page of a database.
+    if length < PAGE {
         return false;
-    };
+    }
     match is_database(path) {
         Ok(is_database) => is_database && store_at(path) != StoreAt::Nothing,
         // One that cannot be read may be one if its length is that of pages.
-        Err(error) => error.kind() != ErrorKind::NotFound && length.is_multiple_of(512),
+        Err(error) => error.kind() != ErrorKind::NotFound && length.is_multiple_of(PAGE),
     }
-}
-
-/// Removes a study's directory as a whole, or only what is hpsearch's there, its mark last, so that
-/// a kill leaves the directory to the store. Returns whether all of that went.
-pub fn remove_study_directory(directory: &Path) -> bool {
-    let StudyDirectory { own, .. } = StudyDirectory::read(directory);
-    if entries(directory).count() == own.len() {
-        return take_away(directory);
-    }
-    let (marks, others): (Vec<_>, Vec<_>) =
-        own.into_iter().partition(|path| name_of(path) == Some(MARK));
-    let failed = others.iter().filter(|path| !take_away(path)).count();
-    failed == 0 && marks.iter().all(|mark| fs::remove_file(mark).is_ok())
 }
 
 #[cfg(test)]
@@ -180,6 +216,9 @@ mod tests {
             "trial-1/checkpoint-3/weights",
             ".trial-2.99-gc.tmp/weights",
             ".trial-3.moving/weights",
+            "..agents-0123456789abcdef.99-gc.tmp",
+            ".agents.12.draft.99-gc.tmp",
+            "..trial-3.moving.99-gc.tmp/weights",
         ];
         let others = [
             "notes.txt",
@@ -207,7 +246,7 @@ mod tests {
         assert_eq!(kept("trial-7"), Some(Kept::HoldsMark(study.join("trial-7/nest/t"))));
         assert_eq!(kept("trial-8"), Some(Kept::HoldsStore(store)));
         assert_eq!(kept("trial-9"), Some(Kept::Link));
-        assert!(remove_study_directory(&study));
+        assert!(StudyDirectory::read(&study).remove(&study));
         let left = StudyDirectory::read(&study);
         assert_eq!((left.own.len(), left.kept), (0, found.kept));
     }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::disk::{self, real_place};
-use super::own_files::kept_in;
+use super::own_files::removable;
 use crate::storage::paths::{StudyFiles, is_copy};
 use crate::study::trial::TrialNumber;
 
@@ -47,7 +47,7 @@ impl Remover {
                 .or_insert_with(|| real_place(kept).unwrap_or_else(|| kept.to_owned()));
             kept_real.starts_with(&real)
         };
-        if listed.into_iter().any(is_needed) || kept_in(&real).is_some() {
+        if listed.into_iter().any(is_needed) || removable(&real).is_err() {
             return false;
         }
         // `gc` finds it if removal fails: nothing depends on it.

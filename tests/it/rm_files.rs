@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::harness::{KEEP_ALL, ONE_SLOT, REPORT_X, Site, assert_done, assert_names, study};
+use crate::harness::{
+    KEEP_ALL, ONE_SLOT, REPORT_X, Site, assert_done, assert_names, study, wait_until,
+};
 
 /// A script that saves a checkpoint before it reports.
 const SAVES: &str = "echo weights > $HPSEARCH_CHECKPOINT_DIR/step-1\n\
@@ -72,6 +74,29 @@ fn what_hpsearch_did_not_write_in_a_studys_directory_stays_and_is_named() {
     // What is left is nobody's.
     assert_done(&site.run_study());
     assert!(!files.join("trial-0").exists());
+}
+
+#[test]
+fn a_removal_that_was_killed_among_the_studys_own_files_is_finished_by_gc() {
+    let site = site();
+    let files = site.path("runs/files/s");
+    let notes = plant(&files.join("notes.txt"));
+    let own = |number: u32| files.join(format!(".agents-{number:016x}"));
+    (0..2_000).for_each(|number| drop(plant(&own(number))));
+    let mut rm = site.start(&["rm", "s", "--yes"]);
+    wait_until("it has begun", || (0..2_000).any(|number| !own(number).exists()));
+    rm.kill();
+    rm.end();
+    // What is between two steps of it: moved aside and not deleted.
+    let dead = 99_999_999;
+    plant(&files.join(format!("..agents-0123456789abcdef.{dead}-gc.tmp")));
+    let listed = site.run(&["gc", "--dry-run"]);
+    assert_names(&listed.out, &["runs/files/s"]);
+    assert_done(&site.run(&["gc", "--yes"]));
+    let left: Vec<PathBuf> =
+        fs::read_dir(&files).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(left, [notes]);
+    assert_eq!(site.query::<i64>("SELECT count(*) FROM removed_study WHERE files IS NOT NULL"), 0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{
     DATA, Kind, OrphanedFile, PlaceOf, Removed, Seen, Stores, YOUNG, default_root,
     directories_of_removed, is_among_copies,
 };
-use crate::runner::disk::{entries, name_of, numbered, real_place, size};
+use crate::runner::disk::{entries, name_of, numbered, real_place};
 use crate::runner::drafts::{half_written_by, moved_from, was_moved_aside};
 use crate::runner::ownership::{
     HomesByOwner, Owner, homes_by_owner, is_marked_by_another, may_remove, owner,
@@ -101,14 +101,13 @@ impl StoreContents {
         self.registered.extend(new);
     }
 
-    /// The candidate as an orphaned file; `None` if something needs it, or may.
+    /// The candidate as an orphaned file, its size unknown; `None` if something needs it, or may.
     pub fn judge(
         &self,
         stores: &Stores<'_>,
-        root: &Path,
         seen: Seen,
     ) -> Result<Option<OrphanedFile>, StorageError> {
-        let Seen { path, place } = seen;
+        let Seen { path, place, root } = seen;
         // A store with the same id beside this one is a copy or a backup: it may know what this one
         // does not.
         let has_twin = self.id.as_ref().is_some_and(|id| stores.others.ids.contains(id));
@@ -197,11 +196,11 @@ impl StoreContents {
                 (Kind::Data, String::new())
             }
         };
-        let place = real(&path);
-        if self.registered.iter().any(|kept| kept.starts_with(&place)) {
+        let real_path = real(&path);
+        if self.registered.iter().any(|kept| kept.starts_with(&real_path)) {
             return Ok(None);
         }
-        Ok(Some(OrphanedFile { bytes: size(&path), kind, study, modified, path }))
+        Ok(Some(OrphanedFile { bytes: 0, kind, study, modified, path, place, root }))
     }
 
     /// The name of the removed study that a directory belonged to: this store's by its mark, and

@@ -244,6 +244,17 @@ impl Files {
         self.wal() == Some(identity)
     }
 
+    /// Whether this process has opened this file as one of the store's. Of a file that it does not
+    /// know, it may have opened the one that is there.
+    fn opened(&self, identity: Identity) -> bool {
+        [("", self.main()), ("-wal", self.wal()), ("-shm", self.shm())].iter().any(
+            |(ending, known)| match known {
+                Some(known) => *known == identity,
+                None => self::identity(&self.beside(ending)) == Some(identity),
+            },
+        )
+    }
+
     fn has(&self, path: &Path, identity: Option<Identity>) -> bool {
         let is_known = |known: Option<Identity>| known.is_some() && known == identity;
         let is_there =
@@ -317,15 +328,14 @@ pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
 /// # Errors
 /// The file exists and cannot be read.
 pub fn is_database(path: &Path) -> io::Result<bool> {
-    if !fs::metadata(path)?.is_file() {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
         return Ok(false);
     }
-    if is_open_here(path) {
-        let identity = identity(path);
-        return Ok(open_files()
-            .iter()
-            .filter_map(Weak::upgrade)
-            .any(|open| open.main() == identity));
+    let identity = identity_of(&metadata);
+    let open = open_files().iter().filter_map(Weak::upgrade).find(|files| files.opened(identity));
+    if let Some(open) = open {
+        return Ok(open.main() == Some(identity));
     }
     let mut bytes = [0; HEADER.len()];
     match File::open(path)?.read_exact_at(&mut bytes, 0) {
