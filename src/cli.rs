@@ -95,7 +95,7 @@ pub use exit::{Exit, Failure};
 use foreground::Foreground;
 use importance::{ImportanceArguments, Measure};
 
-use crate::storage::address::as_given;
+use crate::storage::address::{as_given, refuse_other_urls};
 use crate::worker::{self, ExecOf};
 
 /// The default store.
@@ -314,6 +314,9 @@ pub fn main() -> ExitCode {
             );
         }
         command_line.common.store = DEFAULT_STORE.into();
+    }
+    if let Err(error) = refuse_other_urls(&command_line.common.store) {
+        return failed(&error.into());
     }
     let foreground = match of_a_child.map(|_| Foreground::take()).transpose() {
         Ok(foreground) => foreground,

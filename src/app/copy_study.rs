@@ -273,7 +273,7 @@ impl Copy<'_> {
             return differs(format!("{} of {} entries", copied.len(), journal.len()));
         }
         for ((seq, at, event), (_, copied_at, copied)) in journal.iter().zip(&copied) {
-            if at != copied_at || comparable(event) != comparable(copied) {
+            if at != copied_at || !is_same_event(event, copied) {
                 return differs(format!("entry {} of the journal", seq.0));
             }
         }
@@ -312,6 +312,13 @@ fn renumbered(event: &Event, runners: &BTreeMap<Seq, Seq>) -> Event {
         *seq = runners.get(seq).copied().unwrap_or(*seq);
     }
     event
+}
+
+/// Whether an event is that of the original, also with values that are NaN.
+fn is_same_event(event: &Event, copied: &Event) -> bool {
+    let (event, copied) = (comparable(event), comparable(copied));
+    let text = |event| serde_json::to_string(event).ok();
+    event == copied || text(&event).is_some_and(|event| Some(event) == text(&copied))
 }
 
 /// An event without what is another in a copy: positions of runners, and the directory of files.

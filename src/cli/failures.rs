@@ -61,8 +61,13 @@ pub fn print_next_steps(
         Program::Inline => "the objective",
     };
     let retry = console.next(&format!("retry {name} --failed"));
+    let accept = match study.spec.program {
+        Program::Inline => "",
+        _ => " (with `--accept` if the study file was changed)",
+    };
     console.say(&format!(
-        "correct {cause}; then {retry} queues the failed trials again, and `{run_again}` continues"
+        "correct {cause}; then {retry} queues the failed trials again, and `{run_again}` \
+         continues{accept}"
     ));
     console.say(&match study.spec.budget.failures {
         Some(limit) => format!(

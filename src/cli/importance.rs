@@ -227,7 +227,8 @@ fn print(
                 .to_owned(),
         ),
     };
-    Ok(writeln!(console.out, "\n{} of {which}: {means}{pruned}", evaluator.as_str())?)
+    writeln!(console.out)?;
+    console.hanging("", 0, &format!("{} of {which}: {means}{pruned}", evaluator.as_str()))
 }
 
 /// A bar of halves of a column.

@@ -199,6 +199,13 @@ fn remedy(field: &Field, node: &Node) -> String {
         (FieldKind::Keep, Item::Whole(count)) if *count > 0 => {
             format!("write {} = \"best-{count}\"", field.name)
         }
+        (FieldKind::Text | FieldKind::Direction, Item::List(_))
+            if field.name == "metric" || field.name == "direction" =>
+        {
+            "of several objectives, write a table [[study.objective]] with `metric` and \
+             `direction` for each"
+                .to_owned()
+        }
         (_, Item::Date(date)) => format!("write it in quotes: \"{date}\""),
         _ => format!("write for example `{} = {}`", field.name, example(field)),
     }

@@ -376,7 +376,16 @@ pub fn front_in_words(front: &Front) -> String {
         None if front.reference.is_empty() => String::new(),
         None => ", no hypervolume: a value is infinite, or it takes too long".to_owned(),
     };
-    format!("{} on the front{volume}", count(front.trials.len() as u64, "trial"))
+    front_size(front) + &volume
+}
+
+/// The same in words that fit a line. A hypervolume says little without its reference point.
+pub fn front_in_width(front: &Front, columns: usize) -> String {
+    Some(front_in_words(front)).filter(|all| width(all) <= columns).unwrap_or(front_size(front))
+}
+
+fn front_size(front: &Front) -> String {
+    format!("{} on the front", count(front.trials.len() as u64, "trial"))
 }
 
 /// Which trials of a front can be exported with their models, if any can.

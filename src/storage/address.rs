@@ -37,8 +37,9 @@ fn file_of_url(text: &str) -> Option<&str> {
 /// Rejects URLs that are no addresses of stores, which would be names of directories.
 ///
 /// # Errors
-/// It begins like a URL.
-pub(in crate::storage) fn refuse_other_urls(path: &Path) -> Result<(), StorageError> {
+/// It begins like a URL, and not like one of PostgreSQL.
+pub fn refuse_other_urls(address: &Path) -> Result<(), StorageError> {
+    let Address::File(path) = Address::of(address) else { return Ok(()) };
     let Some((scheme, _)) = path.to_str().and_then(|text| text.split_once("://")) else {
         return Ok(());
     };
@@ -153,7 +154,7 @@ mod tests {
     fn a_url_is_told_from_a_path() {
         for url in ["postgres://h/d", "postgresql:///d?host=/run"] {
             assert_eq!(Address::of(Path::new(url)), Address::Postgres(url));
-            assert!(is_on_server(Path::new(url)));
+            assert!(is_on_server(Path::new(url)) && refuse_other_urls(Path::new(url)).is_ok());
         }
         for path in ["runs/hpsearch.db", "postgres", "/a/postgres://h/d"] {
             assert_eq!(Address::of(Path::new(path)).file(), Some(Path::new(path)));

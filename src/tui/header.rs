@@ -15,7 +15,7 @@ use crate::engine::finalists::CONFIDENCE;
 use crate::report::ahead::{self, Running, look_ahead};
 use crate::report::progress::Progress;
 use crate::report::wording::{
-    StudyStatus, front_in_words, goal, no_best, number, one_line, rough_duration, study_count,
+    StudyStatus, front_in_width, goal, no_best, number, one_line, rough_duration, study_count,
     width,
 };
 use crate::study::counted::count;
@@ -45,11 +45,15 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &TuiState, now: Timestamp,
     let low = area.height < 4;
     let first = two_sided(name(seen, theme), state_word(seen, theme), area, theme);
     let lines = if low {
-        vec![first, two_sided(best(seen, theme), trials(&progress), area, theme)]
+        let trials = trials(&progress);
+        let room = usize::from(area.width).saturating_sub(width(&trials));
+        vec![first, two_sided(best(seen, room, theme), trials, area, theme)]
     } else {
+        let times = Line::from(times(seen, &progress, now, theme));
+        let room = usize::from(area.width).saturating_sub(times.width());
         vec![
             first,
-            two_sided(best(seen, theme), times(seen, &progress, now, theme), area, theme),
+            two_sided(best(seen, room, theme), times, area, theme),
             two_sided(Vec::new(), trials(&progress), area, theme),
             counts_line(seen, &progress, area, theme),
             Line::from(screens(state, usize::from(area.width), theme)),
@@ -191,7 +195,8 @@ fn state_word(seen: &Snapshot, theme: Theme) -> Span<'static> {
     Span::styled(seen.state.as_str(), theme.study_state(seen.state))
 }
 
-fn best(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
+/// The best trial or the front. `room`: columns with the space at both ends.
+fn best(seen: &Snapshot, room: usize, theme: Theme) -> Vec<Span<'static>> {
     match seen.summary.best {
         Some((trial, value)) => {
             let winner = seen.summary.race.as_ref().and_then(Race::winner);
@@ -208,7 +213,8 @@ fn best(seen: &Snapshot, theme: Theme) -> Vec<Span<'static>> {
         }
         None => match seen.summary.front.as_ref().filter(|front| !front.trials.is_empty()) {
             Some(front) => {
-                vec![Span::styled(format!(" {}", front_in_words(front)), theme.good())]
+                let front = front_in_width(front, room.saturating_sub(3));
+                vec![Span::styled(format!(" {front}"), theme.good())]
             }
             None => {
                 vec![Span::styled(

@@ -327,6 +327,7 @@ fn problems_of_the_study_table_are_explained() {
             ("\"minimize\"", "\"up\""),
             ("metric = \"loss\"", "metric = 3"),
             ("metric = \"loss\"", "metric = \"\""),
+            ("metric = \"loss\"", "metric = [\"loss\", \"latency\"]"),
             ("metric = \"loss\"", "metric = \"loss\"\nname = \"my study\""),
             ("metric = \"loss\"", "metric = \"loss\"\nname = 2026-11-21"),
             ("metric = \"loss\"", "metric = \"loss\"\nvalue = \"mean\""),

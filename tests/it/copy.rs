@@ -49,6 +49,15 @@ fn a_copied_study_has_the_same_tables_and_decisions_and_continues() {
 }
 
 #[test]
+fn a_study_with_a_trial_whose_value_is_nan_is_copied() {
+    let script = "echo '@hpsearch {\"step\":1,\"loss\":NaN}'\n";
+    let site = Site::new(&study("trials = 2", ONE_SLOT), script);
+    site.run_study();
+    assert_done(&site.run(&["copy", "s", "--to", "other.db"]));
+    assert_eq!(table(&site, "runs/hpsearch.db", "s"), table(&site, "other.db", "s"));
+}
+
+#[test]
 fn a_study_that_is_there_or_lacks_runs_is_not_copied() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
     assert_done(&site.run_study());

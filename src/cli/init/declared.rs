@@ -1,6 +1,7 @@
 //! The options that a Python script declares, and how they may be searched.
 
 use super::ranges;
+use crate::config::command_line::TrialValues;
 use crate::config::placeholder;
 
 /// A searchable option.
@@ -55,19 +56,45 @@ impl Declared {
 
 /// The options that a Python script declares.
 pub fn declared(source: &str) -> Vec<Declared> {
-    let calls = ["add_argument(", "click.option("];
-    let begins = calls.iter().flat_map(|call| source.match_indices(call));
-    let mut begins: Vec<usize> = begins.map(|(at, call)| at + call.len()).collect();
-    begins.sort_unstable();
+    let begins = [Parser::Argparse, Parser::Click].into_iter().flat_map(|parser| {
+        source.match_indices(parser.call()).map(move |(at, call)| (at + call.len(), parser))
+    });
+    let mut begins: Vec<(usize, Parser)> = begins.collect();
+    begins.sort_unstable_by_key(|(at, _)| *at);
     begins
         .into_iter()
-        .map(|at| arguments_of(&source[at..]))
-        .map(declaration)
+        .map(|(at, parser)| declaration(arguments_of(&source[at..]), parser))
         .filter(|declared| !declared.flags.is_empty())
         .collect()
 }
 
-fn declaration(call: &str) -> Declared {
+/// The library that parses a script's options.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parser {
+    Argparse,
+    Click,
+}
+
+impl Parser {
+    /// How an option is declared.
+    fn call(self) -> &'static str {
+        match self {
+            Parser::Argparse => "add_argument(",
+            Parser::Click => "click.option(",
+        }
+    }
+
+    /// Whether the program gets a number: without a type, argparse passes on text, whatever the
+    /// default is, and click takes the default's type.
+    fn passes_numbers(self, kind: Option<&str>) -> bool {
+        match kind {
+            Some(kind) => !["str", "click.STRING"].contains(&kind),
+            None => self == Parser::Click,
+        }
+    }
+}
+
+fn declaration(call: &str, parser: Parser) -> Declared {
     let flags: Vec<String> =
         strings(call).into_iter().take_while(|word| word.starts_with('-')).collect();
     let (default, kind) = (keyword(call, "default"), keyword(call, "type"));
@@ -77,10 +104,16 @@ fn declaration(call: &str) -> Declared {
     let is_flag = keyword(call, "is_flag") == Some("True")
         || keyword(call, "action").is_some_and(|action| action.contains("store_true"));
     let choices = listed.and_then(choices);
-    let long = flags.iter().find(|flag| flag.starts_with("--")).filter(|_| !is_flag);
+    let action = keyword(call, "action").map(|action| action.trim_matches(['"', '\'']));
+    let is_single = action.is_none_or(|action| action == "store")
+        && ["nargs", "multiple", "count"].iter().all(|key| keyword(call, key).is_none());
+    let long = flags.iter().find(|flag| flag.starts_with("--")).filter(|_| !is_flag && is_single);
+    let passes_numbers = parser.passes_numbers(kind);
     let searched = long.and_then(|flag| {
         let range = match (listed, default) {
+            (Some(list), _) if !passes_numbers && !list.contains(['"', '\'']) => return None,
             (Some(_), _) => choices.as_ref().map(|(list, _)| list.clone())?,
+            _ if !passes_numbers => return None,
             (None, Some(default)) => ranges::around(flag, default, kind)?,
             (None, None) => ranges::of_kind(flag, kind?)?,
         };
@@ -149,7 +182,8 @@ pub fn name_of(option: &str) -> String {
     option.trim_start_matches('-').replace('-', "_")
 }
 
-/// Escapes braces, so that the program gets the word unchanged.
+/// Escapes braces, so that the program gets the word unchanged, but for what stands for the trial
+/// itself, such as `{trial_dir}`.
 pub fn as_it_is(word: &str) -> String {
-    placeholder::escaped(word, |_| false)
+    placeholder::escaped(word, |_| false, |name| TrialValues::NAMES.contains(&name))
 }

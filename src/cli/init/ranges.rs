@@ -23,7 +23,11 @@ fn parts(name: &str) -> Vec<String> {
 
 /// Whether an option is a hyperparameter: not paths, seeds, run lengths or machine settings.
 pub fn is_hyperparameter(option: &str) -> bool {
-    let parts = parts(option);
+    let mut parts = parts(option);
+    // `per_device_train_batch_size` is a size of batches.
+    if parts.len() > 2 && parts[0] == "per" && ["device", "gpu"].contains(&parts[1].as_str()) {
+        parts.drain(..2);
+    }
     let is = |words: &str| parts.iter().any(|part| words.split(' ').any(|word| part == word));
     // The length of warm-up is one, although it is counted in steps.
     is("warmup")
@@ -78,6 +82,10 @@ pub fn around(option: &str, value: &str, kind: Option<&str>) -> Option<String> {
                 Some(format!("{{ int = [{}, {}], log = true }}", int / 4, int.checked_mul(4)?))
             }
             1.. => Some(format!("{{ int = [{}, {}] }}", (int / 4).max(1), int.checked_mul(4)?)),
+            // Steps of warm-up; other steps are not searched.
+            0 if parts(option).iter().any(|part| part == "steps") => {
+                Some("{ int = [0, 500] }".to_owned())
+            }
             0 => Some("{ int = [0, 4] }".to_owned()),
             _ => None,
         };
@@ -137,12 +145,13 @@ mod tests {
     fn paths_seeds_lengths_and_machines_are_no_hyperparameters() {
         let not_searched = "--epochs --num-epochs --n_epochs --nepochs --max_steps --seed \
             --manualSeed --num-workers --numworkers --data --data-dir --outdir --output_path \
-            --log-interval --save-every --gpu --local_rank --run-name --val-split";
+            --log-interval --save-every --gpu --local_rank --run-name --val-split \
+            --devices-per-node --per_device_eval_batch_size";
         for option in not_searched.split_whitespace() {
             assert!(!is_hyperparameter(option), "{option}");
         }
         let searched = "--lr --dropout --batch-size --hidden-dim --warmup-steps --criterion \
-            --logit-scale --step-size --optimizer";
+            --logit-scale --step-size --optimizer --per_device_train_batch_size";
         for option in searched.split_whitespace() {
             assert!(is_hyperparameter(option), "{option}");
         }
@@ -165,6 +174,7 @@ mod tests {
             ("--temperature", "2.0", None, "{ float = [2e-1, 2e1], log = true }"),
             ("--batch-size", "64", None, "{ int = [16, 256], log = true }"),
             ("--layers", "3", None, "{ int = [1, 12] }"),
+            ("--num_warmup_steps", "0", Some("int"), "{ int = [0, 500] }"),
             ("--scale", "1", Some("float"), "{ float = [1e-1, 1e1], log = true }"),
         ] {
             assert_eq!(around(option, value, kind).as_deref(), Some(expected), "{option} {value}");

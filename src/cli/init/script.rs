@@ -333,6 +333,26 @@ print(f'@hpsearch {{"step": {step}, "val_acc": {acc}}}')
     }
 
     #[test]
+    fn options_whose_values_argparse_passes_on_as_text_are_left_as_they_are() {
+        let source = r#"
+parser.add_argument("--hidden-size", default=64)
+parser.add_argument("--momentum", default="0.9", type=str)
+parser.add_argument("--heads", choices=[2, 4, 8])
+parser.add_argument("--activation", choices=["relu", "gelu"])
+parser.add_argument("--betas", nargs=2, type=float, default=0.9)
+parser.add_argument("--level", action="count", default=0)
+parser.add_argument("--lr", type=float, default=0.1)
+"#;
+        let script = looked("python3 train.py", source);
+        let expected =
+            [("activation", "[\"relu\", \"gelu\"]"), ("lr", "{ float = [1e-2, 1e0], log = true }")];
+        assert_eq!(ranges(&script), expected);
+        // What the command line has is text already.
+        let script = looked("python3 train.py --hidden-size 64", source);
+        assert!(ranges(&script).contains(&("hidden-size", "{ int = [16, 256], log = true }")));
+    }
+
+    #[test]
     fn options_of_the_command_line_keep_those_that_its_script_declares() {
         let source = r#"
 parser.add_argument("--lr", "-l", type=float, default=0.1)
@@ -431,6 +451,13 @@ parser.add_argument("--amp", action="store_true")
         assert_eq!(names, ["optimizer.lr", "model.layers"]);
         let untouched = looked("python3 train.py data=mnist", source);
         assert_eq!((untouched.run.len(), untouched.args_style), (3, None));
+    }
+
+    #[test]
+    fn braces_are_kept_but_for_what_stands_for_the_trial() {
+        let script = looked("python3 train.py --out {trial_dir}/m --format {name} --lr 0.1", "");
+        let words = script.run.join(" ");
+        assert_eq!(words, "python3 train.py --out {trial_dir}/m --format {{name}} --lr {lr}");
     }
 
     #[test]

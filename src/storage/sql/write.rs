@@ -153,8 +153,8 @@ pub(in crate::storage) fn check_fence(
 ) -> Result<i64, Fault> {
     lock(connection, lease.study)?;
     let sql = format!(
-        "SELECT l.epoch, l.pid IS NOT NULL AND {}, s.revision, s.name FROM lease l JOIN study s ON s.id = \
-         l.study_id WHERE l.study_id = ?1",
+        "SELECT l.epoch, l.pid IS NOT NULL AND {}, s.revision, s.name FROM lease l JOIN study s \
+         ON s.id = l.study_id WHERE l.study_id = ?1",
         connection.dialect().is_live()
     );
     let row = first(connection, &sql, [lease.study.0], |row| {
