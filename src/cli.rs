@@ -95,6 +95,7 @@ pub use exit::{Exit, Failure};
 use foreground::Foreground;
 use importance::{ImportanceArguments, Measure};
 
+use crate::storage::StorageError;
 use crate::storage::address::{as_given, refuse_other_urls};
 use crate::worker::{self, ExecOf};
 
@@ -316,7 +317,7 @@ pub fn main() -> ExitCode {
         command_line.common.store = DEFAULT_STORE.into();
     }
     if let Err(error) = refuse_other_urls(&command_line.common.store) {
-        return failed(&error.into());
+        return failed(&StorageError::from(error).into());
     }
     let foreground = match of_a_child.map(|_| Foreground::take()).transpose() {
         Ok(foreground) => foreground,

@@ -5,7 +5,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::StorageError;
 use crate::study::database_url::{is_database_url, without_password};
 
 /// The passwords that this process was given with addresses. A mutex rather than a channel: every
@@ -34,11 +33,22 @@ fn file_of_url(text: &str) -> Option<&str> {
     (!path.is_empty() && path != ":memory:" && !path.contains('?')).then_some(path)
 }
 
+/// A URL that is no address of a store.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "a file is named by its path, `sqlite:///relative.db` or `sqlite:////absolute.db`, a \
+         database of a server by `postgres://..`"
+)]
+pub struct OtherUrl {
+    /// Its beginning. The rest may hold a password, which is not printed.
+    pub address: String,
+}
+
 /// Rejects URLs that are no addresses of stores, which would be names of directories.
 ///
 /// # Errors
 /// It begins like a URL, and not like one of PostgreSQL.
-pub fn refuse_other_urls(address: &Path) -> Result<(), StorageError> {
+pub fn refuse_other_urls(address: &Path) -> Result<(), OtherUrl> {
     let Address::File(path) = Address::of(address) else { return Ok(()) };
     let Some((scheme, _)) = path.to_str().and_then(|text| text.split_once("://")) else {
         return Ok(());
@@ -47,11 +57,7 @@ pub fn refuse_other_urls(address: &Path) -> Result<(), StorageError> {
     if !scheme.bytes().all(is_scheme) {
         return Ok(());
     }
-    // It may hold a password, which is not printed.
-    let address = format!("{scheme}://..");
-    let why = "a file is named by its path, `sqlite:///relative.db` or `sqlite:////absolute.db`, a \
-               database of a server by `postgres://..`";
-    Err(StorageError::Address { address, why: why.to_owned() })
+    Err(OtherUrl { address: format!("{scheme}://..") })
 }
 
 /// The password that came with an address.

@@ -1,5 +1,6 @@
 //! Errors of a store, and their remedies.
 
+use super::address::OtherUrl;
 use super::sqlite::Rescue;
 use super::{BUSY_TIMEOUT, Holder, StudyId};
 use crate::study::time::Timestamp;
@@ -425,6 +426,13 @@ fn no_study(name: Option<&str>) -> String {
     match name {
         Some(name) => format!("`{name}` is not in the store any more: another process removed it"),
         None => "the study is not in the store any more: another process removed it".to_owned(),
+    }
+}
+
+impl From<OtherUrl> for StorageError {
+    fn from(url: OtherUrl) -> Self {
+        let why = url.to_string();
+        StorageError::Address { address: url.address, why }
     }
 }
 
