@@ -99,9 +99,17 @@ def _begin(
     from ._tracked import TrackedRun
 
     path = os.fspath(store) if store is not None else os.environ.get("HPSEARCH_STORE")
-    if path and path.startswith("sqlite:///"):
-        path = path[len("sqlite:///") :]
-    path = os.path.abspath(path or os.path.join("runs", "hpsearch.db"))
+    if path and path.startswith(("postgres://", "postgresql://")):
+        import hashlib
+
+        # Beside the spools of stores in files; what another server is to get is kept apart.
+        server = hashlib.sha256(path.encode()).hexdigest()[:16]
+        spools = os.path.abspath(os.path.join("runs", "spool", server))
+    else:
+        if path and path.startswith("sqlite:///"):
+            path = path[len("sqlite:///") :]
+        path = os.path.abspath(path or os.path.join("runs", "hpsearch.db"))
+        spools = os.path.join(os.path.dirname(path), "spool")
     if resume is True:
         continued: Optional[str] = id if id is not None else name
     else:
@@ -109,6 +117,7 @@ def _begin(
     try:
         return TrackedRun(
             store=path,
+            spools=spools,
             study=study,
             name=name,
             id=id or _made_up(),
@@ -117,7 +126,7 @@ def _begin(
             **given,
         )
     except OSError as error:
-        _messages.say(f"nothing can be logged beside `{path}`: {error}; the program continues")
+        _messages.say(f"nothing can be logged in `{spools}`: {error}; the program continues")
         return Run(config, study, name)
 
 

@@ -25,6 +25,7 @@ class TrackedRun(Run):
         self,
         *,
         store: str,
+        spools: str,
         study: Optional[str],
         name: Optional[str],
         id: str,
@@ -52,6 +53,8 @@ class TrackedRun(Run):
             "pid": os.getpid(),
             "host": _host(),
             "cwd": _directory(),
+            # Another store may be in the same directory.
+            "store": None if "://" in store else os.path.basename(store),
             "parent": parent,
             "group": group,
             "metric": metric,
@@ -62,7 +65,7 @@ class TrackedRun(Run):
             "path": [entry for entry in sys.path if entry],
             "system": system,
         }
-        self._spool = Spool(os.path.join(os.path.dirname(store), "spool"), id, header)
+        self._spool = Spool(spools, id, header)
         self._writer = Writer(self._spool.path, store, self._heard)
         self._queue = self._spool.queue
         self._spool.start(self._writer)

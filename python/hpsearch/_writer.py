@@ -43,7 +43,9 @@ class Writer:
     """
 
     def __init__(self, spool: str, store: str, heard: Heard) -> None:
-        self._words = ["writer", "--spool", spool, "--store", store]
+        self._words = ["writer", "--spool", spool]
+        # Not a word of the command line, which everybody may read: it may contain a password.
+        self._store = store
         self._heard = heard
         self._process: Optional["subprocess.Popen[bytes]"] = None
         self._program: Optional[str] = None
@@ -76,6 +78,7 @@ class Writer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                env={**os.environ, "HPSEARCH_STORE": self._store},
                 start_new_session=True,
             )
         except OSError as error:

@@ -58,6 +58,10 @@ pub(super) struct Header {
     pub tags: Vec<String>,
     /// The working directory of the program.
     pub cwd: Option<PathBuf>,
+    /// The name of the store's file, in the directory above the spool's; `None` from older clients,
+    /// and of a store on a server.
+    #[serde(default)]
+    pub store: Option<String>,
     /// The group of the run.
     #[serde(default)]
     pub group: Option<String>,

@@ -86,7 +86,7 @@ pub fn write_spool(path: &Path, writer: SpoolWriter<'_>) -> Result<(), TrackingE
 }
 
 /// Writes spools other than `own` whose programs have exited and whose writers were killed or never
-/// ran.
+/// ran. Those of another store in the same directory are left to it.
 ///
 /// # Errors
 /// The store failed.
@@ -102,12 +102,12 @@ pub fn adopt_spools(
         if !is_spool || path.file_name() == own.file_name() {
             continue;
         }
-        let Ok(spool) = Spool::open(&path) else { continue };
+        let Ok(mut spool) = Spool::open(&path) else { continue };
         // The program holds the lock while it is alive; here it excludes other adopters.
         if !spool.try_lock() {
             continue;
         }
-        if spool.is_removed() {
+        if spool.is_removed() || is_of_another(&mut spool, directory, store) {
             continue;
         }
         let wait = &mut || Program::Gone;
@@ -118,6 +118,13 @@ pub fn adopt_spools(
         }
     }
     Ok(())
+}
+
+/// Whether a spool in this directory is of another store that is there, whatever links are called.
+fn is_of_another(spool: &mut Spool, directory: &Path, store: &Path) -> bool {
+    let Ok(Some(Header { store: Some(name), .. })) = spool.header() else { return false };
+    let file = |path: &Path| path.canonicalize().ok();
+    file(&directory.with_file_name(name)).is_some_and(|its| Some(its) != file(store))
 }
 
 /// Whether the store works and rejects this run.

@@ -649,24 +649,60 @@ fn a_runs_name_stands_wherever_a_trial_does() {
     assert_refused(&site.run(&["show", "nothing/3"]), &["no study `nothing`"]);
 }
 
+/// The spool of a run called `part`.
+fn spool(part: &str) -> String {
+    format!("runs/spool/20260101-000000-abc.{part}.jsonl")
+}
+
+/// Writes a run of one report into its spool, for the store of this name.
+fn write_spool(site: &Site, part: &str, store: Option<&str>) {
+    fs::create_dir_all(site.path("runs/spool")).unwrap();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let header = json!({
+        "spool": 1, "time": now.as_micros() as u64, "id": "20260101-000000-abc",
+        "study": "runs", "name": part, "system": "off", "store": store,
+    });
+    let lines =
+        [header, json!({ "line": { "step": 1, "loss": 0.5 } }), json!({ "finish": "complete" })];
+    site.write(&spool(part), lines.map(|line| format!("{line}\n")).concat());
+}
+
+#[test]
+fn a_spool_that_is_left_is_for_its_own_store() {
+    let site = Site::empty();
+    let write = |part: &str, store: &str| {
+        assert_done(&site.run(&["writer", "--spool", &spool(part), "--store", store]));
+    };
+    let names = |store: &str| {
+        let listed = site.json(&["trials", "runs", "--json", "--store", store]);
+        let trials = listed["trials"].as_array().unwrap().iter();
+        let mut names: Vec<String> =
+            trials.map(|trial| trial["name"].as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    write_spool(&site, "first", Some("a.db"));
+    write("first", "runs/a.db");
+    // Programs that were killed with their writers.
+    write_spool(&site, "of a", Some("a.db"));
+    write_spool(&site, "of b", Some("b.db"));
+    write_spool(&site, "of one that is gone", Some("c.db"));
+    write_spool(&site, "second", Some("b.db"));
+    write("second", "runs/b.db");
+    assert_eq!(names("runs/b.db"), ["of b", "of one that is gone", "second"]);
+    assert!(site.exists(&spool("of a")));
+    // Another name of the same store.
+    std::os::unix::fs::symlink("a.db", site.path("runs/link.db")).unwrap();
+    write_spool(&site, "third", Some("link.db"));
+    write("third", "runs/link.db");
+    assert_eq!(names("runs/a.db"), ["first", "of a", "third"]);
+    assert!(!site.exists(&spool("of a")));
+}
+
 #[test]
 fn a_spool_that_is_left_does_not_bring_a_run_back() {
     let site = Site::empty();
-    fs::create_dir_all(site.path("runs/spool")).unwrap();
-    let spool = |part: &str| format!("runs/spool/20260101-000000-abc.{part}.jsonl");
-    let write = |part: &str| {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-        let header = json!({
-            "spool": 1, "time": now.as_micros() as u64, "id": "20260101-000000-abc",
-            "study": "runs", "name": part, "system": "off",
-        });
-        let lines = [
-            header,
-            json!({ "line": { "step": 1, "loss": 0.5 } }),
-            json!({ "finish": "complete" }),
-        ];
-        site.write(&spool(part), lines.map(|line| format!("{line}\n")).concat());
-    };
+    let write = |part: &str| write_spool(&site, part, None);
     for part in ["first", "second"] {
         write(part);
         assert_done(&site.run(&["writer", "--spool", &spool(part)]));
