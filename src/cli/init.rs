@@ -274,6 +274,13 @@ fn of_command(
     } else {
         console.say(&format!("searched: {}", one_line(&names.join(", "))));
     }
+    if let Some(shared) = script::shared_output(&words) {
+        console.say(&format!(
+            "all trials write to the same place, `{}`: `{{trial_dir}}` there is each trial's own \
+             directory",
+            one_line(&shared)
+        ));
+    }
     let guess = arguments.metric.clone().or_else(|| script.metric.clone());
     if guess.is_none() {
         console.say(

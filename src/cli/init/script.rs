@@ -175,6 +175,30 @@ fn is_name(name: &str) -> bool {
     placeholder::is_name(name)
 }
 
+/// An option with a path that the program writes to, if all trials would write to the same one:
+/// `--output_dir /tmp/x`.
+pub fn shared_output(words: &[String]) -> Option<String> {
+    const NAMES: &str = "\
+    out output outdir output_dir out_dir output_path output_file save save_dir save_path logdir \
+    log_dir logging_dir checkpoint_dir ckpt_dir result_dir results_dir run_dir";
+    let is_output = |option: &str| {
+        option.starts_with("--") && NAMES.split(' ').any(|name| name == name_of(option))
+    };
+    let of_trial = ["{trial}", "{trial_dir}", "{checkpoint_dir}"];
+    let is_shared = |value: &str| {
+        !value.is_empty()
+            && !value.starts_with('-')
+            && !of_trial.iter().any(|name| value.contains(name))
+    };
+    words.iter().enumerate().find_map(|(at, word)| match word.split_once('=') {
+        Some((option, value)) => (is_output(option) && is_shared(value)).then(|| word.clone()),
+        None => {
+            let value = words.get(at + 1).filter(|value| is_output(word) && is_shared(value))?;
+            Some(format!("{word} {value}"))
+        }
+    })
+}
+
 /// The direction of a metric, by its name.
 pub fn direction(metric: &str) -> Direction {
     const UP: &str = "\
@@ -283,6 +307,21 @@ mod tests {
             ["python", "my train.py", "--name", "a b c"]
         );
         assert!(words("echo 'open").is_err() && words("  ").is_err());
+    }
+
+    #[test]
+    fn paths_that_all_trials_write_to_are_found() {
+        let found = |command: &str| shared_output(&words(command).unwrap());
+        for (command, expected) in [
+            ("python t.py --lr 1 --output_dir /tmp/x --fp16", Some("--output_dir /tmp/x")),
+            ("python t.py --save-dir=out", Some("--save-dir=out")),
+            ("python t.py --output_dir {trial_dir}/hf --logdir runs/{trial}", None),
+            ("python t.py --output_dir", None),
+            ("python t.py --save --lr 1", None),
+            ("python t.py --data x", None),
+        ] {
+            assert_eq!(found(command).as_deref(), expected, "{command}");
+        }
     }
 
     #[test]
