@@ -20,6 +20,7 @@ pub fn why_kept(why: &Kept) -> String {
         Kept::HoldsMark(directory) => {
             format!("`{}` has the mark of a store", one_line(&shown(directory)))
         }
+        Kept::Unreadable(error) => format!("it cannot be read: {error}"),
         Kept::Link => "a symbolic link leads there, and nothing behind one is removed: remove it \
                        yourself"
             .to_owned(),

@@ -1,7 +1,7 @@
 //! Own files: what hpsearch wrote in a study's directory, and may remove with the study.
 
 use std::fs::{self, FileType};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::disk::{disk_usage, name_of, numbered};
@@ -25,6 +25,8 @@ pub enum Kept {
     HoldsMark(PathBuf),
     /// It is a symbolic link: nothing behind one is removed.
     Link,
+    /// It cannot be read, for this reason.
+    Unreadable(String),
 }
 
 /// The entries of a study's directory.
@@ -48,7 +50,11 @@ impl StudyDirectory {
         let is_data = name_of(directory) == Some(DATA_CACHE);
         // Its trials may have lost what tells them apart.
         let is_aside = moved_from(directory).is_some();
-        for (entry, kind) in listing(directory) {
+        let entries = listing(directory).unwrap_or_else(|why| {
+            found.kept.push((directory.to_owned(), why));
+            Vec::new()
+        });
+        for (entry, kind) in entries {
             if is_data && name_of(&entry).is_some_and(is_prepared_data) {
                 found.has_more = true;
                 continue;
@@ -67,7 +73,9 @@ impl StudyDirectory {
     /// Removes a study's directory as a whole, or only what is hpsearch's there, its mark last, so
     /// that a kill leaves the directory to the store. Returns whether all of that went.
     pub fn remove(self, directory: &Path) -> bool {
-        if self.kept.is_empty() && !self.has_more {
+        // Something may have come since.
+        let is_all = listing(directory).is_ok_and(|entries| entries.len() == self.own.len());
+        if self.kept.is_empty() && !self.has_more && is_all {
             return take_away(directory);
         }
         let (marks, others): (Vec<_>, Vec<_>) =
@@ -138,7 +146,7 @@ fn is_of_a_trial(entry: &Path) -> bool {
 /// Disk usage of a trial's directory, or why it stays: it is of no trial if it has something, but
 /// nothing that hpsearch writes for one.
 pub fn removable_trial(directory: &Path) -> Result<u64, Kept> {
-    let entries = listing(directory);
+    let entries = listing(directory)?;
     if !entries.is_empty() && !entries.iter().any(|(entry, _)| is_of_a_trial(entry)) {
         return Err(Kept::NotWritten);
     }
@@ -149,7 +157,7 @@ pub fn removable_trial(directory: &Path) -> Result<u64, Kept> {
 /// are not followed, and each directory is read once.
 pub fn removable(path: &Path) -> Result<u64, Kept> {
     match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.is_dir() => directory_bytes(path, listing(path)),
+        Ok(metadata) if metadata.is_dir() => directory_bytes(path, listing(path)?),
         Ok(metadata) if metadata.is_file() && holds_store(path, metadata.len()) => {
             Err(Kept::HoldsStore(path.to_owned()))
         }
@@ -169,13 +177,25 @@ fn directory_bytes(directory: &Path, mut entries: Vec<(PathBuf, FileType)>) -> R
     entries.iter().try_fold(own, |bytes, (entry, _)| Ok(bytes + removable(entry)?))
 }
 
-/// The entries of a directory by name, with what they are.
-fn listing(directory: &Path) -> Vec<(PathBuf, FileType)> {
-    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut listed: Vec<_> =
-        entries.filter_map(|entry| Some((entry.path(), entry.file_type().ok()?))).collect();
+/// The entries of a directory by name, with what they are; none if it is not there. One that is not
+/// read to its end may have anything in it.
+fn listing(directory: &Path) -> Result<Vec<(PathBuf, FileType)>, Kept> {
+    let is_gone = |error: &io::Error| error.kind() == ErrorKind::NotFound;
+    let unreadable = |error: io::Error| Kept::Unreadable(error.to_string());
+    let entries = match fs::read_dir(directory) {
+        Err(error) if is_gone(&error) => return Ok(Vec::new()),
+        entries => entries.map_err(unreadable)?,
+    };
+    let mut listed = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(unreadable)?;
+        match entry.file_type() {
+            Err(error) if is_gone(&error) => {}
+            kind => listed.push((entry.path(), kind.map_err(unreadable)?)),
+        }
+    }
     listed.sort_by(|(one, _), (other, _)| one.cmp(other));
-    listed
+    Ok(listed)
 }
 
 /// Whether a file of this length is a store, or may be one.
@@ -246,6 +266,7 @@ mod tests {
         assert_eq!(kept("trial-7"), Some(Kept::HoldsMark(study.join("trial-7/nest/t"))));
         assert_eq!(kept("trial-8"), Some(Kept::HoldsStore(store)));
         assert_eq!(kept("trial-9"), Some(Kept::Link));
+        assert!(matches!(removable_trial(&study.join("notes.txt")), Err(Kept::Unreadable(_))));
         assert!(StudyDirectory::read(&study).remove(&study));
         let left = StudyDirectory::read(&study);
         assert_eq!((left.own.len(), left.kept), (0, found.kept));
