@@ -109,13 +109,14 @@ impl DevicesData {
     /// samples are carried on.
     pub fn load(
         reader: &dyn StorageReader,
-        study: StudyId,
+        study: &StudySummary,
         monitor: &mut Monitor,
         now: Timestamp,
         before: Option<&DevicesData>,
     ) -> Result<DevicesData, StorageError> {
-        let StudySummary { spec, paused_devices, .. } = reader.summary(study)?;
-        let running = Filter::parse("state:running", &spec).unwrap_or_default();
+        let StudySummary { id: study, spec, paused_devices, .. } = study;
+        let study = *study;
+        let running = Filter::parse("state:running", spec).unwrap_or_default();
         let running = reader.trials(study, &TrialQuery::all(SortKey::Number).filtered(running))?;
         let latest = TrialQuery::all(SortKey::Started).reversed(true).page(0, LATEST);
         let latest = reader.trials(study, &latest)?;
@@ -149,7 +150,7 @@ impl DevicesData {
             }
         }
         let used = latest.iter().filter_map(|trial| trial.devices.as_ref());
-        for device in used.flat_map(DeviceGroup::members).chain(&paused_devices) {
+        for device in used.flat_map(DeviceGroup::members).chain(paused_devices) {
             devices.entry(device.clone()).or_default();
         }
         let mut journal = before.map(|before| before.journal.clone()).unwrap_or_default();

@@ -10,7 +10,7 @@ use super::search::{self, SearchData, SearchView};
 use super::theme::Theme;
 use super::trial_key::TrialKey;
 use crate::runner::monitor::Monitor;
-use crate::storage::{StorageError, StorageReader, StudyId};
+use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::device::Device;
 use crate::study::time::Timestamp;
 
@@ -71,11 +71,12 @@ impl PictureCache {
         (self.search, self.devices) = (None, None);
     }
 
-    /// Draws what is asked for, as it is in the store now.
+    /// Draws what is asked for, as it is in the store now. What `study` says is not read again: keys
+    /// act on it, and what they do has to be what the picture says.
     pub fn draw(
         &mut self,
         reader: &dyn StorageReader,
-        study: StudyId,
+        study: &StudySummary,
         request: &PictureRequest,
         now: Timestamp,
     ) -> Result<Picture, StorageError> {
@@ -98,8 +99,8 @@ impl PictureCache {
                 };
                 let data = self.search.insert(data);
                 match view {
-                    SearchView::Slices => data.read_importance(reader, study)?,
-                    SearchView::Paused => data.read_paused(reader, study)?,
+                    SearchView::Slices => data.read_importance(reader, study.id)?,
+                    SearchView::Paused => data.read_paused(reader, study.id)?,
                     SearchView::History | SearchView::Rungs => {}
                 }
                 search::draw(&mut buffer, area, data, *view, request.scroll, theme)

@@ -18,7 +18,7 @@ use ratatui::layout::Rect;
 use super::theme::Theme;
 use crate::analysis::importance::{self, Evaluator};
 use crate::report::wording::one_line;
-use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId};
+use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::metric::{Direction, Score};
 use crate::study::outcome::Outcome;
 use crate::study::query::{SortKey, TrialQuery};
@@ -121,15 +121,18 @@ const MOST_DOTS: usize = 8_000;
 
 impl SearchData {
     /// Reads all of a study.
-    pub fn load(reader: &dyn StorageReader, study: StudyId) -> Result<SearchData, StorageError> {
-        let spec = reader.summary(study)?.spec;
+    pub fn load(
+        reader: &dyn StorageReader,
+        study: &StudySummary,
+    ) -> Result<SearchData, StorageError> {
+        let spec = study.spec.clone();
         let places = spec.space.dimensions().iter().map(|_| Vec::new()).collect();
         let mut data = SearchData {
             spec,
             importances: Vec::new(),
             importance_read: None,
             cursor: OutcomeCursor::default(),
-            removed: removed(reader, study)?,
+            removed: removed(reader, study.id)?,
             dots: Vec::new(),
             places,
             decided: BTreeMap::new(),
@@ -149,21 +152,20 @@ impl SearchData {
     pub fn refresh(
         &mut self,
         reader: &dyn StorageReader,
-        study: StudyId,
+        study: &StudySummary,
     ) -> Result<bool, StorageError> {
-        let spec = reader.summary(study)?.spec;
-        if spec != self.spec || removed(reader, study)? != self.removed {
+        if study.spec != self.spec || removed(reader, study.id)? != self.removed {
             *self = SearchData::load(reader, study)?;
             return Ok(true);
         }
-        let (outcomes, cursor) = reader.outcomes(study, self.cursor)?;
+        let (outcomes, cursor) = reader.outcomes(study.id, self.cursor)?;
         if outcomes.is_empty() && self.is_complete() {
             return Ok(false);
         }
         for outcome in &outcomes {
             self.take(outcome);
         }
-        self.read_decisions(reader, study, &outcomes)?;
+        self.read_decisions(reader, study.id, &outcomes)?;
         self.cursor = cursor;
         self.summarise();
         Ok(true)

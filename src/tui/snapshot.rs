@@ -355,7 +355,7 @@ impl Source {
         let (mut picture, mut moves) = (None, false);
         if let ScreenData::Picture(request) = &wanted.part {
             let now = super::now();
-            let drawn = self.pictures.draw(&*self.reader, study, request, now)?;
+            let drawn = self.pictures.draw(&*self.reader, &summary, request, now)?;
             (picture, moves) = (Some(Arc::new(drawn)), request.subject == Subject::Devices);
         }
         self.known.moves = moves;

@@ -25,7 +25,7 @@ use super::trial_key::TrialKey;
 use super::{HolderLife, TuiMode};
 use crate::report::sparkline::Charset;
 use crate::storage::memory::MemoryStore;
-use crate::storage::{Holder, Lease, Storage, StorageReader, StudyId, Takeover};
+use crate::storage::{Holder, Lease, Storage, StorageReader, StudyId, StudySummary, Takeover};
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
@@ -98,6 +98,10 @@ impl Script {
     pub(super) fn append(&mut self, events: &[Event]) {
         self.clock += 1;
         self.store.append(&self.lease, at(self.clock), events).unwrap();
+    }
+
+    pub(super) fn summary(&self) -> StudySummary {
+        self.store.summary(self.study).unwrap()
     }
 
     fn start(&mut self, number: u64, params: Params) {

@@ -2,13 +2,29 @@
 
 use super::*;
 use crate::runner::monitor::{Cpu, Memory, NoGpus};
-use crate::tui::tests::{self, COLOURS, PLAIN, at_every_size};
+use crate::tui::tests::{self, COLOURS, PLAIN, Script, at_every_size};
 use crate::tui::theme::Theme;
 
 const GIB: u64 = 1 << 30;
 
 fn drawn(data: &DevicesData, size: (u16, u16), theme: Theme) -> String {
     tests::drawn(size, |buffer, area| draw(buffer, area, data, 0, theme))
+}
+
+/// `p` pauses or uses a device by what the summary says, so the picture must not know better.
+#[test]
+fn a_device_is_paused_in_the_picture_as_in_the_summary_that_was_read_before() {
+    let mut script = Script::new(&tests::spec());
+    let before = script.summary();
+    script.append(&[Event::Device(DeviceEvent::Paused { device: Device::Cpu })]);
+    let mut monitor = Monitor::new(None);
+    let mut is_paused = |summary: &StudySummary| {
+        let data =
+            DevicesData::load(&script.store, summary, &mut monitor, Timestamp(0), None).unwrap();
+        data.devices.iter().any(|load| load.device == Device::Cpu && load.paused)
+    };
+    assert!(!is_paused(&before));
+    assert!(is_paused(&script.summary()));
 }
 
 /// A device on which nothing runs.

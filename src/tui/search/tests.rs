@@ -120,7 +120,7 @@ impl Halving {
     }
 
     fn data(&self) -> SearchData {
-        SearchData::load(&self.script.store, self.script.study).unwrap()
+        SearchData::load(&self.script.store, &self.script.summary()).unwrap()
     }
 }
 
@@ -186,9 +186,9 @@ fn an_empty_study_and_one_trial_are_drawn() {
 fn what_is_read_later_gives_the_same_as_reading_all() {
     let halving = Halving::of(10);
     let mut data = halving.data();
-    assert!(!data.refresh(&halving.script.store, halving.script.study).unwrap());
+    assert!(!data.refresh(&halving.script.store, &halving.script.summary()).unwrap());
     let halving = halving.run(100);
-    assert!(data.refresh(&halving.script.store, halving.script.study).unwrap());
+    assert!(data.refresh(&halving.script.store, &halving.script.summary()).unwrap());
     assert!(data.is_complete());
     for shown in SearchView::ALL {
         assert_eq!(
@@ -229,7 +229,7 @@ fn pausing(trials: u64) -> SearchData {
         script.clock += 19;
         script.append(&events);
     }
-    let mut data = SearchData::load(&script.store, script.study).unwrap();
+    let mut data = SearchData::load(&script.store, &script.summary()).unwrap();
     data.read_paused(&script.store, script.study).unwrap();
     data
 }
