@@ -12,7 +12,7 @@ use std::time::Duration;
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 use hpsearch::pruners::{self, Case};
-use hpsearch::study::event::{Event, TrialEvent};
+use hpsearch::study::event::{AttemptEvent, Event, TrialEvent};
 use hpsearch::study::history::History;
 use hpsearch::study::metric::{Direction, Metrics};
 use hpsearch::study::params::Params;
@@ -54,9 +54,9 @@ fn report(state: &mut StudyState, number: u64, step: u64, value: f64) {
     let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
     state.apply(
         Timestamp(0),
-        &Event::Trial(
+        &Event::of(
             TrialNumber(number),
-            TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+            AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics },
         ),
     );
 }

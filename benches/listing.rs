@@ -20,7 +20,7 @@ use hpsearch::storage::any::{AnyReader, AnyStore};
 use hpsearch::storage::{Holder, OutcomeCursor, Storage, StorageReader, StudyId, Takeover};
 use hpsearch::study::decision::{Decision, Reason};
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
+use hpsearch::study::event::{AttemptEnd, AttemptEvent, DecisionEvent, Event, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::program::Program;
@@ -111,9 +111,9 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
         TrialEvent::created(params, Origin::Sampled("tpe-independent".to_owned())),
     ));
     let slot = Slot::on(0, Device::Cpu);
-    events.push(Event::Trial(
+    events.push(Event::of(
         trial,
-        TrialEvent::AttemptStarted {
+        AttemptEvent::Started {
             attempt,
             slot,
             resume: None,
@@ -128,7 +128,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
             [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 / (1.0 + value))]
                 .into_iter()
                 .collect();
-        events.push(Event::Trial(trial, TrialEvent::Reported { attempt, step, metrics }));
+        events.push(Event::of(trial, AttemptEvent::Reported { attempt, step, metrics }));
     }
     let reason = format!("rank 9 of 12 at step {steps}; 4 go on");
     let (end, state, value, reason) = match fate {
@@ -136,9 +136,9 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
             (AttemptEnd::Completed, TrialState::Complete, Some(floor + 1.0 / steps as f64), None)
         }
         ..0.95 => {
-            events.push(Event::Trial(
+            events.push(Event::of(
                 trial,
-                TrialEvent::Decided {
+                DecisionEvent::Decided {
                     step: steps,
                     verdict: Decision::Stop(Reason::Recorded(reason.clone())),
                 },
@@ -147,9 +147,9 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
         }
         _ => (AttemptEnd::Diverged, TrialState::Failed, None, Some("exit code 1".to_owned())),
     };
-    events.push(Event::Trial(
+    events.push(Event::of(
         trial,
-        TrialEvent::AttemptEnded { attempt, end, reason: None, device_micros: None, memory: None },
+        AttemptEvent::Ended { attempt, end, reason: None, device_micros: None, memory: None },
     ));
     events.push(Event::Trial(trial, TrialEvent::finished(state, value, reason)));
 }
@@ -220,9 +220,9 @@ fn increments(path: &Path, study: StudyId, cursor: OutcomeCursor) {
     let holder = Holder { pid: 1, pid_started: 1, host: "bench".to_owned(), boot_id: None };
     let lease = store.acquire(study, &holder, Timestamp(0), Takeover::IfFree).unwrap();
     let report = |trial| {
-        Event::Trial(
+        Event::of(
             TrialNumber(trial),
-            TrialEvent::Reported {
+            AttemptEvent::Reported {
                 attempt: AttemptNumber(0),
                 step: 11,
                 metrics: std::iter::once(("eval_loss".to_owned(), 0.5)).collect(),

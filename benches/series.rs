@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use hpsearch::storage::any::{AnyReader, AnyStore};
 use hpsearch::storage::{Holder, Lease, Storage, StorageReader, StudyId, Takeover};
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{Event, TrialEvent};
+use hpsearch::study::event::{AttemptEvent, Event, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
@@ -71,14 +71,14 @@ fn main() {
 fn begin(store: &mut AnyStore, lease: &Lease, trial: TrialNumber) {
     let origin = Origin::Sampled("random".to_owned());
     let slot = Slot::on(0, Device::Cpu);
-    let started = TrialEvent::AttemptStarted {
+    let started = TrialEvent::Attempt(AttemptEvent::Started {
         attempt: AttemptNumber(0),
         slot,
         resume: None,
         until: None,
         rows_at_once: None,
         device_micros: 0,
-    };
+    });
     let created = TrialEvent::created(Params::new(), origin);
     let events = [Event::Trial(trial, created), Event::Trial(trial, started)];
     store.append(lease, Timestamp(0), &events).unwrap();

@@ -17,7 +17,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
 use hpsearch::samplers::conformance::dimension;
 use hpsearch::samplers::{self, Ask, Sampler};
-use hpsearch::study::event::{Event, TrialEvent};
+use hpsearch::study::event::{AttemptEvent, Event, TrialEvent};
 use hpsearch::study::history::History;
 use hpsearch::study::metric::{Direction, Metrics};
 use hpsearch::study::params::Params;
@@ -110,9 +110,9 @@ fn study(space: &Space, length: u64) -> StudyState {
                 [("loss".to_owned(), value(number) + 1.0 / step as f64)].into_iter().collect();
             study_state.apply(
                 Timestamp(0),
-                &Event::Trial(
+                &Event::of(
                     trial,
-                    TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+                    AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics },
                 ),
             );
         }

@@ -71,7 +71,7 @@ use crate::pruners::{self, Pruner};
 use crate::samplers::{self, Sampler};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
-use crate::study::event::{Event, RunnerEvent, TrialEvent};
+use crate::study::event::{AttemptEvent, Event, RecordEvent, RunnerEvent, TrialEvent};
 use crate::study::followed_front::FollowedFront;
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
@@ -280,9 +280,9 @@ impl Engine {
             _ if self.phase == Phase::Over => {}
             Input::Launched { trial, attempt, pid, pid_started } => {
                 if self.slots.of_attempt(trial, attempt).is_some() {
-                    self.emit(Event::Trial(
+                    self.emit(Event::of(
                         trial,
-                        TrialEvent::AttemptLaunched { attempt, pid, pid_started },
+                        AttemptEvent::Launched { attempt, pid, pid_started },
                     ));
                 }
             }
@@ -301,7 +301,8 @@ impl Engine {
             Input::Request { id, request } => self.serve(id, &request),
             Input::Recorded { trial, attempt, event } => {
                 // Parameters and summaries belong to tracked runs, which have no engine.
-                let is_kept = matches!(event, TrialEvent::ArtifactSaved { .. });
+                let is_kept =
+                    matches!(event, TrialEvent::Record(RecordEvent::ArtifactSaved { .. }));
                 if is_kept && self.slots.of_attempt(trial, attempt).is_some() {
                     self.emit(Event::Trial(trial, event));
                 }

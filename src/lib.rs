@@ -94,7 +94,7 @@
 //!    ([`study::printed_metrics`]). A report of the study's metric gets a decision; other metrics
 //!    become points of series, which are written with the events of their turn but are not in the
 //!    journal ([`runner::point_queue`]). Rejected lines are events
-//!    ([`Remarked`](study::event::TrialEvent::Remarked)) and are reported.
+//!    ([`Remarked`](study::event::AttemptEvent::Remarked)) and are reported.
 //! 7. A checkpoint is written to a temporary directory, synced, renamed, then announced. The engine
 //!    keeps those of the best, the running and the paused trials, fewer if `max_disk` is exceeded,
 //!    and drops the others; `du` uses the same rule. Dropped checkpoints are deleted only inside
@@ -149,7 +149,7 @@
 //! true`: then results become known to decisions one trial at a time, in the order in which trials
 //! started, and a trial starts when all but the last `slots - 1` trials before it are known; its
 //! decisions use what was known at its start. The journal records when
-//! ([`ResultsKnown`](study::event::TrialEvent::ResultsKnown)), so that any number of slots can
+//! ([`ResultsKnown`](study::event::DecisionEvent::ResultsKnown)), so that any number of slots can
 //! continue the study. The price is waiting for stragglers, and decisions with `slots - 1` fewer
 //! results.
 //!
@@ -174,7 +174,7 @@
 //! decides about all of them in one turn, from their reports and named random streams, so that no
 //! checkpoint is superseded between two decisions and nothing depends on who is faster
 //! (`engine/populations.rs`). A copy is an event with the checkpoint's digest and the parameters
-//! ([`Cloned`](study::event::TrialEvent::Cloned)); until the member has a checkpoint of its own,
+//! ([`Cloned`](study::event::StateEvent::Cloned)); until the member has a checkpoint of its own,
 //! retention keeps the other's. With `asynchronous = true` each member is decided about when it
 //! arrives, by the others' latest results. That is a function of the state, too, and the journal
 //! has the order of arrivals: a killed run goes on with its decisions, and [`engine::verify`]

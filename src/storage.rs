@@ -34,7 +34,7 @@ use crate::storage::tracked::{BeginRun, Move, Recorded, RemovedRun, RunFence, Tr
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::condition::TrialNames;
-use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::event::{Event, ProposalEvent, Seq, TrialEvent};
 use crate::study::outcome::Outcome;
 use crate::study::prediction::Prediction;
 use crate::study::query::{Filter, SortPosition, TrialQuery};
@@ -356,7 +356,8 @@ pub const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 fn check_creations(existing: u64, events: &[Event]) -> Result<(), StorageError> {
     let mut expected = TrialNumber(existing);
     for event in events {
-        if let Event::Trial(trial, TrialEvent::Created { .. }) = event {
+        if let Event::Trial(trial, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. })) = event
+        {
             if *trial != expected {
                 return Err(StorageError::OutOfOrder { trial: *trial, expected });
             }

@@ -8,7 +8,7 @@ use crate::runner::disk;
 use crate::storage::paths::is_copy;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::checkpoint::Checkpoint;
-use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::event::{CheckpointEvent, Event, Seq, TrialEvent};
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
@@ -92,9 +92,10 @@ fn registered_at(
     loop {
         let page = reader.events_before(study, before, PAGE)?;
         let registered = page.iter().rev().find_map(|(_, at, event)| match event {
-            Event::Trial(of, TrialEvent::CheckpointSaved { path: saved, system, .. })
-                if *of == trial.number && saved == path =>
-            {
+            Event::Trial(
+                of,
+                TrialEvent::Checkpoint(CheckpointEvent::Saved { path: saved, system, .. }),
+            ) if *of == trial.number && saved == path => {
                 Some(Registered { at: *at, system: system.unwrap_or(*at) })
             }
             _ => None,

@@ -12,7 +12,7 @@ use crate::storage::any::AnyStore;
 use crate::storage::{
     Storage as _, StorageError, StorageReader, StoredStudy, StudyId, StudySummary,
 };
-use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{Event, RecordEvent, RunnerEvent, Seq, TrialEvent};
 use crate::study::series::{LoggedPoint, LoggedSeries, Point, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::time::Timestamp;
@@ -151,7 +151,7 @@ impl Copy<'_> {
             let refers = matches!(
                 event,
                 Event::Runner(RunnerEvent::Described { .. })
-                    | Event::Trial(_, TrialEvent::ArtifactSaved { .. })
+                    | Event::Trial(_, TrialEvent::Record(RecordEvent::ArtifactSaved { .. }))
             );
             if refers {
                 digests.extend(digests_in(&serde_json::to_string(event)?));

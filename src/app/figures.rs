@@ -16,7 +16,7 @@ use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::one_line;
 use crate::runner;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudySummary};
-use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::event::{CheckpointEvent, Event, Seq, TrialEvent};
 use crate::study::metric::Score;
 use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, SortKey, TrialQuery};
@@ -454,7 +454,9 @@ fn saved(
         let Some((last, ..)) = events.last() else { return Ok(saved) };
         after = *last;
         saved.extend(events.iter().filter_map(|(_, at, event)| match event {
-            Event::Trial(trial, TrialEvent::CheckpointSaved { .. }) => Some((*trial, *at)),
+            Event::Trial(trial, TrialEvent::Checkpoint(CheckpointEvent::Saved { .. })) => {
+                Some((*trial, *at))
+            }
             _ => None,
         }));
     }

@@ -16,7 +16,9 @@ use crate::storage::sqlite::is_database;
 use crate::storage::{Lease, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::counted::count;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
+use crate::study::event::{
+    AttemptEnd, AttemptEvent, Event, RecordEvent, RunnerEvent, StateEvent, TrialEvent,
+};
 use crate::study::field::MOST_OBJECTIVES;
 use crate::study::metric::{Direction, Metrics};
 use crate::study::params::{Params, Value};
@@ -397,14 +399,14 @@ fn slot(index: usize) -> Slot {
 impl Finished {
     fn beginning(&self, number: TrialNumber, index: usize) -> Vec<Event> {
         let (params, origin) = (self.params.clone(), Origin::Imported(self.source.clone()));
-        let started = TrialEvent::AttemptStarted {
+        let started = TrialEvent::Attempt(AttemptEvent::Started {
             attempt: AttemptNumber(0),
             slot: slot(index),
             resume: None,
             until: None,
             rows_at_once: None,
             device_micros: 0,
-        };
+        });
         let created = TrialEvent::created(params, origin);
         vec![Event::Trial(number, created), Event::Trial(number, started)]
     }
@@ -415,10 +417,16 @@ impl Finished {
         let mut events: Vec<TrialEvent> = Vec::new();
         for (step, value) in &self.reports {
             let metrics: Metrics = [(metric.clone(), *value)].into_iter().collect();
-            events.push(TrialEvent::Reported { attempt, step: *step, metrics });
+            events.push(TrialEvent::Attempt(AttemptEvent::Reported {
+                attempt,
+                step: *step,
+                metrics,
+            }));
         }
         if !self.summary.is_empty() {
-            events.push(TrialEvent::SummaryRecorded { summary: self.summary.clone() });
+            events.push(TrialEvent::Record(RecordEvent::SummaryRecorded {
+                summary: self.summary.clone(),
+            }));
         }
         let (end, reason) = match self.state {
             TrialState::Pruned => (AttemptEnd::Stopped, Some("pruned in Optuna".to_owned())),
@@ -430,15 +438,15 @@ impl Finished {
             | TrialState::Paused
             | TrialState::Complete => (AttemptEnd::Completed, None),
         };
-        events.push(TrialEvent::AttemptEnded {
+        events.push(TrialEvent::Attempt(AttemptEvent::Ended {
             attempt,
             end,
             reason: reason.clone(),
             device_micros: Some(self.ended.0.saturating_sub(began.0).max(0)),
             memory: None,
-        });
+        }));
         let (state, value, values) = (self.state, self.value, self.values.clone());
-        events.push(TrialEvent::Finished { state, value, values, reason });
+        events.push(TrialEvent::State(StateEvent::Finished { state, value, values, reason }));
         events.into_iter().map(|event| Event::Trial(number, event)).collect()
     }
 }

@@ -19,7 +19,7 @@ use crate::storage::any::AnyStore;
 use crate::storage::paths::StudyFiles;
 use crate::storage::tracked::{Move, RemovedRun};
 use crate::storage::{Storage as _, StorageError, StorageReader, StudySummary};
-use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::event::{Event, RecordEvent, Seq, TrialEvent};
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::tracking::{Goal, adopt_spools, life_of, open_study, settle_dead};
@@ -162,7 +162,7 @@ fn settle(
         return Ok(());
     }
     for (_, _, event) in store.events_after(study.id, Seq(0), u64::MAX)? {
-        if let Event::Trial(run, TrialEvent::SpoolRead { spool, .. }) = event
+        if let Event::Trial(run, TrialEvent::Record(RecordEvent::SpoolRead { spool, .. })) = event
             && runs.contains(&run)
             && left.contains(&spool)
         {

@@ -16,7 +16,7 @@ use crate::app::study_state::has_runner;
 use crate::report::journal::Journal;
 use crate::report::{Happening, reporter};
 use crate::storage::{OutcomeCursor, StorageReader, StudyId, StudySummary};
-use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::event::{Event, ProposalEvent, Seq, StateEvent, TrialEvent};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -137,8 +137,9 @@ impl Teller {
         // The fold begins where the oldest trial of these lines was created: by place, as clocks
         // may go back.
         // A run that was removed has no beginning any more.
-        let is_removal =
-            |event: &Event| matches!(event, Event::Trial(_, TrialEvent::Removed { .. }));
+        let is_removal = |event: &Event| {
+            matches!(event, Event::Trial(_, TrialEvent::State(StateEvent::Removed { .. })))
+        };
         let speaking = page.iter().filter(|(_, _, event)| !is_removal(event));
         let mut unborn: BTreeSet<TrialNumber> =
             speaking.filter_map(|(_, _, event)| event.trial()).collect();
@@ -146,10 +147,13 @@ impl Teller {
         loop {
             for (_, _, event) in &page {
                 let _is_new = match event {
-                    Event::Trial(trial, TrialEvent::Created { .. }) => {
-                        created.insert(*trial) && unborn.remove(trial)
+                    Event::Trial(
+                        trial,
+                        TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }),
+                    ) => created.insert(*trial) && unborn.remove(trial),
+                    Event::Trial(trial, TrialEvent::State(StateEvent::Finished { .. })) => {
+                        ended.insert(*trial)
                     }
-                    Event::Trial(trial, TrialEvent::Finished { .. }) => ended.insert(*trial),
                     _ => false,
                 };
             }

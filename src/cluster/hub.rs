@@ -32,7 +32,7 @@ use crate::runner::clock::Clock;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::threads;
 use crate::storage::paths::StudyFiles;
-use crate::study::event::{AttemptEnd, TrialEvent};
+use crate::study::event::{AttemptEnd, RecordEvent, TrialEvent};
 use crate::study::series::LoggedSeries;
 
 /// How much longer than an agent the runner waits before it gives an agent up: the agent's trials
@@ -337,7 +337,7 @@ impl Hub {
             }
             ToRunner::Artifact { mut input, content } => {
                 if let Input::Recorded {
-                    event: TrialEvent::ArtifactSaved { content: absent, .. },
+                    event: TrialEvent::Record(RecordEvent::ArtifactSaved { content: absent, .. }),
                     ..
                 } = &mut input
                 {

@@ -12,7 +12,7 @@ use crate::engine::{Assignment, Input};
 use crate::runner::processes;
 use crate::study::decision::Decision;
 use crate::study::device::DeviceGroup;
-use crate::study::event::TrialEvent;
+use crate::study::event::{RecordEvent, TrialEvent};
 use crate::study::metric::Number;
 use crate::study::provenance::AgentProvenance;
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
@@ -307,9 +307,10 @@ impl ToRunner {
     /// An input with all that belongs to it.
     pub fn input(mut input: Input) -> Self {
         let content = match &mut input {
-            Input::Recorded { event: TrialEvent::ArtifactSaved { content, .. }, .. } => {
-                content.take()
-            }
+            Input::Recorded {
+                event: TrialEvent::Record(RecordEvent::ArtifactSaved { content, .. }),
+                ..
+            } => content.take(),
             _ => None,
         };
         match content {

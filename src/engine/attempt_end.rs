@@ -6,7 +6,7 @@ use super::attempt::{Leaving, RunningAttempt};
 use crate::config;
 use crate::study::constraint;
 use crate::study::decision::{Decision, Reason};
-use crate::study::event::{AttemptEnd, Event, TrialEvent};
+use crate::study::event::{AttemptEnd, AttemptEvent, DecisionEvent, Event, StateEvent};
 use crate::study::program::{MetricSources, Program};
 use crate::study::remark::without_metric;
 use crate::study::spec::{FailureCause, Objective};
@@ -52,17 +52,14 @@ impl Engine {
         };
         for (kind, (count, text)) in running.remarks {
             if count > 1 {
-                self.emit(Event::Trial(
-                    number,
-                    TrialEvent::Remarked { attempt, kind, text, count },
-                ));
+                self.emit(Event::of(number, AttemptEvent::Remarked { attempt, kind, text, count }));
             }
         }
         let message = self.with_rows(number, &end, message);
         let device_micros = Some(self.budgets.meter.end(&devices, self.now));
-        self.emit(Event::Trial(
+        self.emit(Event::of(
             number,
-            TrialEvent::AttemptEnded {
+            AttemptEvent::Ended {
                 attempt,
                 end: end.clone(),
                 reason: message.clone(),
@@ -89,9 +86,9 @@ impl Engine {
             }
             (AttemptEnd::Paused, _) => {
                 let reason = message.unwrap_or_else(|| "paused".to_owned());
-                self.emit(Event::Trial(
+                self.emit(Event::of(
                     number,
-                    TrialEvent::Paused { reason, hold: self.hold_of(number) },
+                    StateEvent::Paused { reason, hold: self.hold_of(number) },
                 ));
             }
             (AttemptEnd::Stopped, _) => {
@@ -101,7 +98,7 @@ impl Engine {
                 let detail = message.map_or_else(String::new, |message| format!(": {message}"));
                 let reason = format!("diverged{detail}; waits to be replaced");
                 let hold = self.hold_of(number);
-                self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold }));
+                self.emit(Event::of(number, StateEvent::Paused { reason, hold }));
             }
             (AttemptEnd::Diverged, _) => {
                 let detail = message.map_or_else(String::new, |message| format!(": {message}"));
@@ -272,9 +269,9 @@ impl Engine {
         let violation = constraint::violation(&self.spec.constraints, metrics)
             .filter(|violation| *violation > 0.0)?;
         let reason = constraint::exceeded(&self.spec.constraints, metrics);
-        self.emit(Event::Trial(
+        self.emit(Event::of(
             number,
-            TrialEvent::LimitsBroken { violation, reason: reason.clone() },
+            DecisionEvent::LimitsBroken { violation, reason: reason.clone() },
         ));
         Some(reason)
     }
@@ -294,7 +291,7 @@ impl Engine {
         if state != TrialState::Failed {
             self.failures.in_a_row = 0;
         }
-        self.emit(Event::Trial(trial, TrialEvent::Finished { state, value, values, reason }));
+        self.emit(Event::of(trial, StateEvent::Finished { state, value, values, reason }));
         self.tidy();
         self.check_limits();
     }

@@ -6,7 +6,9 @@ use super::Engine;
 use super::attempt::Leaving;
 use super::device_time::DeviceMeter;
 use crate::study::device::DeviceGroup;
-use crate::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
+use crate::study::event::{
+    AttemptEnd, AttemptEvent, Event, RunnerEvent, StateEvent, StudyEvent, TrialEvent,
+};
 use crate::study::state::TrialResult;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
@@ -33,12 +35,15 @@ pub fn end_of_killed_runner<'a>(
         match event {
             Event::Study(StudyEvent::Paused { .. }) => changes.push((at, Change::Paused(true))),
             Event::Study(StudyEvent::Resumed { .. }) => changes.push((at, Change::Paused(false))),
-            Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
+            Event::Trial(
+                trial,
+                TrialEvent::Attempt(AttemptEvent::Started { attempt, slot, .. }),
+            ) => {
                 meter.start(&slot.devices, at);
                 running.insert((*trial, *attempt), slot.devices.clone());
                 changes.push((at, Change::Idle(running.is_empty())));
             }
-            Event::Trial(trial, TrialEvent::AttemptEnded { attempt, .. }) => {
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { attempt, .. })) => {
                 if let Some(devices) = running.remove(&(*trial, *attempt)) {
                     meter.end(&devices, at);
                 }
@@ -46,32 +51,17 @@ pub fn end_of_killed_runner<'a>(
             }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::AttemptLaunched { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Finished { .. }
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(
+                    AttemptEvent::Launched { .. }
+                    | AttemptEvent::Reported { .. }
+                    | AttemptEvent::Remarked { .. },
+                )
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(_)
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Study(
                 StudyEvent::DiskExceeded { .. }
@@ -144,9 +134,9 @@ impl Engine {
                 continue;
             }
             // Its device time is accounted for with the end of that runner.
-            self.emit(Event::Trial(
+            self.emit(Event::of(
                 number,
-                TrialEvent::AttemptEnded {
+                AttemptEvent::Ended {
                     attempt,
                     end: AttemptEnd::Lost,
                     reason: Some("the runner died".to_owned()),
@@ -163,7 +153,7 @@ impl Engine {
                     Some(reason),
                 ),
                 (Some(Leaving::Pausing(reason)), hold) => {
-                    self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold }));
+                    self.emit(Event::of(number, StateEvent::Paused { reason, hold }));
                 }
                 (_, Some(hold)) => self.hold(number, hold),
                 _ => {

@@ -11,7 +11,9 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use crate::study::configuration::for_pruners;
-use crate::study::event::{Event, FinalistsEvent, RunnerEvent, TrialEvent};
+use crate::study::event::{
+    AttemptEvent, DecisionEvent, Event, FinalistsEvent, RunnerEvent, StateEvent, TrialEvent,
+};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -37,39 +39,35 @@ impl Turn {
     /// Whether its trial has ended, after an event.
     fn note(&mut self, event: &Event) {
         match event {
-            Event::Trial(_, TrialEvent::AttemptStarted { .. }) => self.ended = false,
-            Event::Trial(_, TrialEvent::Finished { .. }) => self.ended = true,
+            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { .. })) => {
+                self.ended = false
+            }
+            Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. })) => self.ended = true,
             // A paused study starts nothing, and continues as if it had not been paused.
-            Event::Trial(_, TrialEvent::Paused { hold, .. }) => {
+            Event::Trial(_, TrialEvent::State(StateEvent::Paused { hold, .. })) => {
                 self.ended = *hold != Some(Hold::Study)
             }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::AttemptLaunched { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::AttemptEnded { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(
+                    AttemptEvent::Launched { .. }
+                    | AttemptEvent::Reported { .. }
+                    | AttemptEvent::Remarked { .. }
+                    | AttemptEvent::Ended { .. },
+                )
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(
+                    StateEvent::Queued { .. }
+                    | StateEvent::Cloned { .. }
+                    | StateEvent::Held { .. }
+                    | StateEvent::Continued { .. }
+                    | StateEvent::Hidden
+                    | StateEvent::Removed { .. },
+                )
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Runner(_)
             | Event::Study(_)
@@ -91,7 +89,7 @@ impl DecisionWindow {
             Event::Runner(RunnerEvent::Started { slots, .. }) if self.width == 0 => {
                 self.width = slots.len().max(1)
             }
-            Event::Trial(trial, TrialEvent::ResultsKnown) => {
+            Event::Trial(trial, TrialEvent::Decision(DecisionEvent::ResultsKnown)) => {
                 if let Some(place) = self.turns.iter().position(|turn| turn.trial == *trial)
                     && let Some(turn) = self.turns.remove(place)
                 {
@@ -118,7 +116,7 @@ impl DecisionWindow {
             }
         }
         self.known.apply(at, event);
-        if let Event::Trial(trial, TrialEvent::AttemptStarted { .. }) = event {
+        if let Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { .. })) = event {
             let mut then = self.known.clone();
             if let Cow::Owned(trials) = for_pruners(&self.known.trials) {
                 then.trials = trials;
@@ -182,14 +180,14 @@ mod tests {
     fn started(number: u64, attempt: u32) -> Event {
         trial(
             number,
-            TrialEvent::AttemptStarted {
+            TrialEvent::Attempt(AttemptEvent::Started {
                 attempt: AttemptNumber(attempt),
                 slot: Slot::on(0, Device::Cpu),
                 resume: None,
                 until: None,
                 rows_at_once: None,
                 device_micros: 0,
-            },
+            }),
         )
     }
 
@@ -198,7 +196,7 @@ mod tests {
     }
 
     fn paused(number: u64, hold: Option<Hold>) -> Event {
-        trial(number, TrialEvent::Paused { reason: String::new(), hold })
+        trial(number, TrialEvent::State(StateEvent::Paused { reason: String::new(), hold }))
     }
 
     /// A window of two slots after these events.
@@ -225,7 +223,10 @@ mod tests {
         window.apply(Timestamp(2), &complete(0));
         for number in [0, 1] {
             assert_eq!(window.next_known(), Some(TrialNumber(number)));
-            window.apply(Timestamp(3), &trial(number, TrialEvent::ResultsKnown));
+            window.apply(
+                Timestamp(3),
+                &trial(number, TrialEvent::Decision(DecisionEvent::ResultsKnown)),
+            );
             assert_eq!(completed(&window), number + 1);
         }
         assert!(window.is_empty() && !window.is_full());
@@ -246,7 +247,7 @@ mod tests {
     #[test]
     fn a_decision_knows_its_own_trial_and_what_was_known_when_its_turn_began() {
         let mut events = vec![created(0), started(0, 0), created(1), started(1, 0), complete(0)];
-        events.push(trial(0, TrialEvent::ResultsKnown));
+        events.push(trial(0, TrialEvent::Decision(DecisionEvent::ResultsKnown)));
         let mut window = after(&events);
         assert_eq!(completed(&window), 1);
         let mut own = window.known().trials[1].clone();

@@ -3,7 +3,7 @@
 
 use super::{Effect, Engine, EngineError};
 use crate::samplers::{self, Ask};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{Event, RecordEvent};
 use crate::study::history::History;
 use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution, Space, SpaceError};
@@ -215,7 +215,7 @@ impl Engine {
         params: Params,
     ) -> Vec<Effect> {
         self.now = now;
-        self.emit(Event::Trial(trial, TrialEvent::ParamsRecorded { params }));
+        self.emit(Event::of(trial, RecordEvent::ParamsRecorded { params }));
         std::mem::take(&mut self.effects)
     }
 
@@ -227,7 +227,7 @@ impl Engine {
         names: Vec<String>,
     ) -> Vec<Effect> {
         self.now = now;
-        self.emit(Event::Trial(trial, TrialEvent::ParamsDropped { names }));
+        self.emit(Event::of(trial, RecordEvent::ParamsDropped { names }));
         std::mem::take(&mut self.effects)
     }
 }

@@ -8,7 +8,7 @@ use super::concurrency::{Advice, Concurrency, Load, RunningTrial, Waiting};
 use super::{Engine, Phase};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{
-    AttemptEnd, ConcurrencyChange, DeviceEvent, Event, MemoryUse, TrialEvent,
+    AttemptEnd, ConcurrencyChange, DeviceEvent, Event, MemoryUse, StateEvent,
 };
 use crate::study::metric::Score;
 use crate::study::program::Program;
@@ -219,7 +219,7 @@ impl Engine {
         };
         let (until, reason) = (trial.until, format!("waits for memory of {device}: {reason}"));
         if self.sharing.waiting.insert(number) {
-            self.emit(Event::Trial(number, TrialEvent::Queued { until, reason }));
+            self.emit(Event::of(number, StateEvent::Queued { until, reason }));
         }
         true
     }

@@ -4,7 +4,7 @@ use super::Engine;
 use super::requests::{Served, all_of, refused};
 use crate::study::budget::{Budget, Extension};
 use crate::study::counted::count;
-use crate::study::event::{Event, StudyEvent, TrialEvent};
+use crate::study::event::{Event, StateEvent, StudyEvent};
 use crate::study::program::Program;
 use crate::study::step::StepUnit;
 use crate::study::trial::{LARGEST_STEP, TrialNumber, TrialState};
@@ -133,7 +133,7 @@ impl Engine {
         }
         all_of(problems)?;
         let place = self.resume_point(number);
-        self.emit(Event::Trial(number, TrialEvent::Continued { until, from: state }));
+        self.emit(Event::of(number, StateEvent::Continued { until, from: state }));
         self.reopen(format!("trial {number} continues"));
         Ok(self.when(format!("trial {number} continues {place} to {}", self.spec.step.at(until))))
     }

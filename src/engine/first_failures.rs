@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::study::event::{AttemptEnd, Event, StudyEvent, TrialEvent};
+use crate::study::event::{AttemptEnd, AttemptEvent, Event, StateEvent, StudyEvent, TrialEvent};
 use crate::study::spec::FailureCause;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
@@ -79,19 +79,22 @@ impl FirstFailures {
             return;
         }
         match event {
-            Event::Trial(trial, TrialEvent::AttemptEnded { end, reason, .. }) => {
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { end, reason, .. })) => {
                 self.ended.remove(trial);
                 let failure = Failure::of(end, reason.as_deref());
                 self.ended.extend(failure.map(|failure| (*trial, failure)));
             }
-            Event::Trial(trial, TrialEvent::Finished { state: TrialState::Failed, .. }) => {
+            Event::Trial(
+                trial,
+                TrialEvent::State(StateEvent::Finished { state: TrialState::Failed, .. }),
+            ) => {
                 self.failed.extend(self.ended.remove(trial).map(|failure| (*trial, failure)));
             }
-            Event::Trial(_, TrialEvent::Finished { .. }) => {
+            Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. })) => {
                 *self = FirstFailures { works: true, ..FirstFailures::default() }
             }
             // Retried by the user.
-            Event::Trial(trial, TrialEvent::Queued { .. }) => {
+            Event::Trial(trial, TrialEvent::State(StateEvent::Queued { .. })) => {
                 self.failed.retain(|(failed, _)| failed != trial)
             }
             // The user may have fixed the program before running the study again.
@@ -101,31 +104,25 @@ impl FirstFailures {
             }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::AttemptStarted { .. }
-                | TrialEvent::AttemptLaunched { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(
+                    AttemptEvent::Started { .. }
+                    | AttemptEvent::Launched { .. }
+                    | AttemptEvent::Reported { .. }
+                    | AttemptEvent::Remarked { .. },
+                )
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(
+                    StateEvent::Cloned { .. }
+                    | StateEvent::Paused { .. }
+                    | StateEvent::Held { .. }
+                    | StateEvent::Continued { .. }
+                    | StateEvent::Hidden
+                    | StateEvent::Removed { .. },
+                )
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Study(
                 StudyEvent::DiskExceeded { .. }

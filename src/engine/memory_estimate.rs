@@ -15,7 +15,7 @@ use crate::analysis::memory_model::{MemoryModel, Seen, Sizes, sizes};
 use crate::arguments::RowsAtOnce;
 use crate::samplers::Room;
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, Event, MemoryUse, RunnerEvent, TrialEvent};
+use crate::study::event::{AttemptEnd, AttemptEvent, Event, MemoryUse, RunnerEvent, TrialEvent};
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
@@ -53,10 +53,13 @@ impl MemoryEstimates {
                 self.open.clear();
                 self.too_large.clear();
             }
-            Event::Trial(trial, TrialEvent::AttemptStarted { slot, rows_at_once, .. }) => {
+            Event::Trial(
+                trial,
+                TrialEvent::Attempt(AttemptEvent::Started { slot, rows_at_once, .. }),
+            ) => {
                 self.open.insert(*trial, (slot.devices.first().clone(), *rows_at_once));
             }
-            Event::Trial(trial, TrialEvent::AttemptEnded { end, memory, .. }) => {
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { end, memory, .. })) => {
                 let Some((device, rows)) = self.open.remove(trial) else { return };
                 let is_alone = self.open.values().all(|(other, _)| *other != device);
                 let trial = state.trial(*trial);
@@ -86,32 +89,17 @@ impl MemoryEstimates {
             }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::AttemptLaunched { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Finished { .. }
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(
+                    AttemptEvent::Launched { .. }
+                    | AttemptEvent::Reported { .. }
+                    | AttemptEvent::Remarked { .. },
+                )
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(_)
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Runner(RunnerEvent::Described { .. } | RunnerEvent::Stopped { .. })
             | Event::Study(_)
@@ -210,21 +198,21 @@ mod tests {
         for (number, (gpu, end, peak)) in (0..).map(TrialNumber).zip(ended) {
             let (attempt, params) = (AttemptNumber(0), Params::new());
             let origin = Origin::Sampled("random".to_owned());
-            let started = TrialEvent::AttemptStarted {
+            let started = TrialEvent::Attempt(AttemptEvent::Started {
                 attempt,
                 slot: Slot::on(0, Device::Cuda(*gpu)),
                 resume: None,
                 until: None,
                 rows_at_once: None,
                 device_micros: 0,
-            };
-            let ended = TrialEvent::AttemptEnded {
+            });
+            let ended = TrialEvent::Attempt(AttemptEvent::Ended {
                 attempt,
                 end: end.clone(),
                 reason: None,
                 device_micros: None,
                 memory: Some(MemoryUse { peak: *peak, room: 8 * GIB }),
-            };
+            });
             for event in [TrialEvent::created(params, origin), started, ended] {
                 let event = Event::Trial(number, event);
                 state.apply(Timestamp(0), &event);

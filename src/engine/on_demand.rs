@@ -5,7 +5,7 @@ use super::attempt::Leaving;
 use super::{Effect, Engine, EngineError, Phase};
 use crate::study::counted::count;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, TrialEvent};
+use crate::study::event::{AttemptEnd, AttemptEvent, Event};
 use crate::study::params::Params;
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::{StudyState, TrialResult};
@@ -209,9 +209,9 @@ impl Engine {
             }
         };
         let device_micros = self.budgets.meter.end(self.slots[index].devices(), self.now);
-        self.emit(Event::Trial(
+        self.emit(Event::of(
             number,
-            TrialEvent::AttemptEnded {
+            AttemptEvent::Ended {
                 attempt: running.attempt,
                 end,
                 reason,

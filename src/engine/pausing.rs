@@ -5,7 +5,7 @@ use super::requests::{Refusal, Served, over, refused};
 use super::{Engine, Phase};
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::Device;
-use crate::study::event::{DeviceEvent, Event, StudyEvent, TrialEvent};
+use crate::study::event::{DeviceEvent, Event, StateEvent, StudyEvent};
 use crate::study::program::Program;
 use crate::study::spec::MOST_SLOTS;
 use crate::study::trial::{Hold, Trial, TrialNumber, TrialState};
@@ -68,10 +68,10 @@ impl Engine {
             return Ok(format!("trial {number} was paused already"));
         }
         if state != TrialState::Running {
-            self.emit(Event::Trial(number, TrialEvent::Paused { reason: BY_YOU.to_owned(), hold }));
+            self.emit(Event::of(number, StateEvent::Paused { reason: BY_YOU.to_owned(), hold }));
             return Ok(format!("trial {number} waits until it is resumed"));
         }
-        self.emit(Event::Trial(number, TrialEvent::Held { hold }));
+        self.emit(Event::of(number, StateEvent::Held { hold }));
         let Some(index) = self.slots.of_trial(number) else {
             return Ok(format!("trial {number} is paused"));
         };
@@ -83,7 +83,7 @@ impl Engine {
         let trial = self.known(number)?;
         match (trial.state, trial.hold) {
             (TrialState::Running, Some(_)) => {
-                self.emit(Event::Trial(number, TrialEvent::Held { hold: None }));
+                self.emit(Event::of(number, StateEvent::Held { hold: None }));
                 let slot = self.slots.of_trial(number).filter(|index| self.is_open(*index));
                 slot.into_iter().for_each(|index| self.withdraw_pause(index));
                 Ok(format!("trial {number} continues"))
@@ -104,7 +104,7 @@ impl Engine {
                 let last = trial.last().map_or(0, |(step, _)| step);
                 let until = self.milestones.at.iter().copied().find(|milestone| *milestone > last);
                 let reason = "resumed by you, ahead of its pruner".to_owned();
-                self.emit(Event::Trial(number, TrialEvent::Queued { until, reason }));
+                self.emit(Event::of(number, StateEvent::Queued { until, reason }));
                 Ok(self.when(format!("trial {number} is queued")))
             }
             (state, _) => {
@@ -269,7 +269,7 @@ impl Engine {
         match decision.map(|decision| &decision.verdict) {
             Some(Decision::Pause(reason)) if reached && trial.continued.is_none() => {
                 let reason = reason.to_string();
-                self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold: None }));
+                self.emit(Event::of(number, StateEvent::Paused { reason, hold: None }));
             }
             Some(Decision::Continue(_) | Decision::Pause(_) | Decision::Stop(_)) | None => {
                 self.queue_again(number, "resumed by you")
@@ -290,7 +290,7 @@ impl Engine {
             Hold::Study => "paused with its study",
         };
         let reason = format!("{whose}; continues {}", self.resume_point(number));
-        self.emit(Event::Trial(number, TrialEvent::Paused { reason, hold: Some(hold) }));
+        self.emit(Event::of(number, StateEvent::Paused { reason, hold: Some(hold) }));
     }
 
     /// Requeues a trial that left before its end, or pauses it if it is held.
@@ -305,7 +305,7 @@ impl Engine {
     pub(super) fn queue_again(&mut self, trial: TrialNumber, why: &str) {
         let until = self.state.trial(trial).and_then(|trial| trial.until);
         let reason = format!("{why}; continues {}", self.resume_point(trial));
-        self.emit(Event::Trial(trial, TrialEvent::Queued { until, reason }));
+        self.emit(Event::of(trial, StateEvent::Queued { until, reason }));
     }
 
     /// Where a trial would continue, in words.

@@ -3,7 +3,7 @@
 use super::Engine;
 use super::pruning::{history_of, seen_by_pruners};
 use crate::pruners::{Gathered, Generation, MemberDecision};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{Event, StateEvent, TrialEvent};
 use crate::study::state::TrialResult;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
@@ -26,12 +26,15 @@ impl Engine {
     pub(super) fn exploit(&mut self, gathered: Gathered) {
         for decision in self.member_decisions(gathered) {
             match self.event_of(decision) {
-                Event::Trial(trial, TrialEvent::Finished { state, reason, .. }) => {
+                Event::Trial(
+                    trial,
+                    TrialEvent::State(StateEvent::Finished { state, reason, .. }),
+                ) => {
                     self.finish_trial(trial, state, TrialResult::default(), reason);
                 }
                 event => {
                     let copied = match &event {
-                        Event::Trial(trial, TrialEvent::Cloned { step, .. }) => {
+                        Event::Trial(trial, TrialEvent::State(StateEvent::Cloned { step, .. })) => {
                             Some((*trial, *step))
                         }
                         _ => None,
@@ -87,7 +90,7 @@ impl Engine {
     pub(super) fn event_of(&self, decision: MemberDecision) -> Event {
         match decision {
             MemberDecision::Continue { trial, until, reason } => {
-                Event::Trial(trial, TrialEvent::Queued { until, reason: reason.to_string() })
+                Event::of(trial, StateEvent::Queued { until, reason: reason.to_string() })
             }
             MemberDecision::Clone { trial, from, step, params, until, reason } => {
                 let checkpoints = self.state.trial(from).map(|donor| &donor.checkpoints);
@@ -101,8 +104,15 @@ impl Engine {
                 let digest = saved.and_then(|saved| saved.digest.clone());
                 let replaced = self.state.trial(trial).map(|trial| trial.params.clone());
                 let replaced = replaced.unwrap_or_default();
-                let event =
-                    TrialEvent::Cloned { from, step, digest, params, replaced, until, reason };
+                let event = TrialEvent::State(StateEvent::Cloned {
+                    from,
+                    step,
+                    digest,
+                    params,
+                    replaced,
+                    until,
+                    reason,
+                });
                 Event::Trial(trial, event)
             }
             MemberDecision::Stop { trial, reason } => {

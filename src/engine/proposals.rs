@@ -9,7 +9,7 @@ use crate::analysis::forecast;
 use crate::pruners;
 use crate::samplers::{self, Ask, Chosen, Proposal, Room};
 use crate::study::configuration::{Run, configurations, for_samplers};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{Event, ProposalEvent, TrialEvent};
 use crate::study::params::Params;
 use crate::study::prediction::Prediction;
 use crate::study::spec::Duplicates;
@@ -40,7 +40,11 @@ impl Proposals {
     }
 
     pub fn apply(&mut self, event: &Event) {
-        if let Event::Trial(trial, TrialEvent::Created { params, origin, .. }) = event {
+        if let Event::Trial(
+            trial,
+            TrialEvent::Proposal(ProposalEvent::TrialCreated { params, origin, .. }),
+        ) = event
+        {
             self.note(*trial, params, origin);
         }
     }
@@ -106,7 +110,7 @@ impl Engine {
     fn create_predicted(&mut self, proposal: Proposal, origin: Origin) -> TrialNumber {
         let trial = TrialNumber(self.state.trials.len() as u64);
         let Proposal { params, predicted } = proposal;
-        self.emit(Event::Trial(trial, TrialEvent::Created { params, origin, predicted }));
+        self.emit(Event::of(trial, ProposalEvent::TrialCreated { params, origin, predicted }));
         trial
     }
 
@@ -147,10 +151,10 @@ impl Engine {
         let trial = self.create_predicted(Proposal { params, predicted }, origin);
         if drawn.is_offered {
             let candidates = std::mem::take(&mut self.offered);
-            self.emit(Event::Trial(trial, TrialEvent::CandidatesOffered { candidates }));
+            self.emit(Event::of(trial, ProposalEvent::CandidatesOffered { candidates }));
         }
         if let Some((points, reason)) = drawn.skipped {
-            self.emit(Event::Trial(trial, TrialEvent::ConfigurationsSkipped { points, reason }));
+            self.emit(Event::of(trial, ProposalEvent::ConfigurationsSkipped { points, reason }));
         }
         Ok(Some(trial))
     }

@@ -7,7 +7,7 @@ use crate::pruners::{Case, Promotion, Pruner};
 use crate::study::configuration::for_pruners;
 use crate::study::constraint;
 use crate::study::decision::{Decision, Reason};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{Event, StateEvent};
 use crate::study::history::History;
 use crate::study::metric::Number;
 use crate::study::state::StudyState;
@@ -62,7 +62,7 @@ impl Engine {
         if !self.state.trial(trial).is_some_and(Trial::waits_for_its_pruner) {
             return None;
         }
-        self.emit(Event::Trial(trial, TrialEvent::Queued { until, reason: reason.to_string() }));
+        self.emit(Event::of(trial, StateEvent::Queued { until, reason: reason.to_string() }));
         Some(trial)
     }
 

@@ -57,7 +57,7 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::storage::conformance::small_study;
-    use crate::study::event::{Event, TrialEvent};
+    use crate::study::event::{Event, StateEvent, TrialEvent};
     use crate::study::metric::Direction;
     use crate::study::params::Params;
     use crate::study::time::Timestamp;
@@ -79,10 +79,18 @@ mod tests {
         assert_eq!(queue.first(), Some(TrialNumber(0)));
         queue.recover(TrialNumber(3));
         assert_eq!(queue.first(), Some(TrialNumber(3)));
-        apply(&mut queue, 3, TrialEvent::Paused { reason: String::new(), hold: None });
+        apply(
+            &mut queue,
+            3,
+            TrialEvent::State(StateEvent::Paused { reason: String::new(), hold: None }),
+        );
         assert_eq!(queue.first(), Some(TrialNumber(0)));
         assert_eq!(queue.find(|number| number.0 > 2), None);
-        apply(&mut queue, 3, TrialEvent::Queued { until: None, reason: String::new() });
+        apply(
+            &mut queue,
+            3,
+            TrialEvent::State(StateEvent::Queued { until: None, reason: String::new() }),
+        );
         assert_eq!(queue.find(|number| number.0 > 2), Some(TrialNumber(3)));
         assert_eq!(queue.first(), Some(TrialNumber(0)), "it was recovered once");
     }

@@ -4,7 +4,7 @@ use super::attempt::Leaving;
 use super::{Effect, Engine};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::{Decision, Reason};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{AttemptEvent, CheckpointEvent, DecisionEvent, Event};
 use crate::study::metric::Metrics;
 use crate::study::remark::Remark;
 use crate::study::time::Timestamp;
@@ -76,7 +76,7 @@ impl Engine {
         if let Some(remark) = remark {
             self.remark(number, attempt, &remark);
         }
-        self.emit(Event::Trial(number, TrialEvent::Reported { attempt, step, metrics }));
+        self.emit(Event::of(number, AttemptEvent::Reported { attempt, step, metrics }));
         self.note_report(slot, number, step);
         if !counts {
             return;
@@ -90,7 +90,7 @@ impl Engine {
             Judged::Now => self.judge(number, step),
         };
         if judged == Judged::Now && verdict.reason().is_some() {
-            self.emit(Event::Trial(number, TrialEvent::Decided { step, verdict: verdict.clone() }));
+            self.emit(Event::of(number, DecisionEvent::Decided { step, verdict: verdict.clone() }));
         }
         self.drop_superseded(number);
         let leaving = match &verdict {
@@ -117,7 +117,7 @@ impl Engine {
         *count += 1;
         last.clone_from(&text);
         if *count == 1 && self.remarked.insert((trial, kind)) {
-            self.emit(Event::Trial(trial, TrialEvent::Remarked { attempt, kind, text, count: 1 }));
+            self.emit(Event::of(trial, AttemptEvent::Remarked { attempt, kind, text, count: 1 }));
         }
     }
 
@@ -151,9 +151,9 @@ impl Engine {
         if is_resent {
             return;
         }
-        self.emit(Event::Trial(
+        self.emit(Event::of(
             trial,
-            TrialEvent::CheckpointSaved { step, path: path.clone(), bytes, system, digest },
+            CheckpointEvent::Saved { step, path: path.clone(), bytes, system, digest },
         ));
         self.forget_original(trial, &path);
         self.record_checkpoint(trial, slot, &path);

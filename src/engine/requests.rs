@@ -4,7 +4,7 @@ use super::attempt::Leaving;
 use super::{Effect, Engine, Outcome, Phase};
 use crate::config::command_line;
 use crate::study::constraint;
-use crate::study::event::{Event, StudyEvent, TrialEvent};
+use crate::study::event::{Event, StateEvent, StudyEvent};
 use crate::study::finalists::Race;
 use crate::study::metric::Number;
 use crate::study::params::{Params, Value};
@@ -189,7 +189,7 @@ impl Engine {
         }
         let paths: Vec<_> = trial.checkpoints.iter().map(|kept| kept.path.clone()).collect();
         self.drop_all(paths.into_iter().map(|path| (number, path)).collect());
-        self.emit(Event::Trial(number, TrialEvent::Hidden));
+        self.emit(Event::of(number, StateEvent::Hidden));
         Ok(format!("trial {number} is hidden"))
     }
 

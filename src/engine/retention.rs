@@ -10,7 +10,7 @@ use super::{Effect, Engine};
 use crate::pruners::is_asynchronous;
 use crate::storage::paths::original_of;
 use crate::study::checkpoint::Checkpoint;
-use crate::study::event::{Event, StudyEvent, TrialEvent};
+use crate::study::event::{CheckpointEvent, Event, StudyEvent, TrialEvent};
 use crate::study::front;
 use crate::study::metric::{Direction, Score};
 use crate::study::program::Program;
@@ -272,43 +272,23 @@ impl Retention {
     /// Applies an event that `state` includes.
     pub fn apply(&mut self, state: &StudyState, event: &Event) {
         match event {
-            Event::Trial(trial, TrialEvent::CheckpointSaved { .. }) => {
+            Event::Trial(trial, TrialEvent::Checkpoint(CheckpointEvent::Saved { .. })) => {
                 self.holding.insert(*trial);
             }
-            Event::Trial(trial, TrialEvent::CheckpointDropped { .. })
+            Event::Trial(trial, TrialEvent::Checkpoint(CheckpointEvent::Dropped { .. }))
                 if state.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) =>
             {
                 self.holding.remove(trial);
             }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::AttemptStarted { .. }
-                | TrialEvent::AttemptLaunched { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::AttemptEnded { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Finished { .. }
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(_)
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(CheckpointEvent::Dropped { .. })
+                | TrialEvent::State(_)
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Runner(_)
             | Event::Study(_)
@@ -419,7 +399,7 @@ impl Engine {
         if let Some(path) =
             original_of(copy).filter(|original| self.lists(number, |listed| listed == original))
         {
-            self.emit(Event::Trial(number, TrialEvent::CheckpointDropped { path }));
+            self.emit(Event::of(number, CheckpointEvent::Dropped { path }));
         }
     }
 
@@ -447,7 +427,7 @@ impl Engine {
     }
 
     fn drop_one(&mut self, trial: TrialNumber, path: PathBuf) {
-        self.emit(Event::Trial(trial, TrialEvent::CheckpointDropped { path: path.clone() }));
+        self.emit(Event::of(trial, CheckpointEvent::Dropped { path: path.clone() }));
         self.effects.push(Effect::Remove { trial, path });
     }
 

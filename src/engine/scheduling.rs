@@ -8,7 +8,7 @@ use super::{Assignment, Effect, Engine, Outcome, Phase};
 use crate::pruners::Gathered;
 use crate::study::decision::Decision;
 use crate::study::device::Device;
-use crate::study::event::{Event, StudyEvent, TrialEvent};
+use crate::study::event::{AttemptEvent, DecisionEvent, Event, StudyEvent};
 use crate::study::program::Program;
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::seed::SeedTree;
@@ -79,7 +79,7 @@ impl Engine {
     fn learn(&mut self) -> bool {
         let next = self.decision_window.as_ref().and_then(DecisionWindow::next_known);
         let Some(trial) = next else { return false };
-        self.emit(Event::Trial(trial, TrialEvent::ResultsKnown));
+        self.emit(Event::of(trial, DecisionEvent::ResultsKnown));
         self.check_limits();
         true
     }
@@ -192,9 +192,9 @@ impl Engine {
         }
         let resume = assignment.resume.as_ref();
         let device_micros = self.budgets.meter.start(&assignment.slot.devices, self.now);
-        self.emit(Event::Trial(
+        self.emit(Event::of(
             number,
-            TrialEvent::AttemptStarted {
+            AttemptEvent::Started {
                 attempt,
                 slot: assignment.slot.clone(),
                 resume: resume.map(|checkpoint| (checkpoint.step, checkpoint.path.clone())),

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::EngineError;
 use crate::pruners::PRUNERS;
 use crate::samplers::SAMPLERS;
-use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::event::{Event, ProposalEvent, Seq, StateEvent, TrialEvent};
 use crate::study::spec::{AlgorithmSpec, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
@@ -107,7 +107,9 @@ impl Difference {
 /// The first entry that cannot follow those before it: trials are created in order, and events need
 /// an existing trial.
 fn misplaced(journal: &[StoredEvent]) -> Option<Difference> {
-    let is_removal = |event: &Event| matches!(event, Event::Trial(_, TrialEvent::Removed { .. }));
+    let is_removal = |event: &Event| {
+        matches!(event, Event::Trial(_, TrialEvent::State(StateEvent::Removed { .. })))
+    };
     let removals = journal.iter().filter(|(_, _, event)| is_removal(event));
     let removed: BTreeSet<TrialNumber> =
         removals.filter_map(|(_, _, event)| event.trial()).collect();
@@ -122,7 +124,10 @@ fn misplaced(journal: &[StoredEvent]) -> Option<Difference> {
             let now = format!("trial {trial} was removed");
             return Some(Difference::of_entry(entry, ORDER, stored, now));
         }
-        let is_created = matches!(entry.2, Event::Trial(_, TrialEvent::Created { .. }));
+        let is_created = matches!(
+            entry.2,
+            Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }))
+        );
         let now = match trial.cmp(&next) {
             Ordering::Less if is_created => format!("trial {trial} was created before"),
             Ordering::Equal if is_created => {

@@ -9,7 +9,8 @@ use crate::study::counted::count;
 use crate::study::decision::Decision;
 use crate::study::device::Device;
 use crate::study::event::{
-    AgentChange, AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent,
+    AgentChange, AttemptEnd, AttemptEvent, CheckpointEvent, DecisionEvent, DeviceEvent, EntryEvent,
+    Event, FinalistsEvent, ProposalEvent, RecordEvent, RunnerEvent, StateEvent, StudyEvent,
     TrialEvent,
 };
 use crate::study::front::Growing;
@@ -34,7 +35,12 @@ impl Journal {
     pub fn take(&mut self, happening: &Happening<'_>) -> bool {
         let Event::Trial(
             number,
-            TrialEvent::Finished { state: TrialState::Complete, value, values, .. },
+            TrialEvent::State(StateEvent::Finished {
+                state: TrialState::Complete,
+                value,
+                values,
+                ..
+            }),
         ) = happening.event
         else {
             return false;
@@ -81,11 +87,13 @@ impl Journal {
             (
                 Event::Trial(
                     _,
-                    TrialEvent::Remarked { .. }
-                    | TrialEvent::CandidatesOffered { .. }
-                    | TrialEvent::ConfigurationsSkipped { .. }
-                    | TrialEvent::Noted { .. }
-                    | TrialEvent::ResultsKnown,
+                    TrialEvent::Attempt(AttemptEvent::Remarked { .. })
+                    | TrialEvent::Proposal(
+                        ProposalEvent::CandidatesOffered { .. }
+                        | ProposalEvent::ConfigurationsSkipped { .. },
+                    )
+                    | TrialEvent::Entry(EntryEvent::Noted { .. })
+                    | TrialEvent::Decision(DecisionEvent::ResultsKnown),
                 ),
                 Some(trial),
             ) => format!("trial {trial}: {said}"),
@@ -207,16 +215,52 @@ fn said_of_trial(
 ) -> String {
     let trial = known.map(|(_, trial)| trial);
     match event {
-        TrialEvent::Hidden => "is hidden, and its files are removed".to_owned(),
-        TrialEvent::Removed { moved: None } => "is removed with all that it had".to_owned(),
-        TrialEvent::Removed { moved: Some(MovedRun { study, run }) } => {
-            format!("is moved: it is trial {run} of `{study}`")
-        }
-        TrialEvent::ResultsKnown => "its results are known to decisions from here on".to_owned(),
-        TrialEvent::Created { params: own, origin, .. } => {
-            format!("{}: {}", proposed(origin), params(own))
-        }
-        TrialEvent::AttemptStarted { attempt, slot, resume, until, rows_at_once, .. } => {
+        TrialEvent::Proposal(event) => match event {
+            ProposalEvent::TrialCreated { params: own, origin, .. } => {
+                format!("{}: {}", proposed(origin), params(own))
+            }
+            ProposalEvent::CandidatesOffered { candidates } => {
+                format!("chosen among {}", count(candidates.len() as u64, "candidate"))
+            }
+            ProposalEvent::ConfigurationsSkipped { points, reason, .. } => skipped(*points, reason),
+        },
+        TrialEvent::Attempt(event) => said_of_attempt(event, step_unit, trial),
+        TrialEvent::Checkpoint(event) => match event {
+            CheckpointEvent::Saved { step, path, .. } => {
+                format!("saved a checkpoint at {}: {}", step_unit.at(*step), path.display())
+            }
+            CheckpointEvent::Dropped { path, .. } => {
+                format!("no longer needs the checkpoint {}", path.display())
+            }
+        },
+        TrialEvent::Decision(event) => match event {
+            DecisionEvent::ResultsKnown => {
+                "its results are known to decisions from here on".to_owned()
+            }
+            DecisionEvent::Decided { step, verdict, .. } => {
+                let what = match verdict {
+                    Decision::Continue(_) => "continues",
+                    Decision::Pause(_) => "is to pause",
+                    Decision::Stop(_) => "is to stop",
+                };
+                format!("{what} at {}{}", step_unit.at(*step), because(verdict.reason()))
+            }
+            DecisionEvent::LimitsBroken { reason, .. } => {
+                format!("breaks limits: {reason}")
+            }
+        },
+        TrialEvent::State(event) => said_of_state(event, step_unit, known, is_best),
+        TrialEvent::Record(event) => said_of_record(event),
+        TrialEvent::Entry(event) => match event {
+            EntryEvent::Noted { text, .. } => format!("note: {text}"),
+            EntryEvent::Tagged { tag, present } => tagged(tag, *present),
+        },
+    }
+}
+
+fn said_of_attempt(event: &AttemptEvent, step_unit: StepUnit, trial: Option<&Trial>) -> String {
+    match event {
+        AttemptEvent::Started { attempt, slot, resume, until, rows_at_once, .. } => {
             let rows =
                 rows_at_once.map(|rows| format!(", rows at once: {rows}")).unwrap_or_default();
             let until =
@@ -228,52 +272,51 @@ fn said_of_trial(
             let started = attempt_started(*attempt, step, step_unit);
             format!("{started} on {}{until}{rows}{with}", slot.devices)
         }
-        TrialEvent::AttemptLaunched { attempt, pid, .. } => {
+        AttemptEvent::Launched { attempt, pid, .. } => {
             format!("attempt {attempt} is process {pid}")
         }
-        TrialEvent::Reported { step, metrics, .. } => {
+        AttemptEvent::Reported { step, metrics, .. } => {
             format!("{}: {}", step_unit.at(*step), measured(metrics))
         }
-        TrialEvent::Remarked { text, count, .. } => remarked(text, *count),
-        TrialEvent::Decided { step, verdict, .. } => {
-            let what = match verdict {
-                Decision::Continue(_) => "continues",
-                Decision::Pause(_) => "is to pause",
-                Decision::Stop(_) => "is to stop",
-            };
-            format!("{what} at {}{}", step_unit.at(*step), because(verdict.reason()))
-        }
-        TrialEvent::CheckpointSaved { step, path, .. } => {
-            format!("saved a checkpoint at {}: {}", step_unit.at(*step), path.display())
-        }
-        TrialEvent::CheckpointDropped { path, .. } => {
-            format!("no longer needs the checkpoint {}", path.display())
-        }
-        TrialEvent::AttemptEnded { attempt, end, reason, .. } => {
+        AttemptEvent::Remarked { text, count, .. } => remarked(text, *count),
+        AttemptEvent::Ended { attempt, end, reason, .. } => {
             attempt_ended(*attempt, end, reason.as_deref())
         }
-        TrialEvent::Queued { reason, .. } => format!("queued again: {reason}"),
-        TrialEvent::Cloned { from, step, params, reason, .. } => {
+    }
+}
+
+fn said_of_state(
+    event: &StateEvent,
+    step_unit: StepUnit,
+    known: Option<(&StudyState, &Trial)>,
+    is_best: bool,
+) -> String {
+    let trial = known.map(|(_, trial)| trial);
+    match event {
+        StateEvent::Hidden => "is hidden, and its files are removed".to_owned(),
+        StateEvent::Removed { moved: None } => "is removed with all that it had".to_owned(),
+        StateEvent::Removed { moved: Some(MovedRun { study, run }) } => {
+            format!("is moved: it is trial {run} of `{study}`")
+        }
+        StateEvent::Queued { reason, .. } => format!("queued again: {reason}"),
+        StateEvent::Cloned { from, step, params, reason, .. } => {
             format!(
                 "continues from trial {from} at {} with {params}: {reason}",
                 step_unit.at(*step)
             )
         }
-        TrialEvent::Paused { reason, .. } => {
+        StateEvent::Paused { reason, .. } => {
             let last = trial.and_then(Trial::last);
             let at =
                 last.map(|(step, _)| format!(" at {}", step_unit.at(step))).unwrap_or_default();
             format!("paused{at}: {reason}")
         }
-        TrialEvent::Held { hold: Some(_), .. } => "is to pause: it saves and leaves".to_owned(),
-        TrialEvent::Held { hold: None, .. } => "no longer has to pause".to_owned(),
-        TrialEvent::Continued { until, from, .. } => {
+        StateEvent::Held { hold: Some(_), .. } => "is to pause: it saves and leaves".to_owned(),
+        StateEvent::Held { hold: None, .. } => "no longer has to pause".to_owned(),
+        StateEvent::Continued { until, from, .. } => {
             format!("continues past its end, to {} (was {})", step_unit.at(*until), from.as_str())
         }
-        TrialEvent::LimitsBroken { reason, .. } => {
-            format!("breaks limits: {reason}")
-        }
-        TrialEvent::Finished { state, value, values: several, reason } => {
+        StateEvent::Finished { state, value, values: several, reason } => {
             let because = because(reason.as_ref());
             let spent = |word: &str| {
                 let spent = |trial: &Trial| duration(micros(trial.busy_micros));
@@ -310,26 +353,29 @@ fn said_of_trial(
                 state => format!("{}{}{because}", state.as_str(), spent("after")),
             }
         }
-        TrialEvent::CandidatesOffered { candidates } => {
-            format!("chosen among {}", count(candidates.len() as u64, "candidate"))
+    }
+}
+
+fn said_of_record(event: &RecordEvent) -> String {
+    match event {
+        RecordEvent::ParamsRecorded { params } => {
+            format!("records its parameters: {params}")
         }
-        TrialEvent::ConfigurationsSkipped { points, reason, .. } => skipped(*points, reason),
-        TrialEvent::ParamsRecorded { params } => format!("records its parameters: {params}"),
-        TrialEvent::ParamsDropped { names } => {
+        RecordEvent::ParamsDropped { names } => {
             format!("did not ask for {}", names.join(", "))
         }
-        TrialEvent::SummaryRecorded { summary } => {
+        RecordEvent::SummaryRecorded { summary } => {
             let values = summary.iter().map(|(name, value)| format!("{name}={value}"));
             format!("records its summary: {}", values.collect::<Vec<_>>().join(" "))
         }
-        TrialEvent::ArtifactSaved { artifact, .. } => {
+        RecordEvent::ArtifactSaved { artifact, .. } => {
             let at = artifact.step.map(|step| format!(" at step {step}")).unwrap_or_default();
             let (kind, size) = (artifact.kind.as_str(), bytes(artifact.bytes));
             format!("keeps the {kind} `{}`{at}, {size}", artifact.name)
         }
-        TrialEvent::SpoolRead { offset, .. } => format!("its spool is read up to byte {offset}"),
-        TrialEvent::Noted { text, .. } => format!("note: {text}"),
-        TrialEvent::Tagged { tag, present } => tagged(tag, *present),
+        RecordEvent::SpoolRead { offset, .. } => {
+            format!("its spool is read up to byte {offset}")
+        }
     }
 }
 

@@ -6,7 +6,8 @@ use super::journal::said;
 use super::wording::one_line;
 use crate::study::decision::Decision;
 use crate::study::event::{
-    AttemptEnd, Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent,
+    AttemptEnd, AttemptEvent, DecisionEvent, Event, FinalistsEvent, RecordEvent, RunnerEvent, Seq,
+    StateEvent, StudyEvent, TrialEvent,
 };
 use crate::study::request::RequestAnswer;
 use crate::study::step::StepUnit;
@@ -88,38 +89,43 @@ fn kind(event: &Event) -> EntryKind {
         | Event::Finalists(FinalistsEvent::Dropped { .. } | FinalistsEvent::Tested { .. }) => Plain,
         Event::Runner(_) | Event::Study(_) | Event::Finalists(_) | Event::Device(_) => Study,
         Event::Trial(_, event) => match event {
-            TrialEvent::AttemptStarted { .. } => Now(TrialState::Running),
-            TrialEvent::Decided { verdict: Decision::Pause(_), .. } | TrialEvent::Paused { .. } => {
-                Now(TrialState::Paused)
-            }
-            TrialEvent::Decided { verdict: Decision::Stop(_), .. } => Now(TrialState::Pruned),
-            TrialEvent::AttemptEnded { end: AttemptEnd::Failed(_), .. } => Now(TrialState::Failed),
-            TrialEvent::Finished { state, .. } => Now(*state),
-            TrialEvent::Decided { verdict: Decision::Continue(_), .. }
-            | TrialEvent::AttemptEnded { .. }
-            | TrialEvent::ResultsKnown => Quiet,
-            TrialEvent::AttemptLaunched { .. }
-            | TrialEvent::Reported { .. }
-            | TrialEvent::CheckpointSaved { .. }
-            | TrialEvent::CheckpointDropped { .. }
-            | TrialEvent::ArtifactSaved { .. } => Report,
-            TrialEvent::Created { .. }
-            | TrialEvent::CandidatesOffered { .. }
-            | TrialEvent::Remarked { .. }
-            | TrialEvent::Queued { .. }
-            | TrialEvent::Cloned { .. }
-            | TrialEvent::Held { .. }
-            | TrialEvent::Continued { .. }
-            | TrialEvent::LimitsBroken { .. }
-            | TrialEvent::Hidden
-            | TrialEvent::Removed { .. }
-            | TrialEvent::ConfigurationsSkipped { .. }
-            | TrialEvent::ParamsRecorded { .. }
-            | TrialEvent::ParamsDropped { .. }
-            | TrialEvent::SummaryRecorded { .. }
-            | TrialEvent::SpoolRead { .. }
-            | TrialEvent::Noted { .. }
-            | TrialEvent::Tagged { .. } => Plain,
+            TrialEvent::Attempt(event) => match event {
+                AttemptEvent::Started { .. } => Now(TrialState::Running),
+                AttemptEvent::Ended { end: AttemptEnd::Failed(_), .. } => Now(TrialState::Failed),
+                AttemptEvent::Ended { .. } => Quiet,
+                AttemptEvent::Launched { .. } | AttemptEvent::Reported { .. } => Report,
+                AttemptEvent::Remarked { .. } => Plain,
+            },
+            TrialEvent::Decision(event) => match event {
+                DecisionEvent::Decided { verdict: Decision::Pause(_), .. } => {
+                    Now(TrialState::Paused)
+                }
+                DecisionEvent::Decided { verdict: Decision::Stop(_), .. } => {
+                    Now(TrialState::Pruned)
+                }
+                DecisionEvent::Decided { verdict: Decision::Continue(_), .. }
+                | DecisionEvent::ResultsKnown => Quiet,
+                DecisionEvent::LimitsBroken { .. } => Plain,
+            },
+            TrialEvent::State(event) => match event {
+                StateEvent::Paused { .. } => Now(TrialState::Paused),
+                StateEvent::Finished { state, .. } => Now(*state),
+                StateEvent::Queued { .. }
+                | StateEvent::Cloned { .. }
+                | StateEvent::Held { .. }
+                | StateEvent::Continued { .. }
+                | StateEvent::Hidden
+                | StateEvent::Removed { .. } => Plain,
+            },
+            TrialEvent::Record(event) => match event {
+                RecordEvent::ArtifactSaved { .. } => Report,
+                RecordEvent::ParamsRecorded { .. }
+                | RecordEvent::ParamsDropped { .. }
+                | RecordEvent::SummaryRecorded { .. }
+                | RecordEvent::SpoolRead { .. } => Plain,
+            },
+            TrialEvent::Proposal(_) | TrialEvent::Entry(_) => Plain,
+            TrialEvent::Checkpoint(_) => Report,
         },
     }
 }

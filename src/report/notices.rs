@@ -9,7 +9,9 @@ use super::run_clock::RunClock;
 use super::wording::{front_in_words, number, one_line, params, values};
 use super::{Happening, LeftOut, Reporter};
 use crate::study::device::Slot;
-use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
+use crate::study::event::{
+    AttemptEnd, AttemptEvent, DeviceEvent, Event, RunnerEvent, StateEvent, StudyEvent, TrialEvent,
+};
 use crate::study::front;
 use crate::study::notify::{Notice, Occasion};
 use crate::study::spec::{FailureCause, StudySpec};
@@ -99,43 +101,34 @@ impl Reporter for Notices {
             | Event::Device(DeviceEvent::SlotsChanged { slots }) => self.slots.clone_from(slots),
             Event::Trial(
                 trial,
-                TrialEvent::AttemptEnded { end: AttemptEnd::Failed(FailureCause::Timeout), .. },
+                TrialEvent::Attempt(AttemptEvent::Ended {
+                    end: AttemptEnd::Failed(FailureCause::Timeout),
+                    ..
+                }),
             ) => {
                 let text = Journal::line(happening, false);
                 self.say(out, Occasion::Stalled, Some(*trial), &text)?;
             }
-            Event::Trial(trial, TrialEvent::Finished { .. }) => {
+            Event::Trial(trial, TrialEvent::State(StateEvent::Finished { .. })) => {
                 self.finished(out, *trial, happening)?
             }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::AttemptStarted { .. }
-                | TrialEvent::AttemptLaunched { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::AttemptEnded { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(_)
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(
+                    StateEvent::Queued { .. }
+                    | StateEvent::Cloned { .. }
+                    | StateEvent::Paused { .. }
+                    | StateEvent::Held { .. }
+                    | StateEvent::Continued { .. }
+                    | StateEvent::Hidden
+                    | StateEvent::Removed { .. },
+                )
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Study(
                 StudyEvent::DiskExceeded { .. }

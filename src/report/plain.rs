@@ -16,7 +16,8 @@ use crate::study::budget::Budget;
 use crate::study::counted::count;
 use crate::study::device::Slot;
 use crate::study::event::{
-    AttemptEnd, DeviceEvent, Event, FinalistsEvent, RunnerEvent, StudyEvent, TrialEvent,
+    AttemptEnd, AttemptEvent, CheckpointEvent, DeviceEvent, Event, FinalistsEvent, ProposalEvent,
+    RunnerEvent, StateEvent, StudyEvent, TrialEvent,
 };
 use crate::study::followed_front::FollowedFront;
 use crate::study::front;
@@ -139,7 +140,10 @@ impl Reporter for Plain {
             self.slots.clone_from(slots);
         }
         match happening.event {
-            Event::Trial(trial, TrialEvent::AttemptEnded { end: AttemptEnd::Refused, .. }) => {
+            Event::Trial(
+                trial,
+                TrialEvent::Attempt(AttemptEvent::Ended { end: AttemptEnd::Refused, .. }),
+            ) => {
                 self.waits = Some(*trial);
                 if !std::mem::replace(&mut self.refused, true) {
                     let refused = Journal::line(happening, false);
@@ -148,39 +152,28 @@ impl Reporter for Plain {
             }
             Event::Trial(
                 _,
-                TrialEvent::AttemptEnded { .. } | TrialEvent::CheckpointSaved { .. },
+                TrialEvent::Attempt(AttemptEvent::Ended { .. })
+                | TrialEvent::Checkpoint(CheckpointEvent::Saved { .. }),
             ) => self.refused = false,
-            Event::Trial(trial, TrialEvent::Queued { .. }) if self.waits.take() == Some(*trial) => {
+            Event::Trial(trial, TrialEvent::State(StateEvent::Queued { .. }))
+                if self.waits.take() == Some(*trial) =>
+            {
                 return out.flush();
             }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::AttemptStarted { .. }
-                | TrialEvent::AttemptLaunched { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Finished { .. }
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(
+                    AttemptEvent::Started { .. }
+                    | AttemptEvent::Launched { .. }
+                    | AttemptEvent::Reported { .. }
+                    | AttemptEvent::Remarked { .. },
+                )
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(CheckpointEvent::Dropped { .. })
+                | TrialEvent::State(_)
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Runner(_)
             | Event::Study(_)
@@ -191,7 +184,7 @@ impl Reporter for Plain {
             writeln!(out, "{failed}")?;
         }
         let before = self.best;
-        if let Event::Trial(_, TrialEvent::Finished { .. }) = happening.event {
+        if let Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. })) = happening.event {
             self.best = happening.state.leader();
         }
         let (now, direction) = (self.best, happening.state.direction());
@@ -207,7 +200,7 @@ impl Reporter for Plain {
         {
             writeln!(out, "{line}{}", one_line(&more))?;
         }
-        if let (Event::Trial(_, TrialEvent::Finished { .. }), Some(spec)) =
+        if let (Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. })), Some(spec)) =
             (happening.event, &self.study)
         {
             let elapsed = self.clock.elapsed(happening.at);
@@ -318,33 +311,36 @@ impl Plain {
     /// The end of an event's line; `None` if it adds nothing.
     fn more(&mut self, event: &Event) -> Option<String> {
         match event {
-            Event::Trial(trial, TrialEvent::Remarked { attempt, kind, count, .. }) => {
+            Event::Trial(
+                trial,
+                TrialEvent::Attempt(AttemptEvent::Remarked { attempt, kind, count, .. }),
+            ) => {
                 if kind.is_loss() {
                     self.odd.entry(*trial).or_default().insert((*attempt, *kind), *count);
                 }
                 return self.remarked.insert(*kind).then(String::new);
             }
-            Event::Trial(trial, TrialEvent::Paused { hold: None, .. }) => {
+            Event::Trial(trial, TrialEvent::State(StateEvent::Paused { hold: None, .. })) => {
                 self.waiting.insert(*trial);
             }
             // Reported when it continues.
-            Event::Trial(trial, TrialEvent::Queued { reason, .. })
+            Event::Trial(trial, TrialEvent::State(StateEvent::Queued { reason, .. }))
                 if self.waiting.remove(trial) =>
             {
                 self.promoted.insert(*trial, reason.clone());
                 return None;
             }
-            Event::Trial(trial, TrialEvent::Cloned { params, reason, .. }) => {
+            Event::Trial(trial, TrialEvent::State(StateEvent::Cloned { params, reason, .. })) => {
                 self.waiting.remove(trial);
                 self.promoted.insert(*trial, format!("{reason}, with {params}"));
                 return None;
             }
-            Event::Trial(trial, TrialEvent::AttemptStarted { .. }) => {
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { .. })) => {
                 return Some(
                     self.promoted.remove(trial).map(|why| format!(": {why}")).unwrap_or_default(),
                 );
             }
-            Event::Trial(trial, TrialEvent::Finished { .. }) => {
+            Event::Trial(trial, TrialEvent::State(StateEvent::Finished { .. })) => {
                 self.waiting.remove(trial);
                 let odd: u64 = self.odd.remove(trial).map_or(0, |odd| odd.values().sum());
                 let study = self.study.as_ref().map_or("STUDY", |spec| spec.name.as_str());
@@ -358,30 +354,24 @@ impl Plain {
             }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::AttemptLaunched { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::AttemptEnded { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(
+                    AttemptEvent::Launched { .. }
+                    | AttemptEvent::Reported { .. }
+                    | AttemptEvent::Ended { .. },
+                )
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(
+                    StateEvent::Queued { .. }
+                    | StateEvent::Paused { .. }
+                    | StateEvent::Held { .. }
+                    | StateEvent::Continued { .. }
+                    | StateEvent::Hidden
+                    | StateEvent::Removed { .. },
+                )
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Runner(_)
             | Event::Study(_)
@@ -394,44 +384,38 @@ impl Plain {
     /// Why an attempt failed, if the consequence for its trial does not say it.
     fn failure_told_alone(&mut self, happening: &Happening<'_>) -> Option<String> {
         match happening.event {
-            Event::Trial(trial, TrialEvent::AttemptEnded { end: AttemptEnd::Failed(_), .. }) => {
+            Event::Trial(
+                trial,
+                TrialEvent::Attempt(AttemptEvent::Ended { end: AttemptEnd::Failed(_), .. }),
+            ) => {
                 self.failed = Some((*trial, Journal::line(happening, false)));
                 None
             }
-            Event::Trial(trial, TrialEvent::Paused { .. }) => {
+            Event::Trial(trial, TrialEvent::State(StateEvent::Paused { .. })) => {
                 self.failed.take().filter(|(failed, _)| failed == trial).map(|(_, line)| line)
             }
-            Event::Trial(_, TrialEvent::Queued { .. } | TrialEvent::Finished { .. }) => {
+            Event::Trial(
+                _,
+                TrialEvent::State(StateEvent::Queued { .. } | StateEvent::Finished { .. }),
+            ) => {
                 self.failed = None;
                 None
             }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::AttemptStarted { .. }
-                | TrialEvent::AttemptLaunched { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::AttemptEnded { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(_)
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(
+                    StateEvent::Cloned { .. }
+                    | StateEvent::Held { .. }
+                    | StateEvent::Continued { .. }
+                    | StateEvent::Hidden
+                    | StateEvent::Removed { .. },
+                )
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Runner(_)
             | Event::Study(_)
@@ -478,34 +462,29 @@ fn is_silent(event: &Event) -> bool {
             | StudyEvent::DiskExceeded { .. } => false,
         },
         Event::Trial(_, event) => match event {
-            TrialEvent::Created { origin, .. } => *origin != Origin::Asked,
-            TrialEvent::AttemptEnded { end, .. } => *end != AttemptEnd::Lost,
-            TrialEvent::AttemptLaunched { .. }
-            | TrialEvent::Reported { .. }
-            | TrialEvent::Decided { .. }
-            | TrialEvent::CheckpointSaved { .. }
-            | TrialEvent::CheckpointDropped { .. }
-            | TrialEvent::LimitsBroken { .. }
-            | TrialEvent::ResultsKnown
-            | TrialEvent::ParamsRecorded { .. }
-            | TrialEvent::ParamsDropped { .. }
-            | TrialEvent::SummaryRecorded { .. }
-            | TrialEvent::ArtifactSaved { .. }
-            | TrialEvent::SpoolRead { .. }
-            | TrialEvent::Hidden
-            | TrialEvent::Removed { .. }
-            | TrialEvent::Noted { .. }
-            | TrialEvent::Tagged { .. } => true,
-            TrialEvent::AttemptStarted { .. }
-            | TrialEvent::Remarked { .. }
-            | TrialEvent::Queued { .. }
-            | TrialEvent::Cloned { .. }
-            | TrialEvent::Paused { .. }
-            | TrialEvent::Held { .. }
-            | TrialEvent::Continued { .. }
-            | TrialEvent::CandidatesOffered { .. }
-            | TrialEvent::ConfigurationsSkipped { .. }
-            | TrialEvent::Finished { .. } => false,
+            TrialEvent::Proposal(event) => match event {
+                ProposalEvent::TrialCreated { origin, .. } => *origin != Origin::Asked,
+                ProposalEvent::CandidatesOffered { .. }
+                | ProposalEvent::ConfigurationsSkipped { .. } => false,
+            },
+            TrialEvent::Attempt(event) => match event {
+                AttemptEvent::Ended { end, .. } => *end != AttemptEnd::Lost,
+                AttemptEvent::Launched { .. } | AttemptEvent::Reported { .. } => true,
+                AttemptEvent::Started { .. } | AttemptEvent::Remarked { .. } => false,
+            },
+            TrialEvent::State(event) => match event {
+                StateEvent::Hidden | StateEvent::Removed { .. } => true,
+                StateEvent::Queued { .. }
+                | StateEvent::Cloned { .. }
+                | StateEvent::Paused { .. }
+                | StateEvent::Held { .. }
+                | StateEvent::Continued { .. }
+                | StateEvent::Finished { .. } => false,
+            },
+            TrialEvent::Checkpoint(_)
+            | TrialEvent::Decision(_)
+            | TrialEvent::Record(_)
+            | TrialEvent::Entry(_) => true,
         },
         Event::Finalists(event) => matches!(event, FinalistsEvent::Tested { .. }),
         Event::Device(_) => false,

@@ -17,7 +17,7 @@ use crate::pruners;
 use crate::storage::paths::StudyFiles;
 use crate::storage::sqlite;
 use crate::storage::{Lease, Storage, StorageError, StoredStudy, StudyId};
-use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::event::{CheckpointEvent, Event, Seq, TrialEvent};
 use crate::study::program::Program;
 use crate::study::query::Filter;
 use crate::study::state::StudyState;
@@ -44,7 +44,8 @@ pub fn remove_dropped(
         return Ok(());
     }
     for (_, _, event) in storage.events_before(study, Seq(i64::MAX), LOOKED_AT)? {
-        if let Event::Trial(trial, TrialEvent::CheckpointDropped { path }) = &event
+        if let Event::Trial(trial, TrialEvent::Checkpoint(CheckpointEvent::Dropped { path })) =
+            &event
             && path.exists()
             && !listed_in(state).any(|listed| listed == path)
         {
@@ -138,9 +139,9 @@ fn settle_trial(trial: &Trial, step_unit: StepUnit, directory: &Path, digests: b
     let mut adopted = Vec::new();
     for path in found {
         match step_of(&path, step_unit, reported).filter(|step| *step <= reported) {
-            Some(step) => adopted.push(Event::Trial(
+            Some(step) => adopted.push(Event::of(
                 trial.number,
-                TrialEvent::CheckpointSaved {
+                CheckpointEvent::Saved {
                     step,
                     bytes: Some(size(&path)),
                     digest: digests.then(|| checkpoint_digest(&path)).flatten(),
@@ -208,7 +209,7 @@ mod tests {
     use crate::storage::memory::MemoryStore;
     use crate::storage::{StorageReader, Takeover};
     use crate::study::checkpoint::Checkpoint;
-    use crate::study::event::{AttemptEnd, RunnerEvent};
+    use crate::study::event::{AttemptEnd, AttemptEvent, RunnerEvent, StateEvent};
     use crate::study::metric::Metrics;
     use crate::study::params::Params;
     use crate::study::trial::{Origin, TrialState};
@@ -236,9 +237,9 @@ mod tests {
     }
 
     fn saved(step: u64, path: PathBuf) -> Event {
-        Event::Trial(
+        Event::of(
             TRIAL,
-            TrialEvent::CheckpointSaved { step, path, bytes: None, system: None, digest: None },
+            CheckpointEvent::Saved { step, path, bytes: None, system: None, digest: None },
         )
     }
 
@@ -275,7 +276,7 @@ mod tests {
                 vec![Event::Trial(TRIAL, TrialEvent::created(params, origin)), fixtures::started()];
             events.extend((1..=reported).map(|step| {
                 let metrics: Metrics = [("loss".to_owned(), 1.0)].into_iter().collect();
-                Event::Trial(TRIAL, TrialEvent::Reported { attempt: ATTEMPT, step, metrics })
+                Event::of(TRIAL, AttemptEvent::Reported { attempt: ATTEMPT, step, metrics })
             }));
             events.push(saved(1, write(&own, 2)));
             events.extend_from_slice(state);
@@ -343,9 +344,8 @@ mod tests {
         let mut died = Died::new(3, &[]);
         let [dropped, again] = [4, 6].map(|step| write(&died.own, step));
         let elsewhere = write(died.directory.path(), 8);
-        let drop_of = |path: &PathBuf| {
-            Event::Trial(TRIAL, TrialEvent::CheckpointDropped { path: path.clone() })
-        };
+        let drop_of =
+            |path: &PathBuf| Event::of(TRIAL, CheckpointEvent::Dropped { path: path.clone() });
         let events =
             [drop_of(&dropped), drop_of(&again), saved(3, again.clone()), drop_of(&elsewhere)];
         died.storage.append(&died.lease, Timestamp(2), &events).unwrap();
@@ -378,7 +378,7 @@ mod tests {
         assert!(newer.exists(), "`hpsearch gc` removes it");
         let reason = "rank 3 of 3".to_owned();
         let mut paused =
-            Died::new(3, &[Event::Trial(TRIAL, TrialEvent::Paused { reason, hold: None })]);
+            Died::new(3, &[Event::of(TRIAL, StateEvent::Paused { reason, hold: None })]);
         write(&paused.own, 6);
         let steps = paused.settled().into_iter().map(|checkpoint| checkpoint.step);
         assert_eq!(steps.collect::<Vec<_>>(), [1, 3], "it continues from its last report");

@@ -1,7 +1,7 @@
 //! Fixtures of the runner's unit tests: a study, and the events of its first attempt.
 
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, TrialEvent};
+use crate::study::event::{AttemptEnd, AttemptEvent, Event};
 use crate::study::metric::Direction;
 use crate::study::program::Program;
 use crate::study::space::Space;
@@ -27,9 +27,9 @@ pub fn command() -> Program {
 }
 
 pub fn started() -> Event {
-    Event::Trial(
+    Event::of(
         TRIAL,
-        TrialEvent::AttemptStarted {
+        AttemptEvent::Started {
             attempt: ATTEMPT,
             slot: Slot::on(0, Device::Cpu),
             resume: None,
@@ -42,8 +42,8 @@ pub fn started() -> Event {
 
 pub fn ended(end: AttemptEnd) -> Event {
     let (device_micros, memory) = (None, None);
-    Event::Trial(
+    Event::of(
         TRIAL,
-        TrialEvent::AttemptEnded { attempt: ATTEMPT, end, reason: None, device_micros, memory },
+        AttemptEvent::Ended { attempt: ATTEMPT, end, reason: None, device_micros, memory },
     )
 }

@@ -8,7 +8,7 @@ use super::point_queue::PointQueue;
 use super::{RunnerError, clock_of, processes, protocol};
 use crate::engine::{SlottedAttempt, end_of_killed_runner};
 use crate::storage::{Attempt, Lease, Storage, StorageError, StoredStudy, StudyId};
-use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{CheckpointEvent, Event, RunnerEvent, Seq};
 use crate::study::series::SeriesSummary;
 use crate::study::trial::TrialNumber;
 
@@ -91,7 +91,7 @@ pub(super) fn forget_lost_checkpoints(
     // A checkpoint that cannot be examined may exist.
     let lost: Vec<Event> = checkpoints
         .filter(|(_, path)| matches!(path.try_exists(), Ok(false)))
-        .map(|(trial, path)| Event::Trial(trial, TrialEvent::CheckpointDropped { path }))
+        .map(|(trial, path)| Event::of(trial, CheckpointEvent::Dropped { path }))
         .collect();
     if !lost.is_empty() {
         let at = clock_of(storage, lease.study)?.now();

@@ -35,7 +35,7 @@ use crate::runner::protocol::{
     COMMAND_NOT_FOUND, MessageToRunner, PREFIX, Reported, Spoken, StepCounter,
 };
 use crate::study::artifact::NewArtifact;
-use crate::study::event::{AttemptEnd, TrialEvent};
+use crate::study::event::{AttemptEnd, RecordEvent, TrialEvent};
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::spec::FailureCause;
 
@@ -325,7 +325,8 @@ impl Listener {
             },
             MessageToRunner::Artifact { .. } => match kept {
                 Some(Ok((artifact, content))) => {
-                    let event = TrialEvent::ArtifactSaved { artifact, content };
+                    let event =
+                        TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content });
                     self.send([Input::Recorded { trial, attempt, event }]);
                 }
                 Some(Err(why)) => {
@@ -335,11 +336,11 @@ impl Listener {
                 None => {}
             },
             MessageToRunner::Params { params } if self.is_shown => {
-                let event = TrialEvent::ParamsRecorded { params };
+                let event = TrialEvent::Record(RecordEvent::ParamsRecorded { params });
                 self.send([Input::Recorded { trial, attempt, event }]);
             }
             MessageToRunner::Summary { summary } if self.is_shown => {
-                let event = TrialEvent::SummaryRecorded { summary };
+                let event = TrialEvent::Record(RecordEvent::SummaryRecorded { summary });
                 self.send([Input::Recorded { trial, attempt, event }]);
             }
             MessageToRunner::Params { .. } | MessageToRunner::Summary { .. } => {

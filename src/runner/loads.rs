@@ -7,7 +7,7 @@ use crate::engine::concurrency::{Load, TrialLoad};
 use crate::runner::monitor::{Gpu, Machine, Memory, Monitor};
 use crate::runner::processes;
 use crate::study::device::Device;
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{AttemptEvent, Event, TrialEvent};
 use crate::study::trial::TrialNumber;
 
 /// Interval between measurements.
@@ -36,40 +36,24 @@ impl Loads {
     /// Tracks which trial runs on which device of this machine.
     pub(super) fn hear(&mut self, event: &Event) {
         match event {
-            Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { slot, .. })) => {
                 self.started(*trial, slot.devices.first());
             }
-            Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Launched { pid, .. })) => {
                 self.launched(*trial, *pid);
             }
-            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => self.ended(*trial),
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => {
+                self.ended(*trial)
+            }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Finished { .. }
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(AttemptEvent::Reported { .. } | AttemptEvent::Remarked { .. })
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(_)
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Runner(_)
             | Event::Study(_)
@@ -186,9 +170,9 @@ mod tests {
         let mut loads = Loads::default();
         loads.hear(&fixtures::started());
         let (trial, attempt) = (fixtures::TRIAL, fixtures::ATTEMPT);
-        loads.hear(&Event::Trial(
+        loads.hear(&Event::of(
             trial,
-            TrialEvent::AttemptLaunched { attempt, pid: child.id(), pid_started: 0 },
+            AttemptEvent::Launched { attempt, pid: child.id(), pid_started: 0 },
         ));
         assert_eq!(loads.look(), None, "it is not time yet");
         // A child that has just started has almost none.

@@ -12,7 +12,7 @@ use super::monitor::{Gpu, Machine, Monitor, TreeLoad};
 use super::point_queue::PointQueue;
 use super::threads;
 use crate::study::device::{Device, DeviceGroup};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{AttemptEvent, Event, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -63,42 +63,29 @@ impl SystemMetrics {
     pub fn hear(&self, event: &Event) {
         match event {
             // Measured by its agent.
-            Event::Trial(_, TrialEvent::AttemptStarted { slot, .. })
+            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { slot, .. }))
                 if slot.devices.agent().is_some() => {}
-            Event::Trial(trial, TrialEvent::AttemptStarted { attempt, slot, .. }) => {
+            Event::Trial(
+                trial,
+                TrialEvent::Attempt(AttemptEvent::Started { attempt, slot, .. }),
+            ) => {
                 self.started(*trial, *attempt, &slot.devices);
             }
-            Event::Trial(trial, TrialEvent::AttemptLaunched { pid, .. }) => {
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Launched { pid, .. })) => {
                 self.launched(*trial, *pid);
             }
-            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => self.ended(*trial),
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => {
+                self.ended(*trial)
+            }
             Event::Trial(
                 _,
-                TrialEvent::Created { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Finished { .. }
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Proposal(_)
+                | TrialEvent::Attempt(AttemptEvent::Reported { .. } | AttemptEvent::Remarked { .. })
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(_)
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Runner(_)
             | Event::Study(_)
@@ -265,8 +252,11 @@ mod tests {
         let points = Arc::new(PointQueue::default());
         let metrics = SystemMetrics::start(Duration::from_millis(20), Arc::clone(&points)).unwrap();
         metrics.hear(&fixtures::started());
-        let launched =
-            TrialEvent::AttemptLaunched { attempt: ATTEMPT, pid: child.id(), pid_started: 0 };
+        let launched = TrialEvent::Attempt(AttemptEvent::Launched {
+            attempt: ATTEMPT,
+            pid: child.id(),
+            pid_started: 0,
+        });
         metrics.hear(&Event::Trial(TRIAL, launched));
         let clock = Clock::start(Timestamp(0), None);
         let patience = Instant::now() + Duration::from_secs(30);

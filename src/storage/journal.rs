@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::{Attempt, StoredRunner};
-use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{
+    AttemptEnd, AttemptEvent, DeviceEvent, Event, ProposalEvent, RunnerEvent, Seq, TrialEvent,
+};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 
@@ -18,13 +20,13 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
         match event {
             Event::Runner(RunnerEvent::Started { .. }) => runner = Some(*seq),
             Event::Runner(RunnerEvent::Stopped { heard, .. }) => killed_at = *heard,
-            Event::Trial(trial, TrialEvent::Created { .. }) => {
+            Event::Trial(trial, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. })) => {
                 created.insert(*trial);
             }
             _ if is_of_none => {}
             Event::Trial(
                 trial,
-                TrialEvent::AttemptStarted { attempt, slot, resume, until, .. },
+                TrialEvent::Attempt(AttemptEvent::Started { attempt, slot, resume, until, .. }),
             ) => {
                 let begun = Attempt {
                     trial: *trial,
@@ -41,12 +43,18 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
                 };
                 attempts.insert((*trial, attempt.0), begun);
             }
-            Event::Trial(trial, TrialEvent::AttemptLaunched { attempt, pid, pid_started }) => {
+            Event::Trial(
+                trial,
+                TrialEvent::Attempt(AttemptEvent::Launched { attempt, pid, pid_started }),
+            ) => {
                 if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
                     attempt.process = Some((*pid, *pid_started));
                 }
             }
-            Event::Trial(trial, TrialEvent::AttemptEnded { attempt, end, reason, .. }) => {
+            Event::Trial(
+                trial,
+                TrialEvent::Attempt(AttemptEvent::Ended { attempt, end, reason, .. }),
+            ) => {
                 if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
                     attempt.ended =
                         Some(end.moment(attempt.started, *at, killed_at).unwrap_or(*at));
@@ -56,30 +64,16 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
             }
             Event::Trial(
                 _,
-                TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Finished { .. }
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Attempt(AttemptEvent::Reported { .. } | AttemptEvent::Remarked { .. })
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(_)
+                | TrialEvent::Proposal(
+                    ProposalEvent::CandidatesOffered { .. }
+                    | ProposalEvent::ConfigurationsSkipped { .. },
+                )
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Runner(RunnerEvent::Described { .. })
             | Event::Study(_)
@@ -95,9 +89,10 @@ pub fn losses_recorded(
     journal: &[(Seq, Timestamp, Event)],
 ) -> BTreeMap<(TrialNumber, u32), Timestamp> {
     let recorded = |(_, at, event): &(Seq, Timestamp, Event)| match event {
-        Event::Trial(trial, TrialEvent::AttemptEnded { attempt, end: AttemptEnd::Lost, .. }) => {
-            Some(((*trial, attempt.0), *at))
-        }
+        Event::Trial(
+            trial,
+            TrialEvent::Attempt(AttemptEvent::Ended { attempt, end: AttemptEnd::Lost, .. }),
+        ) => Some(((*trial, attempt.0), *at)),
         _ => None,
     };
     journal.iter().filter_map(recorded).collect()

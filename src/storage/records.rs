@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use crate::study::device::Slot;
-use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, Seq, TrialEvent};
+use crate::study::event::{
+    AgentChange, AttemptEnd, AttemptEvent, DeviceEvent, Event, Seq, TrialEvent,
+};
 use crate::study::provenance::{AgentProvenance, Provenance};
 use crate::study::remark::RemarkKind;
 use crate::study::request::Request;
@@ -126,9 +128,10 @@ impl Remarked {
     /// The remark of an event, if it is one.
     pub fn of(event: Event) -> Option<Remarked> {
         match event {
-            Event::Trial(_, TrialEvent::Remarked { attempt, kind, text, count, .. }) => {
-                Some(Remarked { attempt, kind, text, count })
-            }
+            Event::Trial(
+                _,
+                TrialEvent::Attempt(AttemptEvent::Remarked { attempt, kind, text, count, .. }),
+            ) => Some(Remarked { attempt, kind, text, count }),
             _ => None,
         }
     }

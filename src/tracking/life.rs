@@ -7,7 +7,7 @@ use super::spool::is_of_spool;
 use crate::runner::{self, Liveness, process_liveness};
 use crate::storage::tracked::RunFence;
 use crate::storage::{Holder, Storage, StorageError, StorageReader, StudyId};
-use crate::study::event::{AttemptEnd, Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{AttemptEnd, AttemptEvent, Event, RunnerEvent, Seq, StateEvent};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::SeriesSummary;
 use crate::study::spec::StudySpec;
@@ -119,9 +119,9 @@ pub(super) fn settle(
             device_micros: 0,
             runner: Some(fence.runner),
         }),
-        Event::Trial(
+        Event::of(
             fence.trial,
-            TrialEvent::AttemptEnded {
+            AttemptEvent::Ended {
                 attempt: fence.attempt,
                 end: AttemptEnd::Lost,
                 reason: Some(why.to_owned()),
@@ -129,7 +129,7 @@ pub(super) fn settle(
                 memory: None,
             },
         ),
-        Event::Trial(fence.trial, TrialEvent::Paused { reason, hold: None }),
+        Event::of(fence.trial, StateEvent::Paused { reason, hold: None }),
     ];
     let at = runner::clock_of(storage, fence.study)?.now();
     match storage.append_run(fence, at, &events, &[]) {

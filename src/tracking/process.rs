@@ -21,7 +21,7 @@ use crate::runner::system_metrics::SystemMetrics;
 use crate::storage::{Storage, StorageError};
 use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, TrialEvent};
+use crate::study::event::{AttemptEnd, AttemptEvent, CheckpointEvent, TrialEvent};
 use crate::study::params::Params;
 use crate::study::program::Program;
 use crate::study::remark::RemarkKind;
@@ -297,15 +297,28 @@ impl Foreground<'_> {
                 if let Some(system) = &self.system {
                     system.follow_run(self.run.number(), attempt, pid);
                 }
-                (Some(TrialEvent::AttemptLaunched { attempt, pid, pid_started }), false)
+                (
+                    Some(TrialEvent::Attempt(AttemptEvent::Launched { attempt, pid, pid_started })),
+                    false,
+                )
             }
             Input::Report { step, metrics, .. } => {
                 let is_answered = metrics.get(&self.metric).is_some();
-                (Some(TrialEvent::Reported { attempt, step, metrics }), is_answered)
+                (
+                    Some(TrialEvent::Attempt(AttemptEvent::Reported { attempt, step, metrics })),
+                    is_answered,
+                )
             }
-            Input::Checkpoint { step, path, bytes, system, digest, .. } => {
-                (Some(TrialEvent::CheckpointSaved { step, path, bytes, system, digest }), false)
-            }
+            Input::Checkpoint { step, path, bytes, system, digest, .. } => (
+                Some(TrialEvent::Checkpoint(CheckpointEvent::Saved {
+                    step,
+                    path,
+                    bytes,
+                    system,
+                    digest,
+                })),
+                false,
+            ),
             Input::Recorded { event, .. } => (Some(event), false),
             Input::Remark { remark, .. } => {
                 let text = remark.text();
@@ -315,12 +328,12 @@ impl Foreground<'_> {
                 if known.1 == 1 {
                     (self.tell)(&format!("run {}: {text}", self.run.number()));
                 }
-                let first = (known.1 == 1).then_some(TrialEvent::Remarked {
+                let first = (known.1 == 1).then_some(TrialEvent::Attempt(AttemptEvent::Remarked {
                     attempt,
                     kind,
                     text,
                     count: 1,
-                });
+                }));
                 (first, false)
             }
             Input::Begin { .. }
@@ -417,7 +430,9 @@ impl Foreground<'_> {
         let attempt = self.run.attempt();
         let several = std::mem::take(&mut self.remarks).into_iter();
         let several = several.filter(|(_, (_, count))| *count > 1);
-        let remarked = |(kind, (text, count))| TrialEvent::Remarked { attempt, kind, text, count };
+        let remarked = |(kind, (text, count))| {
+            TrialEvent::Attempt(AttemptEvent::Remarked { attempt, kind, text, count })
+        };
         self.write(several.map(remarked).collect());
         let until = Instant::now() + PATIENCE;
         while !self.is_fenced {

@@ -11,7 +11,10 @@ use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
 use crate::storage::{Holder, Storage, StorageError, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
+use crate::study::event::{
+    AttemptEnd, AttemptEvent, CheckpointEvent, Event, RecordEvent, RunnerEvent, StateEvent,
+    TrialEvent,
+};
 use crate::study::metric::{Metrics, Score};
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
@@ -238,7 +241,10 @@ impl Run {
         pid_started: u64,
     ) -> Result<(), TrackingError> {
         let attempt = self.attempt();
-        self.write(storage, &[TrialEvent::AttemptLaunched { attempt, pid, pid_started }])
+        self.write(
+            storage,
+            &[TrialEvent::Attempt(AttemptEvent::Launched { attempt, pid, pid_started })],
+        )
     }
 
     /// Records a report.
@@ -252,7 +258,10 @@ impl Run {
         metrics: Metrics,
     ) -> Result<(), TrackingError> {
         let attempt = self.attempt();
-        self.write(storage, &[TrialEvent::Reported { attempt, step, metrics }])
+        self.write(
+            storage,
+            &[TrialEvent::Attempt(AttemptEvent::Reported { attempt, step, metrics })],
+        )
     }
 
     /// Records a checkpoint at an absolute path.
@@ -266,7 +275,10 @@ impl Run {
     ) -> Result<(), TrackingError> {
         let Checkpoint { step, path, bytes, digest } = checkpoint;
         let system = Some(runner::now());
-        self.write(storage, &[TrialEvent::CheckpointSaved { step, path, bytes, system, digest }])
+        self.write(
+            storage,
+            &[TrialEvent::Checkpoint(CheckpointEvent::Saved { step, path, bytes, system, digest })],
+        )
     }
 
     /// Records parameters.
@@ -278,7 +290,7 @@ impl Run {
         storage: &mut dyn Storage,
         params: Params,
     ) -> Result<(), TrackingError> {
-        self.write(storage, &[TrialEvent::ParamsRecorded { params }])
+        self.write(storage, &[TrialEvent::Record(RecordEvent::ParamsRecorded { params })])
     }
 
     /// Records summary values.
@@ -290,7 +302,7 @@ impl Run {
         storage: &mut dyn Storage,
         summary: BTreeMap<String, serde_json::Value>,
     ) -> Result<(), TrackingError> {
-        self.write(storage, &[TrialEvent::SummaryRecorded { summary }])
+        self.write(storage, &[TrialEvent::Record(RecordEvent::SummaryRecorded { summary })])
     }
 
     /// Records several of these in one transaction.
@@ -383,18 +395,19 @@ pub(super) fn ending(fence: &RunFence, end: &RunEnd, value: Option<f64>, ran: i6
         }
         RunEnd::Interrupted { by } => {
             let reason = format!("interrupted {by}");
-            let paused = TrialEvent::Paused { reason: reason.clone(), hold: None };
+            let paused =
+                TrialEvent::State(StateEvent::Paused { reason: reason.clone(), hold: None });
             (AttemptEnd::Interrupted, Some(reason), paused)
         }
     };
     let reason = why.clone().unwrap_or_else(|| "its run is complete".to_owned());
-    let ended = TrialEvent::AttemptEnded {
+    let ended = TrialEvent::Attempt(AttemptEvent::Ended {
         attempt: fence.attempt,
         end,
         reason: why,
         device_micros: Some(ran),
         memory: None,
-    };
+    });
     vec![
         Event::Trial(fence.trial, ended),
         Event::Trial(fence.trial, last),

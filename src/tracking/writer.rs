@@ -21,7 +21,9 @@ use crate::runner::provenance::{PythonProgram, look_around_python};
 use crate::runner::{self, disk, inputs};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::artifact::NewArtifact;
-use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::event::{
+    AttemptEvent, CheckpointEvent, Event, ProposalEvent, RecordEvent, Seq, TrialEvent,
+};
 use crate::study::params::{Params, Value};
 use crate::study::provenance::Provenance;
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
@@ -355,14 +357,18 @@ fn written(
                 Ok(Some(Written { trial: *trial, offset, is_taken_over }))
             });
             match event {
-                TrialEvent::AttemptStarted { .. } => {
+                TrialEvent::Attempt(AttemptEvent::Started { .. }) => {
                     attempts.insert(trial, begun + 1);
                 }
                 // An attempt's start is written together with its spool's offset.
-                TrialEvent::SpoolRead { spool: read, offset } if read == spool => {
+                TrialEvent::Record(RecordEvent::SpoolRead { spool: read, offset })
+                    if read == spool =>
+                {
                     return found(Some(*offset), begun > 0);
                 }
-                TrialEvent::Created { origin, .. } if origin.tracked().is_some_and(is_its) => {
+                TrialEvent::Proposal(ProposalEvent::TrialCreated { origin, .. })
+                    if origin.tracked().is_some_and(is_its) =>
+                {
                     return found(None, begun > 1);
                 }
                 _ => {}
@@ -508,7 +514,7 @@ fn by_id(
     wanted: &str,
 ) -> Result<Option<TrialNumber>, TrackingError> {
     let id_of = |event: &Event| match event {
-        Event::Trial(trial, TrialEvent::Created { origin, .. }) => {
+        Event::Trial(trial, TrialEvent::Proposal(ProposalEvent::TrialCreated { origin, .. })) => {
             let job = origin.tracked()?.job.as_deref()?.strip_prefix(JOB)?;
             Some((*trial, job.rsplit_once('.')?.0.to_owned()))
         }
@@ -585,7 +591,10 @@ impl Lines<'_> {
             next = Some(after);
         }
         if let Some(offset) = next {
-            events.push(TrialEvent::SpoolRead { spool: self.spool.clone(), offset });
+            events.push(TrialEvent::Record(RecordEvent::SpoolRead {
+                spool: self.spool.clone(),
+                offset,
+            }));
         }
         (events, end, next)
     }
@@ -597,11 +606,11 @@ impl Lines<'_> {
         events: &mut Vec<TrialEvent>,
     ) {
         if let Some(Json::Object(more)) = record.remove("params") {
-            events.push(TrialEvent::ParamsRecorded { params: params(&more) });
+            events.push(TrialEvent::Record(RecordEvent::ParamsRecorded { params: params(&more) }));
         }
         if let Some(Json::Object(summary)) = record.remove("summary") {
             let summary = summary.into_iter().collect();
-            events.push(TrialEvent::SummaryRecorded { summary });
+            events.push(TrialEvent::Record(RecordEvent::SummaryRecorded { summary }));
         }
         if record.is_empty() {
             return;
@@ -619,7 +628,11 @@ impl Lines<'_> {
         for message in taken {
             match message {
                 MessageToRunner::Report { step, metrics } => {
-                    events.push(TrialEvent::Reported { attempt: self.attempt, step, metrics });
+                    events.push(TrialEvent::Attempt(AttemptEvent::Reported {
+                        attempt: self.attempt,
+                        step,
+                        metrics,
+                    }));
                 }
                 MessageToRunner::Points { axis, step, metrics } => {
                     for (metric, value) in metrics.0 {
@@ -661,13 +674,21 @@ impl Lines<'_> {
         }
         // It stays where its program put it: never removed, and not counted.
         let system = Some(runner::now());
-        events.push(TrialEvent::CheckpointSaved { step, path, bytes: None, system, digest: None });
+        events.push(TrialEvent::Checkpoint(CheckpointEvent::Saved {
+            step,
+            path,
+            bytes: None,
+            system,
+            digest: None,
+        }));
     }
 
     fn keep(&mut self, artifact: NewArtifact, events: &mut Vec<TrialEvent>) {
         let name = artifact.name.clone();
         match artifacts::take(&self.places, artifact) {
-            Ok((artifact, content)) => events.push(TrialEvent::ArtifactSaved { artifact, content }),
+            Ok((artifact, content)) => {
+                events.push(TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content }))
+            }
             Err(why) => self.note(format!("the artifact `{name}` is not kept: {why}")),
         }
     }

@@ -28,7 +28,10 @@ use crate::storage::memory::MemoryStore;
 use crate::storage::{Holder, Lease, Storage, StorageReader, StudyId, StudySummary, Takeover};
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
+use crate::study::event::{
+    AttemptEnd, AttemptEvent, CheckpointEvent, DecisionEvent, Event, RunnerEvent, StudyEvent,
+    TrialEvent,
+};
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::program::Program;
@@ -139,14 +142,14 @@ pub(super) fn created(trial: TrialNumber, params: Params) -> Event {
 /// The first attempt of a trial reports.
 pub(super) fn reported(trial: TrialNumber, step: u64, metrics: &[(&str, f64)]) -> Event {
     let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-    Event::Trial(trial, TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics })
+    Event::of(trial, AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics })
 }
 
 /// The first attempt of a trial begins.
 pub(super) fn attempt_started(trial: TrialNumber, slot: Slot) -> Event {
-    Event::Trial(
+    Event::of(
         trial,
-        TrialEvent::AttemptStarted {
+        AttemptEvent::Started {
             attempt: AttemptNumber(0),
             slot,
             resume: None,
@@ -171,9 +174,9 @@ pub(super) fn ended(
         _ => TrialState::Complete,
     };
     [
-        Event::Trial(
+        Event::of(
             trial,
-            TrialEvent::AttemptEnded {
+            AttemptEvent::Ended {
                 attempt: AttemptNumber(0),
                 end,
                 reason: reason.clone(),
@@ -209,9 +212,9 @@ pub(super) fn mixed() -> Script {
     let mut script = Script::new(&spec());
     script.start(0, params(3.162_277e-4, 2, "adamw"));
     script.report(0, &[0.9, 0.5, 0.31, 0.25, 0.22, 0.2, 0.19, 0.184_213]);
-    script.append(&[Event::Trial(
+    script.append(&[Event::of(
         TrialNumber(0),
-        TrialEvent::CheckpointSaved {
+        CheckpointEvent::Saved {
             step: 8,
             path: PathBuf::from("/data/runs/files/digits-baseline/trial-0/step-8"),
             bytes: Some(1 << 20),
@@ -226,9 +229,9 @@ pub(super) fn mixed() -> Script {
     script.start(2, params(0.05, 1, "sgd"));
     script.report(2, &[1.2, 1.1, 1.05]);
     let rank = "rank 3 of 3 at step 3; 1 continues";
-    script.append(&[Event::Trial(
+    script.append(&[Event::of(
         TrialNumber(2),
-        TrialEvent::Decided { step: 3, verdict: Decision::Stop(Reason::Recorded(rank.into())) },
+        DecisionEvent::Decided { step: 3, verdict: Decision::Stop(Reason::Recorded(rank.into())) },
     )]);
     script.end(2, AttemptEnd::Stopped, None, Some(rank));
     script.start(3, params(2e-5, 4, "adamw"));
@@ -582,9 +585,14 @@ fn what_was_not_taken_of_a_trials_lines_stands_on_its_screen_and_in_the_journal(
         let (kind, text) =
             (crate::study::remark::RemarkKind::Value, "`lr` must be a number\u{1b}[2J".to_owned());
         for count in 1..=count {
-            script.append(&[Event::Trial(
+            script.append(&[Event::of(
                 TrialNumber(0),
-                TrialEvent::Remarked { attempt: AttemptNumber(0), kind, text: text.clone(), count },
+                AttemptEvent::Remarked {
+                    attempt: AttemptNumber(0),
+                    kind,
+                    text: text.clone(),
+                    count,
+                },
             )]);
         }
         Shown::new(script, (200, 60))

@@ -7,7 +7,9 @@ use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::device::{Device, DeviceGroup};
-use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
+use hpsearch::study::event::{
+    AttemptEnd, AttemptEvent, Event, RunnerEvent, StudyEvent, TrialEvent,
+};
 use hpsearch::study::request::Request;
 use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::TrialNumber;
@@ -68,10 +70,10 @@ fn in_use(turns: &[Turn]) -> f64 {
         for event in &turn.events {
             match event {
                 Event::Runner(RunnerEvent::Stopped { heard: Some(last), .. }) => heard = last.0,
-                Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
+                Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { slot, .. })) => {
                     running.insert(*trial, (slot.devices.clone(), turn.at.0));
                 }
-                Event::Trial(trial, TrialEvent::AttemptEnded { end, .. }) => {
+                Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { end, .. })) => {
                     let (devices, since) = running.remove(trial).unwrap();
                     let until = if *end == AttemptEnd::Lost { heard } else { turn.at.0 };
                     for device in devices.distinct() {
@@ -218,7 +220,7 @@ proptest! {
         }
         let run = simulation.run(&journal).unwrap();
         let reported =
-            |event: &&Event| matches!(event, Event::Trial(_, TrialEvent::Reported { .. }));
+            |event: &&Event| matches!(event, Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Reported { .. })));
         steps += run.turns.iter().flat_map(|turn| &turn.events).filter(reported).count() as u64;
         // One that crashes in its step leaves when it does, a step later at most.
         let until_they_left = (devices * slots) as f64 * (leave as f64 / 1000.0).max(0.1) + 1e-3;

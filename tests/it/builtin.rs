@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use hpsearch::storage::StorageReader as _;
 use hpsearch::storage::any::AnyReader;
-use hpsearch::study::event::{Event, Seq, TrialEvent};
+use hpsearch::study::event::{AttemptEvent, Event, Seq, TrialEvent};
 use serde_json::Value;
 
 use crate::harness::training::{
@@ -150,9 +150,10 @@ fn a_complete_checkpoint_that_a_killed_runner_did_not_store_is_recovered() {
     let study = reader.study("small").unwrap().unwrap().id;
     let resumed = reader.events_after(study, Seq(0), u64::MAX).unwrap().into_iter().find_map(
         |(_, _, event)| match event {
-            Event::Trial(_, TrialEvent::AttemptStarted { resume: Some((step, _)), .. }) => {
-                Some(step)
-            }
+            Event::Trial(
+                _,
+                TrialEvent::Attempt(AttemptEvent::Started { resume: Some((step, _)), .. }),
+            ) => Some(step),
             _ => None,
         },
     );

@@ -8,7 +8,8 @@ use hpsearch::engine::concurrency::{Advice, Concurrency, Load, RunningTrial, Tri
 use hpsearch::engine::simulator::{Fault, Run, Shared, Simulation, Turn};
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{
-    AgentChange, AttemptEnd, ConcurrencyChange, DeviceEvent, Event, RunnerEvent, TrialEvent,
+    AgentChange, AttemptEnd, AttemptEvent, ConcurrencyChange, DeviceEvent, Event, RunnerEvent,
+    StateEvent, TrialEvent,
 };
 use hpsearch::study::metric::Score;
 use hpsearch::study::params::Params;
@@ -100,11 +101,13 @@ fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
                         assert!(running.len() >= 2);
                     }
                 }
-                Event::Trial(trial, TrialEvent::AttemptStarted { .. }) => {
+                Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { .. })) => {
                     assert!(running.insert(*trial, ()).is_none(), "trial {trial} runs twice");
                     assert!(running.len() <= slots, "{} of {slots}", running.len());
                 }
-                Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(running.remove(trial)),
+                Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => {
+                    running.remove(trial);
+                }
                 _ => {}
             }
             state.apply(turn.at, event);
@@ -204,7 +207,7 @@ fn where_memory_gets_short_the_youngest_makes_room_goes_on_from_its_checkpoint_a
     let events: Vec<&Event> = events(&run.turns).collect();
     for trial in &pressed {
         let queued = events.iter().find_map(|event| match event {
-            Event::Trial(queued, TrialEvent::Queued { reason, .. })
+            Event::Trial(queued, TrialEvent::State(StateEvent::Queued { reason, .. }))
                 if queued == trial && reason.contains("memory is short") =>
             {
                 Some(reason)
@@ -250,7 +253,7 @@ proptest! {
             let told = again.turns[journal.len()..].iter().flat_map(|turn| &turn.events).find_map(
                 |event| match event {
                     Event::Device(DeviceEvent::SlotsChanged { slots }) => Some(slots.len()),
-                    Event::Trial(_, TrialEvent::AttemptEnded { .. }) => Some(usize::MAX),
+                    Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => Some(usize::MAX),
                     _ => None,
                 },
             );
@@ -296,7 +299,7 @@ fn assert_sound_on_agents(run: &Run, trials: u64) {
                 AgentChange::Left { .. } => drop(here.remove(agent)),
                 _ => {}
             },
-            Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { slot, .. })) => {
                 let device = slot.devices.to_string();
                 assert!(here.contains(slot.devices.agent().unwrap()), "{device} is away");
                 assert!(running.insert(*trial, device.clone()).is_none(), "{trial} runs twice");
@@ -304,7 +307,9 @@ fn assert_sound_on_agents(run: &Run, trials: u64) {
                 let most = slots.get(&device).copied().unwrap_or(1);
                 assert!(there <= most, "{there} of {most} on {device}");
             }
-            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(running.remove(trial)),
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => {
+                running.remove(trial);
+            }
             _ => {}
         }
     }
@@ -376,7 +381,7 @@ fn a_trial_too_large_for_one_agent_waits_for_one_with_room() {
     let run = simulation.run(&[]).unwrap();
     assert_sound_on_agents(&run, 60);
     let waited = events(&run.turns).any(|event| match event {
-        Event::Trial(_, TrialEvent::Queued { reason, .. }) => {
+        Event::Trial(_, TrialEvent::State(StateEvent::Queued { reason, .. })) => {
             reason.starts_with("waits for memory of node1/sim:0: it is expected to take")
         }
         _ => false,
@@ -385,7 +390,7 @@ fn a_trial_too_large_for_one_agent_waits_for_one_with_room() {
     let mut failed_late = 0;
     let mut ended = 0;
     for event in events(&run.turns) {
-        if let Event::Trial(_, TrialEvent::AttemptEnded { end, .. }) = event {
+        if let Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { end, .. })) = event {
             ended += 1;
             failed_late += usize::from(ended > 20 && *end == AttemptEnd::Failed(FailureCause::Oom));
         }
@@ -475,7 +480,7 @@ fn real_agents_find_how_many_trials_share_their_processors_and_a_new_runner_know
         .into_iter()
         .filter(|event| match event {
             // One that the runner had recorded and not sent did not begin.
-            Event::Trial(_, TrialEvent::AttemptEnded { end, .. }) => {
+            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { end, .. })) => {
                 !matches!(end, AttemptEnd::Completed | AttemptEnd::Lost)
             }
             _ => false,

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use hpsearch::storage::StorageReader;
-use hpsearch::study::event::{AttemptEnd, Event, StudyEvent, TrialEvent};
+use hpsearch::study::event::{AttemptEnd, CheckpointEvent, EntryEvent, Event, StudyEvent};
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
@@ -233,8 +233,8 @@ fn csv_rows(text: &str) -> Vec<Vec<String>> {
 fn trials_are_exported_as_csv_with_nan_and_nothing_told_apart() {
     let mut scene = Scene::digits();
     scene.append(&[
-        Event::Trial(TrialNumber(1), TrialEvent::Noted { text: "odd, \"very\"\nodd".into() }),
-        Event::Trial(TrialNumber(1), TrialEvent::Tagged { tag: "baseline".into(), present: true }),
+        Event::of(TrialNumber(1), EntryEvent::Noted { text: "odd, \"very\"\nodd".into() }),
+        Event::of(TrialNumber(1), EntryEvent::Tagged { tag: "baseline".into(), present: true }),
     ]);
     let rows = csv_rows(&scene.run(&["export-data", "digits"]).out);
     let column = |name: &str| {
@@ -324,9 +324,9 @@ fn sizes_on_the_disk_are_told_by_study_state_and_kind() {
     fill(&files.join("trial-1/step-1/weights"), 50_000);
     fill(&files.join("trial-1/attempt-0.log"), 100);
     fill(&files.join("trial-77/attempt-0.log"), 20_000);
-    scene.append(&[Event::Trial(
+    scene.append(&[Event::of(
         TrialNumber(1),
-        TrialEvent::CheckpointSaved {
+        CheckpointEvent::Saved {
             step: 1,
             path: files.join("trial-1/step-1"),
             bytes: None,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::Turn;
 use hpsearch::study::device::Device;
-use hpsearch::study::event::{DeviceEvent, Event, TrialEvent};
+use hpsearch::study::event::{AttemptEvent, DeviceEvent, Event, StateEvent, TrialEvent};
 use hpsearch::study::request::{Request, RequestAnswer};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{TrialNumber, TrialState};
@@ -40,7 +40,7 @@ fn most_at_a_time(turns: &[Turn]) -> BTreeMap<String, usize> {
             Event::Device(DeviceEvent::Resumed { device }) => {
                 paused.retain(|other| other != device)
             }
-            Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { slot, .. })) => {
                 assert!(
                     !paused.contains(slot.devices.first()),
                     "trial {trial} is started on {} while that is paused",
@@ -51,7 +51,9 @@ fn most_at_a_time(turns: &[Turn]) -> BTreeMap<String, usize> {
                 let most = most.entry(slot.devices.to_string()).or_insert(0);
                 *most = there.max(*most);
             }
-            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(running.remove(trial)),
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => {
+                drop(running.remove(trial))
+            }
             _ => {}
         }
     }
@@ -67,7 +69,7 @@ fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
     assert_eq!(run.state.counts.complete, 8);
     let moved: Vec<String> = events(&run.turns)
         .filter_map(|event| {
-            if let Event::Trial(_, TrialEvent::Queued { reason, .. }) = event {
+            if let Event::Trial(_, TrialEvent::State(StateEvent::Queued { reason, .. })) = event {
                 Some(reason.clone())
             } else {
                 None
@@ -283,7 +285,7 @@ fn a_paused_device_stops_its_whole_group_and_slots_are_those_of_the_group() {
         match event {
             Event::Device(DeviceEvent::Paused { .. }) => paused = true,
             Event::Device(DeviceEvent::Resumed { .. }) => paused = false,
-            Event::Trial(_, TrialEvent::AttemptStarted { slot, .. }) => {
+            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { slot, .. })) => {
                 assert!(!paused || !slot.devices.contains(&Device::Sim(1)), "{slot:?}");
                 *on_each.entry(slot.devices.to_string()).or_default() += 1;
             }

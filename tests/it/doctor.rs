@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use hpsearch::storage::{Holder, Storage, Takeover};
-use hpsearch::study::event::{Event, TrialEvent};
+use hpsearch::study::event::{AttemptEvent, Event};
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use serde_json::Value as Json;
@@ -79,9 +79,9 @@ fn a_runner_that_died_and_the_process_it_left_are_found() {
         boot_id: None,
     };
     let lease = scene.store.acquire(study, &dead, Timestamp(0), Takeover::IfFree).unwrap();
-    let launched = Event::Trial(
+    let launched = Event::of(
         TrialNumber(3),
-        TrialEvent::AttemptLaunched { attempt: AttemptNumber(0), pid, pid_started: started },
+        AttemptEvent::Launched { attempt: AttemptNumber(0), pid, pid_started: started },
     );
     scene.store.append(&lease, Timestamp(1), &[launched]).unwrap();
     let (code, found) = findings(&scene);

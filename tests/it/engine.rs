@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::study::event::{Event, TrialEvent};
+use hpsearch::study::event::{AttemptEvent, Event, ProposalEvent, StateEvent, TrialEvent};
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Distribution, Scale, Space};
 use hpsearch::study::spec::{AlgorithmSpec, FailureCause};
@@ -23,8 +23,12 @@ fn assert_sound(run: &Run, simulation: &Simulation) {
         for event in &turn.events {
             folded.apply(turn.at, event);
             match event {
-                Event::Trial(trial, TrialEvent::Created { .. }) => created.push(trial.0),
-                Event::Trial(trial, TrialEvent::Finished { .. }) => finished.push(trial.0),
+                Event::Trial(trial, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. })) => {
+                    created.push(trial.0)
+                }
+                Event::Trial(trial, TrialEvent::State(StateEvent::Finished { .. })) => {
+                    finished.push(trial.0)
+                }
                 _ => {}
             }
         }
@@ -140,7 +144,12 @@ fn reports_before_a_crash_are_never_taken_back() {
             turns
                 .iter()
                 .flat_map(|turn| &turn.events)
-                .filter(|event| matches!(event, Event::Trial(_, TrialEvent::Reported { .. })))
+                .filter(|event| {
+                    matches!(
+                        event,
+                        Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Reported { .. }))
+                    )
+                })
                 .count()
         };
         assert!(reported(&resumed.turns) >= reported(&whole.turns[..prefix]));
@@ -305,7 +314,12 @@ fn a_space_that_changes_between_two_runs_leaves_what_was_and_holds_for_what_come
             let proposed = journal
                 .iter()
                 .flat_map(|turn| &turn.events)
-                .filter(|event| matches!(event, Event::Trial(_, TrialEvent::Created { .. })))
+                .filter(|event| {
+                    matches!(
+                        event,
+                        Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }))
+                    )
+                })
                 .count();
             let changed = simulation.run(journal).unwrap();
             assert_sound(&changed, &simulation);

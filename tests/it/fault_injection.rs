@@ -7,7 +7,10 @@ use std::time::Duration;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::{Engine, Input, Outcome};
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
+use hpsearch::study::event::{
+    AttemptEnd, AttemptEvent, CheckpointEvent, DecisionEvent, Event, ProposalEvent, RunnerEvent,
+    StateEvent, TrialEvent,
+};
 use hpsearch::study::request::Request;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::spec::FailureCause;
@@ -81,14 +84,14 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                 (owed, event.trial() == owed.map(|(trial, _)| trial))
             {
                 match event {
-                    Event::Trial(_, TrialEvent::Queued { .. }) => {
+                    Event::Trial(_, TrialEvent::State(StateEvent::Queued { .. })) => {
                         assert!(again, "{what}: trial {trial} is tried again: {event:?}")
                     }
                     // It was to pause, or had ended well before it continued.
-                    Event::Trial(_, TrialEvent::Paused { hold, .. }) => {
+                    Event::Trial(_, TrialEvent::State(StateEvent::Paused { hold, .. })) => {
                         assert!(again && hold.is_some(), "{what}: {event:?}")
                     }
-                    Event::Trial(_, TrialEvent::Finished { state, .. }) => {
+                    Event::Trial(_, TrialEvent::State(StateEvent::Finished { state, .. })) => {
                         assert!(
                             !again && *state != TrialState::Pruned,
                             "{what}: trial {trial} is given up: {event:?}"
@@ -99,10 +102,10 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                 owed = None;
             }
             match event {
-                Event::Trial(trial, TrialEvent::Created { .. }) => {
+                Event::Trial(trial, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. })) => {
                     assert_eq!(trial.index(), study_state.trials.len(), "{what}")
                 }
-                Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
+                Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { slot, .. })) => {
                     assert!(
                         on_slots
                             .iter()
@@ -111,7 +114,7 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                     );
                     on_slots.push((*trial, slot.index));
                 }
-                Event::Trial(trial, TrialEvent::AttemptEnded { end, .. }) => {
+                Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { end, .. })) => {
                     on_slots.retain(|(other, _)| other != trial);
                     if let AttemptEnd::Failed(cause) = end {
                         *seen.entry(format!("{cause:?}")).or_default() += 1;
@@ -123,7 +126,7 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<Stri
                         ));
                     }
                 }
-                Event::Trial(trial, TrialEvent::Finished { .. }) => {
+                Event::Trial(trial, TrialEvent::State(StateEvent::Finished { .. })) => {
                     assert!(
                         !study_state.trial(*trial).unwrap().state.is_finished(),
                         "{what}: trial {trial} ends twice"
@@ -279,7 +282,7 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
                 let ends = |event: &Event| {
                     matches!(
                         event,
-                        Event::Trial(_, TrialEvent::Decided { verdict, .. })
+                        Event::Trial(_, TrialEvent::Decision(DecisionEvent::Decided { verdict, .. }))
                             if verdict.reason().is_some() && verdict.word() != "continue"
                     )
                 };
@@ -287,9 +290,10 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
             });
             let decided = at.unwrap();
             let told = whole.turns[decided].events.iter().find_map(|event| match event {
-                Event::Trial(trial, TrialEvent::Reported { attempt, step, metrics }) => {
-                    Some((*trial, *attempt, *step, metrics.clone()))
-                }
+                Event::Trial(
+                    trial,
+                    TrialEvent::Attempt(AttemptEvent::Reported { attempt, step, metrics }),
+                ) => Some((*trial, *attempt, *step, metrics.clone())),
                 _ => None,
             });
             let (trial, attempt, step, metrics) = told.unwrap();
@@ -302,12 +306,19 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
                         Event::Runner(RunnerEvent::Started { pid, host, .. }) => {
                             Input::Begin { pid, host, requests: Vec::new() }
                         }
-                        Event::Trial(trial, TrialEvent::Reported { attempt, step, metrics }) => {
-                            Input::Report { trial, attempt, step, metrics }
-                        }
                         Event::Trial(
                             trial,
-                            TrialEvent::CheckpointSaved { step, path, bytes, system, digest },
+                            TrialEvent::Attempt(AttemptEvent::Reported { attempt, step, metrics }),
+                        ) => Input::Report { trial, attempt, step, metrics },
+                        Event::Trial(
+                            trial,
+                            TrialEvent::Checkpoint(CheckpointEvent::Saved {
+                                step,
+                                path,
+                                bytes,
+                                system,
+                                digest,
+                            }),
                         ) => {
                             let attempt =
                                 engine.study_state().trial(trial).unwrap().last_attempt().unwrap();
@@ -315,7 +326,9 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
                         }
                         Event::Trial(
                             trial,
-                            TrialEvent::AttemptEnded { attempt, end, reason, .. },
+                            TrialEvent::Attempt(AttemptEvent::Ended {
+                                attempt, end, reason, ..
+                            }),
                         ) => Input::Ended { trial, attempt, end, message: reason },
                         _ => continue,
                     };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hpsearch::analysis::forecast::{EndedBy, Forecast, Situation, forecast};
 use hpsearch::engine::simulator::{Simulation, Turn};
 use hpsearch::study::device::{Device, DeviceGroup, Slot};
-use hpsearch::study::event::{Event, TrialEvent};
+use hpsearch::study::event::{AttemptEvent, Event, StateEvent, TrialEvent};
 use hpsearch::study::params::Params;
 use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::state::StudyState;
@@ -53,9 +53,10 @@ fn turns_until(turns: &[Turn], ended: usize) -> usize {
     let mut left = BTreeSet::new();
     let reached = turns.iter().position(|turn| {
         left.extend(turn.events.iter().filter_map(|event| match event {
-            Event::Trial(trial, TrialEvent::Finished { .. } | TrialEvent::Paused { .. }) => {
-                Some(*trial)
-            }
+            Event::Trial(
+                trial,
+                TrialEvent::State(StateEvent::Finished { .. } | StateEvent::Paused { .. }),
+            ) => Some(*trial),
             _ => None,
         }));
         left.len() >= ended
@@ -175,9 +176,12 @@ fn before_anything_ran_nothing_is_said_and_the_first_trial_is_enough_for_a_wide_
         .turns
         .iter()
         .position(|turn| {
-            turn.events
-                .iter()
-                .any(|event| matches!(event, Event::Trial(_, TrialEvent::Reported { step: 4, .. })))
+            turn.events.iter().any(|event| {
+                matches!(
+                    event,
+                    Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Reported { step: 4, .. }))
+                )
+            })
         })
         .unwrap();
     let (early, _) = forecast_after(&spec, Some(9), &single(1), &run.turns[..=half]);

@@ -15,7 +15,7 @@ use hpsearch::storage::any::AnyStore;
 use hpsearch::storage::{Holder, Storage, StorageReader, Takeover};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
+use hpsearch::study::event::{AttemptEnd, CheckpointEvent, Event, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::program::Program;
@@ -765,18 +765,15 @@ proptest! {
             };
             let (trial, path) = (TrialNumber(0), path.into());
             if saves {
-                Event::Trial(
-                    trial,
-                    TrialEvent::CheckpointSaved {
+                Event::of(trial, CheckpointEvent::Saved {
                         step,
                         path,
                         bytes: None,
                         system: None,
                         digest: None,
-                    },
-                )
+                    })
             } else {
-                Event::Trial(trial, TrialEvent::CheckpointDropped { path })
+                Event::of(trial, CheckpointEvent::Dropped { path })
             }
         };
         let events: Vec<Event> =
@@ -786,12 +783,12 @@ proptest! {
         for event in &events {
             state.apply(Timestamp(2), event);
             match event {
-                Event::Trial(_, TrialEvent::CheckpointSaved { step, path, .. }) => {
+                Event::Trial(_, TrialEvent::Checkpoint(CheckpointEvent::Saved { step, path, .. })) => {
                     naive.retain(|(_, known)| known != path);
                     let at = naive.partition_point(|(known, _)| known <= step);
                     naive.insert(at, (*step, path.clone()));
                 }
-                Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) => {
+                Event::Trial(_, TrialEvent::Checkpoint(CheckpointEvent::Dropped { path, .. })) => {
                     naive.retain(|(_, known)| known != path)
                 }
                 _ => {}

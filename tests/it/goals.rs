@@ -3,7 +3,7 @@
 
 use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Run, Simulation, Turn};
-use hpsearch::study::event::{Event, StudyEvent, TrialEvent};
+use hpsearch::study::event::{Event, ProposalEvent, StateEvent, StudyEvent, TrialEvent};
 use hpsearch::study::front;
 use hpsearch::study::goal::Goal;
 use hpsearch::study::metric::Direction;
@@ -114,7 +114,11 @@ fn assert_ends_by(goal: Wanted, spec: &StudySpec, run: &Run) {
     let (mut end, mut reaching) = (None, Vec::new());
     for turn in &run.turns {
         for event in &turn.events {
-            if let Event::Trial(trial, TrialEvent::Created { origin, .. }) = event {
+            if let Event::Trial(
+                trial,
+                TrialEvent::Proposal(ProposalEvent::TrialCreated { origin, .. }),
+            ) = event
+            {
                 let is_asked = *origin == Origin::Asked;
                 assert!(!reached || is_asked, "{goal:?}: trial {trial} is created after the goal");
             }
@@ -123,7 +127,10 @@ fn assert_ends_by(goal: Wanted, spec: &StudySpec, run: &Run) {
             }
             state.apply(turn.at, event);
             // Those that were never promoted are pruned by the end of the study.
-            if let Event::Trial(trial, TrialEvent::Finished { state: ended_as, reason, .. }) = event
+            if let Event::Trial(
+                trial,
+                TrialEvent::State(StateEvent::Finished { state: ended_as, reason, .. }),
+            ) = event
                 && matches!(ended_as, TrialState::Complete | TrialState::Pruned)
                 && !reason.as_ref().is_some_and(|reason| reason.starts_with("never promoted"))
             {
@@ -260,7 +267,10 @@ fn assert_keeps(best: usize, study: &StudySpec, run: &Run) {
         run.turns.iter().flat_map(|turn| turn.events.iter().map(|one| (turn.at, one)))
     {
         state.apply(at, event);
-        let Event::Trial(trial, TrialEvent::Finished { state: TrialState::Complete, .. }) = event
+        let Event::Trial(
+            trial,
+            TrialEvent::State(StateEvent::Finished { state: TrialState::Complete, .. }),
+        ) = event
         else {
             continue;
         };

@@ -2,7 +2,7 @@
 //! scripted store.
 
 use hpsearch::study::decision::{Decision, Reason};
-use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
+use hpsearch::study::event::{AttemptEnd, DecisionEvent, Event};
 use hpsearch::study::step::StepUnit;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
@@ -23,7 +23,7 @@ fn judged() -> Scene {
         forecast_from: None,
         forecast: None,
     });
-    scene.append(&[Event::Trial(TrialNumber(4), TrialEvent::Decided { step: 1, verdict })]);
+    scene.append(&[Event::of(TrialNumber(4), DecisionEvent::Decided { step: 1, verdict })]);
     scene.end(
         4,
         AttemptEnd::Stopped,

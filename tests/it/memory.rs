@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use hpsearch::engine::simulator::{Fault, Run, Simulation};
-use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
+use hpsearch::study::event::{AttemptEnd, AttemptEvent, Event, StateEvent, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
@@ -65,14 +65,17 @@ fn attempts(run: &Run, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
     let mut attempts: Vec<(Option<u64>, u64, AttemptEnd)> = Vec::new();
     for event in events(&run.turns).filter(|event| event.trial() == Some(TrialNumber(trial))) {
         match event {
-            Event::Trial(_, TrialEvent::AttemptStarted { rows_at_once, resume, .. }) => {
+            Event::Trial(
+                _,
+                TrialEvent::Attempt(AttemptEvent::Started { rows_at_once, resume, .. }),
+            ) => {
                 attempts.push((
                     *rows_at_once,
                     resume.as_ref().map_or(0, |(step, _)| *step),
                     AttemptEnd::Lost,
                 ));
             }
-            Event::Trial(_, TrialEvent::AttemptEnded { end, .. }) => {
+            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { end, .. })) => {
                 attempts.last_mut().unwrap().2 = end.clone()
             }
             _ => {}
@@ -117,7 +120,9 @@ fn a_trial_out_of_memory_goes_on_from_its_checkpoint_with_half_the_rows_until_th
     );
     assert_eq!(run.steps, calm.steps, "no step is made twice");
     let queued = events(&run.turns).find_map(|event| match event {
-        Event::Trial(_, TrialEvent::Queued { reason, .. }) => Some(reason.clone()),
+        Event::Trial(_, TrialEvent::State(StateEvent::Queued { reason, .. })) => {
+            Some(reason.clone())
+        }
         _ => None,
     });
     assert_eq!(
@@ -258,9 +263,10 @@ fn a_journal_with_other_rows_than_are_decided_is_told() {
     assert_eq!(verified(&simulation.spec, &journal(&run)).difference, None);
     let started =
         run.turns.iter_mut().flat_map(|turn| &mut turn.events).find_map(|event| match event {
-            Event::Trial(_, TrialEvent::AttemptStarted { rows_at_once: Some(rows), .. }) => {
-                Some(rows)
-            }
+            Event::Trial(
+                _,
+                TrialEvent::Attempt(AttemptEvent::Started { rows_at_once: Some(rows), .. }),
+            ) => Some(rows),
             _ => None,
         });
     *started.unwrap() += 1;

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 
 use hpsearch::engine::simulator::{Run, Shared, Simulation, Turn};
 use hpsearch::study::budget::Count;
-use hpsearch::study::event::{AttemptEnd, DeviceEvent, Event, TrialEvent};
+use hpsearch::study::event::{
+    AttemptEnd, AttemptEvent, DeviceEvent, Event, ProposalEvent, StateEvent, TrialEvent,
+};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
@@ -73,7 +75,10 @@ fn out_of_memory(run: &Run) -> Vec<TrialNumber> {
     let of = |event: &Event| match event {
         Event::Trial(
             trial,
-            TrialEvent::AttemptEnded { end: AttemptEnd::Failed(FailureCause::Oom), .. },
+            TrialEvent::Attempt(AttemptEvent::Ended {
+                end: AttemptEnd::Failed(FailureCause::Oom),
+                ..
+            }),
         ) => Some(*trial),
         _ => None,
     };
@@ -105,9 +110,13 @@ fn small_trials_share_a_device_that_has_no_room_for_as_many_large_ones() {
     let (mut running, mut most, mut waited) = (BTreeSet::new(), 0, BTreeSet::new());
     for event in events(&run.turns) {
         match event {
-            Event::Trial(trial, TrialEvent::AttemptStarted { .. }) => drop(running.insert(*trial)),
-            Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => drop(running.remove(trial)),
-            Event::Trial(trial, TrialEvent::Queued { reason, .. })
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { .. })) => {
+                running.insert(*trial);
+            }
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => {
+                running.remove(trial);
+            }
+            Event::Trial(trial, TrialEvent::State(StateEvent::Queued { reason, .. }))
                 if reason.starts_with("waits for memory of sim:0: it is expected to take ") =>
             {
                 assert!(waited.insert(*trial), "said once");
@@ -154,9 +163,10 @@ fn what_fits_no_device_is_not_proposed_any_more_and_it_is_said() {
         );
         let passed_over: Vec<(TrialNumber, u64, &String)> = events(&run.turns)
             .filter_map(|event| match event {
-                Event::Trial(trial, TrialEvent::ConfigurationsSkipped { points, reason }) => {
-                    Some((*trial, *points, reason))
-                }
+                Event::Trial(
+                    trial,
+                    TrialEvent::Proposal(ProposalEvent::ConfigurationsSkipped { points, reason }),
+                ) => Some((*trial, *points, reason)),
                 _ => None,
             })
             .collect();
@@ -176,12 +186,10 @@ fn what_fits_alone_is_not_refused_and_does_not_begin_beside_others() {
     // All fit alone: nothing is passed over, whatever was learned.
     let spec = spec(50, "random");
     let run = simulation(spec.clone(), 18.0, 16.0).run(&[]).unwrap();
-    assert!(
-        events(&run.turns).all(|event| !matches!(
-            event,
-            Event::Trial(_, TrialEvent::ConfigurationsSkipped { .. })
-        ))
-    );
+    assert!(events(&run.turns).all(|event| !matches!(
+        event,
+        Event::Trial(_, TrialEvent::Proposal(ProposalEvent::ConfigurationsSkipped { .. }))
+    )));
     assert!(run.state.trials.iter().any(|trial| takes(&trial.params, 16.0) > (9.0 * GIB) as u64));
     // Only before anything was learned is a large one put beside others.
     assert!(out_of_memory(&run).iter().all(|trial| trial.0 < 10), "{:?}", out_of_memory(&run));

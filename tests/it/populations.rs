@@ -13,7 +13,9 @@ use hpsearch::storage::{OutcomeCursor, StorageReader as _};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::decision::Reason;
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
+use hpsearch::study::event::{
+    AttemptEnd, AttemptEvent, CheckpointEvent, Event, StateEvent, TrialEvent,
+};
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
 use hpsearch::study::request::{Request, Retried};
@@ -106,9 +108,11 @@ fn assert_checkpoints_are_there(run: &Run) {
     for event in run.turns.iter().flat_map(|turn| &turn.events) {
         let Event::Trial(_, event) = event else { continue };
         match event {
-            TrialEvent::CheckpointSaved { path, .. } => drop(there.insert(path.clone())),
-            TrialEvent::CheckpointDropped { path } => drop(there.remove(path)),
-            TrialEvent::AttemptStarted { resume: Some((_, path)), .. } => {
+            TrialEvent::Checkpoint(CheckpointEvent::Saved { path, .. }) => {
+                there.insert(path.clone());
+            }
+            TrialEvent::Checkpoint(CheckpointEvent::Dropped { path }) => drop(there.remove(path)),
+            TrialEvent::Attempt(AttemptEvent::Started { resume: Some((_, path)), .. }) => {
                 assert!(there.contains(path), "{} is gone", path.display());
             }
             _ => {}
@@ -322,7 +326,9 @@ fn a_population_whose_study_gets_another_pruner_keeps_what_its_members_continue_
     let whole = finished(&simulation(spec(4, "random", 4), 1, 0), &[]);
     let is_copy = |turn: &Turn| {
         let mut events = turn.events.iter();
-        events.any(|event| matches!(event, Event::Trial(_, TrialEvent::Cloned { .. })))
+        events.any(|event| {
+            matches!(event, Event::Trial(_, TrialEvent::State(StateEvent::Cloned { .. })))
+        })
     };
     let mut tried = 0;
     for upto in (1..whole.turns.len()).filter(|upto| is_copy(&whole.turns[upto - 1])) {
@@ -332,7 +338,10 @@ fn a_population_whose_study_gets_another_pruner_keeps_what_its_members_continue_
         assert_checkpoints_are_there(&run);
         let started = run.turns[upto..].iter().flat_map(|turn| &turn.events);
         let from_the_start = started.filter(|event| {
-            matches!(event, Event::Trial(_, TrialEvent::AttemptStarted { resume: None, .. }))
+            matches!(
+                event,
+                Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { resume: None, .. }))
+            )
         });
         assert_eq!(from_the_start.count(), 0, "after {upto} turns");
         tried += 1;

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use hpsearch::storage::StorageReader as _;
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{AttemptEnd, Event, TrialEvent};
+use hpsearch::study::event::{AttemptEnd, AttemptEvent, Event, TrialEvent};
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::query::{Filter, SortKey, TrialQuery};
 use hpsearch::study::spec::FailureCause;
@@ -329,27 +329,31 @@ fn a_report_of_a_thousand_trials_stays_small() {
         .collect();
         let mut add = |event| events.push(Event::Trial(trial, event));
         add(TrialEvent::created(params, Origin::Sampled("random".into())));
-        add(TrialEvent::AttemptStarted {
+        add(TrialEvent::Attempt(AttemptEvent::Started {
             attempt,
             slot: Slot::on(0, Device::Cpu),
             resume: None,
             until: None,
             rows_at_once: None,
             device_micros: 0,
-        });
+        }));
         for step in 1..=30_u32 {
             let value = 1.0 / f64::from(step) + f64::from(number % 97) * 0.0123;
             let metrics = [("eval_loss".to_owned(), value)].into_iter().collect();
-            add(TrialEvent::Reported { attempt, step: step.into(), metrics });
+            add(TrialEvent::Attempt(AttemptEvent::Reported {
+                attempt,
+                step: step.into(),
+                metrics,
+            }));
         }
         let value = Some(1.0 / 30.0 + f64::from(number % 97) * 0.0123);
-        add(TrialEvent::AttemptEnded {
+        add(TrialEvent::Attempt(AttemptEvent::Ended {
             attempt,
             end: AttemptEnd::Completed,
             reason: None,
             device_micros: None,
             memory: None,
-        });
+        }));
         add(TrialEvent::finished(TrialState::Complete, value, None));
     }
     scene.append(&events);

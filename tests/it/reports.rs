@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hpsearch::engine::simulator::Simulation;
 use hpsearch::engine::verify::{StoredEvent, verify};
 use hpsearch::study::decision::{Decision, Reason};
-use hpsearch::study::event::{Event, Seq, TrialEvent};
+use hpsearch::study::event::{DecisionEvent, Event, Seq, StateEvent, TrialEvent};
 use hpsearch::study::program::Program;
 use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::state::StudyState;
@@ -341,10 +341,12 @@ fn reasons_name_the_studys_step_unit_and_journals_with_older_words_still_verify(
         let reasons: Vec<String> = journal
             .iter()
             .filter_map(|(_, _, event)| match event {
-                Event::Trial(_, TrialEvent::Decided { verdict, .. }) => {
+                Event::Trial(_, TrialEvent::Decision(DecisionEvent::Decided { verdict, .. })) => {
                     verdict.reason().map(ToString::to_string)
                 }
-                Event::Trial(_, TrialEvent::Queued { reason, .. }) => Some(reason.clone()),
+                Event::Trial(_, TrialEvent::State(StateEvent::Queued { reason, .. })) => {
+                    Some(reason.clone())
+                }
                 _ => None,
             })
             .collect();
@@ -375,7 +377,10 @@ fn reasons_name_the_studys_step_unit_and_journals_with_older_words_still_verify(
             .cloned()
             .map(|(seq, at, event)| {
                 let event = match event {
-                    Event::Trial(trial, TrialEvent::Decided { step, verdict }) => {
+                    Event::Trial(
+                        trial,
+                        TrialEvent::Decision(DecisionEvent::Decided { step, verdict }),
+                    ) => {
                         let verdict = match verdict {
                             Decision::Continue(reason) => {
                                 Decision::Continue(reason.map(|reason| recorded(&reason)))
@@ -383,20 +388,22 @@ fn reasons_name_the_studys_step_unit_and_journals_with_older_words_still_verify(
                             Decision::Pause(reason) => Decision::Pause(recorded(&reason)),
                             Decision::Stop(reason) => Decision::Stop(recorded(&reason)),
                         };
-                        Event::Trial(trial, TrialEvent::Decided { step, verdict })
+                        Event::of(trial, DecisionEvent::Decided { step, verdict })
                     }
-                    Event::Trial(trial, TrialEvent::Queued { until, reason }) => {
-                        Event::Trial(trial, TrialEvent::Queued { until, reason: older(&reason) })
+                    Event::Trial(
+                        trial,
+                        TrialEvent::State(StateEvent::Queued { until, reason }),
+                    ) => Event::of(trial, StateEvent::Queued { until, reason: older(&reason) }),
+                    Event::Trial(trial, TrialEvent::State(StateEvent::Paused { reason, hold })) => {
+                        Event::of(trial, StateEvent::Paused { reason: older(&reason), hold })
                     }
-                    Event::Trial(trial, TrialEvent::Paused { reason, hold }) => {
-                        Event::Trial(trial, TrialEvent::Paused { reason: older(&reason), hold })
-                    }
-                    Event::Trial(trial, TrialEvent::Finished { state, value, reason, .. }) => {
-                        Event::Trial(
-                            trial,
-                            TrialEvent::finished(state, value, reason.map(|reason| older(&reason))),
-                        )
-                    }
+                    Event::Trial(
+                        trial,
+                        TrialEvent::State(StateEvent::Finished { state, value, reason, .. }),
+                    ) => Event::Trial(
+                        trial,
+                        TrialEvent::finished(state, value, reason.map(|reason| older(&reason))),
+                    ),
                     other => other,
                 };
                 (seq, at, event)

@@ -12,7 +12,9 @@ use hpsearch::study::budget::Extension;
 use hpsearch::study::configuration::{self, Run as RunOf};
 use hpsearch::study::decision::Decision;
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{Event, FinalistsEvent, Seq, StudyEvent, TrialEvent};
+use hpsearch::study::event::{
+    DecisionEvent, Event, FinalistsEvent, ProposalEvent, Seq, StateEvent, StudyEvent, TrialEvent,
+};
 use hpsearch::study::front::Front;
 use hpsearch::study::goal::Goal;
 use hpsearch::study::prediction::Prediction;
@@ -535,10 +537,19 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
         assert_ne!(difference.stored, difference.now);
     };
     check(
-        place(&|event| matches!(event, Event::Trial(_, TrialEvent::Created { .. }))),
+        place(&|event| {
+            matches!(
+                event,
+                Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }))
+            )
+        }),
         "proposal",
         &|event| {
-            let Event::Trial(_, TrialEvent::Created { params, .. }) = event else { panic!() };
+            let Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { params, .. })) =
+                event
+            else {
+                panic!()
+            };
             params.insert(
                 "layers",
                 5i64 - params.get("layers").unwrap().as_number().unwrap() as i64 % 3,
@@ -548,32 +559,48 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
     let promoted = place(&|event| {
         matches!(
             event,
-            Event::Trial(_, TrialEvent::Queued { reason, .. }) if reason.contains("rank")
+            Event::Trial(_, TrialEvent::State(StateEvent::Queued { reason, .. })) if reason.contains("rank")
         )
     });
     check(promoted, "promotion", &|event| {
-        let Event::Trial(_, TrialEvent::Queued { until, .. }) = event else { panic!() };
+        let Event::Trial(_, TrialEvent::State(StateEvent::Queued { until, .. })) = event else {
+            panic!()
+        };
         *until = Some(7);
     });
     check(
         place(&|event| {
             matches!(
                 event,
-                Event::Trial(_, TrialEvent::Finished { state: TrialState::Complete, .. })
+                Event::Trial(
+                    _,
+                    TrialEvent::State(StateEvent::Finished { state: TrialState::Complete, .. })
+                )
             )
         }),
         "value",
         &|event| {
-            let Event::Trial(_, TrialEvent::Finished { value, .. }) = event else { panic!() };
+            let Event::Trial(_, TrialEvent::State(StateEvent::Finished { value, .. })) = event
+            else {
+                panic!()
+            };
             *value = value.map(|value| value - 0.01);
         },
     );
     // A verdict is compared at the report that it answers.
     let decided = place(&|event| {
-        matches!(event, Event::Trial(_, TrialEvent::Decided { verdict: Decision::Pause(_), .. }))
+        matches!(
+            event,
+            Event::Trial(
+                _,
+                TrialEvent::Decision(DecisionEvent::Decided { verdict: Decision::Pause(_), .. })
+            )
+        )
     });
     let mut changed = sound.clone();
-    let Event::Trial(_, TrialEvent::Decided { verdict, .. }) = &mut changed[decided].2 else {
+    let Event::Trial(_, TrialEvent::Decision(DecisionEvent::Decided { verdict, .. })) =
+        &mut changed[decided].2
+    else {
         panic!()
     };
     *verdict = Decision::CONTINUE;
@@ -602,13 +629,16 @@ fn predictions_of_proposals_repeat_and_a_changed_digit_differs() {
         let is_predicted = |(_, _, event): &StoredEvent| {
             matches!(
                 event,
-                Event::Trial(_, TrialEvent::Created { predicted, .. }) if predicted.len() == 1
+                Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { predicted, .. })) if predicted.len() == 1
             )
         };
         let place = sound.iter().rposition(is_predicted).unwrap();
         let differs = |change: &dyn Fn(&mut Vec<Prediction>)| {
             let mut changed = sound.clone();
-            let Event::Trial(_, TrialEvent::Created { predicted, .. }) = &mut changed[place].2
+            let Event::Trial(
+                _,
+                TrialEvent::Proposal(ProposalEvent::TrialCreated { predicted, .. }),
+            ) = &mut changed[place].2
             else {
                 panic!()
             };
@@ -633,7 +663,10 @@ fn studies_of_samplers_that_predicted_nothing_repeat() {
         let run = simulation.run(&[]).unwrap();
         let stored = journal(&run);
         let is_empty = |(_, _, event): &StoredEvent| match event {
-            Event::Trial(_, TrialEvent::Created { predicted, .. }) => predicted.is_empty(),
+            Event::Trial(
+                _,
+                TrialEvent::Proposal(ProposalEvent::TrialCreated { predicted, .. }),
+            ) => predicted.is_empty(),
             _ => true,
         };
         assert!(stored.iter().all(is_empty), "{sampler}");
@@ -806,7 +839,12 @@ fn a_journal_that_was_tampered_with_differs_and_panics_nobody() {
         }
         let created = sound
             .iter()
-            .position(|(_, _, event)| matches!(event, Event::Trial(_, TrialEvent::Created { .. })))
+            .position(|(_, _, event)| {
+                matches!(
+                    event,
+                    Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }))
+                )
+            })
             .unwrap();
         let mut missing = sound.clone();
         missing.remove(created);

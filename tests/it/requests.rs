@@ -6,7 +6,9 @@ use std::time::Duration;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::{Engine, Input, Outcome};
 use hpsearch::study::budget::Extension;
-use hpsearch::study::event::{Event, RunnerEvent, StudyEvent, TrialEvent};
+use hpsearch::study::event::{
+    AttemptEvent, Event, ProposalEvent, RunnerEvent, StateEvent, StudyEvent, TrialEvent,
+};
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
 use hpsearch::study::request::{Request, RequestAnswer, Retried};
@@ -69,11 +71,11 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
                 Event::Runner(RunnerEvent::Started { .. }) => {}
                 Event::Study(StudyEvent::Paused { .. }) => paused_study = true,
                 Event::Study(StudyEvent::Resumed { .. }) => paused_study = false,
-                Event::Trial(trial, TrialEvent::Created { .. }) => {
+                Event::Trial(trial, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. })) => {
                     assert_eq!(trial.0, created, "{what}");
                     created += 1;
                 }
-                Event::Trial(trial, TrialEvent::AttemptStarted { slot, .. }) => {
+                Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { slot, .. })) => {
                     assert!(
                         !paused_study,
                         "{what}: trial {trial} starts while the study is paused"
@@ -92,10 +94,10 @@ fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
                     );
                     on_slots.push((*trial, slot.index));
                 }
-                Event::Trial(trial, TrialEvent::AttemptEnded { .. }) => {
+                Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => {
                     on_slots.retain(|(other, _)| other != trial)
                 }
-                Event::Trial(trial, TrialEvent::Queued { reason, .. }) => {
+                Event::Trial(trial, TrialEvent::State(StateEvent::Queued { reason, .. })) => {
                     let before = state.trial(*trial).unwrap();
                     let by_its_user =
                         reason.starts_with("resumed by you") || before.state == TrialState::Running;
@@ -430,7 +432,7 @@ fn requests_at_rest_do_what_they_do_in_a_run() {
         !events.iter().any(|event| matches!(
             event,
             Event::Runner(RunnerEvent::Started { .. })
-                | Event::Trial(_, TrialEvent::AttemptStarted { .. })
+                | Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { .. }))
         )),
         "{events:?}"
     );

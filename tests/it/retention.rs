@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hpsearch::engine::retention::{Plan, Rule};
 use hpsearch::engine::simulator::{Simulation, Turn};
-use hpsearch::study::event::{Event, StudyEvent, TrialEvent};
+use hpsearch::study::event::{CheckpointEvent, Event, StudyEvent, TrialEvent};
 use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{Trial, TrialState};
@@ -135,7 +135,11 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
         let mut given_up = 0;
         for turn in turns {
             let saved = turn.events.iter().filter_map(|event| {
-                if let Event::Trial(_, TrialEvent::CheckpointSaved { path, .. }) = event {
+                if let Event::Trial(
+                    _,
+                    TrialEvent::Checkpoint(CheckpointEvent::Saved { path, .. }),
+                ) = event
+                {
                     Some(path)
                 } else {
                     None
@@ -145,7 +149,11 @@ fn where_even_what_runs_does_not_fit_it_is_said_once_and_trials_without_hope_giv
                 .events
                 .iter()
                 .filter_map(|event| {
-                    if let Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) = event {
+                    if let Event::Trial(
+                        _,
+                        TrialEvent::Checkpoint(CheckpointEvent::Dropped { path, .. }),
+                    ) = event
+                    {
                         Some(path)
                     } else {
                         None

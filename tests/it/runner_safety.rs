@@ -10,7 +10,7 @@ use hpsearch::engine::Outcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation};
 use hpsearch::runner;
 use hpsearch::runner::processes;
-use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
+use hpsearch::study::event::{AttemptEnd, AttemptEvent, Event, RunnerEvent, TrialEvent};
 use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use rustix::process::Signal;
@@ -259,7 +259,7 @@ fn ended(run: &Run, end: &AttemptEnd) -> usize {
         .filter(|event| {
             matches!(
                 event,
-                Event::Trial(_, TrialEvent::AttemptEnded { end: found, .. }) if found == end
+                Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { end: found, .. })) if found == end
             )
         })
         .count()

@@ -5,7 +5,9 @@ use std::path::Path;
 
 use hpsearch::runner::processes;
 use hpsearch::storage::StorageReader;
-use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, StudyEvent, TrialEvent};
+use hpsearch::study::event::{
+    AttemptEnd, AttemptEvent, Event, RunnerEvent, StudyEvent, TrialEvent,
+};
 use rustix::process::Signal;
 use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::json;
@@ -54,7 +56,7 @@ fn a_detached_run_goes_on_when_its_terminal_is_gone_and_loses_nothing() {
         .events()
         .into_iter()
         .filter_map(|event| match event {
-            Event::Trial(_, TrialEvent::AttemptEnded { end, .. }) => Some(end),
+            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { end, .. })) => Some(end),
             _ => None,
         })
         .collect();
@@ -182,9 +184,9 @@ fn a_suspended_run_gives_the_terminal_back_before_its_shell_takes_it() {
     // Nothing is being started any more: a process between its fork and a group of its own would be
     // stopped, too.
     wait_until("a step is reported", || {
-        site.events()
-            .iter()
-            .any(|event| matches!(event, Event::Trial(_, TrialEvent::Reported { .. })))
+        site.events().iter().any(|event| {
+            matches!(event, Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Reported { .. })))
+        })
     });
     let runner = holder(&site);
     terminal.press("\u{1a}");

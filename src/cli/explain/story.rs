@@ -12,7 +12,10 @@ use crate::report::wording::shown_value;
 use crate::samplers::{CurvePredictor, Predicted, PredictedTrial};
 use crate::study::decision::{CutOff, Decision, Reason};
 use crate::study::device::Device;
-use crate::study::event::{AgentChange, AttemptEnd, DeviceEvent, Event, TrialEvent};
+use crate::study::event::{
+    AgentChange, AttemptEnd, AttemptEvent, DecisionEvent, DeviceEvent, EntryEvent, Event,
+    ProposalEvent, StateEvent, TrialEvent,
+};
 use crate::study::history::History;
 use crate::study::metric::{Number, Score, median};
 use crate::study::params::Params;
@@ -209,83 +212,90 @@ impl<'a> Teller<'a> {
             self.story.turns.push(Turn { at, what, reason, text });
         };
         match event {
-            TrialEvent::Created { params, predicted, .. } => {
-                let by_sampler = predicted.clone();
-                self.story.proposal = Some(Proposal { by_sampler, ..self.proposal(at, params) })
-            }
-            TrialEvent::Decided { step, verdict, .. } => {
-                let trial = self.state.trial(self.number);
-                let value = trial.and_then(|trial| at_step(&trial.curve, *step));
-                // A member of a population is not ranked when it arrives, but once all are there.
-                let is_ranked = !matches!(verdict.reason(), Some(Reason::Ready { .. }));
-                let field =
-                    value.filter(|_| is_ranked).map(|value| self.field(*step, value, verdict));
-                let this = PredictedTrial::Reported(self.number);
-                let is_predicted = trial.is_some_and(|trial| trial.has_reported(*step))
-                    && self.steps.contains(step);
-                let predicted = is_predicted.then(|| self.predicted(this, &[]));
-                let mut ends: Vec<Predicted> = predicted
-                    .iter()
-                    .flatten()
-                    .filter_map(|objective| objective.last().copied())
-                    .collect();
-                let predicted_end = if self.is_several() { None } else { ends.pop() };
-                self.story.judgements.push(Judgement {
-                    step: *step,
-                    verdict: verdict.clone(),
-                    value,
-                    values: trial.map_or_else(Vec::new, |trial| trial.values_at(*step)),
-                    field,
-                    predicted_end,
-                    predicted_ends: ends,
-                });
-            }
-            TrialEvent::AttemptStarted { attempt, slot, resume, .. } => {
-                if let Some(shared) = self.concurrency.get(slot.devices.first()) {
-                    let (reason, text) = (shared.clone(), format!("shares its device: {shared}"));
-                    self.story.turns.push(Turn { at, what: "shares", reason, text });
+            TrialEvent::Proposal(event) => match event {
+                ProposalEvent::TrialCreated { params, predicted, .. } => {
+                    let by_sampler = predicted.clone();
+                    self.story.proposal = Some(Proposal { by_sampler, ..self.proposal(at, params) })
                 }
-                self.story.attempts.push(AttemptStory {
-                    attempt: *attempt,
-                    device: slot.devices.to_string(),
-                    agent: slot.devices.agent().and_then(|agent| self.agents.get(agent)).cloned(),
-                    started: at,
-                    resumed_from: resume.as_ref().map(|(step, _)| *step),
-                    end: None,
-                });
-            }
-            TrialEvent::AttemptEnded { attempt, end, reason, .. } => {
-                if let Some(story) =
-                    self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt)
-                {
-                    let ended = end.moment(story.started, at, self.state.killed_at);
-                    story.end = Some((ended.unwrap_or(at), end.clone(), reason.clone()));
+                ProposalEvent::ConfigurationsSkipped { .. } => turn("drawn again", None),
+                ProposalEvent::CandidatesOffered { .. } => {}
+            },
+            TrialEvent::Attempt(event) => match event {
+                AttemptEvent::Started { attempt, slot, resume, .. } => {
+                    if let Some(shared) = self.concurrency.get(slot.devices.first()) {
+                        let (reason, text) =
+                            (shared.clone(), format!("shares its device: {shared}"));
+                        self.story.turns.push(Turn { at, what: "shares", reason, text });
+                    }
+                    self.story.attempts.push(AttemptStory {
+                        attempt: *attempt,
+                        device: slot.devices.to_string(),
+                        agent: slot
+                            .devices
+                            .agent()
+                            .and_then(|agent| self.agents.get(agent))
+                            .cloned(),
+                        started: at,
+                        resumed_from: resume.as_ref().map(|(step, _)| *step),
+                        end: None,
+                    });
                 }
-            }
-            TrialEvent::Paused { reason, .. } => turn("paused", Some(reason)),
-            TrialEvent::Queued { reason, .. } => turn("queued again", Some(reason)),
-            TrialEvent::Cloned { .. } => turn("copied another", None),
-            TrialEvent::Continued { .. } => turn("continued", None),
-            TrialEvent::ConfigurationsSkipped { .. } => turn("drawn again", None),
-            TrialEvent::Remarked { .. } => turn("remarked", None),
-            TrialEvent::Noted { text: note } => turn("noted", Some(note)),
-            TrialEvent::AttemptLaunched { .. }
-            | TrialEvent::Reported { .. }
-            | TrialEvent::CheckpointSaved { .. }
-            | TrialEvent::CheckpointDropped { .. }
-            | TrialEvent::Held { .. }
-            | TrialEvent::LimitsBroken { .. }
-            | TrialEvent::Finished { .. }
-            | TrialEvent::ResultsKnown
-            | TrialEvent::CandidatesOffered { .. }
-            | TrialEvent::ParamsRecorded { .. }
-            | TrialEvent::ParamsDropped { .. }
-            | TrialEvent::SummaryRecorded { .. }
-            | TrialEvent::ArtifactSaved { .. }
-            | TrialEvent::SpoolRead { .. }
-            | TrialEvent::Hidden
-            | TrialEvent::Removed { .. }
-            | TrialEvent::Tagged { .. } => {}
+                AttemptEvent::Ended { attempt, end, reason, .. } => {
+                    if let Some(story) =
+                        self.story.attempts.iter_mut().rfind(|story| story.attempt == *attempt)
+                    {
+                        let ended = end.moment(story.started, at, self.state.killed_at);
+                        story.end = Some((ended.unwrap_or(at), end.clone(), reason.clone()));
+                    }
+                }
+                AttemptEvent::Remarked { .. } => turn("remarked", None),
+                AttemptEvent::Launched { .. } | AttemptEvent::Reported { .. } => {}
+            },
+            TrialEvent::Decision(event) => match event {
+                DecisionEvent::Decided { step, verdict, .. } => {
+                    let trial = self.state.trial(self.number);
+                    let value = trial.and_then(|trial| at_step(&trial.curve, *step));
+                    // A member of a population is ranked once all are there, not when it arrives.
+                    let is_ranked = !matches!(verdict.reason(), Some(Reason::Ready { .. }));
+                    let field =
+                        value.filter(|_| is_ranked).map(|value| self.field(*step, value, verdict));
+                    let this = PredictedTrial::Reported(self.number);
+                    let is_predicted = trial.is_some_and(|trial| trial.has_reported(*step))
+                        && self.steps.contains(step);
+                    let predicted = is_predicted.then(|| self.predicted(this, &[]));
+                    let mut ends: Vec<Predicted> = predicted
+                        .iter()
+                        .flatten()
+                        .filter_map(|objective| objective.last().copied())
+                        .collect();
+                    let predicted_end = if self.is_several() { None } else { ends.pop() };
+                    self.story.judgements.push(Judgement {
+                        step: *step,
+                        verdict: verdict.clone(),
+                        value,
+                        values: trial.map_or_else(Vec::new, |trial| trial.values_at(*step)),
+                        field,
+                        predicted_end,
+                        predicted_ends: ends,
+                    });
+                }
+                DecisionEvent::LimitsBroken { .. } | DecisionEvent::ResultsKnown => {}
+            },
+            TrialEvent::State(event) => match event {
+                StateEvent::Paused { reason, .. } => turn("paused", Some(reason)),
+                StateEvent::Queued { reason, .. } => turn("queued again", Some(reason)),
+                StateEvent::Cloned { .. } => turn("copied another", None),
+                StateEvent::Continued { .. } => turn("continued", None),
+                StateEvent::Held { .. }
+                | StateEvent::Finished { .. }
+                | StateEvent::Hidden
+                | StateEvent::Removed { .. } => {}
+            },
+            TrialEvent::Entry(event) => match event {
+                EntryEvent::Noted { text: note } => turn("noted", Some(note)),
+                EntryEvent::Tagged { .. } => {}
+            },
+            TrialEvent::Checkpoint(_) | TrialEvent::Record(_) => {}
         }
     }
 
@@ -418,9 +428,9 @@ mod tests {
         let metrics = [("loss".to_owned(), value)].into_iter().collect();
         vec![
             Event::Trial(trial, TrialEvent::created(params, Origin::Sampled("tpe".into()))),
-            Event::Trial(
+            Event::of(
                 trial,
-                TrialEvent::AttemptStarted {
+                AttemptEvent::Started {
                     attempt,
                     slot: Slot::on(0, Device::Cpu),
                     resume: Some((2, "x".into())),
@@ -429,7 +439,7 @@ mod tests {
                     device_micros: 0,
                 },
             ),
-            Event::Trial(trial, TrialEvent::Reported { attempt, step: 3, metrics }),
+            Event::of(trial, AttemptEvent::Reported { attempt, step: 3, metrics }),
         ]
     }
 
@@ -479,7 +489,7 @@ mod tests {
         let rank =
             Reason::Rank { rank: 2, of: 4, first: 1, at, forecast_from: None, forecast: None };
         let verdict = Decision::Stop(rank);
-        journal.push(Event::Trial(TrialNumber(3), TrialEvent::Decided { step: 3, verdict }));
+        journal.push(Event::of(TrialNumber(3), DecisionEvent::Decided { step: 3, verdict }));
         journal.extend(events(4, 0.1, 0.1));
         let judgement = told(3, &journal).judgements.remove(0);
         let field = judgement.field.unwrap();
@@ -495,7 +505,7 @@ mod tests {
         let cut_off = |reason: Reason| {
             let mut journal = reported(&[0.5, 0.2, 0.3]);
             let verdict = Decision::Stop(reason);
-            journal.push(Event::Trial(TrialNumber(2), TrialEvent::Decided { step: 3, verdict }));
+            journal.push(Event::of(TrialNumber(2), DecisionEvent::Decided { step: 3, verdict }));
             told(2, &journal).judgements.remove(0).field.unwrap().cut_off
         };
         let rank =
@@ -513,7 +523,7 @@ mod tests {
         let reason =
             Reason::Rank { rank: 3, of: 6, first: 2, at, forecast_from: None, forecast: None };
         let verdict = Decision::Stop(reason);
-        journal.push(Event::Trial(TrialNumber(5), TrialEvent::Decided { step: 3, verdict }));
+        journal.push(Event::of(TrialNumber(5), DecisionEvent::Decided { step: 3, verdict }));
         let told = |journal: &[Event], number: u64, steps: &[u64]| {
             let spec = spec();
             let mut teller = Teller::new(&spec, TrialNumber(number)).predicting(steps.to_vec());
@@ -539,7 +549,7 @@ mod tests {
     fn a_member_of_a_population_that_arrives_has_no_rank() {
         let mut journal = reported(&[0.5]);
         let verdict = Decision::Pause(Reason::Ready { rung: 3, at_once: false });
-        journal.push(Event::Trial(TrialNumber(0), TrialEvent::Decided { step: 3, verdict }));
+        journal.push(Event::of(TrialNumber(0), DecisionEvent::Decided { step: 3, verdict }));
         let judgement = told(0, &journal).judgements.remove(0);
         assert_eq!((judgement.value, judgement.field), (Some(0.5), None));
     }
@@ -554,7 +564,13 @@ mod tests {
         journal.push(Event::Runner(stopped));
         let (attempt, end) = (AttemptNumber(0), AttemptEnd::Lost);
         let (reason, device_micros, memory) = (None, Some(0), None);
-        let lost = TrialEvent::AttemptEnded { attempt, end, reason, device_micros, memory };
+        let lost = TrialEvent::Attempt(AttemptEvent::Ended {
+            attempt,
+            end,
+            reason,
+            device_micros,
+            memory,
+        });
         journal.push(Event::Trial(TrialNumber(0), lost));
         let story = told(0, &journal);
         let (ended, ..) = story.attempts[0].end.as_ref().unwrap();
@@ -568,9 +584,9 @@ mod tests {
     fn attempts_end_as_the_journal_says() {
         let mut journal = events(0, 0.1, 0.5);
         let reason = Some("exit code 1".to_owned());
-        journal.push(Event::Trial(
+        journal.push(Event::of(
             TrialNumber(0),
-            TrialEvent::AttemptEnded {
+            AttemptEvent::Ended {
                 attempt: AttemptNumber(0),
                 end: AttemptEnd::Lost,
                 reason: reason.clone(),
@@ -578,9 +594,9 @@ mod tests {
                 memory: None,
             },
         ));
-        journal.push(Event::Trial(
+        journal.push(Event::of(
             TrialNumber(0),
-            TrialEvent::Queued { until: None, reason: "lost".into() },
+            StateEvent::Queued { until: None, reason: "lost".into() },
         ));
         let story = told(0, &journal);
         assert_eq!(story.attempts[0].resumed_from, Some(2));

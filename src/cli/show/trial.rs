@@ -24,7 +24,7 @@ use crate::runner::untracked_sources::as_new_file;
 use crate::storage::{Remarked, StorageReader, StudySummary};
 use crate::study::artifact::StoredArtifact;
 use crate::study::counted::count;
-use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::event::{Event, RecordEvent, Seq, TrialEvent};
 use crate::study::metric::Number;
 use crate::study::prediction::Prediction;
 use crate::study::provenance::Provenance;
@@ -351,7 +351,8 @@ fn summary(
         return Ok(said);
     }
     for (_, _, event) in reader.events_after(study.id, Seq::default(), u64::MAX)? {
-        if let Event::Trial(number, TrialEvent::SummaryRecorded { summary }) = event
+        if let Event::Trial(number, TrialEvent::Record(RecordEvent::SummaryRecorded { summary })) =
+            event
             && number == trial.number
         {
             said.extend(summary);

@@ -22,7 +22,7 @@ use crate::engine::{Assignment, GroupNode, Input};
 use crate::runner::removal::inside;
 use crate::runner::{disk, threads};
 use crate::storage::paths::{self, StudyFiles};
-use crate::study::event::TrialEvent;
+use crate::study::event::{RecordEvent, TrialEvent};
 use crate::study::params::{Params, Value};
 use crate::study::program::Program;
 use crate::study::remark::{Remark, RemarkKind};
@@ -102,9 +102,10 @@ impl Outgoing {
     fn lose(&mut self, why: &str) {
         let (kind, what) = match &self.input {
             Input::Checkpoint { path, .. } => (RemarkKind::Checkpoint, path.display().to_string()),
-            Input::Recorded { event: TrialEvent::ArtifactSaved { artifact, .. }, .. } => {
-                (RemarkKind::Artifact, artifact.name.clone())
-            }
+            Input::Recorded {
+                event: TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, .. }),
+                ..
+            } => (RemarkKind::Artifact, artifact.name.clone()),
             _ => return,
         };
         let remark = Remark::new(kind, format!("`{what}` was not sent to the runner: {why}"));
@@ -211,7 +212,10 @@ impl Carrying {
                     }
                 }
             }
-            Input::Recorded { event: TrialEvent::ArtifactSaved { .. }, .. } => {
+            Input::Recorded {
+                event: TrialEvent::Record(RecordEvent::ArtifactSaved { .. }),
+                ..
+            } => {
                 let directory = self.files.artifacts(trial);
                 let new = disk::entries(&directory).filter(|path| {
                     disk::name_of(path).is_some_and(|name| !name.starts_with('.'))

@@ -12,7 +12,7 @@ use crate::engine::{Assignment, Input};
 use crate::runner::threads;
 use crate::storage::paths;
 use crate::study::artifact::ArtifactKind;
-use crate::study::event::TrialEvent;
+use crate::study::event::{RecordEvent, TrialEvent};
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::trial::TrialNumber;
 
@@ -126,7 +126,7 @@ impl Hub {
             Input::Recorded {
                 trial,
                 attempt,
-                event: TrialEvent::ArtifactSaved { artifact, content },
+                event: TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content }),
             } => {
                 let place = self.run.files.artifacts(trial).join(&artifact.digest);
                 let below = place.strip_prefix(self.run.files.directory()).unwrap_or(&place);
@@ -138,7 +138,7 @@ impl Hub {
                     let remark = Remark::new(RemarkKind::Artifact, why);
                     return Input::Remark { trial, attempt, remark };
                 }
-                let event = TrialEvent::ArtifactSaved { artifact, content };
+                let event = TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content });
                 Input::Recorded { trial, attempt, event }
             }
             other => other,

@@ -9,7 +9,10 @@ mod trial_event;
 pub use attempt_end::AttemptEnd;
 pub use device_event::{AgentChange, ConcurrencyChange, DeviceEvent};
 use serde::{Deserialize, Serialize};
-pub use trial_event::{MemoryUse, TrialEvent};
+pub use trial_event::{
+    AttemptEvent, CheckpointEvent, DecisionEvent, EntryEvent, MemoryUse, ProposalEvent,
+    RecordEvent, StateEvent, TrialEvent,
+};
 
 use crate::study::budget::Extension;
 use crate::study::device::{DeviceGroup, Slot};
@@ -207,6 +210,11 @@ impl StudyEvent {
 }
 
 impl Event {
+    /// An event of a trial.
+    pub fn of(trial: TrialNumber, event: impl Into<TrialEvent>) -> Event {
+        Event::Trial(trial, event.into())
+    }
+
     /// The trial it is about.
     pub fn trial(&self) -> Option<TrialNumber> {
         match self {
@@ -224,7 +232,9 @@ impl Event {
     /// The trial and the end of an attempt, if this ends one.
     pub fn attempt_end(&self) -> Option<(TrialNumber, &AttemptEnd)> {
         match self {
-            Event::Trial(trial, TrialEvent::AttemptEnded { end, .. }) => Some((*trial, end)),
+            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { end, .. })) => {
+                Some((*trial, end))
+            }
             _ => None,
         }
     }
@@ -232,7 +242,9 @@ impl Event {
     /// The devices of an attempt, if this starts one.
     pub fn devices(&self) -> Option<&DeviceGroup> {
         match self {
-            Event::Trial(_, TrialEvent::AttemptStarted { slot, .. }) => Some(&slot.devices),
+            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { slot, .. })) => {
+                Some(&slot.devices)
+            }
             _ => None,
         }
     }
@@ -241,7 +253,7 @@ impl Event {
     pub fn is_entry(&self) -> bool {
         matches!(
             self,
-            Event::Trial(_, TrialEvent::Noted { .. } | TrialEvent::Tagged { .. })
+            Event::Trial(_, TrialEvent::Entry(_))
                 | Event::Study(StudyEvent::Noted { .. } | StudyEvent::Tagged { .. })
         )
     }
@@ -260,7 +272,7 @@ impl Event {
     /// A note on a trial, or on the study.
     pub fn noted(trial: Option<TrialNumber>, text: String) -> Event {
         match trial {
-            Some(trial) => Event::Trial(trial, TrialEvent::Noted { text }),
+            Some(trial) => Event::of(trial, EntryEvent::Noted { text }),
             None => Event::Study(StudyEvent::Noted { text }),
         }
     }
@@ -268,7 +280,7 @@ impl Event {
     /// A tag that a trial or the study gains or loses.
     pub fn tagged(trial: Option<TrialNumber>, tag: String, present: bool) -> Event {
         match trial {
-            Some(trial) => Event::Trial(trial, TrialEvent::Tagged { tag, present }),
+            Some(trial) => Event::of(trial, EntryEvent::Tagged { tag, present }),
             None => Event::Study(StudyEvent::Tagged { tag, present }),
         }
     }
@@ -320,7 +332,7 @@ mod tests {
                 TrialEvent::finished(TrialState::Complete, value, None),
             );
             let text = serde_json::to_string(&event).unwrap();
-            let Event::Trial(_, TrialEvent::Finished { value: read, .. }) =
+            let Event::Trial(_, TrialEvent::State(StateEvent::Finished { value: read, .. })) =
                 serde_json::from_str(&text).unwrap()
             else {
                 panic!("{text}")

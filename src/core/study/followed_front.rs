@@ -108,7 +108,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::study::event::{Event, TrialEvent};
+    use crate::study::event::{DecisionEvent, Event, StateEvent, TrialEvent};
     use crate::study::metric::Direction;
     use crate::study::params::Params;
     use crate::study::program::Program;
@@ -134,17 +134,23 @@ mod tests {
             10 => (-3_i8..4).prop_map(f64::from),
             1 => prop_oneof![Just(f64::NAN), Just(f64::INFINITY), Just(f64::NEG_INFINITY)],
         ];
-        let ended = prop::collection::vec(value, 3).prop_map(|values| TrialEvent::Finished {
-            state: TrialState::Complete,
-            value: None,
-            values,
-            reason: None,
+        let ended = prop::collection::vec(value, 3).prop_map(|values| {
+            TrialEvent::State(StateEvent::Finished {
+                state: TrialState::Complete,
+                value: None,
+                values,
+                reason: None,
+            })
         });
-        let broken = TrialEvent::LimitsBroken { violation: 1.0, reason: String::new() };
-        let queued = TrialEvent::Queued { until: None, reason: String::new() };
+        let broken = TrialEvent::Decision(DecisionEvent::LimitsBroken {
+            violation: 1.0,
+            reason: String::new(),
+        });
+        let queued = TrialEvent::State(StateEvent::Queued { until: None, reason: String::new() });
+        let hidden = TrialEvent::State(StateEvent::Hidden);
         prop_oneof![
             8 => ended,
-            1 => prop_oneof![Just(broken), Just(queued), Just(TrialEvent::Hidden)],
+            1 => prop_oneof![Just(broken), Just(queued), Just(hidden)],
         ]
     }
 
@@ -162,7 +168,7 @@ mod tests {
                 state.apply(Timestamp(0), &Event::Trial(number, created));
             }
             for ((number, mut event), looks) in events.into_iter().zip(looks) {
-                if let TrialEvent::Finished { values, .. } = &mut event {
+                if let TrialEvent::State(StateEvent::Finished { values, .. }) = &mut event {
                     values.truncate(thresholds.len());
                 }
                 state.apply(Timestamp(0), &Event::Trial(TrialNumber(number), event));

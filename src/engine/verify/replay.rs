@@ -9,7 +9,10 @@ use crate::engine::{Engine, EngineError};
 use crate::pruners::{Gathered, MemberDecision, Promotion};
 use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Event, FinalistsEvent, RunnerEvent, Seq, StudyEvent, TrialEvent};
+use crate::study::event::{
+    AttemptEvent, DecisionEvent, Event, FinalistsEvent, ProposalEvent, RunnerEvent, Seq,
+    StateEvent, StudyEvent, TrialEvent,
+};
 use crate::study::goal::Goal;
 use crate::study::params::Params;
 use crate::study::prediction::Prediction;
@@ -79,7 +82,9 @@ impl Replay {
                 Event::Study(StudyEvent::BudgetExtended { by }) => {
                     self.engine.spec.budget.extend(*by)
                 }
-                Event::Trial(trial, TrialEvent::Reported { step, .. }) if is_judged => {
+                Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Reported { step, .. }))
+                    if is_judged =>
+                {
                     verified.verdicts += 1;
                     let stored = stored_verdict(next, *trial, *step);
                     let now = self.engine.judge(*trial, *step);
@@ -112,7 +117,7 @@ impl Replay {
     fn note_goal_before(&mut self, event: &Event) {
         let is_end = matches!(
             event,
-            Event::Trial(_, TrialEvent::Finished { .. })
+            Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. }))
                 | Event::Study(StudyEvent::Finished { .. })
         );
         if is_end {
@@ -127,7 +132,8 @@ impl Replay {
             Event::Runner(RunnerEvent::Started { .. })
                 | Event::Trial(
                     _,
-                    TrialEvent::Finished { .. } | TrialEvent::ResultsKnown | TrialEvent::Hidden
+                    TrialEvent::State(StateEvent::Finished { .. } | StateEvent::Hidden)
+                        | TrialEvent::Decision(DecisionEvent::ResultsKnown)
                 )
         );
         if may_change {
@@ -147,11 +153,19 @@ impl Replay {
             return found;
         }
         let found = match event {
-            Event::Trial(_, TrialEvent::Created { params, origin, predicted }) => {
+            Event::Trial(
+                _,
+                TrialEvent::Proposal(ProposalEvent::TrialCreated { params, origin, predicted }),
+            ) => {
                 let offered = match next {
-                    Some((_, _, Event::Trial(_, TrialEvent::CandidatesOffered { candidates }))) => {
-                        candidates.as_slice()
-                    }
+                    Some((
+                        _,
+                        _,
+                        Event::Trial(
+                            _,
+                            TrialEvent::Proposal(ProposalEvent::CandidatesOffered { candidates }),
+                        ),
+                    )) => candidates.as_slice(),
                     _ => &[],
                 };
                 let now = match self.proposal(params, origin, offered)? {
@@ -162,7 +176,7 @@ impl Replay {
                 // Samplers of older versions predict nothing, now as then.
                 return (now != *predicted).then(|| ("prediction", json(predicted), json(&now)));
             }
-            Event::Trial(trial, TrialEvent::Queued { until, reason })
+            Event::Trial(trial, TrialEvent::State(StateEvent::Queued { until, reason }))
                 if self.is_promotion(*trial, next) =>
             {
                 verified.promotions += 1;
@@ -171,7 +185,12 @@ impl Replay {
             }
             Event::Trial(
                 trial,
-                TrialEvent::Finished { state: TrialState::Complete, value, values, .. },
+                TrialEvent::State(StateEvent::Finished {
+                    state: TrialState::Complete,
+                    value,
+                    values,
+                    ..
+                }),
             ) if self.engine.spec.program != Program::Inline => {
                 let now = self
                     .engine
@@ -185,7 +204,10 @@ impl Replay {
                     .then(|| ("value", result_in_words(&stored), result_in_words(&now)));
             }
             // Older stores have nothing to compare.
-            Event::Trial(trial, TrialEvent::AttemptStarted { rows_at_once: Some(stored), .. }) => {
+            Event::Trial(
+                trial,
+                TrialEvent::Attempt(AttemptEvent::Started { rows_at_once: Some(stored), .. }),
+            ) => {
                 let halving =
                     self.engine.state.trial(*trial).and_then(|trial| self.engine.halving_of(trial));
                 let now = halving.map(|halving| halving.rows().train as u64);
@@ -217,33 +239,16 @@ impl Replay {
             }
             Event::Trial(
                 _,
-                TrialEvent::AttemptStarted { .. }
-                | TrialEvent::AttemptLaunched { .. }
-                | TrialEvent::Reported { .. }
-                | TrialEvent::Remarked { .. }
-                | TrialEvent::Decided { .. }
-                | TrialEvent::CheckpointSaved { .. }
-                | TrialEvent::CheckpointDropped { .. }
-                | TrialEvent::AttemptEnded { .. }
-                | TrialEvent::Queued { .. }
-                | TrialEvent::Cloned { .. }
-                | TrialEvent::Paused { .. }
-                | TrialEvent::Held { .. }
-                | TrialEvent::Continued { .. }
-                | TrialEvent::LimitsBroken { .. }
-                | TrialEvent::ResultsKnown
-                | TrialEvent::Finished { .. }
-                | TrialEvent::Hidden
-                | TrialEvent::Removed { .. }
-                | TrialEvent::CandidatesOffered { .. }
-                | TrialEvent::ConfigurationsSkipped { .. }
-                | TrialEvent::ParamsRecorded { .. }
-                | TrialEvent::ParamsDropped { .. }
-                | TrialEvent::SummaryRecorded { .. }
-                | TrialEvent::ArtifactSaved { .. }
-                | TrialEvent::SpoolRead { .. }
-                | TrialEvent::Noted { .. }
-                | TrialEvent::Tagged { .. },
+                TrialEvent::Attempt(_)
+                | TrialEvent::Decision(_)
+                | TrialEvent::Checkpoint(_)
+                | TrialEvent::State(_)
+                | TrialEvent::Proposal(
+                    ProposalEvent::CandidatesOffered { .. }
+                    | ProposalEvent::ConfigurationsSkipped { .. },
+                )
+                | TrialEvent::Record(_)
+                | TrialEvent::Entry(_),
             )
             | Event::Finalists(FinalistsEvent::Tested { .. })
             | Event::Study(
@@ -271,8 +276,8 @@ impl Replay {
         verified: &mut Verified,
     ) -> Option<Option<Contradiction>> {
         let Event::Trial(number, of_trial) = event else { return None };
-        let is_copy = matches!(of_trial, TrialEvent::Cloned { .. });
-        let is_queued = matches!(of_trial, TrialEvent::Queued { .. });
+        let is_copy = matches!(of_trial, TrialEvent::State(StateEvent::Cloned { .. }));
+        let is_queued = matches!(of_trial, TrialEvent::State(StateEvent::Queued { .. }));
         let is_first = is_copy || is_queued && self.is_promotion(*number, next);
         self.engine.pruner.population()?;
         if self.members.is_empty() {
@@ -286,7 +291,8 @@ impl Replay {
             self.members = found.unwrap_or_default().into();
         }
         // What follows from a decision, such as files that are dropped, stands between them.
-        let is_decision = is_first || matches!(of_trial, TrialEvent::Finished { .. });
+        let is_decision =
+            is_first || matches!(of_trial, TrialEvent::State(StateEvent::Finished { .. }));
         if !is_decision || self.members.front()?.trial() != *number && !is_first {
             return None;
         }
@@ -349,7 +355,9 @@ impl Replay {
 
     /// Whether a pruner judges this report: not at a repeated step, nor past the trial's end.
     fn is_judged(&self, event: &Event) -> bool {
-        let Event::Trial(trial, TrialEvent::Reported { step, metrics, .. }) = event else {
+        let Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Reported { step, metrics, .. })) =
+            event
+        else {
             return false;
         };
         let Some(trial) = self.engine.state.trial(*trial) else { return false };
@@ -381,39 +389,27 @@ fn contains(events: &[Event], event: &Event) -> bool {
 fn without_wording(event: &Event) -> Event {
     let mut event = event.clone();
     match &mut event {
-        Event::Trial(_, TrialEvent::Queued { reason, .. })
+        Event::Trial(_, TrialEvent::State(StateEvent::Queued { reason, .. }))
         | Event::Finalists(
             FinalistsEvent::Dropped { reason, .. } | FinalistsEvent::Won { reason, .. },
         ) => reason.clear(),
-        Event::Trial(_, TrialEvent::Finished { reason, .. }) => *reason = None,
+        Event::Trial(_, TrialEvent::State(StateEvent::Finished { reason, .. })) => *reason = None,
         Event::Trial(
             _,
-            TrialEvent::Created { .. }
-            | TrialEvent::AttemptStarted { .. }
-            | TrialEvent::AttemptLaunched { .. }
-            | TrialEvent::Reported { .. }
-            | TrialEvent::Remarked { .. }
-            | TrialEvent::Decided { .. }
-            | TrialEvent::CheckpointSaved { .. }
-            | TrialEvent::CheckpointDropped { .. }
-            | TrialEvent::AttemptEnded { .. }
-            | TrialEvent::Cloned { .. }
-            | TrialEvent::Paused { .. }
-            | TrialEvent::Held { .. }
-            | TrialEvent::Continued { .. }
-            | TrialEvent::LimitsBroken { .. }
-            | TrialEvent::ResultsKnown
-            | TrialEvent::Hidden
-            | TrialEvent::Removed { .. }
-            | TrialEvent::CandidatesOffered { .. }
-            | TrialEvent::ConfigurationsSkipped { .. }
-            | TrialEvent::ParamsRecorded { .. }
-            | TrialEvent::ParamsDropped { .. }
-            | TrialEvent::SummaryRecorded { .. }
-            | TrialEvent::ArtifactSaved { .. }
-            | TrialEvent::SpoolRead { .. }
-            | TrialEvent::Noted { .. }
-            | TrialEvent::Tagged { .. },
+            TrialEvent::Proposal(_)
+            | TrialEvent::Attempt(_)
+            | TrialEvent::Decision(_)
+            | TrialEvent::Checkpoint(_)
+            | TrialEvent::State(
+                StateEvent::Cloned { .. }
+                | StateEvent::Paused { .. }
+                | StateEvent::Held { .. }
+                | StateEvent::Continued { .. }
+                | StateEvent::Hidden
+                | StateEvent::Removed { .. },
+            )
+            | TrialEvent::Record(_)
+            | TrialEvent::Entry(_),
         )
         | Event::Finalists(FinalistsEvent::Chosen { .. } | FinalistsEvent::Tested { .. })
         | Event::Runner(_)
@@ -426,11 +422,11 @@ fn without_wording(event: &Event) -> Event {
 /// The journal's decision on a report: the event after it.
 fn stored_verdict(next: Option<&StoredEvent>, trial: TrialNumber, step: u64) -> Decision {
     match next {
-        Some((_, _, Event::Trial(about, TrialEvent::Decided { step: at, verdict })))
-            if (*about, *at) == (trial, step) =>
-        {
-            verdict.clone()
-        }
+        Some((
+            _,
+            _,
+            Event::Trial(about, TrialEvent::Decision(DecisionEvent::Decided { step: at, verdict })),
+        )) if (*about, *at) == (trial, step) => verdict.clone(),
         _ => Decision::CONTINUE,
     }
 }

@@ -8,7 +8,7 @@ use crate::storage::journal::{attempts_of, losses_recorded, runners_of};
 use crate::storage::{
     Attempt, OutcomeCursor, SeriesFault, StorageError, StorageReader, StoredRunner, StudyId,
 };
-use crate::study::event::{Event, Seq, StudyEvent, TrialEvent};
+use crate::study::event::{AttemptEvent, Event, Seq, StudyEvent, TrialEvent};
 use crate::study::spec::StudySpec;
 use crate::study::state::{StudyState, continues};
 use crate::study::step::StepUnit;
@@ -405,7 +405,11 @@ fn specification(
 fn reports_of(journal: &[StoredEvent]) -> BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> {
     let mut reports: BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> = BTreeMap::new();
     for (_, _, event) in journal {
-        if let Event::Trial(trial, TrialEvent::Reported { step, metrics, .. }) = event {
+        if let Event::Trial(
+            trial,
+            TrialEvent::Attempt(AttemptEvent::Reported { step, metrics, .. }),
+        ) = event
+        {
             let own = reports.entry(*trial).or_default();
             own.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
         }

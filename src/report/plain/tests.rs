@@ -3,7 +3,7 @@
 use super::*;
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
-use crate::study::event::Seq;
+use crate::study::event::{DecisionEvent, Seq};
 use crate::study::params::Params;
 use crate::study::program::Program;
 use crate::study::space::Space;
@@ -36,9 +36,9 @@ fn trial(number: u64, rate: f64, reports: &[f64], end: Event) -> Vec<Event> {
     params.insert("rate", rate);
     let mut events = vec![
         Event::Trial(trial, TrialEvent::created(params, Origin::Sampled("random".into()))),
-        Event::Trial(
+        Event::of(
             trial,
-            TrialEvent::AttemptStarted {
+            AttemptEvent::Started {
                 attempt,
                 slot: Slot::on(0, Device::Cpu),
                 resume: None,
@@ -50,11 +50,11 @@ fn trial(number: u64, rate: f64, reports: &[f64], end: Event) -> Vec<Event> {
     ];
     let metrics = |value: f64| [("loss".to_owned(), value)].into_iter().collect();
     events.extend((1..).zip(reports).map(|(step, value)| {
-        Event::Trial(trial, TrialEvent::Reported { attempt, step, metrics: metrics(*value) })
+        Event::of(trial, AttemptEvent::Reported { attempt, step, metrics: metrics(*value) })
     }));
-    events.push(Event::Trial(
+    events.push(Event::of(
         trial,
-        TrialEvent::AttemptEnded {
+        AttemptEvent::Ended {
             attempt,
             end: AttemptEnd::Completed,
             reason: None,
@@ -99,20 +99,20 @@ fn pauses_are_told_and_reports_and_rungs_that_are_passed_are_not() {
         line(&Happening { seq: Seq(1), at: Timestamp(0), event, state: &state }, false)
     };
     let trial = TrialNumber(3);
-    let passed = Event::Trial(
+    let passed = Event::of(
         trial,
-        TrialEvent::Decided {
+        DecisionEvent::Decided {
             step: 9,
             verdict: Decision::continues(Reason::Recorded("rank 1 of 3; 1 continues".into())),
         },
     );
     assert_eq!(said(&passed), None, "most reports pass: the journal has them");
     let paused =
-        Event::Trial(trial, TrialEvent::Paused { reason: "waits at rung 9".into(), hold: None });
+        Event::of(trial, StateEvent::Paused { reason: "waits at rung 9".into(), hold: None });
     assert_eq!(said(&paused).as_deref(), Some("trial 3 paused: waits at rung 9"));
-    let report = Event::Trial(
+    let report = Event::of(
         trial,
-        TrialEvent::Reported { attempt: AttemptNumber(0), step: 1, metrics: Default::default() },
+        AttemptEvent::Reported { attempt: AttemptNumber(0), step: 1, metrics: Default::default() },
     );
     assert_eq!(said(&report), None);
 }
@@ -129,9 +129,9 @@ fn of_each_kind_of_remark_the_first_is_told_and_of_each_trial_their_number() {
             trial(number, 0.1, &[0.5], finished(number, TrialState::Complete, Some(0.5), None));
         let remark = |kind, count| {
             let text = format!("remark {kind:?}");
-            Event::Trial(
+            Event::of(
                 TrialNumber(number),
-                TrialEvent::Remarked { attempt: AttemptNumber(0), kind, text, count },
+                AttemptEvent::Remarked { attempt: AttemptNumber(0), kind, text, count },
             )
         };
         let end = own.pop().unwrap();
@@ -168,9 +168,9 @@ fn a_failure_is_told_once_with_what_becomes_of_its_trial() {
     let number = TrialNumber(0);
     let why = "exit code 3";
     let end = |end| {
-        Event::Trial(
+        Event::of(
             number,
-            TrialEvent::AttemptEnded {
+            AttemptEvent::Ended {
                 attempt: AttemptNumber(0),
                 end,
                 reason: Some(why.to_owned()),
@@ -187,13 +187,13 @@ fn a_failure_is_told_once_with_what_becomes_of_its_trial() {
         assert_eq!(lines.iter().filter(|line| line.contains(why)).count(), 1, "{lines:#?}");
     };
     times(finished(0, TrialState::Failed, None, Some(why)));
-    times(Event::Trial(
+    times(Event::of(
         number,
-        TrialEvent::Queued { until: None, reason: format!("{why} (retry 1 of 2)") },
+        StateEvent::Queued { until: None, reason: format!("{why} (retry 1 of 2)") },
     ));
-    times(Event::Trial(
+    times(Event::of(
         number,
-        TrialEvent::Paused {
+        StateEvent::Paused {
             reason: "paused by you".to_owned(),
             hold: Some(crate::study::trial::Hold::Trial),
         },
@@ -205,9 +205,9 @@ fn the_best_that_goes_on_is_a_new_best_only_with_a_better_value() {
     let goes_on = |values: &[f64], value| {
         let first = finished(0, TrialState::Complete, Some(0.5), None);
         let mut events = trial(0, 0.1, &[0.5], first);
-        events.push(Event::Trial(
+        events.push(Event::of(
             TrialNumber(0),
-            TrialEvent::Continued { until: 2, from: TrialState::Complete },
+            StateEvent::Continued { until: 2, from: TrialState::Complete },
         ));
         let last = finished(0, TrialState::Complete, Some(value), None);
         events.extend(trial(0, 0.1, values, last).into_iter().skip(1));
@@ -224,19 +224,16 @@ fn a_promotion_is_one_line() {
         0,
         0.1,
         &[0.5],
-        Event::Trial(
-            number,
-            TrialEvent::Paused { reason: "rung 1 reached".to_owned(), hold: None },
-        ),
+        Event::of(number, StateEvent::Paused { reason: "rung 1 reached".to_owned(), hold: None }),
     );
-    events.push(Event::Trial(
+    events.push(Event::of(
         number,
-        TrialEvent::Queued { until: Some(3), reason: "rank 1 of 3".to_owned() },
+        StateEvent::Queued { until: Some(3), reason: "rank 1 of 3".to_owned() },
     ));
     let resume = Some((1, "/checkpoint".into()));
-    events.push(Event::Trial(
+    events.push(Event::of(
         number,
-        TrialEvent::AttemptStarted {
+        AttemptEvent::Started {
             attempt: AttemptNumber(1),
             slot,
             resume,

@@ -19,7 +19,7 @@ use crate::runner::protocol::USED_BY;
 use crate::storage::paths::{StudyFiles, component};
 use crate::storage::tracked::RemovedRun;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
-use crate::study::event::{Event, Seq, TrialEvent};
+use crate::study::event::{CheckpointEvent, Event, Seq, TrialEvent};
 use crate::study::program::Program;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -307,7 +307,9 @@ fn dropped(reader: &dyn StorageReader, study: StudyId) -> Result<HashSet<PathBuf
         let Some((last, ..)) = page.last() else { return Ok(dropped) };
         after = *last;
         dropped.extend(page.iter().filter_map(|(_, _, event)| match event {
-            Event::Trial(_, TrialEvent::CheckpointDropped { path, .. }) => Some(real(path)),
+            Event::Trial(_, TrialEvent::Checkpoint(CheckpointEvent::Dropped { path, .. })) => {
+                Some(real(path))
+            }
             _ => None,
         }));
     }

@@ -7,7 +7,9 @@ use rand::RngExt as _;
 use super::journal::{OTHER_METRIC, holder, random_journal, small_study};
 use super::{Case, Opener};
 use crate::storage::{Lease, OutcomeCursor, Storage, StorageError, StudyId, Takeover};
-use crate::study::event::{DeviceEvent, Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{
+    AttemptEvent, DeviceEvent, Event, ProposalEvent, RunnerEvent, Seq, StateEvent, TrialEvent,
+};
 use crate::study::metric::{Direction, Score};
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::seed::SeedTree;
@@ -79,14 +81,22 @@ fn several_objectives_too(open: &mut Opener) -> Result<(), StorageError> {
                 continue;
             }
             let event = match event {
-                Event::Trial(trial, TrialEvent::Finished { state, reason, .. }) => {
+                Event::Trial(
+                    trial,
+                    TrialEvent::State(StateEvent::Finished { state, reason, .. }),
+                ) => {
                     let mut some =
                         || [0.25, 0.5, 2.0, 0.75, -1.0, f64::NAN][rng.random_range(0..6)];
                     let values = match state {
                         TrialState::Complete => vec![some(), some()],
                         _ => Vec::new(),
                     };
-                    let ended = TrialEvent::Finished { state, value: None, values, reason };
+                    let ended = TrialEvent::State(StateEvent::Finished {
+                        state,
+                        value: None,
+                        values,
+                        reason,
+                    });
                     Event::Trial(trial, ended)
                 }
                 event => event,
@@ -203,8 +213,12 @@ fn assert_reports(
     let mut expected = BTreeMap::new();
     let mut exists = false;
     for (_, event) in journal.iter().filter(|(_, event)| event.trial() == Some(trial)) {
-        exists |= matches!(event, Event::Trial(_, TrialEvent::Created { .. }));
-        if let Event::Trial(_, TrialEvent::Reported { step, metrics, .. }) = event
+        exists |= matches!(
+            event,
+            Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }))
+        );
+        if let Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Reported { step, metrics, .. })) =
+            event
             && exists
         {
             expected.extend(

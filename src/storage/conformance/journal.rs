@@ -10,7 +10,8 @@ use crate::study::budget::Extension;
 use crate::study::decision::{Bound, Decision, Reason};
 use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::event::{
-    AttemptEnd, DeviceEvent, Event, FinalistsEvent, MemoryUse, RunnerEvent, StudyEvent, TrialEvent,
+    AttemptEnd, AttemptEvent, CheckpointEvent, DecisionEvent, DeviceEvent, Event, FinalistsEvent,
+    MemoryUse, ProposalEvent, RunnerEvent, StateEvent, StudyEvent, TrialEvent,
 };
 use crate::study::front::Front;
 use crate::study::goal::Goal;
@@ -74,9 +75,9 @@ pub(super) fn created(trial: u64) -> Event {
 /// A report of the study's metric.
 pub(super) fn reported(trial: u64, attempt: u32, step: u64, value: f64) -> Event {
     let metrics = std::iter::once((METRIC.to_owned(), value)).collect();
-    Event::Trial(
+    Event::of(
         TrialNumber(trial),
-        TrialEvent::Reported { attempt: AttemptNumber(attempt), step, metrics },
+        AttemptEvent::Reported { attempt: AttemptNumber(attempt), step, metrics },
     )
 }
 
@@ -88,9 +89,9 @@ pub(super) fn finished(trial: u64, state: TrialState, value: Option<f64>) -> Eve
 /// The start of an attempt on the CPU.
 pub(super) fn started(trial: u64, attempt: u32) -> Event {
     let slot = Slot::on(0, Device::Cpu);
-    Event::Trial(
+    Event::of(
         TrialNumber(trial),
-        TrialEvent::AttemptStarted {
+        AttemptEvent::Started {
             attempt: AttemptNumber(attempt),
             slot,
             resume: None,
@@ -154,9 +155,9 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             let devices: DeviceGroup =
                 devices[rng.random_range(0..devices.len())].parse().expect("a group of devices");
             let resume = rng.random_bool(0.5).then_some((step, path));
-            Event::Trial(
+            Event::of(
                 trial,
-                TrialEvent::AttemptStarted {
+                AttemptEvent::Started {
                     attempt,
                     slot: Slot::on(rng.random_range(0..4), devices),
                     resume,
@@ -166,24 +167,23 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 },
             )
         }
-        8 => Event::Trial(
+        8 => Event::of(
             trial,
-            TrialEvent::AttemptLaunched {
+            AttemptEvent::Launched {
                 attempt,
                 pid: rng.random_range(1..99),
                 pid_started: rng.random_range(0..1 << 50),
             },
         ),
-        9..14 => Event::Trial(
-            trial,
-            TrialEvent::Reported { attempt, step, metrics: random_metrics(rng) },
-        ),
-        14 => {
-            Event::Trial(trial, TrialEvent::Decided { step, verdict: random_verdict(reason, rng) })
+        9..14 => {
+            Event::of(trial, AttemptEvent::Reported { attempt, step, metrics: random_metrics(rng) })
         }
-        15..17 => Event::Trial(
+        14 => {
+            Event::of(trial, DecisionEvent::Decided { step, verdict: random_verdict(reason, rng) })
+        }
+        15..17 => Event::of(
             trial,
-            TrialEvent::CheckpointSaved {
+            CheckpointEvent::Saved {
                 step,
                 path,
                 bytes: rng.random_bool(0.5).then(|| rng.random_range(0..1 << 40)),
@@ -191,10 +191,10 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 digest: rng.random_bool(0.5).then(|| format!("{step:x}")),
             },
         ),
-        17 => Event::Trial(trial, TrialEvent::CheckpointDropped { path }),
-        18 => Event::Trial(
+        17 => Event::of(trial, CheckpointEvent::Dropped { path }),
+        18 => Event::of(
             trial,
-            TrialEvent::AttemptEnded {
+            AttemptEvent::Ended {
                 attempt,
                 end: random_end(rng),
                 reason: rng.random_bool(0.5).then_some(reason),
@@ -207,7 +207,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         ),
         19 if rng.random_bool(0.5) => {
             let params = || Params::from_iter([("a".to_owned(), Value::Int(3))]);
-            let cloned = TrialEvent::Cloned {
+            let cloned = TrialEvent::State(StateEvent::Cloned {
                 from: TrialNumber(rng.random_range(0..3)),
                 step,
                 digest: rng.random_bool(0.5).then(|| format!("{step:x}")),
@@ -222,13 +222,13 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                     from_rank: 1,
                     from_step: Some(3),
                 },
-            };
+            });
             Event::Trial(trial, cloned)
         }
-        19 => Event::Trial(trial, TrialEvent::Queued { until, reason }),
-        20 => Event::Trial(
+        19 => Event::of(trial, StateEvent::Queued { until, reason }),
+        20 => Event::of(
             trial,
-            TrialEvent::Paused {
+            StateEvent::Paused {
                 reason,
                 hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)],
             },
@@ -242,15 +242,15 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 TrialEvent::finished(state, value, rng.random_bool(0.5).then_some(reason)),
             )
         }
-        22 if rng.random_bool(0.2) => Event::Trial(
+        22 if rng.random_bool(0.2) => Event::of(
             trial,
-            TrialEvent::CandidatesOffered {
+            ProposalEvent::CandidatesOffered {
                 candidates: vec![Params::new(); rng.random_range(1..4)],
             },
         ),
-        22 if rng.random_bool(0.5) => Event::Trial(
+        22 if rng.random_bool(0.5) => Event::of(
             trial,
-            TrialEvent::ConfigurationsSkipped { points: rng.random_range(1..99), reason },
+            ProposalEvent::ConfigurationsSkipped { points: rng.random_range(1..99), reason },
         ),
         22 => random_finish(reason, trial, rng),
         23 if rng.random_bool(0.5) => {
@@ -282,10 +282,10 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                 ["keep", "zwölf", "'; DROP TABLE trial_tag; --"][rng.random_range(0..3)].to_owned();
             Event::tagged(rng.random_bool(0.7).then_some(trial), tag, rng.random_bool(0.6))
         }
-        37 => Event::Trial(trial, TrialEvent::Hidden),
-        31 => Event::Trial(
+        37 => Event::of(trial, StateEvent::Hidden),
+        31 => Event::of(
             trial,
-            TrialEvent::LimitsBroken {
+            DecisionEvent::LimitsBroken {
                 violation: f64::from(rng.random_range(1..9)),
                 reason: "latency is broken".to_owned(),
             },
@@ -303,25 +303,30 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         }
         36 => {
             let kind = [RemarkKind::Step, RemarkKind::Value][rng.random_range(0..2)];
-            Event::Trial(
+            Event::of(
                 trial,
-                TrialEvent::Remarked { attempt, kind, text: reason, count: rng.random_range(1..9) },
+                AttemptEvent::Remarked {
+                    attempt,
+                    kind,
+                    text: reason,
+                    count: rng.random_range(1..9),
+                },
             )
         }
         35 => Event::Finalists(FinalistsEvent::Tested {
             trial: TrialNumber(rng.random_range(0..3)),
             metrics: random_metrics(rng),
         }),
-        30 => Event::Trial(
+        30 => Event::of(
             trial,
-            TrialEvent::Held {
+            StateEvent::Held {
                 hold: [None, Some(Hold::Trial), Some(Hold::Study)][rng.random_range(0..3)],
             },
         ),
         29 => {
             let from = [TrialState::Complete, TrialState::Pruned, TrialState::Failed]
                 [rng.random_range(0..3)];
-            Event::Trial(trial, TrialEvent::Continued { until: step, from })
+            Event::of(trial, StateEvent::Continued { until: step, from })
         }
         _ => Event::Study(StudyEvent::Reopened { reason }),
     }

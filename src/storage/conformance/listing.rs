@@ -4,7 +4,7 @@ use super::journal::{created, finished, reported, started};
 use super::records::held_study;
 use super::{Case, Opener};
 use crate::storage::{Lease, Storage, StorageError};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{Event, StateEvent};
 use crate::study::metric::Direction;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::state::Counts;
@@ -68,9 +68,9 @@ fn counts(open: &mut Opener) -> Result<(), StorageError> {
         finished(4, TrialState::Complete, Some(1.0)),
     ]);
     events.extend([finished(5, TrialState::Pruned, None), finished(6, TrialState::Failed, None)]);
-    events.push(crate::study::event::Event::Trial(
+    events.push(crate::study::event::Event::of(
         TrialNumber(3),
-        crate::study::event::TrialEvent::Paused { reason: "rung 1".to_owned(), hold: None },
+        crate::study::event::StateEvent::Paused { reason: "rung 1".to_owned(), hold: None },
     ));
     store.append(&lease, Timestamp(2), &events)?;
     let expected = Counts { queued: 1, running: 2, paused: 1, complete: 1, pruned: 1, failed: 1 };
@@ -108,7 +108,7 @@ fn hidden(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
     complete(&mut *store, &lease, &[3.0, 1.0, 2.0])?;
-    let hide = |number| Event::Trial(TrialNumber(number), TrialEvent::Hidden);
+    let hide = |number| Event::of(TrialNumber(number), StateEvent::Hidden);
     store.append(&lease, Timestamp(3), &[hide(1)])?;
     let summary = open().summary(lease.study)?;
     assert_eq!((summary.best, summary.hidden), (Some((TrialNumber(2), 2.0)), 1));
@@ -124,7 +124,7 @@ fn hidden(open: &mut Opener) -> Result<(), StorageError> {
     // It continues, and counts as an ordinary trial.
     let from = TrialState::Complete;
     let events = [
-        Event::Trial(TrialNumber(1), TrialEvent::Continued { until: 9, from }),
+        Event::of(TrialNumber(1), StateEvent::Continued { until: 9, from }),
         finished(1, TrialState::Complete, Some(0.5)),
     ];
     store.append(&lease, Timestamp(4), &events)?;

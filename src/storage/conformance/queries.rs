@@ -13,7 +13,7 @@ use super::records::held_study;
 use super::{Case, Opener};
 use crate::storage::{OutcomeCursor, Storage, StorageError, StudyId, Takeover};
 use crate::study::condition::{Measured, TrialNames};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{AttemptEvent, Event};
 use crate::study::metric::Direction;
 use crate::study::outcome::Outcome;
 use crate::study::query::{Filter, SortKey, SortPosition, TrialQuery};
@@ -263,9 +263,9 @@ fn outcomes(open: &mut Opener) -> Result<(), StorageError> {
 fn outcomes_without_clocks(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
-    let other = Event::Trial(
+    let other = Event::of(
         TrialNumber(0),
-        TrialEvent::Reported {
+        AttemptEvent::Reported {
             attempt: crate::study::trial::AttemptNumber(0),
             step: 4,
             metrics: std::iter::once((OTHER_METRIC.to_owned(), 9.0)).collect(),

@@ -9,7 +9,8 @@ use crate::storage::{
 };
 use crate::study::device::{Device, Slot};
 use crate::study::event::{
-    AgentChange, AttemptEnd, DeviceEvent, Event, RunnerEvent, Seq, StudyEvent, TrialEvent,
+    AgentChange, AttemptEnd, AttemptEvent, CheckpointEvent, DeviceEvent, Event, RunnerEvent, Seq,
+    StudyEvent, TrialEvent,
 };
 use crate::study::metric::Direction;
 use crate::study::provenance::{AgentProvenance, Build, ClusterJob, Machine, Scheduler};
@@ -126,9 +127,9 @@ fn one_step(open: &mut Opener) -> Result<(), StorageError> {
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let report = |attempt, metrics: &[(&str, f64)]| {
         let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        Event::Trial(
+        Event::of(
             TrialNumber(0),
-            TrialEvent::Reported { attempt: AttemptNumber(attempt), step: 1, metrics },
+            AttemptEvent::Reported { attempt: AttemptNumber(attempt), step: 1, metrics },
         )
     };
     let events = [
@@ -167,7 +168,7 @@ fn remarks(open: &mut Opener) -> Result<(), StorageError> {
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let remark = |trial, text: &str, count| {
         let (attempt, kind, text) = (AttemptNumber(0), RemarkKind::Value, text.to_owned());
-        Event::Trial(TrialNumber(trial), TrialEvent::Remarked { attempt, kind, text, count })
+        Event::of(TrialNumber(trial), AttemptEvent::Remarked { attempt, kind, text, count })
     };
     let events = [
         created(0),
@@ -216,14 +217,14 @@ fn agents(open: &mut Opener) -> Result<(), StorageError> {
     };
     let on = |trial: u64, name: &str| {
         let slot = Slot::on(0, Device::Cpu.on(name));
-        let start = TrialEvent::AttemptStarted {
+        let start = TrialEvent::Attempt(AttemptEvent::Started {
             attempt: AttemptNumber(0),
             slot,
             resume: None,
             until: None,
             rows_at_once: None,
             device_micros: 0,
-        };
+        });
         Event::Trial(TrialNumber(trial), start)
     };
     // By the same name: another machine later, and one of an earlier version.
@@ -276,9 +277,9 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
     let end = AttemptEnd::Failed(FailureCause::Oom);
     store.append(&lease, Timestamp(2), &[created(0), created(1), started(0, 0)])?;
     let start = |attempt, resume| {
-        Event::Trial(
+        Event::of(
             trial,
-            TrialEvent::AttemptStarted {
+            AttemptEvent::Started {
                 attempt,
                 slot: slot.clone(),
                 resume,
@@ -292,17 +293,17 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
     store.append(
         &lease,
         Timestamp(4),
-        &[Event::Trial(
+        &[Event::of(
             trial,
-            TrialEvent::AttemptLaunched { attempt: first, pid: 77, pid_started: 1 << 40 },
+            AttemptEvent::Launched { attempt: first, pid: 77, pid_started: 1 << 40 },
         )],
     )?;
     store.append(
         &lease,
         Timestamp(8),
-        &[Event::Trial(
+        &[Event::of(
             trial,
-            TrialEvent::AttemptEnded {
+            AttemptEvent::Ended {
                 attempt: first,
                 end: end.clone(),
                 reason: Some("no memory".to_owned()),
@@ -357,13 +358,13 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
         device_micros: 0,
         runner: None,
     };
-    let lost = TrialEvent::AttemptEnded {
+    let lost = TrialEvent::Attempt(AttemptEvent::Ended {
         attempt: second,
         end: AttemptEnd::Lost,
         reason: None,
         device_micros: Some(0),
         memory: None,
-    };
+    });
     let events = [Event::Runner(stopped), Event::Trial(trial, lost)];
     store.append(&lease, Timestamp(50), &events)?;
     let stored = open().attempts(lease.study, Some(trial))?;
@@ -376,9 +377,9 @@ fn checkpoints(open: &mut Opener) -> Result<(), StorageError> {
     let mut store = open();
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let save = |step, path: &str| {
-        Event::Trial(
+        Event::of(
             TrialNumber(0),
-            TrialEvent::CheckpointSaved {
+            CheckpointEvent::Saved {
                 step,
                 path: PathBuf::from(path),
                 bytes: None,
@@ -407,10 +408,7 @@ fn checkpoints(open: &mut Opener) -> Result<(), StorageError> {
     store.append(
         &lease,
         Timestamp(3),
-        &[Event::Trial(
-            TrialNumber(0),
-            TrialEvent::CheckpointDropped { path: PathBuf::from("/b") },
-        )],
+        &[Event::of(TrialNumber(0), CheckpointEvent::Dropped { path: PathBuf::from("/b") })],
     )?;
     assert_eq!(paths(&*open())?, kept(&[(2, "/c"), (3, "/a")]));
     Ok(())

@@ -7,7 +7,7 @@ use super::records::held_study;
 use super::{Case, Opener};
 use crate::storage::{Lease, Storage, StorageError, StudyId};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{AttemptEvent, Event, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::series::{LoggedPoint, LoggedSeries, Pixel, Pixels, Point, SeriesAxis};
 use crate::study::time::Timestamp;
@@ -160,14 +160,14 @@ fn counted(open: &mut Opener) -> Result<(), StorageError> {
     store.append(&lease, Timestamp(3), &[started(0, 1)])?;
     log(&mut *store, &lease, logged(1, "a", &[(None, 7.0), (None, 8.0)]))?;
     assert_eq!(read(&*store, lease.study, "a")?, [(1.0, 7.0), (2.0, 8.0)]);
-    let resumed = TrialEvent::AttemptStarted {
+    let resumed = TrialEvent::Attempt(AttemptEvent::Started {
         attempt: AttemptNumber(2),
         slot: Slot::on(0, Device::Cpu),
         resume: Some((1, "/checkpoints/1".into())),
         until: None,
         rows_at_once: None,
         device_micros: 0,
-    };
+    });
     store.append(&lease, Timestamp(4), &[Event::Trial(TRIAL, resumed)])?;
     log(&mut *store, &lease, logged(2, "a", &[(None, 9.0)]))?;
     assert_eq!(read(&*store, lease.study, "a")?, [(1.0, 7.0), (2.0, 8.0), (3.0, 9.0)]);

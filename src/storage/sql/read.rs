@@ -19,7 +19,7 @@ use crate::storage::{
 use crate::study::budget::Extension;
 use crate::study::configuration::{self, Run};
 use crate::study::device::{Device, DeviceGroup, Slot};
-use crate::study::event::{Event, Seq, StudyEvent, TrialEvent};
+use crate::study::event::{Event, ProposalEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::finalists::Race;
 use crate::study::front::Front;
 use crate::study::metric::Score;
@@ -556,7 +556,11 @@ pub(in crate::storage) fn predicted(
         substr(body, 1, length(?2)) = ?2 ORDER BY seq LIMIT 1";
     let created = rows(connection, sql, (study.0, begin), entry)?.pop();
     Ok(match created {
-        Some((_, _, Event::Trial(_, TrialEvent::Created { predicted, .. }))) => predicted,
+        Some((
+            _,
+            _,
+            Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { predicted, .. })),
+        )) => predicted,
         _ => Vec::new(),
     })
 }

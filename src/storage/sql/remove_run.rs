@@ -21,7 +21,9 @@ use super::write::{is_there, lock, trials_of};
 use crate::storage::paths::StudyFiles;
 use crate::storage::tracked::{Move, RemovedRun};
 use crate::storage::{StorageError, StudyId};
-use crate::study::event::{Event, RunnerEvent, Seq, StudyEvent, TrialEvent};
+use crate::study::event::{
+    Event, ProposalEvent, RecordEvent, RunnerEvent, Seq, StateEvent, StudyEvent, TrialEvent,
+};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::tracked::{MovedRun, free_name};
@@ -216,7 +218,7 @@ fn remove(
     *cache = Cache::default();
     let trials = trials_of(connection, study)?;
     let mut append = Append::new(connection, cache, store, study, row.revision, now, trials)?;
-    append.write(&Event::Trial(run, TrialEvent::Removed { moved }))?;
+    append.write(&Event::of(run, StateEvent::Removed { moved }))?;
     Ok(())
 }
 
@@ -262,7 +264,11 @@ fn write_again(
             }
             Event::Trial(
                 _,
-                TrialEvent::Created { params, origin: Origin::Tracked(mut run), .. },
+                TrialEvent::Proposal(ProposalEvent::TrialCreated {
+                    params,
+                    origin: Origin::Tracked(mut run),
+                    ..
+                }),
             ) => {
                 run.name = run
                     .name
@@ -271,9 +277,12 @@ fn write_again(
                 let origin = Origin::Tracked(run);
                 Event::Trial(number, TrialEvent::created(params, origin))
             }
-            Event::Trial(_, TrialEvent::ArtifactSaved { mut artifact, content }) => {
+            Event::Trial(
+                _,
+                TrialEvent::Record(RecordEvent::ArtifactSaved { mut artifact, content }),
+            ) => {
                 artifact.path = artifact.path.map(|path| place(&path));
-                Event::Trial(number, TrialEvent::ArtifactSaved { artifact, content })
+                Event::of(number, RecordEvent::ArtifactSaved { artifact, content })
             }
             Event::Trial(_, event) => Event::Trial(number, event),
             // Its requests are answered.

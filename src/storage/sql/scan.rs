@@ -12,7 +12,7 @@ use super::trials::{self, Dimensions, dimensions, param, param_value};
 use super::{series, series_read, shown_params};
 use crate::storage::StudyId;
 use crate::study::condition::{Measured, Needs, Statistic, TrialField};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{Event, RecordEvent, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::params::{Params, Value};
 use crate::study::series::SeriesAxis;
@@ -326,7 +326,9 @@ fn summaries(
         Cells::of(row, || format!("table `event`, seq {seq}")).json::<Event>(1)
     })?;
     for event in events {
-        if let Event::Trial(number, TrialEvent::SummaryRecorded { summary }) = event {
+        if let Event::Trial(number, TrialEvent::Record(RecordEvent::SummaryRecorded { summary })) =
+            event
+        {
             summaries.entry(number).or_default().extend(summary);
         }
     }

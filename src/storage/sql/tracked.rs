@@ -12,7 +12,7 @@ use super::read::study_row;
 use super::write::{lock, trials_of};
 use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
 use crate::storage::{StorageError, StudyId};
-use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{AttemptEvent, Event, RecordEvent, RunnerEvent, Seq, TrialEvent};
 use crate::study::series::LoggedSeries;
 use crate::study::time::Timestamp;
 use crate::study::tracked::free_name;
@@ -74,9 +74,9 @@ pub(in crate::storage) fn begin_run(
             (*trial, AttemptNumber(*attempts), resume.clone())
         }
     };
-    append.write(&Event::Trial(
+    append.write(&Event::of(
         trial,
-        TrialEvent::AttemptStarted {
+        AttemptEvent::Started {
             attempt,
             slot: process.slot.clone(),
             resume,
@@ -86,7 +86,7 @@ pub(in crate::storage) fn begin_run(
         },
     ))?;
     if let Some((spool, offset)) = process.spool.clone() {
-        append.write(&Event::Trial(trial, TrialEvent::SpoolRead { spool, offset }))?;
+        append.write(&Event::of(trial, RecordEvent::SpoolRead { spool, offset }))?;
     }
     Ok(RunFence { study, trial, attempt, runner: Seq(runner) })
 }

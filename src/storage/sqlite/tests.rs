@@ -13,7 +13,7 @@ use crate::storage::StorageReader as _;
 use crate::storage::conformance::{self, random_journal, small_study};
 use crate::storage::sql::column::values;
 use crate::storage::{Holder, Lease, Storage as _, Takeover};
-use crate::study::event::{Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{AttemptEvent, CheckpointEvent, Event, RunnerEvent, Seq, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
@@ -345,9 +345,9 @@ fn unreadable_json_is_told_with_its_table_and_row() {
 #[test]
 fn what_has_no_form_in_the_store_is_refused_whole() {
     let (_directory, _path, mut store, lease) = fresh();
-    let save = Event::Trial(
+    let save = Event::of(
         TrialNumber(0),
-        TrialEvent::CheckpointSaved {
+        CheckpointEvent::Saved {
             step: u64::MAX,
             path: PathBuf::from("/a"),
             bytes: None,
@@ -366,9 +366,9 @@ fn ids_learned_in_a_failed_transaction_are_forgotten() {
     let (_directory, path, mut store, lease) = fresh();
     let report = |step| {
         let metrics = [("a new metric".to_owned(), 1.0)].into_iter().collect();
-        Event::Trial(
+        Event::of(
             TrialNumber(0),
-            TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+            AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics },
         )
     };
     store.append(&lease, NOW, &[created(0), report(1), report(u64::MAX)]).unwrap_err();
@@ -407,7 +407,7 @@ fn readers_see_whole_batches_while_one_writes() {
         let metrics = [("eval_loss".to_owned(), 0.5)].into_iter().collect();
         [
             created(number),
-            Event::Trial(trial, TrialEvent::Reported { attempt, step: 1, metrics }),
+            Event::of(trial, AttemptEvent::Reported { attempt, step: 1, metrics }),
             Event::Trial(trial, TrialEvent::finished(TrialState::Complete, Some(0.5), None)),
         ]
     };

@@ -12,7 +12,7 @@ use crate::runner::identified_process;
 use crate::storage::tracked::{BeginRun, TrackerProcess};
 use crate::storage::{Holder, Storage, StorageReader, StoredStudy};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{Event, RecordEvent};
 use crate::study::params::{Params, Value};
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::series::{LoggedPoint, LoggedSeries, Point};
@@ -163,11 +163,11 @@ impl KnownRuns {
             let mut events = Vec::new();
             if is_changed {
                 let params = run.params.clone();
-                events.push(Event::Trial(trial, TrialEvent::ParamsRecorded { params }));
+                events.push(Event::of(trial, RecordEvent::ParamsRecorded { params }));
             }
             if !run.summary.is_empty() {
                 let summary = run.summary.clone();
-                events.push(Event::Trial(trial, TrialEvent::SummaryRecorded { summary }));
+                events.push(Event::of(trial, RecordEvent::SummaryRecorded { summary }));
             }
             events.extend(ending(fence, &end, value, ran));
             (events, logged(run, trial, attempt))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, Event, TrialEvent};
+use crate::study::event::{AttemptEnd, AttemptEvent, DecisionEvent, Event, StateEvent};
 use crate::study::params::{Params, Value};
 use crate::study::program::Program;
 use crate::study::space::{Condition, Distribution, Scale, Space};
@@ -105,15 +105,15 @@ impl Halving {
             let said = format!("rank {} of {} at step {step}", rank + 1, rung.len());
             let reason = Reason::Recorded(said.clone());
             if rank >= (rung.len() / 3).max(1) && rung.len() > 2 {
-                events.push(Event::Trial(
+                events.push(Event::of(
                     trial,
-                    TrialEvent::Decided { step, verdict: Decision::Stop(reason) },
+                    DecisionEvent::Decided { step, verdict: Decision::Stop(reason) },
                 ));
                 events.extend(ended(trial, AttemptEnd::Stopped, None, Some(&said)));
                 return events;
             }
             let verdict = Decision::Continue(Some(reason));
-            events.push(Event::Trial(trial, TrialEvent::Decided { step, verdict }));
+            events.push(Event::of(trial, DecisionEvent::Decided { step, verdict }));
         }
         events.extend(ended(trial, AttemptEnd::Completed, Some(loss(trial.0, 9)), None));
         events
@@ -213,9 +213,9 @@ fn pausing(trials: u64) -> SearchData {
         if last == 9 {
             events.extend(ended(trial, AttemptEnd::Completed, Some(loss(trial.0, 9)), None));
         } else {
-            events.push(Event::Trial(
+            events.push(Event::of(
                 trial,
-                TrialEvent::AttemptEnded {
+                AttemptEvent::Ended {
                     attempt: AttemptNumber(0),
                     end: AttemptEnd::Paused,
                     reason: None,
@@ -224,7 +224,7 @@ fn pausing(trials: u64) -> SearchData {
                 },
             ));
             let reason = "waits".to_owned();
-            events.push(Event::Trial(trial, TrialEvent::Paused { reason, hold: None }));
+            events.push(Event::of(trial, StateEvent::Paused { reason, hold: None }));
         }
         script.clock += 19;
         script.append(&events);

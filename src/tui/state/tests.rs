@@ -6,7 +6,7 @@ use super::*;
 use crate::storage::Storage as _;
 use crate::study::budget::Extension;
 use crate::study::device::{Device, Slot};
-use crate::study::event::{AttemptEnd, DeviceEvent, Event, StudyEvent, TrialEvent};
+use crate::study::event::{AttemptEnd, DeviceEvent, Event, StateEvent, StudyEvent};
 use crate::study::request::{RequestAnswer, Retried};
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
 use crate::study::time::Timestamp;
@@ -404,7 +404,7 @@ fn the_selected_trial_stays_selected_while_others_overtake_it() {
 fn rows_of_a_study_with_hidden_trials_are_those_that_are_selected() {
     let mut shown = shown();
     assert_eq!(shown.state.list.trial(), Some(shown.key(0)));
-    shown.script.append(&[Event::Trial(TrialNumber(0), TrialEvent::Hidden)]);
+    shown.script.append(&[Event::of(TrialNumber(0), StateEvent::Hidden)]);
     shown.load();
     assert_eq!(shown.state.list.trial(), Some(shown.key(4)));
 }

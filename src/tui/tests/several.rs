@@ -3,6 +3,7 @@
 use super::paging::Counting;
 use super::*;
 use crate::app::several::StudySelection;
+use crate::study::event::StateEvent;
 use crate::study::request::Request;
 use crate::study::tracked::{NO_SAMPLER, TrackedRun};
 use crate::tui::keys::Screen;
@@ -158,7 +159,7 @@ fn the_best_of_all_studies_is_found_and_hidden_trials_are_left_out() {
         shown.state.list.trial().map(|key| shown.state.title_of(key)),
         Some("runs/1".into())
     );
-    shown.script.append(&[Event::Trial(TrialNumber(4), TrialEvent::Hidden)]);
+    shown.script.append(&[Event::of(TrialNumber(4), StateEvent::Hidden)]);
     assert!(!rows(&mut shown).contains(&"digits-baseline/4".to_owned()));
     assert_eq!(shown.state.seen.page.matching, 8);
 }

@@ -1,7 +1,7 @@
 //! A study of two objectives on the screens.
 
 use super::{SMALL, Script, Shown, attempt_started, created, params, reported, slot, spec};
-use crate::study::event::{AttemptEnd, Event, TrialEvent};
+use crate::study::event::{AttemptEnd, AttemptEvent, Event, StateEvent, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::spec::{Objective, StudySpec};
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
@@ -28,16 +28,16 @@ fn script_of(spec: &StudySpec, rows: &[(f64, f64)]) -> Script {
         let trial = TrialNumber(number);
         let metrics = [("eval_loss", loss), ("n_params", size)];
         let mut finished = TrialEvent::finished(TrialState::Complete, None, None);
-        if let TrialEvent::Finished { values, .. } = &mut finished {
+        if let TrialEvent::State(StateEvent::Finished { values, .. }) = &mut finished {
             *values = vec![loss, size];
         }
         script.append(&[
             created(trial, params(1e-3, 2, "adamw")),
             attempt_started(trial, slot()),
             reported(trial, 1, &metrics),
-            Event::Trial(
+            Event::of(
                 trial,
-                TrialEvent::AttemptEnded {
+                AttemptEvent::Ended {
                     attempt: AttemptNumber(0),
                     end: AttemptEnd::Completed,
                     reason: None,

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use hpsearch::storage::any::AnyStore;
 use hpsearch::storage::{Holder, Lease, Storage, Takeover};
 use hpsearch::study::device::{Device, Slot};
-use hpsearch::study::event::{AttemptEnd, Event, RunnerEvent, TrialEvent};
+use hpsearch::study::event::{
+    AttemptEnd, AttemptEvent, CheckpointEvent, Event, RunnerEvent, TrialEvent,
+};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
 use hpsearch::study::program::Program;
@@ -69,9 +71,9 @@ impl Scene {
         scene.begin("digits");
         scene.start(0, 3.162_277e-4, 2, "adamw");
         scene.report(0, &[0.9, 0.184_213, 0.2]);
-        scene.append(&[Event::Trial(
+        scene.append(&[Event::of(
             TrialNumber(0),
-            TrialEvent::CheckpointSaved {
+            CheckpointEvent::Saved {
                 step: 2,
                 path: PathBuf::from("/data/trial-0/step-2"),
                 bytes: None,
@@ -152,9 +154,9 @@ impl Scene {
         }
         self.append(&[
             Event::Trial(trial, TrialEvent::created(params, Origin::Sampled("random".into()))),
-            Event::Trial(
+            Event::of(
                 trial,
-                TrialEvent::AttemptStarted {
+                AttemptEvent::Started {
                     attempt: AttemptNumber(0),
                     slot: slot(),
                     resume: None,
@@ -172,9 +174,9 @@ impl Scene {
                 [("eval_loss".to_owned(), *value), ("eval_accuracy".to_owned(), 1.0 - *value)]
                     .into_iter()
                     .collect();
-            self.append(&[Event::Trial(
+            self.append(&[Event::of(
                 TrialNumber(number),
-                TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+                AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics },
             )]);
         }
     }
@@ -189,9 +191,9 @@ impl Scene {
     ) {
         let (trial, reason) = (TrialNumber(number), reason.map(str::to_owned));
         self.append(&[
-            Event::Trial(
+            Event::of(
                 trial,
-                TrialEvent::AttemptEnded {
+                AttemptEvent::Ended {
                     attempt: AttemptNumber(0),
                     end,
                     reason: reason.clone(),

@@ -53,9 +53,11 @@ fn decided_while_others_ran(run: &Run) -> usize {
     for event in run.turns.iter().flat_map(|turn| &turn.events) {
         let Event::Trial(trial, event) = event else { continue };
         match event {
-            TrialEvent::AttemptStarted { .. } => drop(running.insert(*trial)),
-            TrialEvent::AttemptEnded { .. } => drop(running.remove(trial)),
-            TrialEvent::Cloned { .. } => found += usize::from(!running.is_empty()),
+            TrialEvent::Attempt(AttemptEvent::Started { .. }) => drop(running.insert(*trial)),
+            TrialEvent::Attempt(AttemptEvent::Ended { .. }) => drop(running.remove(trial)),
+            TrialEvent::State(StateEvent::Cloned { .. }) => {
+                found += usize::from(!running.is_empty())
+            }
             _ => {}
         }
     }
@@ -92,7 +94,8 @@ fn members_without_a_slot_take_turns() {
     let mut reached: BTreeMap<u64, u64> = (0..8).map(|trial| (trial, 0)).collect();
     let mut most_behind = 0;
     for event in run.turns.iter().flat_map(|turn| &turn.events) {
-        if let Event::Trial(trial, TrialEvent::Reported { step, .. }) = event {
+        if let Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Reported { step, .. })) = event
+        {
             reached.insert(trial.0, *step);
             let (least, most) = (reached.values().min(), reached.values().max());
             most_behind = most_behind.max(most.unwrap() - least.unwrap());
@@ -223,14 +226,18 @@ fn another_donor_in_the_journal_is_found() {
     let mut entries = journal(&run);
     let mut found = 0;
     for index in 0..entries.len() {
-        let Event::Trial(_, TrialEvent::Cloned { params, .. }) = &mut entries[index].2 else {
+        let Event::Trial(_, TrialEvent::State(StateEvent::Cloned { params, .. })) =
+            &mut entries[index].2
+        else {
             continue;
         };
         let before = params.clone();
         params.insert("rate", 0.123);
         let difference = verified(&study, &entries).difference.unwrap();
         assert_eq!((difference.what, difference.seq), ("promotion", entries[index].0));
-        let Event::Trial(_, TrialEvent::Cloned { params, .. }) = &mut entries[index].2 else {
+        let Event::Trial(_, TrialEvent::State(StateEvent::Cloned { params, .. })) =
+            &mut entries[index].2
+        else {
             panic!("it was a copy");
         };
         *params = before;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::rungs::{value_at, waits_at};
 use super::*;
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{AttemptEvent, Event, StateEvent, TrialEvent};
 use crate::study::metric::{Direction, Metrics, Score};
 use crate::study::params::Params;
 use crate::study::program::Program;
@@ -123,13 +123,13 @@ fn event(study_state: &StudyState, about: u64, happening: Happening) -> Event {
         Happening::Begins => created(count),
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-            Event::Trial(trial, TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics })
+            Event::of(trial, AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics })
         }
         Happening::Pauses => {
-            Event::Trial(trial, TrialEvent::Paused { reason: String::new(), hold: None })
+            Event::of(trial, StateEvent::Paused { reason: String::new(), hold: None })
         }
         Happening::Queued(until) => {
-            Event::Trial(trial, TrialEvent::Queued { until, reason: String::new() })
+            Event::of(trial, StateEvent::Queued { until, reason: String::new() })
         }
         Happening::Ends(state) => Event::Trial(trial, TrialEvent::finished(state, Some(1.0), None)),
     }
@@ -165,7 +165,9 @@ proptest! {
                 state = state.clone();
             }
             let history = History::new(&state);
-            if let Event::Trial(trial, TrialEvent::Reported { step, .. }) = event {
+            if let Event::Trial(trial, TrialEvent::Attempt(event)) = event
+                && let AttemptEvent::Reported { step, .. } = event
+            {
                 let trial = &state.trials[trial.index()];
                 let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
                 let own = history.score_at(trial, step).unwrap();

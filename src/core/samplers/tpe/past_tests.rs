@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::samplers::conformance::spaces;
 use crate::samplers::fixtures::ask;
-use crate::study::event::{Event, TrialEvent};
+use crate::study::event::{AttemptEvent, DecisionEvent, Event, StateEvent, TrialEvent};
 use crate::study::history::History;
 use crate::study::metric::{Direction, Metrics};
 use crate::study::params::Value;
@@ -70,23 +70,23 @@ fn events(space: &Space, study_state: &StudyState, about: u64, happening: Happen
         _ if count == 0 => vec![created(space, 0)],
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-            vec![Event::Trial(
+            vec![Event::of(
                 trial,
-                TrialEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+                AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics },
             )]
         }
         Happening::Pauses => {
-            vec![Event::Trial(trial, TrialEvent::Paused { reason: String::new(), hold: None })]
+            vec![Event::of(trial, StateEvent::Paused { reason: String::new(), hold: None })]
         }
         Happening::GoesOn => {
-            vec![Event::Trial(trial, TrialEvent::Queued { until: None, reason: String::new() })]
+            vec![Event::of(trial, StateEvent::Queued { until: None, reason: String::new() })]
         }
         Happening::Ends(state, value) => {
             let value = (state == TrialState::Complete).then_some(value);
             vec![Event::Trial(trial, TrialEvent::finished(state, value, None))]
         }
         Happening::BreaksLimits(violation) => {
-            vec![Event::Trial(trial, TrialEvent::LimitsBroken { violation, reason: String::new() })]
+            vec![Event::of(trial, DecisionEvent::LimitsBroken { violation, reason: String::new() })]
         }
     }
 }

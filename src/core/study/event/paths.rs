@@ -3,38 +3,23 @@
 
 use std::path::{Path, PathBuf};
 
-use super::TrialEvent;
+use super::{AttemptEvent, CheckpointEvent, TrialEvent};
 
 /// Matches the events of trials that have no path of a checkpoint; a new event has to be added here
 /// or where paths are read and replaced.
 macro_rules! without_path {
     () => {
-        TrialEvent::Created { .. }
-            | TrialEvent::AttemptStarted { resume: None, .. }
-            | TrialEvent::AttemptLaunched { .. }
-            | TrialEvent::Reported { .. }
-            | TrialEvent::Remarked { .. }
-            | TrialEvent::Decided { .. }
-            | TrialEvent::AttemptEnded { .. }
-            | TrialEvent::Queued { .. }
-            | TrialEvent::Cloned { .. }
-            | TrialEvent::Paused { .. }
-            | TrialEvent::Held { .. }
-            | TrialEvent::Continued { .. }
-            | TrialEvent::LimitsBroken { .. }
-            | TrialEvent::ResultsKnown
-            | TrialEvent::Finished { .. }
-            | TrialEvent::Hidden
-            | TrialEvent::Removed { .. }
-            | TrialEvent::CandidatesOffered { .. }
-            | TrialEvent::ConfigurationsSkipped { .. }
-            | TrialEvent::ParamsRecorded { .. }
-            | TrialEvent::ParamsDropped { .. }
-            | TrialEvent::SummaryRecorded { .. }
-            | TrialEvent::ArtifactSaved { .. }
-            | TrialEvent::SpoolRead { .. }
-            | TrialEvent::Noted { .. }
-            | TrialEvent::Tagged { .. }
+        TrialEvent::Attempt(
+            AttemptEvent::Started { resume: None, .. }
+                | AttemptEvent::Launched { .. }
+                | AttemptEvent::Reported { .. }
+                | AttemptEvent::Remarked { .. }
+                | AttemptEvent::Ended { .. },
+        ) | TrialEvent::Proposal(_)
+            | TrialEvent::Decision(_)
+            | TrialEvent::State(_)
+            | TrialEvent::Record(_)
+            | TrialEvent::Entry(_)
     };
 }
 
@@ -42,9 +27,12 @@ impl TrialEvent {
     /// The checkpoint's path in it, if it has one.
     pub fn checkpoint_path(&self) -> Option<&Path> {
         match self {
-            TrialEvent::CheckpointSaved { path, .. }
-            | TrialEvent::CheckpointDropped { path }
-            | TrialEvent::AttemptStarted { resume: Some((_, path)), .. } => Some(path),
+            TrialEvent::Checkpoint(
+                CheckpointEvent::Saved { path, .. } | CheckpointEvent::Dropped { path },
+            )
+            | TrialEvent::Attempt(AttemptEvent::Started { resume: Some((_, path)), .. }) => {
+                Some(path)
+            }
             without_path!() => None,
         }
     }
@@ -52,9 +40,12 @@ impl TrialEvent {
     /// The same, to be replaced.
     pub fn checkpoint_path_mut(&mut self) -> Option<&mut PathBuf> {
         match self {
-            TrialEvent::CheckpointSaved { path, .. }
-            | TrialEvent::CheckpointDropped { path }
-            | TrialEvent::AttemptStarted { resume: Some((_, path)), .. } => Some(path),
+            TrialEvent::Checkpoint(
+                CheckpointEvent::Saved { path, .. } | CheckpointEvent::Dropped { path },
+            )
+            | TrialEvent::Attempt(AttemptEvent::Started { resume: Some((_, path)), .. }) => {
+                Some(path)
+            }
             without_path!() => None,
         }
     }

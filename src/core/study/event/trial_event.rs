@@ -16,13 +16,33 @@ use crate::study::serialized::{is_zero, numbers, optional_number};
 use crate::study::tracked::MovedRun;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
-/// Events of a trial.
+/// Events of a trial, by what they are about. As JSON each is its inner event, one flat object.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum TrialEvent {
+    /// Its parameters were chosen.
+    Proposal(ProposalEvent),
+    /// About one of its attempts.
+    Attempt(AttemptEvent),
+    /// About its checkpoints.
+    Checkpoint(CheckpointEvent),
+    /// About what is decided of it.
+    Decision(DecisionEvent),
+    /// Its state changed.
+    State(StateEvent),
+    /// Its program recorded something beside its reports.
+    Record(RecordEvent),
+    /// A user noted something.
+    Entry(EntryEvent),
+}
+
+/// How a trial came to its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum TrialEvent {
+pub enum ProposalEvent {
     /// A trial was created.
     #[serde(rename = "trial_created")]
-    Created {
+    TrialCreated {
         /// Its parameters.
         params: Params,
         /// Their origin.
@@ -32,8 +52,29 @@ pub enum TrialEvent {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         predicted: Vec<Prediction>,
     },
+    /// The trial was chosen among these configurations, which its program offered.
+    CandidatesOffered {
+        /// The configurations, in the order of the offer.
+        candidates: Vec<Params>,
+    },
+    /// Configurations were skipped when a trial was proposed: they are not expected to fit into the
+    /// memory of any device.
+    #[serde(rename = "passed_over")]
+    ConfigurationsSkipped {
+        /// Number of configurations that were skipped.
+        points: u64,
+        /// The reason, one sentence.
+        reason: String,
+    },
+}
+
+/// Events of one attempt of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum AttemptEvent {
     /// An attempt started on a slot.
-    AttemptStarted {
+    #[serde(rename = "attempt_started")]
+    Started {
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// The slot of the attempt.
@@ -51,7 +92,8 @@ pub enum TrialEvent {
         device_micros: i64,
     },
     /// The process of an attempt is known (to kill processes left over after a crash).
-    AttemptLaunched {
+    #[serde(rename = "attempt_launched")]
+    Launched {
         /// Number of the trial's attempt, from 0.
         attempt: AttemptNumber,
         /// Process id.
@@ -80,15 +122,32 @@ pub enum TrialEvent {
         /// How many there were in the attempt so far.
         count: u64,
     },
-    /// A pruner decided on a report.
-    Decided {
-        /// The step, in the study's unit.
-        step: u64,
-        /// The decision and its reason.
-        verdict: Decision,
+    /// An attempt ended.
+    #[serde(rename = "attempt_ended")]
+    Ended {
+        /// Number of the trial's attempt, from 0.
+        attempt: AttemptNumber,
+        /// How the attempt ended.
+        end: AttemptEnd,
+        /// One sentence.
+        reason: Option<String>,
+        /// Microseconds of device time since the last account; `None` from an older version, which
+        /// counted slots: all that the attempt took.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        device_micros: Option<i64>,
+        /// Its use of device memory, if measured (`trials_per_device = "auto"`).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        memory: Option<MemoryUse>,
     },
+}
+
+/// Events of a trial's checkpoints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum CheckpointEvent {
     /// A trial saved a checkpoint.
-    CheckpointSaved {
+    #[serde(rename = "checkpoint_saved")]
+    Saved {
         /// Step of the state.
         step: u64,
         /// Its absolute path.
@@ -105,26 +164,40 @@ pub enum TrialEvent {
         digest: Option<String>,
     },
     /// A checkpoint is no longer needed; its files are removed once this is durable.
-    CheckpointDropped {
+    #[serde(rename = "checkpoint_dropped")]
+    Dropped {
         /// Path of the checkpoint.
         path: PathBuf,
     },
-    /// An attempt ended.
-    AttemptEnded {
-        /// Number of the trial's attempt, from 0.
-        attempt: AttemptNumber,
-        /// How the attempt ended.
-        end: AttemptEnd,
-        /// One sentence.
-        reason: Option<String>,
-        /// Microseconds of device time since the last account; `None` from an older version, which
-        /// counted slots: all that the attempt took.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        device_micros: Option<i64>,
-        /// Its use of device memory, if measured (`trials_per_device = "auto"`).
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        memory: Option<MemoryUse>,
+}
+
+/// What is decided of a trial, and from when on its results are used.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum DecisionEvent {
+    /// A pruner decided on a report.
+    Decided {
+        /// The step, in the study's unit.
+        step: u64,
+        /// The decision and its reason.
+        verdict: Decision,
     },
+    /// A trial is about to complete, and its metrics violate limits of the study.
+    LimitsBroken {
+        /// The total violation.
+        violation: f64,
+        /// The violated limits, one sentence.
+        reason: String,
+    },
+    /// From here on decisions may use the results of a trial's turn on a slot; written if decisions
+    /// must not depend on timing (`deterministic = true`).
+    ResultsKnown,
+}
+
+/// Changes of the state of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum StateEvent {
     /// A trial was queued again.
     #[serde(rename = "trial_queued")]
     Queued {
@@ -176,16 +249,6 @@ pub enum TrialEvent {
         /// Its state before.
         from: TrialState,
     },
-    /// A trial is about to complete, and its metrics violate limits of the study.
-    LimitsBroken {
-        /// The total violation.
-        violation: f64,
-        /// The violated limits, one sentence.
-        reason: String,
-    },
-    /// From here on decisions may use the results of a trial's turn on a slot; written if decisions
-    /// must not depend on timing (`deterministic = true`).
-    ResultsKnown,
     /// A trial ended.
     #[serde(rename = "trial_finished")]
     Finished {
@@ -212,20 +275,12 @@ pub enum TrialEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         moved: Option<MovedRun>,
     },
-    /// The trial was chosen among these configurations, which its program offered.
-    CandidatesOffered {
-        /// The configurations, in the order of the offer.
-        candidates: Vec<Params>,
-    },
-    /// Configurations were skipped when a trial was proposed: they are not expected to fit into the
-    /// memory of any device.
-    #[serde(rename = "passed_over")]
-    ConfigurationsSkipped {
-        /// Number of configurations that were skipped.
-        points: u64,
-        /// The reason, one sentence.
-        reason: String,
-    },
+}
+
+/// What the program of a trial or of a tracked run records beside its reports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum RecordEvent {
     /// A tracked run recorded parameters; equal names are replaced.
     ParamsRecorded {
         /// The parameters.
@@ -257,6 +312,12 @@ pub enum TrialEvent {
         /// Offset in bytes.
         offset: u64,
     },
+}
+
+/// Notes and tags of users.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum EntryEvent {
     /// A note was added.
     Noted {
         /// The text as written.
@@ -271,15 +332,30 @@ pub enum TrialEvent {
     },
 }
 
+macro_rules! from_groups {
+    ($($group:ident: $of:ident),*) => {
+        $(impl From<$of> for TrialEvent {
+            fn from(event: $of) -> TrialEvent {
+                TrialEvent::$group(event)
+            }
+        })*
+    };
+}
+
+from_groups!(
+    Proposal: ProposalEvent, Attempt: AttemptEvent, Checkpoint: CheckpointEvent,
+    Decision: DecisionEvent, State: StateEvent, Record: RecordEvent, Entry: EntryEvent
+);
+
 impl TrialEvent {
     /// A new trial of which nothing is predicted.
     pub fn created(params: Params, origin: Origin) -> TrialEvent {
-        TrialEvent::Created { params, origin, predicted: Vec::new() }
+        TrialEvent::Proposal(ProposalEvent::TrialCreated { params, origin, predicted: Vec::new() })
     }
 
     /// The end of a trial of a study of one objective.
     pub fn finished(state: TrialState, value: Option<f64>, reason: Option<String>) -> TrialEvent {
-        TrialEvent::Finished { state, value, values: Vec::new(), reason }
+        TrialEvent::State(StateEvent::Finished { state, value, values: Vec::new(), reason })
     }
 }
 

@@ -2,7 +2,10 @@
 
 use super::{StudyState, place_of};
 use crate::study::checkpoint::Checkpoint;
-use crate::study::event::{AttemptEnd, DeviceEvent, Event, RunnerEvent, StudyEvent, TrialEvent};
+use crate::study::event::{
+    AttemptEnd, AttemptEvent, CheckpointEvent, DecisionEvent, DeviceEvent, EntryEvent, Event,
+    ProposalEvent, RecordEvent, RunnerEvent, StateEvent, StudyEvent, TrialEvent,
+};
 use crate::study::finalists::Race;
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
@@ -53,9 +56,10 @@ impl StudyState {
                 | DeviceEvent::AgentChanged { .. }
                 | DeviceEvent::ConcurrencyChanged { .. } => {}
             },
-            Event::Trial(trial, TrialEvent::Created { params, origin, .. }) => {
-                self.create(at, *trial, params.clone(), origin.clone())
-            }
+            Event::Trial(
+                trial,
+                TrialEvent::Proposal(ProposalEvent::TrialCreated { params, origin, .. }),
+            ) => self.create(at, *trial, params.clone(), origin.clone()),
             Event::Trial(trial, event) => self.apply_to_trial(at, *trial, event),
         }
     }
@@ -76,7 +80,39 @@ impl StudyState {
         let before = trial.state;
         self.changes.note(trial.number);
         match event {
-            TrialEvent::AttemptStarted { attempt, slot, until, device_micros, .. } => {
+            TrialEvent::Proposal(_) => {}
+            TrialEvent::Attempt(event) => self.apply_to_attempt(at, place, event),
+            TrialEvent::Checkpoint(event) => self.apply_to_checkpoint(place, event),
+            TrialEvent::Decision(event) => decide(trial, event),
+            TrialEvent::State(StateEvent::Removed { .. }) => {
+                self.paths.forget(number);
+                *self.counts.of(before) -= 1;
+                self.trials.remove(place);
+                return;
+            }
+            TrialEvent::State(event) => change_state(trial, at, self.step_unit, event),
+            TrialEvent::Record(event) => record(trial, event),
+            TrialEvent::Entry(EntryEvent::Noted { text }) => {
+                trial.notes.push(Note { at, text: text.clone() })
+            }
+            TrialEvent::Entry(EntryEvent::Tagged { tag, present }) => {
+                set_tag(&mut trial.tags, tag, *present)
+            }
+        }
+        let trial = &self.trials[place];
+        let after = trial.state;
+        if trial.origin.is_race() {
+            *self.race_counts.of(before) -= 1;
+            *self.race_counts.of(after) += 1;
+        }
+        *self.counts.of(before) -= 1;
+        *self.counts.of(after) += 1;
+    }
+
+    fn apply_to_attempt(&mut self, at: Timestamp, place: usize, event: &AttemptEvent) {
+        let trial = &mut self.trials[place];
+        match event {
+            AttemptEvent::Started { attempt, slot, until, device_micros, .. } => {
                 self.busy_micros += device_micros;
                 trial.state = TrialState::Running;
                 trial.attempts = attempt.0.saturating_add(1);
@@ -90,7 +126,7 @@ impl StudyState {
                     race.void = true;
                 }
             }
-            TrialEvent::Reported { step, metrics, .. } => {
+            AttemptEvent::Reported { step, metrics, .. } => {
                 let first = self.objectives.first();
                 if let Some(value) = first.and_then(|objective| metrics.get(&objective.metric)) {
                     insert_report(&mut trial.curve, *step, value);
@@ -100,20 +136,7 @@ impl StudyState {
                 }
                 trial.last_metrics = metrics.clone();
             }
-            TrialEvent::Decided { step, verdict, .. } => {
-                trial.decisions.retain(|decision| decision.step != *step);
-                let position = trial.decisions.partition_point(|decision| decision.step < *step);
-                trial
-                    .decisions
-                    .insert(position, DecisionAtStep { step: *step, verdict: verdict.clone() });
-            }
-            TrialEvent::CheckpointSaved { step, path, bytes, digest, .. } => {
-                self.paths.take_out(trial, path);
-                let (path, digest) = (path.clone(), digest.clone());
-                self.paths.put_in(trial, Checkpoint { step: *step, path, bytes: *bytes, digest });
-            }
-            TrialEvent::CheckpointDropped { path, .. } => self.paths.take_out(trial, path),
-            TrialEvent::AttemptEnded { end, device_micros, .. } => {
+            AttemptEvent::Ended { end, device_micros, .. } => {
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
                 }
@@ -124,89 +147,106 @@ impl StudyState {
                 trial.busy_micros += spent;
                 self.busy_micros += device_micros.unwrap_or(spent);
             }
-            TrialEvent::Queued { until, reason, .. } => {
-                trial.state = TrialState::Queued;
-                trial.until = *until;
-                trial.hold = None;
-                trial.reason = Some(reason.clone());
-                unfinish(trial);
-            }
-            TrialEvent::Cloned { from, step, digest, params, replaced, until, reason } => {
-                trial.state = TrialState::Queued;
-                trial.until = *until;
-                trial.hold = None;
-                trial.reason = Some(reason.to_string());
-                trial.params = params.clone();
-                trial.segments.push(Segment {
-                    start: *step,
-                    from: *from,
-                    digest: digest.clone(),
-                    replaced: replaced.clone(),
-                    reason: reason.clone(),
-                });
-                unfinish(trial);
-            }
-            TrialEvent::Paused { reason, hold, .. } => {
-                trial.state = TrialState::Paused;
-                trial.hold = *hold;
-                trial.reason = Some(reason.clone());
-                unfinish(trial);
-            }
-            TrialEvent::Held { hold, .. } => trial.hold = *hold,
-            TrialEvent::Hidden => trial.hidden = true,
-            TrialEvent::LimitsBroken { violation, .. } => trial.violation = Some(*violation),
-            TrialEvent::Continued { until, from, .. } => {
-                trial.state = TrialState::Queued;
-                trial.until = Some(*until);
-                trial.hold = None;
-                trial.continued = Some(*from);
-                trial.reason = Some(continues(self.step_unit, *until));
-                unfinish(trial);
-            }
-            TrialEvent::Noted { text } => trial.notes.push(Note { at, text: text.clone() }),
-            TrialEvent::Tagged { tag, present } => set_tag(&mut trial.tags, tag, *present),
-            TrialEvent::Finished { state, value, values, reason } => {
-                trial.state = *state;
-                trial.value = *value;
-                trial.values.clone_from(values);
-                trial.hold = None;
-                trial.continued = None;
-                trial.reason.clone_from(reason);
-                trial.finished = Some(at);
-            }
-            TrialEvent::ParamsRecorded { params } => {
-                for (name, value) in params.iter() {
-                    trial.params.insert(name, value.clone());
-                }
-            }
-            TrialEvent::ParamsDropped { names } => {
-                for name in names {
-                    trial.params.remove(name);
-                }
-            }
-            TrialEvent::Removed { .. } => {
-                self.paths.forget(number);
-                *self.counts.of(before) -= 1;
-                self.trials.remove(place);
-                return;
-            }
-            TrialEvent::Created { .. }
-            | TrialEvent::SummaryRecorded { .. }
-            | TrialEvent::ArtifactSaved { .. }
-            | TrialEvent::SpoolRead { .. }
-            | TrialEvent::AttemptLaunched { .. }
-            | TrialEvent::Remarked { .. }
-            | TrialEvent::ResultsKnown
-            | TrialEvent::CandidatesOffered { .. }
-            | TrialEvent::ConfigurationsSkipped { .. } => return,
+            AttemptEvent::Launched { .. } | AttemptEvent::Remarked { .. } => {}
         }
-        let after = trial.state;
-        if trial.origin.is_race() {
-            *self.race_counts.of(before) -= 1;
-            *self.race_counts.of(after) += 1;
+    }
+
+    fn apply_to_checkpoint(&mut self, place: usize, event: &CheckpointEvent) {
+        let trial = &mut self.trials[place];
+        match event {
+            CheckpointEvent::Saved { step, path, bytes, digest, .. } => {
+                self.paths.take_out(trial, path);
+                let (path, digest) = (path.clone(), digest.clone());
+                self.paths.put_in(trial, Checkpoint { step: *step, path, bytes: *bytes, digest });
+            }
+            CheckpointEvent::Dropped { path, .. } => self.paths.take_out(trial, path),
         }
-        *self.counts.of(before) -= 1;
-        *self.counts.of(after) += 1;
+    }
+}
+
+fn decide(trial: &mut Trial, event: &DecisionEvent) {
+    match event {
+        DecisionEvent::Decided { step, verdict, .. } => {
+            trial.decisions.retain(|decision| decision.step != *step);
+            let position = trial.decisions.partition_point(|decision| decision.step < *step);
+            trial
+                .decisions
+                .insert(position, DecisionAtStep { step: *step, verdict: verdict.clone() });
+        }
+        DecisionEvent::LimitsBroken { violation, .. } => trial.violation = Some(*violation),
+        DecisionEvent::ResultsKnown => {}
+    }
+}
+
+fn change_state(trial: &mut Trial, at: Timestamp, step_unit: StepUnit, event: &StateEvent) {
+    match event {
+        StateEvent::Queued { until, reason, .. } => {
+            trial.state = TrialState::Queued;
+            trial.until = *until;
+            trial.hold = None;
+            trial.reason = Some(reason.clone());
+            unfinish(trial);
+        }
+        StateEvent::Cloned { from, step, digest, params, replaced, until, reason } => {
+            trial.state = TrialState::Queued;
+            trial.until = *until;
+            trial.hold = None;
+            trial.reason = Some(reason.to_string());
+            trial.params = params.clone();
+            trial.segments.push(Segment {
+                start: *step,
+                from: *from,
+                digest: digest.clone(),
+                replaced: replaced.clone(),
+                reason: reason.clone(),
+            });
+            unfinish(trial);
+        }
+        StateEvent::Paused { reason, hold, .. } => {
+            trial.state = TrialState::Paused;
+            trial.hold = *hold;
+            trial.reason = Some(reason.clone());
+            unfinish(trial);
+        }
+        StateEvent::Held { hold, .. } => trial.hold = *hold,
+        StateEvent::Hidden => trial.hidden = true,
+        StateEvent::Continued { until, from, .. } => {
+            trial.state = TrialState::Queued;
+            trial.until = Some(*until);
+            trial.hold = None;
+            trial.continued = Some(*from);
+            trial.reason = Some(continues(step_unit, *until));
+            unfinish(trial);
+        }
+        StateEvent::Finished { state, value, values, reason } => {
+            trial.state = *state;
+            trial.value = *value;
+            trial.values.clone_from(values);
+            trial.hold = None;
+            trial.continued = None;
+            trial.reason.clone_from(reason);
+            trial.finished = Some(at);
+        }
+        // Its row is removed, by `apply_to_trial`.
+        StateEvent::Removed { .. } => {}
+    }
+}
+
+fn record(trial: &mut Trial, event: &RecordEvent) {
+    match event {
+        RecordEvent::ParamsRecorded { params } => {
+            for (name, value) in params.iter() {
+                trial.params.insert(name, value.clone());
+            }
+        }
+        RecordEvent::ParamsDropped { names } => {
+            for name in names {
+                trial.params.remove(name);
+            }
+        }
+        RecordEvent::SummaryRecorded { .. }
+        | RecordEvent::ArtifactSaved { .. }
+        | RecordEvent::SpoolRead { .. } => {}
     }
 }
 

@@ -218,9 +218,9 @@ fn nulls_break_no_constraint_of_an_sqlite_whose_json_valid_of_null_is_0() {
         slots: Vec::new(),
         tracker: None,
     });
-    let attempt = Event::Trial(
+    let attempt = Event::of(
         TrialNumber(0),
-        TrialEvent::AttemptStarted {
+        AttemptEvent::Started {
             attempt: AttemptNumber(9),
             slot: crate::study::device::Slot::on(0, crate::study::device::Device::Cpu),
             resume: None,
