@@ -56,8 +56,8 @@ pub use snapshot::Watched;
 use snapshot::{SnapshotRequest, Source};
 use state::{Command, RunPhase, TuiState};
 pub use studies::choose_study;
-pub use terminal::Before;
-use terminal::{EventPoll, TerminalGuard, Woken, next_event};
+pub use terminal::{Before, EventPoll};
+use terminal::{TerminalGuard, Woken, next_event};
 pub use theme::{Palette, Theme};
 
 /// Who runs the study that is shown.
@@ -148,10 +148,29 @@ const FAREWELL_OF_ONE: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_millis(15);
 
 /// Shows what is watched until it is left; the terminal is restored on every way out, panics
-/// included.
+/// included. `event_poll` listens to signals since before anything began that must not be killed by
+/// a hang-up.
 pub fn run_tui(
     reader: Box<dyn StorageReader>,
     watched: Watched,
+    event_poll: EventPoll,
+    context: &mut TuiContext<'_>,
+) -> Result<TuiExit, TuiError> {
+    match show(reader, watched, event_poll, context) {
+        // A write meets a closed terminal before the hangup does.
+        Err(TuiError::Terminal(error))
+            if error.raw_os_error() == Some(Errno::IO.raw_os_error()) =>
+        {
+            Ok(TuiExit::Gone)
+        }
+        left => left,
+    }
+}
+
+fn show(
+    reader: Box<dyn StorageReader>,
+    watched: Watched,
+    event_poll: EventPoll,
     context: &mut TuiContext<'_>,
 ) -> Result<TuiExit, TuiError> {
     let several = match &watched {
@@ -173,19 +192,9 @@ pub fn run_tui(
     let mut state = TuiState::new(context.mode, snapshot, preferences.load());
     state.zone = TimeZone::system();
     state.detach = context.detach;
-    let event_poll = EventPoll::new(context.mode)?;
     let loader = Loader::start(source, Arc::clone(&wanted), event_poll.waker()?)?;
     let held = TerminalGuard::take()?;
-    let screens = Screens { held, event_poll, loader, wanted, state, preferences, drawn: None };
-    match screens.run(context) {
-        // A write meets a closed terminal before the hangup does.
-        Err(TuiError::Terminal(error))
-            if error.raw_os_error() == Some(Errno::IO.raw_os_error()) =>
-        {
-            Ok(TuiExit::Gone)
-        }
-        left => left,
-    }
+    Screens { held, event_poll, loader, wanted, state, preferences, drawn: None }.run(context)
 }
 
 struct Screens {

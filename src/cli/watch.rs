@@ -13,7 +13,9 @@ use crate::app::request::post;
 use crate::app::several::StudySelection;
 use crate::app::study_state::{life, state};
 use crate::storage::StorageReader as _;
-use crate::tui::{Detach, TuiContext, TuiMode, Watched, choose_study, run_tui};
+use crate::tui::{
+    Detach, EventPoll, TuiContext, TuiError, TuiMode, Watched, choose_study, run_tui,
+};
 
 /// Arguments of `hpsearch watch`.
 #[derive(Clone, Debug, Args)]
@@ -78,6 +80,7 @@ pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, 
         ended: &|| None,
         life,
     };
-    run_tui(Box::new(reader), watched, &mut context)?;
+    let event_poll = EventPoll::new(context.mode).map_err(TuiError::from)?;
+    run_tui(Box::new(reader), watched, event_poll, &mut context)?;
     Ok(Exit::Done)
 }

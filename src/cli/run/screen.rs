@@ -17,7 +17,9 @@ use crate::runner::signals::{HangUp, SignalWatch};
 use crate::runner::{Runner, RunnerError};
 use crate::storage::StoredStudy;
 use crate::storage::any::{AnyReader, AnyStore};
-use crate::tui::{Detach, RunnerEnd, TuiContext, TuiExit, TuiMode, Watched, run_tui};
+use crate::tui::{
+    Detach, EventPoll, RunnerEnd, TuiContext, TuiError, TuiExit, TuiMode, Watched, run_tui,
+};
 
 /// How a run with screens ended.
 pub(super) enum Left {
@@ -53,6 +55,8 @@ pub(super) fn on_screen(
 ) -> Result<Left, Failure> {
     let reader = AnyReader::open(&console.store)?;
     let ended: Ended = Arc::default();
+    // Before the runner starts: a terminal that is closed then must not kill it.
+    let event_poll = EventPoll::new(TuiMode::Embedded).map_err(TuiError::from)?;
     let (inputs_tx, inputs_rx) =
         crossbeam_channel::bounded::<Result<Sender<Input>, RunnerError>>(1);
     std::thread::scope(|scope| {
@@ -107,7 +111,7 @@ pub(super) fn on_screen(
             ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             life,
         };
-        let left = run_tui(Box::new(reader), Watched::One(study.id), &mut context);
+        let left = run_tui(Box::new(reader), Watched::One(study.id), event_poll, &mut context);
         match &left {
             Ok(TuiExit::Left | TuiExit::RunAgain) => {}
             Ok(TuiExit::Detached) => detach(study, log, console),
