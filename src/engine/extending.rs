@@ -1,7 +1,8 @@
 //! Requests to extend a study: a larger budget, or a trial past its end.
 
 use super::Engine;
-use super::requests::{Served, all_of, refused};
+use super::requests::{Refusal, Served, all_of, refused};
+use crate::pruners::{POPULATION, is_population};
 use crate::study::budget::{Budget, Extension};
 use crate::study::counted::count;
 use crate::study::event::{Event, StateEvent, StudyEvent};
@@ -10,6 +11,15 @@ use crate::study::step::StepUnit;
 use crate::study::trial::{LARGEST_STEP, TrialNumber, TrialState};
 
 impl Engine {
+    /// Trials that would not form whole populations: as in a study file, they are refused.
+    fn incomplete_population(&self, by: Extension) -> Option<Refusal> {
+        let trials = self.spec.budget.trials.filter(|_| is_population(&self.spec.pruner))?;
+        let (size, all) = (POPULATION.of::<u64>(&self.spec.pruner), trials.checked_add(by.trials)?);
+        let whole = all.checked_next_multiple_of(size).filter(|whole| *whole != all)?;
+        let said = format!("{all} trials do not form populations of {size}");
+        Some(refused(said, format!("say `--trials {}`", whole - trials)))
+    }
+
     pub(super) fn extend(&mut self, by: Extension) -> Served {
         let budget = &self.spec.budget;
         let added = [
@@ -28,7 +38,8 @@ impl Engine {
                 format!("set `{key}` under [budget] of the study file"),
             )
         });
-        all_of(nothing.into_iter().chain(unlimited).collect())?;
+        let incomplete = self.incomplete_population(by);
+        all_of(nothing.into_iter().chain(unlimited).chain(incomplete).collect())?;
         let beyond = self.beyond_a_store(by);
         if !beyond.is_empty() {
             let keys: Vec<String> = beyond.iter().map(|key| format!("`budget.{key}`")).collect();

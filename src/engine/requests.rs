@@ -3,6 +3,7 @@
 use super::attempt::Leaving;
 use super::{Effect, Engine, Outcome, Phase};
 use crate::config::command_line;
+use crate::pruners::{POPULATION, is_population};
 use crate::study::constraint;
 use crate::study::event::{Event, StateEvent, StudyEvent};
 use crate::study::finalists::Race;
@@ -140,6 +141,14 @@ impl Engine {
         if let Some(broken) = constraint::broken(&self.spec.constraints, fixed) {
             let why = format!("it violates the constraint `{}`", broken.expression().text());
             return Err(refused(why, "give other values"));
+        }
+        let full = self.spec.budget.trials.filter(|_| is_population(&self.spec.pruner));
+        if full.is_some_and(|trials| self.state.trials.len() as u64 >= trials) {
+            let size = POPULATION.of::<u64>(&self.spec.pruner);
+            return Err(refused(
+                "its populations are full: it would be a population of its own",
+                format!("make room for another one before: `hpsearch extend --trials {size}`"),
+            ));
         }
         let candidates = &self.spec.candidates;
         if !candidates.is_empty() && !candidates.iter().any(|one| one.contains(fixed)) {

@@ -14,11 +14,11 @@ use hpsearch::study::budget::Extension;
 use hpsearch::study::decision::Reason;
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{
-    AttemptEnd, AttemptEvent, CheckpointEvent, Event, StateEvent, TrialEvent,
+    AttemptEnd, AttemptEvent, CheckpointEvent, Event, StateEvent, StudyEvent, TrialEvent,
 };
 use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
-use hpsearch::study::request::{Request, Retried};
+use hpsearch::study::request::{Request, RequestAnswer, Retried};
 use hpsearch::study::schedule::{Stage, schedule};
 use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
 use hpsearch::study::state::StudyState;
@@ -268,7 +268,7 @@ fn requests(pattern: u64) -> Vec<(u64, Request)> {
             60..75 => Request::ResumeStudy,
             75..82 => Request::Kill { trial },
             82..90 => Request::Retry { trials: Retried::AllFailed },
-            90..95 => Request::Extend { by: Extension { trials: 3, ..Extension::default() } },
+            90..95 => Request::Extend { by: Extension { trials: 4, ..Extension::default() } },
             _ => Request::Continue { trial, until: STEPS + 4 },
         };
         (draw(pattern, index, 7) * 2, request)
@@ -319,6 +319,31 @@ fn requests_faults_and_kills_leave_a_population_that_ends_and_verifies() {
         let difference = verified(&simulation.spec, &journal(&run)).difference;
         assert!(difference.is_none(), "{pattern}: {difference:?}");
     }
+}
+
+/// As in a study file: a population is whole.
+#[test]
+fn requests_that_would_leave_a_population_incomplete_are_refused() {
+    let mut simulation = simulation(spec(8, "random", 4), 2, 0);
+    let more = |trials| Request::Extend { by: Extension { trials, ..Extension::default() } };
+    let params: Params = [("rate".to_owned(), 0.5.into())].into_iter().collect();
+    let alone = Request::Enqueue { params };
+    simulation.requests = vec![(0, more(3)), (40, alone), (40, more(4))];
+    let run = finished(&simulation, &[]);
+    let answers = run.turns.iter().flat_map(|turn| &turn.events).filter_map(|event| match event {
+        Event::Study(StudyEvent::RequestServed { answer, .. }) => Some(answer.clone()),
+        _ => None,
+    });
+    let [incomplete, alone, whole] = answers.collect::<Vec<_>>().try_into().unwrap();
+    let refused = |answer: &RequestAnswer, why: &str| match answer {
+        RequestAnswer::Refused(said) => said.contains(why),
+        RequestAnswer::Done(_) => false,
+    };
+    let why = "11 trials do not form populations of 4: say `--trials 4`";
+    assert!(refused(&incomplete, why), "{incomplete:?}");
+    assert!(refused(&alone, "`hpsearch extend --trials 4`"), "{alone:?}");
+    assert!(matches!(whole, RequestAnswer::Done(_)), "{whole:?}");
+    assert_eq!(run.state.counts.complete, 12);
 }
 
 #[test]
