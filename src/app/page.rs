@@ -281,8 +281,7 @@ fn study_row(reader: &dyn StorageReader, study: StudySummary) -> Result<StudyRow
     let state = state_in(reader, &study)?.as_str();
     let objective = study.spec.objective();
     let is_archived = is_archived(&study);
-    let mut tags = study.spec.tags.clone();
-    tags.extend(study.tags.iter().filter(|tag| !study.spec.tags.contains(tag)).cloned());
+    let tags = study.all_tags();
     Ok(StudyRow {
         state,
         trials: study.counts,

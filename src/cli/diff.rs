@@ -111,7 +111,7 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
                 let given = named.iter().map(|(_, trials)| trials.len() as u64).sum();
                 let given = count(given, "trial");
                 let message =
-                    format!("two trials are compared, and the command line names {given}");
+                    format!("two different trials are compared, and these words name {given}");
                 return Err(Failure::usage(message).help(
                     "write `hpsearch diff STUDY 3 7`, or `hpsearch diff study.toml` for a changed \
                      file",
@@ -463,7 +463,7 @@ fn needs(class: Option<ChangeClass>) -> &'static str {
 fn heading(class: ChangeClass) -> &'static str {
     match class {
         ChangeClass::Free => "applied when it is run again:",
-        ChangeClass::NeedsAccept => "applied with --accept; trials so far stay as they are:",
+        ChangeClass::NeedsAccept => "needs --accept; trials so far stay as they are:",
         ChangeClass::NeedsFork => "another question, so another study (--fork NAME):",
     }
 }

@@ -22,7 +22,7 @@ use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     attempt_end, duration, number, one_line, param, result, shown_value, states,
 };
-use crate::samplers::{self, Predicted, SAMPLERS, SamplerEntry};
+use crate::samplers::{self, Given, Predicted, SAMPLERS, SamplerEntry};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::counted::count;
 use crate::study::event::Seq;
@@ -313,8 +313,11 @@ fn print(
             "nothing judges a tracked run"
         } else if spec.pruner.name == "none" {
             "the study has no pruner"
+        } else if trial.last_step().is_none() {
+            "nothing was reported"
         } else {
-            "no report reached a rung"
+            "the pruner judged none of its reports; `hpsearch list pruners` has the options from \
+             when on it does"
         };
         writeln!(console.out, "\nno decisions: {why}")?;
     } else {
@@ -358,8 +361,9 @@ fn headline(spec: &StudySpec, trial: &Trial) -> String {
 fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     let by = match &trial.origin {
         Origin::Sampled(sampler) => {
-            let random =
-                story.proposal.as_ref().and_then(|proposal| random(spec, sampler, proposal));
+            let random = given(spec, sampler, trial).or_else(|| {
+                story.proposal.as_ref().and_then(|proposal| random(spec, sampler, proposal))
+            });
             let chosen = if *sampler == spec.sampler.name {
                 String::new()
             } else {
@@ -402,6 +406,21 @@ fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// That a start-up trial took its parameters from the user or from earlier studies.
+fn given(spec: &StudySpec, sampler: &str, trial: &Trial) -> Option<String> {
+    if !matches!(sampler, "gp" | "tpe" | "nsga2" | "nsga3") {
+        return None;
+    }
+    let (source, params) = samplers::given_to(&spec.space, &spec.earlier, trial.number)?;
+    let own = shown_params(spec, trial);
+    let is_taken = own.iter().all(|(name, value)| params.get(name).is_none_or(|one| one == value));
+    let source = match source {
+        Given::Prior => ", at the priors of the space",
+        Given::Earlier => ", a best configuration of the earlier studies (warm_start)",
+    };
+    is_taken.then(|| source.to_owned())
 }
 
 /// That a sampler's model did not know enough yet to propose the trial.

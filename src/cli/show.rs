@@ -286,7 +286,11 @@ fn how_far(
         ("best", best),
         ("time", time),
     ];
-    facts.into_iter().chain(forecast).chain([("created", moment(study.created))]).collect()
+    let tags = Some(study.all_tags()).filter(|tags| !tags.is_empty());
+    let tags = tags.map(|tags| ("tags", one_line(&tags.join(" "))));
+    let notes = study.notes.iter().map(|note| ("note", one_line(&note.text)));
+    let facts = facts.into_iter().chain(forecast).chain([("created", moment(study.created))]);
+    facts.chain(tags).chain(notes).collect()
 }
 
 fn state_in_words(
@@ -296,7 +300,10 @@ fn state_in_words(
     console: &Console,
 ) -> String {
     let resume = console.next(&format!("resume {}", one_line(&study.spec.name)));
-    let run = console.next(run);
+    let run = match study.spec.program {
+        Program::Trainer { .. } | Program::Command { .. } => console.next(run),
+        Program::Inline => "the program that asks for its trials".to_owned(),
+    };
     match (state, &study.held, &study.finished) {
         (StudyStatus::Running, Some(held), _) => {
             format!("running, by process {} on {}", held.holder.pid, one_line(&held.holder.host))
@@ -309,6 +316,10 @@ fn state_in_words(
         (StudyStatus::Finished | StudyStatus::Failed, _, Some(reason)) => {
             format!("{}: {}", state.as_str(), one_line(reason))
         }
+        (StudyStatus::Interrupted, ..) if study.paused.is_some() => format!(
+            "interrupted: its runner died; it is paused by you, too: {resume} and {run} let it \
+             continue"
+        ),
         (StudyStatus::Interrupted, ..) => format!("interrupted: its runner died; {run} continues"),
         (StudyStatus::Stopped, ..) => format!("stopped; {run} continues"),
         _ => state.as_str().to_owned(),

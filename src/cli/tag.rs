@@ -62,7 +62,7 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
     }
     if tags.is_empty() {
         if trials.is_empty() {
-            writeln!(console.out, "{}", one_line(&study.tags.join(" ")))?;
+            writeln!(console.out, "{}", one_line(&study.all_tags().join(" ")))?;
         }
         for trial in &trials {
             writeln!(console.out, "trial {}: {}", trial.number, one_line(&trial.tags.join(" ")))?;
@@ -92,7 +92,8 @@ fn print_json(
     trials: &[Trial],
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let of_study = study.tags.iter().filter(|_| trials.is_empty());
+    let all = study.all_tags();
+    let of_study = all.iter().filter(|_| trials.is_empty());
     let mut tags: Vec<TagJson> = of_study.map(|tag| TagJson { trial: None, tag }).collect();
     for trial in trials {
         tags.extend(trial.tags.iter().map(|tag| TagJson { trial: Some(trial.number), tag }));

@@ -397,7 +397,8 @@ fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
 /// Spaces of more configurations are hardly ever tried as a whole.
 const FEW_CONFIGURATIONS: u64 = 1_000;
 
-/// Builds the sampler to validate it. A study without a limit needs a sampler that exhausts.
+/// Builds the sampler to validate it. A study without a limit needs a sampler that exhausts, or
+/// candidates.
 fn check_sampler(
     spec: &StudySpec,
     sampler: &Chosen,
@@ -411,7 +412,7 @@ fn check_sampler(
     });
     let Some(built) = sampler.built(built, None, problems) else { return };
     check_warm_start(spec, sampler, built.as_ref(), problems);
-    if is_unlimited && !built.exhausts() {
+    if is_unlimited && spec.candidates.is_empty() && !built.exhausts() {
         let problem = Diagnostic::error(budget.place, "the study has no limit: it would never end");
         problems.push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
     } else if spec.budget.trials.is_none()

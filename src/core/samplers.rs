@@ -27,6 +27,7 @@ use std::collections::BTreeMap;
 
 pub use earlier::{Taken, earlier};
 pub use gp::{CurvePredictor, Predicted, PredictedTrial};
+pub use start::{Given, given_to};
 pub use untried::untried;
 
 use crate::analysis::memory_model::{MemoryModel, smallest_sizes};

@@ -462,6 +462,8 @@ impl StudyStatus {
             {
                 StudyStatus::Running
             }
+            // It did not pause its trials.
+            (Some(_), HolderLife::Dead) if summary.counts.running > 0 => StudyStatus::Interrupted,
             _ if summary.paused.is_some() => StudyStatus::Paused,
             (Some(_), HolderLife::Alive) => StudyStatus::Running,
             _ if summary.finished.is_some() && summary.counts.only_fail() => StudyStatus::Failed,

@@ -145,6 +145,12 @@ pub struct StudySummary {
 }
 
 impl StudySummary {
+    /// Its tags: those of the study file, then the user's others.
+    pub fn all_tags(&self) -> Vec<String> {
+        let own = self.tags.iter().filter(|tag| !self.spec.tags.contains(tag));
+        self.spec.tags.iter().chain(own).cloned().collect()
+    }
+
     /// The locations of its trials' files, for a store at `store`.
     pub fn files(&self, store: &Path) -> StudyFiles {
         StudyFiles::of(&self.spec, self.directory.as_deref(), store)

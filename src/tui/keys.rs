@@ -149,6 +149,25 @@ pub enum Action {
     View,
 }
 
+impl Action {
+    /// Whether it steers a search: a study of tracked runs has none.
+    pub fn is_of_a_search(self) -> bool {
+        matches!(
+            self,
+            Action::Kill
+                | Action::PauseTrial
+                | Action::PauseStudy
+                | Action::Stop
+                | Action::Enqueue
+                | Action::Retry
+                | Action::Continue
+                | Action::Extend
+                | Action::PauseDevice
+                | Action::Slots
+        )
+    }
+}
+
 /// Headings of the help: moving about, what is shown, what changes the study.
 const GROUPS: [&str; 3] = [MOVE, LOOK, CHANGE];
 const MOVE: &str = "move";
@@ -263,11 +282,11 @@ pub static KEYS: &[KeyLine] = keys! {
     NONE [char('t')] "t", Tag, OF_A_TRIAL, CHANGE,
         "tag the trial; the same tag again removes it", "tag";
     NONE [char('R')] "R", Retry, OF_A_TRIAL, CHANGE,
-        "retry a failed trial; on another one: all that failed (asks first)";
+        "retry a failed trial, or all that failed (asks first)";
     NONE [char('C')] "C", Continue, OF_A_TRIAL, CHANGE,
         "train a finished trial further, to a later step";
     NONE [char('p')] "p", PauseDevice, DEVICES, CHANGE,
-        "pause a device, or use it again; its trials continue elsewhere", "pause device";
+        "pause a device, whose trials move, or use it again", "pause device";
     NONE [char('n')] "n", Slots, DEVICES, CHANGE,
         "change how many trials run at a time on a device", "slots";
     NONE [char('E')] "E", Extend, EVERYWHERE, CHANGE,
@@ -277,7 +296,7 @@ pub static KEYS: &[KeyLine] = keys! {
         "tag the study; the same tag again removes it";
     NONE [char('P')] "P", PauseStudy, EVERYWHERE, CHANGE, "pause or resume the study";
     NONE [char('S')] "S", Stop, EVERYWHERE, CHANGE,
-        "stop the study: running trials save a checkpoint and leave (asks first)", "stop study";
+        "stop the study: trials save and leave (asks first)", "stop study";
     NONE [Up, char('k')] "Up Down", Move(Movement::By(-1)), EVERYWHERE, MOVE, "one row (also k \
         and j)";
     NONE [Down, char('j')] "Down", Move(Movement::By(1)), EVERYWHERE, MOVE, "";

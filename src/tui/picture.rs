@@ -71,8 +71,8 @@ impl PictureCache {
         (self.search, self.devices) = (None, None);
     }
 
-    /// Draws what is asked for, as it is in the store now. What `study` says is not read again: keys
-    /// act on it, and what they do has to be what the picture says.
+    /// Draws what is asked for, as it is in the store now. What `study` says is not read again:
+    /// keys act on it, and what they do has to be what the picture says.
     pub fn draw(
         &mut self,
         reader: &dyn StorageReader,

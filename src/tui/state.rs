@@ -423,6 +423,10 @@ impl TuiState {
     }
 
     fn act(&mut self, action: Action) -> Command {
+        if action.is_of_a_search() && self.spec().is_tracked() {
+            let name = &self.spec().name;
+            return self.note(format!("`{name}` has tracked runs: nothing is searched there"));
+        }
         match action {
             Action::Quit => return self.quit(),
             Action::Refresh => return Command::Refresh,

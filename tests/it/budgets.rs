@@ -219,8 +219,9 @@ proptest! {
             journal = run.turns[..run.turns.len().min(journal.len() + turns)].to_vec();
         }
         let run = simulation.run(&journal).unwrap();
-        let reported =
-            |event: &&Event| matches!(event, Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Reported { .. })));
+        let reported = |event: &&Event| {
+            matches!(event, Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Reported { .. })))
+        };
         steps += run.turns.iter().flat_map(|turn| &turn.events).filter(reported).count() as u64;
         // One that crashes in its step leaves when it does, a step later at most.
         let until_they_left = (devices * slots) as f64 * (leave as f64 / 1000.0).max(0.1) + 1e-3;

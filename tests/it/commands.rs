@@ -553,6 +553,25 @@ fn a_script_that_reads_no_verdicts_is_not_held_up() {
 }
 
 #[test]
+fn a_runner_that_is_killed_before_its_trials_have_paused_leaves_them_interrupted() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &held(REPORT_X));
+    let mut running = site.start_study();
+    site.wait_for_lines("started", 1);
+    assert_done(&site.run(&["pause", "s"]));
+    running.kill();
+    for words in [&["trials", "s"][..], &["show", "s", "0"]] {
+        assert_names(&site.run(words).out, &["interrupted"]);
+    }
+    let shown = site.run(&["show", "s"]).out;
+    let says = "interrupted: its runner died; it is paused by you, too: `hpsearch resume s` and";
+    assert_names(&shown, &[says, "1 interrupted"]);
+    assert_done(&site.run(&["resume", "s"]));
+    site.write("go", "");
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), ["complete"]);
+}
+
+#[test]
 fn a_killed_runner_leaves_nothing_and_its_trials_run_again() {
     let script = format!(
         "setsid sh -c 'trap \"\" TERM HUP; while :; do sleep 308; done' &\n{}",

@@ -253,7 +253,9 @@ proptest! {
             let told = again.turns[journal.len()..].iter().flat_map(|turn| &turn.events).find_map(
                 |event| match event {
                     Event::Device(DeviceEvent::SlotsChanged { slots }) => Some(slots.len()),
-                    Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => Some(usize::MAX),
+                    Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => {
+                        Some(usize::MAX)
+                    }
                     _ => None,
                 },
             );

@@ -68,8 +68,8 @@ fn where_no_trial_keeps_the_limits_the_nearest_one_is_named() {
     assert!(
         best.err.starts_with(
             "error: none of the 4 complete trials of `s` keeps all \
-        limits\nhelp: trial 0 comes nearest: `size <= 1` has no value: `size` was not \
-        reported"
+        limits\nhelp: trial 0 comes nearest: `size <= 1` has no value: `size` is not in the \
+        trial's last report"
         ),
         "{}",
         best.err
@@ -133,6 +133,8 @@ fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
     assert_names(&first.err, &["warm start: 8 trials of `s`"]);
     let trials: Json = site.json(&["trials", "warm", "--json"]);
     assert_eq!(trials["trials"][0]["params"]["x"].as_f64(), Some(best));
+    let by = "by sampler tpe, a best configuration of the earlier studies (warm_start)";
+    assert_names(&site.run(&["explain", "warm", "0"]).out, &[by]);
     // More trials of the earlier study change nothing of what was taken: the same specification,
     // nothing to accept.
     site.write("study.toml", study("trials = 10", ONE_SLOT));

@@ -125,7 +125,9 @@ fn a_study_that_waits_goes_on_when_it_is_resumed_from_another_terminal() {
 
 #[test]
 fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
-    let site = Site::new(&study("trials = 2", ONE_SLOT), RESUMABLE);
+    let text = study("trials = 2", ONE_SLOT);
+    let text = text.replace("name = \"s\"", "name = \"s\"\ntags = [\"night\"]");
+    let site = Site::new(&text, RESUMABLE);
     let running = site.start_study();
     site.wait_for_lines("steps", 1);
     assert_done(&site.run(&["note", "s", "0", "-m", "  läuft gut\nbisher "]));
@@ -137,10 +139,15 @@ fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
         site.run(&["note", "s", "0"]).out
     );
     assert_eq!(site.run(&["tag", "s", "0"]).out, "trial 0: keep\n");
-    assert_eq!(site.run(&["tag", "s"]).out, "round-2\n");
+    assert_eq!(site.run(&["tag", "s"]).out, "night round-2\n");
     assert_done(&running.end());
     // And with nobody there; also about what failed, was paused, or is over.
     assert_done(&site.run(&["note", "-m", "about the study"]));
+    let shown = site.run(&["show", "s"]).out;
+    let has = |title: &str, text: &str| {
+        shown.lines().any(|line| line.starts_with(title) && line.ends_with(text))
+    };
+    assert!(has("tags ", " night round-2") && has("note ", " about the study"), "{shown}");
     assert_done(&site.run(&["tag", "0-1", "+done", "-keep"]));
     assert_eq!(site.run(&["tag", "0", "1"]).out, "trial 0: done\ntrial 1: done\n");
     assert!(site.run(&["note", "s"]).out.ends_with("about the study\n"));

@@ -282,8 +282,10 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
                 let ends = |event: &Event| {
                     matches!(
                         event,
-                        Event::Trial(_, TrialEvent::Decision(DecisionEvent::Decided { verdict, .. }))
-                            if verdict.reason().is_some() && verdict.word() != "continue"
+                        Event::Trial(
+                            _,
+                            TrialEvent::Decision(DecisionEvent::Decided { verdict, .. })
+                        ) if verdict.reason().is_some() && verdict.word() != "continue"
                     )
                 };
                 turn.events.iter().any(ends)

@@ -783,14 +783,14 @@ proptest! {
         for event in &events {
             state.apply(Timestamp(2), event);
             match event {
-                Event::Trial(_, TrialEvent::Checkpoint(CheckpointEvent::Saved { step, path, .. })) => {
-                    naive.retain(|(_, known)| known != path);
-                    let at = naive.partition_point(|(known, _)| known <= step);
-                    naive.insert(at, (*step, path.clone()));
-                }
-                Event::Trial(_, TrialEvent::Checkpoint(CheckpointEvent::Dropped { path, .. })) => {
-                    naive.retain(|(_, known)| known != path)
-                }
+                Event::Trial(_, TrialEvent::Checkpoint(event)) => match event {
+                    CheckpointEvent::Saved { step, path, .. } => {
+                        naive.retain(|(_, known)| known != path);
+                        let at = naive.partition_point(|(known, _)| known <= step);
+                        naive.insert(at, (*step, path.clone()));
+                    }
+                    CheckpointEvent::Dropped { path } => naive.retain(|(_, known)| known != path),
+                },
                 _ => {}
             }
         }

@@ -95,7 +95,7 @@ fn fewer_than_two_trials_cannot_be_compared() {
     assert_eq!(ran.code, 2);
     assert!(
         ran.err.starts_with(
-            "error: two trials are compared, and the command line names 1 trial\nhelp: "
+            "error: two different trials are compared, and these words name 1 trial\nhelp: "
         ),
         "{}",
         ran.err

@@ -559,7 +559,8 @@ fn a_journal_that_was_changed_differs_where_it_was_changed() {
     let promoted = place(&|event| {
         matches!(
             event,
-            Event::Trial(_, TrialEvent::State(StateEvent::Queued { reason, .. })) if reason.contains("rank")
+            Event::Trial(_, TrialEvent::State(StateEvent::Queued { reason, .. }))
+                if reason.contains("rank")
         )
     });
     check(promoted, "promotion", &|event| {
@@ -629,7 +630,10 @@ fn predictions_of_proposals_repeat_and_a_changed_digit_differs() {
         let is_predicted = |(_, _, event): &StoredEvent| {
             matches!(
                 event,
-                Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { predicted, .. })) if predicted.len() == 1
+                Event::Trial(
+                    _,
+                    TrialEvent::Proposal(ProposalEvent::TrialCreated { predicted, .. })
+                ) if predicted.len() == 1
             )
         };
         let place = sound.iter().rposition(is_predicted).unwrap();

@@ -259,7 +259,8 @@ fn ended(run: &Run, end: &AttemptEnd) -> usize {
         .filter(|event| {
             matches!(
                 event,
-                Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { end: found, .. })) if found == end
+                Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { end: found, .. }))
+                    if found == end
             )
         })
         .count()

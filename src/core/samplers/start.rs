@@ -29,20 +29,38 @@ pub(super) fn trials(ask: &Ask<'_>, startup: u64) -> u64 {
 /// How many of the earlier studies' best configurations are tried first.
 const FROM_EARLIER: usize = 3;
 
-/// The parameters that are not drawn: the first trial takes the user's prior, the next ones the
-/// best configurations of earlier studies.
+/// The source of the parameters that a start-up trial takes without drawing them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Given {
+    /// The priors of the space.
+    Prior,
+    /// One of the best configurations of earlier studies.
+    Earlier,
+}
+
+/// The parameters that are not drawn: trial 0 takes the user's prior, the next ones the best
+/// configurations of earlier studies.
 fn given(ask: &Ask<'_>) -> Params {
     if !ask.fixed.is_empty() {
         return ask.fixed.clone();
     }
-    let prior = prior::params(ask.space);
-    let priors = (!prior.is_empty()).then_some(prior).into_iter();
-    let place = usize::try_from(ask.number.0).unwrap_or(usize::MAX);
-    priors.chain(earlier_best(ask)).nth(place).unwrap_or_default()
+    given_to(ask.space, ask.earlier, ask.number).map(|(_, params)| params).unwrap_or_default()
 }
 
-fn earlier_best(ask: &Ask<'_>) -> Vec<Params> {
-    let mut ranked: Vec<&Earlier> = ask.earlier.iter().collect();
+/// What is given to a start-up trial of a sampler with this design, if it is not enqueued.
+pub fn given_to(
+    space: &Space,
+    earlier: &[Earlier],
+    number: TrialNumber,
+) -> Option<(Given, Params)> {
+    let prior = Some(prior::params(space)).filter(|prior| !prior.is_empty());
+    let best = earlier_best(earlier).into_iter().map(|params| (Given::Earlier, params));
+    let place = usize::try_from(number.0).unwrap_or(usize::MAX);
+    prior.map(|params| (Given::Prior, params)).into_iter().chain(best).nth(place)
+}
+
+fn earlier_best(earlier: &[Earlier]) -> Vec<Params> {
+    let mut ranked: Vec<&Earlier> = earlier.iter().collect();
     ranked.sort_by(|a, b| a.rank.total_cmp(&b.rank));
     let mut best: Vec<Params> = Vec::new();
     for earlier in ranked {

@@ -117,17 +117,17 @@ pub fn exceeded(constraints: &[Constraint], metrics: &Metrics) -> String {
                 Value::Float(rounded(over))
             )),
             _ => {
-                let missing: Vec<String> = expression
-                    .names()
-                    .filter(|name| metrics.get(name).is_none_or(f64::is_nan))
-                    .map(|name| format!("`{name}`"))
-                    .collect();
-                let what = if missing.is_empty() {
-                    "has no value".to_owned()
-                } else {
-                    format!("has no value: {} was not reported", missing.join(", "))
-                };
-                said.push(format!("`{}` {what}", expression.text()));
+                let missing = expression.names().filter_map(|name| match metrics.get(name) {
+                    None => Some(format!("`{name}` is not in the trial's last report")),
+                    Some(value) => value.is_nan().then(|| format!("`{name}` is NaN")),
+                });
+                let missing: Vec<String> = missing.collect();
+                let why = if missing.is_empty() { "" } else { ": " };
+                said.push(format!(
+                    "`{}` has no value{why}{}",
+                    expression.text(),
+                    missing.join(" and ")
+                ));
             }
         }
     }

@@ -68,6 +68,18 @@ fn studies_of_different_metrics_are_listed_one_by_one() {
     assert_eq!(rows(&mut shown)[..3], ["digits-baseline/0", "runs/0", "digits-baseline/1"]);
 }
 
+/// They are refused before anything is typed, not after.
+#[test]
+fn keys_that_steer_a_search_say_that_tracked_runs_have_none() {
+    for key in ["e", "E", "C", "R", "x", "P", "S"] {
+        let mut shown = all(search_and_runs(Direction::Minimize), SMALL).press("/study = runs\n");
+        shown.load();
+        let mut shown = shown.press(key);
+        let said = "`runs` has tracked runs: nothing is searched there";
+        assert!(shown.frame().contains(said), "{key}: {}", shown.frame());
+    }
+}
+
 #[test]
 fn a_filter_is_read_for_each_study() {
     let script = search_and_runs(Direction::Minimize);

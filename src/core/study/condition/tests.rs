@@ -101,13 +101,14 @@ fn limits_add_up_and_a_metric_that_is_missing_breaks_its_own() {
         exceeded(&constraints, &over),
         "`latency <= 20` is violated by 3.5; `\"eval size\" < 3` is violated by 1"
     );
-    for missing in
-        [metrics(&[("eval size", 2.0)]), metrics(&[("latency", f64::NAN), ("eval size", 2.0)])]
-    {
+    for (missing, why) in [
+        (metrics(&[("eval size", 2.0)]), "is not in the trial's last report"),
+        (metrics(&[("latency", f64::NAN), ("eval size", 2.0)]), "is NaN"),
+    ] {
         assert_eq!(violation(&constraints, &missing), Some(f64::MAX));
         assert_eq!(
             exceeded(&constraints, &missing),
-            "`latency <= 20` has no value: `latency` was not reported"
+            format!("`latency <= 20` has no value: `latency` {why}")
         );
     }
 }
