@@ -782,16 +782,14 @@ proptest! {
             (StudyState::new(&spec), Vec::<(u64, std::path::PathBuf)>::new());
         for event in &events {
             state.apply(Timestamp(2), event);
+            let Event::Trial(_, TrialEvent::Checkpoint(event)) = event else { continue };
             match event {
-                Event::Trial(_, TrialEvent::Checkpoint(event)) => match event {
-                    CheckpointEvent::Saved { step, path, .. } => {
-                        naive.retain(|(_, known)| known != path);
-                        let at = naive.partition_point(|(known, _)| known <= step);
-                        naive.insert(at, (*step, path.clone()));
-                    }
-                    CheckpointEvent::Dropped { path } => naive.retain(|(_, known)| known != path),
-                },
-                _ => {}
+                CheckpointEvent::Saved { step, path, .. } => {
+                    naive.retain(|(_, known)| known != path);
+                    let at = naive.partition_point(|(known, _)| known <= step);
+                    naive.insert(at, (*step, path.clone()));
+                }
+                CheckpointEvent::Dropped { path } => naive.retain(|(_, known)| known != path),
             }
         }
         for (index, some) in events.chunks(turn).enumerate() {
