@@ -1,0 +1,218 @@
+//! Converts the lines of a spool to events and points of its run.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::{Map, Value as Json};
+
+use super::Notice;
+use crate::runner;
+use crate::runner::artifacts::{self, Places};
+use crate::runner::protocol::{MessageToRunner, PREFIX, Reported, Spoken, StepCounter};
+use crate::study::artifact::NewArtifact;
+use crate::study::event::{AttemptEvent, CheckpointEvent, RecordEvent, TrialEvent};
+use crate::study::params::{Params, Value};
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
+use crate::study::spec::FailureCause;
+use crate::study::step::StepUnit;
+use crate::study::time::Timestamp;
+use crate::study::trial::{AttemptNumber, TrialNumber};
+use crate::tracking::spool::{Header, Spool, SpoolLine};
+use crate::tracking::{Run, RunEnd};
+
+/// Converts lines to events of the run.
+pub(super) struct Lines<'a> {
+    spool: String,
+    trial: TrialNumber,
+    attempt: AttemptNumber,
+    /// The study's metric: a line that contains it is a report.
+    metric: String,
+    /// Points besides reports.
+    points: BTreeMap<(SeriesAxis, String), Vec<LoggedPoint>>,
+    cwd: PathBuf,
+    places: Places,
+    step_counter: StepCounter,
+    pub say: &'a mut dyn FnMut(Notice),
+}
+
+impl<'a> Lines<'a> {
+    /// Lines of `run`, whose last report is of step `last`; its artifacts are kept in `copies`.
+    pub fn new(
+        run: &Run,
+        (spool, header): (&Spool, &Header),
+        last: u64,
+        copies: PathBuf,
+        say: &'a mut dyn FnMut(Notice),
+    ) -> Self {
+        let cwd = header.cwd.clone().unwrap_or_default();
+        Lines {
+            spool: spool.name(),
+            trial: run.number(),
+            attempt: run.attempt(),
+            metric: run.study().spec.objective().metric.clone(),
+            points: BTreeMap::new(),
+            places: Places { looked_for: vec![cwd.clone()], copies },
+            cwd,
+            step_counter: StepCounter { unit: StepUnit::Step, last },
+            say,
+        }
+    }
+
+    /// The events of these lines with the offset read; the end of the run, which counts as read
+    /// only once written; and the offset of the next lines, if any.
+    pub fn events(
+        &mut self,
+        lines: Vec<(SpoolLine, u64)>,
+    ) -> (Vec<TrialEvent>, Option<RunEnd>, Option<u64>) {
+        let (mut events, mut end, mut next) = (Vec::new(), None, None);
+        for (line, after) in lines {
+            match line {
+                SpoolLine::Record { record, time } => {
+                    let at = time.map_or_else(runner::now, Timestamp);
+                    self.record(record, at, &mut events);
+                }
+                SpoolLine::Finish { status, message } => {
+                    end = Some(end_of(&status, message));
+                    break;
+                }
+                SpoolLine::Unknown => (self.say)(Notice::Note(format!(
+                    "a line of the spool `{}` is damaged, and skipped",
+                    self.spool
+                ))),
+            }
+            next = Some(after);
+        }
+        if let Some(offset) = next {
+            events.push(TrialEvent::Record(RecordEvent::SpoolRead {
+                spool: self.spool.clone(),
+                offset,
+            }));
+        }
+        (events, end, next)
+    }
+
+    fn record(
+        &mut self,
+        mut record: Map<String, Json>,
+        at: Timestamp,
+        events: &mut Vec<TrialEvent>,
+    ) {
+        if let Some(Json::Object(more)) = record.remove("params") {
+            events.push(TrialEvent::Record(RecordEvent::ParamsRecorded { params: params(&more) }));
+        }
+        if let Some(Json::Object(summary)) = record.remove("summary") {
+            let summary = summary.into_iter().collect();
+            events.push(TrialEvent::Record(RecordEvent::SummaryRecorded { summary }));
+        }
+        if record.is_empty() {
+            return;
+        }
+        let said = format!("{PREFIX}{}", Json::Object(record));
+        let (taken, remarks) = match Spoken::read(
+            said.as_bytes(),
+            &mut self.step_counter,
+            Reported::With(std::slice::from_ref(&self.metric)),
+        ) {
+            Spoken::Message(taken, remarks) => (taken, remarks),
+            Spoken::Missed(remark) => (Vec::new(), vec![remark]),
+            Spoken::Log => (Vec::new(), Vec::new()),
+        };
+        for message in taken {
+            match message {
+                MessageToRunner::Report { step, metrics } => {
+                    events.push(TrialEvent::Attempt(AttemptEvent::Reported {
+                        attempt: self.attempt,
+                        step,
+                        metrics,
+                    }));
+                }
+                MessageToRunner::Points { axis, step, metrics } => {
+                    for (metric, value) in metrics.0 {
+                        let point = LoggedPoint { step, value, at };
+                        self.points.entry((axis, metric)).or_default().push(point);
+                    }
+                }
+                MessageToRunner::Checkpoint { path, step } => self.checkpoint(path, step, events),
+                MessageToRunner::Artifact { artifact } => self.keep(artifact, events),
+                MessageToRunner::StartsOver { .. }
+                | MessageToRunner::Peak { .. }
+                | MessageToRunner::End { .. }
+                | MessageToRunner::Params { .. }
+                | MessageToRunner::Summary { .. }
+                | MessageToRunner::Exit { .. }
+                | MessageToRunner::Answer { .. }
+                | MessageToRunner::Text { .. }
+                | MessageToRunner::At { .. } => {}
+            }
+        }
+        for remark in remarks {
+            self.note(remark.why);
+        }
+    }
+
+    /// The points since the last call.
+    pub fn take_points(&mut self) -> Vec<LoggedSeries> {
+        let (trial, attempt) = (self.trial, self.attempt);
+        let series = std::mem::take(&mut self.points).into_iter();
+        series
+            .map(|((axis, metric), points)| LoggedSeries { trial, attempt, metric, axis, points })
+            .collect()
+    }
+
+    fn checkpoint(&mut self, path: PathBuf, step: u64, events: &mut Vec<TrialEvent>) {
+        let path = self.cwd.join(path);
+        if !path.exists() {
+            self.note(format!("the checkpoint `{}` is not there", path.display()));
+            return;
+        }
+        // It stays where its program put it: never removed, and not counted.
+        let system = Some(runner::now());
+        events.push(TrialEvent::Checkpoint(CheckpointEvent::Saved {
+            step,
+            path,
+            bytes: None,
+            system,
+            digest: None,
+        }));
+    }
+
+    fn keep(&mut self, artifact: NewArtifact, events: &mut Vec<TrialEvent>) {
+        let name = artifact.name.clone();
+        match artifacts::take(&self.places, artifact) {
+            Ok((artifact, content)) => {
+                events.push(TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content }))
+            }
+            Err(why) => self.note(format!("the artifact `{name}` is not kept: {why}")),
+        }
+    }
+
+    fn note(&mut self, text: String) {
+        (self.say)(Notice::Note(text));
+    }
+}
+
+fn end_of(status: &str, message: Option<String>) -> RunEnd {
+    match status {
+        "complete" => RunEnd::Completed,
+        "interrupted" => RunEnd::Interrupted {
+            by: format!("by {}", message.unwrap_or_else(|| "its program".to_owned())),
+        },
+        _ => RunEnd::Failed {
+            cause: FailureCause::Program,
+            reason: message.unwrap_or_else(|| "its program says that it failed".to_owned()),
+        },
+    }
+}
+
+/// Parameters: lists as their text, null omitted.
+pub(super) fn params(json: &Map<String, Json>) -> Params {
+    let mut params = Params::new();
+    for (name, value) in json {
+        match Value::from_json(value) {
+            Some(value) => params.insert(name.as_str(), value),
+            None if value.is_null() => {}
+            None => params.insert(name.as_str(), Value::Text(value.to_string())),
+        }
+    }
+    params
+}

@@ -1,0 +1,56 @@
+//! Takes over the spools of programs that have exited and whose writers were killed or never ran.
+
+use std::path::Path;
+
+use super::{Notice, Program, SpoolWriter, write};
+use crate::runner::disk;
+use crate::storage::{Storage, StorageError};
+use crate::tracking::TrackingError;
+use crate::tracking::spool::{Header, Spool};
+
+/// Writes spools other than `own` whose programs have exited and whose writers were killed or never
+/// ran. Those of another store in the same directory are left to it.
+///
+/// # Errors
+/// The store failed.
+pub fn adopt_spools(
+    directory: &Path,
+    own: &Path,
+    storage: &mut dyn Storage,
+    store: &Path,
+    say: &mut dyn FnMut(Notice),
+) -> Result<(), TrackingError> {
+    for path in disk::entries(directory) {
+        let is_spool = path.extension().is_some_and(|extension| extension == "jsonl");
+        if !is_spool || path.file_name() == own.file_name() {
+            continue;
+        }
+        let Ok(mut spool) = Spool::open(&path) else { continue };
+        // The program holds the lock while it is alive; here it excludes other adopters.
+        if !spool.try_lock() {
+            continue;
+        }
+        if spool.is_removed() || is_of_another(&mut spool, directory, store) {
+            continue;
+        }
+        let wait = &mut || Program::Gone;
+        match write(&path, spool, SpoolWriter { storage, store, wait, say }) {
+            Ok(()) => {}
+            Err(TrackingError::Storage(error)) if !is_refusal(&error) => return Err(error.into()),
+            Err(error) => say(Notice::Note(format!("{}: {error}", path.display()))),
+        }
+    }
+    Ok(())
+}
+
+/// Whether a spool in this directory is of another store that is there, whatever links are called.
+fn is_of_another(spool: &mut Spool, directory: &Path, store: &Path) -> bool {
+    let Ok(Some(Header { store: Some(name), .. })) = spool.header() else { return false };
+    let file = |path: &Path| path.canonicalize().ok();
+    file(&directory.with_file_name(name)).is_some_and(|its| Some(its) != file(store))
+}
+
+/// Whether the store works and rejects this run.
+fn is_refusal(error: &StorageError) -> bool {
+    matches!(error, StorageError::RunFenced { .. } | StorageError::Searched { .. })
+}
