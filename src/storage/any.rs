@@ -6,10 +6,12 @@ use std::time::Duration;
 use super::address::{Address, refuse_other_urls};
 #[cfg(feature = "postgres")]
 use super::postgres::{PostgresReader, PostgresStore};
-use super::sql::answers::{KnownNames, Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::connection::Connection;
 use super::sql::fault::Fault;
+use super::sql::storage_reader::Reads;
+use super::sql::storage_writer::Writes;
+use super::sql::study_names::StudyNames;
 use super::sqlite::{Migrated, SqliteReader, SqliteStore};
 use super::{StorageError, StudyId};
 
@@ -155,11 +157,11 @@ impl Reads for AnyReader {
         }
     }
 
-    fn known_names(&self) -> &KnownNames {
+    fn study_names(&self) -> &StudyNames {
         match self {
-            AnyReader::Sqlite(reader) => reader.known_names(),
+            AnyReader::Sqlite(reader) => reader.study_names(),
             #[cfg(feature = "postgres")]
-            AnyReader::Postgres(reader) => reader.known_names(),
+            AnyReader::Postgres(reader) => reader.study_names(),
         }
     }
 
@@ -209,11 +211,11 @@ impl Reads for AnyStore {
         }
     }
 
-    fn known_names(&self) -> &KnownNames {
+    fn study_names(&self) -> &StudyNames {
         match self {
-            AnyStore::Sqlite(store) => store.known_names(),
+            AnyStore::Sqlite(store) => store.study_names(),
             #[cfg(feature = "postgres")]
-            AnyStore::Postgres(store) => store.known_names(),
+            AnyStore::Postgres(store) => store.study_names(),
         }
     }
 

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::sql::answers::{KnownNames, Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::connection::Connection;
 use super::sql::fault::Fault;
+use super::sql::storage_reader::Reads;
+use super::sql::storage_writer::Writes;
+use super::sql::study_names::StudyNames;
 use super::sqlite::SqliteStore;
 use super::{StorageError, StudyId};
 
@@ -55,8 +57,8 @@ impl Reads for MemoryStore {
         self.store.address()
     }
 
-    fn known_names(&self) -> &KnownNames {
-        self.store.known_names()
+    fn study_names(&self) -> &StudyNames {
+        self.store.study_names()
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {

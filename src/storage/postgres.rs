@@ -20,11 +20,13 @@ use std::time::{Duration, Instant};
 
 use self::login::Login;
 use self::session::Session;
-use super::sql::answers::{KnownNames, Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::column::value;
 use super::sql::connection::Connection;
 use super::sql::fault::Fault;
+use super::sql::storage_reader::Reads;
+use super::sql::storage_writer::Writes;
+use super::sql::study_names::StudyNames;
 use super::{BUSY_TIMEOUT, StorageError, StudyId};
 
 /// Longest interval between questions to the server whether something has changed, which is asked
@@ -41,7 +43,7 @@ pub struct PostgresReader {
     asked: Option<Instant>,
     /// How often it is asked without a notification.
     ask_interval: Duration,
-    names: KnownNames,
+    names: StudyNames,
 }
 
 /// A store opened for reading and writing.
@@ -76,7 +78,7 @@ impl PostgresReader {
             seen: None,
             asked: None,
             ask_interval: ASK_INTERVAL,
-            names: KnownNames::default(),
+            names: StudyNames::default(),
         }
     }
 
@@ -119,7 +121,7 @@ impl Reads for PostgresReader {
         &self.address
     }
 
-    fn known_names(&self) -> &KnownNames {
+    fn study_names(&self) -> &StudyNames {
         &self.names
     }
 
@@ -162,8 +164,8 @@ impl Reads for PostgresStore {
         self.reader.address()
     }
 
-    fn known_names(&self) -> &KnownNames {
-        self.reader.known_names()
+    fn study_names(&self) -> &StudyNames {
+        self.reader.study_names()
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {

@@ -8,7 +8,6 @@
 //! same names. Columns have the same names and meanings: moments are integers (so that no server's
 //! time zone matters), NaN is NULL, JSON is text.
 
-pub(super) mod answers;
 pub(super) mod append;
 mod artifacts;
 mod chunk;
@@ -26,6 +25,9 @@ mod scan;
 mod series;
 mod series_read;
 mod shown_params;
+pub(super) mod storage_reader;
+pub(super) mod storage_writer;
+pub(super) mod study_names;
 mod tracked;
 mod trials;
 mod used;

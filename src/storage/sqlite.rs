@@ -38,10 +38,12 @@ use self::place::{
 };
 use self::wal::{Checkpoints, leave_log_alone, rescue};
 use self::without_index::{ReadAlone, connect_alone, is_of_index};
-use super::sql::answers::{KnownNames, Reads, Writes};
 use super::sql::append::Cache;
 use super::sql::connection::Connection as Queried;
 use super::sql::fault::Fault;
+use super::sql::storage_reader::Reads;
+use super::sql::storage_writer::Writes;
+use super::sql::study_names::StudyNames;
 use super::{BUSY_TIMEOUT, StorageError, StudyId};
 
 /// A store opened for reading only.
@@ -55,7 +57,7 @@ pub struct SqliteReader {
     migrated: Option<Migrated>,
     /// Set if it was opened without its index, which cannot be created.
     alone: Option<ReadAlone>,
-    names: KnownNames,
+    names: StudyNames,
 }
 
 /// A migration of an older store.
@@ -339,7 +341,7 @@ impl SqliteReader {
             seen: None,
             migrated: None,
             alone: None,
-            names: KnownNames::default(),
+            names: StudyNames::default(),
         }
     }
 
@@ -374,7 +376,7 @@ impl Reads for SqliteReader {
         &self.path
     }
 
-    fn known_names(&self) -> &KnownNames {
+    fn study_names(&self) -> &StudyNames {
         &self.names
     }
 
@@ -413,8 +415,8 @@ impl Reads for SqliteStore {
         self.reader.address()
     }
 
-    fn known_names(&self) -> &KnownNames {
-        self.reader.known_names()
+    fn study_names(&self) -> &StudyNames {
+        self.reader.study_names()
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {

@@ -3,8 +3,8 @@
 
 use super::SqliteReader;
 use crate::storage::StorageError;
-use crate::storage::sql::answers::Reads as _;
 use crate::storage::sql::column::{rows, value, values};
+use crate::storage::sql::storage_reader::Reads as _;
 
 /// Maximum number of reported problems per table.
 const MOST: i64 = 5;

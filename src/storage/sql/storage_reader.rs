@@ -1,23 +1,20 @@
-//! The storage traits for every store whose database the queries understand.
+//! [`StorageReader`] for every store whose database the queries understand.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::append::Cache;
 use super::artifacts;
 use super::column::{rows, value};
 use super::connection::Connection;
 use super::fault::Fault;
 use super::located::{Roots, has_path};
-use super::{outcomes, pages, read, remove, remove_run, series_read, tracked, trials, used, write};
-use crate::storage::tracked::{BeginRun, Move, Recorded, RemovedRun, RunFence, TrackerProcess};
+use super::study_names::StudyNames;
+use super::{outcomes, pages, read, remove, remove_run, series_read, trials, used, write};
+use crate::storage::tracked::RemovedRun;
 use crate::storage::{
-    Attempt, Curve, Holder, Lease, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, Storage,
-    StorageError, StorageReader, StoredAgent, StoredRequest, StoredRunner, StoredStudy, StudyId,
-    StudySummary, Takeover,
+    Attempt, Curve, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, StorageError,
+    StorageReader, StoredAgent, StoredRunner, StoredStudy, StudyId, StudySummary,
 };
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
@@ -25,34 +22,12 @@ use crate::study::event::{Event, Seq};
 use crate::study::outcome::Outcome;
 use crate::study::prediction::Prediction;
 use crate::study::query::{Filter, SortPosition, TrialQuery};
-use crate::study::request::{Request, RequestAnswer};
-use crate::study::series::{LoggedSeries, Pixel, Point, SeriesAxis, SeriesSummary};
+use crate::study::series::{Pixel, Point, SeriesAxis, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
-
-/// The names of the studies that a store was asked for: who removes a study removes its name.
-#[derive(Debug, Default)]
-pub(in crate::storage) struct KnownNames(RefCell<BTreeMap<StudyId, String>>);
-
-impl KnownNames {
-    fn learn<'a>(&self, studies: impl IntoIterator<Item = (StudyId, &'a str)>) {
-        let mut known = self.0.borrow_mut();
-        known.extend(studies.into_iter().map(|(id, name)| (id, name.to_owned())));
-    }
-
-    /// The error with the name of its study.
-    pub(in crate::storage) fn named(&self, error: StorageError) -> StorageError {
-        match error {
-            StorageError::NoStudy { study, name: None } => {
-                StorageError::NoStudy { study, name: self.0.borrow().get(&study).cloned() }
-            }
-            error => error,
-        }
-    }
-}
 
 /// A store that reads by queries of a database.
 pub(in crate::storage) trait Reads: Send {
@@ -70,7 +45,7 @@ pub(in crate::storage) trait Reads: Send {
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf>;
 
     /// The names of the studies that were read.
-    fn known_names(&self) -> &KnownNames;
+    fn study_names(&self) -> &StudyNames;
 
     /// The time after which a lease ends unless it is renewed, if leases end.
     fn time_of_leases(&self) -> Option<Duration> {
@@ -91,7 +66,7 @@ pub(in crate::storage) trait Reads: Send {
             read::require(connection, study)?;
             work(connection, study)
         });
-        done.map_err(|error| self.known_names().named(error))
+        done.map_err(|error| self.study_names().named(error))
     }
 
     /// The base directories of a study's stored paths.
@@ -180,13 +155,13 @@ impl<T: Reads> StorageReader for T {
 
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
         let studies = self.read("listing the studies", read::studies)?;
-        self.known_names().learn(studies.iter().map(|study| (study.id, &*study.spec.name)));
+        self.study_names().learn(studies.iter().map(|study| (study.id, &*study.spec.name)));
         Ok(studies.into_iter().map(|study| self.with_lock_file(study)).collect())
     }
 
     fn names(&self) -> Result<Vec<(StudyId, String)>, StorageError> {
         let names = self.read("listing the studies", read::names)?;
-        self.known_names().learn(names.iter().map(|(id, name)| (*id, &**name)));
+        self.study_names().learn(names.iter().map(|(id, name)| (*id, &**name)));
         Ok(names)
     }
 
@@ -206,7 +181,7 @@ impl<T: Reads> StorageReader for T {
 
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
         let study = self.read("reading a study", |connection| read::study(connection, name))?;
-        self.known_names().learn(study.iter().map(|study| (study.id, name)));
+        self.study_names().learn(study.iter().map(|study| (study.id, name)));
         Ok(study)
     }
 
@@ -472,208 +447,5 @@ impl<T: Reads> StorageReader for T {
 
     fn changed(&mut self) -> Result<bool, StorageError> {
         self.look_for_changes()
-    }
-}
-
-/// A store that writes by statements of a database.
-pub(in crate::storage) trait Writes: Reads {
-    /// Runs `work` in one transaction, which is rolled back if it fails. It is repeated where the
-    /// database asks for it.
-    fn write<T>(
-        &mut self,
-        doing: &'static str,
-        work: impl FnMut(&dyn Connection, &mut Cache) -> Result<T, Fault>,
-    ) -> Result<T, StorageError>;
-}
-
-impl<T: Writes> Storage for T {
-    fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
-        self.write("taking a directory", |transaction, _| {
-            write::take_directory(transaction, study, name)
-        })
-    }
-
-    fn renew_identity(&mut self) -> Result<Option<String>, StorageError> {
-        self.write("giving it a name", |transaction, _| write::renew_identity(transaction))?;
-        self.identity()
-    }
-
-    fn create_study(&mut self, now: Timestamp, spec: &StudySpec) -> Result<StudyId, StorageError> {
-        self.write("creating a study", |transaction, _| write::create_study(transaction, now, spec))
-    }
-
-    fn remove_study(
-        &mut self,
-        lease: &Lease,
-        now: Timestamp,
-        directories: &[PathBuf],
-    ) -> Result<(), StorageError> {
-        self.write("removing a study", |transaction, cache| {
-            remove::remove_study(transaction, lease, now, directories)?;
-            *cache = Default::default();
-            Ok(())
-        })
-    }
-
-    fn files_removed(&mut self, study: StudyId) -> Result<(), StorageError> {
-        self.write("noting that files are gone", |transaction, _| {
-            remove::files_removed(transaction, study)
-        })
-    }
-
-    fn remove_runs(
-        &mut self,
-        study: StudyId,
-        now: Timestamp,
-        runs: &[TrialNumber],
-    ) -> Result<(), StorageError> {
-        let store = self.address().to_owned();
-        self.write("removing runs", |transaction, cache| {
-            remove_run::remove_runs(transaction, cache, &store, study, now, runs)
-        })
-    }
-
-    fn move_runs(
-        &mut self,
-        now: Timestamp,
-        moving: &Move<'_>,
-    ) -> Result<Vec<TrialNumber>, StorageError> {
-        let store = self.address().to_owned();
-        self.write("moving runs", |transaction, cache| {
-            remove_run::move_runs(transaction, cache, &store, now, moving)
-        })
-    }
-
-    fn files_moved(&mut self, study: StudyId, run: TrialNumber) -> Result<(), StorageError> {
-        self.write("noting that files are moved", |transaction, _| {
-            remove_run::files_moved(transaction, study, run)
-        })
-    }
-
-    fn update_spec(
-        &mut self,
-        lease: &Lease,
-        now: Timestamp,
-        spec: &StudySpec,
-    ) -> Result<(), StorageError> {
-        self.write("changing a study", |transaction, _| {
-            write::update_spec(transaction, lease, now, spec)
-        })
-    }
-
-    fn acquire(
-        &mut self,
-        study: StudyId,
-        holder: &Holder,
-        now: Timestamp,
-        takeover: Takeover,
-    ) -> Result<Lease, StorageError> {
-        self.write("taking a study", |transaction, _| {
-            write::acquire(transaction, study, holder, now, takeover)
-        })
-    }
-
-    fn renew(&mut self, lease: &Lease, holder: &Holder) -> Result<(), StorageError> {
-        self.write("renewing a lease", |transaction, _| write::renew(transaction, lease, holder))
-    }
-
-    fn release(&mut self, lease: &Lease) -> Result<(), StorageError> {
-        self.write("giving a study back", |transaction, _| write::release(transaction, lease))
-    }
-
-    fn append_history(
-        &mut self,
-        lease: &Lease,
-        history: &[(Timestamp, Vec<Event>)],
-    ) -> Result<(), StorageError> {
-        let store = self.address().to_owned();
-        self.write("importing trials", |transaction, cache| {
-            history.iter().try_for_each(|(at, events)| {
-                write::append(transaction, cache, &store, lease, *at, events, &[]).map(drop)
-            })
-        })
-    }
-
-    fn append_logged(
-        &mut self,
-        lease: &Lease,
-        now: Timestamp,
-        events: &[Event],
-        logged: &[LoggedSeries],
-    ) -> Result<Seq, StorageError> {
-        let store = self.address().to_owned();
-        self.write("writing events", |transaction, cache| {
-            write::append(transaction, cache, &store, lease, now, events, logged)
-        })
-    }
-
-    fn begin_run(
-        &mut self,
-        study: StudyId,
-        now: Timestamp,
-        begin: &BeginRun,
-        process: &TrackerProcess,
-    ) -> Result<RunFence, StorageError> {
-        let store = self.address().to_owned();
-        self.write("beginning a run", |transaction, cache| {
-            tracked::begin_run(transaction, cache, &store, study, now, (begin, process))
-        })
-    }
-
-    fn append_run(
-        &mut self,
-        fence: &RunFence,
-        now: Timestamp,
-        events: &[Event],
-        logged: &[LoggedSeries],
-    ) -> Result<(), StorageError> {
-        let store = self.address().to_owned();
-        self.write("writing a run", |transaction, cache| {
-            tracked::append_run(transaction, cache, &store, fence, now, (events, logged))
-        })
-    }
-
-    fn record_run(
-        &mut self,
-        study: StudyId,
-        (began, ended): (Timestamp, Timestamp),
-        begin: (&BeginRun, &TrackerProcess),
-        rest: &mut dyn FnMut(&RunFence) -> Recorded,
-    ) -> Result<(), StorageError> {
-        let store = self.address().to_owned();
-        self.write("importing a run", |transaction, cache| {
-            let fence = tracked::begin_run(transaction, cache, &store, study, began, begin)?;
-            let (events, logged) = rest(&fence);
-            let rest = (events.as_slice(), logged.as_slice());
-            tracked::append_run(transaction, cache, &store, &fence, ended, rest)
-        })
-    }
-
-    fn keep_document(&mut self, digest: &str, body: &str) -> Result<(), StorageError> {
-        self.write("keeping a document", |transaction, _| {
-            write::keep_document(transaction, digest, body)
-        })
-    }
-
-    fn request(
-        &mut self,
-        study: StudyId,
-        now: Timestamp,
-        request: &Request,
-    ) -> Result<i64, StorageError> {
-        let store = self.address().to_owned();
-        self.write("writing a request", |transaction, cache| {
-            write::request(transaction, cache, &store, study, now, request)
-        })
-    }
-
-    fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {
-        self.read_of(study, "reading requests", read::pending_requests)
-    }
-
-    fn answer(&self, study: StudyId, id: i64) -> Result<Option<RequestAnswer>, StorageError> {
-        self.read_of(study, "reading a request", |connection, study| {
-            read::answer(connection, study, id)
-        })
     }
 }
