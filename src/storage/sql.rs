@@ -10,10 +10,12 @@
 
 pub(super) mod append;
 mod artifacts;
+mod attempts;
 mod chunk;
 pub(super) mod column;
 pub(super) mod connection;
 pub(super) mod fault;
+mod journal;
 pub(super) mod located;
 mod optuna;
 mod outcomes;
@@ -21,6 +23,9 @@ mod pages;
 mod read;
 mod remove;
 mod remove_run;
+mod reports;
+mod requests;
+mod runners;
 mod scan;
 mod series;
 mod series_read;

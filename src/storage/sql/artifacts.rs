@@ -2,7 +2,7 @@
 
 use super::connection::{Connection, params};
 
-use super::column::{Cells, first, number_of, rows, to_json, trial_id, trial_ids};
+use super::column::{Cells, first, number_of, rows, to_json, trial_id, trial_ids, values};
 use super::fault::Fault;
 use crate::storage::StudyId;
 use crate::study::artifact::{Artifact, StoredArtifact};
@@ -78,4 +78,12 @@ pub(in crate::storage) fn remove_documents(
         [least, most],
     )?;
     Ok(())
+}
+
+/// A text stored by its digest.
+pub(in crate::storage) fn document(
+    connection: &dyn Connection,
+    digest: &str,
+) -> Result<Option<String>, Fault> {
+    Ok(values(connection, "SELECT body FROM document WHERE digest = ?1", [digest])?.pop())
 }

@@ -6,7 +6,8 @@ use super::connection::{Connection, Row};
 
 use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids};
 use super::fault::Fault;
-use super::read::{last_event, study_row};
+use super::journal::last_event;
+use super::read::study_row;
 use super::shown_params;
 use super::trials::{add_values, dimensions, objectives, param};
 use crate::storage::{OutcomeCursor, StudyId};

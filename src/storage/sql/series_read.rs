@@ -5,7 +5,7 @@ use std::ops::{ControlFlow, RangeInclusive};
 use super::connection::{Connection, Params as _, Row, params};
 
 use super::chunk::decode;
-use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids, value};
+use super::column::{Cells, from_real, number_of, rows, trial_id, trial_ids, value, values};
 use super::fault::Fault;
 use super::series::{SeriesKey, find, metric_id, read_chunk, reported};
 use crate::storage::{SeriesFault, StudyId};
@@ -332,4 +332,14 @@ pub(in crate::storage) fn began(
     let sql = "SELECT min(started_at) FROM attempt WHERE trial_id = ?1";
     let began: Option<i64> = value(connection, sql, [id])?;
     Ok(began.map(Timestamp))
+}
+
+/// The names of the metrics that a study's trials logged.
+pub(in crate::storage) fn series_names(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<String>, Fault> {
+    let sql = "SELECT name FROM metric WHERE id IN (SELECT DISTINCT metric_id FROM series WHERE \
+        trial_id BETWEEN ?1 AND ?2) ORDER BY name";
+    values(connection, sql, trial_ids(study))
 }

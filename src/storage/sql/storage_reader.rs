@@ -4,13 +4,15 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::artifacts;
 use super::column::{rows, value};
 use super::connection::Connection;
 use super::fault::Fault;
 use super::located::{Roots, has_path};
 use super::study_names::StudyNames;
-use super::{outcomes, pages, read, remove, remove_run, series_read, trials, used, write};
+use super::{
+    artifacts, attempts, journal, outcomes, pages, read, remove, remove_run, reports, runners,
+    series_read, trials, used, write,
+};
 use crate::storage::tracked::RemovedRun;
 use crate::storage::{
     Attempt, Curve, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, StorageError,
@@ -247,20 +249,20 @@ impl<T: Reads> StorageReader for T {
         trials: &[TrialNumber],
     ) -> Result<Vec<Curve>, StorageError> {
         self.read_of(study, "reading reports", |connection, study| {
-            read::curves(connection, study, metric, trials)
+            reports::curves(connection, study, metric, trials)
         })
     }
 
     fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.read_of(study, "reading the names of parameters", read::params)
+        self.read_of(study, "reading the names of parameters", trials::params)
     }
 
     fn metrics(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.read_of(study, "reading the names of metrics", read::metrics)
+        self.read_of(study, "reading the names of metrics", reports::metrics)
     }
 
     fn series_names(&self, study: StudyId) -> Result<Vec<String>, StorageError> {
-        self.read_of(study, "reading the names of series", read::series_names)
+        self.read_of(study, "reading the names of series", series_read::series_names)
     }
 
     fn trial(&self, study: StudyId, number: TrialNumber) -> Result<Option<Trial>, StorageError> {
@@ -277,7 +279,7 @@ impl<T: Reads> StorageReader for T {
         trial: Option<TrialNumber>,
     ) -> Result<Vec<Attempt>, StorageError> {
         let mut attempts = self.read_of(study, "reading attempts", |connection, study| {
-            read::attempts(connection, study, trial)
+            attempts::attempts(connection, study, trial)
         })?;
         if attempts.iter().any(|attempt| attempt.resume.is_some()) {
             let roots = self.roots(study)?;
@@ -296,7 +298,7 @@ impl<T: Reads> StorageReader for T {
         trial: TrialNumber,
     ) -> Result<Vec<(String, u64, f64)>, StorageError> {
         self.read_of(study, "reading reports", |connection, study| {
-            read::reports(connection, study, trial)
+            reports::reports(connection, study, trial)
         })
     }
 
@@ -354,7 +356,7 @@ impl<T: Reads> StorageReader for T {
         limit: u64,
     ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         let events = self.read_of(study, "reading the journal", |connection, study| {
-            read::events_after(connection, study, seq, limit)
+            journal::events_after(connection, study, seq, limit)
         })?;
         self.located_events(study, events)
     }
@@ -366,7 +368,7 @@ impl<T: Reads> StorageReader for T {
         limit: u64,
     ) -> Result<Vec<(Seq, Timestamp, Event)>, StorageError> {
         let events = self.read_of(study, "reading the journal", |connection, study| {
-            read::events_before(connection, study, seq, limit)
+            journal::events_before(connection, study, seq, limit)
         })?;
         self.located_events(study, events)
     }
@@ -378,7 +380,7 @@ impl<T: Reads> StorageReader for T {
         after: Seq,
     ) -> Result<(Vec<Remarked>, Seq), StorageError> {
         self.read_of(study, "reading remarks", |connection, study| {
-            read::remarks(connection, study, trial, after)
+            journal::remarks(connection, study, trial, after)
         })
     }
 
@@ -388,12 +390,12 @@ impl<T: Reads> StorageReader for T {
         trial: TrialNumber,
     ) -> Result<Vec<Prediction>, StorageError> {
         self.read_of(study, "reading a proposal", |connection, study| {
-            read::predicted(connection, study, trial)
+            journal::predicted(connection, study, trial)
         })
     }
 
     fn agents(&self, study: StudyId) -> Result<Vec<StoredAgent>, StorageError> {
-        self.read_of(study, "reading agents", read::agents)
+        self.read_of(study, "reading agents", journal::agents)
     }
 
     fn used(&self, study: StudyId) -> Result<Used, StorageError> {
@@ -408,15 +410,15 @@ impl<T: Reads> StorageReader for T {
     }
 
     fn running_since(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
-        self.read_of(study, "reading a study", read::running_since)
+        self.read_of(study, "reading a study", runners::running_since)
     }
 
     fn active_time(&self, study: StudyId) -> Result<(i64, Option<Timestamp>), StorageError> {
-        self.read_of(study, "reading a study", read::active_time)
+        self.read_of(study, "reading a study", runners::active_time)
     }
 
     fn runners(&self, study: StudyId) -> Result<Vec<StoredRunner>, StorageError> {
-        self.read_of(study, "reading runners", read::runners)
+        self.read_of(study, "reading runners", runners::runners)
     }
 
     fn revisions(&self, study: StudyId) -> Result<Vec<(Seq, StudySpec)>, StorageError> {
@@ -434,7 +436,7 @@ impl<T: Reads> StorageReader for T {
     }
 
     fn document(&self, digest: &str) -> Result<Option<String>, StorageError> {
-        self.read("reading a document", |connection| read::document(connection, digest))
+        self.read("reading a document", |connection| artifacts::document(connection, digest))
     }
 
     fn lock_file(&self, study: StudyId) -> Option<PathBuf> {

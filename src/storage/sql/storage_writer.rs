@@ -6,7 +6,7 @@ use super::append::Cache;
 use super::connection::Connection;
 use super::fault::Fault;
 use super::storage_reader::Reads;
-use super::{read, remove, remove_run, tracked, write};
+use super::{remove, remove_run, requests, tracked, write};
 use crate::storage::tracked::{BeginRun, Move, Recorded, RunFence, TrackerProcess};
 use crate::storage::{
     Holder, Lease, Storage, StorageError, StorageReader as _, StoredRequest, StudyId, Takeover,
@@ -211,12 +211,12 @@ impl<T: Writes> Storage for T {
     }
 
     fn pending_requests(&self, study: StudyId) -> Result<Vec<StoredRequest>, StorageError> {
-        self.read_of(study, "reading requests", read::pending_requests)
+        self.read_of(study, "reading requests", requests::pending_requests)
     }
 
     fn answer(&self, study: StudyId, id: i64) -> Result<Option<RequestAnswer>, StorageError> {
         self.read_of(study, "reading a request", |connection, study| {
-            read::answer(connection, study, id)
+            requests::answer(connection, study, id)
         })
     }
 }

@@ -393,3 +393,15 @@ pub(in crate::storage) fn param_value(text: &str) -> serde_json::Result<Value> {
     }
     serde_json::from_str(text)
 }
+
+/// The names of the parameters of a study's trials.
+pub(in crate::storage) fn params(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<String>, Fault> {
+    let (first, last) = trial_ids(study);
+    let sql = "SELECT DISTINCT name FROM dimension d WHERE study_id = ?3 AND EXISTS (SELECT 1 FROM \
+        trial t CROSS JOIN param p ON p.trial_id = t.id WHERE t.id BETWEEN ?1 AND ?2 \
+        AND p.dimension = d.idx) ORDER BY name";
+    values(connection, sql, (first, last, study.0))
+}

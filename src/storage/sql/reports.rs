@@ -1,0 +1,54 @@
+//! Reads the reports of trials.
+
+use super::column::{point, rows, trial_id, trial_ids, values};
+use super::connection::Connection;
+use super::fault::Fault;
+use crate::storage::{Curve, StudyId};
+use crate::study::trial::TrialNumber;
+
+/// All reports of one trial: metric, step and value, in that order.
+pub(in crate::storage) fn reports(
+    connection: &dyn Connection,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<Vec<(String, u64, f64)>, Fault> {
+    let Ok(id) = trial_id(study, trial) else { return Ok(Vec::new()) };
+    let sql = "SELECT m.name, r.step, r.value FROM report r JOIN metric m ON m.id = r.metric_id \
+        WHERE r.trial_id = ?1 ORDER BY m.name, r.step";
+    rows(connection, sql, [id], |row| {
+        let (step, value) = point(row, 1, study, trial)?;
+        Ok((row.get(0)?, step, value))
+    })
+}
+
+/// A metric's reports by some trials.
+pub(in crate::storage) fn curves(
+    connection: &dyn Connection,
+    study: StudyId,
+    metric: &str,
+    trials: &[TrialNumber],
+) -> Result<Vec<Curve>, Fault> {
+    let ids = "SELECT id FROM metric WHERE name = ?1";
+    let metric: Option<i64> = values(connection, ids, [metric])?.pop();
+    let sql = "SELECT step, value FROM report WHERE trial_id = ?1 AND metric_id = ?2 ORDER BY step";
+    let curve = |number: &TrialNumber| {
+        let points = match (metric, trial_id(study, *number)) {
+            (Some(metric), Ok(id)) => {
+                rows(connection, sql, [id, metric], |row| point(row, 0, study, *number))?
+            }
+            _ => Vec::new(),
+        };
+        Ok((*number, points))
+    };
+    trials.iter().map(curve).collect()
+}
+
+/// The names of the metrics that a study's trials reported.
+pub(in crate::storage) fn metrics(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<Vec<String>, Fault> {
+    let sql = "SELECT name FROM metric m WHERE EXISTS (SELECT 1 FROM trial t CROSS JOIN report r \
+        ON r.trial_id = t.id WHERE t.id BETWEEN ?1 AND ?2 AND r.metric_id = m.id) ORDER BY name";
+    values(connection, sql, trial_ids(study))
+}
