@@ -22,12 +22,14 @@ mod resolve;
 mod sampler_pruner;
 mod schema;
 mod section;
+pub mod shell;
 pub mod shown;
 mod space;
 mod space_file;
 mod syntax;
 mod tables;
 mod trainer;
+pub mod trial_values;
 
 use std::io;
 use std::path::{Component, Path, PathBuf};

@@ -2,7 +2,7 @@
 //! several.
 
 use super::AppError;
-use crate::config::command_line;
+use crate::config::{command_line, shell};
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::metric::Metrics;
 use crate::study::params::{Params, variable};
@@ -157,10 +157,10 @@ pub fn runs(state: &StudyState) -> Option<Runs> {
 /// are environment variables, and in a new file that `HPSEARCH_PARAMS` names.
 pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
     if let Some(run) = trial.origin.tracked() {
-        return (!run.command.is_empty()).then(|| command_line::quoted(&run.command));
+        return (!run.command.is_empty()).then(|| shell::quoted(&run.command));
     }
     let Program::Command { run, args, cwd, .. } = &spec.program else { return None };
-    let quoted = |word: String| command_line::quoted(&[word]);
+    let quoted = |word: String| shell::quoted(&[word]);
     let params = shown_params(spec, trial);
     let unnamed: Vec<_> = command_line::unnamed(run, &spec.space, params).collect();
     let file = (!unnamed.is_empty()).then(|| params_file(params, quoted)).into_iter();
@@ -176,7 +176,7 @@ pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
     }
     // `{trial_dir}` stays literal: a second run must not overwrite the trial's files.
     let filled = command_line::words(run, *args, &spec.space, params, None);
-    words.push(command_line::quoted(&filled));
+    words.push(shell::quoted(&filled));
     Some(words.join(" "))
 }
 

@@ -23,7 +23,7 @@ use crate::app::reconcile::{Consent, changes_by_file, continue_stored, place_fil
 use crate::app::study_state::{elapsed, state, unmeasured};
 use crate::app::warm_start;
 use crate::config::shown::one_line;
-use crate::config::{self, Diagnostics, command_line};
+use crate::config::{self, Diagnostics, command_line, shell};
 use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
 use crate::report::wording::{StudyStatus, goal};
 use crate::runner;
@@ -345,7 +345,7 @@ fn examples(spec: &StudySpec) -> Vec<String> {
         };
         if is_wanted {
             let words = command_line::words(run, *args, &spec.space, &point, None);
-            let line = command_line::quoted(&words);
+            let line = shell::quoted(&words);
             lines.truncate(1);
             if lines.first().is_none_or(|first| first.1 != line) {
                 lines.push((active, line));

@@ -17,7 +17,7 @@ use super::output::{Output, Paging};
 use super::{Common, DEFAULT_STORE};
 use crate::app::find;
 use crate::config::shown::{self, lines, one_line};
-use crate::config::{self, Diagnostics, command_line};
+use crate::config::{self, Diagnostics, shell};
 use crate::report::table::{Column, Room, write_table};
 use crate::report::wording::width;
 use crate::storage::StudySummary;
@@ -329,7 +329,7 @@ fn names_store() -> bool {
 
 /// A path quoted for a shell.
 pub fn typed(path: &Path) -> String {
-    one_line(&command_line::quoted(&[path.display().to_string()]))
+    one_line(&shell::quoted(&[path.display().to_string()]))
 }
 
 /// Whether a stream accepts output within a short time.

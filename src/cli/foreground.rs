@@ -26,7 +26,7 @@ use rustix::termios::tcgetpgrp;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
-use crate::config::command_line;
+use crate::config::shell;
 use crate::runner::process::own_program;
 use crate::runner::processes;
 use crate::study::provenance::masked_override;
@@ -100,7 +100,7 @@ fn wait(mut run: Child, mut line: UnixStream, signals: Signals, before: &Before)
             let _closed = writeln!(
                 io::stderr(),
                 "the run was killed (signal {signal}); `hpsearch {}` continues",
-                command_line::quoted(&words)
+                shell::quoted(&words)
             );
         }
         // Dies by the same signal, which shells report.

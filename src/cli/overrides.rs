@@ -1,11 +1,11 @@
 //! Overrides of a study file (`--set`), quoted to be typed again.
 
-use crate::config::command_line;
+use crate::config::shell;
 use crate::study::provenance::masked_override;
 
 /// The overrides as options.
 pub fn sets(set: &[String]) -> String {
     set.iter()
-        .map(|set| format!(" --set {}", command_line::quoted(&[masked_override(set).to_string()])))
+        .map(|set| format!(" --set {}", shell::quoted(&[masked_override(set).to_string()])))
         .collect()
 }

@@ -24,7 +24,7 @@ use super::starter;
 use crate::app;
 use crate::app::reconcile::Consent;
 use crate::app::run_study::{self, Prepared, ReadyStudy, RunOptions};
-use crate::config::{self, command_line};
+use crate::config::{self, shell};
 use crate::report::wording::one_line;
 use crate::report::{self, Reporter, plain, reporter};
 use crate::runner::RunnerError;
@@ -206,7 +206,7 @@ fn attend(
 fn dry_run(spec: &StudySpec, store: &Path, console: &mut Console) -> Result<Exit, Failure> {
     let lines = app::cluster::command_lines(spec, store);
     for line in &lines {
-        writeln!(console.out, "{}", one_line(&command_line::quoted(line)))?;
+        writeln!(console.out, "{}", one_line(&shell::quoted(line)))?;
     }
     if lines.is_empty() {
         console.say("nothing is started on other machines: [cluster] names no `type`");

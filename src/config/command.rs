@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use super::command_line::{self, GroupValues, TrialValues};
+use super::command_line;
 use super::command_metrics;
 use super::diagnostic::{Diagnostic, Severity, SourceSpan};
 use super::placeholder::{ArgumentPiece, pieces};
@@ -11,6 +11,7 @@ use super::section::{Section, nul};
 use super::space::Searched;
 use super::syntax::{Node, TomlTable};
 use super::tables::fields_of;
+use super::trial_values::{GroupValues, TrialValues};
 use crate::study::params::variable;
 use crate::study::program::{ArgsRules, EnvironmentValue, Inactive, Program};
 use crate::study::suggestion::{nearest, quoted};

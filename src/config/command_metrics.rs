@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::command_line::{self, TrialValues};
 use super::diagnostic::{Diagnostic, SourceSpan};
+use super::placeholder::names;
 use super::section::Section;
 use super::syntax::{Node, TomlTable};
+use super::trial_values::TrialValues;
 use crate::study::field::COMMAND_METRICS;
 use crate::study::printed_metrics::{PatternError, Patterns};
 use crate::study::program::{MetricSources, Program};
@@ -83,7 +84,7 @@ fn check_path(
 ) {
     let is_absent = |dimension: &Dimension| dimension.when.is_some() || dimension.is_nullable();
     let dimension = |name: &str| spec.space.dimension(name);
-    let mut names = command_line::names(text, |name| dimension(name).is_some()).peekable();
+    let mut names = names(text, |name| dimension(name).is_some()).peekable();
     if names.peek().is_none() && Path::new(text).is_absolute() {
         let message = format!("all trials write to the same `command.metrics.{key}`");
         let problem = Diagnostic::warning(place, message).label("names no trial");

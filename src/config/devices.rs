@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
-use super::command_line::GroupValues;
 use super::diagnostic::{Diagnostic, SourceSpan};
 use super::placeholder::{ArgumentPiece, pieces};
 use super::section::Section;
 use super::syntax::Node;
+use super::trial_values::GroupValues;
 use crate::study::device::Device;
 use crate::study::program::Program;
 use crate::study::spec::{DevicesSpec, PerTrial, StudySpec};

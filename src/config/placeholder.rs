@@ -42,6 +42,14 @@ pub fn pieces<'a>(word: &'a str, knows: impl Fn(&str) -> bool) -> Vec<ArgumentPi
     pieces
 }
 
+/// The names of the placeholders.
+pub fn names(word: &str, knows: impl Fn(&str) -> bool) -> impl Iterator<Item = &str> {
+    pieces(word, knows).into_iter().filter_map(|piece| match piece {
+        ArgumentPiece::Placeholder(name, _) => Some(name),
+        ArgumentPiece::Text(_) => None,
+    })
+}
+
 /// Replaces each placeholder by `value` of its name.
 pub fn fill_in(word: &str, knows: impl Fn(&str) -> bool, value: impl Fn(&str) -> String) -> String {
     let piece = |piece| match piece {

@@ -2,7 +2,7 @@
 
 use super::attempt::Leaving;
 use super::{Effect, Engine, Outcome, Phase};
-use crate::config::command_line;
+use crate::config::shell;
 use crate::pruners::{POPULATION, is_population};
 use crate::study::constraint;
 use crate::study::event::{Event, StateEvent, StudyEvent};
@@ -229,7 +229,7 @@ impl Engine {
 
     /// The study's name as a word of a command line.
     fn study_word(&self) -> String {
-        command_line::quoted(std::slice::from_ref(&self.spec.name))
+        shell::quoted(std::slice::from_ref(&self.spec.name))
     }
 
     fn retry_failed(&mut self) -> Served {

@@ -14,7 +14,7 @@ pub use event_format::{
 use json_lines::JsonLines;
 
 use super::protocol::{CHECKPOINTS, StepCounter};
-use crate::config::command_line::{TrialValues, names_something, path};
+use crate::config::trial_values::{TrialValues, names_something, path};
 use crate::study::metric::Metrics;
 use crate::study::params::Params;
 use crate::study::program::MetricSources;

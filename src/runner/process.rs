@@ -26,7 +26,8 @@ use super::slot_environment::{
 use super::threads;
 use super::watchdog::Watchdog;
 use crate::arguments::monitored;
-use crate::config::command_line::{self, GroupValues, TrialValues};
+use crate::config::command_line;
+use crate::config::trial_values::{GroupValues, TrialValues};
 use crate::engine::{Assignment, GroupNode, Input};
 use crate::pruners;
 use crate::runner::inputs::KnownInputs;

@@ -9,7 +9,7 @@ use crate::app::AppError;
 use crate::app::best::{self, Best};
 use crate::app::best_runs::{self, RunsJson};
 use crate::app::populations::family;
-use crate::config::command_line;
+use crate::config::shell;
 use crate::report::document::privacy::{Privacy, PrivatePart};
 use crate::report::wording::{no_best, one_line, run_name, toml_key, toml_value};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
@@ -235,7 +235,7 @@ fn command(study: &StudySummary, best: &Best, privacy: &Privacy) -> Option<Strin
         .map(|(name, value)| format!("{name}={}", typed(value)));
     let words: Vec<String> =
         words.into_iter().chain(params).chain(["--again".to_owned()]).collect();
-    Some(command_line::quoted(&words))
+    Some(shell::quoted(&words))
 }
 
 fn beaten(

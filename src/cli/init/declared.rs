@@ -1,8 +1,8 @@
 //! The options that a Python script declares, and how they may be searched.
 
 use super::ranges;
-use crate::config::command_line::TrialValues;
 use crate::config::placeholder;
+use crate::config::trial_values::TrialValues;
 
 /// A searchable option.
 #[derive(Clone, Debug, PartialEq)]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, bounded};
 
 use crate::cluster::hub::Hub;
+use crate::config::shell;
 use crate::runner::threads;
 use crate::study::cluster::SlurmSpec;
 
@@ -82,7 +83,7 @@ pub(super) fn submission(
     }
     words.extend(spec.extra.iter().cloned());
     // Without quotes there is nothing that a path could end.
-    let quoted = |path: &Path| format!("'{}'", path.display().to_string().replace('\'', "'\\''"));
+    let quoted = |path: &Path| shell::in_quotes(&path.display().to_string());
     // As a step it has the signals of preemption at once, which a batch script has not.
     // Steps do not inherit it since Slurm 22.05.
     let cpus = spec.cpus.map_or_else(String::new, |cpus| format!("--cpus-per-task={cpus} "));

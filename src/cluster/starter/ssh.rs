@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use sha2::{Digest as _, Sha256};
 
 use super::AgentCommand;
+use crate::config::shell;
 use crate::runner::process::own_program;
 use crate::study::cluster::SshHost;
 
@@ -61,7 +62,7 @@ pub(super) fn agent_command(host: &SshHost, file: &Path) -> AgentCommand {
 
 fn call(host: &str, script: &str) -> Vec<String> {
     // The login shell may be another one.
-    let script = format!("exec /bin/sh -c '{}'", script.replace('\'', "'\\''"));
+    let script = format!("exec /bin/sh -c {}", shell::in_quotes(script));
     let words = std::iter::once("ssh").chain(OPTIONS).chain(["--", host]);
     words.map(str::to_owned).chain([script]).collect()
 }

@@ -1,0 +1,46 @@
+//! Which rule a study has for inactive parameters: those that began under the older one keep it.
+
+use crate::config::placeholder::names;
+use crate::study::program::{Inactive, Program};
+use crate::study::spec::StudySpec;
+
+/// Whether a command names parameters that may be inactive.
+pub fn names_inactive(
+    run: &[String],
+    is_conditional: impl Fn(&str) -> bool,
+    knows: impl Fn(&str) -> bool + Copy,
+) -> bool {
+    run.iter().any(|word| names(word, knows).any(&is_conditional))
+}
+
+/// Whether a stored study began under the older rule for inactive parameters, which become empty,
+/// and `spec` still has its command: its trials keep their arguments.
+pub fn has_earlier_rules(known: &StudySpec, spec: &StudySpec) -> bool {
+    let (Program::Command { run: before, args, .. }, Program::Command { run, .. }) =
+        (&known.program, &spec.program)
+    else {
+        return false;
+    };
+    let knows = |name: &str| known.space.dimension(name).is_some();
+    let is_conditional =
+        |name: &str| known.space.dimension(name).is_some_and(|dimension| dimension.when.is_some());
+    args.inactive == Inactive::Empty
+        && before == run
+        && names_inactive(before, is_conditional, knows)
+}
+
+/// Gives `spec`, read from a file, the rules of the stored study.
+pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
+    let is_earlier = has_earlier_rules(known, spec);
+    let (Program::Command { args: before, .. }, Program::Command { args, .. }) =
+        (&known.program, &mut spec.program)
+    else {
+        return;
+    };
+    if is_earlier {
+        args.inactive = Inactive::Empty;
+    } else if before.inactive == Inactive::Dropped {
+        // Trials of a conditional space may still be queued.
+        args.inactive = Inactive::Dropped;
+    }
+}

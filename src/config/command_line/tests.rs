@@ -1,0 +1,232 @@
+//! The command lines of configurations.
+
+use std::path::Path;
+
+use super::*;
+use crate::config::trial_values::GroupValues;
+use crate::study::metric::Direction;
+use crate::study::program::Program;
+use crate::study::space::{Condition, Dimension, Distribution};
+use crate::study::spec::StudySpec;
+use crate::study::trial::TrialNumber;
+
+/// `lr` is always active, `momentum` and `fast` are conditional.
+fn space() -> Space {
+    let dimension = |name: &str, choices: Vec<Value>, when: Option<Condition>| Dimension {
+        when,
+        ..Dimension::new(name, Distribution::choice(choices).unwrap())
+    };
+    let when = || Some(Condition(vec![("optimizer".to_owned(), vec!["sgd".into()])]));
+    Space::new(vec![
+        dimension("optimizer", vec!["sgd".into(), "adam".into()], None),
+        dimension("lr", vec![0.5.into()], None),
+        dimension("momentum", vec![0.9.into()], when()),
+        dimension("fast", vec![true.into(), false.into()], when()),
+    ])
+    .unwrap()
+}
+
+fn params(text: &str) -> Params {
+    serde_json::from_str(text).unwrap()
+}
+
+const ADAM: &str = r#"{"optimizer":"adam","lr":0.5}"#;
+const SGD: &str = r#"{"optimizer":"sgd","lr":0.5,"momentum":0.9,"fast":true}"#;
+
+fn written(run: &[&str], style: Option<ArgsStyle>, of: &str) -> Vec<String> {
+    let run: Vec<String> = run.iter().map(|word| (*word).to_owned()).collect();
+    words(&run, ArgsRules { style, inactive: Inactive::Dropped }, &space(), &params(of), None)
+}
+
+#[test]
+fn an_inactive_parameter_drops_its_word_and_the_option_before_it() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["p", "--momentum", "{momentum}", "--lr", "{lr}"], &["p", "--lr", "0.5"]),
+        (&["p", "-m", "{momentum}", "x"], &["p", "x"]),
+        (&["p", "--momentum={momentum}", "x"], &["p", "x"]),
+        (&["p", "model.momentum={momentum}"], &["p"]),
+        // The argument before is dropped only if it is an option that waits for this value
+        // alone.
+        (&["p", "--lr={lr}", "{momentum}"], &["p", "--lr=0.5"]),
+        (&["p", "--{lr}", "{momentum}"], &["p", "--0.5"]),
+        (&["p", "--", "{momentum}"], &["p", "--"]),
+        (&["p", "-", "{momentum}"], &["p", "-"]),
+        (&["p", "--verbose", "m{momentum}"], &["p", "--verbose"]),
+        (&["p", "--both", "{lr}:{momentum}"], &["p", "--both"]),
+        // An option after an inactive pair, and two consecutive pairs.
+        (
+            &["p", "--momentum", "{momentum}", "--fast", "{fast}", "--lr", "{lr}"],
+            &["p", "--lr", "0.5"],
+        ),
+        (&["p", "{{momentum}}"], &["p", "{momentum}"]),
+    ];
+    for (run, expected) in cases {
+        assert_eq!(written(run, None, ADAM), *expected, "{run:?}");
+    }
+    assert_eq!(written(&["p", "--momentum", "{momentum}"], None, SGD), ["p", "--momentum", "0.9"]);
+}
+
+#[test]
+fn a_boolean_is_a_flag_or_nothing_where_the_style_has_flags() {
+    let off = SGD.replace("true", "false");
+    for style in [ArgsStyle::Dashes, ArgsStyle::Equals] {
+        for run in [&["p", "--fast", "{fast}", "x"][..], &["p", "--fast={fast}", "x"]] {
+            assert_eq!(written(run, Some(style), SGD), ["p", "--fast", "x"], "{run:?}");
+            assert_eq!(written(run, Some(style), &off), ["p", "x"], "{run:?}");
+            assert_eq!(written(run, Some(style), ADAM), ["p", "x"], "{run:?}");
+        }
+        // What does not have its own option stays a value.
+        assert_eq!(
+            written(&["p", "x={fast}", "{fast}"], Some(style), SGD),
+            ["p", "x=true", "true"]
+        );
+    }
+    for style in [None, Some(ArgsStyle::Hydra)] {
+        assert_eq!(
+            written(&["p", "--fast", "{fast}", "fast={fast}"], style, &off),
+            ["p", "--fast", "false", "fast=false"]
+        );
+    }
+}
+
+#[test]
+fn args_is_every_parameter_that_no_other_word_names() {
+    let dimension = |name: &str, choices: Vec<Value>| {
+        Dimension::new(name, Distribution::choice(choices).unwrap())
+    };
+    let text = |text: &str| Value::from(text);
+    let space = Space::new(vec![
+        dimension("lr", vec![0.5.into()]),
+        dimension("shift", vec![(-1e-5).into()]),
+        dimension("fast", vec![true.into(), false.into()]),
+        dimension("sizes", vec![vec![64i64, 32].into(), Value::List(Vec::new())]),
+        dimension("schedule", vec![Value::Null, text("none"), text("null"), text("a b'c")]),
+        dimension("depth", vec![3i64.into()]),
+    ])
+    .unwrap();
+    let written = |run: &[&str], style, of: &str| {
+        let run: Vec<String> = run.iter().map(|word| (*word).to_owned()).collect();
+        words(&run, ArgsRules { style, ..ArgsRules::default() }, &space, &params(of), None)
+            .join(" ")
+    };
+    let all = r#"{"lr":0.5,"shift":-1e-5,"fast":true,"sizes":[64,32],"schedule":null}"#;
+    let off = r#"{"lr":0.5,"fast":false,"sizes":[],"schedule":"none"}"#;
+    let args = &["p", "{args}", "x"][..];
+    let (equals, hydra) = (Some(ArgsStyle::Equals), Some(ArgsStyle::Hydra));
+    assert_eq!(written(args, None, all), "p --lr 0.5 --shift=-1e-5 --fast --sizes 64 32 x");
+    assert_eq!(written(args, None, off), "p --lr 0.5 --sizes --schedule none x");
+    assert_eq!(written(args, equals, all), "p --lr=0.5 --shift=-1e-5 --fast --sizes=64,32 x");
+    assert_eq!(written(args, equals, off), "p --lr=0.5 --sizes= --schedule=none x");
+    assert_eq!(
+        written(args, hydra, all),
+        "p lr=0.5 shift=-1e-5 fast=true sizes=[64,32] schedule=null x"
+    );
+    assert_eq!(written(args, hydra, off), "p lr=0.5 fast=false sizes=[] schedule=none x");
+    let strings = |value: &str| written(args, hydra, &format!(r#"{{"schedule":"{value}"}}"#));
+    assert_eq!(strings("null"), "p schedule='null' x");
+    assert_eq!(strings("a b'c"), r"p schedule='a b\'c' x");
+    assert_eq!(strings(r"a \\"), r"p schedule='a \\' x");
+    // Parameters with their own argument are not repeated; doubled braces name nothing.
+    assert_eq!(
+        written(&["p", "--rate", "{lr}", "{{shift}}", "{args}"], None, r#"{"lr":0.5,"depth":3}"#),
+        "p --rate 0.5 {shift} --depth 3"
+    );
+    let named =
+        |style| written(&["p", "--sizes", "{sizes}", "--s={sizes}", "--d={schedule}"], style, all);
+    assert_eq!(named(None), "p --sizes [64,32] --s=[64,32]");
+    assert_eq!(named(Some(ArgsStyle::Dashes)), "p --sizes 64 32 --s=64,32");
+    assert_eq!(named(equals), "p --sizes 64,32 --s=64,32");
+    assert_eq!(named(hydra), "p --sizes 64 32 --s=[64,32] --d=null".replace("64 32", "[64,32]"));
+    // A parameter with that name takes precedence.
+    let own = Space::new(vec![dimension("args", vec![1i64.into()])]).unwrap();
+    let run = ["p".to_owned(), "{args}".to_owned()];
+    let of = params(r#"{"args":1}"#);
+    assert_eq!(words(&run, ArgsRules::default(), &own, &of, None), ["p", "1"]);
+    let rest: Vec<_> = unnamed(&run, &own, &of).collect();
+    assert_eq!(rest, []);
+}
+
+#[test]
+fn the_environment_has_what_no_word_names() {
+    let names = |run: &[&str]| {
+        let run: Vec<String> = run.iter().map(|word| (*word).to_owned()).collect();
+        let of = params(ADAM);
+        let space = space();
+        let names: Vec<_> = unnamed(&run, &space, &of).map(|(name, _)| name.to_owned()).collect();
+        names
+    };
+    assert_eq!(names(&["p", "{lr}"]), ["optimizer"]);
+    assert_eq!(names(&["p", "{{lr}}"]), ["optimizer", "lr"]);
+    assert_eq!(names(&["p", "{args}"]), [""; 0]);
+}
+
+#[test]
+fn studies_of_earlier_rules_have_the_words_they_had() {
+    let run = vec!["p".to_owned(), "--momentum".to_owned(), "{momentum}".to_owned()];
+    let program = Program::Command {
+        run: run.clone(),
+        cwd: "/".into(),
+        env: Default::default(),
+        args: ArgsRules::default(),
+        metrics: Default::default(),
+    };
+    let known = StudySpec::new("s", "loss", Direction::Minimize, space(), program);
+    // As stored before the rules existed.
+    let stored = serde_json::to_string(&known.program).unwrap();
+    assert!(!stored.contains("args"), "{stored}");
+    let mut spec = known.clone();
+    let Program::Command { args, .. } = &mut spec.program else { panic!() };
+    args.inactive = Inactive::Dropped;
+    let fresh = spec.clone();
+    keep_rules(&known, &mut spec);
+    assert_eq!(spec, known);
+    assert_eq!(
+        words(&run, ArgsRules::default(), &space(), &params(ADAM), None),
+        ["p", "--momentum", ""]
+    );
+    // Another command, and a newer study, have it.
+    let mut other = fresh.clone();
+    let Program::Command { run, .. } = &mut other.program else { panic!() };
+    run.push("x".to_owned());
+    keep_rules(&known, &mut other);
+    let inactive = |spec: &StudySpec| match &spec.program {
+        Program::Command { args, .. } => args.inactive,
+        _ => panic!(),
+    };
+    assert_eq!(inactive(&other), Inactive::Dropped);
+    let mut again = known.clone();
+    keep_rules(&fresh, &mut again);
+    assert_eq!(inactive(&again), Inactive::Dropped);
+}
+
+#[test]
+fn placeholders_take_values_and_other_braces_stay() {
+    let written = |word: &str| {
+        words(
+            &[word.to_owned()],
+            ArgsRules::default(),
+            &space(),
+            &params(r#"{"lr":0.5,"model.layers":3}"#),
+            Some(TrialValues {
+                number: TrialNumber(7),
+                directory: Path::new("/t-7"),
+                seed: 5,
+                group: Some(GroupValues {
+                    world_size: 4,
+                    master_addr: "node7",
+                    master_port: 2_900,
+                    nodes: 2,
+                    node_rank: 1,
+                }),
+            }),
+        )
+        .concat()
+    };
+    assert_eq!(written("{trial_dir}/{trial}.{seed} {checkpoint_dir}"), "/t-7/7.5 /t-7");
+    assert_eq!(written("{world_size}@{master_port}"), "4@2900");
+    assert_eq!(written("{node_rank}/{nodes}@{master_addr}"), "1/2@node7");
+    assert_eq!(written("--lr={lr}:{model.layers}"), "--lr=0.5:3");
+    assert_eq!(written("{momentum}|{ not a name }|{"), "|{ not a name }|{");
+    // In an unchecked study nothing disappears.
+    assert_eq!(written("{1..3} {unknown} {{lr}}"), "{1..3} {unknown} {lr}");
+}
