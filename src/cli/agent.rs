@@ -17,7 +17,7 @@ use crate::cluster::rendezvous::Rendezvous;
 use crate::config;
 use crate::report::journal::{attempt_ended, attempt_started};
 use crate::report::wording::one_line;
-use crate::runner::process::own_program;
+use crate::runner::processes::own_program;
 use crate::runner::signals::{HangUp, SignalWatch};
 
 const EXAMPLES: &str = "\

@@ -27,8 +27,8 @@ use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGTSTP};
 use signal_hook::iterator::Signals;
 
 use crate::config::shell;
-use crate::runner::process::own_program;
 use crate::runner::processes;
+use crate::runner::processes::own_program;
 use crate::study::provenance::masked_override;
 use crate::tui::Before;
 

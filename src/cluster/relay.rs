@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::cache_directory;
-use crate::runner::process::own_program;
+use crate::runner::processes::own_program;
 use crate::runner::threads;
 
 /// Longest wait for a new agent.

@@ -193,7 +193,7 @@ fn start(
     };
     if installs {
         threads::spawn("agent copy", move || {
-            let own = std::fs::File::open(crate::runner::process::own_program());
+            let own = std::fs::File::open(crate::runner::processes::own_program());
             // Its exit status tells whether all of it arrived.
             let _copied = own.and_then(|mut own| io::copy(&mut own, &mut stdin));
         })?;

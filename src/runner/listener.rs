@@ -573,3 +573,6 @@ fn read_errors(
         }
     });
 }
+
+#[cfg(test)]
+mod tests;

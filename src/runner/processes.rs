@@ -7,9 +7,16 @@ pub use control_group::ControlGroup;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+/// The executable of this process itself, even if it was replaced or removed since (a study runs
+/// for days, and users upgrade meanwhile).
+pub fn own_program() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
+}
 
 /// A process's start time in clock ticks since boot; `None` if it does not exist or is a zombie.
 pub fn start_time(pid: u32) -> Option<u64> {

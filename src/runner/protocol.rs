@@ -297,6 +297,13 @@ pub enum MessageToTrial {
     Kill,
 }
 
+impl MessageToTrial {
+    /// Its line, without a newline.
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("a message to a worker has only string keys")
+    }
+}
+
 /// A job of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -11,7 +11,7 @@ use crossbeam_channel::Receiver;
 
 use crate::runner::inputs;
 use crate::runner::monitor;
-use crate::runner::process::own_program;
+use crate::runner::processes::own_program;
 use crate::runner::python_packages::{self, Interpreter};
 use crate::runner::untracked_sources;
 use crate::runner::{processes, threads};

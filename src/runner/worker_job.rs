@@ -8,11 +8,10 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus, Stdio};
 
 use super::failure_cause::StderrTail;
-use super::process::own_program;
 use super::slot_environment::driver_cache;
 use super::threads;
 use crate::config::shown::one_line;
-use crate::runner::processes;
+use crate::runner::processes::{self, own_program};
 use crate::runner::protocol::{self, Job, MessageToRunner, MessageToTrial, PREFIX};
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::AgentCommand;
 use crate::config::shell;
-use crate::runner::process::own_program;
+use crate::runner::processes::own_program;
 use crate::study::cluster::SshHost;
 
 /// The exit status of a host that lacks the program.

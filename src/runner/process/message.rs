@@ -1,0 +1,186 @@
+//! The message that begins an attempt in its child.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::{LaunchMode, ProcessLauncher};
+use crate::arguments::monitored;
+use crate::config::command_line;
+use crate::config::trial_values::{GroupValues, TrialValues};
+use crate::engine::{Assignment, GroupNode};
+use crate::runner::launcher::LaunchError;
+use crate::runner::protocol::{
+    Cloned, CommandJob, Job, LONGEST_LINE, MessageToTrial, TrainJob, TrialJob,
+};
+use crate::runner::slot_environment::inside;
+use crate::study::params::Params;
+use crate::study::program::{ArgsRules, EnvironmentValue, Program};
+use crate::study::step::StepUnit;
+
+/// Arguments of the trainer, or its `[data]`.
+type Table = BTreeMap<String, serde_json::Value>;
+
+impl ProcessLauncher {
+    /// The line that begins an attempt.
+    pub(super) fn message(
+        &self,
+        assignment: &Assignment,
+        directory: PathBuf,
+        node: Option<&GroupNode>,
+    ) -> Result<String, LaunchError> {
+        let trial = TrialJob {
+            study: self.spec.name.clone(),
+            trial: assignment.trial,
+            attempt: assignment.attempt,
+            params: assignment.params.clone(),
+            device: inside(assignment.slot.devices.first()),
+            seed: assignment.seed,
+            cpu_threads: self.spec.devices.cpu_threads,
+            directory,
+            resume: assignment.resume.as_ref().map(|checkpoint| checkpoint.path.clone()),
+            cloned: assignment.cloned_from.map(|from| Cloned {
+                from,
+                digest: assignment.resume.as_ref().and_then(|saved| saved.digest.clone()),
+            }),
+            objectives: self.spec.objective_names(),
+            store: self.store.clone(),
+        };
+        let job = match &self.spec.program {
+            Program::Trainer { arguments, data } => {
+                Job::Train(self.training(assignment, trial, (arguments, data)))
+            }
+            Program::Command { run, cwd, env, args, .. } => {
+                let words = self.words(assignment, &trial.directory, (run, *args), node);
+                Job::Command(self.command(assignment, trial, words, (cwd, env))?)
+            }
+            Program::Inline => {
+                return Err(LaunchError::Impossible(
+                    "this study's objective is a Rust closure: run it from its own program"
+                        .to_owned(),
+                ));
+            }
+        };
+        let line = MessageToTrial::Job(Box::new(job)).line();
+        if line.len() >= LONGEST_LINE {
+            return Err(LaunchError::Impossible(format!(
+                "its command and configuration take {} bytes, and {LONGEST_LINE} are too many",
+                line.len()
+            )));
+        }
+        Ok(line)
+    }
+
+    fn training(
+        &self,
+        assignment: &Assignment,
+        mut trial: TrialJob,
+        (arguments, data): (&Table, &Table),
+    ) -> TrainJob {
+        let mut arguments = arguments.clone();
+        if let (true, Some(until)) = (assignment.past_its_end, assignment.until) {
+            lengthen(&mut arguments, &mut trial.params, self.spec.step, until);
+        }
+        TrainJob {
+            is_watched: false,
+            trial,
+            arguments,
+            data: data.clone(),
+            cache: self.cache.clone(),
+            monitored: monitored(&self.spec.objectives).unwrap_or(self.spec.objective()).clone(),
+            step_unit: self.spec.step,
+            milestones: assignment.milestones.clone(),
+            rows_at_once: assignment.rows_at_once,
+            until: assignment.until,
+            reported: assignment.reported,
+        }
+    }
+
+    fn command(
+        &self,
+        assignment: &Assignment,
+        trial: TrialJob,
+        run: Vec<String>,
+        (cwd, env): (&Path, &BTreeMap<String, EnvironmentValue>),
+    ) -> Result<CommandJob, LaunchError> {
+        let env = env.iter().map(|(name, value)| {
+            Ok((name.clone(), value.get().ok_or_else(|| unknown_value(name))?.to_owned()))
+        });
+        Ok(CommandJob {
+            trial,
+            run,
+            cwd: cwd.to_owned(),
+            env: env.collect::<Result<_, LaunchError>>()?,
+            devices: assignment.slot.devices.clone(),
+            per_device: self.spec.devices.per_device,
+            node: assignment.node.clone(),
+            until: assignment.until,
+            is_tracked: self.launch_mode == LaunchMode::Foreground,
+        })
+    }
+
+    /// The command line of an attempt; a foreground program's is literal.
+    fn words(
+        &self,
+        assignment: &Assignment,
+        directory: &Path,
+        (run, rules): (&[String], ArgsRules),
+        node: Option<&GroupNode>,
+    ) -> Vec<String> {
+        if self.launch_mode == LaunchMode::Foreground {
+            return run.to_owned();
+        }
+        let values = TrialValues {
+            number: assignment.trial,
+            directory,
+            seed: assignment.seed,
+            group: node.map(|node| GroupValues {
+                world_size: node.world_size,
+                master_addr: &node.address,
+                master_port: node.port,
+                nodes: node.nodes,
+                node_rank: node.rank,
+            }),
+        };
+        command_line::words(run, rules, &self.spec.space, &assignment.params, Some(values))
+    }
+}
+
+/// Values are only in the study file.
+fn unknown_value(name: &str) -> LaunchError {
+    LaunchError::Impossible(format!(
+        "the value of the variable `{name}` is not stored: run the study from its file"
+    ))
+}
+
+/// Extends a built-in trial to `until`, whatever its arguments or parameters say. Its learning rate
+/// then follows the schedule of the longer trial.
+fn lengthen(arguments: &mut Table, params: &mut Params, step_unit: StepUnit, until: u64) {
+    const EPOCHS: &str = "num_train_epochs";
+    const STEPS: &str = "max_steps";
+    for key in [EPOCHS, STEPS] {
+        arguments.remove(key);
+        let _not_searched = params.remove(key);
+    }
+    let key = if step_unit == StepUnit::Step { STEPS } else { EPOCHS };
+    arguments.insert(key.to_owned(), until.into());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_trial_has_one_length_whatever_said_it_before() {
+        let said = [("max_steps", 40), ("seed", 1)].map(|(key, value)| (key.into(), value.into()));
+        let (mut arguments, mut params) = (BTreeMap::from(said), Params::new());
+        params.insert("num_train_epochs", 3i64);
+        lengthen(&mut arguments, &mut params, StepUnit::Epoch, 9);
+        assert_eq!(
+            serde_json::json!(arguments),
+            serde_json::json!({"num_train_epochs":9,"seed":1})
+        );
+        assert!(params.is_empty());
+        lengthen(&mut arguments, &mut params, StepUnit::Step, 70);
+        assert_eq!(serde_json::json!(arguments), serde_json::json!({"max_steps":70,"seed":1}));
+    }
+}
