@@ -189,3 +189,16 @@ impl FigureOptions {
         self.metric.is_some() || self.axis.is_some() || self.by == By::Wall
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_kind_has_a_name_of_its_own() {
+        let names: BTreeSet<&str> = FigureKind::ALL.iter().map(|kind| kind.as_str()).collect();
+        assert_eq!(names.len(), FigureKind::ALL.len());
+    }
+}

@@ -1,0 +1,149 @@
+//! The curves of the best trials, of one study or of several.
+
+use std::collections::BTreeSet;
+
+use super::{FigureError, FigureOptions, StudyFigure};
+use crate::app::curves::{points, shown_axis};
+use crate::report::figure::Figure;
+use crate::report::figure::of_study::{self, StudyCurve};
+use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::series::{SeriesAxis, SeriesSummary};
+use crate::study::trial::TrialNumber;
+
+pub(super) fn curves_figure(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    options: &FigureOptions,
+) -> Result<Vec<Figure<'static>>, FigureError> {
+    let (metric, axis, curves) = curves_of(reader, study, options.lines, options)?;
+    let unit = options.by.unit(axis);
+    // The values of trials are those of the study's metric.
+    let is_own = metric == study.spec.objective().metric;
+    let value = study.best.map(|(_, value)| value).filter(|_| is_own);
+    let best = study.best_trial();
+    let title = format!("{}: {metric} by {unit}", study.spec.name);
+    Ok(vec![of_study::curves(&title, curves, best, value).on(unit, &metric, options)])
+}
+
+pub(super) fn shared_curves(
+    reader: &dyn StorageReader,
+    studies: &[StudySummary],
+    options: &FigureOptions,
+) -> Result<Vec<StudyFigure>, FigureError> {
+    let lines = options.lines.div_ceil(studies.len().max(1));
+    let mut layers = Vec::new();
+    for study in studies {
+        let (metric, axis, curves) = curves_of(reader, study, lines, options)?;
+        let is_own = metric == study.spec.objective().metric;
+        let best = study.best.map(|(_, value)| value).filter(|_| is_own);
+        layers.push(((metric, options.by.unit(axis)), (study.spec.name.as_str(), best, curves)));
+    }
+    let mut figures = Vec::new();
+    while let Some((axes, _)) = layers.first() {
+        let axes = axes.clone();
+        let (together, others): (Vec<_>, Vec<_>) =
+            layers.into_iter().partition(|(other, _)| *other == axes);
+        layers = others;
+        let (metric, unit) = axes;
+        let each =
+            together.iter().map(|(_, (name, best, curves))| (*name, *best, curves.as_slice()));
+        let figure = of_study::curves_of_several(&format!("{metric} by {unit}"), each);
+        let figure = figure.on(unit, &metric, options);
+        figures.push(StudyFigure { study: None, figure });
+    }
+    Ok(figures)
+}
+
+/// The curves of the best trials of a study, which metric they are of, and on which axis.
+fn curves_of(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    most: usize,
+    options: &FigureOptions,
+) -> Result<(String, SeriesAxis, Vec<StudyCurve>), FigureError> {
+    let numbers = best_trials(reader, study, most)?;
+    let metric = options.metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
+    let all = reader.series(study.id, &numbers)?;
+    let own = match options.names_series() {
+        true => series_of(&all, &metric, options.axis)?,
+        // Trials that have not reported the study's metric yet are no error.
+        false => all.iter().filter(|series| series.metric == metric).collect(),
+    };
+    let axis = options.axis.unwrap_or_else(|| shown_axis(study, own));
+    let mut curves = Vec::new();
+    for number in numbers {
+        let points = points(reader, study, number, (&metric, axis), options.by, options.detail)?;
+        curves.push((number, smoothed(points, options.smooth)));
+    }
+    Ok((metric, axis, curves))
+}
+
+pub(super) fn best_trials(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    most: usize,
+) -> Result<Vec<TrialNumber>, StorageError> {
+    let query = TrialQuery::all(SortKey::Value).filtered(study.visible(Filter::all()));
+    let trials = reader.trials(study.id, &query.page(0, most as u64))?;
+    Ok(trials.iter().map(|trial| trial.number).collect())
+}
+
+/// The series of `metric` among those of some trials, on `axis` if one is given.
+///
+/// # Errors
+/// They have other metrics, or this one on other axes.
+pub fn series_of<'a>(
+    all: &'a [SeriesSummary],
+    metric: &str,
+    axis: Option<SeriesAxis>,
+) -> Result<Vec<&'a SeriesSummary>, FigureError> {
+    let own: Vec<&SeriesSummary> = all.iter().filter(|series| series.metric == metric).collect();
+    let known: BTreeSet<&str> = all.iter().map(|series| series.metric.as_str()).collect();
+    if own.is_empty() && !known.is_empty() {
+        let known = known.into_iter().map(str::to_owned).collect();
+        return Err(FigureError::UnknownMetric { metric: metric.to_owned(), known });
+    }
+    let axes: BTreeSet<SeriesAxis> = own.iter().map(|series| series.axis).collect();
+    if let Some(axis) = axis
+        && !axes.is_empty()
+        && !axes.contains(&axis)
+    {
+        let known = axes.into_iter().map(SeriesAxis::as_str).collect();
+        return Err(FigureError::NotOnAxis { metric: metric.to_owned(), axis, known });
+    }
+    Ok(own)
+}
+
+/// The exponential moving average with debiasing, as TensorBoard's `--smoothing` has it:
+/// `m_t = w m_(t-1) + (1 - w) x_t`, divided by `1 - w^t`. Values that are not finite are left as
+/// they are.
+fn smoothed(mut points: Vec<(f64, f64)>, weight: f64) -> Vec<(f64, f64)> {
+    if weight <= 0.0 {
+        return points;
+    }
+    let (mut average, mut debias) = (0.0, 1.0);
+    for (_, value) in points.iter_mut().filter(|(_, value)| value.is_finite()) {
+        average = weight * average + (1.0 - weight) * *value;
+        debias *= weight;
+        *value = average / (1.0 - debias);
+    }
+    points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn smoothing_is_the_debiased_average_of_tensorboard() {
+        let points = vec![(0.0, 1.0), (1.0, f64::NAN), (2.0, 3.0), (3.0, 2.0)];
+        let smoothed = smoothed(points, 0.5);
+        let values: Vec<f64> = smoothed.iter().map(|(_, value)| *value).collect();
+        assert_eq!(values[0], 1.0);
+        assert!(values[1].is_nan());
+        // (0.5 * 0.5 * 1 + 0.5 * 3) / (1 - 0.25) and so on.
+        assert!((values[2] - 1.75 / 0.75).abs() < 1e-12);
+        assert!((values[3] - 1.875 / 0.875).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,69 @@
+//! Why there is no figure.
+
+use crate::report::wording::one_line;
+use crate::storage::StorageError;
+use crate::study::series::SeriesAxis;
+
+/// Why there is no figure.
+#[derive(Debug, thiserror::Error)]
+pub enum FigureError {
+    /// The store failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// A parameter that the study does not search.
+    #[error("`{}` searches no parameter `{}`", one_line(study), one_line(name))]
+    UnknownParameter {
+        /// The study.
+        study: String,
+        /// The name.
+        name: String,
+        /// Those that it searches.
+        known: Vec<String>,
+    },
+    /// A contour needs two parameters.
+    #[error("a contour is over two parameters, and {given}")]
+    NotTwoParameters {
+        /// What is given, or how many the study searches.
+        given: String,
+    },
+    /// A metric that none of the trials has.
+    #[error("these trials report no `{}`", one_line(metric))]
+    UnknownMetric {
+        /// The name.
+        metric: String,
+        /// Those that they have.
+        known: Vec<String>,
+    },
+    /// A metric that is not on this axis.
+    #[error("these trials have no `{}` by {axis}", one_line(metric))]
+    NotOnAxis {
+        /// The metric.
+        metric: String,
+        /// The axis.
+        axis: SeriesAxis,
+        /// The axes that it is on.
+        known: Vec<&'static str>,
+    },
+    /// A metric that the study does not optimise.
+    #[error("`{}` is no objective of `{}`", one_line(metric), one_line(study))]
+    NotAnObjective {
+        /// The study.
+        study: String,
+        /// The name.
+        metric: String,
+        /// Its objectives.
+        known: Vec<String>,
+    },
+    /// The study has one objective, and a front needs several.
+    #[error("`{}` has one objective, and a front is of several", one_line(study))]
+    OneObjective {
+        /// The study.
+        study: String,
+    },
+    /// The study has no such trial, or no best one.
+    #[error("`{}` has no trial to show system metrics of", one_line(study))]
+    NoTrial {
+        /// The study.
+        study: String,
+    },
+}
