@@ -11,6 +11,8 @@ mod contents;
 mod custom_code;
 mod draft;
 mod earlier;
+#[cfg(test)]
+mod fixture;
 mod marker;
 pub mod recipe;
 mod target;
@@ -340,4 +342,19 @@ impl ExportError {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use super::fixture::ExportFixture;
+    use super::*;
+
+    #[test]
+    fn a_model_trained_again_goes_beside_the_export_and_not_into_it() {
+        let fixture = ExportFixture::new();
+        fixture.export().unwrap();
+        assert_eq!(default_beside(&fixture.path("model")), fixture.path("model-trained"));
+        assert_eq!(default_beside(&fixture.path("model/.")), fixture.path("model-trained"));
+        assert_eq!(default_beside(&fixture.path("checkpoint")), fixture.path("checkpoint/trained"));
+        // The export remains one that the next replaces.
+        fixture.put("model-trained/weights", "two");
+        fixture.export().unwrap();
+    }
+}

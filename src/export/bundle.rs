@@ -292,3 +292,6 @@ pub(super) fn swap_in_two_steps(new: &Path, path: &Path, target: &Path) -> io::R
     fs::rename(new, path).inspect_err(|_| drop(fs::rename(&old, path)))?;
     Ok(old)
 }
+
+#[cfg(test)]
+mod tests;

@@ -271,3 +271,40 @@ fn table<'a>(
 fn cell(value: &str) -> String {
     value.replace('|', "\\|").replace('\n', " ")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::fixture::{exported, trial};
+    use crate::study::metric::Direction;
+    use crate::study::program::Program;
+    use crate::study::space::Space;
+    use crate::study::spec::StudySpec;
+
+    #[test]
+    fn the_card_names_the_task_that_the_model_was_trained_for() {
+        for (task, tag, words) in [
+            ("text-classification", None, "one label per text"),
+            (
+                "multi-label-classification",
+                Some("- multi-label-classification\n"),
+                "multi-label text classification",
+            ),
+            ("text-regression", Some("- text-regression\n"), "text regression"),
+        ] {
+            let arguments = [("task".to_owned(), serde_json::Value::from(task))].into();
+            let program = Program::Trainer { arguments, data: Default::default() };
+            let spec =
+                StudySpec::new("s", "eval_loss", Direction::Minimize, Space::default(), program);
+            let trial = trial();
+            let exported = exported(&spec, &trial, None);
+            let card = card(&exported);
+            assert!(
+                card.contains("pipeline_tag: text-classification\n") && card.contains(words),
+                "{card}"
+            );
+            assert_eq!(card.contains("tags:\n- hpsearch\n- "), tag.is_some(), "{card}");
+            assert!(tag.is_none_or(|tag| card.contains(tag)), "{card}");
+        }
+    }
+}

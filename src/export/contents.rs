@@ -370,3 +370,6 @@ fn write_piece(file: &mut File, piece: &[u8]) -> io::Result<()> {
     }
     file.write_all(piece)
 }
+
+#[cfg(test)]
+mod tests;

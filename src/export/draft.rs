@@ -326,3 +326,6 @@ pub(super) fn save(
         .map_err(ExportError::io("write", &path))?;
     Ok((PathBuf::from(name), Written { bytes: bytes.len() as u64, digest: blake3::hash(bytes) }))
 }
+
+#[cfg(test)]
+mod tests;

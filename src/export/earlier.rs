@@ -236,3 +236,6 @@ pub(super) fn remove(directory: &Path, earlier: &Earlier) -> bool {
     }
     fs::remove_dir(directory).is_ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -162,8 +162,10 @@ fn real(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::unix::fs::symlink;
+
+    use super::*;
+    use crate::export::fixture::ExportFixture;
 
     fn refusal(path: &Path, needed: &[(Needed, &Path)]) -> Option<String> {
         let needed = needed.iter().map(|(what, path)| (*what, path.to_path_buf())).collect();
@@ -233,5 +235,33 @@ mod tests {
             assert!(refusal(&directory.path().join(path), &[]).is_some(), "{path}");
         }
         assert_eq!(fs::read_to_string(directory.path().join("file")).unwrap(), "mine");
+    }
+
+    #[test]
+    fn an_export_into_or_over_its_own_checkpoint_is_refused() {
+        let fixture = ExportFixture::new();
+        symlink("checkpoint", fixture.path("model")).unwrap();
+        assert!(matches!(fixture.refusal(), Obstacle::Holds(Needed::Checkpoint, _)));
+        fs::remove_file(fixture.path("model")).unwrap();
+        let target = Target::new(
+            &fixture.path("checkpoint/model"),
+            vec![(Needed::Checkpoint, fixture.path("checkpoint"))],
+        );
+        assert!(matches!(
+            target.unwrap_err(),
+            ExportError::Occupied { why: Obstacle::LiesIn(Needed::Checkpoint, _), .. }
+        ));
+    }
+
+    #[test]
+    fn a_link_to_an_export_stays_a_link() {
+        let fixture = ExportFixture::new();
+        fixture.export().unwrap();
+        fs::rename(fixture.path("model"), fixture.path("elsewhere")).unwrap();
+        symlink("elsewhere", fixture.path("model")).unwrap();
+        fixture.put("checkpoint/weights", "two");
+        fixture.export().unwrap();
+        assert!(fixture.path("model").is_symlink());
+        assert_eq!((fixture.read("elsewhere/weights"), fixture.beside().len()), ("two".into(), 3));
     }
 }
