@@ -8,7 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::TuiError;
-use super::snapshot::{Snapshot, SnapshotRequest, Source};
+use super::snapshot::{Snapshot, SnapshotRequest};
+use super::source::Source;
 use super::terminal::Waker;
 
 /// How often the store is asked whether anything changed: a question of microseconds.

@@ -18,7 +18,8 @@ use ratatui::style::{Color, Modifier, Style};
 
 use super::columns::TableSettings;
 use super::screen;
-use super::snapshot::{SnapshotRequest, Source, Watched};
+use super::snapshot::SnapshotRequest;
+use super::source::{Source, Watched};
 use super::state::TuiState;
 use super::theme::{Palette, Theme};
 use super::trial_key::TrialKey;

@@ -21,7 +21,7 @@ use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 use crate::study::usage::Used;
-use crate::tui::snapshot::Watched;
+use crate::tui::source::Watched;
 
 /// A store that counts the trials that are read from it.
 pub(super) struct Counting {
