@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
-from . import _messages, _values
+from . import _messages, _store, _values
 from ._run import Path, Run, ending, rank
 
 _current: Optional[Run] = None
@@ -98,18 +98,8 @@ def _begin(
         return Run(config, study, name)
     from ._tracked import TrackedRun
 
-    path = os.fspath(store) if store is not None else os.environ.get("HPSEARCH_STORE")
-    if path and path.startswith(("postgres://", "postgresql://")):
-        import hashlib
-
-        # Beside the spools of stores in files; what another server is to get is kept apart.
-        server = hashlib.sha256(path.encode()).hexdigest()[:16]
-        spools = os.path.abspath(os.path.join("runs", "spool", server))
-    else:
-        if path and path.startswith("sqlite:///"):
-            path = path[len("sqlite:///") :]
-        path = os.path.abspath(path or os.path.join("runs", "hpsearch.db"))
-        spools = os.path.join(os.path.dirname(path), "spool")
+    address = os.fspath(store) if store is not None else os.environ.get("HPSEARCH_STORE")
+    path, spools = _store.with_spools(address)
     if resume is True:
         continued: Optional[str] = id if id is not None else name
     else:

@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, 
 
 from .._binary import HpsearchError
 from .._search import Search
+from .._store import path_of
 from . import logging
 from .distributions import BaseDistribution
 from .exceptions import DuplicatedStudyError, TrialPruned
@@ -394,12 +395,13 @@ def _path(storage: Any) -> Optional[str]:
     if storage is None:
         return None
     text = os.fspath(storage) if isinstance(storage, (str, os.PathLike)) else None
-    if text is None or "://" in text and not text.startswith("sqlite:///"):
+    path = None if text is None else path_of(text)
+    if path is None or path == text and "://" in path:
         raise NotImplementedError(
             f"hpsearch.optuna has no storage {storage!r}: give the path of an hpsearch store, "
             "such as `runs/hpsearch.db`"
         )
-    return text[len("sqlite:///"):] if text.startswith("sqlite:///") else text
+    return path
 
 
 def _known(path: Optional[str], name: Optional[str]) -> Optional[Dict[str, Any]]:
