@@ -7,36 +7,26 @@ use super::command_metrics;
 use super::constraint;
 use super::diagnostic::{Diagnostic, SourceSpan};
 use super::enqueue;
-use super::file;
 use super::objective;
+use super::outputs;
 use super::populations;
 use super::reproducibility;
-use super::sampler_pruner::{self, Chosen};
-use super::section::{Section, nul};
+use super::sampler_pruner;
+use super::section::Section;
 use super::space::{self, Searched};
+use super::suitability;
 use super::syntax::{Item, Node, TomlEntry, TomlTable};
-use super::tables::{self, Contents, TABLES, fields_of};
+use super::tables::fields_of;
 use super::trainer::{self, Arguments};
+use super::unknown_tables;
 use super::{Purpose, STUDY_NAME_RULE, is_study_name};
 use super::{cluster, devices};
 use crate::arguments::TaskKind;
-use crate::samplers::{Ask, OfEarlier, Sampler, SamplerError};
 use crate::study::condition::KnownNames;
-use crate::study::destination::Destination;
-use crate::study::field::{self, keep_best};
-use crate::study::history::History;
-use crate::study::notify::NotifySpec;
 use crate::study::params::Params;
 use crate::study::program::Program;
-use crate::study::seed::SeedTree;
 use crate::study::space::Space;
-use crate::study::spec::{
-    CheckpointsSpec, Duplicates, ExportSpec, RetrySpec, StudySpec, TrackSpec, ValueRule,
-};
-use crate::study::step::StepUnit;
-use crate::study::suggestion::{nearest, quoted};
-use crate::study::trial::TrialNumber;
-use crate::{pruners, samplers};
+use crate::study::spec::{RetrySpec, StudySpec, ValueRule};
 
 /// Resolves `tree`. `stem`: the default name; `base`: the absolute directory to which paths are
 /// relative. `None` only if `problems` has an error.
@@ -47,8 +37,8 @@ pub(super) fn resolve(
     purpose: Purpose,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<StudySpec> {
-    check_tables(tree, problems);
-    let file = StudyFile { tree, base, purpose, meant: meant(tree) };
+    unknown_tables::check_tables(tree, problems);
+    let file = StudyFile { tree, base, purpose, meant: unknown_tables::meant(tree) };
     let study = file.section("study", problems);
     let name = name(&study, stem, problems);
     let objectives = if study.place.is_some() || file.lacks("study") {
@@ -86,12 +76,13 @@ pub(super) fn resolve(
     retry.on.dedup();
     let cluster_table = file.section("cluster", problems);
     let cluster = cluster::read(&cluster_table, base, problems);
-    let mut checkpoints = checkpoints(&file.section("checkpoints", problems), base, problems);
+    let mut checkpoints =
+        outputs::checkpoints(&file.section("checkpoints", problems), base, problems);
     let shared_dir = cluster.as_ref().and_then(|cluster| cluster.shared_dir.clone());
     checkpoints.dir = checkpoints.dir.or(shared_dir);
-    let export = export(&file.section("export", problems), base, problems);
-    let track = track(&file.section("track", problems), base, problems);
-    let notify = notify(&file.section("notify", problems), problems);
+    let export = outputs::export(&file.section("export", problems), base, problems);
+    let track = outputs::track(&file.section("track", problems), base, problems);
+    let notify = outputs::notify(&file.section("notify", problems), problems);
     if let Some(task) = task {
         let has_scores = file.table("data").is_some_and(|(data, _)| data.get("score").is_some());
         let writes = !matches!(&program, Some(Program::Trainer { arguments, .. })
@@ -146,9 +137,9 @@ pub(super) fn resolve(
         .all(|key| budget.lacks(key))
         && (budget.place.is_some() || file.lacks("budget"));
     let of_constraints = file.tree.get("constraint").map(|entry| entry.place);
-    check_sampler(&spec, &sampler, (&budget, unlimited), of_constraints, problems);
+    suitability::check_sampler(&spec, &sampler, (&budget, unlimited), of_constraints, problems);
     let length = arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step));
-    check_pruner(&spec, &pruner, length, problems);
+    suitability::check_pruner(&spec, &pruner, length, problems);
     populations::check(&spec, &pruner, &study, &budget, &searched, problems);
     command_metrics::check(&spec, file.tree, problems);
     objective::check_names(&spec, &study, problems);
@@ -165,71 +156,12 @@ fn has_errors(problems: &[Diagnostic]) -> bool {
     problems.iter().any(|problem| problem.severity == super::Severity::Error)
 }
 
-/// Reports unknown tables, unsupported ones, and values that should be tables.
-fn check_tables(tree: &TomlTable, problems: &mut Vec<Diagnostic>) {
-    for entry in &tree.entries {
-        let Some(table) = tables::find(&entry.key) else {
-            problems.push(unknown_table(entry));
-            continue;
-        };
-        match (table.contents, &entry.value.item) {
-            (Contents::Configurations | Contents::Constraints, _) | (_, Item::Table(_)) => {}
-            (_, Item::List(_)) => {
-                let problem =
-                    Diagnostic::error(entry.place, format!("[{}] is a single table", table.name))
-                        .label("double brackets make a list");
-                problems.push(problem.help(format!("write [{}] with single brackets", table.name)));
-            }
-            _ => {
-                let problem =
-                    Diagnostic::error(entry.place, format!("`{}` is a table", table.name));
-                let problem = problem.label(format!("this is {}", entry.value.describe()));
-                let first = field::find(table.fields, "type").map_or("...", |field| field.name);
-                problems.push(problem.help(format!(
-                    "write [{}] on a line of its own, and `{first} = {}` under it",
-                    table.name,
-                    entry.value.to_json()
-                )));
-            }
-        }
-    }
-}
-
-fn unknown_table(entry: &TomlEntry) -> Diagnostic {
-    let names = TABLES.iter().map(|table| table.name);
-    if matches!(entry.value.item, Item::Table(_) | Item::List(_))
-        || tables::owners(&entry.key).next().is_none()
-    {
-        let problem =
-            Diagnostic::error(entry.place, format!("a study file has no table `{}`", entry.key))
-                .label("unknown table");
-        return match nearest(&entry.key, names.clone()) {
-            Some(near) => problem.help(format!("did you mean [{near}]?")),
-            None => problem.help(format!("its tables are {}", quoted(names))),
-        };
-    }
-    let owner = tables::owners(&entry.key).next().map_or("study", |table| table.name);
-    Diagnostic::error(entry.place, format!("`{}` is in no table", entry.key))
-        .help(format!("write it under [{owner}]"))
-}
-
 struct StudyFile<'a> {
     tree: &'a TomlTable,
     base: &'a Path,
     purpose: Purpose,
     /// Probable meanings of unknown tables.
     meant: Vec<&'static str>,
-}
-
-/// The probable meanings of unknown tables, which are then not reported as missing.
-fn meant(tree: &TomlTable) -> Vec<&'static str> {
-    let names = TABLES.iter().map(|table| table.name);
-    let unknown = tree.entries.iter().filter(|entry| tables::find(&entry.key).is_none());
-    unknown
-        .filter_map(|entry| nearest(&entry.key, names.clone()))
-        .filter_map(tables::find)
-        .map(|table| table.name)
-        .collect()
 }
 
 impl<'a> StudyFile<'a> {
@@ -392,233 +324,4 @@ fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
             `device_hours` instead of `cost`",
         ));
     }
-}
-
-/// Spaces of more configurations are hardly ever tried as a whole.
-const FEW_CONFIGURATIONS: u64 = 1_000;
-
-/// Builds the sampler to validate it. A study without a limit needs a sampler that exhausts, or
-/// candidates.
-fn check_sampler(
-    spec: &StudySpec,
-    sampler: &Chosen,
-    (budget, is_unlimited): (&Section<'_>, bool),
-    of_constraints: Option<SourceSpan>,
-    problems: &mut Vec<Diagnostic>,
-) {
-    let built = samplers::find(&spec.sampler.name).map(|entry| {
-        samplers::check_objectives(&spec.sampler, spec.objectives.len())?;
-        (entry.build)(&spec.sampler, &spec.space)
-    });
-    let Some(built) = sampler.built(built, None, problems) else { return };
-    check_warm_start(spec, sampler, built.as_ref(), problems);
-    if is_unlimited && spec.candidates.is_empty() && !built.exhausts() {
-        let problem = Diagnostic::error(budget.place, "the study has no limit: it would never end");
-        problems.push(problem.help("write `trials = 48` or `time = \"8h\"` under [budget]"));
-    } else if spec.budget.trials.is_none()
-        && spec.duplicates == Duplicates::Skip
-        && spec.candidates.is_empty()
-        && !built.exhausts()
-        && let Some(points) =
-            spec.space.cardinality().filter(|points| *points <= FEW_CONFIGURATIONS)
-    {
-        let message = format!(
-            "once all {points} configurations of the space were tried, they are repeated until \
-             another limit is reached"
-        );
-        let problem = Diagnostic::warning(budget.place, message);
-        problems
-            .push(problem.help(format!("write `trials = {points}` under [budget] to end then")));
-    }
-    check_requirements(spec, built.as_ref(), of_constraints, problems);
-}
-
-/// Warns of a sampler that does not learn from the earlier studies.
-fn check_warm_start(
-    spec: &StudySpec,
-    sampler: &Chosen,
-    built: &dyn Sampler,
-    problems: &mut Vec<Diagnostic>,
-) {
-    if spec.warm_start.is_empty() {
-        return;
-    }
-    let (name, objectives) = (&spec.sampler.name, spec.objectives.len());
-    let (message, help) = match built.takes_of_earlier(&spec.space, objectives) {
-        OfEarlier::Results => return,
-        OfEarlier::Best => {
-            let one = built.takes_of_earlier(&spec.space, 1);
-            let here = match one {
-                OfEarlier::Results => format!(" with {objectives} objectives"),
-                _ => String::new(),
-            };
-            let help = "it only begins with the best configurations of these studies; `type = \
-                        \"tpe\"` learns from all of their results";
-            (format!("`{name}` does not learn from `warm_start`{here}"), help)
-        }
-        OfEarlier::Nothing => {
-            let help = "`type = \"tpe\"` learns from the results of these studies";
-            (format!("`{name}` takes nothing of `warm_start`"), help)
-        }
-    };
-    let problem = Diagnostic::warning(sampler.section.place_of("warm_start"), message);
-    problems.push(problem.help(help));
-}
-
-/// Requirements that no configuration satisfies.
-fn check_requirements(
-    spec: &StudySpec,
-    sampler: &dyn Sampler,
-    of_constraints: Option<SourceSpan>,
-    problems: &mut Vec<Diagnostic>,
-) {
-    let seeds = SeedTree::new(spec.seed);
-    let history = History::of(&[], spec.objective().direction);
-    let ask = Ask {
-        constraints: &spec.constraints,
-        ..Ask::new(&spec.space, history, TrialNumber(0), seeds)
-    };
-    // Enqueued configurations may be all that is run.
-    if ask.is_restricted()
-        && spec.candidates.is_empty()
-        && spec.enqueue.is_empty()
-        && let Err(SamplerError::Constraints { draws, rejected }) =
-            samplers::propose(sampler, &ask, &mut seeds.stream("sampler/0"))
-    {
-        let message = format!("none of {draws} random points keeps the constraints: {rejected}");
-        let problem = Diagnostic::error(of_constraints, message);
-        problems.push(
-            problem.help("loosen a `[[constraint]]`, or narrow `[space]` to where they hold"),
-        );
-    }
-}
-
-fn check_pruner(
-    spec: &StudySpec,
-    pruner: &Chosen,
-    length: Option<SourceSpan>,
-    problems: &mut Vec<Diagnostic>,
-) {
-    let budget = super::full_trial(spec);
-    let needs_end = matches!(spec.pruner.name.as_str(), "asha" | "curve" | "hyperband");
-    if needs_end && budget.is_none() && !spec.pruner.options.contains_key("max_resource") {
-        let unit = spec.step.plural();
-        let problem = Diagnostic::error(
-            pruner.place,
-            format!("{} needs `max_resource`: how many {unit} a full trial has", spec.pruner.name),
-        );
-        let help = match (&spec.program, spec.step) {
-            (Program::Trainer { .. }, StepUnit::Step) => {
-                "fix `max_steps` under [trainer], or write `max_resource = 1000` under [pruner]"
-            }
-            (_, StepUnit::Epoch) => "write for example `max_resource = 27` under [pruner]",
-            _ => "write for example `max_resource = 10000` under [pruner]",
-        };
-        problems.push(problem.help(help));
-        return;
-    }
-    let is_given = |key: &str| spec.pruner.options.contains_key(key);
-    if pruners::is_population(&spec.pruner)
-        && budget.is_none()
-        && !is_given(pruners::INTERVAL.name)
-        && !is_given("max_resource")
-    {
-        let unit = spec.step.plural();
-        let message = format!("pbt needs `interval`: how many {unit} lie between two decisions");
-        let problem = Diagnostic::error(pruner.place, message);
-        problems.push(problem.help("write for example `interval = 2` under [pruner]"));
-        return;
-    }
-    let built = pruners::find(&spec.pruner.name).map(|entry| {
-        pruners::check_objectives(&spec.pruner, spec.objectives.len())?;
-        (entry.build)(&spec.pruner, budget)
-    });
-    pruner.built(built, length, problems);
-}
-
-fn checkpoints(
-    section: &Section<'_>,
-    base: &Path,
-    problems: &mut Vec<Diagnostic>,
-) -> CheckpointsSpec {
-    let dir = section.text("dir").map(|dir| super::absolute(base, dir));
-    if let Some(file) = dir.as_deref().and_then(file::in_the_way) {
-        let what = if Some(file) == dir.as_deref() {
-            "this is a file, not a directory"
-        } else {
-            "this lies below a file"
-        };
-        let place = section.place_of("dir");
-        problems.push(
-            Diagnostic::error(place, format!("`checkpoints.dir`: {what}"))
-                .label(what)
-                .help(format!("`{}` is no directory: name another", file.display())),
-        );
-    }
-    let keep_best = keep_best(&section.get::<String>("keep")).unwrap_or_default();
-    CheckpointsSpec { keep_best, dir, max_disk: section.get("max_disk") }
-}
-
-fn notify(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> NotifySpec {
-    let mut notify: NotifySpec = section.read_as();
-    notify.on.sort_unstable();
-    notify.on.dedup();
-    if let Some(node) = section.node("command")
-        && notify.command.iter().any(|word| word.contains('\0'))
-    {
-        problems.push(nul("`notify.command`", node));
-    }
-    // A URL is a secret: the file must name the variable that holds it.
-    if let Some(text) = notify.webhook.take() {
-        let name = text.strip_prefix("env:").filter(|name| is_variable(name));
-        match name {
-            Some(name) => notify.webhook = Some(name.to_owned()),
-            None => {
-                let message = "`notify.webhook` is the name of an environment variable, `env:NAME`";
-                let problem = Diagnostic::error(section.place_of("webhook"), message);
-                problems.push(problem.help(
-                    "an address is a secret, and this file is stored: put it into a variable, and \
-                     write `webhook = \"env:HPSEARCH_WEBHOOK\"`",
-                ));
-            }
-        }
-    }
-    notify
-}
-
-fn is_variable(name: &str) -> bool {
-    let is_part = |char: char| char.is_ascii_alphanumeric() || char == '_';
-    !name.is_empty() && name.chars().all(is_part)
-}
-
-fn track(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic>) -> TrackSpec {
-    let system = section.text("system").and_then(|text| field::period(text).ok());
-    let mut to: Vec<Destination> = Vec::new();
-    for text in section.get::<Vec<String>>("to") {
-        match text.parse::<Destination>() {
-            Ok(destination) => {
-                let destination = destination.below(base);
-                if !to.contains(&destination) {
-                    to.push(destination);
-                }
-            }
-            Err(error) => {
-                let message = format!("`track.to`: `{text}`: {error}");
-                let problem = Diagnostic::error(section.place_of("to"), message);
-                problems.push(problem.help("write `to = [\"tensorboard:DIR\"]` under [track]"));
-            }
-        }
-    }
-    TrackSpec { system: system.unwrap_or(TrackSpec::default().system), to }
-}
-
-fn export(section: &Section<'_>, base: &Path, problems: &mut Vec<Diagnostic>) -> ExportSpec {
-    let export: ExportSpec = section.read_as();
-    if export.on_finish && section.lacks("dir") {
-        let place = section.place_of("on_finish");
-        let problem = Diagnostic::error(place, "`export.on_finish` needs `dir`");
-        problems.push(problem.help("write `dir = \"exported\"` under [export]"));
-    }
-    let dir = section.text("dir").map(|dir| super::absolute(base, dir));
-    ExportSpec { dir, ..export }
 }
