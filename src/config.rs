@@ -21,6 +21,7 @@ mod relocation;
 mod reproducibility;
 mod resolve;
 mod sampler_pruner;
+mod scalar;
 mod schema;
 mod section;
 pub mod shell;

@@ -1,7 +1,8 @@
 //! `[[enqueue]]`: configurations to run first, checked against the space.
 
 use super::diagnostic::Diagnostic;
-use super::space::{ScalarOf, Searched, scalar};
+use super::scalar::{ScalarOf, scalar};
+use super::space::Searched;
 use super::syntax::{Leaf, TomlEntry, TomlTable};
 use crate::study::params::{Params, Value};
 use crate::study::space::Dimension;
