@@ -15,7 +15,7 @@ use super::{Console, Exit, Failure};
 use crate::app::curves::Detail;
 use crate::app::figures::{FigureKind, FigureOptions, StudyFigure, check, figures};
 use crate::app::find;
-use crate::report::figure::of_study::parallel_axes;
+use crate::report::figure::parallel::parallel_axes;
 use crate::report::figure::{Axis, Figure, HeatMap, Series};
 use crate::report::table::Columns;
 use crate::report::wording::one_line;

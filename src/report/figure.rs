@@ -1,10 +1,13 @@
 //! Figures as plain data: series over axes, which the terminal, SVG files and pages draw.
 
 pub mod axis;
+pub mod comparison;
 pub mod contour;
+pub mod curves;
 pub mod front;
 mod json;
 pub mod of_study;
+pub mod parallel;
 #[cfg(feature = "png")]
 pub mod png;
 pub mod rungs;

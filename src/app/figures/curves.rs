@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{FigureError, FigureOptions, StudyFigure};
 use crate::app::curves::{points, shown_axis};
 use crate::report::figure::Figure;
-use crate::report::figure::of_study::{self, StudyCurve};
+use crate::report::figure::curves::{self, StudyCurve};
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{SeriesAxis, SeriesSummary};
@@ -23,7 +23,7 @@ pub(super) fn curves_figure(
     let value = study.best.map(|(_, value)| value).filter(|_| is_own);
     let best = study.best_trial();
     let title = format!("{}: {metric} by {unit}", study.spec.name);
-    Ok(vec![of_study::curves(&title, curves, best, value).on(unit, &metric, options)])
+    Ok(vec![curves::curves(&title, curves, best, value).on(unit, &metric, options)])
 }
 
 pub(super) fn shared_curves(
@@ -48,7 +48,7 @@ pub(super) fn shared_curves(
         let (metric, unit) = axes;
         let each =
             together.iter().map(|(_, (name, best, curves))| (*name, *best, curves.as_slice()));
-        let figure = of_study::curves_of_several(&format!("{metric} by {unit}"), each);
+        let figure = curves::curves_of_several(&format!("{metric} by {unit}"), each);
         let figure = figure.on(unit, &metric, options);
         figures.push(StudyFigure { study: None, figure });
     }

@@ -3,7 +3,7 @@
 use super::{FigureError, FigureKind, FigureOptions, StudyFigure};
 use crate::analysis::importance::{self, Evaluator};
 use crate::report::figure::contour::contour;
-use crate::report::figure::{Figure, of_study};
+use crate::report::figure::{Figure, comparison, of_study, parallel};
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudySummary};
 use crate::study::outcome::Outcome;
@@ -21,7 +21,7 @@ pub(super) fn of_outcomes(
     let title = |what: &str| format!("{}: {what}", spec.name);
     Ok(match kind {
         FigureKind::History => vec![of_study::history(spec, outcomes).scaled(options)],
-        FigureKind::Parallel => vec![of_study::parallel(spec, outcomes, options.lines)],
+        FigureKind::Parallel => vec![parallel::parallel(spec, outcomes, options.lines)],
         FigureKind::Distribution | FigureKind::Comparison => {
             let one = || std::iter::once((spec, outcomes));
             let figures = overlaid(kind, &title, &spec.objective().metric, one);
@@ -93,15 +93,15 @@ fn overlaid<'a, I: Iterator<Item = (&'a StudySpec, &'a [Outcome])>>(
     let title = |what: String| title(&what);
     if kind == FigureKind::Distribution {
         let title = title(format!("trials up to each {metric}"));
-        return vec![of_study::distribution(&title, metric, studies())];
+        return vec![comparison::distribution(&title, metric, studies())];
     }
     vec![
-        of_study::best_by_count(
+        comparison::best_by_count(
             &title(format!("best {metric} by completed trials")),
             metric,
             studies(),
         ),
-        of_study::best_by_time(&title(format!("best {metric} over time")), metric, studies()),
+        comparison::best_by_time(&title(format!("best {metric} over time")), metric, studies()),
     ]
 }
 

@@ -1,0 +1,129 @@
+//! Every trial as a line over all parameters.
+
+use super::axis::Cut;
+use super::of_study::{EMPTY, complete, series, whole};
+use super::{Axis, Figure, Mark, SeriesRole};
+use crate::report::table::{Column, Columns};
+use crate::report::wording::{one_line, param};
+use crate::study::metric::Score;
+use crate::study::outcome::Outcome;
+use crate::study::params::Value;
+use crate::study::space::{Dimension, Distribution, Scale};
+use crate::study::spec::StudySpec;
+
+/// Every trial as a line over all parameters, its value at the right, better ones higher.
+pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Figure<'static> {
+    let score = |value: f64| Score::new(spec.direction(), value);
+    let mut trials: Vec<(&Outcome, f64)> =
+        complete(outcomes).filter(|(_, value)| value.is_finite()).collect();
+    trials.sort_by_key(|(outcome, value)| (score(*value), outcome.number));
+    trials.truncate(most);
+    let dimensions = spec.space.dimensions();
+    let last = whole(dimensions.len() as u64);
+    let (best, worst) = (
+        trials.first().map_or(0.0, |(_, value)| *value),
+        trials.last().map_or(0.0, |(_, value)| *value),
+    );
+    let height = |value: f64| if best == worst { 0.5 } else { (value - worst) / (best - worst) };
+    let line = |outcome: &Outcome, value: f64| -> Vec<(f64, f64)> {
+        let at = |dimension: &Dimension| {
+            outcome
+                .params
+                .get(&dimension.name)
+                .and_then(|value| dimension.distribution.to_unit(value))
+                .unwrap_or(f64::NAN)
+        };
+        (0_u64..).map(whole).zip(dimensions.iter().map(at)).chain([(last, height(value))]).collect()
+    };
+    let tone = |index: usize| match index {
+        0 => SeriesRole::Best,
+        _ if index < trials.len().div_ceil(10) => SeriesRole::Compared(0),
+        _ => SeriesRole::Behind,
+    };
+    let name = |index: usize, outcome: &Outcome| match index {
+        0 => format!("trial {}, the best", outcome.number),
+        1 if tone(1) == SeriesRole::Compared(0) => "the best tenth".to_owned(),
+        _ => String::new(),
+    };
+    // The best are drawn last, above the others.
+    let lines = trials.iter().enumerate().rev().map(|(index, (outcome, value))| {
+        series(&name(index, outcome), line(outcome, *value), Mark::Line, tone(index))
+    });
+    let names = (0_u64..)
+        .map(whole)
+        .zip(dimensions.iter().map(|dimension| one_line(&dimension.name)))
+        .chain([(last, one_line(&spec.objective().metric))]);
+    Figure {
+        title: one_line(&format!(
+            "{}: parameters and {} of {} trials",
+            spec.name,
+            spec.objective().metric,
+            trials.len()
+        )),
+        x: Axis { ends: Some((0.0, last)), names: names.collect(), ..Axis::linear() },
+        y: Axis {
+            ends: Some((0.0, 1.0)),
+            names: vec![(0.0, "low".to_owned()), (1.0, "high".to_owned())],
+            cut: Cut::Nothing,
+            ..Axis::linear()
+        },
+        series: lines.collect(),
+        cells: None,
+        empty: EMPTY,
+    }
+}
+
+/// The ends of the axes of [`parallel`], as a table.
+pub fn parallel_axes(spec: &StudySpec) -> Vec<Column> {
+    let choice = |value: Option<&Value>| value.map_or_else(String::new, param);
+    let axis = |dimension: &Dimension| {
+        let (low, high, scale) = match &dimension.distribution {
+            Distribution::Float { low, high, scale, .. } => {
+                (param(&(*low).into()), param(&(*high).into()), Some(*scale))
+            }
+            Distribution::Int { low, high, scale, .. } => {
+                (low.to_string(), high.to_string(), Some(*scale))
+            }
+            Distribution::Choice { choices } => {
+                (choice(choices.first()), choice(choices.last()), None)
+            }
+        };
+        let scale = match (scale, &dimension.distribution) {
+            (Some(Scale::Log), _) => "log".to_owned(),
+            (None, Distribution::Choice { choices }) => {
+                choices.iter().map(param).collect::<Vec<_>>().join(", ")
+            }
+            _ => "linear".to_owned(),
+        };
+        [dimension.name.clone(), low, high, scale]
+    };
+    let value = [&spec.objective().metric, "worst shown", "best", "linear"].map(str::to_owned);
+    let rows: Vec<[String; 4]> = spec.space.dimensions().iter().map(axis).chain([value]).collect();
+    Columns::of(&rows)
+        .left("axis", |row| one_line(&row[0]))
+        .left("low", |row| one_line(&row[1]))
+        .left("high", |row| one_line(&row[2]))
+        .left("scale", |row| one_line(&row[3]))
+        .end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::figure::of_study::tests::{outcomes, spec};
+
+    #[test]
+    fn in_parallel_the_best_is_highest_and_drawn_last() {
+        let chart = parallel(&spec(), &outcomes(), 10);
+        let best = chart.series.last().unwrap();
+        assert_eq!((best.name.as_str(), best.tone), ("trial 4, the best", SeriesRole::Best));
+        assert_eq!(best.points.last(), Some(&(1.0, 1.0)));
+        assert_eq!(chart.series[0].points.last(), Some(&(1.0, 0.0)));
+        assert_eq!(chart.series.len(), 3);
+    }
+
+    #[test]
+    fn a_study_without_values_has_no_lines() {
+        assert!(parallel(&spec(), &[], 10).series.is_empty());
+    }
+}
