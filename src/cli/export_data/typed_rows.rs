@@ -5,7 +5,7 @@ use std::io::Write;
 use super::super::Failure;
 use super::columns::{Cell, Kind, common, kind_of};
 use super::parquet::ParquetTable;
-use super::{RowOf, TrialLine, TrialTable, origin, value_of};
+use super::rows::{RowOf, TrialLine, TrialTable, origin, value_of};
 use crate::study::device::DeviceGroup;
 
 impl TrialTable<'_> {
