@@ -1,15 +1,17 @@
 //! One figure: frame, ticks, cells, series and legend.
 
+mod elements;
+mod labels;
+
+use super::Size;
 use super::colours::{Colours, of_value};
-use super::{Size, escaped};
 use crate::report::figure::axis::{Range, Tick};
 use crate::report::figure::{Figure, HeatMap, Mark, Series, Unseen, is_inside};
 use crate::report::wording::{number, shorten, width};
+use elements::{Style, dots, line, rule, short_number, star, text};
+use labels::{CHARACTER, characters, overlap, pixels, short, steps, stride};
 
-/// Average advance of a character at the size of labels.
-const CHARACTER: f64 = 6.6;
-/// Most characters of a tick's label and of a legend's entry.
-const LONGEST_LABEL: usize = 22;
+/// Most characters of a legend's entry.
 const LONGEST_NAME: usize = 40;
 /// More entries of a legend are counted instead.
 const MOST_NAMED: usize = 12;
@@ -451,175 +453,9 @@ fn legend_rows<'a>(figure: &'a Figure<'_>, room: f64) -> Vec<Vec<(&'a Series<'a>
     rows
 }
 
-/// The path of a line; a point without a place leaves a gap.
-fn line(places: &[Option<(f64, f64)>], mark: Mark) -> String {
-    let mut path = String::new();
-    let mut is_joined = false;
-    for (index, place) in places.iter().enumerate() {
-        let Some((x, y)) = place else {
-            is_joined = false;
-            continue;
-        };
-        let (x, y) = (short_number(*x), short_number(*y));
-        match (is_joined, mark) {
-            (true, Mark::Steps) => path.push_str(&format!("H{x}V{y}")),
-            (true, _) => path.push_str(&format!("L{x} {y}")),
-            (false, _) => {
-                path.push_str(&format!("M{x} {y}"));
-                // A point alone is drawn as a dot.
-                if !matches!(places.get(index + 1), Some(Some(_))) {
-                    path.push_str("h0");
-                }
-            }
-        }
-        is_joined = true;
-    }
-    path
-}
-
-/// Dots as lines of no length with round ends; those at the same place are drawn once.
-fn dots(places: &[Option<(f64, f64)>]) -> String {
-    let mut drawn = std::collections::BTreeSet::new();
-    let mut path = String::new();
-    for (x, y) in places.iter().flatten() {
-        let dot = format!("M{} {}h0", short_number(*x), short_number(*y));
-        if drawn.insert(dot.clone()) {
-            path.push_str(&dot);
-        }
-    }
-    path
-}
-
-/// A diamond around a place.
-fn star(x: f64, y: f64) -> String {
-    format!("M{} {}l6 6l-6 6l-6 -6z", short_number(x), short_number(y - 6.0))
-}
-
-/// A coordinate with one decimal, without a trailing zero.
-fn short_number(value: f64) -> String {
-    let text = format!("{value:.1}");
-    let text = text.strip_suffix(".0").unwrap_or(&text);
-    if text == "-0" { "0".to_owned() } else { text.to_owned() }
-}
-
 fn dashes(colours: &Colours, series: &Series<'_>) -> String {
     colours
         .dashes(series.tone)
         .map(|dashes| format!(" stroke-dasharray=\"{dashes}\""))
         .unwrap_or_default()
-}
-
-fn short(label: &str) -> String {
-    shorten(label, LONGEST_LABEL, "…")
-}
-
-/// Whether labels in a row would touch.
-fn overlap(ticks: &[Tick], length: f64) -> bool {
-    let half = |tick: &Tick| pixels(width(&short(&tick.label))) / 2.0 + 4.0;
-    ticks
-        .windows(2)
-        .any(|pair| (pair[1].at - pair[0].at).abs() * length < half(&pair[0]) + half(&pair[1]))
-}
-
-/// Each how many of these ticks has a label, so that labels stay apart by `room`.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a positive number of ticks"
-)]
-fn stride(ticks: &[Tick], length: f64, room: f64) -> usize {
-    let distances = ticks.windows(2).map(|pair| (pair[1].at - pair[0].at).abs() * length);
-    let nearest = distances.fold(f64::INFINITY, f64::min);
-    (room / nearest.max(0.01)).ceil().max(1.0) as usize
-}
-
-#[expect(clippy::cast_precision_loss, reason = "columns of a text")]
-fn pixels(columns: usize) -> f64 {
-    columns as f64 * CHARACTER
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a positive number of characters"
-)]
-fn characters(pixels: f64) -> usize {
-    (pixels / CHARACTER).max(4.0) as usize
-}
-
-/// How many ticks fit.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a positive number of ticks"
-)]
-fn steps(length: f64, each: f64) -> usize {
-    (length / each).max(2.0) as usize
-}
-
-fn rule(out: &mut String, from: (f64, f64), to: (f64, f64), colour: &str) {
-    out.push_str(&format!(
-        "<path d=\"M{} {}L{} {}\" stroke=\"{colour}\"/>\n",
-        short_number(from.0),
-        short_number(from.1),
-        short_number(to.0),
-        short_number(to.1)
-    ));
-}
-
-/// How a text is written.
-#[derive(Clone, Copy)]
-struct Style<'a> {
-    colour: &'a str,
-    anchor: &'static str,
-    is_bold: bool,
-    /// Written upwards around this place.
-    turn: Option<(f64, f64)>,
-    /// Written aslant, ending at this place.
-    slant: Option<(f64, f64)>,
-}
-
-impl<'a> Style<'a> {
-    fn text(colours: &'a Colours) -> Self {
-        Style { colour: colours.text, anchor: "start", is_bold: false, turn: None, slant: None }
-    }
-
-    fn label(colours: &'a Colours) -> Self {
-        Style { colour: colours.dim, ..Style::text(colours) }
-    }
-
-    fn title(colours: &'a Colours) -> Self {
-        Style { is_bold: true, ..Style::text(colours) }
-    }
-}
-
-fn text(out: &mut String, x: f64, y: f64, words: &str, style: Style<'_>) {
-    let mut attributes = String::new();
-    if style.anchor != "start" {
-        attributes.push_str(&format!(" text-anchor=\"{}\"", style.anchor));
-    }
-    if style.is_bold {
-        attributes.push_str(" font-weight=\"600\" font-size=\"14\"");
-    }
-    if let Some((x, y)) = style.turn {
-        attributes.push_str(&format!(
-            " transform=\"rotate(-90 {} {})\"",
-            short_number(x),
-            short_number(y)
-        ));
-    }
-    if let Some((x, y)) = style.slant {
-        attributes.push_str(&format!(
-            " transform=\"rotate(-32 {} {})\"",
-            short_number(x),
-            short_number(y)
-        ));
-    }
-    out.push_str(&format!(
-        "<text x=\"{}\" y=\"{}\" fill=\"{}\"{attributes}>{}</text>\n",
-        short_number(x),
-        short_number(y),
-        style.colour,
-        escaped(words)
-    ));
 }
