@@ -14,6 +14,7 @@ mod copies;
 pub mod disk;
 mod drafts;
 mod echo;
+mod error;
 pub mod failure_cause;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -60,9 +61,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::engine::{
-    Effect, Engine, EngineError, FIRST_WAIT, GRACE, Input, Outcome, SlottedAttempt,
-};
+use crate::engine::{Effect, Engine, FIRST_WAIT, GRACE, Input, Outcome, SlottedAttempt};
 use crate::report::{Happening, Reporter};
 use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::device::Slot;
@@ -76,6 +75,7 @@ use crate::study::trial::{AttemptNumber, TrialNumber};
 use clock::Clock;
 pub use clock::system_time as now;
 use commit::{Committed, commit};
+pub use error::RunnerError;
 use launcher::{BegunRun, Job, Launcher};
 pub use lease::OwnLease;
 pub use lease::{
@@ -93,57 +93,6 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Maximum number of inputs per turn: bounds the size of a transaction.
 const INPUTS_A_TURN: usize = 1024;
-
-/// Why a run ended without an outcome.
-#[derive(Debug, thiserror::Error)]
-pub enum RunnerError {
-    /// The store failed, another process holds the study, or the lease was taken over.
-    #[error(transparent)]
-    Storage(#[from] StorageError),
-    /// The study cannot be run.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    /// The store's checkpoints are missing, and so are the directories that held them.
-    #[error(
-        "{} of study `{study}` cannot be reached, the first at `{}`: mount the disk, or move the \
-         directory there, and run again; \
-         nothing was changed. If the files are gone for good, `hpsearch run` with \
-         `--forget-checkpoints` continues without them, \
-         and trials that need one begin again",
-        crate::study::counted::count(*count as u64, "checkpoint"),
-        path.display()
-    )]
-    Unreachable {
-        /// The study's name.
-        study: String,
-        /// Number of missing checkpoints.
-        count: usize,
-        /// The first.
-        path: PathBuf,
-    },
-    /// The directory of the study's files cannot be used.
-    #[error(
-        "the directory `{}` cannot be used for the files of trials: check its permissions and the \
-         space left, or name another by `[checkpoints] dir`",
-        directory.display()
-    )]
-    Files {
-        /// The directory.
-        directory: PathBuf,
-        /// The system's error.
-        #[source]
-        source: std::io::Error,
-    },
-    /// The system refused an operation.
-    #[error("cannot {doing}")]
-    System {
-        /// The operation.
-        doing: &'static str,
-        /// The system's error.
-        #[source]
-        source: std::io::Error,
-    },
-}
 
 /// When a runner last wrote to a study. Notes and tags do not count: they can be written at any
 /// time by any process.

@@ -503,7 +503,7 @@ mod tests {
             kinds_in(include_str!("../storage/error.rs"), "StorageError")
         );
         assert_eq!(kinds_of(&exported), kinds_in(include_str!("../export.rs"), "ExportError"));
-        assert_eq!(kinds_of(&run), kinds_in(include_str!("../runner.rs"), "RunnerError"));
+        assert_eq!(kinds_of(&run), kinds_in(include_str!("../runner/error.rs"), "RunnerError"));
         assert_eq!(kinds_of(&shown), kinds_in(include_str!("../tui.rs"), "TuiError"));
         let failures = (stored.into_iter().map(Failure::from))
             .chain(exported.into_iter().map(Failure::from))

@@ -79,7 +79,7 @@ pub(super) fn note_stored_points(
 
 /// Drops missing checkpoints, so that no trial is to continue from one: after a power loss the
 /// store may have forgotten that it dropped them, and users delete files. A study whose checkpoints
-/// are unreachable (an unmounted disk) does not run at all, see [`super::ownership::claim`].
+/// are unreachable (an unmounted disk) does not run at all, see [`super::ownership::claim()`].
 pub(super) fn forget_lost_checkpoints(
     storage: &mut dyn Storage,
     lease: &Lease,
