@@ -16,6 +16,7 @@ mod drafts;
 mod echo;
 mod error;
 pub mod failure_cause;
+pub mod file_lock;
 #[cfg(test)]
 pub(crate) mod fixtures;
 pub mod garbage_collection;

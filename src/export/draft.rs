@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use super::earlier::{self, Depth, Stamps, TargetContent};
 use super::marker::{self, ExportState, MARKER, Marker, Written};
 use super::{ExportError, holds_weights};
+use crate::runner::file_lock::FileLock;
 
 /// The purpose of a temporary directory, as in its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Purpose {
 pub struct Draft {
     path: PathBuf,
     /// The lock that shows that this process is alive.
-    held: File,
+    held: FileLock,
     is_placed: bool,
 }
 
@@ -219,9 +220,9 @@ fn prefix(target: &Path, purpose: Purpose) -> OsString {
 
 /// A lock that keeps other exports from settling or replacing beside `target`. `None` if the file
 /// system has no locks.
-pub(super) fn alone(target: &Path) -> Option<File> {
+pub(super) fn alone(target: &Path) -> Option<FileLock> {
     let directory = File::open(target.parent()?).ok()?;
-    directory.lock().is_ok().then_some(directory)
+    directory.lock().is_ok().then(|| FileLock::held_on(directory))
 }
 
 /// Cleans up after killed exports beside `target`: restores an export that was being replaced if

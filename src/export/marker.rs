@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::runner::file_lock::FileLock;
 
 /// The marker's name.
 pub(super) const MARKER: &str = ".hpsearch-export.json";
@@ -134,12 +136,12 @@ impl Marker {
         Ok(bytes)
     }
 
-    /// Writes the marker into `directory`, replacing another, and syncs it. While the returned file
-    /// is open, [`lock`] shows that the directory's writer is alive.
+    /// Writes the marker into `directory`, replacing another, and syncs it. While the returned lock
+    /// is held, [`lock`] shows that the directory's writer is alive.
     ///
     /// # Errors
     /// Why it cannot be written.
-    pub(super) fn write(&self, directory: &Path) -> io::Result<File> {
+    pub(super) fn write(&self, directory: &Path) -> io::Result<FileLock> {
         let next = directory.join(NEXT);
         let mut file = OpenOptions::new().write(true).create_new(true).open(&next)?;
         // Without locks, a writer always counts as alive.
@@ -150,13 +152,13 @@ impl Marker {
             let _half_written = fs::remove_file(&next);
             return Err(error);
         }
-        Ok(file)
+        Ok(FileLock::held_on(file))
     }
 }
 
 /// The marker's file, locked, if its writer is dead; `None` while it is alive. The kernel releases
 /// the lock when a writer dies, in whatever way and process namespace.
-pub(super) fn lock(directory: &Path) -> Option<File> {
+pub(super) fn lock(directory: &Path) -> Option<FileLock> {
     lock_file(&directory.join(MARKER))
 }
 
@@ -168,7 +170,7 @@ pub(super) fn remove_half_written(directory: &Path) {
     }
 }
 
-fn lock_file(path: &Path) -> Option<File> {
+fn lock_file(path: &Path) -> Option<FileLock> {
     let flags = rustix::fs::OFlags::NOFOLLOW.union(rustix::fs::OFlags::NONBLOCK).bits();
     // Locks on network file systems require write access.
     let file = OpenOptions::new()
@@ -179,6 +181,7 @@ fn lock_file(path: &Path) -> Option<File> {
         .ok()?;
     // Without locks its writer's state is unknown, and it stays.
     file.try_lock().ok()?;
+    let file = FileLock::held_on(file);
     // A living writer may have put another marker, which it holds, in the place of the opened one.
     let (opened, there) = (file.metadata().ok()?, fs::symlink_metadata(path).ok()?);
     ((opened.dev(), opened.ino()) == (there.dev(), there.ino())).then_some(file)

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use super::file_lock::FileLock;
 use super::{killed_runner, last_moment, now};
 use crate::report::wording::rough_duration;
 use crate::runner::processes;
@@ -56,17 +57,6 @@ enum LockState {
     Unknown,
 }
 
-/// This process's lock on a study, released on drop.
-#[derive(Debug)]
-struct RunLock(File);
-
-impl Drop for RunLock {
-    fn drop(&mut self) {
-        // Closing the file is not enough while a forked child has not executed its program yet.
-        let _freed_at_the_end_of_this_process = flock(&self.0, FlockOperation::Unlock);
-    }
-}
-
 /// The identity of a holder besides its process id, in the column of the boot id:
 /// `BOOT/LOCK/STORE/NAMESPACE`; in earlier versions the boot id alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,9 +79,9 @@ struct MarkedFiles {
 
 impl Mark {
     /// This process, with `lock` on the file at `path`.
-    fn own(lock: &RunLock, path: &Path) -> Option<Mark> {
+    fn own(lock: &FileLock, path: &Path) -> Option<Mark> {
         let files = || {
-            let lock = lock.0.metadata().ok()?.ino();
+            let lock = lock.metadata().ok()?.ino();
             Some(MarkedFiles {
                 lock,
                 store: store_of(path)?,
@@ -136,7 +126,7 @@ fn store_of(lock_file: &Path) -> Option<u64> {
 #[derive(Debug)]
 pub struct OwnLease {
     lease: Lease,
-    lock: Option<(RunLock, PathBuf)>,
+    lock: Option<(FileLock, PathBuf)>,
     renewed: Instant,
 }
 
@@ -157,7 +147,7 @@ impl OwnLease {
             self.renewed = now;
         }
         let Some((lock, path)) = &mut self.lock else { return Ok(()) };
-        if is_at(&lock.0, path) {
+        if is_at(lock, path) {
             return Ok(());
         }
         if let Locking::Taken(anew) = try_lock(path) {
@@ -276,7 +266,7 @@ fn look_at(path: &Path) -> LockState {
 
 /// The result of trying to take a lock.
 enum Locking {
-    Taken(RunLock),
+    Taken(FileLock),
     /// By a holder, or for an instant by a check.
     Held,
     /// No file can be locked here: process ids decide.
@@ -299,7 +289,7 @@ fn try_lock(path: &Path) -> Locking {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             // The file may have been removed since it was opened: no other process would see its
             // lock.
-            Ok(()) if is_at(&file, path) => return Locking::Taken(RunLock(file)),
+            Ok(()) if is_at(&file, path) => return Locking::Taken(FileLock::held_on(file)),
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Locking::Held,
             Err(_) => return Locking::Impossible,

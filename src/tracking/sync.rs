@@ -27,6 +27,7 @@ use super::Credentials;
 #[cfg(feature = "mlflow")]
 use super::mlflow::Server;
 use crate::report::wording::one_line;
+use crate::runner::file_lock::FileLock;
 use crate::storage::paths::component;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::destination::{Destination, Tool};
@@ -210,7 +211,7 @@ pub struct Mirror {
     /// Runs that may have logged more since then.
     open: BTreeSet<TrialNumber>,
     /// Locked while this lives.
-    _lock: Option<File>,
+    _lock: Option<FileLock>,
 }
 
 impl Mirror {
@@ -242,10 +243,10 @@ impl Mirror {
             Tool::TensorBoard => Box::new(tensorboard::TensorBoard::new(root)),
             Tool::Wandb | Tool::MlFlow => Box::new(wandb::Wandb::new(root)),
         };
-        Ok(Mirror::new(target, study, Some(lock)))
+        Ok(Mirror::new(target, study, Some(FileLock::held_on(lock))))
     }
 
-    fn new(target: Box<dyn Target>, study: &StudySummary, lock: Option<File>) -> Mirror {
+    fn new(target: Box<dyn Target>, study: &StudySummary, lock: Option<FileLock>) -> Mirror {
         let (cursor, open) = (OutcomeCursor::default(), BTreeSet::new());
         Mirror { target, study: study.id, cursor, open, _lock: lock }
     }

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::beside::of_destination;
 use super::run_file::RunFileState;
 use super::{LOCK, SyncError, replace};
+use crate::runner::file_lock::FileLock;
 use crate::storage::{StorageReader, StudyId};
 use crate::study::destination::Destination;
 use crate::study::series::SeriesAxis;
@@ -80,7 +81,7 @@ pub(super) struct Outbox {
     directory: Option<PathBuf>,
     records: BTreeMap<TrialNumber, Record>,
     /// Locked while this lives.
-    _lock: Option<File>,
+    _lock: Option<FileLock>,
 }
 
 impl Outbox {
@@ -103,7 +104,7 @@ impl Outbox {
                 if let Err(TryLockError::WouldBlock) = lock.try_lock() {
                     return Err(SyncError::Busy { path: destination.place.clone() });
                 }
-                Some(lock)
+                Some(FileLock::held_on(lock))
             }
         };
         Ok(Outbox { directory, records: BTreeMap::new(), _lock: lock })
