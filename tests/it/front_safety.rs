@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hpsearch::engine::{Engine, Input};
 use hpsearch::runner::offline_requests;
@@ -29,7 +29,7 @@ use proptest::prelude::*;
 
 use crate::harness::{
     Ended, ONE_SLOT, PROGRAM, REPORT_X, Site, assert_code, assert_done, assert_names,
-    assert_refused, study, wait_until,
+    assert_refused, processor_time, study, wait_until,
 };
 
 /// A study of one trial that has ended.
@@ -666,7 +666,7 @@ fn time_for_checkpoints(
         Engine::new(spec.clone(), StudyState::new(&spec), vec![Slot::on(0, Device::Cpu)]).unwrap();
     let (trial, attempt) = (TrialNumber(0), AttemptNumber(0));
     let mut events: Vec<Event> = Vec::new();
-    let begun = Instant::now();
+    let begun = processor_time();
     let begin = Input::Begin { pid: 1, host: "h".to_owned(), requests: Vec::new() };
     let saved = (1..=count).flat_map(|step| {
         let path = site.path(&format!("files/s/trial-0/checkpoints/checkpoint-{step}"));
@@ -701,7 +701,7 @@ fn time_for_checkpoints(
         }
     }
     store.append(&lease, Timestamp(count as i64 + 9), &events).unwrap();
-    let took = begun.elapsed();
+    let took = processor_time() - begun;
     assert_eq!(
         store.study_state(id).unwrap().trials[0].checkpoints,
         engine.study_state().trials[0].checkpoints

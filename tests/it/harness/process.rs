@@ -194,18 +194,32 @@ impl Running {
 }
 
 /// Looks until it is so.
-pub fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
-    wait_at_most(PATIENCE, what, is_so);
-}
-
-pub fn wait_at_most(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         let waited = begun.elapsed();
-        assert!(waited < patience, "still waiting after {patience:?}: {what}");
+        assert!(waited < PATIENCE, "still waiting after {PATIENCE:?}: {what}");
         // The longer it takes, the less it matters when it is noticed, and to look may cost much.
         std::thread::sleep((waited / 10).clamp(SHORTEST_WAIT, LONGEST_WAIT));
     }
+}
+
+/// Looks until it is so, which must be soon. Only the pauses between looks count, not the time of
+/// the looks nor that in which this thread waits for its turn: on a machine that stands still or is
+/// busy, whoever is to make it so waits as well.
+pub fn wait_at_most(patience: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let mut waited = Duration::ZERO;
+    while !is_so() {
+        assert!(waited < patience, "still waiting after {patience:?}: {what}");
+        std::thread::sleep(SHORTEST_WAIT);
+        waited += SHORTEST_WAIT;
+    }
+}
+
+/// The time that this thread has spent on a processor: it stands still while other programs have
+/// their turn.
+pub fn processor_time() -> Duration {
+    rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
 pub fn assert_done(ended: &Ended) {
