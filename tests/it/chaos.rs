@@ -287,6 +287,8 @@ on = ["worker_lost"]
         text
     }
 
+    const MOST_KILLS: u64 = 10;
+
     /// What of the chaos program's faults a trial of the built-in trainer can have.
     pub(super) const CAN_HAVE: &[&str] = &[
         "KillRunner",
@@ -345,22 +347,34 @@ on = ["worker_lost"]
         site.trials().into_iter().map(of).collect()
     }
 
+    /// How many reports are stored; none without a store.
+    fn reports(site: &Site) -> u64 {
+        if !site.exists(STORE) {
+            return 0;
+        }
+        let count = site.database().query_row("SELECT count(*) FROM report", [], |row| row.get(0));
+        count.map_or(0, i64::cast_unsigned)
+    }
+
     #[test]
     fn kills_do_not_change_what_one_slot_finds() {
         let undisturbed = site();
         let begun = Instant::now();
         let ended = undisturbed.run_study();
         assert_done(&ended);
-        // Kills fall over the length of a run, so that they hit trials whatever the machine's
-        // speed.
-        let longest = u64::try_from(begun.elapsed().as_millis()).unwrap() / 5;
+        let whole = reports(&undisturbed);
+        let longest = u64::try_from(begun.elapsed().as_millis()).unwrap() / whole;
         let mut rng = SeedTree::new(1).stream("chaos/trainer");
         let disturbed = site();
         let mut running = disturbed.start_study();
         let mut kills = 0;
-        while kills < 10 && !running.has_ended() {
-            wait_until("a worker runs", || {
-                running.has_ended() || !processes::children(running.child.id()).is_empty()
+        while kills < MOST_KILLS && !running.has_ended() {
+            // Each comes after another part of the reports, and not after a time: the machine may
+            // be much busier during one of the two studies than during the other.
+            wait_until("a kill is due", || {
+                running.has_ended()
+                    || !processes::children(running.child.id()).is_empty()
+                        && reports(&disturbed) * MOST_KILLS >= whole * kills
             });
             let moment =
                 Instant::now() + Duration::from_millis(rng.random_range(0..longest.max(1)));
