@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use crate::cluster::{FILE, journal, reports, start, study};
+use crate::cluster::{FILE, in_parts, journal, reports, start, study};
 use crate::harness::{Running, Site, assert_code, assert_done, assert_names, wait_until};
 
 /// A checkpoint of several pieces and a report a step; an artifact at its end.
@@ -81,11 +81,12 @@ fn a_trial_moves_with_its_checkpoint_where_no_directory_is_shared() {
 #[test]
 fn files_arrive_whole_whenever_the_runner_is_killed() {
     let limits = "lost_after = \"60s\"\n[checkpoints]\nkeep = \"all\"";
-    let site = Site::new(&study(3, 10, limits), TRIAL);
+    let site = Site::new(&study(3, 10, limits), &in_parts(TRIAL, 2));
     let mut runner = start(&site);
     let agents = [agent(&site, "first"), agent(&site, "second")];
     for round in 0..5 {
         let before = reports(&site).len();
+        site.write(&format!("part.{round}"), "");
         wait_until("trials go on", || reports(&site).len() > before + round % 2);
         runner.kill();
         runner = start(&site);

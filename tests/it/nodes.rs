@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::thread;
 
 use hpsearch::runner::processes;
 use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
-use crate::cluster::{FILE, journal, start};
+use crate::cluster::{FILE, LOST_AFTER, journal, start, start_with_grace};
 use crate::harness::{
     Ended, REPORT_X, Running, Site, assert_done, assert_names, assert_refused, wait_until,
 };
@@ -180,9 +181,8 @@ fn a_process_that_is_killed_on_one_node_ends_all_and_the_trial_is_retried() {
 
 #[test]
 fn an_agent_that_is_killed_ends_the_processes_of_the_others_and_the_trial_is_retried() {
-    for lost in 0..2 {
-        let site =
-            Site::new(&study(1, PER_DEVICE, "lost_after = \"1s\""), &second_attempt_reports());
+    let lose = |lost: usize| {
+        let site = Site::new(&study(1, PER_DEVICE, LOST_AFTER), &second_attempt_reports());
         let runner = start(&site);
         let mut agents = vec![agent(&site, &[]), agent(&site, &[])];
         let first = pids(&site, 0);
@@ -194,7 +194,9 @@ fn an_agent_that_is_killed_ends_the_processes_of_the_others_and_the_trial_is_ret
         let ends = ends(&site);
         assert_eq!(ends.last().unwrap().0, json!("completed"), "{ends:?}");
         assert_names(&ends[0].1, &["was lost: it has not answered for"]);
-    }
+    };
+    // Both wait most of the time.
+    thread::scope(|scope| (0..2).for_each(|lost| drop(scope.spawn(move || lose(lost)))));
 }
 
 #[test]
@@ -230,7 +232,8 @@ fn when_one_agent_leaves_the_trial_saves_and_goes_on_with_another() {
         REPORT_X.replace(":1,", ":8,")
     );
     let site = Site::new(&study(1, PER_DEVICE, "[retry]\nmax = 0"), &script);
-    let runner = start(&site);
+    // Longer than a busy machine takes to save: none of it is waited for.
+    let runner = start_with_grace(&site, "30");
     let mut agents = vec![agent(&site, &["--carry"]), agent(&site, &["--carry"])];
     let first = pids(&site, 0);
     let leaving = agents.remove(1);
