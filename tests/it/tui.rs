@@ -348,7 +348,7 @@ fn nothing_is_sent_while_nothing_changes_and_little_when_little_does() {
     terminal.wait_for_silence(Duration::from_millis(700));
     assert_eq!(terminal.wait_for_silence(Duration::from_millis(1_500)), 0);
     terminal.press("\u{1b}[B");
-    let sent = terminal.wait_for_silence(Duration::from_millis(700));
+    let sent = terminal.wait_for_answer(Duration::from_millis(700));
     assert!((1..1_600).contains(&sent), "{sent} bytes for one row down");
     terminal.press("q");
     assert_eq!(terminal.leave(), 0);

@@ -104,6 +104,13 @@ impl OnTerminal {
         count
     }
 
+    /// Waits for the first bytes of an answer, and then for silence as above.
+    pub fn wait_for_answer(&mut self, silence: Duration) -> usize {
+        let first = self.printed.recv_timeout(PATIENCE).unwrap();
+        self.screen.process(&first);
+        first.len() + self.wait_for_silence(silence)
+    }
+
     /// Reads what is printed until the screen is as wanted.
     pub fn wait_for(&mut self, wanted: impl Fn(&vt100::Screen) -> bool) {
         let until = Instant::now() + PATIENCE;
