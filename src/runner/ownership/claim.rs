@@ -1,13 +1,14 @@
 //! Claims a directory for a study's files before it runs.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::homes::{is_data_only, taken_by_others, trials_in};
-use super::mark::{MARK, Owner, is_another, is_gone, owner, replace_mark, write_mark};
+use super::mark::{MARK, Owner, is_another, is_gone, owner, place_mark, replace_mark};
 use crate::runner::RunnerError;
 use crate::runner::disk::{entries, name_of};
+use crate::runner::drafts::half_written_by;
 use crate::storage::paths::{DATA_CACHE, StudyFiles, component};
 use crate::storage::{Storage, StorageError, StoredStudy};
 use crate::study::program::Program;
@@ -116,9 +117,9 @@ fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) ->
                 return Ok(false);
             }
             fs::create_dir_all(directory)?;
-            match OpenOptions::new().write(true).create_new(true).open(directory.join(MARK)) {
-                Ok(file) => write_mark(file, id, store).map(|()| true),
-                // Another store was faster.
+            match place_mark(directory, id, store) {
+                Ok(()) => Ok(true),
+                // Another store was faster, or another process of this one.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     Ok(matches!(owner(directory), Owner::Store { id: marked, .. } if marked == id))
                 }
@@ -162,9 +163,14 @@ pub(in crate::runner) fn unfinished(
     storage.trials(study.id, &TrialQuery::all(SortKey::Number).filtered(filter))
 }
 
-/// Whether it contains nothing but a mark.
+/// Whether it contains nothing but a mark, or a draft of one that another process writes.
 fn holds_nothing(directory: &Path) -> bool {
-    entries(directory).all(|entry| entry.file_name().is_some_and(|name| name == MARK))
+    let is_draft = |name: &str| {
+        let of = name.strip_prefix('.').filter(|_| half_written_by(name).is_some());
+        of.is_some_and(|of| of.starts_with(MARK))
+    };
+    entries(directory)
+        .all(|entry| name_of(&entry).is_some_and(|name| name == MARK || is_draft(name)))
 }
 
 /// Whether all trials with files there are among the first `known`.
@@ -206,4 +212,26 @@ fn unreachable_of(paths: &[PathBuf]) -> Vec<PathBuf> {
     }
     let is_lost = |path: &&PathBuf| path.parent().is_none_or(|parent| !parent.exists());
     paths.iter().filter(is_lost).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_who_claim_a_directory_for_a_store_at_the_same_time_get_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let [own, link] = ["a.db", "link.db"].map(|name| directory.path().join(name));
+        for round in 0..50 {
+            let files = directory.path().join(format!("files-{round}"));
+            std::thread::scope(|scope| {
+                for store in [&own, &link, &own, &link] {
+                    // At first there is no mark, later one with another name of the store.
+                    let claim = || (0..4).all(|_| take(&files, "id", store, 0, true).unwrap());
+                    scope.spawn(move || assert!(claim()));
+                }
+            });
+            assert_eq!(entries(&files).count(), 1);
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! The mark in a directory of files: the store that owns them.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -94,16 +95,39 @@ pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// Writes the mark of the store with this id into an open file.
-pub(super) fn write_mark(mut file: File, id: &str, store: &Path) -> io::Result<()> {
+fn write_mark(mut file: File, id: &str, store: &Path) -> io::Result<()> {
     let mark = Mark { version: 1, store: id.to_owned(), path: store.to_owned() };
     let text = serde_json::to_string(&mark).map_err(io::Error::other)?;
     file.write_all(format!("{text}\n").as_bytes())?;
     file.sync_all()
 }
 
+/// Places a mark where there is none. It is whole from its first moment: who claims the directory
+/// at the same time must not take it for an unreadable one.
+pub(super) fn place_mark(directory: &Path, id: &str, store: &Path) -> io::Result<()> {
+    let (draft, mark) = (draft_of_mark(directory, id, store)?, directory.join(MARK));
+    let placed = fs::hard_link(&draft, &mark);
+    let _found_by_gc = fs::remove_file(&draft);
+    match placed {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => {
+            // A file system without hard links.
+            write_mark(OpenOptions::new().write(true).create_new(true).open(mark)?, id, store)
+        }
+        placed => placed,
+    }
+}
+
 /// Replaces the mark of a directory.
 pub(super) fn replace_mark(directory: &Path, id: &str, store: &Path) -> io::Result<()> {
-    let draft = directory.join(format!("{MARK}.{}.tmp", std::process::id()));
+    fs::rename(draft_of_mark(directory, id, store)?, directory.join(MARK))
+}
+
+/// Writes a mark under a name of its own: a process that writes its program's spool adopts others
+/// meanwhile, and both threads claim the directory.
+fn draft_of_mark(directory: &Path, id: &str, store: &Path) -> io::Result<PathBuf> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let (pid, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let draft = directory.join(format!(".{MARK}.{pid}-{count}.tmp"));
     write_mark(File::create(&draft)?, id, store)?;
-    fs::rename(&draft, directory.join(MARK))
+    Ok(draft)
 }
