@@ -801,9 +801,9 @@ fn many_trials_run_at_once() {
 
 #[test]
 fn a_study_ends_with_its_time() {
-    // More than a busy machine takes to start and to run a trial.
-    let text = study("time = \"5s\"", ONE_SLOT);
-    let site = Site::new(&text, &format!("{REPORT_X}sleep 1\n"));
+    // More than a machine takes to start and to run a trial, also if it stands still for a while.
+    let text = study("time = \"12s\"", ONE_SLOT);
+    let site = Site::new(&text, &format!("{REPORT_X}sleep 2.4\n"));
     let ended = site.run_study();
     assert_done(&ended);
     let first = site.trials();
@@ -811,7 +811,8 @@ fn a_study_ends_with_its_time() {
     assert!((1..=5).contains(&complete), "{first:?}");
     assert_done(&site.run_study());
     assert_eq!(site.trials().len(), first.len());
-    assert_done(&site.run_study_with(&["--set", "budget.time=10s"]));
+    let trials = format!("budget.trials={}", first.len() + 1);
+    assert_done(&site.run_study_with(&["--set", "budget.time=1h", "--set", &trials]));
     assert!(site.trials().len() > first.len());
 }
 
