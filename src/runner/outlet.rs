@@ -150,7 +150,9 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(outlet.tell(Some(Seq(events + 1)), |_, out| writeln!(out, "next")));
-        outlet.end(Instant::now() + PATIENCE, |_, out| writeln!(out, "last"));
+        // The thread that writes may have to wait for its turn.
+        let until = Instant::now() + Duration::from_secs(60);
+        outlet.end(until, |_, out| writeln!(out, "last"));
         let read = read.lock().unwrap().clone();
         String::from_utf8(read).unwrap().lines().map(str::to_owned).collect()
     }

@@ -283,8 +283,8 @@ mod tests {
             .spawn()
             .unwrap();
         assert!(descendants(mine).contains(&child.id()));
-        // While a process executes a new program, it has no environment.
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        // While a process executes a new program, it has no environment. It lives for a minute.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(50);
         while !with_environment(&["HPSEARCH_TEST_MARK=processes".to_owned()]).contains(&child.id())
         {
             assert!(std::time::Instant::now() < until, "its environment is not found");
