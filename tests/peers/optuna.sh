@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs two command studies to their ends, the second of two objectives with a pruner, opens the store with Optuna 5 and compares every trial
-# with `hpsearch trials --json`, and the best ones.
+# Runs command studies to their ends, opens the store with Optuna 5 and compares every trial with `hpsearch trials --json`, and the best ones:
+# one of one objective, one of two with a pruner, and one of each with a limit, NaN, and a hidden trial that was the best.
 #
 #   tests/peers/optuna.sh [TRIALS]        HPSEARCH=path/to/hpsearch (default: target/release/hpsearch)
 #
@@ -56,7 +56,53 @@ TOML
     cat "$directory/run.log" >&2
     exit 1
 }
-for study in peers front; do
+cat >"$directory/limits.py" <<'PY'
+import os, sys
+
+number, size = int(os.environ["HPSEARCH_TRIAL"]), int(sys.argv[2])
+loss = "NaN" if number % 5 == 1 else (float(sys.argv[1]) - 0.3) ** 2 + size / 1000
+print(f'@hpsearch {{"step": 1, "loss": {loss}, "value": {loss}, "time": {100 - size}, "size": {size}}}', flush=True)
+PY
+for objectives in value loss time; do
+    case $objectives in
+        time) metrics='[[study.objective]]
+metric = "loss"
+direction = "minimize"
+[[study.objective]]
+metric = "time"
+direction = "minimize"' ;;
+        *) metrics="metric = \"$objectives\"
+direction = \"minimize\"" ;;
+    esac
+    cat >"$directory/limits.toml" <<TOML
+[study]
+name = "limits-$objectives"
+$metrics
+[budget]
+trials = $trials
+[space]
+x = { float = [0.0, 1.0], step = 0.25 }
+size = { int = [1, 57], step = 7 }
+[[constraint]]
+limit = "size >= 20"
+[command]
+run = ["python3", "limits.py", "{x}", "{size}"]
+[sampler]
+type = "random"
+[pruner]
+type = "none"
+TOML
+    "$hpsearch" run "$directory/limits.toml" --plain --store "$store" >"$directory/run.log" 2>&1 || {
+        cat "$directory/run.log" >&2
+        exit 1
+    }
+    best=$("$hpsearch" best "limits-$objectives" --json --store "$store" | "$venv/bin/python" -c 'import json, sys; print(json.load(sys.stdin)["trial"]["number"])')
+    "$hpsearch" rm "limits-$objectives" "$best" --yes --store "$store" >"$directory/run.log" 2>&1 || {
+        cat "$directory/run.log" >&2
+        exit 1
+    }
+done
+for study in peers front limits-value limits-loss limits-time; do
     "$hpsearch" trials "$study" --json --sort number --store "$store" >"$directory/trials.json"
     "$hpsearch" best "$study" --json --store "$store" >"$directory/best.json"
     "$venv/bin/python" tests/peers/optuna_check.py "$store" "$study" "$directory/trials.json" "$directory/best.json"

@@ -75,6 +75,13 @@ def compare(trial, ours, connection, study):
     if trial.intermediate_values and len(values) == 1:
         agree(f"{name} last step", ours["last_step"], trial.last_step)
         agree(f"{name} last value", repr(number(ours["last_value"])), repr(trial.intermediate_values[trial.last_step]))
+    violated = [max(value, 0.0) for value in trial.constraints.values()]
+    if ours["state"] == "complete":
+        agree(f"{name} violation", number(ours.get("violation")) or 0.0, sum(violated, 0.0))
+    else:
+        agree(f"{name} constraints", {}, trial.constraints)
+    if is_nan:
+        agree(f"{name} values", None, trial.values)
     if ours["reason"] is not None:
         agree(f"{name} reason", ours["reason"], trial.user_attrs.get("reason"))
     if trial.state.is_finished():
@@ -96,7 +103,10 @@ def main():
     sql = "SELECT direction, metric FROM objective JOIN study ON study.id = objective.study_id WHERE study.name = ? ORDER BY idx"
     objectives = list(connection.execute(sql, (name,)))
     agree("directions", [row[0].upper() for row in objectives], [d.name for d in study.directions])
-    agree("metric names", [row[1] for row in objectives], study.metric_names)
+    names = [row[1] for row in objectives]
+    # Without names Optuna has `value` in its tables.
+    defaults = ["value"] if len(names) == 1 else [f"value_{index}" for index in range(len(names))]
+    agree("metric names", None if names == defaults else names, study.metric_names)
     trials = study.get_trials()
     agree("number of trials", len(ours), len(trials))
     agree("numbers", [trial["number"] for trial in ours], [trial.number for trial in trials])
@@ -107,6 +117,8 @@ def main():
         sys.exit("trials did not begin in the order of their numbers")
     frame = study.trials_dataframe()
     agree("rows of the data frame", len(ours), len(frame))
+    if len(names) == 1:
+        agree("column of the value", True, ("value" if names == defaults else f"value_{names[0]}") in frame.columns)
     if len(study.directions) > 1:
         front = sorted(trial.number for trial in study.best_trials)
         agree("trials on the front", sorted(trial["number"] for trial in answer["front"]), front)
@@ -122,6 +134,8 @@ def main():
     shown = ", ".join(f"{parameter} {share:.2f}" for parameter, share in importances.items())
     states = {state: sum(trial["state"] == state for trial in ours) for state in STATES}
     counts = ", ".join(f"{count} {state}" for state, count in states.items() if count)
+    infeasible = sum(trial.get("violation") is not None for trial in ours)
+    counts += f", {infeasible} infeasible" if infeasible else ""
     print(f"optuna {optuna.__version__} reads: {counts}; best {study.best_trial.number}; importances {shown}")
     print(f"optuna agrees on {len(trials)} trials")
 

@@ -10,8 +10,11 @@ use crate::storage::sql::fault::Fault;
 
 /// The migrations from an empty database to the present schema, never edited once released: entry
 /// `n` leads to version `n + 1`.
-const MIGRATIONS: &[&str] =
-    &[concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql")), include_str!("v2.sql")];
+const MIGRATIONS: &[&str] = &[
+    concat!(include_str!("v1.sql"), include_str!("v1_optuna.sql")),
+    include_str!("v2.sql"),
+    include_str!("v3.sql"),
+];
 
 /// The version that the migrations lead to.
 pub(super) fn newest() -> i64 {

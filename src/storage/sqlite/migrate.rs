@@ -23,6 +23,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("v8.sql"),
     include_str!("v9.sql"),
     include_str!("v10.sql"),
+    include_str!("v11.sql"),
 ];
 
 /// The version that `migrations` lead to.

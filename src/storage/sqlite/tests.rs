@@ -13,12 +13,15 @@ use crate::storage::StorageReader as _;
 use crate::storage::conformance::{self, random_journal, small_study};
 use crate::storage::sql::column::values;
 use crate::storage::{Holder, Lease, Storage as _, Takeover};
-use crate::study::event::{AttemptEvent, CheckpointEvent, Event, RunnerEvent, Seq, TrialEvent};
+use crate::study::event::{
+    AttemptEvent, CheckpointEvent, DecisionEvent, Event, RunnerEvent, Seq, StateEvent, TrialEvent,
+};
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::request::Request;
 use crate::study::seed::SeedTree;
+use crate::study::spec::{Objective, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
@@ -516,6 +519,52 @@ fn optunas_views_show_the_study() {
 fn a_path_that_names_no_file_is_refused_with_the_reason() {
     for (path, why) in [("", "names no file"), ("a\0b.db", "NUL")] {
         for error in [
+#[test]
+fn optunas_views_have_no_hidden_trial_no_part_of_a_nan_and_violations_as_constraints() {
+    let (_directory, _path, mut store, _lease) = fresh();
+    let spec = small_study("two", Direction::Minimize);
+    let metric = |name| Objective::new(name, Direction::Minimize);
+    let objectives = vec![metric("value_0"), metric("value_1")];
+    let study = store.create_study(NOW, &StudySpec { objectives, ..spec }).unwrap();
+    let holder = Holder { pid: 1, pid_started: 2, host: "here".to_owned(), boot_id: None };
+    let lease = store.acquire(study, &holder, NOW, Takeover::IfFree).unwrap();
+    for (number, values) in (0..).zip([[f64::NAN, 0.7], [0.1, 0.2], [0.0, 0.0], [0.3, 0.1]]) {
+        let trial = TrialNumber(number);
+        let (state, values) = (TrialState::Complete, values.to_vec());
+        let end = StateEvent::Finished { state, value: None, values, reason: None };
+        let created = TrialEvent::created(Params::new(), Origin::Enqueued(0));
+        store.append(&lease, NOW, &[Event::Trial(trial, created), Event::of(trial, end)]).unwrap();
+    }
+    let rows = |store: &SqliteStore, sql: &str| -> Vec<String> {
+        values(&store.reader.connection, sql, ()).ok().unwrap()
+    };
+    let of_study = format!("FROM trials WHERE study_id = {} ORDER BY number", study.0);
+    let states = format!("SELECT number || ' ' || state {of_study}");
+    assert_eq!(rows(&store, &states), ["0 FAIL", "1 COMPLETE", "2 COMPLETE", "3 COMPLETE"]);
+    let constraints = "SELECT (trial_id % 1000000000) || ' ' || key || ' ' || value_json \
+        FROM trial_system_attributes ORDER BY trial_id";
+    assert!(rows(&store, constraints).is_empty(), "the study has no limit");
+    let violation = DecisionEvent::LimitsBroken { violation: 0.5, reason: "so".to_owned() };
+    store
+        .append(
+            &lease,
+            NOW,
+            &[Event::of(TrialNumber(1), violation), Event::of(TrialNumber(2), StateEvent::Hidden)],
+        )
+        .unwrap();
+    assert_eq!(rows(&store, &states), ["0 FAIL", "1 COMPLETE", "3 COMPLETE"]);
+    assert_eq!(
+        rows(&store, "SELECT (trial_id % 1000000000) || ' ' || value FROM trial_values ORDER BY 1"),
+        ["1 0.1", "1 0.2", "3 0.1", "3 0.3"]
+    );
+    assert_eq!(
+        rows(&store, constraints),
+        ["0 constraints [0.0]", "1 constraints [0.5]", "3 constraints [0.0]"]
+    );
+    let names = "SELECT value_json FROM study_system_attributes";
+    assert_eq!(rows(&store, names), [r#"["loss"]"#], "the defaults of two objectives are none");
+}
+
             SqliteStore::open(Path::new(path)).unwrap_err(),
             SqliteReader::open(Path::new(path)).unwrap_err(),
         ] {

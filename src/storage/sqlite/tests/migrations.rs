@@ -4,7 +4,7 @@ use super::*;
 
 /// Stores written by earlier versions. Versions 6 and 7 were the newest for minutes and hours, and
 /// no store of theirs is known; stores of version 5 passed through them.
-const OLD: [(i64, &str); 7] = [
+const OLD: [(i64, &str); 8] = [
     (1, include_str!("../../../../tests/it/stores/v1.sql")),
     (2, include_str!("../../../../tests/it/stores/v2.sql")),
     (3, include_str!("../../../../tests/it/stores/v3.sql")),
@@ -12,6 +12,7 @@ const OLD: [(i64, &str); 7] = [
     (5, include_str!("../../../../tests/it/stores/v5.sql")),
     (8, include_str!("../../../../tests/it/stores/v8.sql")),
     (9, include_str!("../../../../tests/it/stores/v9.sql")),
+    (10, include_str!("../../../../tests/it/stores/v10.sql")),
 ];
 
 fn old_store(directory: &tempfile::TempDir, dump: &str) -> PathBuf {
@@ -47,6 +48,7 @@ fn an_older_store_is_brought_up_to_date_and_kept_as_it_was() {
             3 => (6, 0, 1),
             4 => (1, 8, 0),
             8 => (3, 0, 0),
+            10 => (6, 0, 0),
             _ => (2, 4, 0),
         };
         assert_eq!((state.counts.complete, state.counts.pruned, state.counts.failed), expected);
@@ -127,6 +129,25 @@ fn a_store_of_version_2_keeps_what_its_user_wrote_and_learns_who_ran_what() {
         ),
         1
     );
+}
+
+#[test]
+fn optunas_views_of_a_store_of_version_10_tell_limits_and_leave_out_what_it_cannot_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (_, dump) = OLD.into_iter().find(|(version, _)| *version == 10).unwrap();
+    let path = old_store(&directory, dump);
+    let values_of = "SELECT number || ' ' || count(value) FROM trials t \
+        LEFT JOIN trial_values v ON v.trial_id = t.trial_id GROUP BY number ORDER BY number";
+    let read = |connection: &Connection, sql: &str| -> Vec<String> {
+        values(connection, sql, ()).ok().unwrap()
+    };
+    let before = read(&Connection::open(&path).unwrap(), values_of);
+    assert_eq!(before, ["0 2", "1 1", "2 2", "3 2", "4 2", "5 2"], "the second has a NaN");
+    let store = SqliteStore::open(&path).unwrap();
+    let connection = &store.reader.connection;
+    assert_eq!(read(connection, values_of), ["0 2", "1 0", "3 2", "4 2", "5 2"]);
+    let constraints = "SELECT value_json FROM trial_system_attributes ORDER BY trial_id";
+    assert_eq!(read(connection, constraints), ["[0.0]", "[0.0]", "[0.5]", "[1.5]", "[2.5]"]);
 }
 
 #[test]
