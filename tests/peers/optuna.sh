@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs command studies to their ends, opens the store with Optuna 5 and compares every trial with `hpsearch trials --json`, and the best ones:
-# one of one objective, one of two with a pruner, and one of each with a limit, NaN, and a hidden trial that was the best.
+# one of one objective, one of two with a pruner, and one of each with a limit, NaN, a hidden trial that was the best, and ranges that
+# their steps do not reach.
 #
 #   tests/peers/optuna.sh [TRIALS]        HPSEARCH=path/to/hpsearch (default: target/release/hpsearch)
 #
@@ -81,8 +82,8 @@ $metrics
 [budget]
 trials = $trials
 [space]
-x = { float = [0.0, 1.0], step = 0.25 }
-size = { int = [1, 57], step = 7 }
+x = { float = [0.0, 1.0], step = 0.3 }
+size = { int = [1, 60], step = 7 }
 [[constraint]]
 limit = "size >= 20"
 [command]
@@ -105,5 +106,5 @@ done
 for study in peers front limits-value limits-loss limits-time; do
     "$hpsearch" trials "$study" --json --sort number --store "$store" >"$directory/trials.json"
     "$hpsearch" best "$study" --json --store "$store" >"$directory/best.json"
-    "$venv/bin/python" tests/peers/optuna_check.py "$store" "$study" "$directory/trials.json" "$directory/best.json"
+    "$venv/bin/python" -W error::UserWarning tests/peers/optuna_check.py "$store" "$study" "$directory/trials.json" "$directory/best.json"
 done
