@@ -350,7 +350,8 @@ pub fn main() -> ExitCode {
             let failure = failure.in_store(&store);
             let code = failed(&failure);
             let said = failure.to_string();
-            if said.contains("`hpsearch ") && !said.contains(&store) {
+            // A command for another store names it.
+            if said.contains("`hpsearch ") && !said.contains(" --store ") {
                 let _ = writeln!(io::stderr(), "note: these commands take{store} here");
             }
             return code;

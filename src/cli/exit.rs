@@ -445,6 +445,7 @@ mod tests {
                 source: Box::new(StorageError::Missing { path: path() }),
             },
             StorageError::NotAStore { path: path(), why: why() },
+            StorageError::Optuna { path: path() },
             StorageError::NotText { path: path() },
             StorageError::Newer { path: path(), found: 9, known: 2 },
             StorageError::NetworkFileSystem { path: path(), kind: text("nfs") },

@@ -124,6 +124,12 @@ pub enum StorageError {
         /// What of the file is not as in a store, in words.
         why: String,
     },
+    /// The file is a database of Optuna.
+    #[error("`{path}` is not an hpsearch store: it is a database of Optuna")]
+    Optuna {
+        /// The file.
+        path: String,
+    },
     /// The name of the store is not text.
     #[error("the path of the store, `{path}`, is not UTF-8, and trials are given it as text")]
     NotText {
@@ -501,6 +507,12 @@ impl StorageError {
                 "make room or allow writing there, then run the same command again"
             }
             StorageError::NotAStore { .. } => "choose another file with `--store PATH`",
+            StorageError::Optuna { path } => {
+                return format!(
+                    "`hpsearch import {path} --store runs/hpsearch.db` takes its studies into a \
+                     store, where they continue"
+                );
+            }
             StorageError::NotText { .. } => "choose another one with `--store PATH`",
             StorageError::Newer { .. } => "use a newer hpsearch",
             StorageError::NetworkFileSystem { .. } => {

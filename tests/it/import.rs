@@ -425,6 +425,17 @@ fn a_study_of_optuna_continues_here_and_is_learned_from() {
     assert_refused(&own, &["is not a database of Optuna"]);
 }
 
+#[test]
+fn a_database_of_optuna_is_no_store_and_says_how_it_becomes_one() {
+    let site = Site::new("", "");
+    database(&site);
+    let listed = site.run(&["ls", "--store", "optuna.db"]);
+    assert_ne!(listed.code, 0);
+    let remedy = "`hpsearch import optuna.db --store runs/hpsearch.db`";
+    assert_names(&listed.err, &["a database of Optuna", remedy]);
+    assert!(!listed.err.contains("--store optuna.db"), "{}", listed.err);
+}
+
 /// A field of a message with bytes in it.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut length = bytes.len();

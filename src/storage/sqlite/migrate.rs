@@ -62,7 +62,7 @@ pub(super) fn version(
         ));
     }
     if integer("SELECT count(*) FROM sqlite_schema WHERE name = 'alembic_version'")? > 0 {
-        return not_a_store("it looks like a database of Optuna".to_owned());
+        return Err(StorageError::Optuna { path: path.display().to_string() }.into());
     }
     let tables = integer("SELECT count(*) FROM sqlite_schema")?;
     if tables > 0 || found != 0 {

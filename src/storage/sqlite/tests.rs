@@ -163,14 +163,18 @@ fn files_of_other_programs_are_refused_and_left_alone() {
         .unwrap()
         .execute_batch("PRAGMA application_id = 1234; CREATE TABLE x (y)")
         .unwrap();
-    for (path, word) in
-        [(text, "not an SQLite database"), (optuna, "Optuna"), (other, "another program")]
-    {
+    for (path, words) in [
+        (text, ["not an SQLite database", "--store PATH"]),
+        (optuna, ["a database of Optuna", "hpsearch import "]),
+        (other, ["another program", "--store PATH"]),
+    ] {
         let before = fs::read(&path).unwrap();
         for error in [SqliteStore::open(&path).unwrap_err(), SqliteReader::open(&path).unwrap_err()]
         {
-            assert!(matches!(error, StorageError::NotAStore { .. }), "{error:?}");
-            assert_says(&error, &[word]);
+            let is_refused =
+                matches!(error, StorageError::NotAStore { .. } | StorageError::Optuna { .. });
+            assert!(is_refused, "{error:?}");
+            assert_says(&error, &words);
         }
         assert_eq!(fs::read(&path).unwrap(), before);
     }
@@ -516,10 +520,6 @@ fn optunas_views_show_the_study() {
 }
 
 #[test]
-fn a_path_that_names_no_file_is_refused_with_the_reason() {
-    for (path, why) in [("", "names no file"), ("a\0b.db", "NUL")] {
-        for error in [
-#[test]
 fn optunas_views_have_no_hidden_trial_no_part_of_a_nan_and_violations_as_constraints() {
     let (_directory, _path, mut store, _lease) = fresh();
     let spec = small_study("two", Direction::Minimize);
@@ -565,6 +565,10 @@ fn optunas_views_have_no_hidden_trial_no_part_of_a_nan_and_violations_as_constra
     assert_eq!(rows(&store, names), [r#"["loss"]"#], "the defaults of two objectives are none");
 }
 
+#[test]
+fn a_path_that_names_no_file_is_refused_with_the_reason() {
+    for (path, why) in [("", "names no file"), ("a\0b.db", "NUL")] {
+        for error in [
             SqliteStore::open(Path::new(path)).unwrap_err(),
             SqliteReader::open(Path::new(path)).unwrap_err(),
         ] {
