@@ -20,7 +20,7 @@ use crate::report::wording::{
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number};
 use crate::study::spec::{Objective, StudySpec};
-use crate::study::state::shown_params;
+use crate::study::state::{reported_step, shown_params};
 use crate::study::trial::Trial;
 
 const EXAMPLES: &str = "\
@@ -161,7 +161,8 @@ fn print(
     let spec = &study.spec;
     let (trial, step, unit) = (&best.trial, best.step, spec.step.as_str());
     let value = best.value.map_or_else(String::new, number);
-    let at = step.map_or_else(String::new, |step| format!(" at {unit} {step}"));
+    let reported = reported_step(spec.value, spec.direction(), trial, trial.value);
+    let at = reported.map_or_else(String::new, |step| format!(" at {unit} {step}"));
     let spent = duration(micros(trial.busy_micros));
     let metric = &spec.objective().metric;
     let mut comments = match &study.front {

@@ -324,7 +324,8 @@ fn said_of_state(
             };
             match state {
                 TrialState::Complete => {
-                    let step = known.and_then(|(study_state, trial)| study_state.value_step(trial));
+                    let step = known
+                        .and_then(|(study_state, trial)| study_state.reported_step(trial, *value));
                     let at =
                         step.map(|step| format!(" at {}", step_unit.at(step))).unwrap_or_default();
                     let new_best = match (is_best, several.is_empty()) {

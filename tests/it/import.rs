@@ -436,6 +436,16 @@ fn a_database_of_optuna_is_no_store_and_says_how_it_becomes_one() {
     assert!(!listed.err.contains("--store optuna.db"), "{}", listed.err);
 }
 
+#[test]
+fn a_value_that_no_report_had_is_at_no_step() {
+    let site = Site::new("", "");
+    database(&site);
+    assert_done(&site.run(&["import", "optuna.db"]));
+    let best = site.run(&["best", "demo"]).out;
+    let first = best.lines().next().unwrap();
+    assert!(first.contains(": value ") && !first.contains(" at step"), "{first}");
+}
+
 /// A field of a message with bytes in it.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut length = bytes.len();

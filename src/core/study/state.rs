@@ -12,7 +12,9 @@ pub use changes::{Changes, Mark};
 use checkpoint_paths::CheckpointPaths;
 pub use fold::continues;
 use serde::Serialize;
-pub use value::{replaced_params, shown_params, shown_step, value_so_far, value_step};
+pub use value::{
+    replaced_params, reported_step, shown_params, shown_step, value_so_far, value_step,
+};
 
 use crate::study::budget::Extension;
 use crate::study::checkpoint::Checkpoint;
@@ -315,9 +317,9 @@ impl StudyState {
         }
     }
 
-    /// The step of the report that determines the trial's value.
-    pub fn value_step(&self, trial: &Trial) -> Option<u64> {
-        value_step(self.rule, self.direction(), trial)
+    /// The step at which `value`, the trial's, was reported, if it was.
+    pub fn reported_step(&self, trial: &Trial, value: Option<f64>) -> Option<u64> {
+        reported_step(self.rule, self.direction(), trial, value)
     }
 }
 

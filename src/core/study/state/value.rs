@@ -35,6 +35,22 @@ pub fn value_step(rule: ValueRule, direction: Direction, trial: &Trial) -> Optio
     }
 }
 
+/// The step at which `value`, a trial's, was reported; `None` if no report had it, as where a
+/// program told it at the end.
+pub fn reported_step(
+    rule: ValueRule,
+    direction: Direction,
+    trial: &Trial,
+    value: Option<f64>,
+) -> Option<u64> {
+    let step = value_step(rule, direction, trial)?;
+    let reported = trial.curve.iter().find(|(at, _)| *at == step).map(|(_, value)| *value);
+    let is_another = value.zip(reported).is_some_and(|(value, reported)| {
+        Score::new(direction, value) != Score::new(direction, reported)
+    });
+    (!is_another).then_some(step)
+}
+
 /// The step of the value that is shown of a trial: that of its value, or of its last report if it
 /// has none.
 pub fn shown_step(spec: &StudySpec, trial: &Trial) -> Option<u64> {
