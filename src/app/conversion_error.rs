@@ -1,5 +1,9 @@
 //! Why a study of another tool cannot be converted.
 
+use std::path::{Path, PathBuf};
+
+use crate::config::command_line::quoted;
+use crate::config::shown::one_line;
 use crate::study::field::MOST_OBJECTIVES;
 
 /// Why a study of Optuna cannot be converted.
@@ -23,6 +27,14 @@ pub enum ConversionError {
         /// What of the parameter cannot be expressed, in words.
         why: String,
     },
+    /// Its name is invalid here.
+    #[error("`{}` of Optuna cannot be a study's name here", one_line(study))]
+    Name {
+        /// Its name.
+        study: String,
+        /// The database.
+        path: PathBuf,
+    },
     /// The store has a study with this name from another source.
     #[error("the store has another study `{study}`, with nothing of Optuna's in it")]
     OtherStudy {
@@ -33,8 +45,8 @@ pub enum ConversionError {
 
 impl ConversionError {
     /// The remedy.
-    pub fn remedy(&self) -> &'static str {
-        match self {
+    pub fn remedy(&self) -> String {
+        let text = match self {
             ConversionError::TooManyObjectives { .. } => {
                 "import the other studies of the database by their names: `optuna:FILE#NAME`"
             }
@@ -42,7 +54,15 @@ impl ConversionError {
                 "the study cannot be imported; the others of the database can, by their names: \
                  `optuna:FILE#NAME`"
             }
+            ConversionError::Name { study, path } => return by_another_name(path, study),
             ConversionError::OtherStudy { .. } => "name another one with --study",
-        }
+        };
+        text.to_owned()
     }
+}
+
+/// How a study is imported that cannot have its own name here.
+pub(super) fn by_another_name(path: &Path, study: &str) -> String {
+    let source = quoted(&[format!("optuna:{}#{study}", path.display())]);
+    format!("`hpsearch import {} --study NAME` imports it under another one", one_line(&source))
 }

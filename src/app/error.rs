@@ -527,7 +527,7 @@ impl AppError {
             AppError::Tracking(error) => said(error.remedy()),
             AppError::Sync(error) => said(error.remedy().to_owned()),
             AppError::Import(error) => text(error.remedy()),
-            AppError::Conversion(error) => text(error.remedy()),
+            AppError::Conversion(error) => said(error.remedy()),
             AppError::OptunaDatabase(_) => text(
                 "name the file of an `RDBStorage`, as in `sqlite:///optuna.db`, `optuna.db` or \
                  `optuna:optuna.db#study`",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::AppError;
-use super::conversion_error::ConversionError;
+use super::conversion_error::{ConversionError, by_another_name};
 use crate::config::is_study_name;
 use crate::engine::hull;
 use crate::runner::{self, this_process};
@@ -256,13 +256,9 @@ impl Converted {
     /// # Errors
     /// The store failed, or has a study of this name from another source.
     pub fn lacking(&self, reader: Option<&dyn StorageReader>) -> Result<Came, AppError> {
-        let name = &self.spec.name;
-        if !is_study_name(name) {
-            return Err(AppError::NoStudyName { name: name.clone() });
-        }
         let known = match reader {
             None => BTreeSet::new(),
-            Some(reader) => match reader.study(name)? {
+            Some(reader) => match reader.study(&self.spec.name)? {
                 None => BTreeSet::new(),
                 Some(study) => sources(reader, &study)?,
             },
@@ -504,11 +500,12 @@ pub fn import_database(
     let single = studies.len() == 1;
     let (mut outcome, mut store) = (Outcome::default(), store);
     for study in &studies {
-        let converted = match convert(study, name.unwrap_or(&study.name), metric) {
+        let converted = match named(path, study, name).and_then(|name| convert(study, name, metric))
+        {
             Ok(converted) => converted,
             Err(error) if single => return Err(error.into()),
             Err(error) => {
-                outcome.remarks.push((study.name.clone(), error.to_string()));
+                outcome.refuse(path, study, &error.into());
                 continue;
             }
         };
@@ -523,8 +520,40 @@ pub fn import_database(
                 outcome.studies.push((converted.spec.name, came));
             }
             Err(error) if single => return Err(error),
-            Err(error) => outcome.remarks.push((study.name.clone(), error.to_string())),
+            Err(error) => outcome.refuse(path, study, &error),
         }
     }
     Ok(outcome)
+}
+    /// Number of studies that were not imported, each with a remark.
+    pub refused: u64,
+}
+
+impl Outcome {
+    fn refuse(&mut self, path: &Path, study: &OptunaStudy, error: &AppError) {
+        let help = match error {
+            AppError::Conversion(ConversionError::OtherStudy { .. }) => {
+                Some(by_another_name(path, &study.name))
+            }
+            error => error.remedy().map(|help| help.in_words("")),
+        };
+        let help = help.map(|help| format!(": {help}")).unwrap_or_default();
+        self.remarks.push((study.name.clone(), format!("{error}{help}")));
+        self.refused += 1;
+    }
+    if let Some(name) = name.filter(|name| !is_study_name(name)) {
+        return Err(AppError::NoStudyName { name: name.to_owned() });
+    }
+
+/// The name of a study here: the given one, or its own if that is valid.
+fn named<'a>(
+    path: &Path,
+    study: &'a OptunaStudy,
+    name: Option<&'a str>,
+) -> Result<&'a str, ConversionError> {
+    match name {
+        Some(name) => Ok(name),
+        None if is_study_name(&study.name) => Ok(&study.name),
+        None => Err(ConversionError::Name { study: study.name.clone(), path: path.to_owned() }),
+    }
 }

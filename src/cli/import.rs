@@ -123,7 +123,11 @@ fn database(source: &str) -> Option<(PathBuf, Option<String>)> {
         }
         None => return None,
     };
-    match path.rsplit_once('#') {
+    // The name of a study may have a `#`, too.
+    let mut split = path.match_indices('#').filter_map(|(at, _)| path.split_at_checked(at));
+    let file = split.find(|(file, _)| Path::new(file).is_file());
+    let file = file.map(|(file, rest)| (file, &rest[1..]));
+    match file.or_else(|| path.rsplit_once('#')) {
         Some((path, study)) if !Path::new(source).exists() => {
             Some((PathBuf::from(path), Some(study.to_owned())))
         }
@@ -173,11 +177,11 @@ fn import_search(
     }
     let remarks = done.remarks.iter().map(|(study, remark)| (PathBuf::from(study), remark.clone()));
     outcome.remarks.extend(remarks);
-    if arguments.json {
-        return console.json(None, &json_of(&outcome, is_dry));
+    match arguments.json {
+        true => drop(console.json(None, &json_of(&outcome, is_dry))?),
+        false => say(&outcome, ("trial", "report"), is_dry, console),
     }
-    say(&outcome, ("trial", "report"), is_dry, console);
-    Ok(Exit::Done)
+    Ok(if done.refused == 0 { Exit::Done } else { Exit::Usage })
 }
 
 /// The MLflow server, if the source is one.

@@ -2,7 +2,7 @@
 //! what is broken is taken as far as it goes.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
@@ -444,6 +444,95 @@ fn a_value_that_no_report_had_is_at_no_step() {
     let best = site.run(&["best", "demo"]).out;
     let first = best.lines().next().unwrap();
     assert!(first.contains(": value ") && !first.contains(" at step"), "{first}");
+}
+
+const DISTRIBUTION: &str = r#"{"name": "FloatDistribution", "attributes": {
+    "low": 0.0, "high": 1.0, "log": false, "step": null}}"#;
+
+/// Adds studies to a database, whose tables are those of the demo: for each its name, the names of
+/// its metrics, and of each complete trial the values, and constraints by their keys.
+fn add_studies(path: &Path, studies: &[Added<'_>]) {
+    let database = rusqlite::Connection::open(path).unwrap();
+    for (study, (name, metrics, trials)) in (100..).zip(studies) {
+        let objectives = trials.first().map_or(1, |(values, _)| values.len());
+        let mut sql = format!("INSERT INTO studies VALUES ({study}, '{name}');");
+        for objective in 0..objectives {
+            sql += &format!(
+                "INSERT INTO study_directions (direction, study_id, objective) VALUES \
+                 ('MINIMIZE', {study}, {objective});"
+            );
+        }
+        if let Some(metrics) = metrics {
+            sql += &format!(
+                "INSERT INTO study_system_attributes (study_id, key, value_json) VALUES ({study}, \
+                 'study:metric_names', '{metrics}');"
+            );
+        }
+        for (number, (values, constraints)) in trials.iter().enumerate() {
+            let trial = study * 100 + number;
+            sql += &format!(
+                "INSERT INTO trials (trial_id, number, study_id, state, datetime_start, \
+                 datetime_complete) VALUES ({trial}, {number}, {study}, 'COMPLETE', '2026-01-01 \
+                 00:00:00', '2026-01-01 00:00:01');
+                 INSERT INTO trial_params (trial_id, param_name, param_value, distribution_json) \
+                 VALUES ({trial}, 'x', 0.{number}, '{DISTRIBUTION}');"
+            );
+            for (objective, value) in values.iter().enumerate() {
+                sql += &format!(
+                    "INSERT INTO trial_values (trial_id, objective, value, value_type) VALUES \
+                     ({trial}, {objective}, {value}, 'FINITE');"
+                );
+            }
+            for (key, json) in *constraints {
+                sql += &format!(
+                    "INSERT INTO trial_system_attributes (trial_id, key, value_json) VALUES \
+                     ({trial}, '{key}', '{json}');"
+                );
+            }
+        }
+        database.execute_batch(&sql).unwrap();
+    }
+}
+
+type Added<'a> = (&'a str, Option<&'a str>, &'a [(&'a [f64], &'a [(&'a str, &'a str)])]);
+
+#[test]
+fn a_study_of_optuna_whose_name_is_none_here_is_named_with_the_remedy() {
+    let site = Site::new("", "");
+    let path = database(&site);
+    let one: [(&[f64], &[(&str, &str)]); 1] = [(&[0.5], &[])];
+    add_studies(&path, &[("exp/1", None, &one), ("my #1 study", None, &one)]);
+    for dry in [true, false] {
+        let words = ["import", "optuna.db", "--dry-run"];
+        let partial = site.run(&words[..2 + usize::from(dry)]);
+        assert_eq!(partial.code, 2, "{}", partial.err);
+        assert_names(
+            &partial.err,
+            &[
+                "`demo`: 12 trials ",
+                "`exp/1` of Optuna cannot be a study's name here: `hpsearch import \
+                 'optuna:optuna.db#exp/1' --study NAME`",
+                "'optuna:optuna.db#my #1 study' --study NAME",
+            ],
+        );
+    }
+    let alone = site.run(&["import", "optuna:optuna.db#exp/1"]);
+    assert_refused(&alone, &["`exp/1` of Optuna", "--study NAME"]);
+    for (source, study) in [("exp/1", "exp-1"), ("my #1 study", "mine")] {
+        let source = format!("optuna:optuna.db#{source}");
+        assert_done(&site.run(&["import", &source, "--study", study]));
+    }
+    let listed = json(&site, &["ls", "--json"]);
+    let names: Vec<&str> = listed["studies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    // A study file may learn from it all the same.
+    let other = site.run(&["import", "optuna:optuna.db#demo", "--study", "a/b"]);
+    assert_refused(&other, &["`a/b` cannot be a study's name"]);
 }
 
 /// A field of a message with bytes in it.
