@@ -7,6 +7,7 @@ use std::path::Path;
 use super::AppError;
 use super::conversion_error::{ConversionError, by_another_name};
 use crate::config::is_study_name;
+use crate::config::shown::one_line;
 use crate::engine::hull;
 use crate::runner::{self, this_process};
 use crate::storage::any::AnyStore;
@@ -29,6 +30,7 @@ use crate::study::spec::{
     AlgorithmSpec, Duplicates, FailureCause, Objective, StudySpec, ValueRule,
 };
 use crate::study::step::StepUnit;
+use crate::study::suggestion::quoted;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, LARGEST_STEP, Origin, TrialNumber, TrialState};
 
@@ -65,26 +67,23 @@ struct Finished {
 }
 
 /// Converts an Optuna study to one called `name`, whose objective is called `metric`; several are
-/// called `metric_0`, `metric_1` and so on.
+/// called `metric_0`, `metric_1` and so on. Without `metric` they have their names in Optuna, or
+/// else those of [`METRIC`].
 ///
 /// # Errors
 /// It has too many objectives, or an unsupported parameter.
 pub fn convert(
     study: &OptunaStudy,
     name: &str,
-    metric: &str,
+    metric: Option<&str>,
 ) -> Result<Converted, ConversionError> {
     if study.directions.len() > MOST_OBJECTIVES {
         let (study, count) = (study.name.clone(), study.directions.len());
         return Err(ConversionError::TooManyObjectives { study, count });
     }
-    let named = |(index, direction): (usize, &Direction)| {
-        Objective::new(&format!("{metric}_{index}"), *direction)
-    };
-    let several: Vec<Objective> = study.directions.iter().enumerate().map(named).collect();
-    let direction = study.directions.first().copied().unwrap_or(Direction::Minimize);
     let mut dimensions: Vec<Dimension> = Vec::new();
     let (mut trials, mut remarks, mut open) = (Vec::new(), Vec::new(), 0u64);
+    let objectives = objectives(study, metric, &mut remarks);
     for trial in &study.trials {
         let mut params = Params::new();
         for (param, value, json) in &trial.params {
@@ -126,9 +125,10 @@ pub fn convert(
         name: String::new(),
         why: error.to_string(),
     })?;
-    let mut spec = StudySpec::new(name, metric, direction, space, Program::Inline);
-    if several.len() > 1 {
-        (spec.objectives, spec.value) = (several, ValueRule::Last);
+    let spec = StudySpec::new(name, METRIC, Direction::Minimize, space, Program::Inline);
+    let mut spec = StudySpec { objectives, ..spec };
+    if spec.has_several_objectives() {
+        spec.value = ValueRule::Last;
     }
     // As for a define-by-run program (`ask-tell` with `define`).
     spec.step = StepUnit::Step;
@@ -139,6 +139,44 @@ pub fn convert(
     };
     let notes = study.attributes.iter().map(|(name, json)| format!("{name}: {json}")).collect();
     Ok(Converted { spec, trials, notes, remarks })
+}
+
+/// The objectives: with the given name, their names in Optuna if they can be metrics here, or else
+/// the default one.
+fn objectives(
+    study: &OptunaStudy,
+    metric: Option<&str>,
+    remarks: &mut Vec<String>,
+) -> Vec<Objective> {
+    let directions = match study.directions.as_slice() {
+        [] => &[Direction::Minimize],
+        directions => directions,
+    };
+    let base = metric.unwrap_or(METRIC);
+    let numbered = |index: usize| match directions.len() {
+        1 => base.to_owned(),
+        _ => format!("{base}_{index}"),
+    };
+    let mut names: Vec<String> = (0..directions.len()).map(numbered).collect();
+    if let Some(json) = study.metric_names.as_ref().filter(|_| metric.is_none()) {
+        let own: Option<Vec<String>> = serde_json::from_str(json).ok();
+        match own.filter(|own| own.len() == names.len() && are_metrics(own)) {
+            Some(own) => names = own,
+            None => remarks.push(format!(
+                "its metric names {json} cannot be metrics here, which have different names other \
+                 than `step`: they are called {}, or as `--metric` says",
+                quoted(names.iter().map(String::as_str))
+            )),
+        }
+    }
+    names.iter().zip(directions).map(|(name, way)| Objective::new(name, *way)).collect()
+}
+
+/// Whether reports can have metrics of these names: beside them `step` is the step.
+fn are_metrics(names: &[String]) -> bool {
+    let fits = |name: &str| !name.trim().is_empty() && name != "step" && one_line(name) == name;
+    names.iter().all(|name| fits(name))
+        && names.iter().collect::<BTreeSet<_>>().len() == names.len()
 }
 
 /// A finished trial; `None` for others.
@@ -322,7 +360,7 @@ impl Converted {
                 None => slots.push(ended),
             }
             history.push((latest, trial.beginning(number, index)));
-            history.push((ended, trial.ending(number, &self.spec, latest)));
+            history.push((ended, trial.ending(number, &wide, latest)));
         }
         history.sort_by_key(|(at, _)| *at);
         if first == 0 {
@@ -464,7 +502,7 @@ pub fn in_memory(path: &Path) -> Result<Option<MemoryStore>, AppError> {
     };
     let mut store = MemoryStore::new();
     for study in &studies {
-        if let Ok(converted) = convert(study, &study.name, METRIC) {
+        if let Ok(converted) = convert(study, &study.name, None) {
             converted.write(&mut store)?;
         }
     }
@@ -478,6 +516,22 @@ pub struct Outcome {
     pub studies: Vec<(String, Came)>,
     /// What was skipped, and why: the study and sentences.
     pub remarks: Vec<(String, String)>,
+    /// Number of studies that were not imported, each with a remark.
+    pub refused: u64,
+}
+
+impl Outcome {
+    fn refuse(&mut self, path: &Path, study: &OptunaStudy, error: &AppError) {
+        let help = match error {
+            AppError::Conversion(ConversionError::OtherStudy { .. }) => {
+                Some(by_another_name(path, &study.name))
+            }
+            error => error.remedy().map(|help| help.in_words("")),
+        };
+        let help = help.map(|help| format!(": {help}")).unwrap_or_default();
+        self.remarks.push((study.name.clone(), format!("{error}{help}")));
+        self.refused += 1;
+    }
 }
 
 /// Imports the studies of a database, or the one called `only`; `name`: its name here. Without a
@@ -489,8 +543,11 @@ pub fn import_database(
     (store, reader): (Option<&mut AnyStore>, Option<&dyn StorageReader>),
     path: &Path,
     (only, name): (Option<&str>, Option<&str>),
-    metric: &str,
+    metric: Option<&str>,
 ) -> Result<Outcome, AppError> {
+    if let Some(name) = name.filter(|name| !is_study_name(name)) {
+        return Err(AppError::NoStudyName { name: name.to_owned() });
+    }
     let mut studies = optuna_database::read(path)?;
     studies.retain(|study| only.is_none_or(|only| study.name == only));
     if studies.is_empty() || (name.is_some() && studies.len() > 1) {
@@ -525,25 +582,6 @@ pub fn import_database(
     }
     Ok(outcome)
 }
-    /// Number of studies that were not imported, each with a remark.
-    pub refused: u64,
-}
-
-impl Outcome {
-    fn refuse(&mut self, path: &Path, study: &OptunaStudy, error: &AppError) {
-        let help = match error {
-            AppError::Conversion(ConversionError::OtherStudy { .. }) => {
-                Some(by_another_name(path, &study.name))
-            }
-            error => error.remedy().map(|help| help.in_words("")),
-        };
-        let help = help.map(|help| format!(": {help}")).unwrap_or_default();
-        self.remarks.push((study.name.clone(), format!("{error}{help}")));
-        self.refused += 1;
-    }
-    if let Some(name) = name.filter(|name| !is_study_name(name)) {
-        return Err(AppError::NoStudyName { name: name.to_owned() });
-    }
 
 /// The name of a study here: the given one, or its own if that is valid.
 fn named<'a>(

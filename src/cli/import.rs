@@ -10,7 +10,7 @@ use super::way::Way;
 use super::{Console, Exit, Failure};
 use crate::app::AppError;
 use crate::app::import::{Imported, Outcome, Wanted, check, import as import_into, look};
-use crate::app::import_optuna::{Came, METRIC, import_database};
+use crate::app::import_optuna::{Came, import_database};
 use crate::report::wording::one_line;
 use crate::storage::StorageReader;
 use crate::storage::any::AnyStore;
@@ -157,7 +157,7 @@ fn import_search(
             .help("name the file of an `RDBStorage`, as in `optuna.db`"));
     }
     let names = (only, arguments.study.as_deref());
-    let metric = arguments.metric.as_deref().unwrap_or(METRIC);
+    let metric = arguments.metric.as_deref();
     let done = if arguments.dry_run {
         let reader = console.reader_if_there()?;
         let reader = reader.as_ref().map(|reader| reader as &dyn StorageReader);

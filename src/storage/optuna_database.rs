@@ -48,6 +48,8 @@ pub struct OptunaStudy {
     pub name: String,
     /// Its directions, one for each objective.
     pub directions: Vec<Direction>,
+    /// The names of its metrics (`set_metric_names`), as JSON.
+    pub metric_names: Option<String>,
     /// User attributes: names and JSON.
     pub attributes: BTreeMap<String, String>,
     /// Its trials in their order.
@@ -120,6 +122,9 @@ fn study(connection: &Connection, id: i64, name: String) -> rusqlite::Result<Opt
     })?;
     let sql = "SELECT key, value_json FROM study_user_attributes WHERE study_id = ?1";
     let attributes = all(connection, sql, id, |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let sql = "SELECT value_json FROM study_system_attributes WHERE study_id = ?1 AND key = \
+        'study:metric_names'";
+    let metric_names = all(connection, sql, id, |row| row.get(0))?.pop();
     // Its times are in the machine's time zone, without an offset.
     let moment = |column: &str| {
         format!(
@@ -184,7 +189,8 @@ fn study(connection: &Connection, id: i64, name: String) -> rusqlite::Result<Opt
         trials.entry(key).and_modify(|trial| drop(trial.attributes.insert(name, json)));
     }
     let trials = order.into_iter().filter_map(|key| trials.remove(&key)).collect();
-    Ok(OptunaStudy { name, directions, attributes: attributes.into_iter().collect(), trials })
+    let attributes = attributes.into_iter().collect();
+    Ok(OptunaStudy { name, directions, metric_names, attributes, trials })
 }
 
 fn all<T>(

@@ -497,6 +497,47 @@ fn add_studies(path: &Path, studies: &[Added<'_>]) {
 type Added<'a> = (&'a str, Option<&'a str>, &'a [(&'a [f64], &'a [(&'a str, &'a str)])]);
 
 #[test]
+fn metric_names_of_optuna_are_taken_where_they_can_be() {
+    let site = Site::new("", "");
+    let path = database(&site);
+    let two: [(&[f64], &[(&str, &str)]); 1] = [(&[0.5, 0.25], &[])];
+    let one: [(&[f64], &[(&str, &str)]); 1] = [(&[0.5], &[])];
+    add_studies(
+        &path,
+        &[
+            ("two", Some(r#"["err", "speed"]"#), &two),
+            ("twice", Some(r#"["err", "err"]"#), &two),
+            ("one", Some(r#"["accuracy"]"#), &one),
+            ("step", Some(r#"["step"]"#), &one),
+            ("plain", None, &two),
+        ],
+    );
+    let imported = site.run(&["import", "optuna.db"]);
+    assert_done(&imported);
+    let metrics = |study: &str| -> Vec<String> {
+        let database = rusqlite::Connection::open(site.path("runs/hpsearch.db")).unwrap();
+        let sql = "SELECT group_concat(metric) FROM (SELECT metric FROM objective o JOIN study s \
+            ON s.id = o.study_id WHERE s.name = ?1 ORDER BY idx)";
+        let names: String = database.query_row(sql, [study], |row| row.get(0)).unwrap();
+        names.split(',').map(str::to_owned).collect()
+    };
+    assert_eq!((metrics("two"), metrics("one")), (named("err,speed"), named("accuracy")));
+    assert_eq!((metrics("twice"), metrics("step")), (named("value_0,value_1"), named("value")));
+    assert_eq!(metrics("plain"), named("value_0,value_1"));
+    assert_names(
+        &imported.err,
+        &["twice: its metric names [\"err\", \"err\"] cannot be metrics here", "--metric"],
+    );
+    let other = ["import", "optuna:optuna.db#two", "--study", "other", "--metric", "loss"];
+    assert_done(&site.run(&other));
+    assert_eq!(metrics("other"), named("loss_0,loss_1"));
+}
+
+fn named(names: &str) -> Vec<String> {
+    names.split(',').map(str::to_owned).collect()
+}
+
+#[test]
 fn a_study_of_optuna_whose_name_is_none_here_is_named_with_the_remedy() {
     let site = Site::new("", "");
     let path = database(&site);
