@@ -9,6 +9,8 @@ use super::conversion_error::{ConversionError, by_another_name};
 use crate::config::is_study_name;
 use crate::config::shown::one_line;
 use crate::engine::hull;
+use crate::report::wording::number;
+use crate::runner::protocol::quote_non_finite;
 use crate::runner::{self, this_process};
 use crate::storage::any::AnyStore;
 use crate::storage::memory::MemoryStore;
@@ -18,7 +20,8 @@ use crate::storage::{Lease, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::counted::count;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{
-    AttemptEnd, AttemptEvent, Event, RecordEvent, RunnerEvent, StateEvent, TrialEvent,
+    AttemptEnd, AttemptEvent, DecisionEvent, Event, RecordEvent, RunnerEvent, StateEvent,
+    TrialEvent,
 };
 use crate::study::field::MOST_OBJECTIVES;
 use crate::study::metric::{Direction, Metrics};
@@ -62,6 +65,8 @@ struct Finished {
     values: Vec<f64>,
     reports: Vec<(u64, f64)>,
     summary: BTreeMap<String, serde_json::Value>,
+    /// By how much a complete trial violates its constraints, and which, in a sentence.
+    violation: Option<(f64, String)>,
     began: Timestamp,
     ended: Timestamp,
 }
@@ -179,6 +184,48 @@ fn are_metrics(names: &[String]) -> bool {
         && names.iter().collect::<BTreeSet<_>>().len() == names.len()
 }
 
+/// By how much a trial violates its constraints (Optuna's are violated by values above 0), and
+/// which ones, in a sentence.
+fn violation(trial: &OptunaTrial, remarks: &mut Vec<String>) -> Option<(f64, String)> {
+    let (mut total, mut said) = (0.0, Vec::new());
+    for (key, json) in &trial.constraints {
+        let Some(values) = constraint_values(json) else {
+            remarks.push(format!(
+                "trial {}: its `{key}` {json} are not numbers, and are left out",
+                trial.number
+            ));
+            continue;
+        };
+        for (index, value) in values.into_iter().enumerate() {
+            // NaN satisfies nothing.
+            if value <= 0.0 {
+                continue;
+            }
+            let name = key.strip_prefix("constraints:");
+            let name = name.map_or_else(|| index.to_string(), |name| format!("`{name}`"));
+            let over = if value.is_nan() { f64::MAX } else { value };
+            total = f64::min(total + over, f64::MAX);
+            said.push(format!("constraint {name} of Optuna is violated by {}", number(value)));
+        }
+    }
+    (total > 0.0).then(|| (total, said.join("; ")))
+}
+
+/// The values of a constraint: a number, a list of them, or `null` where `constraints_func` failed.
+fn constraint_values(json: &str) -> Option<Vec<f64>> {
+    let value = |json: &serde_json::Value| match json {
+        serde_json::Value::Bool(bool) => Some(f64::from(u8::from(*bool))),
+        serde_json::Value::String(word) => word.parse().ok(),
+        json => json.as_f64(),
+    };
+    // Python writes `NaN` and `Infinity` as bare words.
+    match serde_json::from_str(&quote_non_finite(json)).ok()? {
+        serde_json::Value::Null => Some(Vec::new()),
+        serde_json::Value::Array(list) => list.iter().map(value).collect(),
+        one => Some(vec![value(&one)?]),
+    }
+}
+
 /// A finished trial; `None` for others.
 fn finished(
     study: &OptunaStudy,
@@ -214,15 +261,29 @@ fn finished(
         let scalar = value.filter(|it| !it.is_object() && !it.is_array() && !it.is_null());
         (name.clone(), scalar.unwrap_or_else(|| json.as_str().into()))
     };
-    let summary = trial.attributes.iter().map(json).collect();
+    // A user attribute of the same name is the one that stays.
+    let summary = trial.constraints.iter().chain(&trial.attributes).map(json).collect();
     let is_complete = state == TrialState::Complete;
+    // As of a search's own trials: those without a value have no place among the others.
+    let violation = if is_complete { violation(trial, remarks) } else { None };
     let values = if is_complete { trial.values.clone() } else { Vec::new() };
     let (value, values) = match study.directions.len() > 1 {
         true => (None, values),
         false => (values.first().copied(), Vec::new()),
     };
     let source = format!("optuna:{}/{}", study.name, trial.number);
-    Some(Finished { source, params, state, value, values, reports, summary, began, ended })
+    Some(Finished {
+        source,
+        params,
+        state,
+        value,
+        values,
+        reports,
+        summary,
+        violation,
+        began,
+        ended,
+    })
 }
 
 /// A distribution of Optuna (`optuna.distributions.distribution_to_json`), with those of versions
@@ -479,6 +540,12 @@ impl Finished {
             device_micros: Some(self.ended.0.saturating_sub(began.0).max(0)),
             memory: None,
         }));
+        // In the order and with the reason of a search's own trials.
+        let broken = self.violation.clone();
+        if let Some((violation, reason)) = broken.clone() {
+            events.push(TrialEvent::Decision(DecisionEvent::LimitsBroken { violation, reason }));
+        }
+        let reason = broken.map(|(_, which)| which).or(reason);
         let (state, value, values) = (self.state, self.value, self.values.clone());
         events.push(TrialEvent::State(StateEvent::Finished { state, value, values, reason }));
         events.into_iter().map(|event| Event::Trial(number, event)).collect()

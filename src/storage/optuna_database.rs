@@ -73,6 +73,9 @@ pub struct OptunaTrial {
     pub values: Vec<f64>,
     /// Steps and intermediate values.
     pub reports: Vec<(i64, f64)>,
+    /// Constraints: `constraints`, the list of a sampler's `constraints_func`, and
+    /// `constraints:NAME` of each `set_constraint`, with their JSON.
+    pub constraints: BTreeMap<String, String>,
     /// User attributes: names and JSON.
     pub attributes: BTreeMap<String, String>,
 }
@@ -187,6 +190,15 @@ fn study(connection: &Connection, id: i64, name: String) -> rusqlite::Result<Opt
         all(connection, &sql, id, |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?
     {
         trials.entry(key).and_modify(|trial| drop(trial.attributes.insert(name, json)));
+    }
+    let sql = format!(
+        "SELECT trial_id, key, value_json FROM trial_system_attributes WHERE trial_id {of} \
+         AND (key = 'constraints' OR key LIKE 'constraints:%')"
+    );
+    for (key, (name, json)) in
+        all(connection, &sql, id, |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?
+    {
+        trials.entry(key).and_modify(|trial| drop(trial.constraints.insert(name, json)));
     }
     let trials = order.into_iter().filter_map(|key| trials.remove(&key)).collect();
     let attributes = attributes.into_iter().collect();

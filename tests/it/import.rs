@@ -425,27 +425,6 @@ fn a_study_of_optuna_continues_here_and_is_learned_from() {
     assert_refused(&own, &["is not a database of Optuna"]);
 }
 
-#[test]
-fn a_database_of_optuna_is_no_store_and_says_how_it_becomes_one() {
-    let site = Site::new("", "");
-    database(&site);
-    let listed = site.run(&["ls", "--store", "optuna.db"]);
-    assert_ne!(listed.code, 0);
-    let remedy = "`hpsearch import optuna.db --store runs/hpsearch.db`";
-    assert_names(&listed.err, &["a database of Optuna", remedy]);
-    assert!(!listed.err.contains("--store optuna.db"), "{}", listed.err);
-}
-
-#[test]
-fn a_value_that_no_report_had_is_at_no_step() {
-    let site = Site::new("", "");
-    database(&site);
-    assert_done(&site.run(&["import", "optuna.db"]));
-    let best = site.run(&["best", "demo"]).out;
-    let first = best.lines().next().unwrap();
-    assert!(first.contains(": value ") && !first.contains(" at step"), "{first}");
-}
-
 const DISTRIBUTION: &str = r#"{"name": "FloatDistribution", "attributes": {
     "low": 0.0, "high": 1.0, "log": false, "step": null}}"#;
 
@@ -495,6 +474,73 @@ fn add_studies(path: &Path, studies: &[Added<'_>]) {
 }
 
 type Added<'a> = (&'a str, Option<&'a str>, &'a [(&'a [f64], &'a [(&'a str, &'a str)])]);
+
+/// A study that learns from one of Optuna.
+const LEARNS: &str = r#"
+[study]
+name = "new"
+metric = "loss"
+direction = "minimize"
+[budget]
+trials = 1
+[space]
+x = { float = [0.0, 1.0] }
+[sampler]
+type = "tpe"
+warm_start = ["optuna.db:limited"]
+[command]
+run = ["sh", "-c", "echo '@hpsearch {\"step\":1,\"loss\":1}'"]
+"#;
+
+#[test]
+fn constraints_of_optuna_make_trials_infeasible_here() {
+    let site = Site::new("", "");
+    let path = database(&site);
+    let trials: [(&[f64], &[(&str, &str)]); 6] = [
+        (&[0.1], &[("constraints", "[2.5, -1.0, 0.5]")]),
+        (&[0.2], &[("constraints:size", "Infinity"), ("constraints:time", "-3.0")]),
+        (&[0.3], &[("constraints", "null")]),
+        (&[0.0], &[("constraints", "[1e-05]")]),
+        (&[0.4], &[("constraints", "[0.0]")]),
+        (&[0.5], &[("constraints", "[\"a\"]")]),
+    ];
+    add_studies(&path, &[("limited", None, &trials)]);
+    let imported = site.run(&["import", "optuna:optuna.db#limited"]);
+    assert_done(&imported);
+    assert_names(&imported.err, &["trial 5: its `constraints` [\"a\"] are not numbers"]);
+    let listed = json(&site, &["trials", "limited", "--sort", "number", "--json"]);
+    let violations: Vec<Option<f64>> =
+        listed["trials"].as_array().unwrap().iter().map(|it| it["violation"].as_f64()).collect();
+    assert_eq!(violations, [Some(3.0), Some(f64::MAX), None, Some(1e-5), None, None], "{listed}");
+    let reason = &listed["trials"][0]["reason"];
+    assert_eq!(
+        reason,
+        "constraint 0 of Optuna is violated by 2.5; constraint 2 of Optuna is violated by 0.5"
+    );
+    assert_names(
+        &listed["trials"][1]["reason"].to_string(),
+        &["constraint `size` of Optuna is violated by"],
+    );
+    let best = json(&site, &["best", "limited", "--json"]);
+    assert_eq!((&best["trial"]["number"], &best["trial"]["value"]), (&2.into(), &0.3.into()));
+    let summary = &json(&site, &["show", "limited", "0", "--json"])["summary"];
+    assert_eq!(summary["constraints"], "[2.5, -1.0, 0.5]");
+    assert_done(&site.run(&["verify", "limited"]));
+    // Optuna's view of the store has the total.
+    let sql = "SELECT group_concat(value_json, ' ') FROM (SELECT * FROM trial_system_attributes \
+        ORDER BY trial_id)";
+    assert_names(
+        &site.query::<String>(sql),
+        &["[3.0] [1.79769", "] [0.0] [1.0000000000000001e-05] [0.0]"],
+    );
+    // A study that learns from it does not take them for its best trials.
+    site.write("new.toml", LEARNS);
+    assert_done(&site.run(&["run", "new.toml", "--plain"]));
+    let earlier: String = site.query("SELECT spec ->> '$.earlier' FROM study WHERE name = 'new'");
+    let earlier: Json = serde_json::from_str(&earlier).unwrap();
+    let last = &earlier.as_array().unwrap().last().unwrap()["params"]["x"];
+    assert_eq!(last, 0.1, "{earlier}");
+}
 
 #[test]
 fn metric_names_of_optuna_are_taken_where_they_can_be() {
@@ -574,6 +620,27 @@ fn a_study_of_optuna_whose_name_is_none_here_is_named_with_the_remedy() {
     // A study file may learn from it all the same.
     let other = site.run(&["import", "optuna:optuna.db#demo", "--study", "a/b"]);
     assert_refused(&other, &["`a/b` cannot be a study's name"]);
+}
+
+#[test]
+fn a_database_of_optuna_is_no_store_and_says_how_it_becomes_one() {
+    let site = Site::new("", "");
+    database(&site);
+    let listed = site.run(&["ls", "--store", "optuna.db"]);
+    assert_ne!(listed.code, 0);
+    let remedy = "`hpsearch import optuna.db --store runs/hpsearch.db`";
+    assert_names(&listed.err, &["a database of Optuna", remedy]);
+    assert!(!listed.err.contains("--store optuna.db"), "{}", listed.err);
+}
+
+#[test]
+fn a_value_that_no_report_had_is_at_no_step() {
+    let site = Site::new("", "");
+    database(&site);
+    assert_done(&site.run(&["import", "optuna.db"]));
+    let best = site.run(&["best", "demo"]).out;
+    let first = best.lines().next().unwrap();
+    assert!(first.contains(": value ") && !first.contains(" at step"), "{first}");
 }
 
 /// A field of a message with bytes in it.
