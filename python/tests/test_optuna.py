@@ -1,11 +1,15 @@
 """Optuna's interface: what it answers, what it stores, and what it says it does not have."""
 
 import os
+import sqlite3
+import subprocess
 import tempfile
 import unittest
 
 import hpsearch
 import hpsearch.optuna as optuna
+from hpsearch._binary import required
+from hpsearch._search import Search
 from hpsearch.optuna.trial import TrialState
 
 from .harness import Case
@@ -137,6 +141,53 @@ class OptunaTest(unittest.TestCase):
         again._search.close()
         rows = hpsearch.trials("s", store=self.store)
         self.assertEqual(len(rows), 6)
+
+    def test_a_study_keeps_the_names_of_its_metrics(self):
+        for name, directions, metrics in (
+            ("one", ["maximize"], ["accuracy"]),
+            ("two", ["minimize", "maximize"], ["err", "speed"]),
+        ):
+            request = {"cmd": "init", "space": [], "define": True, "directions": directions,
+                       "metric_names": metrics}
+            search = Search(name, request, self.store)
+            search._say({"cmd": "ask"})
+            told = {"value": 0.5} if len(metrics) == 1 else {"values": [0.5, 0.5]}
+            search._say({"cmd": "tell", "id": 0, **told})
+            search.close()
+            again = optuna.load_study(study_name=name, storage=self.store)
+            self.addCleanup(again._search.close)
+            self.assertEqual(again.directions, directions)
+            again.tell(again.ask(), [0.9] * len(metrics))
+            self.assertEqual(again.best_trials[-1].values, [0.9] * len(metrics))
+            again._search.close()
+            same = self.study(study_name=name, storage=self.store, directions=directions,
+                              load_if_exists=True)
+            self.assertEqual(len(same.trials), 2)
+
+    def test_a_hidden_trial_is_not_the_best(self):
+        study = self.study(study_name="s", storage=self.store)
+        for value in (1.0, 3.0, 2.0):
+            study.tell(study.ask(), value)
+        self.assertEqual(study.best_trial.number, 0)
+        study._search.close()
+        hidden = subprocess.run([required(), "rm", "s", "0", "--yes", "--store", self.store],
+                                capture_output=True, check=False)
+        self.assertEqual(hidden.returncode, 0, hidden.stderr)
+        again = optuna.load_study(study_name="s", storage=self.store)
+        self.addCleanup(again._search.close)
+        self.assertEqual((again.best_trial.number, again.best_value), (2, 2.0))
+
+    def test_without_a_value_there_is_no_best_trial(self):
+        study = self.study()
+        with self.assertRaisesRegex(ValueError, "No trials are completed yet"):
+            study.best_trial
+
+    def test_a_database_of_optuna_is_imported_first(self):
+        connection = sqlite3.connect(self.store)
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.close()
+        with self.assertRaisesRegex(hpsearch.HpsearchError, "hpsearch import "):
+            optuna.load_study(study_name="s", storage="sqlite:///" + self.store)
 
     def test_failures_are_caught_where_that_is_said(self):
         def fails(trial):

@@ -259,16 +259,15 @@ class Study:
 
     @property
     def best_trial(self) -> FrozenTrial:
-        """The best complete trial."""
+        """The best complete trial, without hidden ones and those that violate a limit."""
         self._alone("best_trial")
-        complete = [(trial.value, trial) for trial in self.get_trials(deepcopy=False)
-                    if trial.state == TrialState.COMPLETE and trial.value is not None
-                    and trial.value == trial.value]
-        if not complete:
-            raise ValueError("No trials are completed yet.")
-        sign = -1.0 if self.direction == "maximize" else 1.0
-        _, best = min(complete, key=lambda pair: (sign * pair[0], pair[1].number))
-        return copy.deepcopy(best)
+        try:
+            best = self._search.best()["id"]
+        except HpsearchError as error:
+            raise ValueError(f"No trials are completed yet: {error}") from error
+        # After the question: another program may have told the best one just before it.
+        self._refresh()
+        return copy.deepcopy(self._trials[best])
 
     @property
     def best_trials(self) -> List[FrozenTrial]:
@@ -358,9 +357,12 @@ def load_study(*, study_name: Optional[str], storage: Any,
     known = _known(path, study_name)
     if path is None or known is None:
         raise KeyError(f"there is no study {study_name!r} in {storage!r}")
-    objectives = known.get("objectives") or [known]
-    words = [objective["direction"] for objective in objectives]
+    words = [objective["direction"] for objective in _objectives(known)]
     return _open(storage, study_name, words, sampler, pruner, True)
+
+
+def _objectives(known: Dict[str, Any]) -> List[Dict[str, Any]]:
+    return known.get("objectives") or [known]
 
 
 def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Optional[BaseSampler],
@@ -368,10 +370,20 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
     sampler = sampler or (TPESampler() if len(directions) == 1 else NSGAIISampler())
     pruner = pruner or (MedianPruner() if len(directions) == 1 else NopPruner())
     path = _path(storage)
+    metrics: List[str] = []
     if path is not None:
         if name is None:
             name = "optuna-" + time.strftime("%Y%m%d-%H%M%S")
-        if not load_if_exists and _known(path, name) is not None:
+        try:
+            known = _known(path, name)
+        except HpsearchError:
+            if not load_if_exists:
+                raise
+            # Another program may be making the store; whatever else it is, `ask-tell` says it.
+            known = None
+        # In Optuna, names of metrics are only labels: those that are stored stay.
+        metrics = [objective["metric"] for objective in _objectives(known)] if known else []
+        if not load_if_exists and known is not None:
             raise DuplicatedStudyError(
                 f"there is a study {name!r} already: `load_if_exists=True` continues it"
             )
@@ -381,6 +393,8 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
         seed = 0 if path is not None else int.from_bytes(os.urandom(4), "little")
     request: Dict[str, Any] = {"cmd": "init", "space": [], "define": True, "seed": seed, "directions": directions,
                "sampler": sampler._spec_for(len(directions)), "pruner": pruner._spec()}
+    if len(metrics) == len(directions):
+        request["metric_names"] = metrics
     cells = _cells(sampler)
     if cells:
         request["n_trials"] = len(cells)
