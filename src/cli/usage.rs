@@ -100,6 +100,7 @@ fn answer(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<
                 .or_else(|| negative(verb, word))
                 .or_else(|| of_the_study_file(verb, word))
                 .or_else(|| amount(verb, word))
+                .or_else(|| without_dashes(verb, word))
         }
         _ => None,
     }
@@ -143,6 +144,16 @@ fn negative(verb: &Command, word: &str) -> Option<Failure> {
         Failure::usage(format!("`{word}` is negative, and no number here may be"))
             .help(format!("give a number of at least 0{text}")),
     )
+}
+
+/// The error about a command that is not behind `--`.
+fn without_dashes(verb: &Command, word: &str) -> Option<Failure> {
+    let takes_command = verb.get_positionals().any(clap::Arg::is_last_set);
+    (takes_command && !word.starts_with('-')).then(|| {
+        let (verb, word) = (verb.get_name(), lines(word));
+        Failure::usage(format!("`{word}` is no option of `hpsearch {verb}`"))
+            .help(format!("put `--` before the command: hpsearch {verb} [OPTIONS] -- {word} .."))
+    })
 }
 
 /// The error about an option whose name is a key of the study file.

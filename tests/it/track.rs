@@ -113,6 +113,15 @@ fn the_exit_code_is_the_programs_own() {
 }
 
 #[test]
+fn a_command_without_dashes_before_it_is_told_where_they_go() {
+    let site = Site::empty();
+    assert_refused(
+        &site.run(&["track", "--name", "a", "python", "train.py", "--lr", "0.1"]),
+        &["`python`", "put `--` before the command: hpsearch track [OPTIONS] -- python .."],
+    );
+}
+
+#[test]
 fn runs_are_tracked_at_the_same_time_in_one_study() {
     let site = site(
         "for step in 1 2 3 4 5 6 7 8; do\n\
