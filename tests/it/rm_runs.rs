@@ -391,6 +391,8 @@ fn a_run_whose_tracker_was_killed_is_removed_and_moved() {
         });
         tracked.kill();
     }
+    let listed = site.run(&["rm", "runs", "dead", "--dry-run"]);
+    assert_names(&listed.out, &["run 3 (`dead`): interrupted, "]);
     assert_done(&site.run(&["rm", "runs", "dead", "--yes"]));
     assert_done(&site.run(&["mv", "runs", "gone", "--to", "old", "--yes"]));
     let moved = site.json(&["trials", "old", "--json"])["trials"][0].clone();

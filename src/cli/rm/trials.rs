@@ -10,10 +10,11 @@ use crate::app::find::{self, TrialsOf};
 use crate::app::left_files::{LeftFile, bytes_left, left_of_trials};
 use crate::app::remove_runs::{plan, remove_runs};
 use crate::app::remove_study::{remove_files, size_of_trial};
+use crate::app::study_state::interrupted;
 use crate::cli::left_files::print_left;
 use crate::cli::request::ask_all;
 use crate::cli::{Console, Exit, Failure};
-use crate::report::wording::{bytes, one_line, run_name};
+use crate::report::wording::{bytes, one_line, run_name, state_word};
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::counted::count;
 use crate::study::request::Request;
@@ -36,6 +37,9 @@ struct RemovedTrialJson {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     state: TrialState,
+    /// The state in a word, which knows of a process that died.
+    #[serde(skip)]
+    word: &'static str,
     checkpoints: u64,
     /// Disk usage of its files.
     bytes: u64,
@@ -63,12 +67,18 @@ impl Group {
             .collect::<Result<_, _>>()?;
         let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
         let left = left_of_trials(reader, &console.store, &study, &numbers)?;
+        let dead = interrupted(reader, &study, &trials)?;
+        let word = |trial: &Trial| match dead.contains(&trial.number) {
+            true => "interrupted",
+            false => state_word(trial),
+        };
         let name = study.spec.name.clone();
         let line = |trial: &Trial, bytes: u64| RemovedTrialJson {
             study: name.clone(),
             number: trial.number,
             name: run_name(trial).map(str::to_owned),
             state: trial.state,
+            word: word(trial),
             checkpoints: trial.checkpoints.len() as u64,
             bytes: bytes.saturating_sub(bytes_left(&left, trial.number)),
         };
@@ -133,7 +143,7 @@ impl Group {
                 "{what} {}{}: {}, {}, {}",
                 trial.number,
                 name.unwrap_or_default(),
-                trial.state.as_str(),
+                trial.word,
                 count(trial.checkpoints, "checkpoint"),
                 bytes(trial.bytes)
             )?;
