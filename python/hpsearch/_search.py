@@ -26,6 +26,7 @@ def study(
     seed: int = 0,
     constraints: Optional[Sequence[Mapping[str, str]]] = None,
     enqueue: Optional[Sequence[Mapping[str, Any]]] = None,
+    accept: bool = False,
     store: Optional[Path] = None,
 ) -> "Search":
     """Begins a search of `space`: in memory, or stored under `name`.
@@ -40,7 +41,8 @@ def study(
     `directions` are those of several objectives, which `metric_names` may name: results are lists then,
     and `best` is the front. `trials` is how many are searched at most; `sampler` and `pruner` are names, or dictionaries
     with `type` and options; `constraints` are as in a study file; `enqueue` are configurations to
-    run first.
+    run first. With `accept`, a stored study is changed to what is said here; without, another space,
+    sampler, seed or number of trials than it has is refused.
 
     Raises HpsearchError with the reason if hpsearch refuses it.
     """
@@ -58,6 +60,7 @@ def study(
         "seed": seed,
         "constraints": [dict(constraint) for constraint in constraints or ()],
         "enqueue": [_values.plain(params) for params in enqueue or ()],
+        "accept": True if accept else None,
     }
     return Search(name, {key: value for key, value in request.items() if value is not None}, store)
 

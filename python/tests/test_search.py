@@ -97,6 +97,16 @@ class Searches(Case):
                     hpsearch.study("s", SPACE, store=store, **other)
                 self.assertIn(next(iter(other)), str(raised.exception))
 
+    def test_a_change_that_is_accepted_changes_the_study(self) -> None:
+        store = str(self.path / "a.db")
+        with hpsearch.study("s", SPACE, trials=1, store=store) as search:
+            search.ask().tell(1.0)
+        wider = {**SPACE, "more": ["a", "b"]}
+        with self.assertRaises(hpsearch.HpsearchError):
+            hpsearch.study("s", wider, trials=2, store=store)
+        with hpsearch.study("s", wider, trials=2, store=store, accept=True) as search:
+            self.assertIn(search.ask().params["more"], ("a", "b"))
+
 
 if __name__ == "__main__":
     unittest.main()
