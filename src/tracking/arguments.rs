@@ -9,16 +9,18 @@ pub const REDACTED: &str = "***";
 const LONGEST_TEXT: usize = 10_000;
 
 /// The parameters in a command line, by option name: `--lr 0.1` and `--lr=0.1`, `-x 3`, Hydra's
-/// `lr=0.1`; a flag is true, and `--no-x` is `x` = false. Numbers and booleans are typed; secrets
-/// are redacted. Options of an interpreter before its script are ignored.
+/// `lr=0.1`; a flag is true, and `--no-x` is `x` = false. Numbers and booleans are typed; several
+/// values of one option (`--sizes 64 32`) are one text. Secrets are redacted. Options of an
+/// interpreter before its script are ignored.
 pub fn params_of(words: &[String]) -> Params {
     let mut params = Params::new();
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    for Setting { name, value, .. } in options(&words[..end]) {
+    for Setting { name, value, at, more } in options(&words[..end]) {
         let value = if is_secret(name) {
             Value::Text(REDACTED.to_owned())
         } else {
             match value {
+                Given::Text(_) if more > 0 => typed(&words[at..=at + more].join(" ")),
                 Given::Text(text) => typed(text),
                 Given::Flag(flag) => Value::Bool(flag),
             }
@@ -56,13 +58,14 @@ pub fn given(word: &str) -> Option<(String, Value)> {
 /// A command line with its secrets redacted, as it is stored.
 pub fn masked(words: &[String]) -> Vec<String> {
     let mut masked: Vec<String> = words.iter().map(|word| without_password(word)).collect();
-    for Setting { name, value, at } in options(words) {
+    for Setting { name, value, at, more } in options(words) {
         if let (true, Given::Text(text)) = (is_secret(name), value)
-            && let Some(word) = masked.get_mut(at)
+            && let Some([first, others @ ..]) = masked.get_mut(at..=at + more)
         {
             // The whole word, or what follows the equals sign.
             let kept = words[at].len() - text.len();
-            *word = format!("{}{REDACTED}", &words[at][..kept]);
+            *first = format!("{}{REDACTED}", &words[at][..kept]);
+            others.fill(REDACTED.to_owned());
         }
     }
     // In `hpsearch track --param token=..` the parameter is one word.
@@ -87,6 +90,8 @@ struct Setting<'a> {
     name: &'a str,
     value: Given<'a>,
     at: usize,
+    /// The number of words after that one which are values of the same option.
+    more: usize,
 }
 
 fn options(words: &[String]) -> Vec<Setting<'_>> {
@@ -97,25 +102,37 @@ fn options(words: &[String]) -> Vec<Setting<'_>> {
         if let Some(body) = option_name(word) {
             match (body.split_once('='), body.strip_prefix("no-"), next) {
                 (Some((name, text)), ..) => {
-                    found.push(Setting { name, value: Given::Text(text), at });
+                    found.push(Setting { name, value: Given::Text(text), at, more: 0 });
                 }
                 (None, Some(name), None) if word.starts_with("--") && !name.is_empty() => {
-                    found.push(Setting { name, value: Given::Flag(false), at });
+                    found.push(Setting { name, value: Given::Flag(false), at, more: 0 });
                 }
                 (None, _, Some(text)) => {
                     at += 1;
-                    found.push(Setting { name: body, value: Given::Text(text), at });
+                    let more = further_values(&words[at..]);
+                    found.push(Setting { name: body, value: Given::Text(text), at, more });
+                    at += more;
                 }
                 (None, _, None) => {
-                    found.push(Setting { name: body, value: Given::Flag(true), at });
+                    found.push(Setting { name: body, value: Given::Flag(true), at, more: 0 });
                 }
             }
         } else if let Some((name, text)) = assignment(word) {
-            found.push(Setting { name, value: Given::Text(text), at });
+            found.push(Setting { name, value: Given::Text(text), at, more: 0 });
         }
         at += 1;
     }
     found
+}
+
+/// The number of words after the first that are values of the same option: up to the next option,
+/// numbers after a number and texts after a text. What is of the other kind is an argument of the
+/// program's own: `--epochs 3 data.csv`.
+fn further_values(words: &[String]) -> usize {
+    let is_number = |word: &String| word.parse::<f64>().is_ok();
+    let Some((first, others)) = words.split_first() else { return 0 };
+    let is_one = |word: &&String| is_value(word) && is_number(word) == is_number(first);
+    others.iter().take_while(is_one).count()
 }
 
 /// The index of the program's own words: after an interpreter, its options and its script.
@@ -233,6 +250,9 @@ mod tests {
             ("python -m pkg.train --lr -0.5 --name -x", "lr=-0.5 name=true x=true"),
             ("train data.csv --lr 1 -- --other 2", "lr=1"),
             ("train --lr 1 --lr 2", "lr=2"),
+            ("sh -c true --sizes 64 32 --lr 0.1", "lr=0.1 sizes=64 32"),
+            ("train --betas 0.9 -0.5 --data a.csv b.csv", "betas=0.9 -0.5 data=a.csv b.csv"),
+            ("train --epochs 3 data.csv --tags a b x=1", "epochs=3 tags=a b x=1"),
             ("train --model.num-layers 4", "model.num-layers=4"),
             ("train --flag lr=2", "flag=true lr=2"),
             ("train --empty=", "empty="),
@@ -267,11 +287,11 @@ mod tests {
     #[test]
     fn secrets_are_redacted_in_parameters_and_in_the_command() {
         let line = "train --api-key abc --token=def --hub_token ghi --password jkl \
-            --max_tokens 5 --pad-token x --tokenizer bert db.password=mno \
+            --max_tokens 5 --pad-token x --tokenizer bert db.password=mno --auth stu vwx \
             --url https://me:pqr@host/path";
         let params = found(line);
         let stored = masked(&words(line)).join(" ");
-        for secret in ["abc", "def", "ghi", "jkl", "mno", "pqr"] {
+        for secret in ["abc", "def", "ghi", "jkl", "mno", "pqr", "stu", "vwx"] {
             assert!(!params.contains(secret), "{params}");
             assert!(!stored.contains(secret), "{stored}");
         }

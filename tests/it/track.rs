@@ -113,6 +113,13 @@ fn the_exit_code_is_the_programs_own() {
 }
 
 #[test]
+fn several_values_of_an_option_are_one_parameter() {
+    let site = site(TRAIN);
+    assert_done(&site.run(&words(&[], &["--sizes", "64", "32", "--lr", "0.1"])));
+    assert_eq!(runs(&site, "runs")[0]["params"], json!({ "lr": 0.1, "sizes": "64 32" }));
+}
+
+#[test]
 fn a_command_without_dashes_before_it_is_told_where_they_go() {
     let site = Site::empty();
     assert_refused(
