@@ -12,7 +12,7 @@ use crate::tracking::import::{
     Change, Experiments, Format, KnownRuns, Mapping, RecordedRun, ServerPlace, Source, Taken, find,
     read,
 };
-use crate::tracking::{DEFAULT_METRIC, Goal, TrackingError, open_study};
+use crate::tracking::{AssumedDirection, DEFAULT_METRIC, Goal, TrackingError, open_study};
 
 /// The options of an import.
 #[derive(Clone, Debug, Default)]
@@ -244,7 +244,10 @@ pub fn import(
     let wanted = &with_usual_metric(Some(&*store), wanted)?;
     each(wanted, |name, run, outcome| {
         if !known.contains_key(name) {
+            let assumed = AssumedDirection::of(store, name, &wanted.goal)?;
             let study = open_study(store, path, name, &wanted.goal, runner::now())?;
+            let said = assumed.map(|assumed| assumed.in_words("--direction maximize"));
+            outcome.remarks.extend(said.map(|said| (wanted.path.clone(), said)));
             let runs = KnownRuns::of(store, &study)?;
             known.insert(name.to_owned(), (study, runs));
         }

@@ -17,8 +17,8 @@ use crate::study::tracked::TrackedRun;
 use crate::study::trial::TrialNumber;
 use crate::tracking::arguments::{masked, params_of};
 use crate::tracking::{
-    Goal, NewRun, ResumedRun, Run, TrackingError, find_run, open_study, run_of_job, settle_dead,
-    study_named_for,
+    AssumedDirection, Goal, NewRun, ResumedRun, Run, TrackingError, find_run, open_study,
+    run_of_job, settle_dead, study_named_for,
 };
 
 /// The options of a run.
@@ -79,6 +79,8 @@ pub struct Begun {
     pub is_resumed: bool,
     /// Earlier runs of the study whose process died, which were closed.
     pub settled: Vec<TrialNumber>,
+    /// The direction of a study that this run began.
+    pub assumed: Option<AssumedDirection>,
 }
 
 /// Begins a run in the store at `path`, or resumes one. `words` is the command line of this
@@ -99,6 +101,7 @@ pub fn begin(
     if wanted.resume.is_some() && store.study(&name)?.is_none() {
         return Err(TrackingError::NoStudy { study: name }.into());
     }
+    let assumed = AssumedDirection::of(store, &name, &wanted.goal)?;
     let study = open_study(store, path, &name, &wanted.goal, runner::now())?;
     let settled = settle_dead(store, study.id, &study.spec)?;
     let mut params = params_of(&wanted.command);
@@ -134,7 +137,7 @@ pub fn begin(
         if known.params != params && !params.is_empty() {
             run.record_params(store, params.clone())?;
         }
-        return Ok(Begun { run, params, is_resumed: true, settled });
+        return Ok(Begun { run, params, is_resumed: true, settled, assumed });
     }
     let parent = wanted.parent.as_ref();
     let parent = parent.map(|run| find_run(store, &study, run)).transpose()?;
@@ -156,7 +159,7 @@ pub fn begin(
         spool: None,
     };
     let run = Run::create(store, &study, new)?;
-    Ok(Begun { run, params, is_resumed: false, settled })
+    Ok(Begun { run, params, is_resumed: false, settled, assumed })
 }
 
 /// The study's specification with the run's own command, for the provenance.

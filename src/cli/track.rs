@@ -117,10 +117,14 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     let mut store = AnyStore::open(&path)?;
     console.print_migration(store.migrated());
     let words: Vec<_> = std::env::args_os().collect();
-    let Begun { run, params, is_resumed, settled } = begin(&mut store, &path, wanted, &words)?;
+    let Begun { run, params, is_resumed, settled, assumed } =
+        begin(&mut store, &path, wanted, &words)?;
     let (study, trial) = (run.study().clone(), run.number());
     for dead in settled.into_iter().filter(|dead| *dead != trial) {
         console.say(&format!("run {dead} is interrupted: its process was killed"));
+    }
+    if let Some(assumed) = assumed {
+        console.say(&assumed.in_words("--direction maximize"));
     }
     let label = label(trial, run.name());
     let attempt = run.attempt();

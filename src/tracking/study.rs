@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::TrackingError;
 use crate::config;
+use crate::report::wording::one_line;
 use crate::runner::ownership::{self, Unreachable};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::metric::Direction;
@@ -29,6 +30,40 @@ pub struct Goal {
     pub metric: Option<String>,
     /// The direction; `None`: that of the study, smaller values for a new one.
     pub direction: Option<Direction>,
+}
+
+/// The direction that a new study has because its first run named a metric and no direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssumedDirection {
+    /// The study's name.
+    pub study: String,
+    /// Its metric.
+    pub metric: String,
+}
+
+impl AssumedDirection {
+    /// That of a study called `name`, if there is none yet.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn of(
+        reader: &dyn StorageReader,
+        name: &str,
+        goal: &Goal,
+    ) -> Result<Option<Self>, StorageError> {
+        let Goal { metric: Some(metric), direction: None } = goal else { return Ok(None) };
+        let assumed = AssumedDirection { study: name.to_owned(), metric: metric.clone() };
+        Ok(reader.study(name)?.is_none().then_some(assumed))
+    }
+
+    /// What was assumed, and how `maximize` is said: `--direction maximize`.
+    pub fn in_words(&self, maximize: &str) -> String {
+        let (study, metric) = (&self.study, one_line(&self.metric));
+        format!(
+            "no direction is named, so smaller values of `{metric}` are better in the new study \
+             `{study}`; if larger ones are, `hpsearch rm {study}` and begin it with `{maximize}`"
+        )
+    }
 }
 
 /// The name of the study for runs that are started in `directory`: that of the directory of its git

@@ -139,6 +139,24 @@ fn the_first_run_names_the_metric_of_its_study_and_another_is_said() {
 }
 
 #[test]
+fn a_new_study_says_which_direction_a_metric_without_one_has() {
+    let site = Site::empty();
+    let program = "
+import hpsearch
+for study, way in (('digits', None), ('digits', None), ('other', 'maximize')):
+    with hpsearch.init(study, metric='acc', direction=way) as run:
+        run.log({'acc': 0.5})
+";
+    let Some(program) = start(&site, program) else { return };
+    let ended = program.end();
+    assert_done(&ended);
+    let said: Vec<&str> = ended.err.lines().filter(|line| line.contains("no direction")).collect();
+    assert_eq!(said.len(), 1, "{}", ended.err);
+    assert!(said[0].contains("smaller values of `acc` are better"), "{said:?}");
+    assert!(said[0].contains("`direction=\"maximize\"`"), "{said:?}");
+}
+
+#[test]
 fn nothing_is_lost_or_written_twice_when_writers_are_killed() {
     let site = Site::empty();
     let program = r#"

@@ -120,6 +120,19 @@ fn several_values_of_an_option_are_one_parameter() {
 }
 
 #[test]
+fn a_metric_without_a_direction_is_said_to_be_minimised_once() {
+    let site = site(TRAIN);
+    let options = ["--study", "s", "--metric", "accuracy"];
+    let first = site.run(&words(&options, &[]));
+    assert_done(&first);
+    assert_names(&first.err, &["smaller values of `accuracy` are better", "--direction maximize"]);
+    assert!(!site.run(&words(&options, &[])).err.contains("no direction"));
+    assert!(!site.run(&words(&["--study", "t"], &[])).err.contains("no direction"));
+    let options = [&options[2..], &["--direction", "minimize", "--study", "u"]].concat();
+    assert!(!site.run(&words(&options, &[])).err.contains("no direction"));
+}
+
+#[test]
 fn a_command_without_dashes_before_it_is_told_where_they_go() {
     let site = Site::empty();
     assert_refused(

@@ -21,8 +21,8 @@ use crate::tracking::arguments::masked;
 use crate::tracking::life::wait_for_end;
 use crate::tracking::run::Rival;
 use crate::tracking::spool::{Header, JOB, REST_JOB, Spool};
+use crate::tracking::{AssumedDirection, find_run, open_study, study_named_for};
 use crate::tracking::{Goal, NewRun, ResumedRun, Run, TrackingError};
-use crate::tracking::{find_run, open_study, study_named_for};
 
 /// The journal is searched from this long before the spool began, in microseconds: a store's clock
 /// never goes back, and may be ahead.
@@ -49,8 +49,14 @@ pub(super) fn study_of(
     let otherwise = study_named_for(header.cwd.as_deref().unwrap_or(Path::new("")));
     let named = header.study.as_deref().unwrap_or(&otherwise);
     let goal = Goal { metric: header.metric.clone(), direction: header.direction };
+    let assumed = AssumedDirection::of(storage, named, &goal)?;
     let error = match open_study(storage, store, named, &goal, runner::now()) {
-        Ok(study) => return Ok(study),
+        Ok(study) => {
+            if let Some(assumed) = assumed {
+                say(Notice::Note(assumed.in_words("direction=\"maximize\"")));
+            }
+            return Ok(study);
+        }
         Err(error) => error,
     };
     match &error {
