@@ -326,6 +326,21 @@ fn what_a_table_has_changed_since_is_said_and_taken() {
 }
 
 #[test]
+fn columns_may_be_separated_by_semicolons_and_a_direction_that_is_assumed_is_said() {
+    let site = Site::new("", "");
+    site.write("semi.csv", "lr;acc;note\n0.1;0.5;a, b\n0.2;0.75;c\n");
+    let done = site.run(&["import", "semi.csv", "--metric", "acc"]);
+    assert_done(&done);
+    assert_names(&done.err, &["smaller values of `acc` are better", "--direction maximize"]);
+    let listed = json(&site, &["trials", "semi", "--sort", "number", "--json"]);
+    let first = &listed["trials"][0];
+    assert_eq!((&first["value"], &first["params"]["note"]), (&0.5.into(), &"a, b".into()));
+    let again = site.run(&["import", "semi.csv", "--metric", "acc"]);
+    assert_done(&again);
+    assert!(!again.err.contains("no direction"), "{}", again.err);
+}
+
+#[test]
 fn a_path_that_is_not_there_is_said_once() {
     let site = Site::new("", "");
     let refused = site.run(&["import", "nope.csv"]);

@@ -1,6 +1,8 @@
 //! Reads a CSV table: each row is a run, or one step of a run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun};
@@ -39,9 +41,9 @@ enum Column {
 /// The runs of a table.
 pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, ImportError> {
     let broken = |error: csv::Error| ImportError::malformed(path, error.to_string());
-    let is_tabs = path.extension().is_some_and(|extension| extension == "tsv");
+    let separator = separator(path).map_err(|error| broken(error.into()))?;
     let mut table = csv::ReaderBuilder::new()
-        .delimiter(if is_tabs { b'\t' } else { b',' })
+        .delimiter(separator)
         .trim(csv::Trim::All)
         .from_path(path)
         .map_err(broken)?;
@@ -130,6 +132,21 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
     }
     Ok(runs)
 }
+
+/// What separates the columns: commas, or else the semicolons or tabs of the first line.
+fn separator(path: &Path) -> std::io::Result<u8> {
+    if path.extension().is_some_and(|extension| extension == "tsv") {
+        return Ok(b'\t');
+    }
+    let mut first = Vec::new();
+    let file = File::open(path)?.take(LONGEST_HEADER);
+    BufReader::new(file).read_until(b'\n', &mut first)?;
+    let found = [b',', b';', b'\t'].into_iter().find(|separator| first.contains(separator));
+    Ok(found.unwrap_or(b','))
+}
+
+/// The bytes of the first line that are searched for what separates columns.
+const LONGEST_HEADER: u64 = 1 << 20;
 
 /// The sources of rows that no name identifies: their parameters do, and the order among rows with
 /// the same ones. Their position does not, since rows are inserted and removed.
