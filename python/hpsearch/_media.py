@@ -61,8 +61,6 @@ def _cell(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, str)):
         return value
     plain = _values.plain({"cell": value})["cell"] if not isinstance(value, Mapping) else str(value)
-    if isinstance(plain, float) and plain != plain:
-        return None
     return plain if isinstance(plain, (bool, int, float, str)) or plain is None else str(plain)
 
 

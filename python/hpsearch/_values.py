@@ -172,6 +172,9 @@ def _json(value: Any, depth: int) -> Any:
         return [_json(item, depth - 1) for item in value]
     if hasattr(value, "item"):
         try:
+            if type(value).__name__ in ("float16", "float32"):
+                # NumPy writes as many digits as tell its value apart: 0.1, not 0.10000000149011612.
+                return float(str(value))
             return _json(value.item(), 0)
         except Exception:  # noqa: BLE001 - an array: as text
             pass

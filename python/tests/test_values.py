@@ -8,7 +8,7 @@ import math
 import sys
 import unittest
 
-from hpsearch import _messages, _values
+from hpsearch import _media, _messages, _values
 
 from .harness import Case
 
@@ -81,6 +81,11 @@ class Values(Case):
         with self.assertRaises(TypeError):
             _values.configuration(5)
 
+    def test_tables_keep_what_is_no_number_by_its_name(self) -> None:
+        table = _media.table([{"a": math.nan, "b": math.inf, "c": None}], None)
+        self.assertEqual(table["rows"][0][1:], [math.inf, None])
+        self.assertTrue(math.isnan(table["rows"][0][0]))
+
     def test_configurations_become_flat_json(self) -> None:
         class Kind(enum.Enum):
             A = 1
@@ -88,6 +93,9 @@ class Values(Case):
         plain = _values.plain(
             {"model": {"layers": 2, "empty": {}}, "betas": (0.9, 0.99), "kind": Kind.A, "x": Zero()}
         )
+        # As NumPy writes it, not as the nearest float of Python.
+        single = type("float32", (), {"__str__": lambda _: "0.1", "item": lambda _: 0.10000000149})
+        self.assertEqual(_values.plain({"lr": single(), "seed": 10**30}), {"lr": 0.1, "seed": str(10**30)})
         self.assertEqual(
             plain,
             {
