@@ -3,7 +3,7 @@
 import atexit
 import os
 import sys
-from typing import Any, Iterable, Mapping, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _messages, _store, _values
 from ._run import Path, Run, ending, rank
@@ -37,16 +37,19 @@ def init(
 
     By itself: `study` is the study that the run goes to; `name` what it is called; `config` its
     parameters (a dictionary, an `argparse.Namespace` or a dataclass); `id` tells it apart (made up
-    unless given); `resume` continues the run of this id (`True`) or the run of this name or number,
-    and begins it if there is none; `tags` are words for it; `store` is HPSEARCH_STORE or
-    `runs/hpsearch.db`; `group` puts runs together; `parent` is the run (a name or number of the
-    study) that this one is part of; `system` is how often CPU, memory and GPUs are measured
-    (`"10s"` unless given), or `"off"`; `metric` (`loss` unless given) and `direction`
-    (`"minimize"` or `"maximize"`) are what a new study compares its runs by.
+    unless given); `resume` is `"allow"` or `True` (the run with this `id`, or else this `name`, is
+    continued if there is one), `"must"` (there must be one), `"never"` (there must be none), or the
+    name, id or number of another run, which must exist; `tags` are words for it; `store` is
+    HPSEARCH_STORE or `runs/hpsearch.db`; `group` puts runs together; `parent` is the run (a name or
+    number of the study) that this one is part of; `system` is how often CPU, memory and GPUs are
+    measured (`"10s"` unless given), or `"off"`; `metric` (`loss` unless given) and `direction`
+    (`"minimize"` or `"maximize"`, without which smaller is better) are what a new study compares
+    its runs by.
 
-    Raises TypeError or ValueError for arguments of the wrong kind. A name that no store takes is
-    left out, and what fails later (no disk space, no `hpsearch` program) is said once on standard
-    error: the program continues.
+    Raises TypeError or ValueError for arguments of the wrong kind, and HpsearchError if a run must
+    exist and does not, or the other way round; that is waited for, five seconds at most. A name
+    that no store takes is left out, and what fails later (no disk space, no `hpsearch` program) is
+    said once on standard error: the program continues.
     """
     global _current
     parameters = _values.configuration(config)
@@ -60,8 +63,8 @@ def init(
     for what, text in (*named_by, ("group", group), ("metric", metric)):
         if text is not None and not isinstance(text, str):
             raise TypeError(f"`{what}` must be a string, not a {type(text).__name__}")
-    if resume is True and id is None and name is None:
-        raise ValueError("`resume=True` needs the `id` or the `name` of the run to continue")
+    if (resume is True or resume in ("allow", "must")) and id is None and name is None:
+        raise ValueError(f"`resume={resume!r}` needs the `id` or the `name` of the run to continue")
     if _current is not None:
         _current.finish()
     _messages.forget()
@@ -100,10 +103,7 @@ def _begin(
 
     address = os.fspath(store) if store is not None else os.environ.get("HPSEARCH_STORE")
     path, spools = _store.with_spools(address)
-    if resume is True:
-        continued: Optional[str] = id if id is not None else name
-    else:
-        continued = None if resume is None or resume is False else str(resume)
+    continued, known = _continued(id if id is not None else name, resume)
     try:
         return TrackedRun(
             store=path,
@@ -112,12 +112,27 @@ def _begin(
             name=name,
             id=id or _made_up(),
             resume=continued,
+            known=known,
             config=config,
             **given,
         )
     except OSError as error:
         _messages.say(f"nothing can be logged in `{spools}`: {error}; the program continues")
         return Run(config, study, name)
+
+
+def _continued(
+    named: Optional[str], resume: Union[bool, str, int, None]
+) -> "Tuple[Optional[str], str]":
+    """The run to look for, and whether it must be there: `allow`, `must` or `never`."""
+    if resume is None or resume is False:
+        return None, "allow"
+    if resume is True or resume == "allow":
+        return named, "allow"
+    if resume == "never":
+        # Without an id or a name there is none.
+        return named, "allow" if named is None else "never"
+    return named or "" if resume == "must" else str(resume), "must"
 
 
 def _made_up() -> str:

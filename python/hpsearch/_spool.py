@@ -145,7 +145,8 @@ class Spool:
             # A program that closes descriptors that are not its own. The writer took that for its
             # end: the run continues in another file.
             path, descriptor = _create(directory, str(self._header["id"]))
-            header = {**self._header, "resume": self._header["id"]}
+            run = self._header["resume"] or self._header["id"]
+            header = {**self._header, "resume": run, "known": "allow"}
             self._pending = _bytes(_encode(header) + "\n") + self._pending
             _messages.once("closed", "the program closed the descriptors of hpsearch: new ones are made")
             if self._writer is not None:
@@ -178,6 +179,17 @@ class Spool:
             return stored
         finally:
             self._writing.release()
+
+    def discard(self) -> None:
+        """Removes the file, as nothing was logged."""
+        self._is_over.set()
+        with self._writing:
+            self.abandon()
+            try:
+                os.remove(self.path)
+            except OSError:
+                # The next run finds a run without a record.
+                pass
 
     def abandon(self) -> None:
         """Closes the file in a forked child, to which nothing here belongs."""

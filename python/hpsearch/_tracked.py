@@ -2,10 +2,12 @@
 
 import os
 import sys
+import threading
 import time
 from typing import Any, Dict, Optional, Sequence
 
 from . import _messages, _values
+from ._binary import HpsearchError
 from ._run import Run
 from ._spool import LONGEST_QUEUE, Spool
 from ._writer import Writer
@@ -30,6 +32,7 @@ class TrackedRun(Run):
         name: Optional[str],
         id: str,
         resume: Optional[str],
+        known: str,
         config: Dict[str, Any],
         tags: Sequence[str],
         system: Optional[str],
@@ -48,6 +51,7 @@ class TrackedRun(Run):
             "name": name,
             "id": id,
             "resume": resume,
+            "known": known,
             "params": _values.plain(config),
             "tags": list(tags),
             "pid": os.getpid(),
@@ -68,7 +72,25 @@ class TrackedRun(Run):
         self._spool = Spool(spools, id, header)
         self._writer = Writer(self._spool.path, store, self._heard)
         self._queue = self._spool.queue
+        self._refusal: Optional[str] = None
+        self._is_answered = threading.Event()
         self._spool.start(self._writer)
+        if known != "allow":
+            self._await_answer()
+
+    def _await_answer(self) -> None:
+        """Waits until the store has answered whether there is such a run, at most PATIENCE.
+
+        Raises HpsearchError if the run is refused. If that is heard later, the program continues.
+        """
+        if self._writer.lives():
+            self._is_answered.wait(PATIENCE)
+        self._is_answered.set()
+        if self._refusal is not None:
+            self._is_open = False
+            self._spool.discard()
+            self._writer.close(time.monotonic() + PATIENCE)
+            raise HpsearchError(self._refusal)
 
     def _directory(self) -> str:
         return os.path.dirname(self._spool.path)
@@ -82,8 +104,18 @@ class TrackedRun(Run):
 
     def _heard(self, message: Dict[str, Any]) -> None:
         """Handles the writer's messages: the run's identity, and requests to stop."""
+        refused = message.get("refused")
+        if refused and not self._is_answered.is_set():
+            self._refusal = str(refused)
+            self._is_answered.set()
+        elif refused:
+            _messages.say(
+                f"{refused}; what is logged stays in `{self._spool.path}`, and the next run writes "
+                "it to the store as a run of its own"
+            )
         number = message.get("trial")
         if isinstance(number, int):
+            self._is_answered.set()
             first = self.number is None
             self.number = number
             self.study = message.get("study") or self.study

@@ -121,6 +121,10 @@ class Writer:
                 self._failures = 0
             self._heard(message)
 
+    def lives(self) -> bool:
+        """Whether one was started, and will say what becomes of the run."""
+        return self._process is not None and not self._has_refused
+
     def follow(self, spool: str) -> None:
         """Follows another file from the next start on; the one that runs has ended, or will."""
         self._words[2] = spool

@@ -4,6 +4,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::Args;
@@ -13,7 +14,9 @@ use super::{Console, Exit, Failure};
 use crate::runner::threads;
 use crate::storage::any::AnyStore;
 use crate::storage::{Storage, StorageError};
-use crate::tracking::{Notice, Program, SpoolWriter, TrackingError, adopt_spools, write_spool};
+use crate::tracking::{
+    Notice, Program, SpoolWriter, TrackingError, adopt_spools, names_a_run, write_spool,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,18 +40,24 @@ pub struct WriterArguments {
 /// Processes the spool until its program has ended, and then orphaned spools beside it.
 pub fn writer(arguments: &WriterArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (store, spool) = (console.store.clone(), arguments.spool.clone());
-    let adopting = {
+    let mut adopting = {
         let (store, spool) = (store.clone(), spool.clone());
-        threads::spawn("adopt", move || adopt(&store, &spool))?
+        Some(threads::spawn("adopt", move || adopt(&store, &spool))?)
     };
     let growth = watch_program()?;
+    if names_a_run(&spool) {
+        // What that run logged last may lie in an orphaned spool.
+        let _tried_again = adopting.take().map(JoinHandle::join);
+    }
     let written = write(&store, &spool, &growth);
-    let _said_in_its_thread = adopting.join();
+    let _said_in_its_thread = adopting.map(JoinHandle::join);
     match written {
         Ok(()) => Ok(Exit::Done),
         Err(error) => {
             let exit = exit_of(&error);
-            if exit == Exit::Usage {
+            if is_refused(&error) {
+                say(&json!({ "refused": format!("{error}: {}", error.remedy()) }));
+            } else if exit == Exit::Usage {
                 say(&json!({ "error": format!("{error}: what was logged stays in `{}`",
                     spool.display()) }));
             }
@@ -111,12 +120,21 @@ fn say(message: &serde_json::Value) {
     let _ended = writeln!(out, "{message}").and_then(|()| out.flush());
 }
 
+/// Whether the run that the program names is not as the program says.
+fn is_refused(error: &TrackingError) -> bool {
+    matches!(
+        error,
+        TrackingError::NoRun { .. } | TrackingError::NoStudy { .. } | TrackingError::Exists { .. }
+    )
+}
+
 /// `Usage` for errors that a retry cannot fix.
 fn exit_of(error: &TrackingError) -> Exit {
     match error {
         TrackingError::Storage(StorageError::RunFenced { .. } | StorageError::Searched { .. })
         | TrackingError::Spool(_)
         | TrackingError::StudyName { .. } => Exit::Usage,
+        error if is_refused(error) => Exit::Usage,
         TrackingError::Storage(_) | TrackingError::Files(_) => Exit::Store,
         _ => Exit::Internal,
     }

@@ -56,6 +56,14 @@ pub enum TrackingError {
         /// The run's name or number.
         run: String,
     },
+    /// There is such a run, and there must be none.
+    #[error("`{study}` has a run `{}` already", one_line(run))]
+    Exists {
+        /// The study's name.
+        study: String,
+        /// The run's id or name.
+        run: String,
+    },
     /// There is no such study.
     #[error("there is no study `{study}` to resume a run of")]
     NoStudy {
@@ -100,8 +108,11 @@ impl TrackingError {
             TrackingError::NoRun { study, .. } => {
                 format!("`hpsearch trials {study}` lists those that it has")
             }
+            TrackingError::Exists { .. } => {
+                "choose another `id` or `name`, or continue that run: `resume=\"allow\"`".to_owned()
+            }
             TrackingError::NoStudy { .. } => {
-                "`hpsearch ls` lists those that are there; name one by `--study NAME`".to_owned()
+                "`hpsearch ls` lists those that are there: name one of them as the study".to_owned()
             }
             TrackingError::Running { pid, .. } => {
                 format!("wait until it has ended, or end it with `kill {pid}`")

@@ -50,6 +50,9 @@ pub(super) struct Header {
     pub id: String,
     /// The id, name or number of the run to resume.
     pub resume: Option<String>,
+    /// Whether that run must exist.
+    #[serde(default)]
+    pub known: Known,
     /// Its parameters.
     #[serde(default)]
     pub params: Map<String, Json>,
@@ -87,6 +90,28 @@ pub(super) struct Header {
     pub pid: Option<u32>,
     /// Interval between measurements of its processes, `10s` or `off`.
     pub system: Option<String>,
+}
+
+impl Header {
+    /// The same for a program that has ended, and would not be told that its run is refused: what
+    /// it logged becomes a run of its own.
+    pub fn without_demands(self) -> Self {
+        let resume = self.resume.filter(|_| self.known != Known::Never);
+        Header { resume, known: Known::Allow, ..self }
+    }
+}
+
+/// Whether the run that a program names must exist.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Known {
+    /// It begins if it does not exist.
+    #[default]
+    Allow,
+    /// It must exist.
+    Must,
+    /// It must not exist.
+    Never,
 }
 
 /// A later line.

@@ -63,10 +63,30 @@ pub struct SpoolWriter<'a> {
 /// lines stay in the spool.
 pub fn write_spool(path: &Path, writer: SpoolWriter<'_>) -> Result<(), TrackingError> {
     let spool = Spool::open(path)?;
-    write(path, spool, writer)
+    write(path, spool, writer, Refusal::Ends)
 }
 
-fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), TrackingError> {
+/// Whether a spool's run depends on another's being there, whose own spool may still be unread.
+pub fn names_a_run(path: &Path) -> bool {
+    let header = Spool::open(path).and_then(|mut spool| spool.header());
+    header.ok().flatten().is_some_and(|header| header.resume.is_some())
+}
+
+/// What becomes of a run that must exist and does not, or exists and must not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refusal {
+    /// Its program is told.
+    Ends,
+    /// Its program has ended, and would not be told: what it logged becomes a run of its own.
+    Begins,
+}
+
+fn write(
+    path: &Path,
+    mut spool: Spool,
+    writer: SpoolWriter<'_>,
+    refusal: Refusal,
+) -> Result<(), TrackingError> {
     // Another process writes it into the store, or has done so.
     if !spool.lock_as_writer() || spool.is_removed() {
         return Ok(());
@@ -81,6 +101,10 @@ fn write(path: &Path, mut spool: Spool, writer: SpoolWriter<'_>) -> Result<(), T
             remove(path);
             return Ok(());
         }
+    };
+    let header = match refusal {
+        Refusal::Ends => header,
+        Refusal::Begins => header.without_demands(),
     };
     let study = study_of(storage, store, &header, say)?;
     let written = written(storage, &study, &spool.name(), &header)?;

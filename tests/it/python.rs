@@ -156,6 +156,81 @@ for study, way in (('digits', None), ('digits', None), ('other', 'maximize')):
     assert!(said[0].contains("`direction=\"maximize\"`"), "{said:?}");
 }
 
+/// Logs a value into the run of an id, or says why not.
+fn resumed(site: &Site, arguments: &str, value: &str) -> Option<String> {
+    let program = format!(
+        "import hpsearch\n\
+         try:\n    run = hpsearch.init('digits', {arguments})\n\
+         except hpsearch.HpsearchError as error:\n    print(error)\n\
+         else:\n    run.log({{'loss': {value}}})\n    run.finish()\n    print(run.number)\n"
+    );
+    let ended = start(site, &program)?.end();
+    assert_done(&ended);
+    assert_eq!(spools(site), Vec::<PathBuf>::new(), "{}", ended.err);
+    Some(ended.out)
+}
+
+#[test]
+fn a_run_is_resumed_only_where_it_is_meant_to_be_there() {
+    let site = Site::empty();
+    let Some(refused) = resumed(&site, "id='x', resume='must'", "1.0") else { return };
+    assert!(refused.contains("there is no study `digits`"), "{refused}");
+    assert!(refused.contains("hpsearch ls"), "{refused}");
+    assert_eq!(runs(&site).len(), 0);
+    for (arguments, answer) in [
+        ("id='x', name='a', resume='allow'", "0"),
+        ("id='x', resume='allow'", "0"),
+        ("id='x', resume='must'", "0"),
+        ("name='a', resume='must'", "0"),
+        ("resume='a'", "0"),
+        ("resume=0", "0"),
+        ("id='x', resume='never'", "`digits` has a run `x` already"),
+        ("name='a', resume='never'", "`digits` has a run `a` already"),
+        ("id='y', resume='must'", "`digits` has no run `y`"),
+        ("resume='must be'", "`digits` has no run `must be`"),
+        ("resume=7", "`digits` has no run `7`"),
+        ("resume='never'", "1"),
+        ("id='z', resume='never'", "2"),
+        // A number that is an id is no run's number.
+        ("id='1', resume='never'", "3"),
+        ("id='1', resume='allow'", "3"),
+    ] {
+        let said = resumed(&site, arguments, "0.5").unwrap();
+        assert!(said.starts_with(answer), "{arguments}: {said}");
+    }
+    let attempts: Vec<u64> =
+        runs(&site).iter().map(|run| run["attempts"].as_u64().unwrap()).collect();
+    assert_eq!(attempts, [6, 1, 1, 2]);
+    site.assert_sound();
+}
+
+#[test]
+fn a_run_whose_spool_is_still_to_be_written_is_there() {
+    let site = Site::empty();
+    let alone = "import os; os.environ['HPSEARCH_BINARY'] = '/none'\nimport hpsearch\n\
+        hpsearch.init('digits', id='x').log({'loss': 1.0})";
+    let Some(program) = start(&site, alone) else { return };
+    assert_done(&program.end());
+    assert_eq!((spools(&site).len(), runs(&site).len()), (1, 0));
+    assert_eq!(resumed(&site, "id='x', resume='must'", "0.5").unwrap(), "0\n");
+    assert_eq!((runs(&site).len(), &runs(&site)[0]["last_step"]), (1, &2.into()));
+}
+
+#[test]
+fn what_a_run_logged_that_was_refused_too_late_is_not_lost() {
+    let site = Site::empty();
+    assert!(resumed(&site, "id='x'", "1.0").is_none_or(|number| number == "0\n"));
+    let alone = "import os; os.environ['HPSEARCH_BINARY'] = '/none'\nimport hpsearch\n\
+        for more in ({'id': 'x', 'resume': 'never'}, {'id': 'y', 'resume': 'must'}):\n    \
+        with hpsearch.init('digits', **more) as run: run.log({'loss': 0.5})";
+    let Some(program) = start(&site, alone) else { return };
+    assert_done(&program.end());
+    assert!(resumed(&site, "id='last'", "1.0").is_some());
+    let runs = runs(&site);
+    let attempts: Vec<_> = runs.iter().map(|run| (&run["attempts"], &run["state"])).collect();
+    assert_eq!(attempts, vec![(&1.into(), &"complete".into()); 4]);
+}
+
 #[test]
 fn nothing_is_lost_or_written_twice_when_writers_are_killed() {
     let site = Site::empty();

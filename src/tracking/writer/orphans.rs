@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Notice, Program, SpoolWriter, write};
+use super::{Notice, Program, Refusal, SpoolWriter, write};
 use crate::runner::disk;
 use crate::storage::{Storage, StorageError};
 use crate::tracking::TrackingError;
@@ -34,7 +34,8 @@ pub fn adopt_spools(
             continue;
         }
         let wait = &mut || Program::Gone;
-        match write(&path, spool, SpoolWriter { storage, store, wait, say }) {
+        let writer = SpoolWriter { storage, store, wait, say };
+        match write(&path, spool, writer, Refusal::Begins) {
             Ok(()) => {}
             Err(TrackingError::Storage(error)) if !is_refusal(&error) => return Err(error.into()),
             Err(error) => say(Notice::Note(format!("{}: {error}", path.display()))),

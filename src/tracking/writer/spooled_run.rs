@@ -20,7 +20,7 @@ use crate::study::trial::TrialNumber;
 use crate::tracking::arguments::masked;
 use crate::tracking::life::wait_for_end;
 use crate::tracking::run::Rival;
-use crate::tracking::spool::{Header, JOB, REST_JOB, Spool};
+use crate::tracking::spool::{Header, JOB, Known, REST_JOB, Spool};
 use crate::tracking::{AssumedDirection, find_run, open_study, study_named_for};
 use crate::tracking::{Goal, NewRun, ResumedRun, Run, TrackingError};
 
@@ -48,6 +48,9 @@ pub(super) fn study_of(
 ) -> Result<StoredStudy, TrackingError> {
     let otherwise = study_named_for(header.cwd.as_deref().unwrap_or(Path::new("")));
     let named = header.study.as_deref().unwrap_or(&otherwise);
+    if header.known == Known::Must && storage.study(named)?.is_none() {
+        return Err(TrackingError::NoStudy { study: named.to_owned() });
+    }
     let goal = Goal { metric: header.metric.clone(), direction: header.direction };
     let assumed = AssumedDirection::of(storage, named, &goal)?;
     let error = match open_study(storage, store, named, &goal, runner::now()) {
@@ -145,9 +148,21 @@ pub(super) fn begin(
         return Run::resume(storage, study, *trial, resumed);
     }
     let known = match &header.resume {
+        // A number that is an id is no run's number.
+        Some(run) if *run == header.id && run.bytes().all(|byte| byte.is_ascii_digit()) => {
+            of_id(storage, study, run)?
+        }
         Some(run) => by_id(storage, study, run)?,
         None => None,
     };
+    let wanted = |run: &String| (study.spec.name.clone(), run.clone());
+    match (header.known, known, header.resume.as_ref().map(wanted)) {
+        (Known::Must, None, Some((study, run))) => return Err(TrackingError::NoRun { study, run }),
+        (Known::Never, Some(_), Some((study, run))) => {
+            return Err(TrackingError::Exists { study, run });
+        }
+        _ => {}
+    }
     let params = params(&header.params);
     let provenance = provenance(storage, study, header)?;
     if let Some(trial) = known {
@@ -258,6 +273,22 @@ fn by_id(
     study: &StoredStudy,
     wanted: &str,
 ) -> Result<Option<TrialNumber>, TrackingError> {
+    if let Some(trial) = of_id(reader, study, wanted)? {
+        return Ok(Some(trial));
+    }
+    match find_run(reader, study, wanted) {
+        Ok(trial) => Ok(Some(trial.number)),
+        Err(TrackingError::NoRun { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The newest run with this id; `None` if there is none.
+fn of_id(
+    reader: &dyn StorageReader,
+    study: &StoredStudy,
+    wanted: &str,
+) -> Result<Option<TrialNumber>, StorageError> {
     let id_of = |event: &Event| match event {
         Event::Trial(trial, TrialEvent::Proposal(ProposalEvent::TrialCreated { origin, .. })) => {
             let job = origin.tracked()?.job.as_deref()?.strip_prefix(JOB)?;
@@ -268,16 +299,11 @@ fn by_id(
     let mut before = Seq(i64::MAX);
     loop {
         let page = reader.events_before(study.id, before, 1000)?;
-        let Some((first, ..)) = page.first() else { break };
+        let Some((first, ..)) = page.first() else { return Ok(None) };
         let mut ids = page.iter().rev().filter_map(|(_, _, event)| id_of(event));
         if let Some((trial, _)) = ids.find(|(_, id)| id == wanted) {
             return Ok(Some(trial));
         }
         before = *first;
-    }
-    match find_run(reader, study, wanted) {
-        Ok(trial) => Ok(Some(trial.number)),
-        Err(TrackingError::NoRun { .. }) => Ok(None),
-        Err(error) => Err(error),
     }
 }
