@@ -83,8 +83,9 @@ class Run:
                     step = _values.as_step(step)
                     if step is None:
                         return
-                self._last_step = step
                 found["step"] = step
+            # Steps that are not given are counted by whoever reads the lines.
+            self._last_step = step
             self._send(found)
         except Exception as error:  # noqa: BLE001 - logging never ends a training
             self._failed("log", error)
@@ -92,17 +93,10 @@ class Run:
     def checkpoint(self, path: Path, step: Optional[int] = None) -> None:
         """Registers a checkpoint, a file or directory that is complete.
 
-        The step is that of the last `log` unless given.
+        The step is that of the last `log` unless given, whether it was given there or counted.
         """
-        line: Dict[str, Any] = {"checkpoint": _located(path)}
-        if step is None:
-            step = self._last_step
-        if step is not None:
-            whole = _values.as_step(step)
-            if whole is None:
-                return
-            line["step"] = whole
-        self._say("checkpoint", line)
+        if step is None or _values.as_step(step) is not None:
+            self._say("checkpoint", self._with_step({"checkpoint": _located(path)}, step))
 
     def artifact(
         self,
@@ -178,7 +172,10 @@ class Run:
         return self._with_step({kind: value, "name": str(name)}, step)
 
     def _with_step(self, line: Dict[str, Any], step: Optional[int]) -> Dict[str, Any]:
-        """The line with the step, by default that of the last `log`."""
+        """The line with the step, by default that of the last `log`.
+
+        Of one that was counted, or that is no step, the line has none: its reader knows the last.
+        """
         step = self._last_step if step is None else step
         whole = None if step is None else _values.as_step(step)
         if whole is not None:

@@ -51,7 +51,8 @@ class Tracked(Case):
             logged(spool)[4:],
             [
                 {"summary": {"best": 0.5}},
-                {"artifact": "nowhere/file.txt", "name": "file.txt", "step": 2},
+                # The step that the last `log` was counted at.
+                {"artifact": "nowhere/file.txt", "name": "file.txt"},
             ],
         )
         self.assertEqual((last["finish"], last["message"]), ("complete", None))

@@ -53,6 +53,10 @@ class Trial(Case):
             open("model.pt", "w").close()
             run.checkpoint("model.pt")
             run.checkpoint("below-the-directory", step=9)
+            run.log({"loss": 0.25})
+            run.checkpoint("counted")
+            run.artifact("counted")
+            run.checkpoint("nowhere", step=-1)
             with contextlib.redirect_stdout(io.StringIO()):
                 print("elsewhere", end="")
                 run.summary({"best": 1})
@@ -69,10 +73,28 @@ class Trial(Case):
                 {"train/loss": "NaN", "step": 3},
                 {"checkpoint": str(self.path / "model.pt"), "step": 3},
                 {"checkpoint": "below-the-directory", "step": 9},
+                {"loss": 0.25},
+                {"checkpoint": "counted"},
+                {"artifact": "counted", "name": "counted"},
                 {"summary": {"best": 1}},
             ],
         )
-        self.assertEqual(done.stderr, "")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertIn("`step` must be an integer", done.stderr)
+
+    def test_parameters_of_the_search_stay_and_tags_are_the_trials(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            run = hpsearch.init(config={"lr": 9.0}, tags=["v2"])
+            run.config["lr"] = 0.1
+            run.config.seed = 3
+            print(run.params)
+            """
+        )
+        self.assertIn("{'lr': 0.5, 'model.layers': 3, 'seed': 3}\n", done.stdout)
+        self.assertEqual(lines(done.stdout), [{"tags": ["v2"]}])
+        self.assertIn("`lr` stays `0.5`", done.stderr)
 
     def test_threads_write_whole_lines(self) -> None:
         done = self.run_program(

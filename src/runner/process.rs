@@ -188,10 +188,8 @@ impl ProcessLauncher {
             Program::Command { cwd, .. } => cwd.clone(),
             _ => PathBuf::new(),
         };
-        let step_counter = StepCounter {
-            unit: self.spec.step,
-            last: assignment.resume.as_ref().map_or(0, |checkpoint| checkpoint.step),
-        };
+        let resumed = assignment.resume.as_ref().map_or(0, |checkpoint| checkpoint.step);
+        let step_counter = StepCounter::after(self.spec.step, resumed);
         let follows = assignment.node.as_ref().is_some_and(|node| !node.leads());
         let patterns = self.patterns.clone().filter(|_| !follows);
         let printed = patterns.map(|patterns| PrintedMetrics::new(patterns, step_counter.last));

@@ -93,6 +93,38 @@ fn what_a_program_logs_is_in_the_store_when_it_has_ended() {
 }
 
 #[test]
+fn checkpoints_and_artifacts_have_the_steps_of_what_was_logged_without_one() {
+    let site = Site::empty();
+    let program = "
+import hpsearch
+open('model.pt', 'w').close()
+open('first.pt', 'w').close()
+run = hpsearch.init('digits')
+for loss in (3.0, 2.0):
+    run.log({'loss': loss})
+run.checkpoint('first.pt')
+run.log({'loss': 1.0}, step=10)
+run.log({'loss': 0.5})
+run.checkpoint('model.pt')
+run.artifact('model.pt')
+run.finish()
+with hpsearch.init('digits') as run:
+    run.log({'acc': 0.5})
+    run.log({'acc': 0.75})
+    run.checkpoint('model.pt')
+";
+    let Some(program) = start(&site, program) else { return };
+    let ended = program.end();
+    assert_done(&ended);
+    assert!(!ended.err.contains("step"), "{}", ended.err);
+    let steps = "SELECT group_concat(step, ' ') FROM (SELECT step FROM checkpoint ORDER BY \
+         trial_id, seq)";
+    assert_eq!(site.query::<String>(steps), "2 11 2");
+    let kept = site.json(&["artifacts", "digits", "0", "--json"]);
+    assert_eq!(kept["artifacts"][0]["step"], 11);
+}
+
+#[test]
 fn a_program_that_is_killed_leaves_an_interrupted_run_that_can_go_on() {
     let site = Site::empty();
     let Some(program) = start(&site, &format!("{LOGS}time.sleep(600)")) else { return };

@@ -31,7 +31,7 @@ fn a_worker_that_is_gone_before_its_trial_is_expected_is_refused() {
         trial: fixtures::TRIAL,
         attempt: fixtures::ATTEMPT,
         cwd: PathBuf::new(),
-        step_counter: StepCounter { unit: StepUnit::Step, last: 0 },
+        step_counter: StepCounter::after(StepUnit::Step, 0),
         metric: "loss".to_owned(),
         reported: Arc::new(["loss".to_owned()]),
         printed: None,

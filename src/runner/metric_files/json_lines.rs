@@ -159,7 +159,7 @@ mod tests {
     use crate::study::step::StepUnit;
 
     fn follow(path: &Path, last: u64) -> JsonLines {
-        let step_counter = StepCounter { unit: StepUnit::Epoch, last };
+        let step_counter = StepCounter::after(StepUnit::Epoch, last);
         JsonLines::new("m.jsonl".to_owned(), vec![path.to_owned()], step_counter)
     }
 

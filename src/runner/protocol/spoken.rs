@@ -23,6 +23,21 @@ pub struct StepCounter {
     pub unit: StepUnit,
     /// The last step: of a report, or of the checkpoint from which it continued.
     pub last: u64,
+    /// The number of lines without a step that were no reports.
+    pub points: u64,
+}
+
+impl StepCounter {
+    /// Continues after a step.
+    pub fn after(unit: StepUnit, last: u64) -> Self {
+        StepCounter { unit, last, points: 0 }
+    }
+
+    /// The step of a checkpoint or an artifact that has none: of the last report, or else as many
+    /// as were logged.
+    fn reached(self) -> Option<u64> {
+        [self.last, self.points].into_iter().find(|step| *step > 0)
+    }
 }
 
 /// The kind of a line.
@@ -88,6 +103,11 @@ impl Spoken {
         remarks.extend(refused);
         if taken.is_empty() && remarks.is_empty() || !object.is_empty() {
             taken.extend(take(object, step_counter, reported, &mut remarks));
+        }
+        for up in &mut taken {
+            if let MessageToRunner::Artifact { artifact } = up {
+                artifact.step = artifact.step.or(step_counter.reached());
+            }
         }
         Spoken::Message(taken, remarks)
     }
@@ -253,20 +273,25 @@ fn take(
         taken.push(MessageToRunner::Report { step, metrics });
     } else {
         let axis = key.map_or(SeriesAxis::Step, |key| key.axis);
+        step_counter.points += u64::from(key.is_none());
         taken.push(MessageToRunner::Points { axis, step: any, metrics });
     }
     // For a checkpoint, `step` is the study's step.
     let own = SeriesAxis::from(step_counter.unit);
-    let is_own = key.is_some_and(|key| key.axis == own || key.axis == SeriesAxis::Step);
-    match (checkpoint, whole.filter(|_| is_own)) {
+    let is_own = |key: StepKey| key.axis == own || key.axis == SeriesAxis::Step;
+    let step = match key {
+        None => step_counter.reached(),
+        Some(key) => whole.filter(|_| is_own(key)),
+    };
+    match (checkpoint, step) {
         (None, _) => {}
         (Some(Value::String(path)), Some(step)) => {
             taken.push(MessageToRunner::Checkpoint { path: PathBuf::from(path), step })
         }
         (Some(Value::String(path)), None) => {
             let why = format!(
-                "the checkpoint `{}` comes without its `step`, which is not counted for \
-                 checkpoints",
+                "the checkpoint `{}` comes without its `step`, and no step was counted yet: add \
+                 `\"step\"` to its line",
                 cut(&path)
             );
             remark(RemarkKind::Checkpoint, why);
@@ -309,7 +334,7 @@ fn step_name(object: &Map<String, Value>, unit: StepUnit) -> Option<&'static str
 /// The single message of a worker's line; unknown keys are errors.
 pub(super) fn only(object: Map<String, Value>) -> Result<MessageToRunner, WireError> {
     let mut remarks = Vec::new();
-    let mut step_counter = StepCounter { unit: StepUnit::Step, last: 0 };
+    let mut step_counter = StepCounter::after(StepUnit::Step, 0);
     let taken = take(object, &mut step_counter, Reported::All, &mut remarks);
     match (remarks.into_iter().next(), taken.into_iter().next()) {
         (None, Some(up)) => Ok(up),
@@ -379,7 +404,7 @@ mod tests {
         let reported = ["loss".to_owned()];
         let said = Spoken::read(
             line.as_bytes(),
-            &mut StepCounter { unit, last },
+            &mut StepCounter::after(unit, last),
             Reported::With(&reported),
         );
         let (taken, remarks) = match said {
@@ -451,7 +476,7 @@ mod tests {
 
     #[test]
     fn what_is_counted_goes_on_from_the_last_step() {
-        let mut step_counter = StepCounter { unit: StepUnit::Step, last: 4 };
+        let mut step_counter = StepCounter::after(StepUnit::Step, 4);
         let reported = ["a".to_owned()];
         let mut step = |line: &str| match Spoken::read(
             line.as_bytes(),
@@ -473,6 +498,36 @@ mod tests {
         ];
         let steps: Vec<_> = lines.iter().map(|line| step(&format!("@hpsearch {line}\n"))).collect();
         assert_eq!(steps, [Some(5), Some(6), Some(20), Some(21), None, Some(22)]);
+    }
+
+    #[test]
+    fn a_checkpoint_and_an_artifact_without_a_step_have_that_of_the_last_report() {
+        let mut step_counter = StepCounter::after(StepUnit::Step, 0);
+        let reported = ["a".to_owned()];
+        let mut steps = |line: &str| {
+            let line = format!("@hpsearch {line}");
+            let reported = Reported::With(&reported);
+            let Spoken::Message(taken, _) =
+                Spoken::read(line.as_bytes(), &mut step_counter, reported)
+            else {
+                panic!("{line}")
+            };
+            let step = |up| match up {
+                MessageToRunner::Checkpoint { step, .. } => Some(step),
+                MessageToRunner::Artifact { artifact } => artifact.step,
+                _ => None,
+            };
+            taken.into_iter().filter_map(step).collect::<Vec<_>>()
+        };
+        // Points are counted as long as nothing else is.
+        assert_eq!([steps(r#"{"b":1}"#), steps(r#"{"checkpoint":"c"}"#)].concat(), [1]);
+        assert_eq!([steps(r#"{"a":1,"step":7}"#), steps(r#"{"checkpoint":"c"}"#)].concat(), [7]);
+        assert_eq!([steps(r#"{"a":1}"#), steps(r#"{"checkpoint":"c"}"#)].concat(), [8]);
+        assert_eq!(steps(r#"{"a":1,"checkpoint":"c","artifact":"d"}"#), [9, 9]);
+        assert_eq!(steps(r#"{"artifact":"d"}"#), [9]);
+        assert_eq!(steps(r#"{"checkpoint":"c","step":2}"#), [2]);
+        // An epoch is no step of this study.
+        assert!(steps(r#"{"checkpoint":"c","epoch":2}"#).is_empty());
     }
 
     #[test]
@@ -529,13 +584,15 @@ mod tests {
             ("@hpsearch nonsense", "`nonsense` is not JSON: "),
             (&long, "`xxx"),
             (r#"@hpsearch {"step":1,"checkpoint":7}"#, "`checkpoint` must be a path, not `7`"),
-            (r#"@hpsearch {"checkpoint":"a"}"#, "the checkpoint `a` comes without its `step`"),
             (r#"10%|## | 1/10@hpsearch {"loss":NaN}"#, "`@hpsearch` follows other text"),
         ] {
             let (taken, remarks) = read(line, StepUnit::Step, 6);
             assert!(taken.is_empty() && remarks.len() == 1, "{line}: {taken:?} {remarks:?}");
             assert!(remarks[0].starts_with(why) && remarks[0].len() < 200, "{line}: {remarks:?}");
         }
+        let (taken, remarks) = read(r#"@hpsearch {"checkpoint":"a"}"#, StepUnit::Step, 0);
+        assert!(taken.is_empty(), "{taken:?}");
+        assert!(remarks[0].starts_with("the checkpoint `a` comes without its `step`"));
     }
 
     #[test]

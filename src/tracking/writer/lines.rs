@@ -53,7 +53,7 @@ impl<'a> Lines<'a> {
             points: BTreeMap::new(),
             places: Places { looked_for: vec![cwd.clone()], copies },
             cwd,
-            step_counter: StepCounter { unit: StepUnit::Step, last },
+            step_counter: StepCounter::after(StepUnit::Step, last),
             say,
         }
     }
