@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Dict, Iterable, Mapping, Optional, Tuple, Type, Union
 
 from . import _messages, _values
+from ._params import Params
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -24,8 +25,9 @@ class Run:
     _keeps = False
 
     def __init__(self, params: Dict[str, Any], study: Optional[str], name: Optional[str]) -> None:
-        #: The parameters: of the trial, and what `config` has besides.
-        self.params = params
+        #: The parameters: of the trial, and what `config` has besides. What is set in them is
+        #: recorded as by `set_params`; `params["lr"]` and `params.lr` are the same.
+        self.params = Params(params, self.set_params)
         #: The name of the study, once it is known.
         self.study = study
         #: The name of the run, once it is known.
@@ -39,7 +41,7 @@ class Run:
         _runs.add(self)
 
     @property
-    def config(self) -> Dict[str, Any]:
+    def config(self) -> Params:
         """The same as `params`."""
         return self.params
 
@@ -183,7 +185,7 @@ class Run:
         return line
 
     def set_params(self, values: Any) -> None:
-        """Adds parameters that are known only now. Those that a search chose stay."""
+        """Adds or replaces parameters that are known only now. Those that a search chose stay."""
         try:
             found = _values.configuration(values)
         except TypeError as error:
@@ -191,7 +193,7 @@ class Run:
         self._say("set_params", self._add_params(found))
 
     def _add_params(self, values: Dict[str, Any]) -> Dict[str, Any]:
-        self.params.update(values)
+        self.params._learn(values)
         return {"params": _values.plain(values)}
 
     def summary(self, values: Mapping[str, Any]) -> None:

@@ -39,7 +39,7 @@ class TrialRun(Run):
         self._searched = parameters
         # A search knows its parameters; a run that is tracked learns them here.
         self._is_tracked = environment.get("HPSEARCH_TRACKED") == "1"
-        self.set_params(config)
+        self._say("init", self._recorded(config))
 
     def _directory(self) -> str:
         # The trial's own directory, with which it goes at the latest.
@@ -59,8 +59,18 @@ class TrialRun(Run):
                 )
 
     def _add_params(self, values: Dict[str, Any]) -> Dict[str, Any]:
+        for name, value in values.items():
+            if name in self._searched and self._searched[name] != value:
+                _messages.once(
+                    f"searched {name}",
+                    f"`{name}` stays `{self._searched[name]}`, which this trial was started with: "
+                    f"`{value}` is not recorded",
+                )
+        return self._recorded(values)
+
+    def _recorded(self, values: Dict[str, Any]) -> Dict[str, Any]:
         beside = {name: value for name, value in values.items() if name not in self._searched}
-        self.params.update(beside)
+        self.params._learn(beside)
         return {"params": _values.plain(beside)} if beside and self._is_tracked else {}
 
     def _listen(self) -> None:

@@ -60,6 +60,25 @@ class Tracked(Case):
         self.assertEqual(times, sorted(times))
         self.assertEqual(done.stderr, "hpsearch: run 4 (`a`) of study `runs`\n")
 
+    def test_what_is_set_in_a_configuration_is_recorded(self) -> None:
+        self.run_program(
+            """
+            import copy, hpsearch, json
+            with hpsearch.init(config={"a": 1}) as run:
+                run.config["b"] = 2
+                run.config.update({"c": 3}, d=4)
+                run.config.e = 5
+                run.params |= {"f": 6}
+                assert run.config.setdefault("a", 7) == 1 and not hasattr(run.config, "g")
+                copy.deepcopy(run.config)["h"] = 8
+                assert json.dumps(run.config) == json.dumps(dict(zip("abcdef", range(1, 7))))
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        (spool,) = self.spools()
+        recorded = [line["params"] for line in logged(spool)]
+        self.assertEqual(recorded, [{"b": 2}, {"c": 3, "d": 4}, {"e": 5}, {"f": 6}])
+
     def test_how_a_program_ends_is_how_its_run_ends(self) -> None:
         endings = {
             "raise ValueError('no')": ("failed", "ValueError: no"),

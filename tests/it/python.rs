@@ -93,6 +93,23 @@ fn what_a_program_logs_is_in_the_store_when_it_has_ended() {
 }
 
 #[test]
+fn what_is_set_in_a_configuration_later_is_a_parameter_of_the_run() {
+    let site = Site::empty();
+    let program = "
+import hpsearch
+run = hpsearch.init('digits', config={'a': 1})
+run.config['b'] = 2
+run.config.update(c=3)
+run.config.d = 4
+run.log({'loss': 1.0})
+";
+    let Some(program) = start(&site, program) else { return };
+    assert_done(&program.end());
+    let params = serde_json::json!({ "a": 1, "b": 2, "c": 3, "d": 4 });
+    assert_eq!(runs(&site)[0]["params"], params);
+}
+
+#[test]
 fn checkpoints_and_artifacts_have_the_steps_of_what_was_logged_without_one() {
     let site = Site::empty();
     let program = "
