@@ -71,7 +71,7 @@ use crate::pruners::{self, Pruner};
 use crate::samplers::{self, Sampler};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::Slot;
-use crate::study::event::{AttemptEvent, Event, RecordEvent, RunnerEvent, TrialEvent};
+use crate::study::event::{AttemptEvent, EntryEvent, Event, RecordEvent, RunnerEvent, TrialEvent};
 use crate::study::followed_front::FollowedFront;
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
@@ -300,10 +300,7 @@ impl Engine {
             }
             Input::Request { id, request } => self.serve(id, &request),
             Input::Recorded { trial, attempt, event } => {
-                // Parameters and summaries belong to tracked runs, which have no engine.
-                let is_kept =
-                    matches!(event, TrialEvent::Record(RecordEvent::ArtifactSaved { .. }));
-                if is_kept && self.slots.of_attempt(trial, attempt).is_some() {
+                if self.keeps(trial, &event) && self.slots.of_attempt(trial, attempt).is_some() {
                     self.emit(Event::Trial(trial, event));
                 }
             }
@@ -348,6 +345,20 @@ impl Engine {
     /// Whether the run is over.
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over
+    }
+
+    /// Whether the journal takes what a trial's program records: no parameters, which the search
+    /// chose, and a tag only once, however many attempts give it.
+    fn keeps(&self, trial: TrialNumber, event: &TrialEvent) -> bool {
+        match event {
+            TrialEvent::Record(RecordEvent::ArtifactSaved { .. })
+            | TrialEvent::Record(RecordEvent::SummaryRecorded { .. }) => true,
+            TrialEvent::Entry(EntryEvent::Tagged { tag, .. }) => {
+                let known = self.state.trial(trial);
+                known.is_some_and(|trial| !trial.tags.contains(tag))
+            }
+            _ => false,
+        }
     }
 
     fn begin(&mut self, pid: u32, host: String, requests: Vec<(i64, Request)>) {

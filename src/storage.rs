@@ -18,6 +18,7 @@ pub mod sqlite;
 mod studies;
 pub mod tracked;
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -182,6 +183,12 @@ pub trait StorageReader: Send {
         trial: TrialNumber,
         after: Seq,
     ) -> Result<(Vec<Remarked>, Seq), StorageError>;
+    /// The summary values of a trial; of equal names the last.
+    fn trial_summary(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<BTreeMap<String, serde_json::Value>, StorageError>;
     /// The value that the sampler's model predicted of a trial when it was proposed, by objective;
     /// empty if it predicted none.
     fn predicted(

@@ -33,7 +33,8 @@ def init(
     """Begins a run, and ends the one before, if there is one.
 
     Inside a trial of a search, the run is that trial: `params` are the search's over `config`,
-    and everything else is the search's own. On ranks other than 0 of a distributed program the run does nothing but have `params`.
+    `tags` become the trial's, and everything else is the search's own. On ranks other than 0 of a
+    distributed program the run does nothing but have `params`.
 
     By itself: `study` is the study that the run goes to; `name` what it is called; `config` its
     parameters (a dictionary, an `argparse.Namespace` or a dataclass); `id` tells it apart (made up
@@ -96,7 +97,7 @@ def _begin(
 
         if rank() != 0:
             return Run({**config, **searched(os.environ)}, study, name)
-        return TrialRun(config, os.environ)
+        return TrialRun(config, os.environ, given["tags"])
     if rank() != 0:
         return Run(config, study, name)
     from ._tracked import TrackedRun

@@ -7,7 +7,7 @@ import signal
 import stat
 import sys
 import threading
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Sequence
 
 from . import _messages, _values
 from ._run import Run
@@ -26,7 +26,9 @@ class TrialRun(Run):
 
     _keeps = True
 
-    def __init__(self, config: Dict[str, Any], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, config: Dict[str, Any], environment: Mapping[str, str], tags: Sequence[str] = ()
+    ) -> None:
         parameters = searched(environment)
         super().__init__({**config, **parameters}, environment.get("HPSEARCH_STUDY"), None)
         number = environment.get("HPSEARCH_TRIAL", "")
@@ -40,6 +42,7 @@ class TrialRun(Run):
         # A search knows its parameters; a run that is tracked learns them here.
         self._is_tracked = environment.get("HPSEARCH_TRACKED") == "1"
         self._say("init", self._recorded(config))
+        self._say("init", {"tags": list(tags)} if tags else {})
 
     def _directory(self) -> str:
         # The trial's own directory, with which it goes at the latest.

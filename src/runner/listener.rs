@@ -35,7 +35,7 @@ use crate::runner::protocol::{
     COMMAND_NOT_FOUND, MessageToRunner, PREFIX, Reported, Spoken, StepCounter,
 };
 use crate::study::artifact::NewArtifact;
-use crate::study::event::{AttemptEnd, RecordEvent, TrialEvent};
+use crate::study::event::{AttemptEnd, EntryEvent, RecordEvent, TrialEvent};
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::spec::FailureCause;
 
@@ -339,12 +339,17 @@ impl Listener {
                 let event = TrialEvent::Record(RecordEvent::ParamsRecorded { params });
                 self.send([Input::Recorded { trial, attempt, event }]);
             }
-            MessageToRunner::Summary { summary } if self.is_shown => {
+            MessageToRunner::Summary { summary } => {
                 let event = TrialEvent::Record(RecordEvent::SummaryRecorded { summary });
                 self.send([Input::Recorded { trial, attempt, event }]);
             }
-            MessageToRunner::Params { .. } | MessageToRunner::Summary { .. } => {
-                let why = "parameters and summaries are recorded of tracked runs only";
+            MessageToRunner::Tags { tags } => self.send(tags.into_iter().map(|tag| {
+                let event = TrialEvent::Entry(EntryEvent::Tagged { tag, present: true });
+                Input::Recorded { trial, attempt, event }
+            })),
+            MessageToRunner::Params { .. } => {
+                let why =
+                    "parameters are recorded of tracked runs only; a trial's are its search's";
                 let remark = Remark::new(RemarkKind::Reserved, why);
                 self.send(current.misread(line, vec![remark]));
             }

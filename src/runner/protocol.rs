@@ -116,11 +116,17 @@ pub enum MessageToRunner {
         /// The parameters.
         params: Params,
     },
-    /// Summary values recorded by a tracked run's program.
+    /// Summary values, which describe the whole trial.
     #[serde(skip)]
     Summary {
         /// The values.
         summary: BTreeMap<String, serde_json::Value>,
+    },
+    /// Tags that the program gives its trial.
+    #[serde(skip)]
+    Tags {
+        /// The tags, each of them valid.
+        tags: Vec<String>,
     },
     /// An artifact to save.
     #[serde(skip)]
@@ -219,6 +225,7 @@ impl MessageToRunner {
             }
             MessageToRunner::Params { params } => serde_json::json!({ "params": params }),
             MessageToRunner::Summary { summary } => serde_json::json!({ "summary": summary }),
+            MessageToRunner::Tags { tags } => serde_json::json!({ "tags": tags }),
             own => serde_json::to_value(own).expect("a message to the runner has only string keys"),
         };
         format!("{PREFIX}{body}")

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
-use crate::harness::{PROGRAM, Running, Site, assert_done, paths_below, wait_until};
+use crate::harness::{
+    ONE_SLOT, PROGRAM, Running, Site, assert_done, paths_below, study, wait_until,
+};
 
 /// A run of ten steps that then does what the test says.
 const LOGS: &str = r#"
@@ -139,6 +141,44 @@ with hpsearch.init('digits') as run:
     assert_eq!(site.query::<String>(steps), "2 11 2");
     let kept = site.json(&["artifacts", "digits", "0", "--json"]);
     assert_eq!(kept["artifacts"][0]["step"], 11);
+}
+
+/// A program that logs by itself and in a search, and says what it is in a word and in values.
+const LOGS_ANYWHERE: &str = "
+import hpsearch
+with hpsearch.init('digits', config={'x': 9.0}, tags=['v2', 'a b']) as run:
+    run.config['x'] = 8.0
+    run.log({'loss': run.params['x']}, step=1)
+    run.summary({'test': 0.5})
+    run.summary({'test': 0.75, 'verdict': 'good'})
+";
+
+#[test]
+fn the_summary_and_the_tags_of_a_program_are_its_trials_in_a_search() {
+    let site = Site::new(
+        &study("trials = 2", ONE_SLOT),
+        &format!("PYTHONPATH={} exec python3 train.py\n", client().display()),
+    );
+    site.write("train.py", LOGS_ANYWHERE);
+    if site.run_program("python3", &["--version"]).is_none() {
+        return;
+    }
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert!(ended.out.contains("`\"a b\"` cannot be a tag"), "{}", ended.out);
+    let shown = site.json(&["show", "s", "1", "--json"]);
+    assert_eq!(shown["summary"], serde_json::json!({ "test": 0.75, "verdict": "good" }));
+    assert_eq!(shown["trial"]["tags"], serde_json::json!(["v2"]));
+    let page = site.run(&["show", "s", "1"]).out;
+    assert!(page.contains("test=0.75") && page.contains("v2"), "{page}");
+    // A search's parameters stay.
+    assert_eq!(shown["trial"]["params"]["x"], shown["trial"]["last_value"]);
+    let found = site.json(&["trials", "s", "--where", "summary.test>0.7 tag:v2", "--json"]);
+    assert_eq!(found["trials"].as_array().unwrap().len(), 2);
+    let log = site.log(1, 0);
+    assert!(log.contains("`x` stays `"), "{log}");
+    assert_done(&site.run(&["verify", "s"]));
+    site.assert_sound();
 }
 
 #[test]

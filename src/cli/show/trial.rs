@@ -24,7 +24,7 @@ use crate::runner::untracked_sources::as_new_file;
 use crate::storage::{Remarked, StorageReader, StudySummary};
 use crate::study::artifact::StoredArtifact;
 use crate::study::counted::count;
-use crate::study::event::{Event, RecordEvent, Seq, TrialEvent};
+use crate::study::event::Seq;
 use crate::study::metric::Number;
 use crate::study::prediction::Prediction;
 use crate::study::provenance::Provenance;
@@ -121,7 +121,7 @@ pub fn show(
                     .map(|made| MadeJson::with_packages(made, reader))
                     .collect::<Result<_, _>>()?,
                 series: series.into_iter().map(SeriesSummaryJson::from).collect(),
-                summary: summary(reader, study, &trial)?,
+                summary: reader.trial_summary(study.id, trial.number)?,
                 artifacts: artifacts_json(reader, study, &console.store, &artifacts)?,
                 remarks: remarks.into_iter().map(RemarkJson::from).collect(),
             };
@@ -253,7 +253,7 @@ fn print(
         };
         console.fact("reason", reason)?;
     }
-    for (name, value) in summary(reader, study, trial)? {
+    for (name, value) in reader.trial_summary(study.id, trial.number)? {
         console.fact("summary", &one_line(&format!("{name}={value}")))?;
     }
     if let Some(reason) = &trial.reason {
@@ -338,27 +338,6 @@ fn identity(run: &TrackedRun) -> Vec<(&'static str, String)> {
         ("command", command),
     ];
     facts.into_iter().filter_map(|(title, text)| Some((title, text?))).collect()
-}
-
-/// The summary values of a tracked run or of an imported trial; of equal names the last.
-fn summary(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-    trial: &Trial,
-) -> Result<BTreeMap<String, serde_json::Value>, Failure> {
-    let mut said = BTreeMap::new();
-    if !matches!(trial.origin, Origin::Tracked(_) | Origin::Imported(_)) {
-        return Ok(said);
-    }
-    for (_, _, event) in reader.events_after(study.id, Seq::default(), u64::MAX)? {
-        if let Event::Trial(number, TrialEvent::Record(RecordEvent::SummaryRecorded { summary })) =
-            event
-            && number == trial.number
-        {
-            said.extend(summary);
-        }
-    }
-    Ok(said)
 }
 
 /// The runs of the trial's configuration, if there are several.

@@ -11,6 +11,7 @@ use crate::study::params::Value as Scalar;
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::series::SeriesAxis;
 use crate::study::step::StepUnit;
+use crate::study::tag::{TAG_RULE, is_tag};
 use crate::study::trial::LARGEST_STEP;
 
 /// Prefix of a line for the runner, without the space.
@@ -176,7 +177,7 @@ impl StepKey {
     }
 }
 
-/// A run's own parameters and summary, removed from the object.
+/// A run's own parameters, summary and tags, removed from the object.
 fn recorded(object: &mut Map<String, Value>) -> (Vec<MessageToRunner>, Vec<Remark>) {
     let (mut taken, mut remarks) = (Vec::new(), Vec::new());
     for name in ["params", "summary"] {
@@ -199,6 +200,17 @@ fn recorded(object: &mut Map<String, Value>) -> (Vec<MessageToRunner>, Vec<Remar
             MessageToRunner::Summary { summary: scalars.collect() }
         });
         object.remove(name);
+    }
+    if let Some(Value::Array(said)) = object.get("tags") {
+        let (tags, others): (Vec<&Value>, Vec<&Value>) =
+            said.iter().partition(|tag| tag.as_str().is_some_and(is_tag));
+        remarks.extend(others.into_iter().map(|other| {
+            let why = format!("`{}` cannot be a tag: {TAG_RULE}", cut(&other.to_string()));
+            Remark::new(RemarkKind::Value, why)
+        }));
+        let tags = tags.into_iter().filter_map(Value::as_str).map(str::to_owned).collect();
+        taken.push(MessageToRunner::Tags { tags });
+        object.remove("tags");
     }
     (taken, remarks)
 }
@@ -276,7 +288,7 @@ fn take(
         step_counter.points += u64::from(key.is_none());
         taken.push(MessageToRunner::Points { axis, step: any, metrics });
     }
-    // For a checkpoint, `step` is the study's step.
+    // For a checkpoint, `step` is the study's step; without one, that of the last report.
     let own = SeriesAxis::from(step_counter.unit);
     let is_own = |key: StepKey| key.axis == own || key.axis == SeriesAxis::Step;
     let step = match key {
@@ -528,6 +540,14 @@ mod tests {
         assert_eq!(steps(r#"{"checkpoint":"c","step":2}"#), [2]);
         // An epoch is no step of this study.
         assert!(steps(r#"{"checkpoint":"c","epoch":2}"#).is_empty());
+    }
+
+    #[test]
+    fn tags_are_words() {
+        let (taken, remarks) = read(r#"@hpsearch {"tags":["v2","a b",3]}"#, StepUnit::Step, 0);
+        assert!(taken.len() == 1 && taken[0].1.contains(r#"["v2"]"#), "{taken:?}");
+        assert!(remarks[0].starts_with("`\"a b\"` cannot be a tag: "), "{remarks:?}");
+        assert_eq!(remarks.len(), 2);
     }
 
     #[test]

@@ -9,8 +9,8 @@ use crate::storage::{
 };
 use crate::study::device::{Device, Slot};
 use crate::study::event::{
-    AgentChange, AttemptEnd, AttemptEvent, CheckpointEvent, DeviceEvent, Event, RunnerEvent, Seq,
-    StudyEvent, TrialEvent,
+    AgentChange, AttemptEnd, AttemptEvent, CheckpointEvent, DeviceEvent, Event, RecordEvent,
+    RunnerEvent, Seq, StudyEvent, TrialEvent,
 };
 use crate::study::metric::Direction;
 use crate::study::provenance::{AgentProvenance, Build, ClusterJob, Machine, Scheduler};
@@ -29,6 +29,7 @@ pub(super) const CASES: &[(&str, Case)] = &[
     ("a rerun's report replaces the same step's", reruns),
     ("reports of one step are merged, and another attempt's replace them", one_step),
     ("remarks are found from any place of the journal on", remarks),
+    ("a trial's summary is the last value of each name", summaries),
     ("agents are found with the attempts that ran there", agents),
     ("attempts are kept with their ends", attempts),
     ("checkpoints come and go", checkpoints),
@@ -192,6 +193,22 @@ fn remarks(open: &mut Opener) -> Result<(), StorageError> {
         store.append(&lease, Timestamp(3), &[remark(0, "again", 7), remark(10, "nobody's", 1)])?;
     assert_eq!(open().remarks(lease.study, TrialNumber(0), first)?, (vec![told("again", 7)], last));
     assert_eq!(open().remarks(lease.study, TrialNumber(0), last)?, (Vec::new(), last));
+    Ok(())
+}
+
+fn summaries(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let summary = |trial, name: &str, value: f64| {
+        let summary = [(name.to_owned(), value.into())].into();
+        Event::of(TrialNumber(trial), RecordEvent::SummaryRecorded { summary })
+    };
+    let events = [created(0), created(1), summary(1, "test", 0.5), summary(10, "test", 0.25)];
+    store.append(&lease, Timestamp(2), &events)?;
+    store.append(&lease, Timestamp(3), &[summary(1, "f1", 0.75), summary(1, "test", 1.0)])?;
+    let kept = open().trial_summary(lease.study, TrialNumber(1))?;
+    assert_eq!(serde_json::json!(kept), serde_json::json!({ "f1": 0.75, "test": 1.0 }));
+    assert!(open().trial_summary(lease.study, TrialNumber(0))?.is_empty());
     Ok(())
 }
 

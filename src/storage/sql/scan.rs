@@ -311,7 +311,7 @@ fn series_value(
     })
 }
 
-/// The summaries of tracked runs; the last value of each name. They are found by the prefix of
+/// The summaries of trials; the last value of each name. They are found by the prefix of
 /// their JSON, so that a long journal is not parsed.
 fn summaries(
     connection: &dyn Connection,

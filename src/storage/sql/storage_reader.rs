@@ -384,6 +384,16 @@ impl<T: Reads> StorageReader for T {
         })
     }
 
+    fn trial_summary(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<BTreeMap<String, serde_json::Value>, StorageError> {
+        self.read_of(study, "reading a summary", |connection, study| {
+            journal::trial_summary(connection, study, trial)
+        })
+    }
+
     fn predicted(
         &self,
         study: StudyId,

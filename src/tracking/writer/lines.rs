@@ -10,7 +10,7 @@ use crate::runner;
 use crate::runner::artifacts::{self, Places};
 use crate::runner::protocol::{MessageToRunner, PREFIX, Reported, Spoken, StepCounter};
 use crate::study::artifact::NewArtifact;
-use crate::study::event::{AttemptEvent, CheckpointEvent, RecordEvent, TrialEvent};
+use crate::study::event::{AttemptEvent, CheckpointEvent, EntryEvent, RecordEvent, TrialEvent};
 use crate::study::params::{Params, Value};
 use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
 use crate::study::spec::FailureCause;
@@ -134,6 +134,10 @@ impl<'a> Lines<'a> {
                 }
                 MessageToRunner::Checkpoint { path, step } => self.checkpoint(path, step, events),
                 MessageToRunner::Artifact { artifact } => self.keep(artifact, events),
+                MessageToRunner::Tags { tags } => events.extend(
+                    tags.into_iter()
+                        .map(|tag| TrialEvent::Entry(EntryEvent::Tagged { tag, present: true })),
+                ),
                 MessageToRunner::StartsOver { .. }
                 | MessageToRunner::Peak { .. }
                 | MessageToRunner::End { .. }

@@ -70,6 +70,10 @@ impl StorageReader for Counting {
         trial(study: StudyId, number: TrialNumber) -> Option<Trial>;
         reports(study: StudyId, trial: TrialNumber) -> Vec<(String, u64, f64)>;
         remarks(study: StudyId, trial: TrialNumber, after: Seq) -> (Vec<Remarked>, Seq);
+        trial_summary(
+            study: StudyId,
+            trial: TrialNumber
+        ) -> std::collections::BTreeMap<String, serde_json::Value>;
         predicted(study: StudyId, trial: TrialNumber) -> Vec<crate::study::prediction::Prediction>;
         agents(study: StudyId) -> Vec<crate::storage::StoredAgent>;
         used(study: StudyId) -> Used;

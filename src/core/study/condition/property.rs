@@ -68,7 +68,7 @@ pub(crate) enum Property {
     Group,
     /// A value of one of its series.
     Series(String, Statistic),
-    /// The summary value of a tracked run with this name.
+    /// The summary value with this name.
     Summary(String),
 }
 
@@ -88,7 +88,7 @@ pub enum Statistic {
 pub struct Measured {
     /// Values of its series.
     pub series: BTreeMap<(String, Statistic), f64>,
-    /// The summary of a tracked run, as JSON scalars.
+    /// The summary, as JSON scalars.
     pub summary: BTreeMap<String, serde_json::Value>,
 }
 

@@ -291,7 +291,7 @@ pub enum RecordEvent {
         /// Their names.
         names: Vec<String>,
     },
-    /// A tracked run recorded summary values; equal names are replaced.
+    /// A trial or tracked run recorded summary values; equal names are replaced.
     SummaryRecorded {
         /// The values, as JSON scalars.
         summary: std::collections::BTreeMap<String, serde_json::Value>,
