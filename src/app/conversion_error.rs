@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::command_line::quoted;
+use crate::config::shell::quoted;
 use crate::config::shown::one_line;
 use crate::study::field::MOST_OBJECTIVES;
 

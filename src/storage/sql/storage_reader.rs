@@ -1,5 +1,6 @@
 //! [`StorageReader`] for every store whose database the queries understand.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
