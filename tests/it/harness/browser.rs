@@ -225,6 +225,7 @@ impl Connected {
                 length > 0
             }
             Err(error) if error.kind() == ErrorKind::ConnectionReset => false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => true,
             Err(error) => panic!("{error}"),
         }
     }
