@@ -351,7 +351,8 @@ pub fn main() -> ExitCode {
             let code = failed(&failure);
             let said = failure.to_string();
             // A command for another store names it.
-            if said.contains("`hpsearch ") && !said.contains(" --store ") {
+            if said.contains("`hpsearch ") && !said.contains(&store) && !said.contains(" --store ")
+            {
                 let _ = writeln!(io::stderr(), "note: these commands take{store} here");
             }
             return code;

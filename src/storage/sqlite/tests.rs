@@ -562,7 +562,11 @@ fn optunas_views_have_no_hidden_trial_no_part_of_a_nan_and_violations_as_constra
         ["0 constraints [0.0]", "1 constraints [0.5]", "3 constraints [0.0]"]
     );
     let names = "SELECT value_json FROM study_system_attributes";
-    assert_eq!(rows(&store, names), [r#"["loss"]"#], "the defaults of two objectives are none");
+    assert_eq!(
+        rows(&store, names),
+        [r#"["eval_loss"]"#],
+        "the defaults of two objectives are none"
+    );
 }
 
 #[test]
