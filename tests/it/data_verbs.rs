@@ -214,9 +214,7 @@ fn the_journal_is_followed_until_the_study_is_over() {
     );
     scene.end(3, AttemptEnd::Completed, TrialState::Complete, Some(0.1), None);
     assert!(
-        lines
-            .by_ref()
-            .any(|line| line.contains("trial 3 complete with 0.1 at epoch 1 in 2.0 s, new best"))
+        lines.by_ref().any(|line| line.contains("trial 3 complete with 0.1 in 2.0 s, new best"))
     );
     scene.append(&[Event::Study(StudyEvent::finished("24 trials are done"))]);
     scene.leave();
