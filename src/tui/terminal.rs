@@ -308,7 +308,7 @@ impl EventPoll {
         self.suspend.swap(false, Ordering::Relaxed)
     }
 
-    /// Waits for keys, a signal, news or `most`; [`next_event`] then reads the keys. crossterm
+    /// Waits for keys, a signal, news or `most`; `next_event` then reads the keys. crossterm
     /// cannot be asked: a terminal that was closed reads as ready for ever.
     pub fn wait(&mut self, most: Option<Duration>) -> Woken {
         use rustix::event::{PollFd, PollFlags};
