@@ -766,6 +766,21 @@ fn a_checkpoint_may_be_named_relative_to_the_script_and_is_then_its_own() {
 }
 
 #[test]
+fn the_checkpoints_of_a_trial_are_shown_with_their_steps() {
+    let script = "echo mine > own\necho '@hpsearch {\"checkpoint\":\"own\",\"step\":1}'\n\
+        echo '@hpsearch {\"step\":1,\"loss\":1}'\n";
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    let shown = site.json(&["show", "s", "0", "--json"]);
+    let checkpoint = &shown["checkpoints"][0];
+    let path = checkpoint["path"].as_str().unwrap();
+    assert_eq!((&checkpoint["step"], std::fs::read(path).unwrap()), (&json!(1), b"mine\n".into()));
+    let lines = site.run(&["show", "s", "0"]).out;
+    let line = lines.lines().find(|line| line.starts_with("checkpoints ")).unwrap();
+    assert!(line.contains("step 1: runs/files/s/trial-0/") && path.ends_with("/own"), "{line}");
+}
+
+#[test]
 fn closing_its_streams_is_not_a_trials_end() {
     let script = format!(
         "{REPORT_X}exec < /dev/null > /dev/null 2>&1\nsleep 0.3\necho done > done.$HPSEARCH_TRIAL\n"

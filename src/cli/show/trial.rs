@@ -11,6 +11,7 @@ use crate::app::populations::{Family, family};
 use crate::app::study_state::{interrupted, ran_until_death};
 use crate::arguments::RowsAtOnce;
 use crate::cli::artifact_json::{ArtifactJson, artifacts_json};
+use crate::cli::console::shown;
 use crate::cli::prediction_json::{PredictionJson, predictions_json};
 use crate::cli::provenance::{self, Made, MadeJson};
 use crate::cli::trial_json::TrialJson;
@@ -23,6 +24,7 @@ use crate::report::wording::{
 use crate::runner::untracked_sources::as_new_file;
 use crate::storage::{Remarked, StorageReader, StudySummary};
 use crate::study::artifact::StoredArtifact;
+use crate::study::checkpoint::Checkpoint;
 use crate::study::counted::count;
 use crate::study::event::Seq;
 use crate::study::metric::Number;
@@ -50,6 +52,9 @@ struct ShowTrialJson<'a> {
     series: Vec<SeriesSummaryJson>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     summary: BTreeMap<String, serde_json::Value>,
+    /// Existing checkpoints, by step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    checkpoints: Vec<Checkpoint>,
     artifacts: Vec<ArtifactJson>,
     remarks: Vec<RemarkJson>,
 }
@@ -122,6 +127,7 @@ pub fn show(
                     .collect::<Result<_, _>>()?,
                 series: series.into_iter().map(SeriesSummaryJson::from).collect(),
                 summary: reader.trial_summary(study.id, trial.number)?,
+                checkpoints: trial.checkpoints.clone(),
                 artifacts: artifacts_json(reader, study, &console.store, &artifacts)?,
                 remarks: remarks.into_iter().map(RemarkJson::from).collect(),
             };
@@ -288,6 +294,11 @@ fn print(
             axis.words(*last)
         );
         console.fact(if index == 0 { "series" } else { "" }, &one_line(&text))?;
+    }
+    for (index, checkpoint) in trial.checkpoints.iter().enumerate() {
+        let title = if index == 0 { "checkpoints" } else { "" };
+        let at = spec.step.at(checkpoint.step);
+        console.fact(title, &one_line(&format!("{at}: {}", shown(&checkpoint.path))))?;
     }
     kept::print(reader, artifacts, console)?;
     for (index, remark) in remarks.iter().enumerate() {
