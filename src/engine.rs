@@ -351,13 +351,24 @@ impl Engine {
     /// chose, and a tag only once, however many attempts give it.
     fn keeps(&self, trial: TrialNumber, event: &TrialEvent) -> bool {
         match event {
-            TrialEvent::Record(RecordEvent::ArtifactSaved { .. })
-            | TrialEvent::Record(RecordEvent::SummaryRecorded { .. }) => true,
+            TrialEvent::Record(
+                RecordEvent::ArtifactSaved { .. } | RecordEvent::SummaryRecorded { .. },
+            ) => true,
             TrialEvent::Entry(EntryEvent::Tagged { tag, .. }) => {
                 let known = self.state.trial(trial);
                 known.is_some_and(|trial| !trial.tags.contains(tag))
             }
-            _ => false,
+            TrialEvent::Record(
+                RecordEvent::ParamsRecorded { .. }
+                | RecordEvent::ParamsDropped { .. }
+                | RecordEvent::SpoolRead { .. },
+            )
+            | TrialEvent::Entry(EntryEvent::Noted { .. })
+            | TrialEvent::Proposal(_)
+            | TrialEvent::Attempt(_)
+            | TrialEvent::Checkpoint(_)
+            | TrialEvent::Decision(_)
+            | TrialEvent::State(_) => false,
         }
     }
 

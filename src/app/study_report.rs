@@ -137,9 +137,8 @@ impl Scope<'_> {
             let [name, range] = [&param.name, &param.range].map(|text| public(text));
             [name, PublicText::own_words(param.kind), range, public(&param.condition)]
         });
-        let mut tags: Vec<&str> = spec.tags.iter().chain(&study.tags).map(String::as_str).collect();
+        let mut tags = study.all_tags();
         tags.sort_unstable();
-        tags.dedup();
         let reason = study.finished.as_ref().or(study.paused.as_ref());
         Ok(StudySection {
             name: public(&one_line(&spec.name)),
@@ -147,7 +146,7 @@ impl Scope<'_> {
             reason: reason.map(|reason| public(&one_line(reason))),
             question: public(&found.question),
             description: spec.description.as_deref().map(public),
-            tags: tags.into_iter().map(public).collect(),
+            tags: tags.iter().map(|tag| public(tag)).collect(),
             notes: study.notes.iter().map(|note| (moment(note.at.0), public(&note.text))).collect(),
             answer: match &found.best {
                 Some(best) => Ok(self.answer(study, best)),

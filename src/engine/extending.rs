@@ -13,7 +13,8 @@ use crate::study::trial::{LARGEST_STEP, TrialNumber, TrialState};
 impl Engine {
     /// Trials that would not form whole populations: as in a study file, they are refused.
     fn incomplete_population(&self, by: Extension) -> Option<Refusal> {
-        let trials = self.spec.budget.trials.filter(|_| is_population(&self.spec.pruner))?;
+        let is_asked = by.trials > 0 && is_population(&self.spec.pruner);
+        let trials = self.spec.budget.trials.filter(|_| is_asked)?;
         let (size, all) = (POPULATION.of::<u64>(&self.spec.pruner), trials.checked_add(by.trials)?);
         let whole = all.checked_next_multiple_of(size).filter(|whole| *whole != all)?;
         let said = format!("{all} trials do not form populations of {size}");

@@ -146,7 +146,7 @@ impl Engine {
         if full.is_some_and(|trials| self.state.trials.len() as u64 >= trials) {
             let size = POPULATION.of::<u64>(&self.spec.pruner);
             return Err(refused(
-                "its populations are full: it would be a population of its own",
+                "its populations are full: it would form an incomplete one",
                 format!("make room for another one before: `hpsearch extend --trials {size}`"),
             ));
         }

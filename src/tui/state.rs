@@ -24,7 +24,7 @@ use super::snapshot::{ScreenData, Snapshot, SnapshotRequest};
 use super::trial_key::TrialKey;
 use super::{Detach, TuiExit, TuiMode};
 use crate::report::wording::{StudyStatus, one_line};
-use crate::storage::{StudyId, StudySummary};
+use crate::storage::{StorageError, StudyId, StudySummary};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::request::Request;
 use crate::study::spec::StudySpec;
@@ -424,8 +424,8 @@ impl TuiState {
 
     fn act(&mut self, action: Action) -> Command {
         if action.is_of_a_search() && self.spec().is_tracked() {
-            let name = &self.spec().name;
-            return self.note(format!("`{name}` has tracked runs: nothing is searched there"));
+            let study = self.spec().name.clone();
+            return self.note(StorageError::Tracked { study }.to_string());
         }
         match action {
             Action::Quit => return self.quit(),

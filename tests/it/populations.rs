@@ -324,17 +324,22 @@ fn requests_faults_and_kills_leave_a_population_that_ends_and_verifies() {
 /// As in a study file: a population is whole.
 #[test]
 fn requests_that_would_leave_a_population_incomplete_are_refused() {
-    let mut simulation = simulation(spec(8, "random", 4), 2, 0);
+    let answers = |trials: u64, requests: Vec<(u64, Request)>| {
+        let mut simulation = simulation(spec(trials, "random", 4), 2, 0);
+        simulation.spec.budget.time = Some(Duration::from_secs(1 << 20));
+        simulation.requests = requests;
+        let run = finished(&simulation, &[]);
+        let answers = run.turns.iter().flat_map(|turn| &turn.events).filter_map(|event| {
+            let Event::Study(StudyEvent::RequestServed { answer, .. }) = event else { return None };
+            Some(answer.clone())
+        });
+        (answers.collect::<Vec<_>>(), run.state.counts.complete)
+    };
     let more = |trials| Request::Extend { by: Extension { trials, ..Extension::default() } };
     let params: Params = [("rate".to_owned(), 0.5.into())].into_iter().collect();
     let alone = Request::Enqueue { params };
-    simulation.requests = vec![(0, more(3)), (40, alone), (40, more(4))];
-    let run = finished(&simulation, &[]);
-    let answers = run.turns.iter().flat_map(|turn| &turn.events).filter_map(|event| match event {
-        Event::Study(StudyEvent::RequestServed { answer, .. }) => Some(answer.clone()),
-        _ => None,
-    });
-    let [incomplete, alone, whole] = answers.collect::<Vec<_>>().try_into().unwrap();
+    let (answered, complete) = answers(8, vec![(0, more(3)), (40, alone), (40, more(4))]);
+    let [incomplete, alone, whole] = answered.try_into().unwrap();
     let refused = |answer: &RequestAnswer, why: &str| match answer {
         RequestAnswer::Refused(said) => said.contains(why),
         RequestAnswer::Done(_) => false,
@@ -343,7 +348,11 @@ fn requests_that_would_leave_a_population_incomplete_are_refused() {
     assert!(refused(&incomplete, why), "{incomplete:?}");
     assert!(refused(&alone, "`hpsearch extend --trials 4`"), "{alone:?}");
     assert!(matches!(whole, RequestAnswer::Done(_)), "{whole:?}");
-    assert_eq!(run.state.counts.complete, 12);
+    assert_eq!(complete, 12);
+    // Where an earlier version left one incomplete, more time is no matter of trials.
+    let time = Extension { time: Duration::from_secs(9), ..Extension::default() };
+    let (answered, _) = answers(7, vec![(0, Request::Extend { by: time })]);
+    assert!(matches!(answered[..], [RequestAnswer::Done(_)]), "{answered:?}");
 }
 
 #[test]

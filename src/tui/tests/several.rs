@@ -75,7 +75,7 @@ fn keys_that_steer_a_search_say_that_tracked_runs_have_none() {
         let mut shown = all(search_and_runs(Direction::Minimize), SMALL).press("/study = runs\n");
         shown.load();
         let mut shown = shown.press(key);
-        let said = "`runs` has tracked runs: nothing is searched there";
+        let said = "`runs` holds tracked runs: nothing is searched there";
         assert!(shown.frame().contains(said), "{key}: {}", shown.frame());
     }
 }
