@@ -59,7 +59,8 @@ fn site(trials: u32, devices: &str) -> Site {
         };
         (0..rows).map(line).collect()
     };
-    site.write("train.csv", format!("text,label\n{}", rows(32)));
+    // Long enough for looks at the machine, once a second, also where it is fast.
+    site.write("train.csv", format!("text,label\n{}", rows(128)));
     site.write("validation.csv", format!("text,label\n{}", rows(8)));
     site
 }
