@@ -2,7 +2,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::simd::{exp, vectorised, zip_map};
+use super::simd::{exp, simd_level, vectorised, zip_map};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// An element-wise activation function.

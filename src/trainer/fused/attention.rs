@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::dropout::DropoutMask;
 use super::matmul::{Beta, Strides, gemm, gemm_uninit};
-use super::simd::{exp, maximum, sum, vectorised};
+use super::simd::{exp, maximum, simd_level, sum, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// Attention over `[tokens, (heads + 2 kv_heads) head_dim]`, each row a token's queries, keys and

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::matmul::{Beta, Strides, gemm, matmul};
-use super::simd::{exp, maximum, sum, vectorised};
+use super::simd::{exp, maximum, simd_level, sum, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// The sum over rows of the cross-entropy of `logits [rows, classes]` with the target classes,

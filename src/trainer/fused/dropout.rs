@@ -1,7 +1,7 @@
 //! Counter-based dropout: masks are computed where they are needed, forward and backward, and never
 //! stored.
 
-use super::simd::{extend_zip_map, vectorised};
+use super::simd::{extend_zip_map, simd_level, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// Which elements are dropped at one site of one forward pass: a function of the site's key and an

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::simd::vectorised;
+use super::simd::{simd_level, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// The sum of one row of each of `N` tables `[entries, width]` for each index: `[indices, width]`.

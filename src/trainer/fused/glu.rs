@@ -2,7 +2,7 @@
 //! layer computes both halves.
 
 use super::activation::{ActivationFn, activate, activation_backward, multiply, sigmoid};
-use super::simd::{vectorised, zip_map};
+use super::simd::{simd_level, vectorised, zip_map};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// `silu(gate) * x`: inputs in this order.

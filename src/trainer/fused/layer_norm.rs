@@ -1,6 +1,6 @@
 //! Layer normalisation, forward and backward.
 
-use super::simd::{extend_zip_map, sum, vectorised};
+use super::simd::{extend_zip_map, simd_level, sum, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// `(x - mean) / sqrt(variance + epsilon) * scale + bias` by rows: inputs `x`, `scale [1, width]`,

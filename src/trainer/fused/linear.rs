@@ -6,7 +6,7 @@ use super::matmul::{
     Beta, Epilogue, Strides, gemm, matmul, matmul_and_column_sums, matmul_concat, matmul_with_bias,
     matmul_with_epilogue, matmul_with_side_output,
 };
-use super::simd::vectorised;
+use super::simd::{simd_level, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// `activation(x W + b)`: inputs `x [rows, in]`, `W [in, width]`, `b [1, width]`, output

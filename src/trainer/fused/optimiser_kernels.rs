@@ -1,6 +1,6 @@
 //! Optimiser steps on slices, in one pass over memory.
 
-use super::simd::vectorised;
+use super::simd::{simd_level, vectorised};
 
 /// The scalars of one AdamW step of one parameter.
 #[derive(Debug, Clone, Copy)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::simd::vectorised;
+use super::simd::{simd_level, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 use hpsearch_core::arguments::Pooling;
 

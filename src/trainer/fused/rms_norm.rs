@@ -1,6 +1,6 @@
 //! RMS normalisation, forward and backward.
 
-use super::simd::{extend_zip_map, sum, vectorised};
+use super::simd::{extend_zip_map, simd_level, sum, vectorised};
 use super::{BackwardInput, GradMode, InputGradient, Operation};
 
 /// `x / sqrt(mean(x²) + epsilon) * scale` by rows (Zhang and Sennrich 2019): inputs `x`,

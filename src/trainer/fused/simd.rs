@@ -3,35 +3,15 @@
 
 use std::mem::MaybeUninit;
 
+pub(super) use hpsearch_core::analysis::simd::{SimdLevel, vectorised};
+
 /// Partial results of a reduction: the order of additions does not depend on the vector width of
 /// the CPU.
 const LANES: usize = 16;
 
-/// The instruction sets that loops are compiled for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum SimdLevel {
-    /// What every CPU of the architecture has.
-    Baseline,
-    /// AVX2 and FMA.
-    Avx2,
-    /// AVX-512F and FMA.
-    Avx512,
-}
-
 /// The best level of this CPU.
 pub(super) fn simd_level() -> SimdLevel {
-    #[cfg(target_arch = "x86_64")]
-    let level = match (
-        is_x86_feature_detected!("fma"),
-        is_x86_feature_detected!("avx512f"),
-        is_x86_feature_detected!("avx2"),
-    ) {
-        (true, true, _) => SimdLevel::Avx512,
-        (true, false, true) => SimdLevel::Avx2,
-        _ => SimdLevel::Baseline,
-    };
-    #[cfg(not(target_arch = "x86_64"))]
-    let level = SimdLevel::Baseline;
+    let level = hpsearch_core::analysis::simd::simd_level();
     #[cfg(test)]
     let level = level.min(MAX_LEVEL.get());
     level
@@ -43,50 +23,6 @@ thread_local! {
     pub(super) static MAX_LEVEL: std::cell::Cell<SimdLevel> =
         const { std::cell::Cell::new(SimdLevel::Avx512) };
 }
-
-/// Defines a function with instances for AVX-512 and AVX2, of which the best that the CPU supports
-/// is called.
-macro_rules! vectorised {
-    (
-        $(#[$doc:meta])*
-        $visibility:vis fn $name:ident($($argument:ident: $kind:ty),* $(,)?)
-        $(-> $output:ty)? $body:block
-    ) => {
-        $(#[$doc])*
-        #[cfg_attr(
-            target_arch = "x86_64",
-            expect(unsafe_code, reason = "an instance may only be called on a CPU with its \
-                features, which the compiler cannot check")
-        )]
-        $visibility fn $name($($argument: $kind),*) $(-> $output)? {
-            #[inline(always)]
-            fn plain($($argument: $kind),*) $(-> $output)? $body
-
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx512f,fma")]
-                fn avx512($($argument: $kind),*) $(-> $output)? {
-                    plain($($argument),*)
-                }
-                #[target_feature(enable = "avx2,fma")]
-                fn avx2($($argument: $kind),*) $(-> $output)? {
-                    plain($($argument),*)
-                }
-                match $crate::fused::simd::simd_level() {
-                    // SAFETY: the CPU has the features of the instance.
-                    $crate::fused::simd::SimdLevel::Avx512 => {
-                        return unsafe { avx512($($argument),*) };
-                    }
-                    // SAFETY: as above.
-                    $crate::fused::simd::SimdLevel::Avx2 => return unsafe { avx2($($argument),*) },
-                    $crate::fused::simd::SimdLevel::Baseline => {}
-                }
-            }
-            plain($($argument),*)
-        }
-    };
-}
-pub(super) use vectorised;
 
 /// e^x with a relative error below 2e-7 for -87 < x < 88, clamped beyond; NaN stays NaN (Cephes'
 /// `expf`).

@@ -1,7 +1,7 @@
 //! Fits length scales, variance and noise to the data: the posterior mode (MAP), by Rprop.
 
-use super::kernel::{Hyperparameters, correlation, derivative, square};
-use crate::analysis::linalg::{Matrix, dot};
+use super::kernel::{Hyperparameters, Matern, square};
+use crate::analysis::linalg::{Matrix, dot, dots, weighted_sum};
 use crate::samplers::cube::Cube;
 
 /// Optimisation steps. It converges in 20 to 40.
@@ -138,18 +138,15 @@ impl<'a> Posterior<'a> {
     fn value_and_gradient(&self, at: &[f64]) -> Option<(f64, Vec<f64>)> {
         let Hyperparameters { inverse_squares, variance, noise } = hyperparameters(at);
         let size = self.targets.len();
-        let mut distances = vec![0.0; size * size.saturating_sub(1) / 2];
-        for (squares, scale) in self.squares.iter().zip(&inverse_squares) {
-            for (distance, square) in distances.iter_mut().zip(squares) {
-                *distance += scale * square;
-            }
-        }
+        let pairs = size * size.saturating_sub(1) / 2;
+        let distances = weighted_sum(&self.squares, &inverse_squares, pairs);
+        let kernels: Vec<Matern> = distances.iter().map(|distance| Matern::at(*distance)).collect();
         let mut covariance = Matrix::new(size);
         let mut pair = 0;
         for row in 0..size {
             let cells = covariance.row_mut(row);
             for cell in &mut cells[..row] {
-                *cell = variance * correlation(distances[pair]);
+                *cell = variance * kernels[pair].correlation();
                 pair += 1;
             }
             cells[row] = variance * (1.0 + 1e-8) + noise + self.noise_variances[row];
@@ -172,19 +169,16 @@ impl<'a> Posterior<'a> {
             for column in 0..row {
                 let pull = weights[row] * weights[column] - own[column];
                 by_variance += pull * covariance.row(row)[column];
-                pulls[pair] = pull * variance * derivative(pulls[pair]);
+                pulls[pair] = pull * variance * kernels[pair].derivative();
                 pair += 1;
             }
             let pull = 0.5 * (weights[row] * weights[row] - own[row]);
             by_variance += pull * variance;
             by_noise += pull * noise;
         }
-        let mut gradient: Vec<f64> = self
-            .squares
-            .iter()
-            .zip(&inverse_squares)
-            .map(|(squares, scale)| scale * dot(squares, &pulls))
-            .collect();
+        let by_axis = dots(&self.squares, &pulls);
+        let mut gradient: Vec<f64> =
+            by_axis.iter().zip(&inverse_squares).map(|(pull, scale)| scale * pull).collect();
         gradient.extend([by_variance, by_noise]);
         for (index, logarithm) in at.iter().enumerate() {
             let (centre, deviation) = self.prior(index, at.len());

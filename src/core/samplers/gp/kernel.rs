@@ -31,14 +31,28 @@ pub(super) fn square(kind: AxisKind, a: f64, b: f64) -> f64 {
     }
 }
 
-/// The Matern 5/2 correlation at the squared scaled distance.
-pub(super) fn correlation(square: f64) -> f64 {
-    let scaled = ROOT_FIVE * square.sqrt();
-    (1.0 + scaled + 5.0 / 3.0 * square) * (-scaled).exp()
+/// Matern 5/2 at one distance: what the correlation and its derivative have in common.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matern {
+    square: f64,
+    scaled: f64,
+    decay: f64,
 }
 
-/// `-2` times the derivative of the correlation by the squared distance.
-pub(super) fn derivative(square: f64) -> f64 {
-    let scaled = ROOT_FIVE * square.sqrt();
-    5.0 / 3.0 * (1.0 + scaled) * (-scaled).exp()
+impl Matern {
+    /// At a squared scaled distance.
+    pub fn at(square: f64) -> Self {
+        let scaled = ROOT_FIVE * square.sqrt();
+        Matern { square, scaled, decay: (-scaled).exp() }
+    }
+
+    /// The correlation.
+    pub fn correlation(self) -> f64 {
+        (1.0 + self.scaled + 5.0 / 3.0 * self.square) * self.decay
+    }
+
+    /// `-2` times the derivative of the correlation by the squared distance.
+    pub fn derivative(self) -> f64 {
+        5.0 / 3.0 * (1.0 + self.scaled) * self.decay
+    }
 }

@@ -1,6 +1,6 @@
 //! A Gaussian process conditioned on data: mean, deviation, and acquisition functions.
 
-use super::kernel::{Hyperparameters, correlation, derivative, square};
+use super::kernel::{Hyperparameters, Matern, square};
 use super::widening::widening;
 use crate::analysis::linalg::{Matrix, dot};
 use crate::samplers::cube::{AxisKind, Cube};
@@ -31,8 +31,8 @@ pub(super) struct Prediction {
     pub mean: f64,
     /// The variance, without noise.
     pub variance: f64,
-    /// Squared distances to the data.
-    distances: Vec<f64>,
+    /// The kernel at the distances to the data.
+    kernels: Vec<Matern>,
     /// `covariance^-1` times the covariances with the data.
     solved: Vec<f64>,
 }
@@ -63,7 +63,7 @@ impl<'a> GaussianProcess<'a> {
             columns.distances(point, row, &mut distances);
             let cells = covariance.row_mut(row);
             for (cell, distance) in cells.iter_mut().zip(&distances) {
-                *cell = hyperparameters.variance * correlation(*distance);
+                *cell = hyperparameters.variance * Matern::at(*distance).correlation();
             }
             cells[row] = own_variance(hyperparameters) + noise_variances[row];
         }
@@ -95,26 +95,25 @@ impl<'a> GaussianProcess<'a> {
 
     /// Mean at `point`.
     pub fn mean(&self, point: &[f64]) -> f64 {
-        dot(&self.covariances(point).0, &self.weights)
+        dot(&self.covariances(self.kernels(point)), &self.weights)
     }
 
-    /// Covariances with the data, and squared distances to it.
-    fn covariances(&self, point: &[f64]) -> (Vec<f64>, Vec<f64>) {
+    /// The kernel at the distances to the data.
+    fn kernels(&self, point: &[f64]) -> impl Iterator<Item = Matern> {
         let mut distances = Vec::new();
         self.columns.distances(point, self.weights.len(), &mut distances);
-        (
-            distances
-                .iter()
-                .map(|distance| self.hyperparameters.variance * correlation(*distance))
-                .collect(),
-            distances,
-        )
+        distances.into_iter().map(Matern::at)
+    }
+
+    /// Covariances with the data.
+    fn covariances(&self, kernels: impl Iterator<Item = Matern>) -> Vec<f64> {
+        kernels.map(|kernel| self.hyperparameters.variance * kernel.correlation()).collect()
     }
 
     /// An upper bound of the log expected improvement at `point`, at a tenth of the cost: the
     /// variance is conditioned on the most correlated data point only.
     pub fn most_improvement(&self, point: &[f64], incumbent: f64) -> f64 {
-        let (covariances, _) = self.covariances(point);
+        let covariances = self.covariances(self.kernels(point));
         let own = own_variance(self.hyperparameters);
         let explained = covariances
             .iter()
@@ -127,7 +126,7 @@ impl<'a> GaussianProcess<'a> {
 
     /// Mean and variance at `point`.
     pub fn moments(&self, point: &[f64]) -> (f64, f64) {
-        let (covariances, _) = self.covariances(point);
+        let covariances = self.covariances(self.kernels(point));
         let explained = self.inverse_factor.square_of_product(&covariances);
         (dot(&covariances, &self.weights), self.variance(explained))
     }
@@ -147,12 +146,13 @@ impl<'a> GaussianProcess<'a> {
 
     /// Mean and variance at `point`, and what their gradients need.
     pub fn predict(&self, point: &[f64]) -> Prediction {
-        let (covariances, distances) = self.covariances(point);
+        let kernels: Vec<Matern> = self.kernels(point).collect();
+        let covariances = self.covariances(kernels.iter().copied());
         let whitened = self.inverse_factor.times(&covariances);
         let solved = self.inverse_factor.transposed_times(&whitened);
         let mean = dot(&covariances, &self.weights);
         let variance = self.variance(dot(&whitened, &whitened));
-        Prediction { mean, variance, distances, solved }
+        Prediction { mean, variance, kernels, solved }
     }
 
     /// The gradient along numeric axes of a function with these derivatives by mean and variance.
@@ -166,12 +166,12 @@ impl<'a> GaussianProcess<'a> {
         // The covariance's derivative along an axis is the negative pull times the scaled
         // difference of positions.
         let pulls: Vec<f64> = prediction
-            .distances
+            .kernels
             .iter()
             .zip(self.weights.iter().zip(&prediction.solved))
-            .map(|(distance, (weight, solved))| {
+            .map(|(kernel, (weight, solved))| {
                 -self.hyperparameters.variance
-                    * derivative(*distance)
+                    * kernel.derivative()
                     * (by_mean * weight - 2.0 * by_variance * solved)
             })
             .collect();

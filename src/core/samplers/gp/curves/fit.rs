@@ -2,10 +2,10 @@
 
 use super::process::JITTER;
 use super::{CurveHyperparameters, Lengths, Observation};
-use crate::analysis::linalg::{Matrix, dot};
+use crate::analysis::linalg::{Matrix, dot, dots, weighted_sum};
 use crate::samplers::cube::{Cube, Point};
 use crate::samplers::gp::fit::{Climb, climb};
-use crate::samplers::gp::kernel::{correlation, derivative, square};
+use crate::samplers::gp::kernel::{Matern, square};
 
 /// Optimisation steps.
 const STEPS: usize = 30;
@@ -96,25 +96,20 @@ impl<'a> Posterior<'a> {
         }
     }
 
-    /// Scaled squared distances of all pairs of trials.
-    fn distances(&self, inverse_squares: &[f64]) -> Vec<f64> {
-        let mut distances = vec![0.0; self.trials * self.trials.saturating_sub(1) / 2];
-        for (squares, scale) in self.squares.iter().zip(inverse_squares) {
-            for (distance, square) in distances.iter_mut().zip(squares) {
-                *distance += scale * square;
-            }
-        }
-        distances
+    /// The kernel at the distances of all pairs of trials.
+    fn kernels(&self, inverse_squares: &[f64]) -> Vec<Matern> {
+        let pairs = self.trials * self.trials.saturating_sub(1) / 2;
+        weighted_sum(&self.squares, inverse_squares, pairs).into_iter().map(Matern::at).collect()
     }
 
     /// Logarithm of the posterior (up to a constant), and its gradient.
     pub fn value_and_gradient(&self, at: &[f64]) -> Option<(f64, Vec<f64>)> {
         let own = self.hyperparameters(at);
-        let distances: Vec<Vec<f64>> =
-            own.inverse_squares.iter().map(|term| self.distances(term)).collect();
-        let correlations: Vec<Vec<f64>> = distances
+        let kernels: Vec<Vec<Matern>> =
+            own.inverse_squares.iter().map(|term| self.kernels(term)).collect();
+        let correlations: Vec<Vec<f64>> = kernels
             .iter()
-            .map(|distances| distances.iter().map(|distance| correlation(*distance)).collect())
+            .map(|kernels| kernels.iter().map(|kernel| kernel.correlation()).collect())
             .collect();
         let pair = |a: usize, b: usize| {
             let (low, high) = if a < b { (a, b) } else { (b, a) };
@@ -147,7 +142,7 @@ impl<'a> Posterior<'a> {
         // Half the trace of (weights weights^T - inverse) times the derivative of the covariance:
         // pairs count twice.
         let mut pulls: Vec<Vec<f64>> =
-            distances.iter().map(|distances| vec![0.0; distances.len()]).collect();
+            kernels.iter().map(|kernels| vec![0.0; kernels.len()]).collect();
         let mut others = [0.0; OTHERS];
         for (index, row) in rows.iter().enumerate() {
             let cells = inverse.row(index);
@@ -184,13 +179,12 @@ impl<'a> Posterior<'a> {
             }
         }
         let mut gradient: Vec<f64> = Vec::with_capacity(at.len());
-        for ((pulls, distances), term) in pulls.iter_mut().zip(&distances).zip(&own.inverse_squares)
-        {
-            for (pull, distance) in pulls.iter_mut().zip(distances) {
-                *pull *= derivative(*distance);
+        for ((pulls, kernels), term) in pulls.iter_mut().zip(&kernels).zip(&own.inverse_squares) {
+            for (pull, kernel) in pulls.iter_mut().zip(kernels) {
+                *pull *= kernel.derivative();
             }
-            let axes = self.squares.iter().zip(term);
-            gradient.extend(axes.map(|(squares, scale)| scale * dot(squares, pulls)));
+            let by_axis = dots(&self.squares, pulls);
+            gradient.extend(by_axis.iter().zip(term).map(|(pull, scale)| scale * pull));
         }
         gradient.extend(others);
         let lengths = self.lengths();

@@ -4,7 +4,7 @@
 use super::{CurveData, CurveHyperparameters, FULL, Matrix};
 use crate::analysis::linalg::dot;
 use crate::samplers::cube::{Cube, slices};
-use crate::samplers::gp::kernel::{correlation, derivative};
+use crate::samplers::gp::kernel::Matern;
 use crate::samplers::gp::process::{Acquisition, Columns};
 
 /// Jitter that keeps the covariance positive definite.
@@ -32,8 +32,8 @@ pub(crate) struct CurveProcess<'a> {
 pub(crate) struct End {
     pub mean: f64,
     pub variance: f64,
-    /// Squared distances to the trials, by term.
-    distances: Vec<Vec<f64>>,
+    /// The kernel at the distances to the trials, by term.
+    kernels: Vec<Vec<Matern>>,
     /// `covariance^-1` times the covariances with the observations.
     solved: Vec<f64>,
 }
@@ -60,7 +60,9 @@ impl<'a> CurveProcess<'a> {
                 trial = own.trial;
                 for (columns, distances) in columns.iter().zip(&mut correlations) {
                     columns.distances(points[trial], trial + 1, distances);
-                    distances.iter_mut().for_each(|distance| *distance = correlation(*distance));
+                    for distance in distances {
+                        *distance = Matern::at(*distance).correlation();
+                    }
                 }
             }
             let cells = covariance.row_mut(row);
@@ -90,15 +92,19 @@ impl<'a> CurveProcess<'a> {
         Some(CurveProcess { hyperparameters, data, columns, factor, weights, variances, at_end })
     }
 
-    /// Correlations of a configuration with those of the trials, and scaled squared distances, by
-    /// term.
-    fn correlations(&self, point: &[f64]) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
+    /// The kernel at a configuration's distances to those of the trials, by term.
+    fn kernels(&self, point: &[f64]) -> Vec<Vec<Matern>> {
         let of_term = |columns: &Columns| {
             let mut distances = Vec::new();
             columns.distances(point, self.data.points.len(), &mut distances);
-            (distances.iter().map(|distance| correlation(*distance)).collect(), distances)
+            distances.into_iter().map(Matern::at).collect()
         };
-        self.columns.iter().map(of_term).unzip()
+        self.columns.iter().map(of_term).collect()
+    }
+
+    /// Correlations of a configuration with those of the trials, by term.
+    fn correlations(&self, point: &[f64]) -> Vec<Vec<f64>> {
+        correlations(&self.kernels(point))
     }
 
     /// Covariances of a new configuration's loss at a scaled step with the observations.
@@ -136,7 +142,7 @@ impl<'a> CurveProcess<'a> {
 
     /// The mean at the end of a new configuration.
     pub fn mean_of_new(&self, point: &[f64]) -> f64 {
-        dot(&self.covariances(&self.correlations(point).0), &self.weights)
+        dot(&self.covariances(&self.correlations(point)), &self.weights)
     }
 
     /// The mean at the end of a trial, by its index in the history, else of a new configuration.
@@ -154,7 +160,7 @@ impl<'a> CurveProcess<'a> {
 
     /// Covariances of a trial's loss at a scaled step with the observations.
     fn of_trial(&self, trial: usize, step: f64) -> (f64, Vec<f64>) {
-        let (correlations, _) = self.correlations(&self.data.points[trial]);
+        let correlations = self.correlations(&self.data.points[trial]);
         let mut covariances = self.covariances_at(&correlations, step);
         for (covariance, row) in covariances.iter_mut().zip(&self.data.observations) {
             if row.trial == trial {
@@ -173,14 +179,14 @@ impl<'a> CurveProcess<'a> {
 
     /// Mean and variance at the end of a new configuration.
     pub fn moments_at_end(&self, point: &[f64]) -> (f64, f64) {
-        let covariances = self.covariances(&self.correlations(point).0);
+        let covariances = self.covariances(&self.correlations(point));
         let whitened = self.factor.solve(&covariances);
         (dot(&covariances, &self.weights), self.variance(FULL, dot(&whitened, &whitened)))
     }
 
     /// Mean and variance of a new configuration's loss at a scaled step.
     pub fn moments_of_new(&self, point: &[f64], step: f64) -> (f64, f64) {
-        let (correlations, _) = self.correlations(point);
+        let correlations = self.correlations(point);
         let covariances = self.covariances_at(&correlations, step);
         let whitened = self.factor.solve(&covariances);
         let mean = dot(&covariances, &self.weights);
@@ -221,7 +227,7 @@ impl<'a> CurveProcess<'a> {
     /// An upper bound of it at a fraction of the cost: the variance is conditioned on the most
     /// informative observation only.
     pub fn most_improvement(&self, point: &[f64], incumbent: f64) -> f64 {
-        let covariances = self.covariances(&self.correlations(point).0);
+        let covariances = self.covariances(&self.correlations(point));
         let explained = covariances
             .iter()
             .zip(&self.variances)
@@ -241,19 +247,19 @@ impl<'a> CurveProcess<'a> {
 
     /// Mean and variance at the end of a new configuration, and what their gradients need.
     pub fn predict_end(&self, point: &[f64]) -> End {
-        let (correlations, distances) = self.correlations(point);
-        let covariances = self.covariances(&correlations);
+        let kernels = self.kernels(point);
+        let covariances = self.covariances(&correlations(&kernels));
         let whitened = self.factor.solve(&covariances);
         let variance = self.variance(FULL, dot(&whitened, &whitened));
         let solved = self.factor.transposed_solve(&whitened);
-        End { mean: dot(&covariances, &self.weights), variance, distances, solved }
+        End { mean: dot(&covariances, &self.weights), variance, kernels, solved }
     }
 
     /// The gradient along numeric axes of a function with these derivatives by mean and variance.
     pub fn gradient(&self, point: &[f64], end: &End, by_mean: f64, by_variance: f64) -> Vec<f64> {
         let mut gradient = vec![0.0; point.len()];
-        let terms = self.columns.iter().zip(&end.distances).zip(&self.at_end);
-        for (((columns, distances), factors), inverse_squares) in
+        let terms = self.columns.iter().zip(&end.kernels).zip(&self.at_end);
+        for (((columns, kernels), factors), inverse_squares) in
             terms.zip(&self.hyperparameters.inverse_squares)
         {
             let mut pulls = vec![0.0; self.data.points.len()];
@@ -261,12 +267,17 @@ impl<'a> CurveProcess<'a> {
                 pulls[row.trial] += factors[index]
                     * (by_mean * self.weights[index] - 2.0 * by_variance * end.solved[index]);
             }
-            for (pull, distance) in pulls.iter_mut().zip(distances) {
-                *pull *= -derivative(*distance);
+            for (pull, kernel) in pulls.iter_mut().zip(kernels) {
+                *pull *= -kernel.derivative();
             }
             let own = columns.gradient(point, &pulls, inverse_squares);
             gradient.iter_mut().zip(own).for_each(|(all, own)| *all += own);
         }
         gradient
     }
+}
+
+/// Correlations, by term.
+fn correlations(kernels: &[Vec<Matern>]) -> Vec<Vec<f64>> {
+    kernels.iter().map(|term| term.iter().map(|kernel| kernel.correlation()).collect()).collect()
 }
