@@ -18,6 +18,7 @@ pub mod curves;
 pub mod devices;
 pub mod enqueue;
 mod error;
+pub mod evaluate;
 pub mod exact_points;
 pub mod export;
 pub mod figures;

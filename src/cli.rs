@@ -23,6 +23,7 @@ mod doctor;
 mod drawing;
 mod du;
 mod enqueue;
+mod evaluate;
 mod events;
 mod exit;
 mod explain;
@@ -236,6 +237,8 @@ pub enum Verb {
     /// Use an exported model on texts
     #[command(visible_alias = "translate")]
     Predict(predict::PredictArguments),
+    /// Measure an exported model on a file of labelled rows
+    Evaluate(evaluate::EvaluateArguments),
     /// Generate text with an exported language model
     Generate(generate::GenerateArguments),
     /// Ask a running study to stop; it can be resumed
@@ -425,6 +428,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
         Verb::Copy(arguments) => copy::copy(arguments, console),
         Verb::Train(arguments) => train::train(arguments, console),
         Verb::Predict(arguments) => predict::predict(arguments, console),
+        Verb::Evaluate(arguments) => evaluate::evaluate(arguments, console),
         Verb::Generate(arguments) => generate::generate(arguments, console),
         Verb::Stop(arguments) => stop::stop(arguments, console),
         Verb::Pause(arguments) => pause::pause(arguments, console),

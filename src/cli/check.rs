@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::changed_study::ChangedStudy;
-use super::console::{Console, shown};
+use super::console::{Console, shown, typed};
 use super::exit::{Exit, Failure};
 use super::exported;
 use super::overrides::sets;
@@ -239,7 +239,7 @@ fn print(
         }
         Ahead::OfFile(text) => writeln!(console.out, "forecast  {text}")?,
     }
-    let run = console.next(&format!("run {}{}", shown(&arguments.study), sets(&arguments.set)));
+    let run = console.next(&format!("run {}{}", typed(&arguments.study), sets(&arguments.set)));
     writeln!(console.out, "{run} runs it")?;
     Ok(Exit::Done)
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::console::shown;
+use super::console::{shown, typed};
 use super::{Console, Exit, Failure};
 use crate::app::export::Written;
 use crate::arguments::TaskKind;
@@ -111,6 +111,7 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
         ));
     }
     if matches!(spec.program, Program::Trainer { .. }) {
+        let directory = typed(Path::new(&directory));
         console.say(&format!("`{} {directory} {}` uses it", exported.verb, exported.example));
     }
 }

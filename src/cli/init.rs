@@ -170,8 +170,10 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
     let spec = config::load(&arguments.output, &[])?;
     missing_files(&spec).iter().for_each(|missing| console.say(&missing.to_string()));
     let file = shown(&arguments.output);
-    let [check, run] = ["check", "run"].map(|verb| console.next(&format!("{verb} {file}")));
-    console.say(&format!("wrote {file}\nnext: {check} looks at it and its data, {run} searches"));
+    let named = typed(Path::new(&file));
+    let [check, run] = ["check", "run"].map(|verb| console.next(&format!("{verb} {named}")));
+    let looks = if arguments.command.is_some() { "" } else { " and its data" };
+    console.say(&format!("wrote {file}\nnext: {check} looks at it{looks}, {run} searches"));
     Ok(Exit::Done)
 }
 

@@ -166,7 +166,11 @@ fn draw_chart(frame: &mut Frame<'_>, area: Rect, state: &TuiState, detail: &Deta
         }
         None => Series::curve(String::new(), own, SeriesRole::Compared(0)),
     });
-    let others = if others > 0 { format!(", before {others} others") } else { String::new() };
+    let others = match others {
+        0 => String::new(),
+        1 => ", before another".to_owned(),
+        others => format!(", before {others} others"),
+    };
     let keep = own.iter().map(|(_, value)| *value).filter(|value| value.is_finite());
     let chart = Figure {
         title: format!("{} of trial {}{others}", one_line(metric), detail.trial.number),

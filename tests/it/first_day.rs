@@ -332,7 +332,7 @@ fn importances_are_told_from_ten_trials_on() {
         "{}",
         told.out
     );
-    assert_says(&told, &["importances need at least 10 trials", "there are 2"]);
+    assert_says(&told, &["importances need 10 complete trials", "there are 2"]);
     let told = few.json(&["importance", "s", "--json"]);
     assert_eq!((&told["trials"], &told["importances"]), (&json!(2), &json!([])));
     assert!(told["reason"].as_str().unwrap().contains("at least 10 trials"), "{told}");

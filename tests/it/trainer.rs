@@ -41,11 +41,52 @@ fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_valu
         run(directory, &["predict", "model", "the bus never came and the tram was full"]);
     assert_done(&predicted);
     assert!(predicted.out.contains("transit") || !predicted.out.is_empty());
+    evaluates_as_the_export_says(directory);
     let again = run(directory, &["train", "model/best.toml", "-o", "again"]);
     assert_done(&again);
     assert_names(&again.err, &["as before"]);
     let weights = |model: &str| fs::read(directory.join(model).join("model.safetensors")).unwrap();
     assert_eq!(weights("model"), weights("again"), "the same weights, bit for bit");
+}
+
+/// `evaluate` of the exported classifier on its test file and on others.
+fn evaluates_as_the_export_says(directory: &Path) {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/data/test.csv");
+    let evaluate = |file: &Path, more: &[&str]| {
+        let file = file.display().to_string();
+        run(directory, &[&["evaluate", "model", &file], more].concat())
+    };
+    let metrics: Value =
+        serde_json::from_slice(&fs::read(directory.join("model/metrics.json")).unwrap()).unwrap();
+    let mut expected = metrics["metrics"].as_object().unwrap().clone();
+    expected.retain(|name, _| name.starts_with("test_"));
+    let measured = evaluate(&data, &["--json"]);
+    assert_done(&measured);
+    assert_eq!(measured.json()["metrics"], Value::Object(expected.clone()));
+    let measured = evaluate(&data, &[]);
+    assert_done(&measured);
+    assert_eq!(measured.out.lines().count(), expected.len(), "{}", measured.out);
+    // Of one label of the model's, in columns of other names.
+    let text = fs::read_to_string(&data).unwrap();
+    let row = text.lines().nth(1).unwrap();
+    fs::write(directory.join("one.csv"), format!("words,topic\n{row}\n")).unwrap();
+    let one = evaluate(Path::new("one.csv"), &["--set", "text=words", "--set", "label=topic"]);
+    assert_done(&one);
+    assert_names(&one.out, &["test_accuracy "]);
+    fs::write(directory.join("other.csv"), format!("{text}some words,nonsense\n")).unwrap();
+    let other = evaluate(Path::new("other.csv"), &[]);
+    assert_code(&other, 2);
+    assert_names(&other.err, &["other.csv:", "`nonsense`"]);
+    for (arguments, said) in [
+        (&["--set", "labl=topic"], "did you mean `label`?"),
+        (&["--set", "train=a.csv"], "`train` is not read"),
+        (&["--set", "label"], "has no `=`"),
+    ] {
+        let refused = evaluate(&data, arguments);
+        assert_code(&refused, 2);
+        assert_names(&refused.err, &[said]);
+    }
+    assert_code(&evaluate(Path::new("nothing.csv"), &[]), 2);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::cli::{Console, Exit, Failure};
 use crate::config;
 use crate::config::shown::one_line;
 use crate::study::metric::significant;
-use crate::study::printed_metrics::{Patterns, PrintedMetrics};
+use crate::study::printed_metrics::{Patterns, PrintedMetrics, not_what};
 use crate::study::program::Program;
 
 /// Tries the lines.
@@ -48,7 +48,8 @@ pub(super) fn try_lines(
             (None, true) => {}
         }
         for (name, text) in &found.not_numbers {
-            writeln!(console.out, "`{}` for `{name}` is not a number", one_line(text))?;
+            let (text, what) = (one_line(text), not_what(text));
+            writeln!(console.out, "`{text}` for `{name}` is {what}")?;
         }
     }
     Ok(Exit::Done)

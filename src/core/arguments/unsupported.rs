@@ -49,7 +49,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("project", "set `[study] name` and `tags`"),
     (
         "logging_dir report_to trackio_space_id trackio_bucket_id trackio_static_space_id",
-        "metrics go to the store: see `hpsearch trials --json` and `hpsearch watch`",
+        "metrics go to the store; `[track] to` copies them to TensorBoard, W&B and MLflow",
     ),
     ("no_cuda use_cpu use_mps_device", "set `[devices] use`"),
     ("train_file", "set `[data] train`"),

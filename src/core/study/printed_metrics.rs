@@ -186,6 +186,15 @@ fn find(patterns: &Patterns, line: &[u8], mut matched: impl FnMut(usize)) -> Lin
     found
 }
 
+/// What a text that was found for a metric or a step is not.
+pub fn not_what(text: &str) -> &'static str {
+    // Metrics may be any number.
+    match number(text) {
+        Some(_) => "no step: steps are whole numbers from 0 on",
+        None => "not a number",
+    }
+}
+
 fn take(captures: &Captures<'_>, regex: &Regex, patterns: &Patterns, found: &mut LineMatches) {
     for name in regex.capture_names().flatten() {
         let Some(text) = captures.name(name).map(|group| group.as_str()) else { continue };

@@ -34,6 +34,15 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("name", "type"),
     ("number", "trial"),
     ("output_dir", "trial_dir"),
+    // Tasks of transformers' pipelines.
+    ("text_generation", "language-modeling"),
+    ("causal_lm", "language-modeling"),
+    ("fill_mask", "masked-language-modeling"),
+    ("mlm", "masked-language-modeling"),
+    ("sequence_classification", "text-classification"),
+    ("sentiment_analysis", "text-classification"),
+    ("ner", "token-classification"),
+    ("feature_extraction", "sentence-similarity"),
 ];
 
 /// Least Jaro-Winkler similarity of a suggestion: one slip in a short word, two in a long one.

@@ -15,7 +15,7 @@ use crate::runner::protocol::{PREFIX, RANK_PREFIX, StepCounter};
 use crate::storage::sqlite;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::Metrics;
-use crate::study::printed_metrics::{LineReports, PrintedMetrics};
+use crate::study::printed_metrics::{LineReports, PrintedMetrics, not_what};
 use crate::study::remark::{Remark, RemarkKind, Reports, without_metric};
 use crate::study::series::SeriesAxis;
 use crate::study::step::StepUnit;
@@ -143,7 +143,7 @@ impl Current {
             inputs.extend(self.log_points(axis, Some(step), metrics, points));
         }
         if let Some((name, text)) = not_numbers.first() {
-            let why = format!("a pattern finds `{text}` for `{name}`, which is not a number");
+            let why = format!("a pattern finds `{text}` for `{name}`, which is {}", not_what(text));
             inputs.extend(self.remark_once(Remark::new(RemarkKind::Pattern, why)));
         }
         inputs

@@ -1,0 +1,104 @@
+//! Evaluates an exported model on a file of labelled rows.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+
+use super::AppError;
+use super::worker_job::{self, OnProgress, Progress, halving};
+use crate::arguments::{DataArguments, PRETRAINED, RowsAtOnce, TaskKind};
+use crate::export::{Draft, Purpose, Recipe};
+use crate::runner::protocol::Job;
+use crate::study::device::Device;
+use crate::study::metric::Metrics;
+
+/// Arguments of `[data]` that say where rows come from.
+pub const WHERE_FROM: [&str; 5] = ["train", "validation", "test", "validation_split", "test_split"];
+
+/// The metrics of the model in `directory`, an export with its `recipe`, on the rows of `file`, as
+/// `test_loss` and so on. Both paths are absolute. `data`: arguments of `[data]` in place of those
+/// that it was trained with, such as the column of labels.
+///
+/// # Errors
+/// A row or a label is not like those of its training, or the worker failed.
+pub fn evaluate(
+    directory: &str,
+    recipe: &Recipe,
+    file: &str,
+    data: BTreeMap<String, Json>,
+    device: &Device,
+    on_progress: &mut OnProgress<'_>,
+) -> Result<Metrics, AppError> {
+    // Its tokenizer and its labels are those of the directory.
+    let mut arguments = recipe.trainer_arguments();
+    arguments.retain(|name, _| !name.starts_with("model."));
+    arguments.insert(PRETRAINED.to_owned(), directory.into());
+    let mut values = recipe.data_arguments();
+    values.extend(data);
+    values.retain(|name, _| !WHERE_FROM.contains(&name.as_str()));
+    let temporary = std::env::temp_dir().join("hpsearch-evaluation");
+    let cache = Draft::beside(&temporary, Purpose::Training)?;
+    // Nothing is trained. Training rows say which labels there are: all that the model has, since
+    // the file may lack some.
+    let known = match rows_of_labels(Path::new(directory), TaskKind::of(&arguments), &values)? {
+        None => file.to_owned(),
+        Some(rows) => {
+            let path = cache.path().join("labels.jsonl");
+            fs::write(&path, rows)?;
+            path.to_string_lossy().into_owned()
+        }
+    };
+    for (split, path) in [("train", &*known), ("validation", &*known), ("test", file)] {
+        values.insert(split.to_owned(), path.into());
+    }
+    on_progress(Progress::Began("reading the rows"));
+    let usual =
+        RowsAtOnce::that_may_be_halved(&arguments).map(|rows| RowsAtOnce { train: 1, ..rows });
+    let answer = halving(usual, on_progress, |rows, on_progress| {
+        let job = Job::Evaluate {
+            checkpoint: Path::new(directory).to_owned(),
+            arguments: arguments.clone(),
+            data: values.clone(),
+            cache: cache.path().to_owned(),
+            device: device.clone(),
+            or_validation: false,
+            rows: rows.map(|rows| rows.eval),
+        };
+        worker_job::again(job, on_progress)
+    });
+    Ok(serde_json::from_value(answer?)?)
+}
+
+/// Rows with each label of the model in `directory`, as JSON lines; none of a task without labels.
+fn rows_of_labels(
+    directory: &Path,
+    task: TaskKind,
+    data: &BTreeMap<String, Json>,
+) -> Result<Option<String>, AppError> {
+    let mut data = data.clone();
+    data.insert("train".to_owned(), "labels.jsonl".into());
+    // What cannot be read, the worker says.
+    let Ok(data) = DataArguments::resolve(&data) else { return Ok(None) };
+    let config: Json = serde_json::from_slice(&fs::read(directory.join("config.json"))?)?;
+    let Some(labels) = config["id2label"].as_object() else { return Ok(None) };
+    let labels: Vec<&str> = labels.values().filter_map(Json::as_str).collect();
+    let row = |text: Json, label: Json| {
+        let mut row = json!({});
+        row[&data.text] = text;
+        row[&data.label] = label;
+        if let Some(pair) = &data.text_pair {
+            row[pair] = "a".into();
+        }
+        format!("{row}\n")
+    };
+    Ok(match task {
+        TaskKind::TextClassification => {
+            Some(labels.iter().map(|label| row("a".into(), (*label).into())).collect())
+        }
+        TaskKind::MultiLabelClassification => Some(row("a".into(), json!(labels))),
+        TaskKind::TokenClassification => Some(row(json!(vec!["a"; labels.len()]), json!(labels))),
+        _ => None,
+    })
+}
