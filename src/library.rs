@@ -285,8 +285,8 @@ impl Study {
         self.constraint(condition, Constraint::Require)
     }
 
-    /// Limits metrics by a condition, such as `"latency_ms <= 20"`: trials whose last report
-    /// violates it rank below all others.
+    /// Limits metrics by a condition, such as `"latency_ms <= 20"`: trials whose last values
+    /// violate it rank below all others.
     pub fn limit(self, condition: &str) -> Self {
         self.constraint(condition, Constraint::Limit)
     }

@@ -254,7 +254,7 @@ const CONSTRAINT: &[Field] = &[
     key("require", FieldKind::Text, Absent)
         .doc("a condition over parameters: configurations that violate it are never proposed"),
     key("limit", FieldKind::Text, Absent).doc(
-        "a condition over the metrics of a trial's last report: trials that violate it rank below \
+        "a condition over the last values of a trial's metrics: trials that violate it rank below \
              all others",
     ),
     key("prune", FieldKind::Flag, Flag(false)).doc(

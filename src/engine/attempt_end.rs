@@ -268,7 +268,7 @@ impl Engine {
         let metrics = &self.state.trial(number)?.last_metrics;
         let violation = constraint::violation(&self.spec.constraints, metrics)
             .filter(|violation| *violation > 0.0)?;
-        let reason = constraint::exceeded(&self.spec.constraints, metrics);
+        let reason = constraint::exceeded(&self.spec.constraints, metrics, self.spec.last_metrics);
         self.emit(Event::of(
             number,
             DecisionEvent::LimitsBroken { violation, reason: reason.clone() },

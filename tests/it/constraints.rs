@@ -68,12 +68,74 @@ fn where_no_trial_keeps_the_limits_the_nearest_one_is_named() {
     assert!(
         best.err.starts_with(
             "error: none of the 4 complete trials of `s` keeps all \
-        limits\nhelp: trial 0 comes nearest: `size <= 1` has no value: `size` is not in the \
-        trial's last report"
+        limits\nhelp: trial 0 comes nearest: `size <= 1` has no value: `size` was never \
+        reported"
         ),
         "{}",
         best.err
     );
+}
+
+/// Prints the size at the start, and then the loss; both in one line while there is no file `once`.
+const SIZE_AT_THE_START: &str = r#"
+if [ -e once ]; then
+  echo '@hpsearch {"step":0,"size":2}'
+  for step in 1 2; do echo "@hpsearch {\"step\":$step,\"loss\":$1}"; done
+else
+  echo "@hpsearch {\"step\":1,\"loss\":$1,\"size\":2}"
+fi
+"#;
+
+fn limited(budget: &str, limit: &str) -> String {
+    study(budget, &format!("[[constraint]]\nlimit = \"{limit}\"\n{ONE_SLOT}"))
+}
+
+#[test]
+fn a_limit_reads_the_last_value_of_each_metric() {
+    let site = Site::new(&limited("trials = 2", "size <= 2"), SIZE_AT_THE_START);
+    site.write("once", "");
+    assert_done(&site.run_study());
+    for trial in site.trials() {
+        assert!(trial["violation"].is_null() && trial["reason"].is_null(), "{trial}");
+    }
+    assert_done(&site.run(&["best"]));
+    let found = site.json(&["trials", "s", "--where", "size=2", "--json"]);
+    assert_eq!(found["trials"].as_array().unwrap().len(), 2);
+    assert_done(&site.run(&["verify", "s"]));
+    // One that ends trials does so as soon as a report of the objective comes after it.
+    let limit = format!("[[constraint]]\nlimit = \"size <= 1\"\nprune = true\n{ONE_SLOT}");
+    let other = study("trials = 2", &limit).replace("name = \"s\"", "name = \"t\"");
+    site.write("study.toml", other);
+    site.run_study();
+    for trial in site.json(&["trials", "t", "--json"])["trials"].as_array().unwrap() {
+        assert_eq!(trial["state"], "pruned", "{trial}");
+        assert_eq!(trial["reason"], "`size <= 1` is violated by 1 at step 1", "{trial}");
+    }
+    assert_done(&site.run(&["verify", "t"]));
+}
+
+#[test]
+fn a_study_that_began_with_limits_on_the_last_report_goes_on_with_them() {
+    let site = Site::new(&limited("trials = 1", "size <= 2"), SIZE_AT_THE_START);
+    assert_done(&site.run_study());
+    // As studies were stored before each metric's last value counted.
+    for table in ["study", "study_revision"] {
+        let field = "'\"last_metrics\":\"of_each\",'";
+        let sql = format!("UPDATE {table} SET spec = replace(spec, {field}, '')");
+        assert_eq!(site.database().execute(&sql, []).unwrap(), 1, "{table}");
+    }
+    site.write("once", "");
+    site.write("study.toml", limited("trials = 2", "size <= 2"));
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert!(!ended.err.contains("--accept"), "{}", ended.err);
+    let trials = site.trials();
+    assert!(trials[0]["violation"].is_null(), "{}", trials[0]);
+    let why = "`size <= 2` has no value: `size` is not in the trial's last report";
+    assert_eq!(trials[1]["reason"], why);
+    assert_done(&site.run(&["verify", "s"]));
+    site.assert_folds();
+    assert!(!site.query::<String>("SELECT spec FROM study").contains("last_metrics"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Which rule a study has for inactive parameters: those that began under the older one keep it.
+//! Which rules a study has: those that began under older ones keep them.
 
 use crate::config::placeholder::names;
 use crate::study::program::{Inactive, Program};
@@ -31,6 +31,7 @@ pub fn has_earlier_rules(known: &StudySpec, spec: &StudySpec) -> bool {
 
 /// Gives `spec`, read from a file, the rules of the stored study.
 pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
+    spec.last_metrics = known.last_metrics;
     let is_earlier = has_earlier_rules(known, spec);
     let (Program::Command { args: before, .. }, Program::Command { args, .. }) =
         (&known.program, &mut spec.program)

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 use crate::config::trial_values::GroupValues;
-use crate::study::metric::Direction;
+use crate::study::metric::{Direction, LastMetrics};
 use crate::study::program::Program;
 use crate::study::space::{Condition, Dimension, Distribution};
 use crate::study::spec::StudySpec;
@@ -197,6 +197,20 @@ fn studies_of_earlier_rules_have_the_words_they_had() {
     let mut again = known.clone();
     keep_rules(&fresh, &mut again);
     assert_eq!(inactive(&again), Inactive::Dropped);
+}
+
+#[test]
+fn studies_that_began_with_limits_on_the_last_report_keep_them() {
+    let fresh = StudySpec::new("s", "loss", Direction::Minimize, space(), Program::Inline);
+    assert_eq!(fresh.last_metrics, LastMetrics::OfEach);
+    let mut stored = serde_json::to_value(&fresh).unwrap();
+    stored.as_object_mut().unwrap().remove("last_metrics").unwrap();
+    let known: StudySpec = serde_json::from_value(stored.clone()).unwrap();
+    assert_eq!(known.last_metrics, LastMetrics::OfLastReport);
+    assert_eq!(serde_json::to_value(&known).unwrap(), stored, "and it is written as before");
+    let mut spec = fresh.clone();
+    keep_rules(&known, &mut spec);
+    assert_eq!(spec, known);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 // specifications.
 use crate::study::condition::Expression;
 use crate::study::condition::Violation;
-use crate::study::metric::Metrics;
+use crate::study::metric::{LastMetrics, Metrics};
 use crate::study::params::{Params, Value};
 
 /// One `[[constraint]]` of a study.
@@ -18,7 +18,7 @@ pub enum Constraint {
     /// Over parameters: a configuration that violates it is never proposed. A condition on an
     /// inactive parameter holds, unless it is false for every value of that parameter.
     Require(Expression),
-    /// Over metrics of a trial's last report: infeasible trials rank below all feasible ones. A
+    /// Over the last values of a trial's metrics: infeasible trials rank below all feasible ones. A
     /// metric that was not reported violates it.
     Limit(Expression),
     /// The same, and the first report that violates it ends the trial as pruned. A metric that was
@@ -104,8 +104,13 @@ pub fn ends<'a>(constraints: &'a [Constraint], metrics: &Metrics) -> Option<(&'a
     })
 }
 
-/// One sentence on the violated limits: `latency_ms <= 20 is violated by 3.5`.
-pub fn exceeded(constraints: &[Constraint], metrics: &Metrics) -> String {
+/// One sentence on the limits that `metrics`, which are known by `rule`, violate: `latency_ms <= 20
+/// is violated by 3.5`.
+pub fn exceeded(constraints: &[Constraint], metrics: &Metrics, rule: LastMetrics) -> String {
+    let missing_from = match rule {
+        LastMetrics::OfLastReport => "is not in the trial's last report",
+        LastMetrics::OfEach => "was never reported",
+    };
     let mut said = Vec::new();
     for constraint in constraints {
         let Some(expression) = constraint.limit() else { continue };
@@ -118,7 +123,7 @@ pub fn exceeded(constraints: &[Constraint], metrics: &Metrics) -> String {
             )),
             _ => {
                 let missing = expression.names().filter_map(|name| match metrics.get(name) {
-                    None => Some(format!("`{name}` is not in the trial's last report")),
+                    None => Some(format!("`{name}` {missing_from}")),
                     Some(value) => value.is_nan().then(|| format!("`{name}` is NaN")),
                 });
                 let missing: Vec<String> = missing.collect();

@@ -217,6 +217,29 @@ impl PartialEq for Metrics {
     }
 }
 
+/// Which values stand for a trial's metrics in limits, tables and filters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LastMetrics {
+    /// Those of its last report alone: in studies that began before the other rule existed.
+    #[default]
+    OfLastReport,
+    /// The last value of each metric, from whichever report.
+    OfEach,
+}
+
+impl LastMetrics {
+    /// Replaces what is known of a trial's metrics by what a report says.
+    pub fn report(self, known: &mut Metrics, reported: &Metrics) {
+        match self {
+            LastMetrics::OfLastReport => known.clone_from(reported),
+            LastMetrics::OfEach => {
+                known.0.extend(reported.iter().map(|(name, value)| (name.to_owned(), value)));
+            }
+        }
+    }
+}
+
 impl FromIterator<(String, f64)> for Metrics {
     fn from_iter<I: IntoIterator<Item = (String, f64)>>(pairs: I) -> Self {
         Metrics(pairs.into_iter().collect())

@@ -11,7 +11,7 @@ use crate::study::budget::Budget;
 use crate::study::cluster::ClusterSpec;
 use crate::study::constraint::Constraint;
 use crate::study::destination::Destination;
-use crate::study::metric::{Direction, Metrics};
+use crate::study::metric::{Direction, LastMetrics, Metrics};
 use crate::study::notify::NotifySpec;
 use crate::study::params::Params;
 use crate::study::program::Program;
@@ -322,6 +322,9 @@ pub struct StudySpec {
     pub objectives: Vec<Objective>,
     /// Which report is a trial's value.
     pub value: ValueRule,
+    /// Which values of other metrics limits, tables and filters read.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub last_metrics: LastMetrics,
     /// Unit of steps.
     pub step: StepUnit,
     /// Root of all random streams.
@@ -406,6 +409,7 @@ impl StudySpec {
             tags: Vec::new(),
             objectives: vec![Objective::new(metric, direction)],
             value: ValueRule::default(),
+            last_metrics: LastMetrics::OfEach,
             step: StepUnit::default(),
             seed: 0,
             duplicates: Duplicates::default(),

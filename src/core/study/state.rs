@@ -23,7 +23,7 @@ use crate::study::constraint::Constraint;
 use crate::study::device::Device;
 use crate::study::finalists::Race;
 use crate::study::front::{self, Front};
-use crate::study::metric::{Direction, Score};
+use crate::study::metric::{Direction, LastMetrics, Score};
 use crate::study::spec::{Objective, StudySpec, ValueRule};
 use crate::study::statistics::Statistics;
 use crate::study::step::StepUnit;
@@ -94,6 +94,7 @@ pub struct StudyState {
     step_unit: StepUnit,
     directions: Vec<Direction>,
     rule: ValueRule,
+    last_metrics: LastMetrics,
     constraints: Vec<Constraint>,
     replicates: u32,
     /// By number; without gaps, unless tracked runs were removed.
@@ -137,6 +138,7 @@ impl StudyState {
             step_unit: spec.step,
             directions: spec.objectives.iter().map(|objective| objective.direction).collect(),
             rule: spec.value,
+            last_metrics: spec.last_metrics,
             constraints: spec.constraints.clone(),
             replicates: spec.replicates,
             trials: Vec::new(),

@@ -205,7 +205,8 @@ pub struct Trial {
     /// In a study of several objectives: what was reported of each by step, ascending; `None`: not
     /// at that step. See [`Trial::values_at`].
     pub vectors: Vec<(u64, Vec<Option<f64>>)>,
-    /// All metrics of the last report.
+    /// The last values of its metrics, by the rule of its study
+    /// ([`LastMetrics`](crate::study::metric::LastMetrics)).
     pub last_metrics: Metrics,
     /// Decisions by step (a plain `continue` is not recorded).
     pub decisions: Vec<DecisionAtStep>,

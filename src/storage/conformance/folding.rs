@@ -10,7 +10,7 @@ use crate::storage::{Lease, OutcomeCursor, Storage, StorageError, StudyId, Takeo
 use crate::study::event::{
     AttemptEvent, DeviceEvent, Event, ProposalEvent, RunnerEvent, Seq, StateEvent, TrialEvent,
 };
-use crate::study::metric::{Direction, Score};
+use crate::study::metric::{Direction, LastMetrics, Score};
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::seed::SeedTree;
 use crate::study::spec::{Objective, ValueRule};
@@ -30,7 +30,10 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
     for seed in 0..6 {
         let mut rng = SeedTree::new(seed).stream("conformance");
         let direction = if seed % 2 == 0 { Direction::Minimize } else { Direction::Maximize };
-        let spec = small_study(&format!("study {seed}"), direction);
+        let mut spec = small_study(&format!("study {seed}"), direction);
+        if seed % 3 == 0 {
+            spec.last_metrics = LastMetrics::OfLastReport;
+        }
         let study = store.create_study(Timestamp(0), &spec)?;
         let lease = store.acquire(study, &holder(1), Timestamp(0), Takeover::IfFree)?;
         let mut state = StudyState::new(&spec);

@@ -154,7 +154,7 @@ fn one_step(open: &mut Opener) -> Result<(), StorageError> {
     for trial in [&trial, &state.trials[0]] {
         assert_eq!(
             (trial.last(), trial.last_metrics.iter().collect::<Vec<_>>()),
-            (Some((1, 0.5)), vec![("train", 0.8)])
+            (Some((1, 0.5)), vec![(METRIC, 0.5), ("train", 0.8)])
         );
     }
     assert_eq!(

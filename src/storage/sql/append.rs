@@ -21,6 +21,7 @@ use crate::study::event::{
     StudyEvent, TrialEvent,
 };
 use crate::study::finalists::Race;
+use crate::study::metric::LastMetrics;
 use crate::study::series::{LoggedSeries, SeriesAxis};
 use crate::study::space::Distribution;
 use crate::study::step::StepUnit;
@@ -84,6 +85,7 @@ struct StudyCache {
     revision: i64,
     roots: Roots,
     objective: String,
+    last_metrics: LastMetrics,
     step_unit: StepUnit,
     dimensions: BTreeMap<String, (i64, Option<Distribution>)>,
 }
@@ -393,6 +395,7 @@ impl StudyCache {
             revision: row.revision,
             roots,
             objective: row.spec.objective().metric.clone(),
+            last_metrics: row.spec.last_metrics,
             step_unit: row.spec.step,
             dimensions,
         })

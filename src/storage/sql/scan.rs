@@ -39,7 +39,7 @@ type NamedValue<'a> = (TrialNumber, &'a Arc<str>, Value);
 /// What one column of a scan, or two, are read into.
 enum Column<'a> {
     Field(TrialField),
-    /// The metrics of the last report.
+    /// The last values of metrics.
     Metrics,
     /// A parameter, and all its versions.
     Param(&'a str, Vec<i64>),

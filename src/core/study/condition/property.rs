@@ -58,7 +58,7 @@ pub(crate) enum Property {
     Param(String),
     /// The study's metric as tables show it: [`objective_value`].
     Objective,
-    /// Another metric of the last report.
+    /// Another metric, its last value.
     Metric(String),
     /// The study that the trial belongs to, in lower case: a filter is read for one study.
     Study(String),
@@ -130,7 +130,7 @@ pub struct Needs {
     pub all_params: bool,
     /// Names of the parameters, if not all are needed.
     pub params: BTreeSet<String>,
-    /// These metrics of the last report.
+    /// The last values of these metrics.
     pub metrics: BTreeSet<String>,
     /// Its notes and tags.
     pub marks: bool,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::expression::{Comparison, Expression, Function, Node, NodeKind, Operation, Violation};
 use super::*;
 use crate::study::constraint::{Constraint, broken, exceeded, violation};
-use crate::study::metric::Metrics;
+use crate::study::metric::{LastMetrics, Metrics};
 use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution, Scale, Space};
 
@@ -98,19 +98,23 @@ fn limits_add_up_and_a_metric_that_is_missing_breaks_its_own() {
     let over = metrics(&[("latency", 23.5), ("eval size", 4.0)]);
     assert_eq!(violation(&constraints, &over), Some(4.5));
     assert_eq!(
-        exceeded(&constraints, &over),
+        exceeded(&constraints, &over, LastMetrics::OfEach),
         "`latency <= 20` is violated by 3.5; `\"eval size\" < 3` is violated by 1"
     );
     for (missing, why) in [
-        (metrics(&[("eval size", 2.0)]), "is not in the trial's last report"),
+        (metrics(&[("eval size", 2.0)]), "was never reported"),
         (metrics(&[("latency", f64::NAN), ("eval size", 2.0)]), "is NaN"),
     ] {
         assert_eq!(violation(&constraints, &missing), Some(f64::MAX));
         assert_eq!(
-            exceeded(&constraints, &missing),
+            exceeded(&constraints, &missing, LastMetrics::OfEach),
             format!("`latency <= 20` has no value: `latency` {why}")
         );
     }
+    assert_eq!(
+        exceeded(&constraints, &metrics(&[("eval size", 2.0)]), LastMetrics::OfLastReport),
+        "`latency <= 20` has no value: `latency` is not in the trial's last report"
+    );
 }
 
 #[test]

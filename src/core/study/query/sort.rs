@@ -29,7 +29,7 @@ pub enum SortKey {
     Started,
     /// By a parameter: numbers, then texts.
     Param(String),
-    /// By a metric of the last report.
+    /// By the last value of a metric.
     Metric(String),
 }
 

@@ -134,7 +134,7 @@ impl StudyState {
                 if self.objectives.len() > 1 {
                     insert_vector(&mut trial.vectors, *step, &self.objectives, metrics);
                 }
-                trial.last_metrics = metrics.clone();
+                self.last_metrics.report(&mut trial.last_metrics, metrics);
             }
             AttemptEvent::Ended { end, device_micros, .. } => {
                 if matches!(end, AttemptEnd::Failed(_)) {

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use super::{Append, add_dimension, text};
 use crate::storage::sql::artifacts;
-use crate::storage::sql::column::{number_of, to_integer, to_json, to_real, trial_id, value};
+use crate::storage::sql::column::{
+    first, json, number_of, to_integer, to_json, to_real, trial_id, value,
+};
 use crate::storage::sql::connection::params;
 use crate::storage::sql::fault::Fault;
 use crate::storage::sql::read::race;
@@ -16,7 +18,7 @@ use crate::study::event::{
     TrialEvent,
 };
 use crate::study::finalists::Race;
-use crate::study::metric::Metrics;
+use crate::study::metric::{LastMetrics, Metrics};
 use crate::study::params::Params;
 use crate::study::series::{LoggedPoint, SeriesAxis};
 use crate::study::state::continues;
@@ -328,7 +330,14 @@ impl Append<'_> {
                 series::write(self.connection, key, attempt, &[point], || Ok(Vec::new()))?;
             }
         }
-        let all = to_json(metrics)?;
+        let all = match self.cache.last_metrics {
+            LastMetrics::OfLastReport => to_json(metrics)?,
+            rule @ LastMetrics::OfEach => {
+                let mut known = self.last_metrics(id)?;
+                rule.report(&mut known, metrics);
+                to_json(&known)?
+            }
+        };
         match metrics.get(&self.cache.objective) {
             None => {
                 self.execute("UPDATE trial SET last_metrics = ?2 WHERE id = ?1", params![id, all])
@@ -340,6 +349,13 @@ impl Append<'_> {
                 params![id, all, step, to_real(value)],
             ),
         }
+    }
+
+    fn last_metrics(&self, id: i64) -> Result<Metrics, Fault> {
+        let sql = "SELECT last_metrics FROM trial WHERE id = ?1";
+        let stored: Option<String> = first(self.connection, sql, [id], |row| row.get(0))?;
+        let place = || format!("table `trial`, id {id}, column `last_metrics`");
+        stored.map_or_else(|| Ok(Metrics::default()), |text| json(&text, place))
     }
 
     fn decide(&self, id: i64, step: i64, verdict: &Decision) -> Result<(), Fault> {
