@@ -31,6 +31,7 @@ use crate::runner::inputs;
 use crate::runner::slots::{Machine, left_over, slots};
 use crate::storage::address::absolute;
 use crate::storage::any::AnyReader;
+use crate::storage::memory::MemoryStore;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::cluster::{AgentStart, SshHost};
 use crate::study::constraint::broken;
@@ -162,9 +163,11 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
             changed.print(console);
         }
     }
-    if let Some(reader) = &reader {
-        // Whether the earlier studies are there.
-        warm_start::take(&mut spec.clone(), known.as_ref().map(|known| &known.spec), reader)?;
+    if !spec.warm_start.is_empty() {
+        // Whether the earlier studies are there. `run` creates a store, and looks in it.
+        let created = MemoryStore::new();
+        let store: &dyn StorageReader = reader.as_ref().map_or(&created, |reader| reader);
+        warm_start::take(&mut spec.clone(), known.as_ref().map(|known| &known.spec), store)?;
     }
     let unmeasured = match (&reader, &known) {
         (Some(reader), Some(known)) => {

@@ -176,6 +176,30 @@ fn a_configuration_that_breaks_a_requirement_is_not_enqueued() {
 }
 
 #[test]
+fn an_earlier_study_that_is_not_there_is_missed_by_check_as_by_run() {
+    let text = study("trials = 2", ONE_SLOT).replace("name = \"s\"", "name = \"warm\"");
+    for (entry, why) in [
+        ("earlier", "`warm_start` \"earlier\" names no study of its store, which holds"),
+        ("old.db", "`warm_start` \"old.db\" cannot be read"),
+        ("old.db:earlier", "`warm_start` \"old.db:earlier\" cannot be read"),
+    ] {
+        let table = format!("type = \"tpe\"\nwarm_start = [\"{entry}\"]");
+        let site = Site::new(&text.replace("type = \"random\"", &table), TWO_METRICS);
+        // Without a store, and with one of another study.
+        for _ in 0..2 {
+            let checked = site.run(&["check", "study.toml"]);
+            assert_names(&checked.err, &[why]);
+            assert_ne!(checked.code, 0);
+            let ran = site.run_study();
+            let (_, told) = ran.err.split_at(ran.err.find("error: ").unwrap());
+            assert_eq!((checked.code, checked.err.as_str()), (ran.code, told));
+            site.write("other.toml", study("trials = 1", ONE_SLOT));
+            assert_done(&site.run(&["run", "other.toml", "--plain"]));
+        }
+    }
+}
+
+#[test]
 fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
     let site = Site::new(&study("trials = 8", ONE_SLOT), TWO_METRICS);
     site.run_study();
