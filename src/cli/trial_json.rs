@@ -103,7 +103,10 @@ pub struct TrialJson {
     /// Whether it is hidden; absent if not.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
-    /// Its last report.
+    /// What it reported last of each objective of several; null where it has not. Absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_values: Option<Vec<Option<Number>>>,
+    /// Its last report, of several objectives that of the first.
     pub last_value: Option<Number>,
     /// Its step.
     pub last_step: Option<u64>,
@@ -174,6 +177,7 @@ impl TrialJson {
                 .then(|| trial.values.iter().copied().map(Number).collect()),
             violation: trial.violation.map(Number),
             hidden: trial.hidden,
+            last_values: spec.has_several_objectives().then(|| last_values(spec, trial)),
             last_value: trial.last().map(|(_, value)| Number(value)),
             last_step: trial.last_step(),
             params: shown_params(spec, trial).clone(),
@@ -195,6 +199,13 @@ impl TrialJson {
     pub fn of_study(spec: &StudySpec, trial: &Trial) -> Self {
         TrialJson { study: Some(spec.name.clone()), ..TrialJson::new(spec, trial) }
     }
+}
+
+fn last_values(spec: &StudySpec, trial: &Trial) -> Vec<Option<Number>> {
+    let last = trial.vectors.last();
+    let mut values = last.map(|(step, _)| trial.values_at(*step)).unwrap_or_default();
+    values.resize(spec.objectives.len(), None);
+    values.into_iter().map(|value| value.map(Number)).collect()
 }
 
 /// The forecast of the study: likely values with ranges.

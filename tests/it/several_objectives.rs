@@ -48,6 +48,24 @@ pub fn front(trials: &[Json]) -> Vec<u64> {
 }
 
 #[test]
+fn a_pruned_trial_has_the_last_values_that_it_reported() {
+    let script = "echo \"@hpsearch {\\\"step\\\":1,\\\"speed\\\":2}\"\n\
+        echo \"@hpsearch {\\\"step\\\":2,\\\"error\\\":$1}\"\nread -r answer; read -r answer\n\
+        case \"$answer\" in *'\"stop\"'*) exit 0 ;; esac\n\
+        echo \"@hpsearch {\\\"step\\\":3,\\\"error\\\":7,\\\"speed\\\":8}\"\n";
+    let limit = "[[constraint]]\nlimit = \"error < 0.5\"\nprune = true\n";
+    let site = Site::new(&study(["", ""], "trials = 8", limit), script);
+    site.run_study();
+    let states = site.trials().into_iter().map(|trial| {
+        let x = trial["params"]["x"].as_f64().unwrap();
+        let last = if x < 0.5 { json!([7.0, 8.0]) } else { json!([x, 2.0]) };
+        assert_eq!(trial["last_values"], last, "{trial}");
+        trial["state"].as_str().unwrap().to_owned()
+    });
+    assert!(states.collect::<Vec<_>>().contains(&"pruned".to_owned()));
+}
+
+#[test]
 fn trials_have_values_and_the_best_of_them_are_a_front() {
     let site = finished("[sampler]\ntype = \"tpe\"");
     let trials = site.trials();
