@@ -10,7 +10,7 @@ use crate::app::find::{self, Archived, FoundStudies};
 use crate::app::several::StudySelection;
 use crate::report::wording::{one_line, width};
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::condition::ExpressionError;
+use crate::study::condition::{ExpressionError, Sought};
 use crate::study::query::{Filter, SortKey};
 
 /// The help on filters, at the end of a verb's help.
@@ -117,7 +117,8 @@ pub fn with_filters(examples: &str) -> String {
     format!("{examples}\n\n{FILTERS}")
 }
 
-/// The given filter; all trials without one. Warns about a bare word that no trial contains.
+/// The given filter; all trials without one. Warns about a bare word that no trial contains, and of
+/// values and names that no trial has.
 pub fn filter(
     reader: &dyn StorageReader,
     study: &StudySummary,
@@ -126,13 +127,24 @@ pub fn filter(
 ) -> Result<Filter, Failure> {
     let Some(text) = text else { return Ok(Filter::all()) };
     let filter = filter_of(reader, study, text)?;
-    for word in filter.bare_words().filter(|_| study.counts.total() > 0) {
+    if study.counts.total() == 0 {
+        return Ok(filter);
+    }
+    for word in filter.bare_words() {
         if reader.count(study.id, &word)? == 0 {
             console.say(&format!(
                 "warning: no trial holds the text `{}`; a bare word is looked for in parameters, \
                  the state, the device, tags, notes and the reason",
                 word.text()
             ));
+        }
+    }
+    for (Sought { term, near, .. }, having) in
+        filter.sought(&study.spec, &reader.trial_names(study.id)?)
+    {
+        if reader.count(study.id, &having)? == 0 {
+            let meant = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            console.say(&format!("warning: no trial has `{term}`{meant}"));
         }
     }
     Ok(filter)

@@ -86,6 +86,41 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
 }
 
 #[test]
+fn a_filter_with_a_value_or_a_name_that_no_trial_has_is_said() {
+    let scene = Scene::digits();
+    for (filter, warning) in [
+        ("optim=sdg", Some("no trial has `optim=sdg`; did you mean `sgd`?")),
+        ("-optim=adamww", Some("no trial has `optim=adamww`; did you mean `adamw`?")),
+        ("optim=adamw,zzz", Some("no trial has `optim=zzz`")),
+        ("number < 9 and optim == 'sdg'", Some("no trial has `optim=sdg`; did you mean `sgd`?")),
+        ("optim:xyz", Some("no trial has `optim:xyz`")),
+        ("num_layers=3", Some("no trial has `model.num_layers=3`")),
+        ("tag:baseline", Some("no trial has `tag=baseline`")),
+        ("device:cuda", Some("no trial has `device:cuda`")),
+        (
+            "metrics.eval_acuracy>0.5",
+            Some("no trial has `metrics.eval_acuracy`; did you mean `eval_accuracy`?"),
+        ),
+        ("summary.accuracy>0.9", Some("no trial has `summary.accuracy`")),
+        ("optim=SGD", None),
+        ("optim:ada", None),
+        ("num_layers=2", None),
+        ("num_layers=2.0", None),
+        ("device:cpu", None),
+        ("metrics.eval_accuracy>0.999", None),
+        ("learning_rate>5", None),
+    ] {
+        let ran = scene.run(&["trials", "digits", "--where", filter]);
+        assert_done(&ran);
+        let said: Vec<&str> =
+            ran.err.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
+        assert_eq!(said, warning.into_iter().collect::<Vec<_>>(), "{filter}: {}", ran.err);
+    }
+    let events = scene.run(&["events", "digits", "--where", "optim=sdg"]);
+    assert_names(&events.err, &["no trial has `optim=sdg`"]);
+}
+
+#[test]
 fn best_prints_a_toml_file() {
     let ran = Scene::digits().run(&["best"]);
     insta::assert_snapshot!(ran.out);

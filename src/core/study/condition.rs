@@ -43,6 +43,7 @@ mod names;
 mod parse;
 mod property;
 mod short_form;
+mod sought;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -54,4 +55,5 @@ pub use names::TrialNames;
 pub use parse::LONGEST;
 pub use property::{Measured, Needs, Statistic, TrialField};
 pub(crate) use property::{Property, objective_value};
+pub use sought::Sought;
 pub use syntax::ExpressionError;

@@ -1,7 +1,7 @@
 //! A filter of trials: an optional condition.
 
 use crate::study::condition::{
-    Expression, ExpressionError, Measured, Names, Needs, TrialField, TrialNames,
+    Expression, ExpressionError, Measured, Names, Needs, Sought, TrialField, TrialNames,
 };
 use crate::study::spec::StudySpec;
 use crate::study::trial::{Trial, TrialState};
@@ -38,6 +38,16 @@ impl Filter {
     pub fn bare_words(&self) -> impl Iterator<Item = Filter> {
         let words = self.condition.iter().flat_map(Expression::bare_words);
         words.map(|word| Filter { condition: Some(word), is_visible: false })
+    }
+
+    /// What it looks for that perhaps no trial has, and the filter of those that have it.
+    pub fn sought(&self, spec: &StudySpec, names: &TrialNames) -> Vec<(Sought, Filter)> {
+        let sought = self.condition.iter().flat_map(|condition| condition.sought(spec, names));
+        let having = |one: Sought| {
+            let condition = Some(one.having.clone());
+            (one, Filter { condition, is_visible: false })
+        };
+        sought.map(having).collect()
     }
 
     /// Accepts every trial.
