@@ -34,10 +34,20 @@ impl Engine {
             nothing.then(|| refused("nothing was added", "say `--trials N` or `--time 2h`"));
         let unlimited = added.iter().filter(|(_, is_added, is_limited)| *is_added && !is_limited);
         let unlimited = unlimited.map(|(key, ..)| {
-            refused(
-                format!("`budget.{key}` is not set, so there is no limit to raise"),
-                format!("set `{key}` under [budget] of the study file"),
-            )
+            let instead = match (&self.spec.program, *key) {
+                (Program::Trainer { .. } | Program::Command { .. }, key) => {
+                    format!("set `{key}` under [budget] of the study file")
+                }
+                // A program made the study: there is no file.
+                (Program::Inline, "trials") => {
+                    "the program that made the study sets it: `trials`, or `n_trials` of ask-tell"
+                        .to_owned()
+                }
+                (Program::Inline, _) => {
+                    "only a study file can set it, and a program made this study".to_owned()
+                }
+            };
+            refused(format!("`budget.{key}` is not set, so there is no limit to raise"), instead)
         });
         let incomplete = self.incomplete_population(by);
         all_of(nothing.into_iter().chain(unlimited).chain(incomplete).collect())?;

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::harness::{PROGRAM, Site, assert_done, assert_names, paths_below, wait_until};
+use crate::harness::{
+    ONE_SLOT, PROGRAM, REPORT_X, Site, assert_done, assert_names, paths_below, study, wait_until,
+};
 
 const INIT: &str = concat!(
     r#"{"cmd":"init","space":[{"name":"x","type":"float","low":0,"high":1}],"#,
@@ -79,6 +81,28 @@ fn assert_verified(site: &Site) {
     let verified = site.run(&["verify", "talk"]);
     assert_eq!(verified.code, 0, "{}{}", verified.out, verified.err);
     site.assert_sound();
+}
+
+#[test]
+fn a_limit_that_the_study_does_not_have_is_set_where_the_study_was_made() {
+    let site = Site::new(&study("time = \"1h\"\ntrials = 1", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    let mut talk = Talk::new(&site);
+    talk.say(DEFINES);
+    talk.quit();
+    let file = "set `cost` under [budget] of the study file";
+    let program = "the program that made the study sets it: `trials`, or `n_trials` of ask-tell";
+    let none = "only a study file can set it, and a program made this study";
+    for (study, option, instead) in [
+        ("s", "--cost=+1", file),
+        ("talk", "--trials=+5", program),
+        ("talk", "--cost=+1", none),
+        ("talk", "--time=+1h", none),
+    ] {
+        let refused = site.run(&["extend", study, option]);
+        assert_ne!(refused.code, 0);
+        assert_names(&refused.err, &["is not set, so there is no limit to raise", instead]);
+    }
 }
 
 #[test]
