@@ -172,7 +172,9 @@ impl Teller {
         // counts as best.
         let (outcomes, _) = reader.outcomes(study, OutcomeCursor::default())?;
         let before = outcomes.iter().filter(|outcome| {
-            outcome.state == TrialState::Complete && !ended.contains(&outcome.number)
+            outcome.state == TrialState::Complete
+                && outcome.violation.is_none()
+                && !ended.contains(&outcome.number)
         });
         before
             .filter_map(|outcome| outcome.value)

@@ -45,10 +45,11 @@ impl Journal {
         else {
             return false;
         };
+        if happening.state.trial(*number).is_some_and(|trial| trial.violation.is_some()) {
+            return false;
+        }
         if !values.is_empty() {
-            let is_infeasible =
-                happening.state.trial(*number).is_some_and(|trial| trial.violation.is_some());
-            return !is_infeasible && self.joins(happening.state.directions(), values);
+            return self.joins(happening.state.directions(), values);
         }
         let Some(value) = value else { return false };
         let score = Score::new(happening.state.direction(), *value);

@@ -37,6 +37,14 @@ fn a_requirement_holds_for_every_trial_and_a_limit_decides_what_is_best() {
     assert_eq!(listed["studies"][0]["best"]["number"], best["trial"]["number"]);
     let explained = site.run(&["explain", "s", &broken[0]["number"].to_string()]);
     assert_names(&explained.out, &["`latency >= 0.3`"]);
+    // So do the lines of the journal, also those of its end.
+    for words in [&["events", "s"][..], &["events", "s", "--limit", "40"]] {
+        let told = site.run(words).out;
+        let bests: Vec<&str> = told.lines().filter(|line| line.contains("new best")).collect();
+        assert!(bests.iter().all(|line| !line.contains("is violated")), "{bests:#?}");
+        let last = format!("trial {} complete", best["trial"]["number"]);
+        assert!(bests.last().is_none_or(|line| line.contains(&last)), "{bests:#?}");
+    }
     // So do the table, from either end, its pages, ranks and figures.
     let feasible = 12 - broken.len();
     for (sort, nth) in [("value", 0), ("-value", feasible - 1)] {
