@@ -7,8 +7,22 @@ _SQLITE = "sqlite:///"
 
 
 def path_of(address: str) -> str:
-    """The path in an SQLite URL, as Optuna and SQLAlchemy write it; other addresses as they are."""
-    return address[len(_SQLITE) :] if address.startswith(_SQLITE) else address
+    """The path in the SQLite URL of a file, as Optuna and SQLAlchemy write it; other addresses as
+    they are."""
+    path = address[len(_SQLITE) :] if address.startswith(_SQLITE) else ""
+    return path if path and path != ":memory:" and "?" not in path else address
+
+
+def _refuse_other_urls(address: str) -> None:
+    """Rejects what would be the name of a directory, in the words of the program."""
+    scheme, separator, _ = address.partition("://")
+    if separator and scheme.isascii() and scheme.replace("+", "").isalnum():
+        # The rest may hold a password.
+        raise ValueError(
+            f"`{scheme}://..` cannot be used as the address of a store: a file is named by its "
+            "path, `sqlite:///relative.db` or `sqlite:////absolute.db`, a database of a server by "
+            "`postgres://..`"
+        )
 
 
 def with_spools(address: Optional[str]) -> Tuple[str, str]:
@@ -19,5 +33,7 @@ def with_spools(address: Optional[str]) -> Tuple[str, str]:
         # Beside the spools of stores in files; what another server is to get is kept apart.
         server = hashlib.sha256(address.encode()).hexdigest()[:16]
         return address, os.path.abspath(os.path.join("runs", "spool", server))
-    path = os.path.abspath(path_of(address or "") or os.path.join("runs", "hpsearch.db"))
+    path = path_of(address or "")
+    _refuse_other_urls(path)
+    path = os.path.abspath(path or os.path.join("runs", "hpsearch.db"))
     return path, os.path.join(os.path.dirname(path), "spool")
