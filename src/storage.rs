@@ -26,6 +26,7 @@ use std::time::Duration;
 pub use error::{PostgresFailure, SqliteFailure, StorageError};
 pub use records::{
     Attempt, Curve, OutcomeCursor, Remarked, SeriesFault, StoredAgent, StoredRequest, StoredRunner,
+    Summaries,
 };
 pub use studies::{
     HeldLease, Holder, Lease, RemovedStudy, StoredStudy, StudyId, StudySummary, Takeover,
@@ -189,6 +190,8 @@ pub trait StorageReader: Send {
         study: StudyId,
         trial: TrialNumber,
     ) -> Result<BTreeMap<String, serde_json::Value>, StorageError>;
+    /// The summary values of all trials that have some.
+    fn trial_summaries(&self, study: StudyId) -> Result<Summaries, StorageError>;
     /// The value that the sampler's model predicted of a trial when it was proposed, by objective;
     /// empty if it predicted none.
     fn predicted(

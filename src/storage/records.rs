@@ -1,5 +1,6 @@
 //! Attempts, runners, agents, requests and remarks as a store has them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::study::device::Slot;
@@ -11,6 +12,9 @@ use crate::study::remark::RemarkKind;
 use crate::study::request::Request;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
+
+/// The summary values of trials, by number and name.
+pub type Summaries = BTreeMap<TrialNumber, BTreeMap<String, serde_json::Value>>;
 
 /// One attempt as stored.
 #[derive(Clone, Debug, PartialEq)]

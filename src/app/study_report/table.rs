@@ -1,5 +1,7 @@
 //! The table of a study's trials, and the pages of some, as compact JSON for the script of a page.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value as Json, json};
 
 use super::Scope;
@@ -8,7 +10,7 @@ use crate::app::log_tail::{self, LogTail};
 use crate::app::page::{objectives, space};
 use crate::report::document::privacy::{PrivatePart, PublicJson};
 use crate::report::wording::{attempt_end, one_line, proposed};
-use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::storage::{StorageError, StorageReader, StudySummary, Summaries};
 use crate::study::metric::Number;
 use crate::study::params::Value;
 use crate::study::series::step_json;
@@ -41,10 +43,15 @@ impl Scope<'_> {
             names.metrics.iter().map(String::as_str).filter(|metric| metric != objective).collect();
         let rows = trials.iter().map(|trial| row(spec, trial, &params, &metrics));
         let mut shown = Vec::new();
+        let mut summaries = match pages {
+            [] => Summaries::new(),
+            _ => self.reader.trial_summaries(study.id)?,
+        };
         for trial in pages {
             let is_known = |page: &Json| page["number"] == trial.number.0;
             if !shown.iter().any(is_known) {
-                shown.push(self.page(study, trial)?);
+                let summary = summaries.remove(&trial.number).unwrap_or_default();
+                shown.push(self.page(study, trial, &summary)?);
             }
         }
         let space = space(study);
@@ -72,7 +79,12 @@ impl Scope<'_> {
         Ok(self.privacy.json(table))
     }
 
-    fn page(&self, study: &StudySummary, trial: &Trial) -> Result<Json, StorageError> {
+    fn page(
+        &self,
+        study: &StudySummary,
+        trial: &Trial,
+        summary: &BTreeMap<String, Json>,
+    ) -> Result<Json, StorageError> {
         let reader = self.reader;
         let all = reader.series(study.id, &[trial.number])?;
         let metric = &study.spec.objective().metric;
@@ -114,6 +126,7 @@ impl Scope<'_> {
             "decisions": decisions.collect::<Vec<_>>(),
             "attempts": attempts.collect::<Vec<_>>(),
             "series": series.collect::<Vec<_>>(),
+            "summary": summary,
             "notes": notes.collect::<Vec<_>>(),
         });
         if self.privacy.includes(PrivatePart::Logs)

@@ -209,6 +209,8 @@ fn summaries(open: &mut Opener) -> Result<(), StorageError> {
     let kept = open().trial_summary(lease.study, TrialNumber(1))?;
     assert_eq!(serde_json::json!(kept), serde_json::json!({ "f1": 0.75, "test": 1.0 }));
     assert!(open().trial_summary(lease.study, TrialNumber(0))?.is_empty());
+    let all = open().trial_summaries(lease.study)?;
+    assert_eq!((all.get(&TrialNumber(1)), all.get(&TrialNumber(0))), (Some(&kept), None));
     Ok(())
 }
 

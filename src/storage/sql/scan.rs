@@ -10,7 +10,7 @@ use super::column::{Cells, from_real, number_of, rows, trial_ids};
 use super::fault::Fault;
 use super::trials::{self, Dimensions, dimensions, param, param_value};
 use super::{series, series_read, shown_params};
-use crate::storage::StudyId;
+use crate::storage::{StudyId, Summaries};
 use crate::study::condition::{Measured, Needs, Statistic, TrialField};
 use crate::study::event::{Event, RecordEvent, TrialEvent};
 use crate::study::metric::Metrics;
@@ -313,11 +313,11 @@ fn series_value(
 
 /// The summaries of trials; the last value of each name. They are found by the prefix of
 /// their JSON, so that a long journal is not parsed.
-fn summaries(
+pub(in crate::storage) fn summaries(
     connection: &dyn Connection,
     study: StudyId,
-) -> Result<BTreeMap<TrialNumber, BTreeMap<String, serde_json::Value>>, Fault> {
-    let mut summaries: BTreeMap<TrialNumber, BTreeMap<_, _>> = BTreeMap::new();
+) -> Result<Summaries, Fault> {
+    let mut summaries = Summaries::new();
     let begin = "{\"type\":\"summary_recorded\",";
     let sql = "SELECT seq, body FROM event WHERE study_id = ?1 AND substr(body, 1, length(?2)) = \
         ?2 ORDER BY seq";

@@ -12,12 +12,12 @@ use super::located::{Roots, has_path};
 use super::study_names::StudyNames;
 use super::{
     artifacts, attempts, journal, outcomes, pages, read, remove, remove_run, reports, runners,
-    series_read, trials, used, write,
+    scan, series_read, trials, used, write,
 };
 use crate::storage::tracked::RemovedRun;
 use crate::storage::{
     Attempt, Curve, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, StorageError,
-    StorageReader, StoredAgent, StoredRunner, StoredStudy, StudyId, StudySummary,
+    StorageReader, StoredAgent, StoredRunner, StoredStudy, StudyId, StudySummary, Summaries,
 };
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
@@ -393,6 +393,10 @@ impl<T: Reads> StorageReader for T {
         self.read_of(study, "reading a summary", |connection, study| {
             journal::trial_summary(connection, study, trial)
         })
+    }
+
+    fn trial_summaries(&self, study: StudyId) -> Result<Summaries, StorageError> {
+        self.read_of(study, "reading summaries", scan::summaries)
     }
 
     fn predicted(

@@ -74,6 +74,7 @@ impl StorageReader for Counting {
             study: StudyId,
             trial: TrialNumber
         ) -> std::collections::BTreeMap<String, serde_json::Value>;
+        trial_summaries(study: StudyId) -> crate::storage::Summaries;
         predicted(study: StudyId, trial: TrialNumber) -> Vec<crate::study::prediction::Prediction>;
         agents(study: StudyId) -> Vec<crate::storage::StoredAgent>;
         used(study: StudyId) -> Used;

@@ -188,6 +188,7 @@ function pageOf(study, trial, page, close) {
     facts(about),
     page.curve.length > 1 && curve(study, page),
     listed(trial, "Parameters", ["parameter", "value"], params),
+    listed(trial, "Summary", ["name", "value"], Object.entries(page.summary).map(([name, value]) => [name, param(value)])),
     listed(trial, "Decisions", [study.step, "decision and reason"], page.decisions.map(([step, , text]) => [step, text])),
     listed(trial, "Attempts", ["attempt", "device", "started", "ended", "how", "reason"], page.attempts.map(([at, device, started, ended, end, reason]) => [at, device, utc(started), utc(ended), end, reason ?? ""])),
     listed(trial, "Series", ["metric", "by", "points", "last", "value"], page.series.map(([metric, clock, points, last, value]) => [metric, clock, points, last, number(value)])),
