@@ -147,6 +147,7 @@ fn ask<'a>(
         space,
         history,
         number,
+        place: number.0,
         fixed,
         budget: None,
         seeds,

@@ -361,8 +361,9 @@ fn headline(spec: &StudySpec, trial: &Trial) -> String {
 fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     let by = match &trial.origin {
         Origin::Sampled(sampler) => {
-            let random = given(spec, sampler, trial).or_else(|| {
-                story.proposal.as_ref().and_then(|proposal| random(spec, sampler, proposal))
+            let random = story.proposal.as_ref().and_then(|proposal| {
+                given(spec, sampler, trial, proposal.place)
+                    .or_else(|| random(spec, sampler, proposal))
             });
             let chosen = if *sampler == spec.sampler.name {
                 String::new()
@@ -409,11 +410,11 @@ fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
 }
 
 /// That a start-up trial took its parameters from the user or from earlier studies.
-fn given(spec: &StudySpec, sampler: &str, trial: &Trial) -> Option<String> {
+fn given(spec: &StudySpec, sampler: &str, trial: &Trial, place: u64) -> Option<String> {
     if !matches!(sampler, "gp" | "tpe" | "nsga2" | "nsga3") {
         return None;
     }
-    let (source, params) = samplers::given_to(&spec.space, &spec.earlier, trial.number)?;
+    let (source, params) = samplers::given_to(&spec.space, &spec.earlier, place)?;
     let own = shown_params(spec, trial);
     let is_taken = own.iter().all(|(name, value)| params.get(name).is_none_or(|one| one == value));
     let source = match source {

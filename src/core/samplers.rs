@@ -27,7 +27,7 @@ use std::collections::BTreeMap;
 
 pub use earlier::{Taken, earlier};
 pub use gp::{CurvePredictor, Predicted, PredictedTrial};
-pub use start::{Given, given_to};
+pub use start::{Given, given_to, place_of};
 pub use untried::untried;
 
 use crate::analysis::memory_model::{MemoryModel, smallest_sizes};
@@ -50,6 +50,9 @@ pub struct Ask<'a> {
     pub history: History<'a>,
     /// The number of the trial that will be created.
     pub number: TrialNumber,
+    /// Its place among the trials that take the priors, and then the best configurations of earlier
+    /// studies, from 0.
+    pub place: u64,
     /// Fixed values (an enqueued configuration); the sampler draws the others.
     pub fixed: &'a Params,
     /// Maximum number of trials, if the study has one.
@@ -124,6 +127,7 @@ impl<'a> Ask<'a> {
             space,
             history,
             number,
+            place: number.0,
             fixed: &NOTHING,
             budget: None,
             constraints: &[],

@@ -183,6 +183,7 @@ impl Engine {
             space: &space,
             history: History::of(&trials, self.state.direction()),
             number,
+            place: number.0,
             fixed: &nothing,
             budget: None,
             max_resource: None,

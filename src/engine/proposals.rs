@@ -12,7 +12,7 @@ use crate::study::configuration::{Run, configurations, for_samplers};
 use crate::study::event::{Event, ProposalEvent, TrialEvent};
 use crate::study::params::Params;
 use crate::study::prediction::Prediction;
-use crate::study::spec::Duplicates;
+use crate::study::spec::{Duplicates, PriorRule};
 use crate::study::state::StudyState;
 use crate::study::trial::{Origin, Trial, TrialNumber};
 
@@ -182,13 +182,14 @@ impl Engine {
             None => for_samplers(&known.trials, spec.replicates),
         };
         let number = TrialNumber(trials.len() as u64);
-        let ask = Ask {
+        let mut ask = Ask {
             constraints: &spec.constraints,
             earlier: &spec.earlier,
             max_resource: self.max_resource(),
             space: &spec.space,
             history: history_of(known, &trials),
             number,
+            place: samplers::place_of(spec.prior_rule, number, &self.state.trials),
             fixed: enqueued.unwrap_or(&nothing),
             budget: spec.budget.trials.map(|runs| runs / u64::from(spec.replicates)),
             room,
@@ -239,6 +240,10 @@ impl Engine {
             last = Some(drawn(proposal, repeats));
             if is_wanted {
                 return Ok(last);
+            }
+            if spec.prior_rule == PriorRule::FirstSampled {
+                // What is given to it was enqueued: given again, it would be drawn each time.
+                ask.place = u64::MAX;
             }
         }
         // For samplers that repeat known configurations; an exhausted space has no new ones.

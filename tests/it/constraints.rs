@@ -183,6 +183,62 @@ fn a_configuration_that_breaks_a_requirement_is_not_enqueued() {
     assert_names(&refused.err, &["it violates the constraint `x < 0.5`"]);
 }
 
+/// A study with a prior that runs these values of `x` first.
+fn with_prior(sampler: &str, trials: u64, enqueued: &[f64]) -> String {
+    let enqueue: String = enqueued.iter().map(|x| format!("[[enqueue]]\nx = {x}\n")).collect();
+    study(&format!("trials = {trials}"), &format!("{enqueue}{ONE_SLOT}"))
+        .replace("{ float = [0.0, 1.0] }", "{ float = [0.0, 1.0], prior = 0.625 }")
+        .replace("\"random\"", &format!("\"{sampler}\""))
+}
+
+fn by_number(site: &Site) -> Vec<f64> {
+    let listed = site.json(&["trials", "s", "--sort", "number", "--json"]);
+    let trials = listed["trials"].as_array().unwrap().iter();
+    trials.map(|trial| trial["params"]["x"].as_f64().unwrap()).collect()
+}
+
+#[test]
+fn the_first_trial_that_is_not_enqueued_takes_the_prior() {
+    for sampler in ["tpe", "gp", "auto"] {
+        // More than start-up trials, too.
+        for enqueued in [&[][..], &[0.25], &[0.25; 30]] {
+            let trials = enqueued.len() + 2;
+            let text = with_prior(sampler, trials as u64, enqueued);
+            let site = Site::new(&text, TWO_METRICS);
+            assert_done(&site.run_study());
+            let xs = by_number(&site);
+            assert_eq!(xs[enqueued.len()], 0.625, "{sampler}: {xs:?}");
+            assert_ne!(xs[enqueued.len() + 1], 0.625, "{sampler}: {xs:?}");
+            let explained = site.run(&["explain", "s", &enqueued.len().to_string()]);
+            assert_names(&explained.out, &["at the priors of the space"]);
+            assert_done(&site.run(&["verify", "s"]));
+        }
+    }
+    // One that was enqueued is not run again.
+    let site = Site::new(&with_prior("tpe", 4, &[0.625]), TWO_METRICS);
+    assert_done(&site.run_study());
+    assert_eq!(by_number(&site).iter().filter(|x| **x == 0.625).count(), 1);
+    assert_done(&site.run(&["verify", "s"]));
+}
+
+#[test]
+fn a_study_that_began_when_trial_0_alone_took_the_prior_goes_on_so() {
+    let site = Site::new(&with_prior("tpe", 1, &[0.25]), TWO_METRICS);
+    assert_done(&site.run_study());
+    for table in ["study", "study_revision"] {
+        let field = "'\"prior_rule\":\"first_sampled\",'";
+        let sql = format!("UPDATE {table} SET spec = replace(spec, {field}, '')");
+        assert_eq!(site.database().execute(&sql, []).unwrap(), 1, "{table}");
+    }
+    site.write("study.toml", with_prior("tpe", 3, &[0.25]));
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert!(!ended.err.contains("--accept"), "{}", ended.err);
+    assert!(!by_number(&site).contains(&0.625));
+    assert_done(&site.run(&["verify", "s"]));
+    assert!(!site.query::<String>("SELECT spec FROM study").contains("prior_rule"));
+}
+
 #[test]
 fn an_earlier_study_that_is_not_there_is_missed_by_check_as_by_run() {
     let text = study("trials = 2", ONE_SLOT).replace("name = \"s\"", "name = \"warm\"");

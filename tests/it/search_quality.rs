@@ -147,6 +147,7 @@ fn search(sampler: &str, space: &Space, loss: fn(&Params) -> f64, budget: u64, s
             space,
             history,
             number: TrialNumber(number),
+            place: number,
             fixed: &nothing,
             budget: Some(budget),
             seeds,

@@ -9,7 +9,7 @@ use crate::cli::trial_json::{BestJson, as_instant};
 use crate::config::max_resource;
 use crate::report::journal::said;
 use crate::report::wording::shown_value;
-use crate::samplers::{CurvePredictor, Predicted, PredictedTrial};
+use crate::samplers::{CurvePredictor, Predicted, PredictedTrial, place_of};
 use crate::study::decision::{CutOff, Decision, Reason};
 use crate::study::device::Device;
 use crate::study::event::{
@@ -61,6 +61,9 @@ pub struct Proposal {
     /// In a study of several objectives, those of each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub predicted_objectives: Vec<Vec<Predicted>>,
+    /// Its place among the trials that take the priors.
+    #[serde(skip)]
+    pub place: u64,
     /// The values that the sampler's model predicted, by objective.
     #[serde(skip)]
     pub by_sampler: Vec<Prediction>,
@@ -317,6 +320,7 @@ impl<'a> Teller<'a> {
             front: if self.is_several() { self.state.front().trials } else { Vec::new() },
             predicted: if self.is_several() { None } else { predicted.pop() }.unwrap_or_default(),
             predicted_objectives: predicted,
+            place: place_of(self.spec.prior_rule, self.number, &self.state.trials),
             by_sampler: Vec::new(),
         }
     }

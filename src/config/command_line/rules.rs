@@ -32,6 +32,7 @@ pub fn has_earlier_rules(known: &StudySpec, spec: &StudySpec) -> bool {
 /// Gives `spec`, read from a file, the rules of the stored study.
 pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
     spec.last_metrics = known.last_metrics;
+    spec.prior_rule = known.prior_rule;
     let is_earlier = has_earlier_rules(known, spec);
     let (Program::Command { args: before, .. }, Program::Command { args, .. }) =
         (&known.program, &mut spec.program)

@@ -254,7 +254,7 @@ impl Sampler for CmaEs {
         if let Ok(params) = whole {
             return Ok(Some(params.into()));
         }
-        if ask.number.0 == 0 && ask.fixed.is_empty() {
+        if ask.place == 0 && ask.fixed.is_empty() {
             // The user's prior on the other parameters applies too.
             let prior = prior::params(ask.space);
             prior.iter().for_each(|(name, value)| given.insert(name, value.clone()));

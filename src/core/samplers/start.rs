@@ -7,8 +7,8 @@ use super::{Ask, prior};
 use crate::study::params::Params;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Dimension, Space};
-use crate::study::spec::Earlier;
-use crate::study::trial::TrialNumber;
+use crate::study::spec::{Earlier, PriorRule};
+use crate::study::trial::{Origin, Trial, TrialNumber};
 
 /// The configuration of a start-up trial in a design of `startup` trials.
 pub(super) fn point(ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> Params {
@@ -21,6 +21,10 @@ pub(super) fn point(ask: &Ask<'_>, startup: u64, rng: &mut StreamRng) -> Params 
 
 /// Length of the start-up: shorter with a warm start.
 pub(super) fn trials(ask: &Ask<'_>, startup: u64) -> u64 {
+    // After enqueued configurations, which may be enough for a model.
+    if ask.place < ask.number.0 && ask.fixed.is_empty() && !given(ask).is_empty() {
+        return u64::MAX;
+    }
     let from_earlier = FROM_EARLIER as u64
         + u64::from(ask.space.dimensions().iter().any(|dimension| dimension.prior.is_some()));
     if (ask.earlier.len() as u64) < startup { startup } else { startup.min(from_earlier) }
@@ -38,24 +42,31 @@ pub enum Given {
     Earlier,
 }
 
-/// The parameters that are not drawn: trial 0 takes the user's prior, the next ones the best
-/// configurations of earlier studies.
+/// The parameters that are not drawn: the first trial takes the user's prior, the next ones the
+/// best configurations of earlier studies.
 fn given(ask: &Ask<'_>) -> Params {
     if !ask.fixed.is_empty() {
         return ask.fixed.clone();
     }
-    given_to(ask.space, ask.earlier, ask.number).map(|(_, params)| params).unwrap_or_default()
+    given_to(ask.space, ask.earlier, ask.place).map(|(_, params)| params).unwrap_or_default()
 }
 
-/// What is given to a start-up trial of a sampler with this design, if it is not enqueued.
-pub fn given_to(
-    space: &Space,
-    earlier: &[Earlier],
-    number: TrialNumber,
-) -> Option<(Given, Params)> {
+/// The place of a trial among those to which something is given, from 0, after the trials `before`.
+pub fn place_of(rule: PriorRule, number: TrialNumber, before: &[Trial]) -> u64 {
+    let is_sampled =
+        |trial: &&Trial| matches!(trial.origin, Origin::Sampled(_) | Origin::Repeat(_));
+    match rule {
+        PriorRule::FirstTrials => number.0,
+        PriorRule::FirstSampled => before.iter().filter(is_sampled).count() as u64,
+    }
+}
+
+/// What is given to the start-up trial at a place, by a sampler with this design, if it is not
+/// enqueued.
+pub fn given_to(space: &Space, earlier: &[Earlier], place: u64) -> Option<(Given, Params)> {
     let prior = Some(prior::params(space)).filter(|prior| !prior.is_empty());
     let best = earlier_best(earlier).into_iter().map(|params| (Given::Earlier, params));
-    let place = usize::try_from(number.0).unwrap_or(usize::MAX);
+    let place = usize::try_from(place).unwrap_or(usize::MAX);
     prior.map(|params| (Given::Prior, params)).into_iter().chain(best).nth(place)
 }
 

@@ -51,6 +51,19 @@ pub enum ValueRule {
     Last,
 }
 
+/// Which trials take the priors of the space, and after them the best configurations of earlier
+/// studies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriorRule {
+    /// The first ones, unless they are enqueued: in studies that began before the other rule
+    /// existed.
+    #[default]
+    FirstTrials,
+    /// The first ones that the sampler proposes.
+    FirstSampled,
+}
+
 /// Steps at which a trial must evaluate and report, besides its last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Milestones {
@@ -361,6 +374,9 @@ pub struct StudySpec {
     pub earlier: Vec<Earlier>,
     /// The sampler.
     pub sampler: AlgorithmSpec,
+    /// Which trials take the priors.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub prior_rule: PriorRule,
     /// The pruner.
     pub pruner: AlgorithmSpec,
     /// What a trial runs.
@@ -424,6 +440,7 @@ impl StudySpec {
             warm_start: Vec::new(),
             earlier: Vec::new(),
             sampler: AlgorithmSpec::named("random"),
+            prior_rule: PriorRule::FirstSampled,
             pruner: AlgorithmSpec::named("none"),
             program,
             devices: DevicesSpec::default(),
