@@ -117,10 +117,13 @@ pub fn export_data(
     let is_named = arguments.several.is_given();
     let studies = if is_named {
         let studies = arguments.several.studies(&reader, named, console)?;
-        selection::of_each(studies, console, |study| match &arguments.filter {
+        let filtered = selection::of_each(studies, console, |study| match &arguments.filter {
             Some(text) => selection::filter_of(&reader, study, text),
             None => Ok(Filter::all()),
-        })?
+        })?;
+        let filters = filtered.iter().map(|(study, filter)| (study, filter));
+        selection::warn_of_absent(&reader, filters, console)?;
+        filtered
     } else {
         let study = find::study(&reader, named)?;
         let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;

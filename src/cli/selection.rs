@@ -127,27 +127,68 @@ pub fn filter(
 ) -> Result<Filter, Failure> {
     let Some(text) = text else { return Ok(Filter::all()) };
     let filter = filter_of(reader, study, text)?;
-    if study.counts.total() == 0 {
-        return Ok(filter);
-    }
-    for word in filter.bare_words() {
-        if reader.count(study.id, &word)? == 0 {
-            console.say(&format!(
-                "warning: no trial holds the text `{}`; a bare word is looked for in parameters, \
-                 the state, the device, tags, notes and the reason",
-                word.text()
-            ));
+    warn_of_absent(reader, [(study, &filter)], console)?;
+    Ok(filter)
+}
+
+/// Warns about what filters look for and no trial of their studies has.
+pub fn warn_of_absent<'a>(
+    reader: &dyn StorageReader,
+    filters: impl IntoIterator<Item = (&'a StudySummary, &'a Filter)>,
+    console: &Console,
+) -> Result<(), Failure> {
+    let mut absent: Option<Vec<Absent>> = None;
+    for (study, filter) in filters {
+        if study.counts.total() > 0 {
+            let here = absent_from(reader, study, filter)?;
+            absent = Some(match absent {
+                None => here,
+                Some(mut absent) => {
+                    absent.retain(|one| here.iter().any(|other| other.term == one.term));
+                    absent
+                }
+            });
         }
     }
+    for Absent { warning, .. } in absent.unwrap_or_default() {
+        console.say(&format!("warning: {warning}"));
+    }
+    Ok(())
+}
+
+/// A term that no trial of a study passes.
+struct Absent {
+    term: String,
+    warning: String,
+}
+
+fn absent_from(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    filter: &Filter,
+) -> Result<Vec<Absent>, Failure> {
+    let mut absent = Vec::new();
+    for word in filter.bare_words() {
+        if reader.count(study.id, &word)? == 0 {
+            let term = word.text().to_owned();
+            let warning = format!(
+                "no trial holds the text `{term}`; a bare word is looked for in parameters, the \
+                 state, the device, tags, notes and the reason"
+            );
+            absent.push(Absent { term, warning });
+        }
+    }
+    let what = if study.spec.is_tracked() { "run" } else { "trial" };
     for (Sought { term, near, .. }, having) in
         filter.sought(&study.spec, &reader.trial_names(study.id)?)
     {
         if reader.count(study.id, &having)? == 0 {
             let meant = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            console.say(&format!("warning: no trial has `{term}`{meant}"));
+            let warning = one_line(&format!("no {what} has `{term}`{meant}"));
+            absent.push(Absent { term, warning });
         }
     }
-    Ok(filter)
+    Ok(absent)
 }
 
 /// The given filter.

@@ -118,6 +118,18 @@ fn a_filter_with_a_value_or_a_name_that_no_trial_has_is_said() {
     }
     let events = scene.run(&["events", "digits", "--where", "optim=sdg"]);
     assert_names(&events.err, &["no trial has `optim=sdg`"]);
+    // Of several studies, what none of them has.
+    let mut scene = scene;
+    scene.leave();
+    scene.begin("others");
+    scene.start(0, 0.02, 3, "adamw");
+    for (filter, is_said) in [("optim=sgd", false), ("optim=sdg", true)] {
+        for words in [&["trials", "--all"][..], &["export-data", "--study", "*"]] {
+            let ran = scene.run(&[words, &["--where", filter]].concat());
+            assert_done(&ran);
+            assert_eq!(ran.err.contains("warning: no trial has"), is_said, "{filter}: {}", ran.err);
+        }
+    }
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         let limit = arguments.limit.unwrap_or(u64::MAX);
         Ok(TrialQuery { filter, sort, reverse, offset: 0, limit })
     })?;
+    let filters = queries.iter().map(|(study, query)| (study, &query.filter));
+    selection::warn_of_absent(&reader, filters, console)?;
     let specs = || queries.iter().map(|(study, _)| &study.spec);
     let is_ranked =
         queries.first().is_some_and(|(_, query)| several::ranks_together(specs(), &query.sort));
