@@ -139,7 +139,11 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
             left_over(&spec.devices, &spec.program, &machine),
         ),
     };
-    let reader = AnyReader::open(&console.store).ok();
+    let reader = match AnyReader::open(&console.store) {
+        Ok(reader) => Some(reader),
+        Err(StorageError::Missing { .. }) => None,
+        Err(error) => return Err(error.into()),
+    };
     let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
     if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
         checked.begins()?;

@@ -261,6 +261,16 @@ fn an_earlier_study_that_is_not_there_is_missed_by_check_as_by_run() {
             assert_done(&site.run(&["run", "other.toml", "--plain"]));
         }
     }
+    // A store that cannot be read is not taken for an empty one.
+    let table = "type = \"tpe\"\nwarm_start = [\"earlier\"]";
+    let site = Site::new(&text.replace("type = \"random\"", table), TWO_METRICS);
+    std::fs::create_dir(site.path("runs")).unwrap();
+    site.write(STORE, "no database at all, and longer than the header of one would be: ".repeat(9));
+    for ended in [site.run(&["check", "study.toml"]), site.run_study()] {
+        let why = "is not an hpsearch store: it is not an SQLite database";
+        assert_eq!(ended.code, 5);
+        assert_names(&ended.err, &[why]);
+    }
 }
 
 #[test]
