@@ -121,10 +121,14 @@ pub struct Simulation {
     pub step_time: Duration,
     /// Relative duration of a configuration's steps.
     pub pace: Box<Pace>,
+    /// Virtual time that a worker takes before its first step.
+    pub start_time: Duration,
     /// Virtual time that a worker takes to exit when asked to.
     pub leave_time: Duration,
     /// Whether workers save a checkpoint before each report.
     pub checkpoints: bool,
+    /// Whether workers leave at the step up to which they were started, however it is answered.
+    pub leaves: bool,
     /// Size of a checkpoint on disk.
     pub checkpoint_bytes: u64,
     /// The objective.
@@ -190,8 +194,10 @@ impl Simulation {
             steps,
             step_time: Duration::from_millis(100),
             pace: Box::new(|_| 1.0),
+            start_time: Duration::ZERO,
             leave_time: Duration::ZERO,
             checkpoints: true,
+            leaves: false,
             checkpoint_bytes: 1000,
             curve: Box::new(curve),
             others: Box::new(|params, _| {

@@ -37,6 +37,10 @@ struct Worker {
     state: f64,
     /// Its training batch size; 0 if it is not the built-in trainer.
     rows: usize,
+    /// The step at which it leaves, if it reads no answers.
+    until: Option<u64>,
+    /// Whether it has not made a step yet.
+    starts: bool,
 }
 
 impl Worker {
@@ -241,6 +245,9 @@ impl<'a> World<'a> {
             Effect::Answer { trial, attempt, verdict } => {
                 if let Some(index) = self.running.get(&(trial, attempt)).copied() {
                     match verdict {
+                        Decision::Continue(_) if self.leaves(index) => {
+                            self.end_now((trial, attempt), AttemptEnd::Completed)
+                        }
                         Decision::Continue(_) => self.next_step(index),
                         Decision::Pause(_) => self.end_now((trial, attempt), AttemptEnd::Paused),
                         Decision::Stop(_) => self.end_now((trial, attempt), AttemptEnd::Stopped),
@@ -278,7 +285,10 @@ impl<'a> World<'a> {
             .or_else(|| self.usual_rows(&assignment.params))
             .map_or(0, |rows| rows.train);
         let (params, devices) = (assignment.params, assignment.slot.devices);
-        self.workers.push(Worker { key, params, devices, luck, step, last, state, rows });
+        let until = assignment.until.filter(|_| self.simulation.leaves);
+        let starts = true;
+        let worker = Worker { key, params, devices, luck, step, last, state, rows, until, starts };
+        self.workers.push(worker);
         self.next_step(self.workers.len() - 1);
         if self.simulation.shared.is_some() && !std::mem::replace(&mut self.looks, true) {
             self.schedule(LOOK, What::Look);
@@ -353,7 +363,7 @@ impl<'a> World<'a> {
             crowd as f64 / (shared.throughput)(crowd)
         });
         let worker = &self.workers[index];
-        let (key, step) = (worker.key, worker.step);
+        let (key, step, last) = (worker.key, worker.step, worker.last);
         let fault = if is_short || worker.rows > (self.simulation.room)(key.0, step) {
             Some(Fault::OutOfMemory)
         } else {
@@ -362,13 +372,21 @@ impl<'a> World<'a> {
         let pace = (self.simulation.pace)(&worker.params) * crowded;
         let time = self.simulation.step_time.mul_f64(pace)
             * if fault == Some(Fault::Slow) { 100 } else { 1 };
+        let starts = std::mem::replace(&mut self.workers[index].starts, false);
+        let time = time + if starts { self.simulation.start_time } else { Duration::ZERO };
         match fault.map(|fault| (fault, fault.cause())) {
-            _ if step > worker.last => self.end_now(key, AttemptEnd::Completed),
+            _ if step > last => self.end_now(key, AttemptEnd::Completed),
             Some((_, Some(cause))) => self.end(time, key, AttemptEnd::Failed(cause)),
             Some((Fault::Hang, None)) => {}
             Some((Fault::Refuse, None)) => self.end_now(key, AttemptEnd::Refused),
             _ => self.schedule(time, What::Report(index)),
         }
+    }
+
+    /// Whether a worker leaves at the step that it reported.
+    fn leaves(&self, index: usize) -> bool {
+        let worker = &self.workers[index];
+        worker.until.is_some_and(|until| worker.step >= until)
     }
 
     fn schedule(&mut self, delay: Duration, what: What) {
