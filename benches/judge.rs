@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 
-use hpsearch::pruners::{self, Case};
+use hpsearch::pruners::{self, Case, Restart};
 use hpsearch::study::event::{AttemptEvent, Event, TrialEvent};
 use hpsearch::study::history::History;
 use hpsearch::study::metric::{Direction, Metrics};
@@ -123,6 +123,7 @@ fn judge(criterion: &mut Criterion) {
                         history,
                         trial: state.trial(trial).unwrap(),
                         step,
+                        restart: Restart::Unknown,
                     });
                     black_box((verdict, pruner.promote(history)))
                 });

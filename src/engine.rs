@@ -35,6 +35,7 @@ mod queue;
 mod refusals;
 mod reports;
 mod requests;
+mod restarts;
 pub mod retention;
 mod scheduling;
 pub mod simulator;
@@ -63,6 +64,7 @@ use proposals::Proposals;
 use queue::Queue;
 pub use refusals::FIRST_WAIT;
 use refusals::Refusals;
+use restarts::Restarts;
 use retention::Retention;
 pub use scheduling::{seed_of, seed_of_number};
 use slots::Slots;
@@ -141,6 +143,8 @@ pub struct Engine {
     refusals: Refusals,
     out_of_memory: OutOfMemory,
     memory_estimates: MemoryEstimates,
+    /// How long trials take to start again, where that is measured.
+    restarts: Option<Restarts>,
     sharing: DeviceSharing,
     retention: Retention,
     /// The kinds of remarks made about each trial, so that another attempt does not repeat them.
@@ -190,6 +194,7 @@ impl Engine {
             refusals: Refusals::new(FIRST_WAIT),
             out_of_memory: OutOfMemory::default(),
             memory_estimates: MemoryEstimates::default(),
+            restarts: Restarts::of_study(&spec),
             retention: Retention::new(&spec, &state),
             remarked: BTreeSet::new(),
             surviving: Vec::new(),
@@ -247,11 +252,14 @@ impl Engine {
 
     /// Whether continuing a study needs its journal in addition to its state: for the decision
     /// window of `deterministic = true`, for the concurrency found by `trials_per_device = "auto"`,
-    /// and, where trials failed and none succeeded, to compare failures.
+    /// where pauses are priced, and, where trials failed and none succeeded, to compare failures.
     pub fn needs_journal(spec: &StudySpec, state: &StudyState) -> bool {
         let only_fails =
             state.counts.failed > 0 && state.counts.complete + state.counts.pruned == 0;
-        spec.deterministic || spec.devices.automatic_concurrency || only_fails
+        spec.deterministic
+            || spec.devices.automatic_concurrency
+            || Restarts::of_study(spec).is_some()
+            || only_fails
     }
 
     /// Handles one input; the effects are to be carried out in order, once their events are
@@ -411,11 +419,14 @@ impl Engine {
         }
     }
 
-    /// Updates what is derived from events besides the state: the decision window and memory
-    /// estimates.
+    /// Updates what is derived from events besides the state: the decision window, memory estimates
+    /// and the times of starts.
     fn learn_from(&mut self, at: Timestamp, event: &Event) {
         if let Some(window) = &mut self.decision_window {
             window.apply(at, event);
+        }
+        if let Some(restarts) = &mut self.restarts {
+            restarts.apply(at, event);
         }
         if self.spec.devices.automatic_concurrency {
             self.memory_estimates.apply(&self.spec, &self.state, event);

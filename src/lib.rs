@@ -144,7 +144,8 @@
 //!
 //! Random streams are named by their purpose (`sampler/7`, `trial/7`), so that no draw depends on
 //! another. The trainer's random numbers are functions of (seed, name, counters), and it resumes
-//! exactly at any optimiser step. With one slot on the CPU a study repeats bit for bit. With
+//! exactly at any optimiser step. With one slot on the CPU a study repeats bit for bit, unless its
+//! pauses are priced: `engine/restarts.rs` measures how long trials take to start again. With
 //! several slots, proposals depend on the order in which trials report, unless `deterministic =
 //! true`: then results become known to decisions one trial at a time, in the order in which trials
 //! started, and a trial starts when all but the last `slots - 1` trials before it are known; its

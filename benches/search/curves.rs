@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::f64::consts::PI;
 use std::time::Instant;
 
-use hpsearch_core::pruners::{self, Case, Pruner};
+use hpsearch_core::pruners::{self, Case, Pruner, Restart};
 use hpsearch_core::samplers::conformance::{
     float, int, log_float, log_int, space as space_of, trial_of,
 };
@@ -287,7 +287,13 @@ impl Study<'_> {
         #[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
         let begin = Instant::now();
         let history = History::of(&self.trials, Direction::Minimize);
-        let case = Case { space: &self.space, history, trial: &self.trials[index], step };
+        let case = Case {
+            space: &self.space,
+            history,
+            trial: &self.trials[index],
+            step,
+            restart: Restart::Unknown,
+        };
         let verdict = self.pruner.judge(&case);
         self.seconds += begin.elapsed().as_secs_f64();
         let until = self.trials[index].until.is_some_and(|until| step >= until);

@@ -42,6 +42,25 @@ pub struct Case<'a> {
     pub trial: &'a Trial,
     /// Step of the report.
     pub step: u64,
+    /// What it takes to start the trial again after a pause.
+    pub restart: Restart,
+}
+
+/// What it takes to start a paused trial again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Restart {
+    /// Not known, and taken to be nothing.
+    #[default]
+    Unknown,
+    /// The time to start a process and to load a checkpoint.
+    Takes {
+        /// Microseconds until it trains.
+        restart: i64,
+        /// Microseconds of one of its steps.
+        step: i64,
+    },
+    /// All of its training: its program saves no checkpoints.
+    StartsOver,
 }
 
 /// A paused trial that continues before anything new is sampled.
@@ -215,6 +234,13 @@ pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
 /// Whether trials continue from each other's checkpoints, which then have digests.
 pub fn is_population(pruner: &AlgorithmSpec) -> bool {
     pruner.name == pbt::ENTRY.name
+}
+
+/// Whether a pruner weighs what it takes to start a paused trial again, so that a trial may pass
+/// the step at which it was to pause.
+pub fn prices_pauses(pruner: &AlgorithmSpec) -> bool {
+    let pauses = [asha::ENTRY.name, hyperband::ENTRY.name].contains(&pruner.name.as_str());
+    pauses && asha::prices_pauses(pruner)
 }
 
 /// Which trials of a study count towards `budget.trials`: of a population also those that failed,

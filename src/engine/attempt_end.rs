@@ -28,6 +28,7 @@ impl Engine {
         if self.slots[slot].running.as_ref().is_some_and(is_to_pause) {
             self.remark_on_passed_pause(number, attempt);
         }
+        let leaves_too_early = end == AttemptEnd::Completed && self.leaves_too_early(number);
         let Some(running) = self.slots[slot].running.take() else { return };
         let devices = self.slots[slot].devices().clone();
         if self.slots[slot].closed {
@@ -74,6 +75,9 @@ impl Engine {
         match (end, leaving) {
             // However the process ended: the user was told that it is killed.
             (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
+            (AttemptEnd::Completed, None) if leaves_too_early => {
+                self.requeue(number, "left where it was to pause, and was told to continue")
+            }
             (AttemptEnd::Completed, _) => self.complete(number, message),
             (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number, None),
             (AttemptEnd::Paused, Some(Leaving::Holding { .. })) => {

@@ -32,6 +32,7 @@ impl Engine {
     /// The decision on a report that the state contains: a limit's that ends the trial, or else the
     /// pruner's.
     pub(super) fn judge(&mut self, number: TrialNumber, step: u64) -> Decision {
+        let restart = self.restart_of(number);
         let Some(trial) = self.state.trial(number) else { return Decision::CONTINUE };
         if let Some((limit, over)) = constraint::ends(&self.spec.constraints, &trial.last_metrics) {
             let (condition, at) = (limit.text().to_owned(), self.spec.step.at(step));
@@ -49,7 +50,7 @@ impl Engine {
             }
         };
         let history = history.with_step_unit(self.spec.step);
-        self.pruner.judge(&Case { space: &self.spec.space, history, trial, step })
+        self.pruner.judge(&Case { space: &self.spec.space, history, trial, step, restart })
     }
 
     /// Resumes a paused trial that the pruner promotes.

@@ -5,7 +5,7 @@ use super::batch_halving::BatchHalving;
 use super::decision_window::DecisionWindow;
 use super::goal::is_asked_for;
 use super::{Assignment, Effect, Engine, Outcome, Phase};
-use crate::pruners::Gathered;
+use crate::pruners::{Gathered, Restart};
 use crate::study::decision::Decision;
 use crate::study::device::Device;
 use crate::study::event::{AttemptEvent, DecisionEvent, Event, StudyEvent};
@@ -166,7 +166,9 @@ impl Engine {
         let trial = self.state.trial(number).expect("a trial in the queue is in the state");
         let attempt = AttemptNumber(trial.attempts);
         let is_first = trial.attempts == 0 && trial.origin.is_judged();
-        let rung = || is_first.then(|| self.pruner.first_rung(number)).flatten();
+        // A trial that would start over does not pause.
+        let pauses = is_first && self.restart_of(number) != Restart::StartsOver;
+        let rung = || pauses.then(|| self.pruner.first_rung(number)).flatten();
         let donor = self.state.donor_checkpoint(trial);
         let assignment = Assignment {
             trial: number,

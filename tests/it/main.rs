@@ -66,6 +66,7 @@ mod notify;
 mod out_of_memory;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod pauses;
 mod pictures;
 mod populations;
 mod printed_metrics;

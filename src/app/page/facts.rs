@@ -229,6 +229,7 @@ fn why_stopped(trial: &Trial) -> Option<String> {
         None
         | Some(
             Reason::Promoted { .. }
+            | Reason::NotPaused { .. }
             | Reason::Concluded { .. }
             | Reason::Survived { .. }
             | Reason::Exploited { .. }

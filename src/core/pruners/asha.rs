@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use self::forecast_rank::RankAtRung;
 use self::rungs::{Rung, Rungs};
 use super::several::SeveralRule;
-use super::{Case, Promotion, Pruner, PrunerEntry};
-use crate::study::decision::{Decision, RankedForecast, Reason};
+use super::{Case, Promotion, Pruner, PrunerEntry, Restart};
+use crate::study::decision::{Decision, PauseCost, RankedForecast, Reason};
 use crate::study::field::{COUNT, Field, FieldDefault, FieldKind, field};
 use crate::study::history::History;
 use crate::study::metric::{Middle, Number, Score};
@@ -79,8 +79,8 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     // 2: forecasts average several models by their likelihood; 3: the median of an even number of
     // values is the mean of the middle two; 4: the rank in the reason of a pause is the one that is
     // promoted by; 5: the reason has the forecast; 6: of several objectives, trials are ranked once
-    // all are known, and ties do not go to the oldest.
-    version: ALL_KNOWN_SINCE,
+    // all are known, and ties do not go to the oldest; 7: pauses are priced.
+    version: PRICED_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
     several: true,
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),
@@ -96,7 +96,20 @@ const FORECAST_IN_REASON_SINCE: u32 = 5;
 
 /// The first version, also of [`super::hyperband`], that ranks trials of several objectives once
 /// all are known, and breaks their ties by the front's sparsest part.
-pub(super) const ALL_KNOWN_SINCE: u32 = 6;
+const ALL_KNOWN_SINCE: u32 = 6;
+
+/// The first version, also of [`super::hyperband`], that prices pauses.
+pub(super) const PRICED_SINCE: u32 = 7;
+
+/// A trial that would be resumed at once is not paused if that takes at least one in this many of
+/// the training to the next rung. Below, its measurement is not worth a difference to other runs.
+const WORTH_AT_ONCE: i64 = 10;
+
+/// No trial is paused where starting again takes at least this many times as long as the training
+/// to the next rung. The cost of a pause is the restart times the probability p of a promotion; it
+/// saves that training with 1 - p. So this is (1 - p) / p for p = 1/6, and not 1/eta: those among
+/// the best at once do not pause (benches/search/README.md has the figures).
+const WORTH_ANYWAY: i64 = 5;
 
 /// When a trial is judged at a rung.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +145,10 @@ enum Mode {
 ///   (over time more are promoted, as better trials arrive after worse ones). A ladder of K rungs
 ///   needs `eta^K` trials before one is promoted to the end; a smaller study concludes with the
 ///   best paused trial at the highest rung.
+/// - Pauses are priced: with the time to start a trial again, as the study measures it, and the
+///   training to the next rung, a trial that would be resumed at once continues, and where starting
+///   again is much dearer than that training every trial does ([`Reason::NotPaused`]). Trials of a
+///   program that saves no checkpoints would start over: they are judged as with `mode = "stop"`.
 /// - NaN at a rung stops the trial in both modes.
 /// - With several objectives, the rank at a rung is that of
 ///   [`pareto::order_with`](crate::study::pareto::order_with) over its trials: by non-domination,
@@ -149,8 +166,11 @@ enum Mode {
 pub struct Asha {
     /// Rungs of the first bracket, ascending; the others' are its tails.
     rungs: Vec<u64>,
+    /// The step of a full trial, if known.
+    full: Option<u64>,
     reduction_factor: u64,
     mode: Mode,
+    prices_pauses: bool,
     by_end: bool,
     middle: Middle,
     /// Whether reasons of pauses break ties by number, as promotions do.
@@ -237,8 +257,10 @@ impl Asha {
         let (shares, standing) = (vec![1.0], RefCell::default());
         let asha = Asha {
             rungs,
+            full: max_resource,
             reduction_factor,
             mode,
+            prices_pauses: prices_pauses(spec),
             by_end,
             middle,
             breaks_ties,
@@ -343,6 +365,51 @@ impl Asha {
         if rank <= first { Decision::continues(reason) } else { Decision::Stop(reason) }
     }
 
+    /// The decision where trials pause.
+    fn judge_for_now(&self, case: &Case<'_>, place: RankAtRung, index: usize) -> Decision {
+        let (history, unit) = (case.history, case.history.step_unit());
+        let (rung, rank, of) = (self.rungs[index], place.rank, place.population as u64);
+        let first = self.survivors(place.population);
+        let goes_on = |first: u64, until: Option<u64>, cost: PauseCost| {
+            let until = until.map(|until| unit.at(until));
+            Decision::continues(Reason::NotPaused { rung, rank, of, first, until, cost })
+        };
+        match case.restart {
+            Restart::StartsOver if self.prices_pauses => {
+                // The message that completes the objectives of the step is judged.
+                let is_known = !history.has_several_objectives()
+                    || history.losses_known_at(case.trial, case.step).is_some();
+                if !is_known {
+                    return Decision::CONTINUE;
+                }
+                match self.judge_for_good(place, history, unit.at(case.step)) {
+                    Decision::Continue(Some(Reason::Rank { first, .. })) => {
+                        goes_on(first, None, PauseCost::StartsOver)
+                    }
+                    stop => stop,
+                }
+            }
+            Restart::Takes { restart, step } if self.prices_pauses => {
+                let next = self.rungs.get(index + 1).copied();
+                let steps = next.or(self.full).map(|end| end.saturating_sub(case.step));
+                let training = |steps: u64| step.checked_mul(i64::try_from(steps).ok()?);
+                let is_dear = |training: &i64| {
+                    let would_resume = rank <= first && restart >= training / WORTH_AT_ONCE;
+                    restart > 0 && (would_resume || restart / WORTH_ANYWAY >= *training)
+                };
+                match steps.and_then(training).filter(is_dear) {
+                    Some(training) => {
+                        goes_on(first, next, PauseCost::Restart { restart, training })
+                    }
+                    None => Decision::Pause(Reason::Rung { rung, rank, of, first }),
+                }
+            }
+            Restart::Unknown | Restart::Takes { .. } | Restart::StartsOver => {
+                Decision::Pause(Reason::Rung { rung, rank, of, first })
+            }
+        }
+    }
+
     /// The best paused trial at a rung, if it may continue.
     fn promotable(&self, history: History<'_>, bracket: usize, index: usize) -> Option<Promotion> {
         let waiting = |rung: &Rung| {
@@ -367,7 +434,7 @@ impl Asha {
 
 impl Pruner for Asha {
     fn waits_for_all_objectives(&self) -> bool {
-        self.several == SeveralRule::AllKnown
+        self.several == SeveralRule::AllKnown || self.prices_pauses
     }
 
     fn judge(&self, case: &Case<'_>) -> Decision {
@@ -398,12 +465,9 @@ impl Pruner for Asha {
                 let place = self.forecast_rank(case, own, index, population).unwrap_or(by_value);
                 self.judge_for_good(place, history, at)
             }
-            Mode::Promote => Decision::Pause(Reason::Rung {
-                rung: self.rungs[index],
-                rank,
-                of: population as u64,
-                first: self.survivors(population),
-            }),
+            Mode::Promote => {
+                self.judge_for_now(case, RankAtRung::by_value(population, rank), index)
+            }
         }
     }
 
@@ -443,6 +507,11 @@ impl Pruner for Asha {
     fn first_rung(&self, trial: TrialNumber) -> Option<u64> {
         (self.mode == Mode::Promote).then(|| self.rungs_of(trial).first().copied()).flatten()
     }
+}
+
+/// Whether trials pause, and pauses are priced: for the options of `asha` and [`super::hyperband`].
+pub(super) fn prices_pauses(spec: &AlgorithmSpec) -> bool {
+    spec.version >= PRICED_SINCE && MODE.of::<String>(spec) == "promote"
 }
 
 /// An option that contradicts others or the study.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Case, Gathered, Generation, MemberDecision, Promotion, Pruner, PrunerEntry};
+use super::{Case, Gathered, Generation, MemberDecision, Promotion, Pruner, PrunerEntry, Restart};
 use crate::samplers::conformance::trial_of;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::decision::Decision;
@@ -244,7 +244,9 @@ impl Suite<'_> {
         let decide = |trials: &[Trial], step| -> Result<Decision, String> {
             let (space, history) = (&Space::default(), History::of_several(trials, &directions));
             let Some(trial) = trials.last() else { return Ok(Decision::CONTINUE) };
-            let judge = || self.pruner.judge(&Case { space, history, trial, step });
+            let judge = || {
+                self.pruner.judge(&Case { space, history, trial, step, restart: Restart::Unknown })
+            };
             let (decision, again) = (judge(), judge());
             if decision != again {
                 return self.fails(format!("the same case at step {step} had two verdicts"));
@@ -430,7 +432,7 @@ pub(super) fn judge_at(
     direction: Direction,
 ) -> Decision {
     let (space, history) = (&Space::default(), History::of(trials, direction));
-    pruner.judge(&Case { space, history, trial: &trials[index], step })
+    pruner.judge(&Case { space, history, trial: &trials[index], step, restart: Restart::Unknown })
 }
 
 /// A trial with these reports; where it is complete the last one is its value.

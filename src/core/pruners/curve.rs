@@ -186,6 +186,7 @@ fn probability_below(loss: f64, expected: Expected) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pruners::Restart;
     use crate::pruners::conformance::{self, trial};
     use crate::study::history::History;
     use crate::study::metric::Direction::{self, Maximize, Minimize};
@@ -220,6 +221,7 @@ mod tests {
             history,
             trial: &trials[12],
             step: 8,
+            restart: Restart::Unknown,
         })
     }
 

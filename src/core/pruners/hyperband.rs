@@ -2,7 +2,7 @@
 
 use super::PrunerEntry;
 use super::asha::{
-    ALL_KNOWN_SINCE, Asha, MAX_RESOURCE, MIN_RESOURCE, MODE, RANK_BY, REDUCTION_FACTOR,
+    Asha, MAX_RESOURCE, MIN_RESOURCE, MODE, PRICED_SINCE, RANK_BY, REDUCTION_FACTOR,
 };
 
 /// Hyperband (Li et al., *Hyperband: A Novel Bandit-Based Approach to Hyperparameter Optimization*,
@@ -18,8 +18,8 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "successive halving in several brackets at once, from many short trials to few full \
         ones",
-    // 2 to 6: as `asha`.
-    version: ALL_KNOWN_SINCE,
+    // 2 to 7: as `asha`.
+    version: PRICED_SINCE,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RANK_BY, MODE],
     several: true,
     build: |spec, budget| Ok(Box::new(Asha::with_every_bracket(spec, budget)?)),

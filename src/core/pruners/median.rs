@@ -21,7 +21,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 mod tests {
     use super::*;
     use crate::pruners::conformance::{self, trial};
-    use crate::pruners::{Case, Pruner as _};
+    use crate::pruners::{Case, Pruner as _, Restart};
     use crate::study::decision::Decision;
     use crate::study::history::History;
     use crate::study::metric::Direction::{self, Maximize, Minimize};
@@ -101,7 +101,13 @@ mod tests {
             let median = PercentileRule::median(&AlgorithmSpec { version, ..spec });
             let directions = [Minimize; 2];
             let history = History::of_several(&trials, &directions);
-            let case = Case { space: &Space::default(), history, trial: &trials[3], step };
+            let case = Case {
+                space: &Space::default(),
+                history,
+                trial: &trials[3],
+                step,
+                restart: Restart::Unknown,
+            };
             median.judge(&case).in_words()
         };
         assert_eq!(decide(2, 0), "continue");

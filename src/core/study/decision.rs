@@ -5,7 +5,7 @@ mod wording;
 
 use serde::{Deserialize, Serialize};
 
-pub use reason::{Bound, Comparison, CutOff, Means, RankedForecast, Reason};
+pub use reason::{Bound, Comparison, CutOff, Means, PauseCost, RankedForecast, Reason};
 
 /// The answer to a report, without its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,16 @@ impl Decision {
         match self {
             Decision::Continue(reason) => reason.as_ref(),
             Decision::Pause(reason) | Decision::Stop(reason) => Some(reason),
+        }
+    }
+
+    /// Where the trial pauses from now on, if the decision moves that: `Some(None)` is nowhere.
+    pub fn moved_pause(&self) -> Option<Option<u64>> {
+        match self {
+            Decision::Continue(Some(Reason::NotPaused { until, .. })) => {
+                Some(until.map(|until| until.step))
+            }
+            Decision::Continue(_) | Decision::Pause(_) | Decision::Stop(_) => None,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::arguments::monitored;
 use crate::config::command_line;
 use crate::config::trial_values::{GroupValues, TrialValues};
 use crate::engine::{Assignment, GroupNode};
+use crate::pruners::prices_pauses;
 use crate::runner::launcher::LaunchError;
 use crate::runner::protocol::{
     Cloned, CommandJob, Job, LONGEST_LINE, MessageToTrial, TrainJob, TrialJob,
@@ -90,7 +91,10 @@ impl ProcessLauncher {
             step_unit: self.spec.step,
             milestones: assignment.milestones.clone(),
             rows_at_once: assignment.rows_at_once,
-            until: assignment.until,
+            // Where the answer to a report may move the pause, it alone decides.
+            until: assignment
+                .until
+                .filter(|_| assignment.past_its_end || !prices_pauses(&self.spec.pruner)),
             reported: assignment.reported,
         }
     }

@@ -7,7 +7,7 @@ use rand::RngExt as _;
 
 use crate::storage::Holder;
 use crate::study::budget::Extension;
-use crate::study::decision::{Bound, Decision, Reason};
+use crate::study::decision::{Bound, Decision, PauseCost, Reason};
 use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::event::{
     AttemptEnd, AttemptEvent, CheckpointEvent, DecisionEvent, DeviceEvent, Event, FinalistsEvent,
@@ -404,7 +404,15 @@ fn random_number(rng: &mut StreamRng) -> f64 {
 }
 
 fn random_verdict(reason: String, rng: &mut StreamRng) -> Decision {
-    match rng.random_range(0..4) {
+    match rng.random_range(0..5) {
+        4 => Decision::continues(Reason::NotPaused {
+            rung: 3,
+            rank: 2,
+            of: 7,
+            first: 2,
+            until: rng.random_bool(0.5).then(|| StepUnit::Step.at(9)),
+            cost: PauseCost::Restart { restart: 3_000_000, training: 1_000_000 },
+        }),
         0 => Decision::CONTINUE,
         1 => Decision::continues(Reason::Recorded(reason)),
         2 => Decision::Pause(Reason::Rung { rung: 3, rank: 2, of: 7, first: 2 }),

@@ -169,7 +169,8 @@ proptest! {
                 && let AttemptEvent::Reported { step, .. } = event
             {
                 let trial = &state.trials[trial.index()];
-                let verdict = asha.judge(&Case { space: &Space::default(), history, trial, step });
+                let (space, restart) = (&Space::default(), Restart::Unknown);
+                let verdict = asha.judge(&Case { space, history, trial, step, restart });
                 let own = history.score_at(trial, step).unwrap();
                 let reached = asha.reached(history, trial, step);
                 if let (Some(index), false) = (reached, own.loss().is_nan()) {

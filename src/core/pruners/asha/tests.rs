@@ -317,7 +317,13 @@ fn trials_are_ranked_by_final_values_forecast_from_others() {
         trials.truncate(40);
         trials.push(trial(40, place, vec![(1, value)], TrialState::Running));
         let history = History::of(&trials, Minimize);
-        rule.judge(&Case { space: &space, history, trial: &trials[40], step: 1 })
+        rule.judge(&Case {
+            space: &space,
+            history,
+            trial: &trials[40],
+            step: 1,
+            restart: Restart::Unknown,
+        })
     };
     let (by_end, by_value) =
         (asha(ENTRY.defaults().with("rank_by", "forecast"), 9), asha(ENTRY.defaults(), 9));
@@ -393,7 +399,13 @@ fn with_two_objectives_the_trials_that_no_other_dominates_go_on_first() {
     let decided = |own: [f64; 2]| {
         let trials = of_two(&[&others[..], &[own]].concat(), TrialState::Running);
         let (space, history) = (&Space::default(), History::of_several(&trials, &two));
-        let decision = asha.judge(&Case { space, history, trial: &trials[5], step: 1 });
+        let decision = asha.judge(&Case {
+            space,
+            history,
+            trial: &trials[5],
+            step: 1,
+            restart: Restart::Unknown,
+        });
         decision.in_words()
     };
     assert_eq!(decided([0.3, 0.3]), "continue: rank 1 of 6 at step 1; 2 continue");
@@ -412,7 +424,13 @@ fn arrivals_on_a_front(spec: &AlgorithmSpec, seed: u64) -> Vec<bool> {
         losses.push([place, 1.0 - place]);
         let trials = of_two(&losses, TrialState::Running);
         let (space, history) = (&Space::default(), History::of_several(&trials, &[Minimize; 2]));
-        let decision = asha.judge(&Case { space, history, trial: &trials[number], step: 1 });
+        let decision = asha.judge(&Case {
+            space,
+            history,
+            trial: &trials[number],
+            step: 1,
+            restart: Restart::Unknown,
+        });
         continues.push(matches!(decision, Decision::Continue(_)));
     }
     continues
@@ -448,7 +466,8 @@ fn a_trial_is_ranked_once_all_of_its_objectives_are_known() {
     let decide = |trials: &[Trial], version: u32, step: u64| {
         let asha = Asha::new(&AlgorithmSpec { version, ..spec.clone() }, Some(9)).unwrap();
         let (space, history) = (&Space::default(), History::of_several(trials, &[Minimize; 2]));
-        asha.judge(&Case { space, history, trial: &trials[3], step }).in_words()
+        asha.judge(&Case { space, history, trial: &trials[3], step, restart: Restart::Unknown })
+            .in_words()
     };
     assert_eq!(decide(&trials, 6, 2), "stop: rank 4 of 4 at step 2; 2 continue");
     assert_eq!(decide(&trials, 6, 3), "continue", "it was judged at step 2");
@@ -457,4 +476,107 @@ fn a_trial_is_ranked_once_all_of_its_objectives_are_known() {
     assert_eq!(decide(&trials, 6, 1), "continue");
     assert_eq!(decide(&trials, 6, 2), "stop: rank 4 of 4 at step 2; 2 continue");
     assert!(decide(&trials, 5, 1).starts_with("stop"), "stored studies keep their rule");
+}
+
+/// Decisions on trials that reach rung 1 one after the other with these losses, each in words.
+fn arrivals(spec: &AlgorithmSpec, restart: Restart, losses: &[f64]) -> Vec<String> {
+    let asha = Asha::new(spec, Some(9)).unwrap();
+    let mut trials: Vec<Trial> = Vec::new();
+    let decide = |(number, loss): (u64, &f64)| {
+        trials.push(trial(number, TrialState::Running, &[(1, *loss)]));
+        let (space, history) = (&Space::default(), History::of(&trials, Minimize));
+        let trial = &trials[trials.len() - 1];
+        asha.judge(&Case { space, history, trial, step: 1, restart }).in_words()
+    };
+    (0..).zip(losses).map(decide).collect()
+}
+
+/// Rungs 1 and 3: there are two steps between.
+#[test]
+fn a_trial_that_would_be_resumed_at_once_is_not_paused_where_starting_again_takes_time() {
+    let spec = ENTRY.defaults().with("mode", "promote");
+    let losses = [3.0, 2.0, 1.0, 4.0];
+    let free = arrivals(&spec, Restart::Unknown, &losses);
+    assert_eq!(free[2], "pause: rung 1 reached with rank 1 of 3; the best one continues");
+    let takes = |restart: i64| Restart::Takes { restart, step: 1_000_000 };
+    for cheap in [0, 199_999] {
+        assert_eq!(arrivals(&spec, takes(cheap), &losses), free);
+    }
+    let dear = arrivals(&spec, takes(200_000), &losses);
+    assert_eq!(
+        dear[2],
+        "continue: rank 1 of 3 at rung 1; 1 continues; not paused: it would take 0.2s to start \
+         again, and 2s to train to step 3"
+    );
+    assert_eq!([&dear[..2], &dear[3..]], [&free[..2], &free[3..]], "the others pause");
+    let older = AlgorithmSpec { version: 6, ..spec };
+    assert_eq!(arrivals(&older, takes(1_000_000_000), &losses), free, "stored studies keep theirs");
+}
+
+#[test]
+fn no_trial_is_paused_where_starting_again_takes_much_longer_than_training_to_the_next_rung() {
+    let spec = ENTRY.defaults().with("mode", "promote");
+    let words = |restart: i64| {
+        let restart = Restart::Takes { restart, step: 1_000_000 };
+        arrivals(&spec, restart, &[3.0, 2.0, 1.0, 4.0])
+    };
+    let paused = words(9_999_999);
+    assert_eq!(paused[3], "pause: rung 1 reached with rank 4 of 4; the best one continues");
+    let words = words(10_000_000);
+    assert_eq!(
+        words[0],
+        "continue: rank 1 of 1 at rung 1; too few to promote one; not paused: it would take 10s to \
+         start again, and 2s to train to step 3"
+    );
+    assert_eq!(
+        words[3],
+        "continue: rank 4 of 4 at rung 1; 1 continues; not paused: it would take 10s to start \
+         again, and 2s to train to step 3"
+    );
+}
+
+#[test]
+fn trials_that_would_start_over_are_judged_for_good() {
+    let (spec, losses) = (ENTRY.defaults(), [5.0, 6.0, 4.0, 7.0, 3.0, 8.0]);
+    let promoting = spec.clone().with("mode", "promote");
+    let words = arrivals(&promoting, Restart::StartsOver, &losses);
+    let stopping = arrivals(&spec, Restart::Unknown, &losses);
+    let verdict = |words: &String| words.split(':').next().map(str::to_owned);
+    let verdicts = |words: &[String]| words.iter().map(verdict).collect::<Vec<_>>();
+    assert_eq!(verdicts(&words), verdicts(&stopping));
+    assert_eq!(words[5], stopping[5]);
+    assert_eq!(
+        words[0],
+        "continue: rank 1 of 1 at rung 1; the first 2 continue; not paused: its program saves no \
+         checkpoints, and it would start over"
+    );
+}
+
+#[test]
+fn the_last_rung_is_as_far_from_the_end_as_it_is_and_a_trial_without_an_end_pauses() {
+    let spec = ENTRY.defaults().with("mode", "promote").with("min_resource", 4);
+    let restart = Restart::Takes { restart: 10_000_000, step: 1_000_000 };
+    let decide = |budget: Option<u64>| {
+        let asha = Asha { rungs: vec![4], ..Asha::new(&spec, budget).unwrap() };
+        let trials = [trial(0, TrialState::Running, &[(4, 1.0)])];
+        let (space, history) = (&Space::default(), History::of(&trials, Minimize));
+        asha.judge(&Case { space, history, trial: &trials[0], step: 4, restart })
+    };
+    assert_eq!(decide(Some(6)).moved_pause(), Some(None));
+    assert_eq!(decide(Some(7)).moved_pause(), None, "three steps are worth a pause");
+    assert_eq!(decide(None).word(), "pause");
+}
+
+#[test]
+fn a_trial_that_would_start_over_is_not_stopped_before_all_of_its_objectives_are_known() {
+    let asha = Asha::new(&ENTRY.defaults().with("mode", "promote"), Some(9)).unwrap();
+    let others = [[0.1, 0.9], [0.9, 0.1], [0.8, 0.8], [0.7, 0.9], [0.9, 0.9]];
+    let decide = |second: Option<f64>| {
+        let mut trials = of_two(&[&others[..], &[[0.95, 0.95]]].concat(), TrialState::Running);
+        trials[5].vectors = vec![(1, vec![Some(0.95), second])];
+        let (space, history) = (&Space::default(), History::of_several(&trials, &[Minimize; 2]));
+        let restart = Restart::StartsOver;
+        asha.judge(&Case { space, history, trial: &trials[5], step: 1, restart }).word()
+    };
+    assert_eq!([decide(Some(0.95)), decide(None)], ["stop", "continue"]);
 }

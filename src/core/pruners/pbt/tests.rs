@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rand::RngExt as _;
 
 use super::*;
-use crate::pruners::conformance;
+use crate::pruners::{Restart, conformance};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::condition::Expression;
 use crate::study::constraint::Constraint;
@@ -187,7 +187,13 @@ fn members_that_report_more_rarely_than_they_meet_go_on_to_the_next_rung_ahead()
         let mut trial = trials[1].clone();
         (trial.until, trial.curve) = (Some(8), vec![(5, 0.1), (step, 0.1)]);
         let history = History::of(&trials, Direction::Minimize);
-        pbt.judge(&Case { space: &unit_space(&["x"]), history, trial: &trial, step })
+        pbt.judge(&Case {
+            space: &unit_space(&["x"]),
+            history,
+            trial: &trial,
+            step,
+            restart: Restart::Unknown,
+        })
     };
     assert_eq!(at(7), Decision::CONTINUE);
     assert_eq!(at(8), Decision::Pause(Reason::Ready { rung: 8, at_once: false }));
@@ -404,7 +410,13 @@ fn asynchronous_decisions_need_no_meetings_and_none_at_the_end() {
         let mut trial = conformance::trial(0, TrialState::Running, &[(7, 0.2), (step, 0.1)]);
         trial.until = Some(8);
         let history = History::of(&[], Direction::Minimize);
-        pbt.judge(&Case { space: &unit_space(&["x"]), history, trial: &trial, step })
+        pbt.judge(&Case {
+            space: &unit_space(&["x"]),
+            history,
+            trial: &trial,
+            step,
+            restart: Restart::Unknown,
+        })
     };
     assert_eq!(at(9), Decision::Pause(Reason::Ready { rung: 8, at_once: true }));
     assert_eq!(at(10), Decision::CONTINUE);

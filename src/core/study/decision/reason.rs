@@ -40,6 +40,22 @@ pub enum Reason {
         /// How many of them are promoted.
         first: u64,
     },
+    /// It reached a rung at which trials pause, and continues, since a pause costs more than it is
+    /// expected to save.
+    NotPaused {
+        /// The rung's step.
+        rung: u64,
+        /// Its rank there.
+        rank: u64,
+        /// How many were compared.
+        of: u64,
+        /// How many of them are promoted.
+        first: u64,
+        /// Step at which it pauses instead; `None`: it runs to its end.
+        until: Option<UnitStep>,
+        /// What a pause costs.
+        cost: PauseCost,
+    },
     /// It is among the best paused trials of a rung.
     Promoted {
         /// The rung's step.
@@ -226,6 +242,7 @@ impl Reason {
             Reason::Rank { forecast_from: Some(_), .. } => None,
             Reason::Rank { first, of, .. }
             | Reason::Rung { first, of, .. }
+            | Reason::NotPaused { first, of, .. }
             | Reason::Promoted { first, of, .. } => Some(CutOff::Rank { first: *first, of: *of }),
             Reason::Percentile { border, .. } => Some(CutOff::Value(border.0)),
             Reason::Patience { before, .. } => Some(CutOff::Value(before.0)),
@@ -263,6 +280,21 @@ impl<'de> Deserialize<'de> for Reason {
             typed => Reason::deserialize(typed).map_err(de::Error::custom),
         }
     }
+}
+
+/// What a pause costs a trial that is resumed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PauseCost {
+    /// The time to start again, against the training that the pause may save.
+    Restart {
+        /// Microseconds from the start of an attempt to its first step: the median of the study.
+        restart: i64,
+        /// Microseconds of training to `until`.
+        training: i64,
+    },
+    /// All of its training: its program saves no checkpoints.
+    StartsOver,
 }
 
 /// Whether a value is worse than another.

@@ -41,6 +41,39 @@ fn a_reason_is_stored_as_numbers_said_in_words_and_knows_its_cut_off() {
             rank(1, 5),
         ),
         (
+            json!({
+                "not_paused": {
+                    "rung": 3, "rank": 1, "of": 5, "first": 1, "until": at,
+                    "cost": { "restart": { "restart": 31_417_000, "training": 4_250_400 } },
+                },
+            }),
+            "rank 1 of 5 at rung 3; 1 continues; not paused: it would take 31.4s to start again, \
+             and 4.25s to train to step 300",
+            rank(1, 5),
+        ),
+        (
+            json!({
+                "not_paused": {
+                    "rung": 3, "rank": 1, "of": 2, "first": 0, "until": null,
+                    "cost": { "restart": { "restart": 600_000, "training": 100_000 } },
+                },
+            }),
+            "rank 1 of 2 at rung 3; too few to promote one; not paused: it would take 0.6s to \
+             start again, and 0.1s to train to the end",
+            rank(0, 2),
+        ),
+        (
+            json!({
+                "not_paused": {
+                    "rung": 3, "rank": 1, "of": 2, "first": 2, "until": null,
+                    "cost": "starts_over",
+                },
+            }),
+            "rank 1 of 2 at rung 3; the first 2 continue; not paused: its program saves no \
+             checkpoints, and it would start over",
+            rank(2, 2),
+        ),
+        (
             json!({ "promoted": { "rung": 3, "rank": 1, "of": 5, "first": 1, "until": at } }),
             "rank 1 of 5 at rung 3; 1 continues to step 300",
             rank(1, 5),

@@ -1,9 +1,11 @@
 //! The reasons of decisions in words, with their numbers.
 
 use std::fmt;
+use std::time::Duration;
 
-use super::{Bound, Comparison, Means, RankedForecast, Reason};
+use super::{Bound, Comparison, Means, PauseCost, RankedForecast, Reason};
 use crate::study::counted::count;
+use crate::study::duration;
 use crate::study::metric::Number;
 
 /// One sentence with the numbers, such as `rank 9 of 12 at step 300; 4 continue`.
@@ -40,6 +42,28 @@ impl fmt::Display for Reason {
                     0 => f.write_str("too few to promote one"),
                     1 => f.write_str("the best one continues"),
                     _ => write!(f, "the best {first} continue"),
+                }
+            }
+            Reason::NotPaused { rung, rank, of, first, until, cost } => {
+                write!(f, "rank {rank} of {of} at rung {rung}; ")?;
+                match *first {
+                    0 => f.write_str("too few to promote one")?,
+                    first if first >= *of => write!(f, "the first {first} continue")?,
+                    first => f.write_str(&continues(&first))?,
+                }
+                match cost {
+                    PauseCost::Restart { restart, training } => {
+                        let end = until.map_or("the end".to_owned(), |until| until.to_string());
+                        let (restart, training) = (time(*restart), time(*training));
+                        write!(
+                            f,
+                            "; not paused: it would take {restart} to start again, and {training} \
+                             to train to {end}"
+                        )
+                    }
+                    PauseCost::StartsOver => f.write_str(
+                        "; not paused: its program saves no checkpoints, and it would start over",
+                    ),
                 }
             }
             Reason::Promoted { rung, rank, of, first, until } => {
@@ -151,6 +175,13 @@ impl fmt::Display for Reason {
             Reason::Held(text) | Reason::Recorded(text) => f.write_str(text),
         }
     }
+}
+
+/// Microseconds in words: tenths of seconds from ten seconds on, milliseconds below.
+fn time(micros: i64) -> String {
+    let millis = (micros.max(0).unsigned_abs() + 500) / 1000;
+    let millis = if millis < 10_000 { millis } else { (millis + 50) / 100 * 100 };
+    duration::format(Duration::from_millis(millis))
 }
 
 /// The rank of a member of a population, among those that met or among their latest results.

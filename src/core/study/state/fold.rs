@@ -168,6 +168,9 @@ fn decide(trial: &mut Trial, event: &DecisionEvent) {
     match event {
         DecisionEvent::Decided { step, verdict, .. } => {
             trial.decisions.retain(|decision| decision.step != *step);
+            if let Some(until) = verdict.moved_pause() {
+                trial.until = until;
+            }
             let position = trial.decisions.partition_point(|decision| decision.step < *step);
             trial
                 .decisions

@@ -133,6 +133,10 @@ impl Append<'_> {
     fn write_decision(&mut self, id: i64, event: &DecisionEvent) -> Result<(), Fault> {
         match event {
             DecisionEvent::Decided { step, verdict, .. } => {
+                if let Some(until) = verdict.moved_pause() {
+                    let until = until.map(to_integer).transpose()?;
+                    self.execute("UPDATE trial SET until = ?2 WHERE id = ?1", params![id, until])?;
+                }
                 self.decide(id, to_integer(*step)?, verdict)
             }
             DecisionEvent::LimitsBroken { violation, .. } => self
