@@ -192,3 +192,76 @@ impl Engine {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::device::{Device, Slot};
+    use crate::study::metric::Metrics;
+    use crate::study::trial::AttemptNumber;
+
+    const TRIAL: TrialNumber = TrialNumber(0);
+    const PROGRAM: Program = Program::Trainer { arguments: BTreeMap::new(), data: BTreeMap::new() };
+
+    /// An attempt from a checkpoint of that step, with reports at these steps and seconds.
+    fn attempt(restarts: &mut Restarts, from: Option<u64>, reports: &[(u64, i64)]) {
+        let (attempt, second) = (AttemptNumber(0), 1_000_000);
+        let mut apply = |at: i64, event: AttemptEvent| {
+            restarts.apply(Timestamp(at * second), &Event::of(TRIAL, event));
+        };
+        apply(
+            100,
+            AttemptEvent::Started {
+                attempt,
+                slot: Slot::on(0, Device::Cpu),
+                resume: from.map(|step| (step, "checkpoint".into())),
+                until: None,
+                rows_at_once: None,
+                device_micros: 0,
+            },
+        );
+        for (step, at) in reports {
+            let metrics = Metrics::default();
+            apply(100 + at, AttemptEvent::Reported { attempt, step: *step, metrics });
+        }
+        let end = AttemptEnd::Interrupted;
+        let (reason, device_micros, memory) = (None, None, None);
+        apply(200, AttemptEvent::Ended { attempt, end, reason, device_micros, memory });
+    }
+
+    fn found(restarts: &Restarts) -> Option<(i64, i64)> {
+        match restarts.of(&PROGRAM, TRIAL) {
+            Restart::Takes { restart, step } => Some((restart / 1_000_000, step / 1_000_000)),
+            Restart::Unknown | Restart::StartsOver => None,
+        }
+    }
+
+    #[test]
+    fn the_steps_before_the_first_report_are_not_part_of_the_start() {
+        let mut restarts = Restarts::default();
+        attempt(&mut restarts, None, &[(2, 34), (4, 38), (5, 40)]);
+        attempt(&mut restarts, None, &[(1, 33)]);
+        assert_eq!(found(&restarts), None, "two starts are not enough");
+        attempt(&mut restarts, None, &[(3, 90)]);
+        assert_eq!(found(&restarts), Some((31, 2)), "30, 31 and 84 s");
+    }
+
+    #[test]
+    fn resumed_attempts_count_once_there_are_enough_of_them() {
+        let mut restarts = Restarts::default();
+        (0..9).for_each(|_| attempt(&mut restarts, None, &[(1, 2), (2, 3)]));
+        (0..2).for_each(|_| attempt(&mut restarts, Some(2), &[(3, 9), (4, 10)]));
+        assert_eq!(found(&restarts), Some((1, 1)));
+        attempt(&mut restarts, Some(2), &[(3, 9), (4, 10)]);
+        assert_eq!(found(&restarts), Some((8, 1)));
+    }
+
+    #[test]
+    fn a_clock_that_went_back_measures_no_negative_times() {
+        let mut restarts = Restarts::default();
+        (0..3).for_each(|_| attempt(&mut restarts, None, &[(1, 5), (2, 4)]));
+        assert_eq!(found(&restarts), None);
+        (0..3).for_each(|_| attempt(&mut restarts, None, &[(1, -5), (2, 4)]));
+        assert_eq!(found(&restarts), Some((0, 9)));
+    }
+}
