@@ -199,11 +199,11 @@ fn by_number(site: &Site) -> Vec<f64> {
 
 #[test]
 fn the_first_trial_that_is_not_enqueued_takes_the_prior() {
-    for sampler in ["tpe", "gp", "auto"] {
-        // More than start-up trials, too.
-        for enqueued in [&[][..], &[0.25], &[0.25; 30]] {
+    // Of `tpe` also after more than it has start-up trials.
+    for (sampler, numbers) in [("tpe", &[0, 1, 20][..]), ("gp", &[1]), ("auto", &[1])] {
+        for enqueued in numbers.iter().map(|number| vec![0.25; *number]) {
             let trials = enqueued.len() + 2;
-            let text = with_prior(sampler, trials as u64, enqueued);
+            let text = with_prior(sampler, trials as u64, &enqueued);
             let site = Site::new(&text, TWO_METRICS);
             assert_done(&site.run_study());
             let xs = by_number(&site);
