@@ -28,6 +28,7 @@ pub mod shell;
 pub mod shown;
 mod space;
 mod space_file;
+pub mod step_unit;
 mod suitability;
 mod syntax;
 mod tables;
@@ -208,6 +209,8 @@ pub struct Checked {
     pub warnings: Diagnostics,
     /// Problems that prevent a new study, but not the continuation of a stored one.
     pub refusals: Diagnostics,
+    /// Whether the unit of steps is not the user's: a stored study keeps its own.
+    pub step_is_derived: bool,
 }
 
 impl Checked {
@@ -346,7 +349,11 @@ fn parse_for(
         Some(spec) if !failed => {
             let (warnings, refusals) =
                 problems.into_iter().partition(|problem| problem.severity == Severity::Warning);
+            let of_study = tree.get("study").and_then(|entry| entry.value.table());
+            let is_given = of_study.is_some_and(|table| table.get("step").is_some());
             Ok(Checked {
+                step_is_derived: !is_given
+                    && step_unit::evaluates_by_steps(&spec.program, &spec.space),
                 spec,
                 warnings: Diagnostics::new(sources.clone(), warnings),
                 refusals: Diagnostics::new(sources, refusals),

@@ -288,8 +288,11 @@ pub enum AppError {
     #[error("this study runs a command, not the built-in trainer")]
     NotOfTheTrainer,
     /// A training never evaluated.
-    #[error("the training reported no value")]
-    NoReport,
+    #[error("{}", no_report(*between_epochs))]
+    NoReport {
+        /// Whether evaluations between whole epochs were only logged.
+        between_epochs: bool,
+    },
     /// Parameters that are not a configuration of the study.
     #[error("this is no configuration of `{}`:\n  {}", one_line(study), problems.join("\n  "))]
     NoConfiguration {
@@ -498,7 +501,11 @@ impl AppError {
             },
             AppError::NotQuantizable { .. } => text("export it without `quantize`"),
             AppError::NotOfTheTrainer => text("`hpsearch run` runs it"),
-            AppError::NoReport => text(
+            AppError::NoReport { between_epochs: true } => text(
+                "`step = \"step\"` under [study] (in a best.toml: `clock = \"step\"`) reports all \
+                 evaluations of `eval_strategy = \"steps\"`",
+            ),
+            AppError::NoReport { between_epochs: false } => text(
                 "its `[trainer]` arguments must allow at least one evaluation: check \
                  num_train_epochs, max_steps and eval_strategy",
             ),
@@ -567,6 +574,15 @@ impl AppError {
     pub fn with_remedy(&self) -> String {
         let remedy = self.remedy().map(|remedy| remedy.in_words(""));
         remedy.map_or_else(|| self.to_string(), |remedy| format!("{self}: {remedy}"))
+    }
+}
+
+fn no_report(between_epochs: bool) -> &'static str {
+    if between_epochs {
+        "the training reported no value: it ended before a whole epoch was evaluated, and since \
+         steps are epochs, other evaluations are only logged"
+    } else {
+        "the training reported no value"
     }
 }
 

@@ -4,7 +4,8 @@ use std::io;
 use std::path::Path;
 
 use super::inputs;
-use crate::config::{self, Change, ChangeClass, Measured, Moved, command_line};
+use crate::config::{self, Change, ChangeClass, Checked, ConfigError, Measured, Moved};
+use crate::config::{command_line, step_unit};
 use crate::runner::ownership::{self, Owner};
 use crate::runner::provenance::environment;
 use crate::runner::{self, RunnerError};
@@ -43,6 +44,37 @@ pub fn place_files(spec: &mut StudySpec, file: &Path, store: &Path) -> io::Resul
 pub fn continue_stored(known: &StoredStudy, spec: &mut StudySpec) {
     spec.budget.extend(known.extension);
     command_line::keep_rules(&known.spec, spec);
+}
+
+/// The same for a file with what was found about it: where the file does not set the unit of steps,
+/// the stored one stays.
+pub fn continue_file(known: &StoredStudy, checked: &Checked, spec: &mut StudySpec) {
+    continue_stored(known, spec);
+    if checked.step_is_derived {
+        spec.step = known.spec.step;
+    }
+}
+
+/// Refuses what a new study may not have, unless the file continues a stored study that began
+/// before that was an error.
+///
+/// # Errors
+/// The problems that prevent a new study.
+pub fn check_new(
+    known: Option<&StoredStudy>,
+    checked: &Checked,
+    spec: &StudySpec,
+) -> Result<(), ConfigError> {
+    let continues = known.is_some_and(|known| {
+        checked.step_is_derived || command_line::has_earlier_rules(&known.spec, spec)
+    });
+    if continues { Ok(()) } else { checked.begins() }
+}
+
+/// A note on the unit of steps, if the file does not set it.
+pub fn note_on_steps(known: Option<&StoredStudy>, checked: &Checked) -> Option<&'static str> {
+    let stored = known.map(|known| known.spec.step);
+    checked.step_is_derived.then(|| step_unit::note(stored))?
 }
 
 /// The consent that the most important of `changes` requires, if it is missing.

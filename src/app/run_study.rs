@@ -70,6 +70,8 @@ pub enum RunNotice<'a> {
     },
     /// The command's placeholders leave parameters out.
     UnnamedParameters(&'a str),
+    /// The unit of steps is not that of the file.
+    Steps(&'a str),
     /// The budget is larger than the file's.
     Extended(Extension),
     /// The project has another place than in the store.
@@ -215,8 +217,11 @@ pub fn prepare(
     let StudyFile { mut spec, checked, slots } = read;
     let (mut store, known) = open(&checked, &spec, path, tell)?;
     if let Some(known) = &known {
-        reconcile::continue_stored(known, &mut spec);
+        reconcile::continue_file(known, &checked, &mut spec);
         tell(RunNotice::Extended(known.extension));
+    }
+    if let Some(note) = reconcile::note_on_steps(known.as_ref(), &checked) {
+        tell(RunNotice::Steps(note));
     }
     let inputs = inputs::of_study(&spec);
     let known_inputs = KnownInputs::of(&inputs);
@@ -287,9 +292,7 @@ fn open(
     let store = AnyStore::open(path)?;
     tell(RunNotice::Store { path, is_new, migrated: store.migrated() });
     let known = store.study(&spec.name)?;
-    if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, spec)) {
-        checked.begins()?;
-    }
+    reconcile::check_new(known.as_ref(), checked, spec)?;
     if let (None, Some(note)) = (&known, command_line::unnamed_parameters(spec)) {
         tell(RunNotice::UnnamedParameters(&note));
     }

@@ -15,6 +15,7 @@ use super::export::{milestones, write};
 use super::inputs;
 use super::worker_job::{OnProgress, Progress, at, halving};
 use crate::arguments::RowsAtOnce;
+use crate::config::step_unit;
 use crate::export::{Exported, Holds, Otherwise, Placed, Recipe, Target};
 use crate::runner::protocol::{Cloned, Job, MessageToRunner, TrainJob, TrialJob};
 use crate::runner::slot_environment::{gpu_environment, inside};
@@ -88,7 +89,9 @@ pub fn train(
         JobError::Failed(format!("the checkpoint to resume from cannot be read: {error}"))
     })?;
     let mut reports = reports(recipe, resume, scratch, on_progress)?;
-    let chosen = chosen(recipe, &reports).ok_or(AppError::NoReport)?;
+    let chosen = chosen(recipe, &reports).ok_or_else(|| AppError::NoReport {
+        between_epochs: step_unit::loses_evaluations(&study_of(recipe)),
+    })?;
     let Report { step, value, metrics, checkpoint } = reports.swap_remove(chosen);
     let checkpoint = checkpoint.ok_or_else(|| {
         JobError::Failed(format!("the evaluation at step {step} has no checkpoint to export"))

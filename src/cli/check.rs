@@ -19,7 +19,9 @@ use crate::analysis::forecast::Forecast;
 use crate::app::export::check_target;
 use crate::app::missing_files::{MissingFile, missing_files};
 use crate::app::prepare_data::prepare_data;
-use crate::app::reconcile::{Consent, changes_by_file, continue_stored, place_files, refusal};
+use crate::app::reconcile::{
+    Consent, changes_by_file, check_new, continue_file, note_on_steps, place_files, refusal,
+};
 use crate::app::study_state::{elapsed, state, unmeasured};
 use crate::app::warm_start;
 use crate::config::shown::one_line;
@@ -75,6 +77,8 @@ struct CheckedStudy {
     /// A sentence on devices that no slot uses.
     idle: Option<String>,
     missing: Vec<MissingFile>,
+    /// A note on the unit of steps, if the file does not set it.
+    steps: Option<&'static str>,
     /// Lines about the data.
     data: Vec<String>,
     /// Why the trials of the store do not measure a goal of the file.
@@ -145,16 +149,15 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
         Err(error) => return Err(error.into()),
     };
     let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
-    if !known.as_ref().is_some_and(|known| command_line::has_earlier_rules(&known.spec, &spec)) {
-        checked.begins()?;
-    }
+    check_new(known.as_ref(), &checked, &spec)?;
+    let steps = note_on_steps(known.as_ref(), &checked);
     let store = absolute(&console.store)?;
     place_files(&mut spec, &arguments.study, &store)?;
     if let (Some(known), Some(reader)) = (&known, &reader) {
         if known.spec.is_tracked() {
             return Err(StorageError::Tracked { study: known.spec.name.clone() }.into());
         }
-        continue_stored(known, &mut spec);
+        continue_file(known, &checked, &mut spec);
         let inputs = inputs::of_study(&spec);
         let (_, changes) = changes_by_file(reader, known, &spec, &store, &inputs)?;
         let refused = refusal(&changes, Consent::Missing);
@@ -195,6 +198,7 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
         slots,
         idle,
         missing,
+        steps,
         data,
         unmeasured,
         ahead,
@@ -231,6 +235,9 @@ fn print(
     }
     if let Some(note) = command_line::unnamed_parameters(spec) {
         writeln!(console.out, "note      {}", one_line(&note))?;
+    }
+    if let Some(note) = found.steps {
+        writeln!(console.out, "note      {note}")?;
     }
     found.missing.iter().for_each(|missing| console.say(&missing.to_string()));
     for line in &found.data {

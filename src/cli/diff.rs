@@ -15,7 +15,7 @@ use super::provenance::{self, MadeJson};
 use super::trial_json::TrialJson;
 use crate::app::best::{result_metrics, value_step};
 use crate::app::find;
-use crate::app::reconcile::{changes_by_file, continue_stored, place_files};
+use crate::app::reconcile::{changes_by_file, continue_file, place_files};
 use crate::config::{self, Change, ChangeClass};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{duration, metric_names, micros, number, one_line, param, values};
@@ -407,7 +407,8 @@ fn file_against_study(
     arguments: &DiffArguments,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let mut spec = config::load(file, &arguments.set)?;
+    let checked = config::load_with_warnings(file, &arguments.set)?;
+    let mut spec = checked.spec.clone();
     place_files(&mut spec, file, &console.store)?;
     let reader = console.reader()?;
     let study = match named {
@@ -415,7 +416,7 @@ fn file_against_study(
         None => find::of_file(&reader, file, &spec)?,
     };
     let known = study.clone().stored();
-    continue_stored(&known, &mut spec);
+    continue_file(&known, &checked, &mut spec);
     let (store, inputs) = (console.absolute_store()?, inputs::of_study(&spec));
     let (_, changes) = changes_by_file(&reader, &known, &spec, &store, &inputs)?;
     let needed = changes.iter().map(|change| change.class).max();

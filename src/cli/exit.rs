@@ -349,7 +349,7 @@ impl From<AppError> for Failure {
             | AppError::OptunaStudies { .. }) => Failure::new(Exit::Usage, error),
             AppError::Io(error) => error.into(),
             AppError::Json(error) => error.into(),
-            AppError::NoBestTrial { .. } | AppError::NoReport => {
+            AppError::NoBestTrial { .. } | AppError::NoReport { .. } => {
                 Failure::new(Exit::NoCompletedTrial, error)
             }
             AppError::WarmStartUnreadable { .. } => Failure::new(Exit::Store, error),

@@ -14,6 +14,7 @@ use super::reproducibility;
 use super::sampler_pruner;
 use super::section::Section;
 use super::space::{self, Searched};
+use super::step_unit;
 use super::suitability;
 use super::syntax::{Item, Node, TomlEntry, TomlTable};
 use super::tables::fields_of;
@@ -104,12 +105,16 @@ pub(super) fn resolve(
     if let Some(arguments) = arguments.as_ref().filter(|_| !has_errors(problems)) {
         trainer::check_together(arguments, &space, &constraints, &searched, problems);
     }
+    let mut pruner_spec = pruner.spec.clone();
+    let of_trainer = (&program, &space);
+    let step =
+        step_unit::of_study(&study, of_trainer, &mut pruner_spec, (&pruner, purpose), problems);
     let spec = StudySpec {
         description: study.get("description"),
         tags: study.get("tags"),
         // With several objectives the values of a trial are those of one model: the last.
         value: if objectives.len() > 1 { ValueRule::Last } else { study.get("value") },
-        step: study.get("step"),
+        step,
         seed: study.get("seed"),
         duplicates: study.get("duplicates"),
         deterministic: study.get("deterministic"),
@@ -121,7 +126,7 @@ pub(super) fn resolve(
         constraints,
         warm_start: sampler.section.get("warm_start"),
         sampler: sampler.spec.clone(),
-        pruner: pruner.spec.clone(),
+        pruner: pruner_spec,
         devices,
         cluster,
         retry,

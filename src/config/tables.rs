@@ -71,7 +71,10 @@ const STUDY: &[Field] = &[
         FieldKind::Choice(&["epoch", "step", "samples"]),
         Of(|| json!(StepUnit::default())),
     )
-    .doc("the unit of steps in reports and rungs"),
+    .doc(
+        "the unit of steps in reports and rungs; with eval_strategy = \"steps\", a new study that \
+         does not set it counts optimiser steps",
+    ),
     key("seed", NATURAL, Int(0)).doc("root of all random streams"),
     key(
         "duplicates",

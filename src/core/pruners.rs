@@ -22,6 +22,7 @@ pub use pbt::{ASYNCHRONOUS, INTERVAL, MODEL, POPULATION};
 use crate::study::budget::Count;
 use crate::study::constraint::Constraint;
 use crate::study::decision::{Decision, Reason};
+use crate::study::field::Field;
 use crate::study::history::History;
 use crate::study::params::Params;
 use crate::study::program::Program;
@@ -229,6 +230,16 @@ pub(crate) static REGISTRY: Registry<BuildPruner> = Registry {
 /// The entry of the pruner called `name`.
 pub fn find(name: &str) -> Result<&'static PrunerEntry, UnknownName> {
     REGISTRY.find(name)
+}
+
+/// Whether a pruner depends on the unit of a study's steps: it has rungs or intervals, or options
+/// that count steps are set.
+pub fn counts_steps(pruner: &AlgorithmSpec) -> bool {
+    let is_set = |option: &Field| pruner.options.contains_key(option.name);
+    let has_rungs = |entry: &PrunerEntry| {
+        entry.options.iter().any(|option| [MIN_RESOURCE.name, INTERVAL.name].contains(&option.name))
+    };
+    interval::OPTIONS.iter().any(is_set) || find(&pruner.name).is_ok_and(has_rungs)
 }
 
 /// Whether trials continue from each other's checkpoints, which then have digests.

@@ -182,11 +182,14 @@ impl Engine {
         if let [first, ..] = missing[..]
             && !trial.vectors.is_empty()
         {
-            let reason = format!(
-                "reported no value of {}: print one at any step, as `@hpsearch {{\"step\": .., \
-                 \"{first}\": ..}}`",
-                quoted(missing.iter().copied())
-            );
+            let advice = match self.spec.program {
+                Program::Trainer { .. } => String::new(),
+                _ => format!(
+                    ": print one at any step, as `@hpsearch {{\"step\": .., \"{first}\": ..}}`"
+                ),
+            };
+            let missing = quoted(missing.iter().copied());
+            let reason = format!("reported no value of {missing}{advice}");
             self.failures.in_a_row += 1;
             return self.fail(number, reason);
         }
@@ -205,6 +208,9 @@ impl Engine {
                 "no pattern of [command.metrics] finds `{metric}` in what it printed; `hpsearch \
                  check STUDY.toml --try 'a line'` shows what they find"
             ),
+            ([], false) if matches!(self.spec.program, Program::Trainer { .. }) => {
+                config::step_unit::without_report(&self.spec).to_owned()
+            }
             ([], false) => format!(
                 "it ended without a line `@hpsearch {{\"step\": .., \"{metric}\": ..}}`; what it \
                  prints in its own words is found by `pattern` under [command.metrics]"

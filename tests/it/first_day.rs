@@ -14,17 +14,9 @@ use serde_json::{Value as Json, json};
 
 use crate::harness::{
     Ended, KEEP_ALL, ONE_SLOT, REPORT_X, RESUMABLE, Site, asha, assert_code, assert_done,
-    assert_names, decisions, journal, loss, pruner_named, spec, study, verified, wait_until,
+    assert_names, assert_says, decisions, journal, loss, pruner_named, spec, study, verified,
+    wait_until,
 };
-
-fn assert_says(ended: &Ended, words: &[&str]) {
-    // Lines of help are wrapped.
-    let said =
-        format!("{}\n{}", ended.out, ended.err).split_whitespace().collect::<Vec<_>>().join(" ");
-    for word in words {
-        assert!(said.contains(word), "{word:?} in\n{}\n{}", ended.out, ended.err);
-    }
-}
 
 #[test]
 fn a_study_of_which_no_trial_has_a_value_ends_with_3_and_its_trials_stay_complete() {

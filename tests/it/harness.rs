@@ -18,8 +18,8 @@ pub mod training;
 
 pub use browser::Browser;
 pub use process::{
-    Ended, PROGRAM, Running, assert_code, assert_done, assert_names, assert_refused, command,
-    processor_time, run, wait_at_most, wait_until,
+    Ended, PROGRAM, Running, assert_code, assert_done, assert_names, assert_refused, assert_says,
+    command, processor_time, run, wait_at_most, wait_until,
 };
 pub use scene::Scene;
 pub use scripts::{

@@ -31,6 +31,8 @@ mod documentation;
 #[cfg(feature = "nvml")]
 mod driver;
 mod engine;
+#[cfg(feature = "train")]
+mod evaluation_steps;
 mod export_safety;
 mod fault_injection;
 mod faults;

@@ -91,6 +91,7 @@ impl CheckJson {
                 plain("warning", missing.message.clone(), Some(missing.help.clone()))
             }),
         );
+        problems.extend(found.steps.map(|note| plain("warning", note.to_owned(), None)));
         let unmeasured = found.unmeasured.iter();
         problems.extend(unmeasured.map(|why| plain("warning", why.to_string(), None)));
         CheckJson { valid: true, problems, study: Some(study) }

@@ -53,6 +53,7 @@ impl<'a> Notices<'a> {
                 console.print_migration(migrated);
             }
             RunNotice::UnnamedParameters(note) => console.mention(&format!("note: {note}")),
+            RunNotice::Steps(note) => console.say(&format!("note: {note}")),
             RunNotice::Extended(by) => self.extended(by),
             RunNotice::Relocated(Moved { from, to }) => {
                 let how = if from.exists() { "copied" } else { "moved" };

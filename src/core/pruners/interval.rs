@@ -18,6 +18,9 @@ pub(super) const INTERVAL_STEPS: Field = field(
     "steps between judgements, counted from the end of the warm-up",
 );
 
+/// Both options.
+pub(super) const OPTIONS: [Field; 2] = [N_WARMUP_STEPS, INTERVAL_STEPS];
+
 /// Optuna's `n_warmup_steps` and `interval_steps`.
 #[derive(Clone, Copy, Debug)]
 pub struct Interval {

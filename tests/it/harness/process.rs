@@ -237,6 +237,16 @@ pub fn assert_names(text: &str, words: &[&str]) {
     }
 }
 
+/// These words were said, in whatever lines.
+pub fn assert_says(ended: &Ended, words: &[&str]) {
+    // Lines of help are wrapped.
+    let said =
+        format!("{}\n{}", ended.out, ended.err).split_whitespace().collect::<Vec<_>>().join(" ");
+    for word in words {
+        assert!(said.contains(word), "{word:?} in\n{}\n{}", ended.out, ended.err);
+    }
+}
+
 /// It was refused as wrong usage, and these words were said about it.
 pub fn assert_refused(ended: &Ended, words: &[&str]) {
     assert_code(ended, 2);
