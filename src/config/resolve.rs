@@ -22,7 +22,7 @@ use super::trainer::{self, Arguments};
 use super::unknown_tables;
 use super::{Purpose, STUDY_NAME_RULE, is_study_name};
 use super::{cluster, devices};
-use crate::arguments::TaskKind;
+use crate::arguments::{ARGUMENTS, TaskKind};
 use crate::study::condition::KnownNames;
 use crate::study::params::Params;
 use crate::study::program::Program;
@@ -143,6 +143,14 @@ pub(super) fn resolve(
         && (budget.place.is_some() || file.lacks("budget"));
     let of_constraints = file.tree.get("constraint").map(|entry| entry.place);
     suitability::check_sampler(&spec, &sampler, (&budget, unlimited), of_constraints, problems);
+    let of_argument = |name: &str| {
+        let searched = searched.parameters.iter();
+        let mut searched =
+            searched.filter(|one| trainer::canonical(ARGUMENTS, &one.dimension.name) == name);
+        let fixed = arguments.as_ref().and_then(|arguments| arguments.place_of(name));
+        fixed.or_else(|| searched.next().map(|parameter| parameter.place))
+    };
+    step_unit::check_parts(&spec, of_argument, problems);
     let length = arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step));
     suitability::check_pruner(&spec, &pruner, length, problems);
     populations::check(&spec, &pruner, &study, &budget, &searched, problems);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value as Json;
 
 use super::Purpose;
-use super::diagnostic::{Diagnostic, Severity};
+use super::diagnostic::{Diagnostic, Severity, SourceSpan};
 use super::sampler_pruner::Chosen;
 use super::section::Section;
 use super::trainer::canonical;
@@ -126,6 +126,59 @@ fn undecided(name: &str, arguments: &BTreeMap<String, Json>, chosen: &Chosen<'_>
     Diagnostic { severity: Severity::ErrorIfNew, ..problem }
 }
 
+/// Warns of trials that end within an epoch where steps are epochs: their last report counts as a
+/// whole one, since it must not have the number of the epoch before.
+pub(super) fn check_parts(
+    spec: &StudySpec,
+    of_argument: impl Fn(&str) -> Option<SourceSpan>,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let Program::Trainer { arguments, .. } = &spec.program else { return };
+    if spec.step != StepUnit::Epoch {
+        return;
+    }
+    let values = |name: &str| -> Vec<f64> {
+        let fixed = arguments.get(name).and_then(Json::as_f64);
+        let searched = spec.space.dimensions().iter();
+        let searched = searched.filter(|one| canonical(ARGUMENTS, &one.name) == name);
+        let searched = searched.flat_map(|one| match &one.distribution {
+            Distribution::Choice { choices } => {
+                choices.iter().filter_map(|choice| choice.to_json().as_f64()).collect()
+            }
+            range => {
+                let some = [0.0, 0.11, 0.37, 0.53, 0.79, 1.0];
+                let value = |unit| range.from_unit(unit).to_json().as_f64();
+                some.into_iter().filter_map(value).collect::<Vec<_>>()
+            }
+        });
+        fixed.into_iter().chain(searched).collect()
+    };
+    let steps = values("max_steps").into_iter().find(|steps| *steps > 0.0);
+    let part = values("num_train_epochs").into_iter().find(|epochs| epochs.fract() != 0.0);
+    let (name, message) = match (steps, part) {
+        (Some(_), _) => (
+            "max_steps",
+            "`max_steps` may end a trial within an epoch, and steps are epochs: its last report \
+             counts as a whole one"
+                .to_owned(),
+        ),
+        (None, Some(epochs)) => (
+            "num_train_epochs",
+            format!(
+                "a trial of {epochs} epochs ends within an epoch, and steps are epochs: its last \
+                 report counts as epoch {}",
+                epochs.ceil()
+            ),
+        ),
+        (None, None) => return,
+    };
+    problems.push(
+        Diagnostic::warning(of_argument(name), message)
+            .help("rungs and tables take it for that; the metric `epoch` of a report is exact")
+            .help("`step = \"step\"` under [study] counts optimiser steps"),
+    );
+}
+
 /// A note on a unit that the study file does not set. `stored`: the unit of the stored study, which
 /// stays.
 pub fn note(stored: Option<StepUnit>) -> Option<&'static str> {
@@ -202,6 +255,27 @@ mod tests {
             assert!(refused.contains(numbers), "{refused}");
             assert!(refused.contains("or write `step = \"epoch\"`"), "{refused}");
         }
+    }
+
+    #[test]
+    fn trials_that_end_within_an_epoch_are_warned_of() {
+        let warnings =
+            |step, trainer, space| checked(step, trainer, space, "").warnings.to_string();
+        let some = |trainer, space, said: &str| {
+            let warned = warnings("", trainer, space);
+            assert!(warned.contains(said), "{warned}");
+            let steps = warnings("step = \"step\"", trainer, space);
+            assert!(!steps.contains("within an epoch"), "{steps}");
+        };
+        some("num_train_epochs = 0.5", "", "0.5 epochs ends within an epoch, and steps are epoch");
+        some("num_train_epochs = 0.5", "", "counts as epoch 1");
+        some("max_steps = 10", "", "`max_steps` may end a trial within an epoch");
+        some("", "epochs = [1, 1.5]", "a trial of 1.5 epochs ends within an epoch");
+        some("", "num_train_epochs = { float = [1, 3] }", "epochs ends within an epoch");
+        for space in ["num_train_epochs = { int = [1, 3] }", "num_train_epochs = [1.0, 2.0]"] {
+            assert!(!warnings("", "", space).contains("within an epoch"));
+        }
+        assert!(!warnings("", "num_train_epochs = 3.0", "").contains("within an epoch"));
     }
 
     #[test]

@@ -40,6 +40,11 @@ impl Arguments {
     /// The span of the length of a full trial, in the study's unit.
     pub(super) fn place_of_length(&self, step_unit: StepUnit) -> Option<SourceSpan> {
         let argument = if step_unit == StepUnit::Epoch { "num_train_epochs" } else { "max_steps" };
+        self.place_of(argument)
+    }
+
+    /// The span of an argument, if the table has it.
+    pub(super) fn place_of(&self, argument: &str) -> Option<SourceSpan> {
         self.places.get(argument).copied()
     }
 }
