@@ -106,6 +106,7 @@ pub fn check_training(
     if parameters.trainable().count() < all {
         findings.push(Finding::note("trained", summary(parameters)));
     }
+    findings.extend(frozen_from_scratch(arguments));
     let examples = model.examples(data, Split::Train);
     let never = Milestones::default();
     let plan = TrainingPlan::new(arguments, examples, StepUnit::Step, never, None, 0, None)?;
@@ -121,6 +122,25 @@ pub fn check_training(
     }
     findings.extend(LearningRateSchedule::new(arguments, plan.total_steps).findings());
     Ok(findings)
+}
+
+/// The finding that random weights of a model from scratch are frozen. peft has no such case: it
+/// takes a model.
+fn frozen_from_scratch(arguments: &TrainerArguments) -> Option<Finding> {
+    if arguments.model.pretrained.is_some() {
+        return None;
+    }
+    let (option, what) = match arguments.lora_r {
+        0 if arguments.freeze_layers > 0 => ("freeze_layers", "what lies in the frozen layers"),
+        0 if !arguments.freeze.is_empty() => ("freeze", "what is frozen"),
+        0 => return None,
+        _ => ("lora_r", "all but the adapters and the head"),
+    };
+    let message = format!(
+        "`{option}` without `model`: {what} of a model from scratch stays at random weights; name \
+         a pretrained model under `model`, or leave `{option}` out"
+    );
+    Some(Finding::warning("frozen_from_scratch", message))
 }
 
 /// Metrics that tell nothing about a model on the validation rows.

@@ -31,6 +31,20 @@ fn batches_and_learning_rates_that_make_no_training_are_found() {
 }
 
 #[test]
+fn frozen_weights_of_a_model_from_scratch_are_found() {
+    let fixture = Fixture::new();
+    let found = |values: Value| {
+        messages(&check_training(&arguments(values), &fixture.data).unwrap()).join("\n")
+    };
+    let adapters = found(json!({"lora_r": 2}));
+    assert_contains(&adapters, "`lora_r` without `model`: all but the adapters and the head of a");
+    assert_contains(&adapters, "or leave `lora_r` out");
+    let layers = found(json!({"freeze_layers": 1}));
+    assert_contains(&layers, "`freeze_layers` without `model`");
+    assert_contains(&found(json!({"freeze": "embeddings"})), "`freeze` without `model`");
+}
+
+#[test]
 fn metrics_that_say_nothing_on_the_validation_rows_are_named() {
     let undefined = |kind: TaskKind, values: Value, train: &str, validation: &str| {
         let directory = TempDir::new().unwrap();
