@@ -120,6 +120,7 @@ pub fn check_training(
              one row: give a greater `per_device_train_batch_size` or `max_tokens_per_batch`",
         ));
     }
+    findings.extend(plan.findings(arguments));
     findings.extend(LearningRateSchedule::new(arguments, plan.total_steps).findings());
     Ok(findings)
 }

@@ -3,8 +3,12 @@
 
 use super::floats::real;
 use super::rng::{Rng, key};
-use super::{Milestones, StepUnit, TrainerError};
+use super::{Finding, Milestones, StepUnit, TrainerError};
 use hpsearch_core::arguments::{EvalStrategy, SamplingStrategy, TrainerArguments};
+use hpsearch_core::study::counted::count;
+
+/// Trainings of fewer optimiser steps are remarked on.
+const FEW_STEPS: u64 = 10;
 
 /// The plan of a run: a function of arguments, number of rows and seed alone.
 ///
@@ -156,6 +160,52 @@ impl TrainingPlan {
     /// Whether every micro-batch is a single row, for lack of tokens.
     pub(super) fn has_single_rows(&self) -> bool {
         self.token_budget.as_ref().is_some_and(|budget| budget.sizes.iter().all(|size| *size == 1))
+    }
+
+    /// Number of rows that are longer than a micro-batch may be, each a batch of its own.
+    pub(super) fn rows_beyond_budget(&self, arguments: &TrainerArguments) -> usize {
+        let lengths = self.token_budget.iter().flat_map(|budget| &budget.lengths);
+        arguments
+            .max_tokens_per_batch
+            .map_or(0, |tokens| lengths.filter(|length| **length > tokens).count())
+    }
+
+    /// What is remarkable about the length of the training, for `hpsearch check`.
+    pub(super) fn findings(&self, arguments: &TrainerArguments) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let rows = self.used_rows;
+        // With `max_steps` the number is the user's.
+        if arguments.max_steps <= 0 && self.total_steps < FEW_STEPS {
+            let accumulation = match arguments.gradient_accumulation_steps {
+                1 => String::new(),
+                steps => format!(" times `gradient_accumulation_steps` = {steps}"),
+            };
+            let (batch, epochs) =
+                (arguments.per_device_train_batch_size, arguments.num_train_epochs);
+            findings.push(Finding::warning(
+                "few_steps",
+                format!(
+                    "the training is {} in all, which hardly teaches a model anything: {}, \
+                     `per_device_train_batch_size` = {batch}{accumulation}, `num_train_epochs` = \
+                     {epochs}",
+                    count(self.total_steps, "optimiser step"),
+                    count(rows, "training row"),
+                ),
+            ));
+        }
+        let longer = self.rows_beyond_budget(arguments) as u64;
+        if let Some(tokens) = arguments.max_tokens_per_batch.filter(|_| longer > 0) {
+            findings.push(Finding::warning(
+                "token_budget",
+                format!(
+                    "`max_tokens_per_batch` = {tokens} is less than {longer} of {} {}: each of \
+                     them is a batch of its own",
+                    count(rows, "training row"),
+                    if longer == 1 { "has" } else { "have" },
+                ),
+            ));
+        }
+        findings
     }
 
     /// The same plan with batches by the lengths of all rows, as far as the arguments ask for it.

@@ -31,6 +31,25 @@ fn batches_and_learning_rates_that_make_no_training_are_found() {
 }
 
 #[test]
+fn trainings_of_a_few_steps_are_found() {
+    let fixture = Fixture::new();
+    let found = |values: Value| {
+        messages(&check_training(&arguments(values), &fixture.data).unwrap()).join("\n")
+    };
+    let large = found(json!({"per_device_train_batch_size": 4096}));
+    assert_contains(&large, "the training is 2 optimiser steps in all");
+    assert_contains(&large, "96 training rows, `per_device_train_batch_size` = 4096");
+    let accumulated = found(json!({"gradient_accumulation_steps": 10000}));
+    assert_contains(&accumulated, "times `gradient_accumulation_steps` = 10000");
+    assert_contains(&found(json!({"num_train_epochs": 0.001})), "is 1 optimiser step in all");
+    assert_eq!(found(json!({"max_steps": 2, "warmup_steps": 0})), "", "as it was asked for");
+    assert_contains(
+        &found(json!({"max_tokens_per_batch": 2})),
+        "each of them is a batch of its own",
+    );
+}
+
+#[test]
 fn frozen_weights_of_a_model_from_scratch_are_found() {
     let fixture = Fixture::new();
     let found = |values: Value| {
