@@ -38,6 +38,7 @@ mod generation;
 mod gradients;
 #[cfg(feature = "hub")]
 mod hub;
+mod label_names;
 mod labelled;
 mod language_modeling;
 mod latency;

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::fine_tuning::{FineTuning, summary};
+use super::label_names;
 use super::learning_rate_schedule::LearningRateSchedule;
 use super::prepared::Extra;
 use super::pretrained_weights::{check_finite, findings};
@@ -107,6 +108,7 @@ pub fn check_training(
         findings.push(Finding::note("trained", summary(parameters)));
     }
     findings.extend(frozen_from_scratch(arguments));
+    findings.extend(label_names::findings(data.labels()));
     let examples = model.examples(data, Split::Train);
     let never = Milestones::default();
     let plan = TrainingPlan::new(arguments, examples, StepUnit::Step, never, None, 0, None)?;
