@@ -1,5 +1,6 @@
 """The spool: a file to which a thread appends what was logged, in whole lines."""
 
+import enum
 import errno
 import json
 import os
@@ -20,8 +21,22 @@ PAUSE = 1.0
 #: The most records that wait in memory while the disk does not take them.
 LONGEST_QUEUE = 1_000_000
 
-#: Records that are serialised before other threads get their turn.
+#: Seconds of writing that may wait in memory while the disk takes them: whoever logs more waits.
+BACKLOG = 0.1
+
+#: Seconds until a write that does not return delays nobody any more, and `close` leaves it.
+PATIENCE = 5.0
+
+#: The most records that are written at once, and about the most characters.
+_BATCH = 1024
+_BATCH_LENGTH = 1 << 20
+
+#: Records that are serialised before other threads get their turn, unless a batch of them waits.
 _TURN = 64
+
+#: Bounds of how many records may wait: before it is known how fast they are written, and at least.
+_FIRST_ROOM = 2 * _BATCH
+_LEAST_ROOM = 64
 
 _encoder = json.JSONEncoder(
     separators=(",", ":"), check_circular=False, default=str, ensure_ascii=False
@@ -29,6 +44,17 @@ _encoder = json.JSONEncoder(
 _encode = _encoder.encode
 
 Record = Tuple[int, Dict[str, Any]]
+
+
+class Ending(enum.Enum):
+    """What became of the end of a spool."""
+
+    #: The file has all of it.
+    WRITTEN = enum.auto()
+    #: The disk did not take the rest.
+    LOST = enum.auto()
+    #: A write has not returned: the thread that waits for it writes the rest.
+    WRITING = enum.auto()
 
 
 class Spool:
@@ -41,8 +67,12 @@ class Spool:
         os.makedirs(directory, exist_ok=True)
         self.path, self._descriptor = _create(directory, id)
         #: Records with their times in nanoseconds. Whoever logs appends to it while it has fewer
-        #: than LONGEST_QUEUE.
+        #: than `room`, and otherwise asks `has_room`.
         self.queue: Deque[Record] = deque()
+        #: How many records may wait: LONGEST_QUEUE while the disk takes none.
+        self.room = _FIRST_ROOM
+        #: How many lines of it are lost, once it has ended.
+        self.lost = 0
         self._dropped = 0
         # What was serialised and is not in the file yet.
         self._header = header
@@ -50,11 +80,37 @@ class Spool:
         self._identity = _identity(self._descriptor)
         # One thread writes at a time; the other is the one that closes.
         self._writing = threading.Lock()
+        # The thread waits here for its next turn, and whoever logs for room. It may be taken again
+        # by the thread that has it, as in a handler of a signal that logs.
+        self._state = threading.Condition(threading.RLock())
+        self._is_urgent = False
+        self._waiting = 0
         self._is_over = threading.Event()
+        # The last line of one that the thread must end, as `close` has left it.
+        self._left: Optional[bytes] = None
         self._thread: Optional[threading.Thread] = None
         self._writer: Optional[Writer] = None
         self._try_again = 0.0
         self._write()
+
+    def has_room(self) -> bool:
+        """Waits until a record more may wait; `False` if the disk has not taken those that do."""
+        until = time.monotonic() + PATIENCE
+        with self._state:
+            self._waiting += 1
+            try:
+                while len(self.queue) >= self.room and not self._is_over.is_set():
+                    if self.room >= LONGEST_QUEUE:
+                        return False
+                    if not self._is_urgent:
+                        self._is_urgent = True
+                        self._state.notify_all()
+                    if not self._state.wait(until - time.monotonic()):
+                        # A write does not return, as on a server that is away.
+                        self.room = LONGEST_QUEUE
+            finally:
+                self._waiting -= 1
+        return True
 
     def drop(self) -> None:
         """Counts a record that is dropped, as the disk has not taken those that wait."""
@@ -68,11 +124,18 @@ class Spool:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._is_over.wait(INTERVAL):
+        while not self._is_over.is_set():
+            with self._state:
+                if not self._is_urgent and not self._is_over.is_set():
+                    self._state.wait(INTERVAL)
+                self._is_urgent = False
             try:
                 self._turn()
             except Exception as error:  # noqa: BLE001 - the thread continues
                 _messages.once("spool", f"the spool `{self.path}`: {error!r}")
+        with self._writing:
+            if self._left is not None:
+                self._end(self._left)
 
     def _turn(self) -> None:
         if self._dropped:
@@ -81,27 +144,62 @@ class Spool:
                 f"`{self.path}` takes nothing, and {LONGEST_QUEUE} records wait: newer ones are "
                 "dropped",
             )
+        wrote = False
         with self._writing:
-            if self._is_over.is_set():
-                return
-            self._serialise()
-            wrote = self._write()
+            # What is logged meanwhile is for the next turn.
+            left = max(1, len(self.queue))
+            while left > 0 and not self._is_over.is_set():
+                count = self._write_batch()
+                if count is None:
+                    break
+                wrote = True
+                left -= count
         if self._writer is not None:
             self._writer.look(wrote)
 
-    def _serialise(self) -> None:
+    def _write_batch(self) -> Optional[int]:
+        """Writes what is pending, or else the first records of the queue; returns how many these
+        were, or `None` if there is nothing, or the disk does not take it."""
+        begun, count, is_full = time.monotonic(), 0, False
+        if not self._pending:
+            count, is_full = self._serialise()
+        wrote = self._write()
+        if self._pending:
+            self._make_room(LONGEST_QUEUE)
+            return None
+        if is_full:
+            rate = count / max(time.monotonic() - begun, 1e-6)
+            self._make_room(min(max(int(BACKLOG * rate), _LEAST_ROOM), LONGEST_QUEUE - 1))
+        else:
+            self._make_room(_FIRST_ROOM if self.room >= LONGEST_QUEUE else self.room)
+        return count if wrote or count else None
+
+    def _make_room(self, room: int) -> None:
+        self.room = room
+        if self._waiting:
+            with self._state:
+                self._state.notify_all()
+
+    def _serialise(self) -> Tuple[int, bool]:
+        """Takes a batch from the queue; returns how many records, and whether it is a full one."""
         queue, lines = self.queue, []
-        for count in range(1, len(queue) + 1):
+        count = length = 0
+        while queue and count < _BATCH and length < _BATCH_LENGTH:
             time_of, line = queue.popleft()
+            count += 1
             try:
-                lines.append(f'{{"time":{time_of // 1000},"line":{_encode(line)}}}\n')
+                text = f'{{"time":{time_of // 1000},"line":{_encode(line)}}}\n'
             except Exception as error:  # noqa: BLE001 - one record, not the others
                 _messages.once("record", f"a record cannot be written as JSON: {error!r}")
-            if count % _TURN == 0:
-                # Whoever logs does not wait until all is serialised.
+                continue
+            lines.append(text)
+            length += len(text)
+            if count % _TURN == 0 and len(queue) < _BATCH:
+                # Whoever logs now and then does not wait until all is serialised. Whoever logs
+                # without a pause would take every turn for a time slice of the interpreter.
                 time.sleep(0)
-        if lines:
-            self._pending += _bytes("".join(lines))
+        self._pending = _bytes("".join(lines))
+        return count, count >= _BATCH or length >= _BATCH_LENGTH
 
     def _write(self) -> bool:
         """Writes pending records; returns whether there were any."""
@@ -161,28 +259,44 @@ class Spool:
         except OSError:
             return False
 
-    def close(self, last: Dict[str, Any]) -> bool:
-        """Writes the rest and the last line; whether the file has all of it."""
-        self._is_over.set()
+    def close(self, last: Dict[str, Any]) -> Ending:
+        """Writes the rest and the last line, however much that is."""
+        line = _bytes(_encode(last) + "\n")
+        self._stop()
         # The thread may stand in a write that does not return.
-        if not self._writing.acquire(timeout=2.0):
-            return False
+        if not self._writing.acquire(timeout=PATIENCE):
+            self._left = line
+            # It may have returned just now, and seen nothing to end.
+            if not self._writing.acquire(timeout=0.1):
+                return Ending.WRITING
         try:
-            self._serialise()
-            self._pending += _bytes(_encode(last) + "\n")
-            self._try_again = 0.0
-            self._write()
-            stored = not self._pending
-            if self._has_descriptor():
-                os.close(self._descriptor)
-            self._descriptor = -1
-            return stored
+            return Ending.LOST if self._end(line) else Ending.WRITTEN
         finally:
+            self._left = None
             self._writing.release()
+
+    def _end(self, line: bytes) -> int:
+        """Writes the rest and this line, and closes the file; returns how many lines are lost."""
+        self._try_again = 0.0
+        while self._write_batch() is not None:
+            pass
+        if not self._pending:
+            self._pending = line
+            self._write()
+        if self._has_descriptor():
+            os.close(self._descriptor)
+        self._descriptor = -1
+        self.lost = self._dropped + len(self.queue) + self._pending.count(b"\n")
+        return self.lost
+
+    def _stop(self) -> None:
+        self._is_over.set()
+        with self._state:
+            self._state.notify_all()
 
     def discard(self) -> None:
         """Removes the file, as nothing was logged."""
-        self._is_over.set()
+        self._stop()
         with self._writing:
             self.abandon()
             try:
@@ -195,6 +309,7 @@ class Spool:
         """Closes the file in a forked child, to which nothing here belongs."""
         self._is_over = threading.Event()
         self._is_over.set()
+        self._state = threading.Condition(threading.RLock())
         self.queue.clear()
         self._pending = b""
         if self._descriptor >= 0:
@@ -230,7 +345,7 @@ def _open(path: str) -> int:
     """
     import fcntl
 
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o666)
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND, 0o600)
     if descriptor < 3:
         # The program has closed standard streams: what it prints must not end here.
         low, descriptor = descriptor, fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)

@@ -9,7 +9,7 @@ from typing import Any, Dict, Optional, Sequence
 from . import _messages, _values
 from ._binary import HpsearchError
 from ._run import Run
-from ._spool import LONGEST_QUEUE, Spool
+from ._spool import Ending, Spool
 from ._writer import Writer
 
 #: How long `finish` waits for the writer, in seconds.
@@ -96,11 +96,11 @@ class TrackedRun(Run):
         return os.path.dirname(self._spool.path)
 
     def _send(self, line: Dict[str, Any]) -> None:
-        queue = self._queue
-        if len(queue) < LONGEST_QUEUE:
+        queue, spool = self._queue, self._spool
+        if len(queue) < spool.room or spool.has_room():
             queue.append((_now(), line))
         else:
-            self._spool.drop()
+            spool.drop()
 
     def _heard(self, message: Dict[str, Any]) -> None:
         """Handles the writer's messages: the run's identity, and requests to stop."""
@@ -135,19 +135,29 @@ class TrackedRun(Run):
             _messages.once(f"trouble {trouble}", f"{trouble}; it is tried again")
 
     def _close(self, status: str, message: Optional[str]) -> None:
-        until = time.monotonic() + PATIENCE
-        stored = self._spool.close({"finish": status, "message": message, "time": _now() // 1000})
-        has_left = self._writer.close(until)
-        if not stored:
-            _messages.say(f"the end of this run could not be written to `{self._spool.path}`")
+        ending = self._spool.close({"finish": status, "message": message, "time": _now() // 1000})
+        path = self._spool.path
+        if ending is Ending.WRITING:
+            # The writer is to see the end of this program only when the file is complete.
+            _messages.say(
+                f"`{path}` is still being written: what was logged last is lost if this program "
+                "ends before"
+            )
+            return
+        has_left = self._writer.close(time.monotonic() + PATIENCE)
+        if ending is Ending.LOST:
+            _messages.say(
+                f"the end of this run could not be written to `{path}`: "
+                f"{self._spool.lost} lines are lost"
+            )
         elif not has_left and self._writer.status not in (None, 0):
             _messages.say(
                 f"the store could not be written (status {self._writer.status}); what is missing "
-                f"lies in `{self._spool.path}`, and the next run takes it over"
+                f"lies in `{path}`, and the next run takes it over"
             )
         elif not has_left:
             _messages.say(
-                f"the store is still being written; what is missing lies in `{self._spool.path}` "
+                f"the store is still being written; what is missing lies in `{path}` "
                 "and is not lost: the writer continues, or the next run takes it over"
             )
 

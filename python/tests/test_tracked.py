@@ -1,5 +1,6 @@
 """A run by itself: what lies in the spool whatever happens to the program, the writer, the disk."""
 
+import json
 import os
 import signal
 import subprocess
@@ -125,6 +126,79 @@ class Tracked(Case):
         self.assertEqual(len(logged(spool)), 1000)
         self.assertNotIn("finish", spool[-1])
 
+    def test_a_loop_that_does_nothing_but_log_loses_the_last_second_at_most(self) -> None:
+        process = self.start(
+            """
+            import hpsearch, os, time
+            run = hpsearch.init()
+            begun = time.monotonic()
+            while time.monotonic() - begun < 3:
+                run.log({"age": time.monotonic() - begun, "loss": 1.0})
+            os.kill(os.getpid(), 9)
+            """,
+            HPSEARCH_BINARY="/nowhere/hpsearch",
+        )
+        process.communicate(timeout=60)
+        (spool,) = (self.path / "runs" / "spool").iterdir()
+        # The last line may be cut.
+        last = json.loads(spool.read_text().splitlines()[-2])
+        self.assertGreater(last["line"]["age"], 2.0)
+
+    def test_finish_writes_all_that_a_loop_has_logged(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            run = hpsearch.init()
+            for step in range(100_000):
+                run.log({"loss": 1.0}, step=step)
+            run.finish()
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        (spool,) = self.spools()
+        self.assertEqual([line["step"] for line in logged(spool)], list(range(100_000)))
+        self.assertEqual((spool[-1]["finish"], done.stderr.count("\n")), ("complete", 1), done.stderr)
+
+    def test_a_write_that_does_not_return_delays_no_program_and_loses_nothing(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch, os, threading, time
+            from hpsearch import _spool
+            _spool.PATIENCE = 0.2
+            write, hangs, returns = os.write, threading.Event(), threading.Event()
+            def slow(descriptor, data):
+                if b'"line"' in data:
+                    hangs.set()
+                    returns.wait(60)
+                return write(descriptor, data)
+            run = hpsearch.init()
+            os.write = slow
+            run.log({"loss": 0}, step=0)
+            hangs.wait(60)
+            begun = time.monotonic()
+            for step in range(1, 10_000):
+                run.log({"loss": step}, step=step)
+            run.finish()
+            print(time.monotonic() - begun < 20, flush=True)
+            returns.set()
+            run._spool._thread.join(60)
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        self.assertEqual(done.stdout, "True\n")
+        self.assertEqual(done.stderr.count("is still being written"), 1, done.stderr)
+        self.wait_for(lambda: bool(list((self.path / "runs" / "spool").glob("*.done"))))
+        (spool,) = self.spools()
+        self.assertEqual([line["step"] for line in logged(spool)], list(range(10_000)))
+        self.assertEqual(spool[-1]["finish"], "complete")
+
+    def test_a_spool_is_for_the_eyes_of_its_user(self) -> None:
+        self.run_program(
+            "import hpsearch, os\nos.umask(0)\nhpsearch.init()", HPSEARCH_BINARY=self.recorder()
+        )
+        (spool,) = (self.path / "runs" / "spool").glob("*.done")
+        self.assertEqual(spool.stat().st_mode & 0o777, 0o600)
+
     def test_a_writer_that_is_killed_is_started_again(self) -> None:
         process = self.start(
             """
@@ -245,7 +319,9 @@ class Tracked(Case):
             HPSEARCH_BINARY="/nowhere/hpsearch",
         )
         self.assertEqual(done.stdout, "end\n")
-        self.assertIn("the end of this run could not be written", done.stderr)
+        self.assertRegex(
+            done.stderr, r"the end of this run could not be written .*: \d+ lines are lost"
+        )
 
     def test_a_second_init_ends_the_first_run(self) -> None:
         self.run_program(
