@@ -5,7 +5,7 @@ import weakref
 from types import TracebackType
 from typing import Any, Dict, Iterable, Mapping, Optional, Tuple, Type, Union
 
-from . import _messages, _values
+from . import _messages, _secrets, _values
 from ._params import Params
 
 Path = Union[str, "os.PathLike[str]"]
@@ -194,7 +194,7 @@ class Run:
 
     def _add_params(self, values: Dict[str, Any]) -> Dict[str, Any]:
         self.params._learn(values)
-        return {"params": _values.plain(values)}
+        return {"params": _secrets.masked(_values.plain(values))}
 
     def summary(self, values: Mapping[str, Any]) -> None:
         """Sets values that describe the whole run, such as a test score."""

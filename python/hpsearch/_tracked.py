@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Any, Dict, Optional, Sequence
 
-from . import _messages, _values
+from . import _messages, _secrets, _values
 from ._binary import HpsearchError
 from ._run import Run
 from ._spool import Ending, Spool
@@ -52,7 +52,7 @@ class TrackedRun(Run):
             "id": id,
             "resume": resume,
             "known": known,
-            "params": _values.plain(config),
+            "params": _secrets.masked(_values.plain(config)),
             "tags": list(tags),
             "pid": os.getpid(),
             "host": _host(),
@@ -63,7 +63,7 @@ class TrackedRun(Run):
             "group": group,
             "metric": metric,
             "direction": direction,
-            "argv": list(sys.argv),
+            "argv": _secrets.masked_command(sys.argv),
             # Its packages are read by the writer: that takes no time here.
             "python": sys.executable or None,
             "path": [entry for entry in sys.path if entry],

@@ -9,7 +9,7 @@ import sys
 import threading
 from typing import Any, Dict, Mapping, Optional, Sequence
 
-from . import _messages, _values
+from . import _messages, _secrets, _values
 from ._run import Run
 
 #: What a line for the runner begins with.
@@ -74,7 +74,9 @@ class TrialRun(Run):
     def _recorded(self, values: Dict[str, Any]) -> Dict[str, Any]:
         beside = {name: value for name, value in values.items() if name not in self._searched}
         self.params._learn(beside)
-        return {"params": _values.plain(beside)} if beside and self._is_tracked else {}
+        if not beside or not self._is_tracked:
+            return {}
+        return {"params": _secrets.masked(_values.plain(beside))}
 
     def _listen(self) -> None:
         self._listener = threading.Thread(

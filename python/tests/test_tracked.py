@@ -192,6 +192,25 @@ class Tracked(Case):
         self.assertEqual([line["step"] for line in logged(spool)], list(range(10_000)))
         self.assertEqual(spool[-1]["finish"], "complete")
 
+    def test_no_secret_is_in_a_spool(self) -> None:
+        done = self.run_program(
+            """
+            import argparse, hpsearch, sys
+            sys.argv = ["train.py", "--api-key", "hunter2", "--lr", "0.1"]
+            config = argparse.Namespace(api_key="hunter2", lr=0.1, db={"password": "hunter2"})
+            with hpsearch.init(config=config) as run:
+                run.config["hub_token"] = "hunter2"
+                print(run.params["api_key"])
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        self.assertEqual(done.stdout, "hunter2\n")
+        (spool,) = self.spools()
+        self.assertEqual(spool[0]["params"], {"api_key": "***", "lr": 0.1, "db.password": "***"})
+        self.assertEqual(spool[0]["argv"], ["train.py", "--api-key", "***", "--lr", "0.1"])
+        self.assertEqual(logged(spool), [{"params": {"hub_token": "***"}}])
+        self.assertNotIn("hunter2", json.dumps(spool))
+
     def test_a_spool_is_for_the_eyes_of_its_user(self) -> None:
         self.run_program(
             "import hpsearch, os\nos.umask(0)\nhpsearch.init()", HPSEARCH_BINARY=self.recorder()

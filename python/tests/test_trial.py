@@ -96,6 +96,20 @@ class Trial(Case):
         self.assertEqual(lines(done.stdout), [{"tags": ["v2"]}])
         self.assertIn("`lr` stays `0.5`", done.stderr)
 
+    def test_secrets_among_parameters_of_a_tracked_program_are_redacted(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            run = hpsearch.init(config={"api_key": "hunter2", "max_tokens": 3})
+            run.config.password = "hunter2"
+            """,
+            HPSEARCH_TRACKED="1",
+        )
+        self.assertEqual(
+            lines(done.stdout),
+            [{"params": {"api_key": "***", "max_tokens": 3}}, {"params": {"password": "***"}}],
+        )
+
     def test_threads_write_whole_lines(self) -> None:
         done = self.run_program(
             """

@@ -8,7 +8,7 @@ import math
 import sys
 import unittest
 
-from hpsearch import _media, _messages, _values
+from hpsearch import _media, _messages, _secrets, _values
 
 from .harness import Case
 
@@ -133,6 +133,38 @@ class Import(Case):
             """
         )
         self.assertEqual(done.stdout, "False True True\n")
+
+
+class Secrets(unittest.TestCase):
+    def test_names_of_secrets_are_those_of_track(self) -> None:
+        for name in ("api_key", "--api-key", "token", "hub_token", "db.password", "auth", "a.PAT"):
+            self.assertTrue(_secrets.is_secret(name), name)
+        for name in ("max_tokens", "tokenizer", "pad_token", "author", "key", "monkey", "lr"):
+            self.assertFalse(_secrets.is_secret(name), name)
+
+    def test_values_of_secrets_are_redacted_and_no_others(self) -> None:
+        params = {
+            "api_key": "abc", "hub_token": None, "auth": True, "password": 123, "token": ["abc"],
+            "tokenizer": "bert", "max_tokens": 5, "url": "https://me@lab:a@b@host:80/x@y",
+            "urls": ["redis://:abc@host"], "plain": "https://host:80/x@y", "lr": 0.1,
+        }
+        expected = {
+            **params, "api_key": "***", "password": "***", "token": "***",
+            "url": "https://me@lab:***@host:80/x@y", "urls": ["redis://:***@host"],
+        }
+        self.assertEqual(_secrets.masked(params), expected)
+
+    def test_secrets_in_a_command_are_redacted(self) -> None:
+        line = (
+            "train.py --api-key abc --token=def --hub_token ghi 5 --password -7 8 jkl --max_tokens "
+            "5 --pad-token x db.password=mno --auth stu vwx lr=1 -- https://me:pqr@host/path"
+        )
+        masked = (
+            "train.py --api-key *** --token=*** --hub_token *** 5 --password *** *** jkl "
+            "--max_tokens 5 --pad-token x db.password=*** --auth *** *** lr=1 -- "
+            "https://me:***@host/path"
+        )
+        self.assertEqual(" ".join(_secrets.masked_command(line.split())), masked)
 
 
 if __name__ == "__main__":

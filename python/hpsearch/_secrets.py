@@ -1,0 +1,91 @@
+"""Secrets among parameters and in command lines, by their names, as `hpsearch track` masks them."""
+
+import re
+from typing import Any, Dict, List, Mapping, Sequence
+
+#: What stands for a secret.
+REDACTED = "***"
+
+#: Words in a name whose value is a secret.
+_WORDS = frozenset(
+    (
+        "password",
+        "passwd",
+        "passphrase",
+        "secret",
+        "apikey",
+        "accesskey",
+        "credential",
+        "credentials",
+        "auth",
+        "authorization",
+        "pat",
+    )
+)
+
+#: Words before `key`, which together are the name of a secret.
+_KEYS = frozenset(("api", "access", "private", "secret", "auth"))
+
+#: Words before `token`: tokens of a text, no credentials.
+_TEXT = frozenset(("pad", "eos", "bos", "unk", "sep", "cls", "mask", "special"))
+
+_ASSIGNMENT = re.compile(r"\+*([^\W\d][\w.\-@/]*)=")
+
+# The last `@` before the path is the one before the host.
+_PASSWORD = re.compile(r"(://[^/?#:]*:)[^/?#]*(@)")
+
+
+def is_secret(name: str) -> bool:
+    """Whether a parameter or an option of this name has a secret value."""
+    parts = re.split(r"[-_.:/ ]", name.lstrip("-+").lower())
+    is_token = parts[-1] == "token" and not (len(parts) > 1 and parts[-2] in _TEXT)
+    is_key = any(after == "key" and before in _KEYS for before, after in zip(parts, parts[1:]))
+    return is_token or is_key or not _WORDS.isdisjoint(parts)
+
+
+def masked(params: Mapping[str, Any]) -> Dict[str, Any]:
+    """Plain parameters with secrets redacted, also passwords in addresses.
+
+    None and truth values stay: no secret is one.
+    """
+    return {
+        name: REDACTED
+        if is_secret(name) and not (value is None or isinstance(value, bool))
+        else _without_passwords(value)
+        for name, value in params.items()
+    }
+
+
+def _without_passwords(value: Any) -> Any:
+    if isinstance(value, str):
+        return _PASSWORD.sub(rf"\g<1>{REDACTED}\g<2>", value, count=1)
+    if isinstance(value, list):
+        return [_without_passwords(item) for item in value]
+    return value
+
+
+def masked_command(words: Sequence[str]) -> List[str]:
+    """A command line with secrets redacted: `--token abc`, `--token=abc`, `token=abc`."""
+    kept: List[str] = []
+    # Whether the option before is a secret's, and its first value.
+    hides, first = False, ""
+    for word in words:
+        if word.startswith("-") and not _is_number(word) or _ASSIGNMENT.match(word):
+            name, sign, _ = word.partition("=")
+            hides, first = is_secret(name) and not sign, ""
+            assigns = is_secret(name) and sign
+            kept.append(f"{name}={REDACTED}" if assigns else _without_passwords(word))
+            continue
+        # Numbers after a number and texts after a text are values of one option.
+        hides = hides and (not first or _is_number(first) == _is_number(word))
+        first = first or word
+        kept.append(REDACTED if hides else _without_passwords(word))
+    return kept
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
