@@ -5,6 +5,7 @@ from typing import Any, Dict, Optional
 
 from transformers import TrainerCallback
 
+from .. import _values
 from .._init import current, init
 from .._run import Run
 
@@ -35,8 +36,8 @@ class HpsearchCallback(TrainerCallback):
             if present is not None and present._is_open:
                 self._run = present
             else:
-                config = {**_of(args), **self._arguments.pop("config", {})}
-                self._run = init(config=config, **self._arguments)
+                own = _values.configuration(self._arguments.pop("config", None))
+                self._run = init(config={**_of(args), **own}, **self._arguments)
                 self._is_own = True
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -78,12 +79,16 @@ class HpsearchCallback(TrainerCallback):
 
 
 def _of(args: Any) -> Dict[str, Any]:
-    """The arguments that are numbers, words or truth values."""
+    """The Trainer's arguments, without the values of its tokens."""
     try:
-        found = args.to_sanitized_dict()
+        found = dict(args.to_dict())
     except AttributeError:
-        found = vars(args)
-    return {name: value for name, value in found.items() if isinstance(value, (int, float, str))}
+        found = dict(vars(args))
+    # What `per_device_train_batch_size` makes of all devices.
+    for name in ("train_batch_size", "eval_batch_size"):
+        if hasattr(args, name):
+            found[name] = getattr(args, name)
+    return found
 
 
 def _is_distributed() -> bool:
