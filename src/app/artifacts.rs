@@ -4,12 +4,13 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use crate::config::file;
 use crate::report::wording::one_line;
 use crate::runner::artifacts::{digest_of, digest_of_file};
 use crate::storage::paths::StudyFiles;
 use crate::storage::{StorageError, StorageReader};
 use crate::study::artifact::{
-    Artifact, ArtifactKind, ListedFile, StoredArtifact, name_and_version,
+    Artifact, ArtifactKind, ListedFile, StoredArtifact, is_sha256, name_and_version, stays_inside,
 };
 
 /// Why an artifact cannot be written.
@@ -28,6 +29,18 @@ pub enum ArtifactError {
         label: String,
         /// What is wrong.
         why: String,
+    },
+    /// The store names a path that leads elsewhere.
+    #[error(
+        "`{}` of `{label}` is not the name of a file in its directory: the store was not written \
+         by hpsearch alone",
+        one_line(path)
+    )]
+    Outside {
+        /// Its name and version.
+        label: String,
+        /// What the store has in place of a name.
+        path: String,
     },
     /// The digest has changed since it was logged.
     #[error("`{}` of `{label}` has changed since it was logged", path.display())]
@@ -88,6 +101,15 @@ pub fn files_of(
         ArtifactKind::Directory => serde_json::from_str(&document(reader, stored)?)
             .map_err(|error| missing(stored, format!("its listing cannot be read: {error}")))?,
     };
+    let is_single = *kind != ArtifactKind::Directory;
+    for file in &listed {
+        if !(is_single && file.path.is_empty() || stays_inside(&file.path)) {
+            return Err(outside(stored, &file.path));
+        }
+        if !is_sha256(&file.digest) {
+            return Err(outside(stored, &file.digest));
+        }
+    }
     let place = |file: &ListedFile| match (copied, path) {
         (true, _) | (false, None) => copies.join(&file.digest),
         (false, Some(path)) if file.path.is_empty() => path.clone(),
@@ -144,7 +166,11 @@ pub fn fetch(
     stored: &StoredArtifact,
     directory: &Path,
 ) -> Result<PathBuf, ArtifactError> {
-    let to = directory.join(file_name(&stored.artifact));
+    let name = file_name(&stored.artifact);
+    if !stays_inside(&name) {
+        return Err(outside(stored, &name));
+    }
+    let to = directory.join(name);
     if fs::symlink_metadata(&to).is_ok() {
         return Err(ArtifactError::Exists(to));
     }
@@ -178,15 +204,19 @@ fn write(
     if stored.artifact.kind == ArtifactKind::Directory {
         fs::create_dir(draft).map_err(failed)?;
     }
-    for (from, file) in files_of(reader, files, stored)? {
-        let to = if file.path.is_empty() { draft.to_owned() } else { draft.join(&file.path) };
+    for (from, listed) in files_of(reader, files, stored)? {
+        let to = if listed.path.is_empty() { draft.to_owned() } else { draft.join(&listed.path) };
         if let Some(parent) = to.parent() {
             fs::create_dir_all(parent).map_err(failed)?;
         }
-        // Verified after the copy.
-        let copied = fs::copy(&from, &to).and_then(|_| digest_of_file(&to));
+        // Verified after the copy. A pipe in its place is refused before it is opened.
+        let copied = file::open(&from).and_then(|mut content| {
+            io::copy(&mut content, &mut File::create_new(&to)?)?;
+            content.metadata().and_then(|of| fs::set_permissions(&to, of.permissions()))?;
+            digest_of_file(&to)
+        });
         match copied {
-            Ok(digest) if digest == file.digest => {}
+            Ok(digest) if digest == listed.digest => {}
             Ok(_) => return Err(ArtifactError::Changed { label: stored.label(), path: from }),
             Err(error) => {
                 return Err(missing(stored, format!("`{}`: {error}", from.display())));
@@ -194,6 +224,10 @@ fn write(
         }
     }
     Ok(())
+}
+
+fn outside(stored: &StoredArtifact, path: &str) -> ArtifactError {
+    ArtifactError::Outside { label: one_line(&stored.label()), path: path.to_owned() }
 }
 
 fn missing(stored: &StoredArtifact, why: String) -> ArtifactError {

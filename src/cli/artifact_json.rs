@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::exit::Failure;
 use super::moments::instant;
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::artifact::{Artifact, ArtifactKind, StoredArtifact};
+use crate::study::artifact::{Artifact, ArtifactKind, StoredArtifact, is_sha256};
 use crate::study::trial::TrialNumber;
 
 /// An artifact as JSON.
@@ -46,7 +46,8 @@ pub fn artifacts_json(
             None => None,
         };
         let is_file = matches!(kind, ArtifactKind::File | ArtifactKind::Image);
-        let copy = (copied && is_file).then(|| files.artifacts(stored.trial).join(&digest));
+        let has_copy = copied && is_file && is_sha256(&digest);
+        let copy = has_copy.then(|| files.artifacts(stored.trial).join(&digest));
         let (trial, version, at) = (stored.trial, stored.version, instant(stored.at));
         let sha256 = digest;
         Ok(ArtifactJson {

@@ -4,6 +4,7 @@
 use std::fs;
 use std::process::Command;
 
+use hpsearch::runner::artifacts::digest_of;
 use serde_json::{Value as Json, json};
 
 use crate::harness::{
@@ -127,6 +128,55 @@ fn a_copy_that_was_changed_is_found_out_and_copies_go_with_their_study() {
         site.path("out/model.bin").exists()
             || paths_below(&site.path("")).iter().any(|path| path.ends_with("out/model.bin"))
     );
+}
+
+#[test]
+fn a_store_that_names_paths_outside_of_the_output_gets_nothing_written_or_read_there() {
+    let site = site(KEEPS);
+    let copy = |text: &[u8]| digest_of(text);
+    let listing = |path: &str, digest: &str| {
+        json!([{"path": path, "bytes": 8, "digest": digest}]).to_string()
+    };
+    let weights = copy(b"weights\n");
+    let absolute = site.path("absolute").display().to_string();
+    let alter = |name: &str, to: &str, digest: &str| {
+        let sql = "UPDATE artifact SET name = ?2, digest = ?3, body = json_set(body, \
+                   '$.name', ?2, '$.digest', ?3) WHERE name = ?1";
+        let database = site.database();
+        database.pragma_update(None, "foreign_keys", false).unwrap();
+        assert!(database.execute(sql, [name, to, digest]).unwrap() > 0);
+    };
+    let refused = |name: &str, words: &[&str]| {
+        let ended = site.run(&["artifacts", "s", "0", "--get", name, "-o", "a/b/got"]);
+        assert_refused(&ended, words);
+        let below = paths_below(&site.path("a"));
+        assert!(below.iter().all(|path| path.is_dir()), "{below:?}");
+    };
+    for path in ["../../escaped", &absolute, "deep/../../escaped", "", "."] {
+        let listing = listing(path, &weights);
+        let digest = copy(listing.as_bytes());
+        let database = site.database();
+        let sql = "INSERT OR REPLACE INTO document VALUES (?1, ?2)";
+        database.execute(sql, [&digest, &listing]).unwrap();
+        alter("all", "all", &digest);
+        refused("all", &["is not the name of a file in its directory", path]);
+        assert_names(&site.run(&["verify", "s"]).out, &["all:v1", "is not the name of a file"]);
+    }
+    let sample: String = site.query("SELECT digest FROM artifact WHERE name = 'sample'");
+    for name in ["../../.profile", &absolute, "plots/../../../escaped"] {
+        alter("sample", name, &sample);
+        refused(name, &["is not the name of a file in its directory"]);
+        alter(name, "sample", &sample);
+    }
+    alter("model", "model", "../../../../../../../../etc/passwd");
+    refused("model", &["etc/passwd", "is not the name of a file in its directory"]);
+    let left = paths_below(&site.path(""));
+    let is_escaped = |path: &&std::path::PathBuf| {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        name.contains("escaped") || name == "absolute" || name.starts_with(".profile")
+    };
+    assert_eq!(left.iter().find(is_escaped), None);
+    assert_done(&site.run(&["artifacts", "s", "0", "--get", "sample", "-o", "got"]));
 }
 
 #[test]

@@ -164,11 +164,22 @@ pub enum NewContent {
 
 /// Whether `name` is valid, by [`ARTIFACT_NAME_RULE`].
 pub fn is_artifact_name(name: &str) -> bool {
-    let is_plain = |part: &str| !matches!(part, "" | "." | "..");
     !name.trim().is_empty()
         && name.chars().count() <= LONGEST_NAME
         && !name.chars().any(|char| char.is_control() || char == ':')
-        && name.split('/').all(is_plain)
+        && stays_inside(name)
+}
+
+/// Whether every component of a path is a plain name, so that no directory which it is joined to is
+/// left. A store may be from somebody else: nothing that it names is read or written otherwise.
+pub fn stays_inside(path: &str) -> bool {
+    let is_plain = |part: &str| !matches!(part, "" | "." | "..") && !part.contains('\0');
+    path.split('/').all(is_plain)
+}
+
+/// Whether a text is a digest as artifacts have it: SHA-256 in hexadecimal digits.
+pub fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// The default name of an artifact: the last component of its path.
