@@ -20,7 +20,7 @@ mod writer;
 pub use credentials::Credentials;
 pub use error::TrackingError;
 pub use life::{Tracked, last_sign, life_of, settle_dead};
-pub use run::{NewRun, ResumedRun, Rival, Run, RunEnd};
+pub use run::{NewRun, ResumedRun, Rival, Run, RunEnd, check_new};
 pub use spool::SpoolError;
 pub use study::{
     AssumedDirection, DEFAULT_METRIC, DEFAULT_STUDY, Goal, find_run, open_study, run_of_job,

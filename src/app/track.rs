@@ -17,8 +17,8 @@ use crate::study::tracked::TrackedRun;
 use crate::study::trial::TrialNumber;
 use crate::tracking::arguments::{masked, params_of};
 use crate::tracking::{
-    AssumedDirection, Goal, NewRun, ResumedRun, Run, TrackingError, find_run, open_study,
-    run_of_job, settle_dead, study_named_for,
+    AssumedDirection, Goal, NewRun, ResumedRun, Run, TrackingError, check_new, find_run,
+    open_study, run_of_job, settle_dead, study_named_for,
 };
 
 /// The options of a run.
@@ -95,11 +95,17 @@ pub fn begin(
     wanted: Wanted,
     words: &[OsString],
 ) -> Result<Begun, AppError> {
+    refuse_invalid(&wanted)?;
     // Completes an interrupted move; one that fails now is tried again.
     let _tried_again = move_files(store, path);
     let name = wanted.study.clone().unwrap_or_else(|| study_named_for(&wanted.directory));
-    if wanted.resume.is_some() && store.study(&name)?.is_none() {
-        return Err(TrackingError::NoStudy { study: name }.into());
+    if store.study(&name)?.is_none() {
+        if wanted.resume.is_some() {
+            return Err(TrackingError::NoStudy { study: name }.into());
+        }
+        if let Some(run) = wanted.parent {
+            return Err(TrackingError::NoRun { study: name, run }.into());
+        }
     }
     let assumed = AssumedDirection::of(store, &name, &wanted.goal)?;
     let study = open_study(store, path, &name, &wanted.goal, runner::now())?;
@@ -160,6 +166,14 @@ pub fn begin(
     };
     let run = Run::create(store, &study, new)?;
     Ok(Begun { run, params, is_resumed: false, settled, assumed })
+}
+
+/// Refuses what no run can have before its study is created.
+fn refuse_invalid(wanted: &Wanted) -> Result<(), TrackingError> {
+    if wanted.directory.to_str().is_none() {
+        return Err(TrackingError::Directory { directory: wanted.directory.clone() });
+    }
+    check_new(wanted.name.as_deref(), &wanted.tags)
 }
 
 /// The study's specification with the run's own command, for the provenance.

@@ -305,9 +305,9 @@ pub enum MessageToTrial {
 }
 
 impl MessageToTrial {
-    /// Its line, without a newline.
+    /// The line of a message without paths, which a job has; without a newline.
     pub fn line(&self) -> String {
-        serde_json::to_string(self).expect("a message to a worker has only string keys")
+        serde_json::to_string(self).expect("a message without paths has only string keys")
     }
 }
 

@@ -1,5 +1,7 @@
 //! Why a run cannot be tracked.
 
+use std::path::PathBuf;
+
 use super::spool::SpoolError;
 use crate::report::wording::one_line;
 use crate::runner::RunnerError;
@@ -18,6 +20,15 @@ pub enum TrackingError {
     /// A spool cannot be read.
     #[error(transparent)]
     Spool(#[from] SpoolError),
+    /// The working directory's name is not text.
+    #[error(
+        "the working directory `{}` is not UTF-8, and programs are given it as text",
+        one_line(&directory.display().to_string())
+    )]
+    Directory {
+        /// The directory.
+        directory: PathBuf,
+    },
     /// An invalid study name.
     #[error("`{}` cannot be a study's name", one_line(name))]
     StudyName {
@@ -95,6 +106,9 @@ impl TrackingError {
             TrackingError::Spool(_) => {
                 "a spool is the file that the Python client writes in `spool` beside the store"
                     .to_owned()
+            }
+            TrackingError::Directory { .. } => {
+                "rename it, or start the program from another directory".to_owned()
             }
             TrackingError::StudyName { .. } => crate::config::STUDY_NAME_RULE.to_owned(),
             TrackingError::RunName { .. } => crate::study::tracked::RUN_NAME_RULE.to_owned(),

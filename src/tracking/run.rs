@@ -107,12 +107,7 @@ impl Run {
         new: NewRun,
     ) -> Result<Run, TrackingError> {
         let NewRun { params, run, tags, note, provenance, spool } = new;
-        if let Some(name) = run.name.as_ref().filter(|name| !is_run_name(name)) {
-            return Err(TrackingError::RunName { name: name.clone() });
-        }
-        if let Some(tag) = tags.iter().find(|tag| !is_tag(tag)) {
-            return Err(TrackingError::Tag { tag: tag.clone() });
-        }
+        check_new(run.name.as_deref(), &tags)?;
         let begin = BeginRun::New { params, run, tags, note };
         Run::begin(storage, study, &begin, (provenance, spool), None)
     }
@@ -376,6 +371,20 @@ impl Run {
         let points = storage.series_points(study, run, metric, axis, f64::MIN..=f64::MAX)?;
         let values = points.into_iter().map(|point| point.value);
         Ok(values.min_by_key(|value| Score::new(*direction, *value)))
+    }
+}
+
+/// An error if a new run cannot have this name or one of these tags.
+///
+/// # Errors
+/// The first of them.
+pub fn check_new(name: Option<&str>, tags: &[String]) -> Result<(), TrackingError> {
+    if let Some(name) = name.filter(|name| !is_run_name(name)) {
+        return Err(TrackingError::RunName { name: name.to_owned() });
+    }
+    match tags.iter().find(|tag| !is_tag(tag)) {
+        Some(tag) => Err(TrackingError::Tag { tag: tag.clone() }),
+        None => Ok(()),
     }
 }
 

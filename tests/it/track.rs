@@ -80,6 +80,35 @@ fn a_program_is_run_as_if_nobody_looked_on_and_all_of_it_is_kept() {
 }
 
 #[test]
+fn a_run_in_a_directory_whose_name_is_not_text_is_refused_before_it_begins() {
+    use std::os::unix::ffi::OsStrExt as _;
+
+    let site = Site::empty();
+    let directory = site.path("").join(std::ffi::OsStr::from_bytes(b"nu\xff"));
+    std::fs::create_dir(&directory).unwrap();
+    let store = site.path("h.db");
+    let words = ["track", "--store", store.to_str().unwrap(), "--", "echo", "hello"];
+    let mut command = site.command(&words);
+    command.current_dir(directory);
+    let ended = command.output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(2), "{said}");
+    assert_names(&said, &["the working directory", "is not UTF-8", "rename it"]);
+    let listed = site.json(&["--store", "h.db", "ls", "--json"]);
+    assert_eq!(listed["studies"], json!([]));
+}
+
+#[test]
+fn a_refused_run_leaves_no_study_behind() {
+    let site = site(TRAIN);
+    let options: [&[&str]; 3] = [&["--name", "12"], &["--tag", "two words"], &["--parent", "none"]];
+    for options in options {
+        assert_refused(&site.run(&words(options, &[])), &[options[1]]);
+        assert_eq!(site.json(&["ls", "--json"])["studies"], json!([]));
+    }
+}
+
+#[test]
 fn a_rejected_line_is_said_once_and_the_run_continues() {
     let script = "for x in 1 2 3; do echo '@hpsearch {\"step\":'; done\n\
         echo '@hpsearch {\"step\":1,\"loss\":0.5}'\n";

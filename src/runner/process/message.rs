@@ -61,7 +61,13 @@ impl ProcessLauncher {
                 ));
             }
         };
-        let line = MessageToTrial::Job(Box::new(job)).line();
+        let line = serde_json::to_string(&MessageToTrial::Job(Box::new(job))).map_err(|error| {
+            // Nothing else in a job can fail to serialise.
+            LaunchError::Impossible(format!(
+                "a path of this trial is not UTF-8, and paths are passed to programs as text: \
+                 rename the directory ({error})"
+            ))
+        })?;
         if line.len() >= LONGEST_LINE {
             return Err(LaunchError::Impossible(format!(
                 "its command and configuration take {} bytes, and {LONGEST_LINE} are too many",
