@@ -10,6 +10,7 @@ const ROWS: usize = 4;
 
 /// AVX-512 gains nothing here.
 fn simd_level() -> SimdLevel {
+    #[cfg(not(test))]
     let most = SimdLevel::Avx2;
     #[cfg(test)]
     let most = tests::MOST.get();
