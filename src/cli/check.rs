@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::changed_study::ChangedStudy;
-use super::console::{Console, shown, typed};
+use super::console::{Console, typed};
 use super::exit::{Exit, Failure};
 use super::exported;
 use super::overrides::sets;
