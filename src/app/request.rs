@@ -25,7 +25,7 @@ const TURN: Duration = Duration::from_millis(10);
 /// # Errors
 /// The store failed.
 pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, StorageError> {
-    let mut store = AnyStore::open(path)?;
+    let mut store = AnyStore::open_existing(path)?;
     let whose = whose(&store, study, std::slice::from_ref(request))?;
     let id = store.request(study, runner::now(), request)?;
     if Event::requested(request).is_some() || whose == Whose::Trackers {

@@ -188,7 +188,7 @@ impl Console {
     /// Opens the store for writing. It must exist: only `run` creates one.
     pub fn writer(&self) -> Result<AnyStore, Failure> {
         self.reader()?;
-        Ok(AnyStore::open(&self.store)?)
+        Ok(AnyStore::open_existing(&self.store)?)
     }
 
     /// Reports a migration of the store, the path of its copy, and what that still contains.

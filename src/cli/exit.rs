@@ -451,6 +451,7 @@ mod tests {
             StorageError::NetworkFileSystem { path: path(), kind: text("nfs") },
             StorageError::Corrupt { place: text("table `event`"), why: why() },
             StorageError::Missing { path: path() },
+            StorageError::OrphanedLog { path: path(), log: path() },
             StorageError::NotAFile { path: path(), what: "a directory" },
             StorageError::Moved { path: path(), what: "was removed" },
             StorageError::Exchanged { path: path(), what: "was removed", rescue: Rescue::Saved },

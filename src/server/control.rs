@@ -61,7 +61,7 @@ pub fn answer(request: &HttpRequest, store: &mut Store) -> Response {
     // Opened for reading first: it must exist, and a migration is told.
     let path = store.path().to_owned();
     let opened = store.look().map(|(reader, _)| reader.names().map(drop));
-    let opened = opened.and_then(|names| names.and_then(|()| AnyStore::open(&path)));
+    let opened = opened.and_then(|names| names.and_then(|()| AnyStore::open_existing(&path)));
     let mut writer = match opened {
         Ok(writer) => writer,
         Err(error) => return store_problem(&error),

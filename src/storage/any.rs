@@ -111,6 +111,20 @@ impl AnyStore {
         }
     }
 
+    /// The same for a store that is there: a missing one is an error.
+    pub fn open_existing(address: &Path) -> Result<Self, StorageError> {
+        match Address::of(address) {
+            Address::File(path) => {
+                refuse_other_urls(path)?;
+                SqliteStore::open_existing(path).map(Box::new).map(AnyStore::Sqlite)
+            }
+            Address::Postgres(_) => {
+                AnyReader::open(address)?;
+                AnyStore::open(address)
+            }
+        }
+    }
+
     /// The migration that opening it caused, if any.
     pub fn migrated(&self) -> Option<&Migrated> {
         match self {

@@ -168,6 +168,14 @@ pub enum StorageError {
         /// Its path.
         path: String,
     },
+    /// A store cannot be created: SQLite would delete the log of the one that was there.
+    #[error("`{log}` is the log of a store, and its file `{path}` is not there")]
+    OrphanedLog {
+        /// The path of the store.
+        path: String,
+        /// The log.
+        log: String,
+    },
     /// The path of the store is not a file.
     #[error("`{path}` is {what}, and a store is a file")]
     NotAFile {
@@ -524,6 +532,13 @@ impl StorageError {
             StorageError::Missing { .. } => {
                 "`hpsearch run study.toml` makes one, `--store PATH` names another"
             }
+            StorageError::OrphanedLog { path, log } => {
+                return format!(
+                    "a new store would delete it, and with it what the other one wrote last: put \
+                     that file back as `{path}`; or, if it is not needed, `mv '{log}' \
+                     '{log}.old'`; or name another store by `--store PATH`"
+                );
+            }
             StorageError::NotAFile { .. } => "name one by `--store PATH`",
             StorageError::Moved { .. } => {
                 "put it back with its `-wal` file, or name its new place with `--store PATH`, then \
@@ -536,6 +551,11 @@ impl StorageError {
             StorageError::Io { .. } => "choose another place with `--store PATH`",
         };
         text.to_owned()
+    }
+
+    /// Whether a file of the store was moved or replaced: this process must open it again.
+    pub fn is_of_lost_file(&self) -> bool {
+        matches!(self, StorageError::Moved { .. } | StorageError::Exchanged { .. })
     }
 
     /// What happened and what to do, in one sentence.

@@ -20,6 +20,7 @@ mod without_index;
 
 pub use at::{StoreAt, store_at, studies_at};
 pub use files::{is_database, is_open_here, open_file, read_file};
+pub use place::orphaned_log;
 pub use soundness::sqlite_version;
 pub use wal::Rescue;
 
@@ -34,7 +35,8 @@ use self::files::{Exchanged, Files};
 use self::log::Log;
 use self::migrate::MIGRATIONS;
 use self::place::{
-    as_file, directory_of, io_error, lock_file, refuse_network, refuse_what_is_no_file,
+    as_file, directory_of, io_error, lock_file, missing, refuse_missing, refuse_network,
+    refuse_orphaned_log, refuse_what_is_no_file,
 };
 use self::wal::{Checkpoints, leave_log_alone, rescue};
 use self::without_index::{ReadAlone, connect_alone, is_of_index};
@@ -71,6 +73,13 @@ pub struct Migrated {
     pub held_values: bool,
 }
 
+/// What becomes of a store that is to be opened and is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Missing {
+    Created,
+    Refused,
+}
+
 /// A store opened for reading and writing.
 #[derive(Debug)]
 pub struct SqliteStore {
@@ -79,14 +88,24 @@ pub struct SqliteStore {
     wrote: bool,
     checkpoints: Checkpoints,
     log: Log,
-    /// Set if a file beside the store was replaced: nothing is written any more.
+    /// Set if a file of the store was moved or replaced: nothing is written any more.
     lost: Option<(Exchanged, Rescue)>,
 }
 
 impl SqliteStore {
     /// Opens the store at `path`; creates the file and its directories if missing, and migrates an
-    /// older schema. Rejects files of other programs and network file systems.
+    /// older schema. Rejects files of other programs and network file systems, and creates nothing
+    /// beside the log of a store whose file is not there.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
+        SqliteStore::open_or(path, Missing::Created)
+    }
+
+    /// The same for a store that is there: a missing one is an error.
+    pub fn open_existing(path: &Path) -> Result<Self, StorageError> {
+        SqliteStore::open_or(path, Missing::Refused)
+    }
+
+    fn open_or(path: &Path, missing: Missing) -> Result<Self, StorageError> {
         if path.to_str().is_none() {
             return Err(StorageError::NotText { path: path.display().to_string() });
         }
@@ -94,11 +113,17 @@ impl SqliteStore {
         refuse_what_is_no_file(path, &file)?;
         let directory = directory_of(&file);
         refuse_network(path, &directory)?;
-        std::fs::create_dir_all(&directory).map_err(|source| io_error(&directory, source))?;
+        let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        match missing {
+            Missing::Created => {
+                refuse_orphaned_log(path, &file)?;
+                std::fs::create_dir_all(&directory)
+                    .map_err(|source| io_error(&directory, source))?;
+                flags |= OpenFlags::SQLITE_OPEN_CREATE;
+            }
+            Missing::Refused => refuse_missing(path, &file)?,
+        }
         let open = || {
-            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-                | OpenFlags::SQLITE_OPEN_CREATE
-                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
             let mut connection = Connection::open_with_flags(&file, flags)?;
             connection.busy_timeout(BUSY_TIMEOUT)?;
             // Before anything is changed: the file may belong to someone else.
@@ -263,25 +288,19 @@ impl SqliteReader {
     /// Opens the store at `path` for reading; if there is none, the error says how to create one.
     pub fn open(path: &Path) -> Result<Self, StorageError> {
         let file = as_file(path)?;
-        let missing = || StorageError::Missing { path: path.display().to_string() };
         refuse_what_is_no_file(path, &file)?;
-        match std::fs::metadata(&file) {
-            Ok(metadata) if metadata.len() == 0 => return Err(missing()),
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
-            Err(source) => return Err(io_error(path, source)),
-        }
+        refuse_missing(path, &file)?;
         refuse_network(path, &directory_of(&file))?;
         let (connection, version, alone) = open_anywhere(path, &file)?;
         if version == 0 {
-            return Err(missing());
+            return Err(missing(path));
         }
         if version == migrate::newest(MIGRATIONS) && !secrets::are_left(&connection) {
             return SqliteReader::opened(connection, path, alone);
         }
         drop(connection);
         // Opening an older schema, or an interrupted migration, for writing migrates it.
-        let migrated = match SqliteStore::open(path) {
+        let migrated = match SqliteStore::open_existing(path) {
             Ok(store) => store.reader.migrated.clone(),
             // An unfinished erasure does not prevent reading.
             Err(_) if version == migrate::newest(MIGRATIONS) => None,

@@ -835,3 +835,35 @@ fn a_limit_on_file_sizes_is_told_from_the_first_write_on_and_trials_have_the_sig
             .unwrap();
     assert_eq!(ignored & (1 << 24), 0, "SIGXFSZ");
 }
+
+#[test]
+fn no_verb_makes_a_store_over_the_log_of_one_that_was_moved_away() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    site.write("table.csv", "lr,loss\n1,2\n");
+    let log = format!("{STORE}-wal");
+    fs::rename(site.path(STORE), site.path("away.db")).unwrap();
+    site.write(&log, "frames");
+    let ask_tell = site.start_shell(
+        "echo '{\"cmd\":\"init\",\"space\":[],\"define\":true}' | \"$0\" ask-tell --study q",
+    );
+    let said = ask_tell.end();
+    assert_names(&said.out, &["-wal` is the log of a store", "put that file back"]);
+    for verb in [
+        &["track", "--", "true"][..],
+        &["import", "table.csv", "--study", "i"],
+        &["run", "study.toml", "--plain"],
+    ] {
+        let ended = site.run(verb);
+        assert_code(&ended, 5);
+        assert_names(&ended.err, &["-wal` is the log of a store", "put that file back"]);
+    }
+    let doctor = site.run(&["doctor"]);
+    assert_done(&doctor);
+    assert_names(&doctor.out, &["warning", "-wal` is the log of a store"]);
+    assert_eq!(site.read(&log), "frames");
+    assert!(!site.exists(STORE));
+    fs::remove_file(site.path(&log)).unwrap();
+    fs::rename(site.path("away.db"), site.path(STORE)).unwrap();
+    assert_eq!(site.states(), ["complete"]);
+}

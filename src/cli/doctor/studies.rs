@@ -18,6 +18,7 @@ use crate::storage::address::is_on_server;
 use crate::storage::any::AnyReader;
 use crate::storage::disk::forbidden;
 use crate::storage::paths::files_directory;
+use crate::storage::sqlite::orphaned_log;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::counted::count;
 use crate::study::event::Seq;
@@ -28,6 +29,9 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
     let reader = match AnyReader::open(&console.store) {
         Ok(reader) => reader,
         Err(StorageError::Missing { .. }) => {
+            if let Some(orphaned) = orphaned(console) {
+                return Ok(vec![orphaned]);
+            }
             return Ok(vec![Finding::ok(
                 "store",
                 format!("there is none at `{path}` yet: `hpsearch run` creates one"),
@@ -66,6 +70,16 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
         }
     }
     Ok(found)
+}
+
+/// The log of a store whose file is not there.
+fn orphaned(console: &Console) -> Option<Finding> {
+    if is_on_server(&console.store) {
+        return None;
+    }
+    let log = orphaned_log(&console.store)?.display().to_string();
+    let error = StorageError::OrphanedLog { path: console.store.display().to_string(), log };
+    Some(Finding::warning("store", error.to_string(), error.remedy()))
 }
 
 /// A file of the store, or its directory, that this user may not write. A reader of a store that is

@@ -276,7 +276,8 @@ fn identity_of(metadata: &fs::Metadata) -> Identity {
     (metadata.dev(), metadata.ino())
 }
 
-fn with_ending(path: &Path, ending: &str) -> PathBuf {
+/// The path of the file beside a store with this suffix.
+pub(super) fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)

@@ -1,9 +1,11 @@
 //! The path of a store: its checks, and the files beside it.
 
+use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use super::files::with_ending;
 use super::filesystem;
 use crate::storage::{StorageError, StudyId};
 
@@ -50,6 +52,61 @@ pub(super) fn refuse_what_is_no_file(path: &Path, file: &Path) -> Result<(), Sto
         _ => "something else",
     };
     Err(not_a_file(path, what))
+}
+
+/// An error if no store is there.
+pub(super) fn refuse_missing(path: &Path, file: &Path) -> Result<(), StorageError> {
+    match fs::metadata(file) {
+        Ok(metadata) if metadata.len() == 0 => Err(missing(path)),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(missing(path)),
+        Err(source) => Err(io_error(path, source)),
+    }
+}
+
+pub(super) fn missing(path: &Path) -> StorageError {
+    StorageError::Missing { path: path.display().to_string() }
+}
+
+/// An error if a store that is created at `path` would destroy the log of another: SQLite deletes
+/// what lies at the paths of a new database's log.
+pub(super) fn refuse_orphaned_log(path: &Path, file: &Path) -> Result<(), StorageError> {
+    let refused = |log: PathBuf| {
+        let (path, log) = (path.display().to_string(), log.display().to_string());
+        Err(StorageError::OrphanedLog { path, log })
+    };
+    orphaned_log(file).map_or(Ok(()), refused)
+}
+
+/// The log, not empty, of a store whose file is not at `path`, or empty: it was moved away, or is
+/// lost.
+pub fn orphaned_log(path: &Path) -> Option<PathBuf> {
+    let real = target(path);
+    let [wal, journal] = ["-wal", "-journal"].map(|ending| {
+        let log = with_ending(&real, ending);
+        let is_log = |metadata: fs::Metadata| metadata.is_file() && metadata.len() > 0;
+        fs::metadata(&log).is_ok_and(is_log).then_some(log)
+    });
+    // After the logs, which another process that creates the store writes after the file.
+    match fs::metadata(&real) {
+        Ok(metadata) if metadata.len() > 0 => None,
+        // Of an empty file a journal may be there because it is being created, or was when its
+        // process was killed.
+        Ok(_) => wal,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => wal.or(journal),
+        Err(_) => None,
+    }
+}
+
+/// Where symbolic links lead, also to a file that is not there.
+fn target(path: &Path) -> PathBuf {
+    const MOST_LINKS: u32 = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(link) = fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(link);
+    }
+    path
 }
 
 fn not_a_file(path: &Path, what: &'static str) -> StorageError {

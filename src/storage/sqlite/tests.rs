@@ -601,3 +601,61 @@ fn a_large_file_is_written_anew_once_nothing_runs() {
     assert!(store.erase_removed().unwrap());
     assert_sound(&path);
 }
+
+/// A store with 20 events in its log, open, whose file was moved to the second path.
+fn moved_away() -> (tempfile::TempDir, [PathBuf; 3], SqliteStore, Lease) {
+    let (directory, path, mut store, lease) = fresh();
+    store.append(&lease, NOW, &journal(20)).unwrap();
+    let (away, log) = (path.with_file_name("away.db"), files::with_ending(&path, "-wal"));
+    fs::rename(&path, &away).unwrap();
+    (directory, [path, away, log], store, lease)
+}
+
+#[test]
+fn no_store_is_created_over_the_log_of_another() {
+    let (directory, [path, away, log], _store, lease) = moved_away();
+    let before = fs::read(&log).unwrap();
+    assert!(!before.is_empty());
+    let link = directory.path().join("link.db");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    let refuse = |at: &Path| {
+        let error = SqliteStore::open(at).unwrap_err();
+        assert!(matches!(error, StorageError::OrphanedLog { .. }), "{error:?}");
+        assert_says(&error, &["hpsearch.db-wal` is the log", "put that file back", "--store"]);
+        assert_eq!(fs::read(&log).unwrap(), before);
+    };
+    for at in [&path, &link] {
+        refuse(at);
+        assert!(!path.exists(), "nothing is created");
+    }
+    // As it is after it was emptied in place.
+    fs::write(&path, "").unwrap();
+    refuse(&path);
+    fs::rename(&away, &path).unwrap();
+    drop(SqliteStore::open(&path).unwrap());
+    assert_eq!(stored(&path, &lease), 20);
+}
+
+#[test]
+fn a_rollback_journal_without_its_store_is_kept_and_an_empty_log_is_no_obstacle() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("hpsearch.db");
+    let journal = files::with_ending(&path, "-journal");
+    fs::write(files::with_ending(&path, "-wal"), "").unwrap();
+    fs::write(&journal, "pages").unwrap();
+    let error = SqliteStore::open(&path).unwrap_err();
+    assert_says(&error, &["hpsearch.db-journal` is the log"]);
+    assert_eq!(fs::read(&journal).unwrap(), b"pages");
+    fs::remove_file(&journal).unwrap();
+    SqliteStore::open(&path).unwrap();
+}
+
+#[test]
+fn a_store_that_must_be_there_is_not_created() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("runs/hpsearch.db");
+    assert!(matches!(SqliteStore::open_existing(&path), Err(StorageError::Missing { .. })));
+    assert!(!path.parent().unwrap().exists());
+    drop(SqliteStore::open(&path).unwrap());
+    SqliteStore::open_existing(&path).unwrap();
+}
