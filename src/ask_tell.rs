@@ -22,7 +22,7 @@ mod start;
 use serde_json::{Value as Json, json};
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::app::held_study::{self, Growth, HeldError, HeldStudy, LOOK};
 use crate::app::study_clients::LiveClient;
@@ -30,7 +30,7 @@ use crate::engine::{Input, TellError, TellOutcome};
 use crate::runner::threads;
 use crate::storage::any::AnyStore;
 use crate::storage::memory::MemoryStore;
-use crate::storage::{Storage, StoredStudy};
+use crate::storage::{Storage, StorageError, StoredStudy, StudyId};
 use crate::study::counted::count;
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
@@ -109,7 +109,7 @@ impl Session {
                 if self.study.is_some() {
                     return Err(begun_already());
                 }
-                self.study = Some(Settled::new(None, *init)?.hold()?);
+                self.study = Some(Settled::new(None, *init, Begun::Now)?.hold()?);
                 return Ok(done());
             }
             Request::Quit => {
@@ -151,16 +151,45 @@ fn refused(refusal: &Refusal) -> Json {
     json!({ "error": refusal.0 })
 }
 
+/// Whether the session has begun with its study before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    Before,
+    Now,
+}
+
+impl Begun {
+    fn open(self, path: &Path) -> Result<AnyStore, StorageError> {
+        match self {
+            Begun::Before => AnyStore::open_existing(path),
+            Begun::Now => AnyStore::open(path),
+        }
+    }
+}
+
+/// The error about a study that the store had when the session began.
+fn removed(name: &str) -> StorageError {
+    StorageError::NoStudy { study: StudyId(0), name: Some(name.to_owned()) }
+}
+
 impl Settled {
-    /// The study that `init` describes, created or continued.
-    fn new(place: Option<&(PathBuf, String)>, init: request::Checked) -> Result<Self, HeldOr> {
+    /// The study that `init` describes, created or continued; `Begun::Before` creates neither a
+    /// store nor a study.
+    fn new(
+        place: Option<&(PathBuf, String)>,
+        init: request::Checked,
+        begun: Begun,
+    ) -> Result<Self, HeldOr> {
         let (name, consent) = (place.map_or("ask-tell", |(_, name)| name), init.consent());
         let (mut spec, growth) = start::study(init, name)?;
         let mut store: Box<dyn Storage> = match place {
-            Some((path, _)) => Box::new(AnyStore::open(path).map_err(HeldError::Storage)?),
+            Some((path, _)) => Box::new(begun.open(path).map_err(HeldError::Storage)?),
             None => Box::new(MemoryStore::new()),
         };
         let known = store.study(name).map_err(HeldError::Storage)?;
+        if known.is_none() && begun == Begun::Before {
+            return Err(HeldError::Storage(removed(name)).into());
+        }
         if let Some(known) = known {
             take_grown(&mut spec, growth, &known.spec.space);
         }

@@ -488,7 +488,13 @@ impl HeldStudy {
             return Ok(());
         }
         self.looked = now;
-        if !self.is_temporary && self.store.changed()? {
+        if self.is_temporary {
+            return Ok(());
+        }
+        let changed = self.store.changed();
+        // Nothing more can be written to what it has open, also once the file is back.
+        self.is_broken |= changed.as_ref().is_err_and(StorageError::is_of_lost_file);
+        if changed? {
             for stored in self.store.pending_requests(self.study.id)? {
                 self.serve(stored.id, stored.request)?;
             }
@@ -514,7 +520,13 @@ impl HeldStudy {
 impl Drop for HeldStudy {
     fn drop(&mut self) {
         // The next process to open the study records what could not be written here, and takes over
-        // the lease of a dead holder.
+        // the lease of a dead holder: one without its lock.
+        if self.is_broken {
+            if !self.lease.has_lock() {
+                let _ends_by_itself = self.store.release(&self.lease);
+            }
+            return;
+        }
         let _closed_next_time = self.leave();
         let _taken_over_later = self.store.release(&self.lease);
     }

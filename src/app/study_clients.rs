@@ -6,7 +6,7 @@ mod client_file;
 mod socket;
 
 pub use client_file::{ClientFile, LiveClient, is_alive, live_clients};
-pub use socket::{close, connect, listen, unlink};
+pub use socket::{Listening, close, connect};
 
 use std::path::{Path, PathBuf};
 

@@ -8,7 +8,7 @@ mod messages;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -16,9 +16,11 @@ use serde_json::Value as Json;
 
 use super::client::{Client, Speaker, Topic};
 use super::request::{Checked, Request};
-use super::{HeldOr, Refusal, Settled, begun_already, done, enqueued, not_begun, refused};
+use super::{
+    Begun, HeldOr, Refusal, Settled, begun_already, done, enqueued, not_begun, refused, removed,
+};
 use crate::app::held_study::{HeldError, LOOK};
-use crate::app::study_clients::{self, ClientFile};
+use crate::app::study_clients::{self, ClientFile, Listening};
 use crate::app::study_state::has_runner;
 use crate::runner::{self, RunnerError, threads};
 use crate::storage::any::{AnyReader, AnyStore};
@@ -98,6 +100,8 @@ pub fn converse_stored<R: BufRead>(
         current: None,
         lines: VecDeque::new(),
         connections: 0,
+        store_id: None,
+        loss: None,
     };
     let ended = session.run();
     session.leave();
@@ -119,6 +123,10 @@ struct StoredSession<W> {
     /// Lines after it.
     lines: VecDeque<Result<String, Refusal>>,
     connections: u64,
+    /// The id of the store in which it has begun.
+    store_id: Option<String>,
+    /// What was lost with files of the store, for the answer to the next line.
+    loss: Option<Refusal>,
 }
 
 impl<W: Write> StoredSession<W> {
@@ -213,6 +221,9 @@ impl<W: Write> StoredSession<W> {
     ) -> Result<Option<Json>, Refusal> {
         let init = self.init.clone().ok_or_else(not_begun)?;
         self.release_if_fenced();
+        if let Some(loss) = self.loss.take() {
+            return Err(loss);
+        }
         if matches!(self.role, Role::Detached) {
             self.join(&init)?;
         }
@@ -250,7 +261,7 @@ impl<W: Write> StoredSession<W> {
     fn request(&self, params: Params) -> Result<Waiting, Refusal> {
         let (path, name) = &self.place;
         let put = || -> Result<_, StorageError> {
-            let mut store = Box::new(AnyStore::open(path)?);
+            let mut store = Box::new(AnyStore::open_existing(path)?);
             let Some(study) = store.study(name)? else { return Ok(None) };
             let id = store.request(study.id, runner::now(), &StoredRequest::Enqueue { params })?;
             Ok(Some(Waiting::Request { store, study: study.id, id }))
@@ -295,8 +306,26 @@ impl<W: Write> StoredSession<W> {
         }
     }
 
+    /// Checks that the store and the study with which the session has begun are there. They are
+    /// never created again: that would hide what was told, and delete the log of a store that was
+    /// moved away.
+    fn check_store(&self) -> Result<(), StorageError> {
+        let (path, name) = &self.place;
+        let Some(id) = &self.store_id else { return Ok(()) };
+        let moved = |what| StorageError::Moved { path: path.display().to_string(), what };
+        let reader = match AnyReader::open(path) {
+            Err(StorageError::Missing { .. }) => return Err(moved("was moved or deleted")),
+            opened => opened?,
+        };
+        if reader.identity()?.as_ref() != Some(id) {
+            return Err(moved("was replaced by another store"));
+        }
+        reader.study(name)?.map(drop).ok_or_else(|| removed(name))
+    }
+
     /// Connects to the holder, or becomes it; returns the answer to `init`.
     fn join(&mut self, init: &str) -> Result<Json, Refusal> {
+        self.check_store().map_err(HeldError::Storage)?;
         let mut polls = 0;
         loop {
             if let Ok(answer) = self.connect(init) {
@@ -331,7 +360,9 @@ impl<W: Write> StoredSession<W> {
     }
 
     fn take_lease(&mut self, init: Checked) -> Result<Json, HeldOr> {
-        let settled = Settled::new(Some(&self.place), init)?;
+        let begun = if self.store_id.is_some() { Begun::Before } else { Begun::Now };
+        let settled = Settled::new(Some(&self.place), init, begun)?;
+        let store_id = settled.store.identity().map_err(HeldError::Storage)?;
         let lock = settled.store.lock_file(settled.study.id);
         if let (None, Some(lock)) = (&self.file, &lock) {
             let file = ClientFile::create(lock).map_err(|error| {
@@ -345,22 +376,37 @@ impl<W: Write> StoredSession<W> {
             study.take_over(study_clients::live_clients(lock).unwrap_or_default())?;
         }
         let answer = study.begun();
-        // Without a socket, other programs are refused: the study is busy.
-        if let Some(listener) = lock.as_deref().and_then(|lock| study_clients::listen(lock).ok()) {
-            let sender = self.sender.clone();
-            self.connections += 1;
-            let first = self.connections << 32;
-            let accept = move || {
-                for (peer, stream) in (first..).zip(listener.incoming().flatten()) {
-                    let sender = sender.clone();
-                    let _refused = threads::spawn("peer", move || read_peer(peer, stream, &sender));
-                }
-            };
-            let _alone = threads::spawn("peers", accept);
-        }
+        let listening = lock.as_deref().and_then(|lock| self.listen(lock).ok());
         let peers = BTreeMap::new();
-        self.role = Role::Holder(Box::new(Holder { study, lock, peers }));
+        self.store_id = store_id;
+        self.role = Role::Holder(Box::new(Holder { listening, study, lock, peers }));
         Ok(answer)
+    }
+
+    /// Lets other programs connect.
+    fn listen(&mut self, lock: &Path) -> io::Result<Listening> {
+        let listening = Listening::start(lock)?;
+        let (connections, sender) = (listening.connections()?, self.sender.clone());
+        self.connections += 1;
+        let first = self.connections << 32;
+        threads::spawn("peers", move || {
+            for (peer, stream) in (first..).zip(connections) {
+                let sender = sender.clone();
+                let _refused = threads::spawn("peer", move || read_peer(peer, stream, &sender));
+            }
+        })?;
+        Ok(listening)
+    }
+
+    /// Makes a socket again that somebody has removed.
+    fn keep_listening(&mut self) {
+        let Role::Holder(holder) = &self.role else { return };
+        let is_removed = holder.listening.as_ref().is_some_and(Listening::is_removed);
+        let Some(lock) = holder.lock.clone().filter(|_| is_removed) else { return };
+        let listening = self.listen(&lock);
+        if let (Role::Holder(holder), Ok(listening)) = (&mut self.role, listening) {
+            holder.listening = Some(listening);
+        }
     }
 
     /// Connects to the holder, if it listens; returns its answer to `init`.
@@ -369,9 +415,9 @@ impl<W: Write> StoredSession<W> {
         let lock = || -> Result<_, StorageError> {
             let store = AnyReader::open(path)?;
             let study = store.study(name)?;
-            Ok(study.and_then(|study| store.lock_file(study.id)))
+            Ok((store.identity()?, study.and_then(|study| store.lock_file(study.id))))
         };
-        let Ok(Some(lock)) = lock() else { return Err(io::ErrorKind::NotFound.into()) };
+        let Ok((store_id, Some(lock))) = lock() else { return Err(io::ErrorKind::NotFound.into()) };
         let mut stream = study_clients::connect(&lock)?;
         let file = match self.file.take() {
             Some(file) => file,
@@ -397,16 +443,25 @@ impl<W: Write> StoredSession<W> {
             }
             let _ended = sender.send(Input::HolderClosed { connection });
         })?;
+        self.store_id = store_id;
         self.role = Role::Peer { stream, connection };
         Ok(Ok(answer))
     }
 
     /// Checks what causes no input: stored requests, peers that died, the end of a pause.
     fn poll(&mut self) -> io::Result<()> {
+        // A failure that was an answer is not told again.
+        self.release_if_fenced();
         if let Role::Holder(holder) = &mut self.role {
-            holder.poll(self.file.as_ref().map_or("", ClientFile::name));
+            // Of a store that failed otherwise, the next line's own attempt is the answer.
+            if let Err(HeldError::Storage(error @ StorageError::Exchanged { .. })) =
+                holder.poll(self.file.as_ref().map_or("", ClientFile::name))
+            {
+                self.loss = Some(HeldError::Storage(error).into());
+            }
         }
         self.release_if_fenced();
+        self.keep_listening();
         let Some(current) = self.current.take() else { return Ok(()) };
         match &current.waiting {
             Waiting::Request { store, study, id } => {
@@ -430,7 +485,8 @@ impl<W: Write> StoredSession<W> {
     }
 
     fn admit(&mut self, peer: u64, stream: UnixStream, hello: &Hello) {
-        let Role::Holder(holder) = &mut self.role else { return };
+        // A program that is not served looks for the next holder.
+        let Role::Holder(holder) = &mut self.role else { return study_clients::close(&stream) };
         holder.admit(peer, stream, hello);
     }
 
@@ -453,10 +509,8 @@ impl<W: Write> StoredSession<W> {
     /// Releases the study to a peer.
     fn leave(mut self) {
         if let Role::Holder(holder) = std::mem::replace(&mut self.role, Role::Detached) {
-            let Holder { mut study, lock, peers } = *holder;
-            if let Some(lock) = &lock {
-                study_clients::unlink(lock);
-            }
+            let Holder { listening, mut study, peers, .. } = *holder;
+            drop(listening);
             let _closed_by_the_next_holder = study.leave();
             // Release the lease before closing the connections, which makes the peers ask for it.
             drop(study);

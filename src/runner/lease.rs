@@ -160,6 +160,11 @@ impl OwnLease {
 }
 
 impl OwnLease {
+    /// Whether it has a lock, by whose absence others see that its holder is dead.
+    pub fn has_lock(&self) -> bool {
+        self.lock.is_some()
+    }
+
     /// When it ends unless it is renewed, in stores where leases end.
     pub fn end(&self, storage: &dyn Storage) -> Option<Instant> {
         storage.lease_time().map(|time| self.renewed + time)

@@ -1,6 +1,7 @@
 //! `hpsearch ask-tell --study`: every answer is in the store before it is given, and a conversation
 //! that is killed continues where it was.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -613,4 +614,138 @@ fn a_name_that_no_verb_could_take_again_is_refused() {
         assert_names(&refused.err, &["cannot be a study's name"]);
     }
     assert!(!site.exists("runs"));
+}
+
+/// Tells four trials, of which each is asked for before.
+fn tell_four(talk: &mut Talk) {
+    for id in 0..4 {
+        assert_eq!(talk.say(ASK)["id"], id);
+        let told = talk.say(&format!(r#"{{"cmd":"tell","id":{id},"value":{id}}}"#));
+        assert_eq!(told, json!({ "ok": true }));
+    }
+}
+
+fn assert_four_are_kept(site: &Site) {
+    let listed = site.json(&["trials", "talk", "--sort", "number", "--json"]);
+    let values: Vec<&Value> =
+        listed["trials"].as_array().unwrap().iter().take(4).map(|trial| &trial["value"]).collect();
+    assert_eq!(values, [0.0, 1.0, 2.0, 3.0]);
+    assert_verified(site);
+}
+
+#[test]
+fn a_store_that_was_moved_away_is_not_replaced_by_a_new_one_and_the_session_continues_with_it() {
+    for (name, away) in [("runs/hpsearch.db", "runs/away.db"), ("runs", "away")] {
+        let site = Site::empty();
+        let mut talk = Talk::new(&site);
+        talk.say(INIT);
+        tell_four(&mut talk);
+        fs::rename(site.path(name), site.path(away)).unwrap();
+        for _ in 0..3 {
+            let refused = talk.say(ASK);
+            let refused = refused["error"].as_str().unwrap_or_else(|| panic!("{refused}"));
+            assert_names(refused, &["was moved or deleted", "put it back with its `-wal` file"]);
+        }
+        assert!(!site.path(name).exists(), "nothing is made in its place");
+        fs::rename(site.path(away), site.path(name)).unwrap();
+        assert_eq!(talk.say(ASK)["id"], 4, "{name}");
+        assert_eq!(talk.say(r#"{"cmd":"tell","id":4,"value":4}"#), json!({ "ok": true }));
+        talk.quit();
+        assert_four_are_kept(&site);
+    }
+}
+
+#[test]
+fn programs_that_share_a_study_make_no_new_store_either_and_keep_their_trials() {
+    let site = Site::empty();
+    let (mut one, mut other) = (Talk::new(&site), Talk::new(&site));
+    one.say(INIT);
+    other.say(INIT);
+    tell_four(&mut one);
+    let (fourth, fifth) = (one.say(ASK), other.say(ASK));
+    assert_eq!((&fourth["id"], &fifth["id"]), (&json!(4), &json!(5)));
+    fs::rename(site.path("runs/hpsearch.db"), site.path("runs/away.db")).unwrap();
+    for _ in 0..2 {
+        for talk in [&mut other, &mut one] {
+            assert!(talk.say(ASK)["error"].is_string());
+        }
+    }
+    assert!(!site.exists("runs/hpsearch.db"));
+    fs::rename(site.path("runs/away.db"), site.path("runs/hpsearch.db")).unwrap();
+    for (talk, id) in [(&mut other, 5), (&mut one, 4)] {
+        let told = talk.say(&format!(r#"{{"cmd":"tell","id":{id},"value":{id}}}"#));
+        assert_eq!(told, json!({ "ok": true }));
+    }
+    one.quit();
+    other.quit();
+    assert_four_are_kept(&site);
+}
+
+#[test]
+fn another_store_in_the_place_of_the_sessions_is_refused() {
+    let site = Site::empty();
+    let mut talk = Talk::new(&site);
+    talk.say(INIT);
+    tell_four(&mut talk);
+    fs::rename(site.path("runs"), site.path("away")).unwrap();
+    assert_done(&site.run(&["track", "--study", "talk", "--", "true"]));
+    let refused = talk.say(ASK);
+    assert_names(refused["error"].as_str().unwrap(), &["was replaced by another store"]);
+    fs::rename(site.path("runs"), site.path("other")).unwrap();
+    fs::rename(site.path("away"), site.path("runs")).unwrap();
+    assert_eq!(talk.say(ASK)["id"], 4);
+    talk.quit();
+    assert_four_are_kept(&site);
+}
+
+#[test]
+fn a_session_answers_every_line_after_its_log_was_removed_and_ends_with_its_input() {
+    let site = Site::empty();
+    let mut talk = Talk::new(&site);
+    talk.say(INIT);
+    tell_four(&mut talk);
+    fs::remove_file(site.path("runs/hpsearch.db-wal")).unwrap();
+    let refused = talk.say(ASK);
+    assert_names(refused["error"].as_str().unwrap(), &["hpsearch.db-wal` was removed"]);
+    assert_eq!(talk.say(ASK)["id"], 4);
+    let Talk { mut child, input, .. } = talk;
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    assert_four_are_kept(&site);
+}
+
+#[test]
+fn a_session_continues_after_a_write_that_failed() {
+    let site = Site::empty();
+    let mut talk = Talk::new(&site);
+    talk.say(INIT);
+    tell_four(&mut talk);
+    talk.say(ASK);
+    let refuse =
+        "CREATE TRIGGER refuse BEFORE INSERT ON event BEGIN SELECT RAISE(ABORT, 'no'); END";
+    site.database().execute_batch(refuse).unwrap();
+    let tell = r#"{"cmd":"tell","id":4,"value":4}"#;
+    for _ in 0..2 {
+        assert!(talk.say(tell)["error"].is_string());
+    }
+    site.database().execute_batch("DROP TRIGGER refuse").unwrap();
+    assert_eq!(talk.say(tell), json!({ "ok": true }));
+    talk.quit();
+    assert_four_are_kept(&site);
+}
+
+#[test]
+fn a_socket_that_was_removed_is_made_again() {
+    let site = Site::empty();
+    let mut holder = Talk::new(&site);
+    holder.say(INIT);
+    let socket = site.path("runs/hpsearch.db.run-1.socket");
+    fs::remove_file(&socket).unwrap();
+    wait_until("the socket is there again", || socket.exists());
+    let mut peer = Talk::new(&site);
+    assert_eq!(peer.say(INIT)["ok"], true);
+    assert_eq!(peer.say(ASK)["id"], 0);
+    peer.quit();
+    holder.quit();
+    assert!(!socket.exists());
 }

@@ -8,10 +8,14 @@ use super::super::client::Speaker;
 use super::super::request::Request;
 use super::super::{Refusal, Study, not_begun, refused};
 use super::messages::{Hello, PROTOCOL, write_line};
-use crate::app::study_clients;
+use crate::app::held_study::HeldError;
+use crate::app::study_clients::{self, Listening};
 use crate::runner;
 
 pub(super) struct Holder {
+    /// Dropped first, so that no peer connects to a holder that has left. Without a socket, other
+    /// programs are refused: the study is busy.
+    pub listening: Option<Listening>,
     pub study: Study,
     pub lock: Option<PathBuf>,
     pub peers: BTreeMap<u64, Peer>,
@@ -65,9 +69,12 @@ impl Holder {
         }
     }
 
-    pub fn poll(&mut self, own: &str) {
-        // The error of a failed store is the answer to the next line.
-        let _is_answered_later = self.study.held.look();
+    /// Serves requests and looks after peers.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn poll(&mut self, own: &str) -> Result<(), HeldError> {
+        self.study.held.look()?;
         let names = self.study.owners.values();
         let away: Vec<String> = names
             .filter(|name| *name != own && self.peers.values().all(|peer| peer.name != **name))
@@ -84,5 +91,6 @@ impl Holder {
         for (peer, (speaker, request)) in paused {
             self.answer(peer, Ok(request), speaker);
         }
+        Ok(())
     }
 }
