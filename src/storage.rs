@@ -237,6 +237,12 @@ pub trait StorageReader: Send {
 
 /// Writing. Everything a call writes is one transaction.
 pub trait Storage: StorageReader {
+    /// Writes again to a file that was moved away and is back as it was, for a caller that has kept
+    /// everything that was refused meanwhile.
+    ///
+    /// # Errors
+    /// It is not back, or was changed meanwhile.
+    fn look_for_return(&mut self) -> Result<(), StorageError>;
     /// Claims a directory of that name for the files of a study's trials.
     fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError>;
     /// Gives the store a new random identifier, for a copy whose files belong to the original.

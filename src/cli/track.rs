@@ -13,12 +13,13 @@ use crate::report::wording::{number, one_line};
 use crate::runner::signals::PassedOn;
 use crate::storage::StorageReader as _;
 use crate::storage::any::AnyStore;
+use crate::study::counted::count;
 use crate::study::field;
 use crate::study::metric::Direction;
 use crate::study::params::Value;
 use crate::study::spec::TrackSpec;
 use crate::study::trial::TrialNumber;
-use crate::tracking::process::{Ended, ForegroundCommand, carry_out};
+use crate::tracking::process::{Ended, ForegroundCommand, Unwritten, carry_out};
 use crate::tracking::{Goal, RunEnd, arguments};
 
 const EXAMPLES: &str = "\
@@ -149,7 +150,10 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
         .map(|value| format!(": {} {}", one_line(&study.spec.objective().metric), number(value)))
         .unwrap_or_default();
     print_end(&ended, &label, &value, (&study.spec.name, &trial.to_string()), &path, console);
-    Ok(Exit::Program(u8::try_from(ended.status).unwrap_or(1)))
+    Ok(match ended.status {
+        0 if ended.unwritten.is_some() => Exit::Store,
+        status => Exit::Program(u8::try_from(status).unwrap_or(1)),
+    })
 }
 
 /// `3 (baseline)`
@@ -165,9 +169,18 @@ fn print_end(
     store: &Path,
     console: &Console,
 ) {
-    if let Some(why) = &ended.unwritten {
+    if let Some(Unwritten { why, count: lines, log }) = &ended.unwritten {
+        let entries = match lines {
+            0 => String::new(),
+            lines => format!(" and {} before it", count(*lines, "line")),
+        };
+        let kept = match log {
+            _ if *lines == 0 => String::new(),
+            Some(log) => format!("; the log has what is missing: `{}`", log.display()),
+            None => "; what is missing is lost, for the log cannot be written either".to_owned(),
+        };
         return console.complain(&one_line(&format!(
-            "the end of run {label} is not in the store `{}`: {why}; its log is complete",
+            "the end of run {label}{entries} is not in the store `{}`: {why}{kept}",
             store.display()
         )));
     }

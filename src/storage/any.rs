@@ -270,4 +270,12 @@ impl Writes for AnyStore {
             AnyStore::Postgres(store) => store.write(doing, work),
         }
     }
+
+    fn look_for_return(&mut self) -> Result<(), StorageError> {
+        match self {
+            AnyStore::Sqlite(store) => Writes::look_for_return(store.as_mut()),
+            #[cfg(feature = "postgres")]
+            AnyStore::Postgres(store) => Writes::look_for_return(store.as_mut()),
+        }
+    }
 }

@@ -31,7 +31,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use self::files::{Exchanged, Files};
+use self::files::{Contents, Exchanged, Files};
 use self::log::Log;
 use self::migrate::MIGRATIONS;
 use self::place::{
@@ -90,6 +90,8 @@ pub struct SqliteStore {
     log: Log,
     /// Set if a file of the store was moved or replaced: nothing is written any more.
     lost: Option<(Exchanged, Rescue)>,
+    /// The store's file when it was found to be moved.
+    left: Option<Contents>,
 }
 
 impl SqliteStore {
@@ -179,6 +181,7 @@ impl SqliteStore {
             checkpoints: Checkpoints::default(),
             log: Log::default(),
             lost: None,
+            left: None,
         }
     }
 
@@ -240,6 +243,7 @@ impl SqliteStore {
                     self.save(exchanged)
                 };
                 self.lost = Some((exchanged, rescued));
+                self.left = self.reader.files.contents();
                 error(self, (exchanged, rescued))
             }
         }
@@ -483,6 +487,19 @@ impl Writes for SqliteStore {
                 Err(self.reader.names.named(Fault::at(fault, &path, doing)))
             }
         }
+    }
+
+    fn look_for_return(&mut self) -> Result<(), StorageError> {
+        // Another process may have opened it under another name, with another log.
+        let is_as_left = || self.left.is_some() && self.left == self.reader.files.contents();
+        if self.lost.is_some_and(|(exchanged, _)| exchanged.ending.is_empty())
+            && is_as_left()
+            && self.look(true).is_ok()
+        {
+            (self.lost, self.left) = (None, None);
+            self.cache = Cache::default();
+        }
+        self.check_files().map(drop)
     }
 }
 

@@ -4,11 +4,14 @@
 #![expect(clippy::disallowed_methods, reason = "the clock of a program that is waited for")]
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select, unbounded};
+use serde_json::Value as Json;
 
 use super::requests::{self, Asked};
 use super::{Run, RunEnd, TrackingError};
@@ -23,10 +26,11 @@ use crate::storage::{Storage, StorageError};
 use crate::study::decision::Decision;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, AttemptEvent, CheckpointEvent, TrialEvent};
+use crate::study::metric::Number;
 use crate::study::params::Params;
 use crate::study::program::Program;
 use crate::study::remark::RemarkKind;
-use crate::study::series::LoggedSeries;
+use crate::study::series::{LoggedSeries, SeriesAxis};
 use crate::study::spec::{FailureCause, Milestones, StudySpec};
 use crate::study::trial::TrialNumber;
 
@@ -67,8 +71,19 @@ pub struct Ended {
     pub status: i32,
     /// Whether another process resumed the run meanwhile: nothing was written from then on.
     pub is_fenced: bool,
-    /// Why part of the run is not in the store, if so.
-    pub unwritten: Option<String>,
+    /// The part of the run that is not in the store, if any.
+    pub unwritten: Option<Unwritten>,
+}
+
+/// The part of a run that the store did not accept: its end, and perhaps values before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unwritten {
+    /// Why.
+    pub why: String,
+    /// Number of lines that have the values and other entries before its end.
+    pub count: u64,
+    /// The log that has them as lines; `None`: it could not be written either.
+    pub log: Option<PathBuf>,
 }
 
 /// Runs the program of `run` to its end, with the store at `path`; `tell` is called with messages
@@ -85,6 +100,7 @@ pub fn carry_out(
     tell: &mut dyn FnMut(&str),
 ) -> Result<Ended, TrackingError> {
     let files = run.study().files(path);
+    let log = files.log(run.number(), run.attempt());
     let spec = Arc::new(StudySpec {
         program: Program::Command {
             run: command.words.clone(),
@@ -104,6 +120,7 @@ pub fn carry_out(
     let mut foreground = Foreground {
         storage,
         run,
+        log,
         metric: spec.objective().metric.clone(),
         launcher,
         job: None,
@@ -131,6 +148,8 @@ pub fn carry_out(
 struct Foreground<'a> {
     storage: &'a mut dyn Storage,
     run: Run,
+    /// The log of its attempt.
+    log: PathBuf,
     metric: String,
     launcher: ProcessLauncher,
     job: Option<Box<dyn Job>>,
@@ -139,7 +158,7 @@ struct Foreground<'a> {
     /// Events that the store did not accept yet.
     unwritten: Vec<TrialEvent>,
     unwritten_points: Vec<LoggedSeries>,
-    trouble: Option<String>,
+    trouble: Option<Trouble>,
     tried: Instant,
     is_fenced: bool,
     /// Remarks on its lines: the text, and the count.
@@ -153,6 +172,12 @@ struct Foreground<'a> {
     looked: Instant,
     system: Option<SystemMetrics>,
     tell: &'a mut dyn FnMut(&str),
+}
+
+/// Why the store could not be written when it was last tried.
+struct Trouble {
+    text: String,
+    is_of_lost_file: bool,
 }
 
 impl Foreground<'_> {
@@ -362,7 +387,9 @@ impl Foreground<'_> {
         }
         self.unwritten.extend(events);
         let waits = self.trouble.is_some() && self.tried.elapsed() < AGAIN;
-        if self.unwritten.is_empty() && self.unwritten_points.is_empty() || waits {
+        let is_all_written = self.unwritten.is_empty() && self.unwritten_points.is_empty();
+        let is_lost = self.trouble.as_ref().is_some_and(|trouble| trouble.is_of_lost_file);
+        if waits || is_all_written && !is_lost || !self.is_back() {
             return;
         }
         match self.run.write_logged(self.storage, &self.unwritten, &self.unwritten_points) {
@@ -377,14 +404,30 @@ impl Foreground<'_> {
         }
     }
 
+    /// Whether the store is where it was, if it was moved away.
+    fn is_back(&mut self) -> bool {
+        if self.trouble.is_none() {
+            return true;
+        }
+        match self.storage.look_for_return() {
+            Ok(()) => true,
+            Err(error) => {
+                self.hear(error.into());
+                false
+            }
+        }
+    }
+
     fn hear(&mut self, error: TrackingError) {
         self.tried = Instant::now();
         if let TrackingError::Storage(StorageError::RunFenced { trial }) = error {
             self.fence(trial);
         } else if self.trouble.is_none() {
             let text = error.to_string();
+            let is_of_lost_file =
+                matches!(&error, TrackingError::Storage(error) if error.is_of_lost_file());
             (self.tell)(&format!("{text}; the program continues, and writing is tried again"));
-            self.trouble = Some(text);
+            self.trouble = Some(Trouble { text, is_of_lost_file });
         }
     }
 
@@ -445,19 +488,79 @@ impl Foreground<'_> {
                 std::thread::sleep(TURN);
                 continue;
             }
-            match self.run.finish(self.storage, end.clone()) {
-                Ok(()) => {
-                    self.trouble = None;
-                    break;
+            if self.is_back() {
+                match self.run.finish(self.storage, end.clone()) {
+                    Ok(()) => {
+                        self.trouble = None;
+                        break;
+                    }
+                    Err(error) => self.hear(error),
                 }
-                Err(error) => self.hear(error),
             }
             if Instant::now() >= until {
                 break;
             }
             std::thread::sleep(TURN);
         }
-        let (is_fenced, unwritten) = (self.is_fenced, self.trouble.take());
-        Ended { end, status, is_fenced, unwritten }
+        let trouble = self.trouble.take().filter(|_| !self.is_fenced);
+        let unwritten = trouble.map(|Trouble { text: why, .. }| {
+            let lines = self.unwritten_lines();
+            let count = lines.len() as u64;
+            let log = keep(&self.log, &lines).ok().map(|()| self.log.clone());
+            Unwritten { why, count, log }
+        });
+        Ended { end, status, is_fenced: self.is_fenced, unwritten }
     }
+
+    /// What the store did not accept, as lines of a log: reports and points as a program prints
+    /// them. Measurements of the program's processes are not among them.
+    fn unwritten_lines(&self) -> Vec<String> {
+        let event = |event: &TrialEvent| match event {
+            TrialEvent::Attempt(AttemptEvent::Reported { step, metrics, .. }) => {
+                let values = metrics.iter().map(|(name, value)| (name, value));
+                reported("step", Some((*step).into()), values)
+            }
+            other => {
+                let json = serde_json::to_string(other).unwrap_or_default();
+                format!("[hpsearch] not in the store: {json}")
+            }
+        };
+        let points = |series: &LoggedSeries| {
+            let (axis, metric) = (series.axis.as_str(), series.metric.clone());
+            let points = series.points.clone().into_iter();
+            points.map(move |point| {
+                let step = point.step.map(|step| Number(step).to_json());
+                reported(axis, step, [(metric.as_str(), point.value)])
+            })
+        };
+        let logged =
+            self.unwritten_points.iter().filter(|series| series.axis != SeriesAxis::Seconds);
+        self.unwritten.iter().map(event).chain(logged.flat_map(points)).collect()
+    }
+}
+
+/// A message as a program prints it.
+fn reported<'a>(
+    axis: &str,
+    step: Option<Json>,
+    values: impl IntoIterator<Item = (&'a str, f64)>,
+) -> String {
+    let mut message = serde_json::Map::new();
+    if let Some(step) = step {
+        message.insert(axis.to_owned(), step);
+    }
+    let values = values.into_iter();
+    message.extend(values.map(|(name, value)| (name.to_owned(), Number(value).to_json())));
+    format!("@hpsearch {}", Json::Object(message))
+}
+
+/// Appends lines to a log.
+fn keep(log: &Path, lines: &[String]) -> io::Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    let mut file = File::options().append(true).open(log)?;
+    writeln!(file, "[hpsearch] the next lines are not in the store")?;
+    file.write_all((lines.join("\n") + "\n").as_bytes())?;
+    file.sync_all()
 }

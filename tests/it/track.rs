@@ -609,3 +609,67 @@ fn what_was_logged_before_a_checkpoint_is_stored_with_it() {
     assert_eq!(runs(&site, "runs")[0]["value"], 0.5);
     assert_verified(&site, "runs");
 }
+
+/// Reports step after step until `enough` is there, and writes the last one to `last`.
+const REPORTS: &str = "i=0\nwhile [ ! -e enough ]; do i=$((i+1))\n\
+    echo \"@hpsearch {\\\"step\\\":$i,\\\"loss\\\":$i}\"\necho $i > last.new; mv last.new last\n\
+    sleep 0.02; done\n";
+
+fn last(site: &Site) -> u64 {
+    site.read("last").trim().parse().unwrap()
+}
+
+fn wait_for_more(site: &Site, steps: u64) {
+    let until = last(site) + steps;
+    wait_until("more steps are reported", || last(site) >= until);
+}
+
+/// A tracker of a program that reports, and whose store was moved away.
+fn tracker_without_a_store() -> (Site, Running) {
+    let site = site(REPORTS);
+    let tracker = site.start(&words(&["--study", "s", "--system", "off"], &[]));
+    site.wait_for("last");
+    wait_for_report(&site, "s", 0);
+    std::fs::rename(site.path("runs/hpsearch.db"), site.path("runs/away.db")).unwrap();
+    wait_until("that is said", || tracker.complained_so_far().contains("was moved or deleted"));
+    wait_for_more(&site, 10);
+    (site, tracker)
+}
+
+fn put_back(site: &Site) {
+    assert!(!site.exists("runs/hpsearch.db"), "nothing is made in its place");
+    std::fs::rename(site.path("runs/away.db"), site.path("runs/hpsearch.db")).unwrap();
+}
+
+#[test]
+fn a_store_that_was_away_for_a_moment_gets_everything() {
+    let (site, tracker) = tracker_without_a_store();
+    put_back(&site);
+    wait_until("that is said", || tracker.complained_so_far().contains("can be written again"));
+    wait_for_more(&site, 10);
+    site.write("enough", "");
+    assert_done(&tracker.end());
+    let run = &runs(&site, "s")[0];
+    assert_eq!((&run["state"], &run["last_step"]), (&"complete".into(), &last(&site).into()));
+    let reports: i64 = site.query("SELECT count(*) FROM report");
+    assert_eq!(reports, last(&site).cast_signed());
+    assert_verified(&site, "s");
+}
+
+#[test]
+fn what_a_store_never_took_is_in_the_log_and_the_exit_code_says_so() {
+    let (site, tracker) = tracker_without_a_store();
+    site.write("enough", "");
+    let ended = tracker.end();
+    assert_code(&ended, 5);
+    assert_names(&ended.err, &["before it is not in the store", "attempt-0.log"]);
+    put_back(&site);
+    let stored: i64 = site.query("SELECT count(*) FROM report");
+    let log = site.log(0, 0);
+    for step in stored + 1..=last(&site).cast_signed() {
+        let line = format!("@hpsearch {{\"loss\":{step}.0,\"step\":{step}}}");
+        let other = format!("@hpsearch {{\"step\":{step},\"loss\":{step}.0}}");
+        assert!(log.contains(&line) || log.contains(&other), "{step}: {log}");
+    }
+    assert_verified(&site, "s");
+}

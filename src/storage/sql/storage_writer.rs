@@ -27,9 +27,18 @@ pub(in crate::storage) trait Writes: Reads {
         doing: &'static str,
         work: impl FnMut(&dyn Connection, &mut Cache) -> Result<T, Fault>,
     ) -> Result<T, StorageError>;
+
+    /// [`Storage::look_for_return`].
+    fn look_for_return(&mut self) -> Result<(), StorageError> {
+        Ok(())
+    }
 }
 
 impl<T: Writes> Storage for T {
+    fn look_for_return(&mut self) -> Result<(), StorageError> {
+        Writes::look_for_return(self)
+    }
+
     fn take_directory(&mut self, study: StudyId, name: &str) -> Result<(), StorageError> {
         self.write("taking a directory", |transaction, _| {
             write::take_directory(transaction, study, name)

@@ -37,7 +37,7 @@ struct OpenedFile {
     /// Keeps the inode from being used for another file once this one is deleted. Closing such a
     /// descriptor drops no locks.
     #[cfg(target_os = "linux")]
-    _hold: Option<File>,
+    hold: Option<File>,
 }
 
 impl OpenedFile {
@@ -50,13 +50,32 @@ impl OpenedFile {
             // Out of descriptors.
             None => fs::metadata(path),
         };
-        Some(OpenedFile { identity: identity_of(&metadata.ok()?), _hold: hold })
+        Some(OpenedFile { identity: identity_of(&metadata.ok()?), hold })
     }
 
     #[cfg(not(target_os = "linux"))]
     fn at(path: &Path) -> Option<OpenedFile> {
         Some(OpenedFile { identity: identity(path)? })
     }
+
+    /// The file's metadata, whatever its name is now.
+    #[cfg(target_os = "linux")]
+    fn metadata(&self) -> Option<fs::Metadata> {
+        self.hold.as_ref()?.metadata().ok()
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn metadata(&self) -> Option<fs::Metadata> {
+        None
+    }
+}
+
+/// Length and time of the last change of the store's file, which every process that writes to it
+/// changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Contents {
+    length: u64,
+    changed: (i64, i64),
 }
 
 /// The files of one store when it was opened; the default is for a store in memory, which has none.
@@ -163,6 +182,12 @@ impl Files {
 
     fn main(&self) -> Option<Identity> {
         self.main.as_ref().map(|known| known.identity)
+    }
+
+    /// The contents of the store's file wherever it is now; `None` if they cannot be examined.
+    pub(super) fn contents(&self) -> Option<Contents> {
+        let found = self.main.as_ref()?.metadata()?;
+        Some(Contents { length: found.len(), changed: (found.mtime(), found.mtime_nsec()) })
     }
 
     fn wal(&self) -> Option<Identity> {

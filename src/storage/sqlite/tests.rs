@@ -659,3 +659,32 @@ fn a_store_that_must_be_there_is_not_created() {
     drop(SqliteStore::open(&path).unwrap());
     SqliteStore::open_existing(&path).unwrap();
 }
+
+#[test]
+fn a_store_that_is_back_as_it_was_is_written_again_once_that_is_asked_for() {
+    let (_directory, [path, away, _], mut store, lease) = moved_away();
+    let events = journal(40);
+    let rest = &events[20..];
+    let is_moved =
+        |result: Result<(), StorageError>| matches!(result, Err(StorageError::Moved { .. }));
+    assert!(is_moved(store.append(&lease, NOW, rest).map(drop)));
+    assert!(is_moved(Writes::look_for_return(&mut store)));
+    fs::rename(&away, &path).unwrap();
+    assert!(is_moved(store.append(&lease, NOW, rest).map(drop)), "its writer may be ahead of it");
+    Writes::look_for_return(&mut store).unwrap();
+    store.append(&lease, NOW, rest).unwrap();
+    drop(store);
+    assert_eq!(stored(&path, &lease), 40);
+    assert_sound(&path);
+}
+
+#[test]
+fn a_store_that_was_changed_while_it_was_away_is_not_written_again() {
+    let (_directory, [path, away, _], mut store, lease) = moved_away();
+    assert!(store.append(&lease, NOW, &[]).is_err());
+    let other = Connection::open(&away).unwrap();
+    other.execute("UPDATE store SET salt = 'other'", []).unwrap();
+    other.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+    fs::rename(&away, &path).unwrap();
+    assert!(Writes::look_for_return(&mut store).is_err() && store.changed().is_err());
+}
