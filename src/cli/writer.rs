@@ -3,7 +3,7 @@
 
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{Console, Exit, Failure};
 use crate::runner::threads;
 use crate::storage::any::AnyStore;
-use crate::storage::{Storage, StorageError};
+use crate::storage::{StorageError, StorageReader as _};
 use crate::tracking::{
     Notice, Program, SpoolWriter, TrackingError, adopt_spools, names_a_run, write_spool,
 };
@@ -27,6 +27,10 @@ run.";
 
 /// Polling interval, unless the program announces more.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Number of such intervals during which a store that was moved away is waited for after the
+/// program has ended. Until then the wait has no limit.
+const WAITS: u32 = 10;
 
 /// Arguments of `hpsearch writer`.
 #[derive(Clone, Debug, Args)]
@@ -71,11 +75,52 @@ pub fn writer(arguments: &WriterArguments, console: &mut Console) -> Result<Exit
 
 fn write(store: &Path, spool: &Path, growth: &Receiver<()>) -> Result<(), TrackingError> {
     let mut storage = AnyStore::open(store)?;
+    let id = storage.identity()?;
+    loop {
+        let written = write_to(&mut storage, store, spool, growth);
+        let Err(TrackingError::Storage(moved @ StorageError::Moved { .. })) = written else {
+            return written;
+        };
+        say(&json!({ "trouble": moved.to_string() }));
+        drop(storage);
+        storage = wait_for_return(store, id.as_deref(), growth).ok_or(moved)?;
+    }
+}
+
+/// The store at this path, once it is the one with this id. Until then none is created there.
+fn wait_for_return(store: &Path, id: Option<&str>, growth: &Receiver<()>) -> Option<AnyStore> {
+    let mut waits = 0;
+    loop {
+        threads::sleep(INTERVAL);
+        if let Ok(storage) = AnyStore::open_existing(store)
+            && storage.identity().is_ok_and(|found| found.as_deref() == id)
+        {
+            return Some(storage);
+        }
+        let is_gone = loop {
+            match growth.try_recv() {
+                Ok(()) => {}
+                Err(TryRecvError::Empty) => break false,
+                Err(TryRecvError::Disconnected) => break true,
+            }
+        };
+        waits += u32::from(is_gone);
+        if waits >= WAITS {
+            return None;
+        }
+    }
+}
+
+fn write_to(
+    storage: &mut AnyStore,
+    store: &Path,
+    spool: &Path,
+    growth: &Receiver<()>,
+) -> Result<(), TrackingError> {
     let wait = &mut || match growth.recv_timeout(INTERVAL) {
         Err(RecvTimeoutError::Disconnected) => Program::Gone,
         Ok(()) | Err(RecvTimeoutError::Timeout) => Program::Lives,
     };
-    let storage: &mut dyn Storage = &mut storage;
     write_spool(spool, SpoolWriter { storage, store, wait, say: &mut notice })
 }
 

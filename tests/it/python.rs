@@ -569,3 +569,60 @@ fn the_wheel_has_the_version_of_the_program() {
     assert!(!wheel.lines().any(|line| line.starts_with("version")), "{wheel}");
     assert!(read("Cargo.toml").contains(&format!("version = {:?}", env!("CARGO_PKG_VERSION"))));
 }
+
+#[test]
+fn a_store_that_was_moved_away_is_waited_for_and_none_is_made_in_its_place() {
+    let site = Site::empty();
+    let program = r#"
+import os, sys, time
+import hpsearch
+
+def wait(name):
+    while not os.path.exists(name):
+        time.sleep(0.01)
+
+run = hpsearch.init(study="digits", system="off")
+for step in range(20):
+    run.log({"loss": 1.0}, step=step)
+wait("away")
+for step in range(20, 40):
+    run.log({"loss": 1.0}, step=step)
+    time.sleep(0.02)
+wait("back")
+for step in range(40, 60):
+    run.log({"loss": 1.0}, step=step)
+run.finish()
+"#;
+    let Some(program) = start(&site, program) else { return };
+    wait_until("the first lines are stored", || {
+        runs(&site).first().is_some_and(|run| run["last_step"] == 19)
+    });
+    // Its log, too: a new store could be made there.
+    std::fs::rename(site.path("runs/hpsearch.db"), site.path("away.db")).unwrap();
+    site.write("away", "");
+    wait_until("that is said", || program.complained_so_far().contains("was moved or deleted"));
+    for ending in ["-wal", "-shm"] {
+        let _not_there = std::fs::rename(
+            site.path(&format!("runs/hpsearch.db{ending}")),
+            site.path(&format!("away.db{ending}")),
+        );
+    }
+    // Longer than a writer waits until it tries again.
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(!site.exists("runs/hpsearch.db"));
+    for ending in ["-wal", "-shm", ""] {
+        let _not_there = std::fs::rename(
+            site.path(&format!("away.db{ending}")),
+            site.path(&format!("runs/hpsearch.db{ending}")),
+        );
+    }
+    site.write("back", "");
+    assert_done(&program.end());
+    wait_until("everything is stored", || {
+        runs(&site).first().is_some_and(|run| run["state"] == "complete")
+    });
+    let runs = runs(&site);
+    assert_eq!((runs.len(), &runs[0]["last_step"]), (1, &59.into()));
+    assert_eq!(runs[0]["attempts"], 1);
+    site.assert_sound();
+}
