@@ -15,6 +15,9 @@ from ._run import Run
 #: What a line for the runner begins with.
 PREFIX = "@hpsearch "
 
+#: A line for the runner that says nothing, without its end.
+_NOTHING = b'@hpsearch {"tags":[]}'
+
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -49,7 +52,7 @@ class TrialRun(Run):
         return os.environ.get("HPSEARCH_CHECKPOINT_DIR") or os.curdir
 
     def _send(self, line: Dict[str, Any]) -> None:
-        text = PREFIX + _encode(line) + "\n"
+        text = PREFIX + _encode(line)
         with self._lock:
             if self._listener is None:
                 self._listen()
@@ -103,14 +106,29 @@ class TrialRun(Run):
 
 
 class _Output:
-    """The real standard output, whose lines begin where lines begin."""
+    """The real standard output, whose lines begin where lines begin.
+
+    What is printed by `sys.stdout` is followed; what comes from C, from other processes or by
+    `os.write` is not, and may have left a line without its end. A newline before each line would
+    be an empty line in most logs. Where hpsearch itself reads, a line for it ends with a carriage
+    return instead: hpsearch drops one newline after that, with which the next line begins. Where
+    the last character is a newline as far as is known, a line that says nothing goes first: it is
+    the one that is lost if the newline was not the last.
+    """
 
     def __init__(self) -> None:
         # A duplicate, so that later changes to descriptor 1 have no effect.
         self._descriptor = os.dup(1)
-        self._last = "\n"
+        self._drops_newline = _is_read_by_hpsearch()
+        self._last = self._end = "\r" if self._drops_newline else "\n"
         self._stream = sys.stdout
         self._follow(self._stream)
+        if self._drops_newline:
+            try:
+                self._write(_NOTHING + b"\r")
+            except OSError:
+                # The first line of the program says so.
+                pass
 
     def _follow(self, stream: Any) -> None:
         """Notes what the program prints last: whether it left a line without its end."""
@@ -121,6 +139,9 @@ class _Output:
 
             def noted(text: str) -> int:
                 if text:
+                    if self._drops_newline and text[0] == "\n":
+                        write("\n")
+                    self._drops_newline = False
                     self._last = text[-1]
                 return write(text)  # type: ignore[no-any-return]
 
@@ -139,9 +160,12 @@ class _Output:
                 stream.flush()
             except (AttributeError, OSError, ValueError):
                 pass
-        if self._last != "\n":
-            self._last = "\n"
-            line = b"\n" + line
+        begin = _NOTHING + b"\r\n" if self._last == "\n" else b"\n"
+        self._write(begin + line + self._end.encode())
+        self._last = self._end
+        self._drops_newline = self._end == "\r"
+
+    def _write(self, line: bytes) -> None:
         while line:
             try:
                 line = line[os.write(self._descriptor, line) :]
@@ -155,6 +179,24 @@ class _Output:
         except (AttributeError, TypeError):
             pass
         os.close(self._descriptor)
+
+
+def _is_read_by_hpsearch() -> bool:
+    """Whether standard output is the pipe that hpsearch reads, with no filter (`| grep`) between."""
+    try:
+        pipe = os.readlink("/proc/self/fd/1")
+        process = os.getppid()
+        while pipe.startswith("pipe:") and os.readlink(f"/proc/{process}/fd/1") == pipe:
+            with open(f"/proc/{process}/cmdline", "rb") as file:
+                if file.read(64).split(b"\0")[:2] == [b"hpsearch", b"worker"]:
+                    return True
+            with open(f"/proc/{process}/stat", "rb") as file:
+                # Behind the name of the program: the state, and the parent.
+                process = int(file.read().rpartition(b")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        # Another system, or a container that does not show them.
+        pass
+    return False
 
 
 def searched(environment: Mapping[str, str]) -> Dict[str, Any]:

@@ -4,17 +4,19 @@ import json
 import os
 import signal
 import subprocess
+import textwrap
 import unittest
 from typing import Any, List
 
-from .harness import Case
+from .harness import Case, program
 
 PREFIX = "@hpsearch "
 
 
 def lines(out: str) -> List[Any]:
     """What a runner reads of the output: the tag counts at the beginning of a line only."""
-    return [json.loads(line[len(PREFIX) :]) for line in out.splitlines() if line.startswith(PREFIX)]
+    said = [json.loads(line[len(PREFIX) :]) for line in out.splitlines() if line.startswith(PREFIX)]
+    return [line for line in said if line != {"tags": []}]
 
 
 class Trial(Case):
@@ -81,6 +83,39 @@ class Trial(Case):
         )
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertIn("`step` must be an integer", done.stderr)
+
+    def test_records_begin_where_lines_begin_whoever_printed_before(self) -> None:
+        store = ["--store", str(self.path / "h.db")]
+        binary = program()
+        if binary is None:
+            self.skipTest("no `hpsearch`")
+        (self.path / "t.py").write_text(textwrap.dedent(_PRINTS))
+
+        def track(*words: str) -> str:
+            done = subprocess.run(
+                [binary, "track", "--study", "s", *store, "--", *words],
+                cwd=self.path,
+                env=Case.environment(self),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=True,
+            )
+            return done.stdout
+
+        printed = track(_python(), "t.py")
+        self.assertEqual(printed, "step..\nstep..\nstep..\n\nline\n\nline\nend..\nlast\n\n")
+        # A filter has whole lines.
+        track("sh", "-c", f"{_python()} t.py | grep -v line")
+        for run in ("0", "1"):
+            said = [
+                json.loads(subprocess.check_output([binary, verb, "s", run, "--json", *store]))
+                for verb in ("curves", "artifacts")
+            ]
+            points = [point[:2] for point in said[0]["series"][0]["points"]]
+            self.assertEqual(points, [[step, float(step)] for step in range(1, 8)], run)
+            self.assertEqual([kept["name"] for kept in said[1]["artifacts"]], ["t.py"])
 
     def test_parameters_of_the_search_stay_and_tags_are_the_trials(self) -> None:
         done = self.run_program(
@@ -261,6 +296,29 @@ class Trial(Case):
         self.assertEqual((process.returncode, err.count("the search learns nothing more")), (0, 1))
         self.assertIn("end", err)
 
+
+_PRINTS = """
+    import hpsearch, os, subprocess, sys
+    run = hpsearch.init()
+    def raw():
+        os.write(1, b"step..")
+    def buffer():
+        sys.stdout.buffer.write(b"step..")
+        sys.stdout.flush()
+    def child():
+        os.system("printf step..")
+    def line():
+        print("\\nline")
+    def nothing():
+        pass
+    for step, prints in enumerate((raw, buffer, child, line, nothing, line, nothing), 1):
+        prints()
+        run.log({"loss": float(step)}, step=step)
+    os.write(1, b"end..")
+    run.artifact("t.py")
+    print("last")
+    os.write(1, b"\\n")
+"""
 
 _READS = """
 import hpsearch, sys, time
