@@ -4,7 +4,9 @@ import os
 import sqlite3
 import subprocess
 import tempfile
+import threading
 import unittest
+import warnings
 
 import hpsearch
 import hpsearch.optuna as optuna
@@ -73,6 +75,63 @@ class OptunaTest(unittest.TestCase):
             pruned = study.get_trials(states=[TrialState.PRUNED])
             if isinstance(pruner, pruners.NopPruner):
                 self.assertEqual(pruned, [])
+
+    def test_a_trial_that_is_stopped_is_told_after_another_was_asked_for(self):
+        study = self.study(pruner=optuna.pruners.ThresholdPruner(upper=1.0))
+        for state in (None, TrialState.PRUNED, TrialState.FAIL):
+            stopped = study.ask()
+            stopped.report(5.0, 1)
+            self.assertTrue(stopped.should_prune())
+            other = study.ask()
+            # It ignores what it is answered, as in Optuna it may.
+            stopped.report(6.0, 2)
+            self.assertTrue(stopped.should_prune())
+            told = study.tell(stopped, 0.5 if state is None else None, state=state)
+            self.assertEqual((told.state, told.value), (TrialState.PRUNED, 5.0))
+            self.assertEqual(study.tell(other, 0.25).state, TrialState.COMPLETE)
+        with self.assertRaises(hpsearch.HpsearchError):
+            study.tell(0, 0.5)
+        self.assertEqual((study.trials[0].value, study.best_value), (5.0, 0.25))
+
+    def test_threads_share_a_study_whose_pruner_stops_trials(self):
+        study = self.study(sampler=optuna.samplers.RandomSampler(seed=1))
+        raised = []
+
+        def objective(trial):
+            x = trial.suggest_float("x", 0, 1)
+            for step in range(10):
+                trial.report(x + step / 10, step)
+            return x
+
+        def optimize():
+            try:
+                study.optimize(objective, n_trials=12)
+            except Exception as error:
+                raised.append(error)
+
+        threads = [threading.Thread(target=optimize) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual((raised, len(study.trials)), ([], 48))
+
+    def test_a_name_has_one_distribution_in_a_trial(self):
+        trial = self.study().ask()
+        value = trial.suggest_float("x", 0, 1)
+        trial.suggest_categorical("kind", ["a", "b"])
+        with self.assertWarnsRegex(RuntimeWarning, "`x` was suggested from .*high=1.0"):
+            self.assertEqual(trial.suggest_float("x", 5, 6), value)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(trial.suggest_float("x", 0, 1), value)
+        for suggest in (
+            lambda: trial.suggest_int("x", 0, 1),
+            lambda: trial.suggest_float("x", 0.5, 1, log=True),
+            lambda: trial.suggest_categorical("kind", ["a"]),
+        ):
+            with self.assertRaises(ValueError):
+                suggest()
 
     def test_a_grid_is_tried_once(self):
         grid = {"x": [1.0, 2.0], "kind": ["a"], "y": [1, 2]}

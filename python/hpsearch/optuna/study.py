@@ -126,25 +126,47 @@ class Study:
         if state is None:
             state = TrialState.COMPLETE
         request: Dict[str, Any] = {"cmd": "tell", "id": number}
+        numbers: List[float] = []
         if state == TrialState.COMPLETE:
             numbers = [float(value) for value in told or [values]]
             if any(value != value for value in numbers):
                 raise ValueError("the value NaN is not acceptable")
-            frozen.values = numbers
             request.update({"values": numbers} if objectives > 1 else {"value": numbers[0]})
         elif state == TrialState.PRUNED:
             request["state"] = "pruned"
-            last = frozen.last_step
-            if objectives == 1:
-                frozen.value = None if last is None else frozen.intermediate_values[last]
         elif state == TrialState.FAIL:
             request["state"] = "failed"
         else:
             raise ValueError(f"a trial cannot be told as {state!r}")
-        self._say(request)
+        try:
+            self._say(request)
+        except HpsearchError:
+            if not self._was_pruned(number):
+                raise
+            # A report was answered with `stop`, and another thread has asked since.
+            if state == TrialState.COMPLETE:
+                logging._logger.warning(
+                    "Trial %d was pruned after its last report: its value is not kept.", number
+                )
+            state = TrialState.PRUNED
+        if state == TrialState.COMPLETE:
+            frozen.values = numbers
+        elif state == TrialState.PRUNED and objectives == 1:
+            last = frozen.last_step
+            frozen.value = None if last is None else frozen.intermediate_values[last]
         frozen.state = state
         frozen.datetime_complete = datetime.datetime.now()
         return copy.deepcopy(frozen)
+
+    def _was_pruned(self, number: int) -> bool:
+        """Whether a trial that this program has not ended is pruned.
+
+        One that its report has stopped is, when another is asked for before it is told.
+        """
+        if self._trials[number].state.is_finished():
+            return False
+        told = self._say({"cmd": "trials"})["trials"]
+        return any(trial["id"] == number and trial["state"] == "pruned" for trial in told)
 
     def optimize(
         self,

@@ -2,8 +2,10 @@
 
 import datetime
 import enum
+import warnings
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
+from .._binary import HpsearchError
 from .distributions import (
     BaseDistribution,
     CategoricalDistribution,
@@ -145,9 +147,16 @@ class Trial(BaseTrial):
         if step in self._frozen.intermediate_values:
             return
         self._frozen.intermediate_values[step] = float(value)
-        answer = self.study._say(
-            {"cmd": "report", "id": self.number, "step": step, "value": float(value)}
-        )
+        try:
+            answer = self.study._say(
+                {"cmd": "report", "id": self.number, "step": step, "value": float(value)}
+            )
+        except HpsearchError:
+            if not (self._should_prune and self.study._was_pruned(self.number)):
+                raise
+            # By the `ask` of another thread, after an earlier report was answered with `stop`.
+            del self._frozen.intermediate_values[step]
+            return
         self._should_prune = answer["verdict"] != "continue"
 
     def should_prune(self) -> bool:
@@ -161,6 +170,7 @@ class Trial(BaseTrial):
     def _suggest(self, name: str, distribution: BaseDistribution) -> Any:
         known = self._frozen.params
         if name in known:
+            self._compare(name, distribution)
             return known[name]
         request = {"cmd": "suggest", "id": self.number, "param": distribution._parameter(name)}
         if name in self._fixed:
@@ -174,6 +184,30 @@ class Trial(BaseTrial):
         known[name] = value
         self._frozen.distributions[name] = distribution
         return value
+
+    def _compare(self, name: str, distribution: BaseDistribution) -> None:
+        """Compares a distribution with the first of the name, whose value stands, as Optuna does.
+
+        Raises ValueError for another kind, another scale, or other choices.
+        """
+        first = self._frozen.distributions.get(name)
+        if first is None or first == distribution:
+            return
+        if (
+            type(first) is not type(distribution)
+            or isinstance(first, CategoricalDistribution)
+            or first.log != distribution.log  # type: ignore[attr-defined]
+        ):
+            raise ValueError(
+                f"`{name}` was suggested from {first!r} in this trial, and cannot be suggested "
+                f"from {distribution!r}"
+            )
+        warnings.warn(
+            f"`{name}` was suggested from {first!r} in this trial: its value stays "
+            f"{self._frozen.params[name]!r}, and {distribution!r} is ignored",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"hpsearch.optuna has no `Trial.{name}`")
