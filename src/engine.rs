@@ -147,6 +147,7 @@ pub struct Engine {
     restarts: Option<Restarts>,
     sharing: DeviceSharing,
     retention: Retention,
+    is_gone: Option<retention::IsGone>,
     /// The kinds of remarks made about each trial, so that another attempt does not repeat them.
     remarked: BTreeSet<(TrialNumber, RemarkKind)>,
     /// Open attempts of an earlier runner that may still run, with their slots.
@@ -196,6 +197,7 @@ impl Engine {
             memory_estimates: MemoryEstimates::default(),
             restarts: Restarts::of_study(&spec),
             retention: Retention::new(&spec, &state),
+            is_gone: None,
             remarked: BTreeSet::new(),
             surviving: Vec::new(),
             agent_slots: AgentSlots::default(),

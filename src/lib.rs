@@ -97,9 +97,11 @@
 //!    ([`Remarked`](study::event::AttemptEvent::Remarked)) and are reported.
 //! 7. A checkpoint is written to a temporary directory, synced, renamed, then announced. The engine
 //!    keeps those of the best, the running and the paused trials, fewer if `max_disk` is exceeded,
-//!    and drops the others; `du` uses the same rule. Dropped checkpoints are deleted only inside
-//!    their own trial's directory ([`runner::removal`]). Paths are stored relative to the directory
-//!    of files, so that a project can be moved.
+//!    and drops the others; `du` uses the same rule. What a command wrote is its own until its
+//!    trial has ended. Before one is dropped for the sake of others, these are looked for: what is
+//!    gone is an event as well. Dropped checkpoints are deleted only inside their own trial's
+//!    directory ([`runner::removal`]). Paths are stored relative to the directory of files, so that
+//!    a project can be moved.
 //! 8. The screens read the store, and the logs beside it, in `run` as in `watch`; a thread loads
 //!    data and renders slow charts, so that no frame waits. Trials of several studies are one list
 //!    ([`app::several`]); everything else on a screen belongs to the study of the selected trial.

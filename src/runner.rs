@@ -86,7 +86,7 @@ pub use lease::{
 use loads::Loads;
 use outlet::Outlet;
 use point_queue::PointQueue;
-use removal::Remover;
+use removal::{Remover, look_for_removed};
 use system_metrics::SystemMetrics;
 
 /// Longest interval between reads of the store's requests.
@@ -203,7 +203,8 @@ impl<'a> Runner<'a> {
         let first_wait = seconds_of("HPSEARCH_FIRST_WAIT").unwrap_or(FIRST_WAIT);
         let engine = Engine::new(study.spec.clone(), state, slots)?
             .with_grace(grace)
-            .with_first_wait(first_wait);
+            .with_first_wait(first_wait)
+            .with_look_at_disk(look_for_removed(&study.spec, files));
         let surviving = killed_runner::surviving(storage, study)?;
         let engine = engine.with_surviving(surviving.clone());
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));

@@ -369,6 +369,9 @@ fn operation(changes: &mut Changes<'_>) {
     changes.compare("checkpoints.dir", Free, |spec| written(&spec.checkpoints.dir));
     changes
         .compare("checkpoints.max_disk", Free, |spec| spec.checkpoints.max_disk.map(size::format));
+    changes.compare("checkpoints.while_running", Free, |spec| {
+        Some(spec.checkpoints.while_running.word().to_owned())
+    });
     changes.compare("export.dir", Free, |spec| written(&spec.export.dir));
     changes.compare("export.on_finish", Free, |spec| written(&spec.export.on_finish));
     changes.compare("export.quantize", Free, |spec| written(&spec.export.quantize));

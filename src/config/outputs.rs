@@ -8,7 +8,7 @@ use super::section::{Section, nul};
 use crate::study::destination::Destination;
 use crate::study::field::{self, keep_best};
 use crate::study::notify::NotifySpec;
-use crate::study::spec::{CheckpointsSpec, ExportSpec, TrackSpec};
+use crate::study::spec::{CheckpointsSpec, ExportSpec, TrackSpec, WhileRunning};
 
 pub(super) fn checkpoints(
     section: &Section<'_>,
@@ -30,7 +30,9 @@ pub(super) fn checkpoints(
         );
     }
     let keep_best = keep_best(&section.get::<String>("keep")).unwrap_or_default();
-    CheckpointsSpec { keep_best, dir, max_disk: section.get("max_disk") }
+    let while_running = WhileRunning::parse(&section.get::<String>("while_running"));
+    let while_running = while_running.unwrap_or_default();
+    CheckpointsSpec { keep_best, dir, max_disk: section.get("max_disk"), while_running }
 }
 
 pub(super) fn export(

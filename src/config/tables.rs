@@ -11,7 +11,7 @@ use crate::study::field::{
 use crate::study::notify::Occasion;
 use crate::study::program::ArgsStyle;
 use crate::study::spec::{
-    CheckpointsSpec, DevicesSpec, Duplicates, Quantize, RetrySpec, ValueRule,
+    CheckpointsSpec, DevicesSpec, Duplicates, Quantize, RetrySpec, ValueRule, WhileRunning,
 };
 use crate::study::step::StepUnit;
 
@@ -200,6 +200,10 @@ const CHECKPOINTS: &[Field] = &[
     key("dir", FieldKind::Path, Derived("beside the store")).doc("directory of the trials' files"),
     key("max_disk", FieldKind::Size, Absent)
         .doc("most bytes that the study's checkpoints may take"),
+    key("while_running", FieldKind::Choice(WhileRunning::WORDS), Of(|| json!("all"))).doc(
+        "what is kept of that which a command saved until its trial has ended: `all`, or what is \
+         `needed` to continue and to export",
+    ),
 ];
 
 const EXPORT: &[Field] = &[

@@ -68,6 +68,7 @@ impl Engine {
                 memory: self.sharing.memory_used(devices.first(), running.peak),
             },
         ));
+        self.forget_gone_of(number);
         let evicted = self.note_end(slot, number, &end);
         if !matches!(end, AttemptEnd::Refused | AttemptEnd::Interrupted) {
             self.refusals.forget();
@@ -119,6 +120,7 @@ impl Engine {
                 self.retry_or_fail(number, cause, message);
             }
         }
+        self.release_held(number);
         self.answer_kill_requests(number);
     }
 

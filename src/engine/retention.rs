@@ -1,5 +1,8 @@
 //! Checkpoint retention: what running and paused trials continue from, the best trials' best,
 //! within `max_disk`.
+//!
+//! What a command saved is its own until its trial has ended: it may read it again
+//! (`load_best_model_at_end`) and remove it (`save_total_limit`).
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -7,14 +10,15 @@ use std::path::{Path, PathBuf};
 
 use super::attempt::RunningAttempt;
 use super::{Effect, Engine};
-use crate::pruners::is_asynchronous;
-use crate::storage::paths::original_of;
+use crate::pruners::{is_asynchronous, is_population};
+use crate::storage::paths::{is_copy, original_of};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{CheckpointEvent, Event, StudyEvent, TrialEvent};
 use crate::study::front;
 use crate::study::metric::{Direction, Score};
 use crate::study::program::Program;
-use crate::study::spec::{Objective, StudySpec, ValueRule};
+use crate::study::remark::{Remark, RemarkKind};
+use crate::study::spec::{Objective, StudySpec, ValueRule, WhileRunning};
 use crate::study::state::{StudyState, value_step};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
@@ -28,7 +32,20 @@ pub struct Rule {
     objectives: Vec<Objective>,
     /// Whether other trials may continue from a running one's checkpoint of its last rung.
     offers: bool,
+    held: Held,
     program: Program,
+}
+
+/// Whose checkpoints `keep` leaves alone, whether needed or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// Nobody's.
+    Nobodys,
+    /// Those of trials that run now: a member of a population does not look at what it saved before
+    /// its last pause.
+    OfRunning,
+    /// Those of trials that have not ended.
+    OfUnfinished,
 }
 
 /// A checkpoint to drop.
@@ -57,6 +74,14 @@ impl Rule {
             direction: spec.direction(),
             objectives: spec.objectives.clone(),
             offers: is_asynchronous(&spec.pruner),
+            held: match (&spec.program, checkpoints.while_running) {
+                (Program::Command { .. }, WhileRunning::All) if is_population(&spec.pruner) => {
+                    Held::OfRunning
+                }
+                (Program::Command { .. }, WhileRunning::All) => Held::OfUnfinished,
+                (Program::Command { .. }, WhileRunning::Needed)
+                | (Program::Trainer { .. } | Program::Inline, _) => Held::Nobodys,
+            },
             program: spec.program.clone(),
         }
     }
@@ -67,12 +92,13 @@ impl Rule {
     ///
     /// `keep`: a complete trial keeps its best one while it is among the best; pruned and failed
     /// ones keep none; an unfinished one keeps the one to continue from, its best, those newer than
-    /// its reports, and what it offers to its population.
+    /// its reports, and what it offers to its population. One of a command keeps all that the
+    /// command wrote.
     ///
-    /// `max_disk`: drops more until the rest fits, in this order: what `keep = "all"` kept beyond
-    /// that; then those of complete trials, worst first; then the best ones of unfinished trials
-    /// that are behind the study's best. The checkpoint that a trial continues from and the best
-    /// trial's are always kept.
+    /// `max_disk`: drops more until the rest fits, in this order: what `keep = "all"` and commands
+    /// kept beyond that; then those of complete trials, worst first; then the best ones of
+    /// unfinished trials that are behind the study's best. The checkpoint that a trial continues
+    /// from and the best trial's are always kept.
     pub fn plan(&self, trials: &[&Trial], compromise: Option<TrialNumber>) -> Plan {
         let mut dropped = self.beyond_keep(trials, compromise);
         let room = |limit| self.make_room(trials, compromise, limit, &mut dropped);
@@ -125,9 +151,27 @@ impl Rule {
         for trial in trials {
             let is_over = trial.state.is_finished() && !best.contains(&trial.number);
             let needed = if is_over { Vec::new() } else { self.needed(trial) };
-            dropped.extend(others(trial, &needed));
+            let unneeded = others(trial, &needed).into_iter();
+            dropped.extend(unneeded.filter(|(_, checkpoint)| self.is_free(trial, checkpoint)));
         }
         dropped
+    }
+
+    /// Whether `keep` may drop a checkpoint: not what a command wrote while it is held. A copy is
+    /// hpsearch's own, but the last one takes its original with it.
+    fn is_free(&self, trial: &Trial, checkpoint: &Checkpoint) -> bool {
+        let is_held = match self.held {
+            Held::Nobodys => false,
+            Held::OfRunning => trial.state == TrialState::Running,
+            Held::OfUnfinished => !trial.state.is_finished(),
+        };
+        let has_later_copy = |original: PathBuf| {
+            let newer = trial.checkpoints.iter().rev();
+            let mut newer = newer.take_while(|other| !std::ptr::eq(*other, checkpoint));
+            newer.any(|other| original_of(&other.path).as_ref() == Some(&original))
+        };
+        !is_held
+            || is_copy(&checkpoint.path) && original_of(&checkpoint.path).is_none_or(has_later_copy)
     }
 
     /// Candidates in the order in which they are dropped; some repeat.
@@ -332,6 +376,7 @@ impl Retention {
         let before = trial.checkpoints[..resumable].iter().enumerate();
         before
             .filter(|(index, _)| !needed.contains(&Some(*index)))
+            .filter(|(_, checkpoint)| self.rule.is_free(trial, checkpoint))
             .map(|(_, checkpoint)| (trial.number, checkpoint.path.clone()))
             .collect()
     }
@@ -351,21 +396,41 @@ impl Retention {
     }
 }
 
+/// Tells whether a trial's checkpoint is gone from the disk.
+pub type IsGone = Box<dyn Fn(TrialNumber, &Path) -> bool + Send>;
+
 impl Engine {
+    /// Adds the only look at the disk, without which every checkpoint that is listed is there. What
+    /// is gone is recorded as dropped, so that nothing that is decided depends on the disk again.
+    #[must_use]
+    pub fn with_look_at_disk(self, is_gone: IsGone) -> Self {
+        Engine { is_gone: Some(is_gone), ..self }
+    }
+
     /// Drops what one running trial no longer needs; with `max_disk`, what the whole study does
     /// not.
     pub(super) fn drop_superseded(&mut self, number: TrialNumber) {
         if self.retention.rule.max_disk.is_some() {
             return self.tidy();
         }
-        let Some(trial) = self.state.trial(number) else { return };
-        self.drop_all(self.retention.superseded(trial));
+        loop {
+            let Some(trial) = self.state.trial(number) else { return };
+            let dropped = self.retention.superseded(trial);
+            if !self.forget_gone_beside(&dropped) {
+                return self.drop_all(dropped);
+            }
+        }
     }
 
     /// Drops everything that the study no longer needs.
     pub(super) fn tidy(&mut self) {
-        let plan = self.retention.plan(&self.spec, &self.state);
-        let Some(Plan { dropped, exceeded }) = plan else { return };
+        let Plan { dropped, exceeded } = loop {
+            let Some(plan) = self.retention.plan(&self.spec, &self.state) else { return };
+            if !self.forget_gone_beside(&plan.dropped) {
+                break plan;
+            }
+        };
+        self.remark_on_removal(&dropped);
         self.drop_all(dropped);
         if let (Some(bytes), Some(limit)) = (exceeded, self.spec.checkpoints.max_disk)
             && !self.retention.exceeded
@@ -373,6 +438,72 @@ impl Engine {
             self.emit(Event::Study(StudyEvent::DiskExceeded { bytes, limit }));
         }
         self.retention.exceeded = exceeded.is_some();
+    }
+
+    /// Forgets checkpoints that are gone of those for which others are about to be dropped: their
+    /// trials' own, and those of the best trials. Whether there were any.
+    fn forget_gone_beside(&mut self, dropped: &[Dropped]) -> bool {
+        let Some(is_gone) = self.is_gone.as_ref().filter(|_| !dropped.is_empty()) else {
+            return false;
+        };
+        let losing: HashSet<TrialNumber> = dropped.iter().map(|(trial, _)| *trial).collect();
+        let dropped: HashSet<(TrialNumber, &Path)> =
+            dropped.iter().map(|(trial, path)| (*trial, path.as_path())).collect();
+        let holding = self.retention.holding.iter().filter_map(|number| self.state.trial(*number));
+        let stays = holding
+            .filter(|trial| trial.state == TrialState::Complete || losing.contains(&trial.number))
+            .flat_map(|trial| trial.checkpoints.iter().map(|saved| (trial.number, &saved.path)))
+            .filter(|(number, path)| !dropped.contains(&(*number, path.as_path())));
+        let gone: Vec<Dropped> = stays
+            .filter(|(number, path)| is_gone(*number, path))
+            .map(|(number, path)| (number, path.clone()))
+            .collect();
+        let was_any = !gone.is_empty();
+        self.forget(gone);
+        was_any
+    }
+
+    /// Forgets which of a trial's checkpoints are gone: its attempt has ended, and may have removed
+    /// some of its own.
+    pub(super) fn forget_gone_of(&mut self, number: TrialNumber) {
+        let Some(is_gone) = &self.is_gone else { return };
+        let own = self.state.trial(number).map(|trial| trial.checkpoints.iter());
+        let gone = own.into_iter().flatten().filter(|saved| is_gone(number, &saved.path));
+        let gone = gone.map(|saved| (number, saved.path.clone())).collect();
+        self.forget(gone);
+    }
+
+    fn forget(&mut self, gone: Vec<Dropped>) {
+        for (trial, path) in gone {
+            self.emit(Event::of(trial, CheckpointEvent::Dropped { path }));
+        }
+    }
+
+    /// At the pause of a member of a population: what it saved up to there is no longer held.
+    pub(super) fn release_held(&mut self, number: TrialNumber) {
+        let is_unfinished = |trial: &Trial| !trial.state.is_finished();
+        if self.retention.rule.held == Held::OfRunning
+            && self.state.trial(number).is_some_and(is_unfinished)
+        {
+            self.drop_superseded(number);
+        }
+    }
+
+    /// Tells that a command loses checkpoints while it runs.
+    fn remark_on_removal(&mut self, dropped: &[Dropped]) {
+        let held: BTreeSet<TrialNumber> =
+            dropped.iter().filter(|(_, path)| !is_copy(path)).map(|(trial, _)| *trial).collect();
+        for number in held {
+            let running = self.slots.running().find(|running| running.trial == number);
+            let Some(attempt) = running.map(|running| running.attempt) else { continue };
+            if self.retention.rule.held != Held::Nobodys
+                && !self.remarked.contains(&(number, RemarkKind::Removed))
+            {
+                let why = "checkpoints of its own were removed while it runs: all together they \
+                           exceed `[checkpoints] max_disk`";
+                self.remark(number, attempt, &Remark::new(RemarkKind::Removed, why));
+            }
+        }
     }
 
     /// Records a new checkpoint of a running trial; if it exceeds the space, a trial without
@@ -388,7 +519,9 @@ impl Engine {
             && self.retention.cannot_win(&self.state, number)
             && self.lists(number, |listed| listed == path)
         {
-            self.drop_all(vec![(number, path.to_owned())]);
+            let dropped = vec![(number, path.to_owned())];
+            self.remark_on_removal(&dropped);
+            self.drop_all(dropped);
             self.tidy();
         }
     }

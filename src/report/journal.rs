@@ -231,7 +231,7 @@ fn said_of_trial(
                 format!("saved a checkpoint at {}: {}", step_unit.at(*step), path.display())
             }
             CheckpointEvent::Dropped { path, .. } => {
-                format!("no longer needs the checkpoint {}", path.display())
+                format!("no longer has the checkpoint {}", path.display())
             }
         },
         TrialEvent::Decision(event) => match event {

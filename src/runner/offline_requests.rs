@@ -5,7 +5,7 @@ use std::path::Path;
 use super::commit::commit;
 use super::garbage_collection::has_copy;
 use super::killed_runner::kill_orphans;
-use super::removal::Remover;
+use super::removal::{Remover, look_for_removed};
 use super::{RunnerError, listed_in, ownership, take_lease};
 use crate::engine::{Effect, Engine};
 use crate::storage::{Lease, Storage, StoredStudy};
@@ -44,7 +44,9 @@ fn serve(
     let summary = storage.summary(study.id)?;
     let spec = summary.spec.clone();
     let no_slot_is_used = vec![Slot::on(0, Device::Cpu)];
-    let mut engine = Engine::new(spec, storage.study_state(study.id)?, no_slot_is_used)?;
+    let look = look_for_removed(&spec, study.files(store));
+    let mut engine =
+        Engine::new(spec, storage.study_state(study.id)?, no_slot_is_used)?.with_look_at_disk(look);
     let at = super::clock_of(storage, study.id)?.now();
     let effects = engine.serve_at_rest(at, requests);
     let acts = commit(storage, lease, at, effects, &[])?.acts;

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{self, real_place};
 use super::own_files::removable;
+use crate::engine::retention::IsGone;
 use crate::storage::paths::{StudyFiles, is_copy};
+use crate::study::spec::StudySpec;
 use crate::study::trial::TrialNumber;
 
 /// Removes dropped checkpoints of one study.
@@ -69,6 +71,26 @@ fn remove_empty(directory: Option<&Path>, copies: &Path) {
         }
         directory = path.parent();
     }
+}
+
+/// Whether a checkpoint is not there. One that cannot be examined may exist.
+pub fn is_missing(path: &Path) -> bool {
+    matches!(path.try_exists(), Ok(false))
+}
+
+/// Tells whether a checkpoint of a trial was removed: it is not there, though the disk is that it
+/// was on. With agents only those in the trial's directory are looked for: others may be on their
+/// machines.
+pub fn look_for_removed(spec: &StudySpec, files: StudyFiles) -> IsGone {
+    let has_agents = spec.cluster.is_some();
+    Box::new(move |trial, path| {
+        let own = files.trial(trial);
+        let is_reached = match path.starts_with(&own) {
+            true => own.exists(),
+            false => !has_agents && path.parent().is_some_and(Path::exists),
+        };
+        is_reached && is_missing(path)
+    })
 }
 
 /// The real path, if it is strictly inside the trial's directory: links resolved, except a last
@@ -187,6 +209,22 @@ mod tests {
         symlink(directory, site.1.trial(TRIAL)).unwrap();
         site.remove(&site.own("mine"), &[]);
         assert!(elsewhere.exists());
+    }
+
+    #[test]
+    fn what_is_missing_was_removed_only_where_its_disk_is_there() {
+        let site = Site::new();
+        let Site(directory, files) = &site;
+        let look = look_for_removed(&fixtures::spec(Program::Inline), files.clone());
+        let (own, elsewhere) = (plant(site.own("out/a")), plant(directory.path().join("mine")));
+        let on_another_disk = directory.path().join("disk/mine");
+        let looked = || [&own, &elsewhere, &on_another_disk].map(|path| look(TRIAL, path));
+        assert_eq!(looked(), [false; 3]);
+        fs::remove_dir_all(site.own("out")).unwrap();
+        fs::remove_dir_all(&elsewhere).unwrap();
+        assert_eq!(looked(), [true, true, false]);
+        fs::remove_dir_all(files.directory()).unwrap();
+        assert_eq!(looked(), [false, true, false], "the trial's directory is gone as well");
     }
 
     #[test]

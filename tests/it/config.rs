@@ -11,7 +11,7 @@ use hpsearch::study::field::FieldKind;
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Value;
 use hpsearch::study::program::Program;
-use hpsearch::study::spec::{FailureCause, PerTrial, StudySpec, ValueRule};
+use hpsearch::study::spec::{FailureCause, PerTrial, StudySpec, ValueRule, WhileRunning};
 use hpsearch::study::step::StepUnit;
 use proptest::prelude::*;
 
@@ -144,6 +144,7 @@ on = ["oom", "device_lost", "worker_lost", "timeout"]
 keep = "best-5"
 dir = "checkpoints"
 max_disk = "1.5 GiB"
+while_running = "needed"
 
 [export]
 dir = "exported"
@@ -865,6 +866,7 @@ fn every_accepted_key_is_taken() {
         (Some(12.5), Some(40.0), Some(2.5))
     );
     assert_eq!((spec.checkpoints.keep_best, spec.checkpoints.max_disk), (Some(5), Some(3 << 29)));
+    assert_eq!(spec.checkpoints.while_running, WhileRunning::Needed);
     assert_eq!(
         spec.checkpoints.dir.as_deref(),
         Some(directory.path().join("checkpoints").as_path())

@@ -66,6 +66,7 @@ mod nodes;
 mod notify;
 #[cfg(feature = "train")]
 mod out_of_memory;
+mod own_checkpoints;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod pauses;

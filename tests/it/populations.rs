@@ -20,7 +20,7 @@ use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
 use hpsearch::study::request::{Request, RequestAnswer, Retried};
 use hpsearch::study::schedule::{Stage, schedule};
-use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
+use hpsearch::study::spec::{AlgorithmSpec, StudySpec, WhileRunning};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber, TrialState};

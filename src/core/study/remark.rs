@@ -43,6 +43,8 @@ pub enum RemarkKind {
     StartedOver,
     /// It ran on after it was asked to pause.
     RanOn,
+    /// It lost checkpoints while it ran.
+    Removed,
     /// Two values for the same step.
     Repeated,
     /// A step after a later one.
@@ -61,6 +63,7 @@ impl RemarkKind {
                 | RemarkKind::MetricFile
                 | RemarkKind::StartedOver
                 | RemarkKind::RanOn
+                | RemarkKind::Removed
         )
     }
 
@@ -105,6 +108,9 @@ impl RemarkKind {
             RemarkKind::Artifact => "it is not kept",
             RemarkKind::StartedOver => "the trial starts over",
             RemarkKind::RanOn => "its pauses save no time",
+            RemarkKind::Removed => {
+                "a program that reads them again may fail; raise it, or let the program save less"
+            }
             RemarkKind::Cut | RemarkKind::Repeated | RemarkKind::WentBack => "",
         }
     }

@@ -254,11 +254,52 @@ pub struct CheckpointsSpec {
     /// Most bytes of all checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_disk: Option<u64>,
+    /// What of that which a command saved is kept until its trial has ended.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub while_running: WhileRunning,
+}
+
+/// Which checkpoints of a command's unfinished trial are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhileRunning {
+    /// All: the program removes what it wants to.
+    #[default]
+    All,
+    /// The one to continue from, the best one, and those not yet reported.
+    Needed,
+}
+
+impl WhileRunning {
+    /// Their names in files.
+    pub const WORDS: &[&str] = &["all", "needed"];
+
+    /// The one with this name.
+    pub fn parse(word: &str) -> Option<Self> {
+        match word {
+            "all" => Some(Self::All),
+            "needed" => Some(Self::Needed),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Needed => "needed",
+        }
+    }
 }
 
 impl Default for CheckpointsSpec {
     fn default() -> Self {
-        CheckpointsSpec { keep_best: Some(3), dir: None, max_disk: None }
+        CheckpointsSpec {
+            keep_best: Some(3),
+            dir: None,
+            max_disk: None,
+            while_running: WhileRunning::All,
+        }
     }
 }
 

@@ -256,7 +256,10 @@ struct DrivenEngine {
 impl DrivenEngine {
     /// A population of `members` that meet at every third step, each on a slot.
     fn new(members: u64) -> DrivenEngine {
-        let spec = asynchronous(members, "random", members);
+        DrivenEngine::of(members, asynchronous(members, "random", members))
+    }
+
+    fn of(members: u64, spec: StudySpec) -> DrivenEngine {
         let slots = 0..usize::try_from(members).unwrap();
         let slots = slots.map(|index| Slot::on(index, Device::Cpu)).collect();
         let engine = Engine::new(spec.clone(), StudyState::new(&spec), slots).unwrap();
@@ -311,7 +314,9 @@ impl DrivenEngine {
 /// A donor goes on while another continues from what it saved at its interval, not since.
 #[test]
 fn what_a_member_offers_is_kept_until_its_next_interval_and_until_nobody_continues_from_it() {
-    let mut driven = DrivenEngine::new(2);
+    let mut spec = asynchronous(2, "random", 2);
+    spec.checkpoints.while_running = WhileRunning::Needed;
+    let mut driven = DrivenEngine::of(2, spec);
     driven.saves(1, 3, "1-at-3");
     driven.reports(1, 3, 0.1);
     driven.ends(1, AttemptEnd::Paused);
@@ -343,6 +348,19 @@ fn what_a_member_offers_is_kept_until_its_next_interval_and_until_nobody_continu
     driven.reports(0, 4, 0.3);
     driven.ends(0, AttemptEnd::Completed);
     assert!(!driven.saved(1).contains(&"1-at-3".to_owned()), "{:?}", driven.saved(1));
+}
+
+#[test]
+fn what_a_member_saved_stays_while_it_runs_and_goes_at_its_next_interval() {
+    let mut driven = DrivenEngine::new(2);
+    let [first, second, third] = [1, 2, 3].map(|step| format!("at-{step}"));
+    for (step, name) in [(1, &first), (2, &second), (3, &third)] {
+        driven.saves(1, step, name);
+        driven.reports(1, step, 1.0 - step as f64 / 10.0);
+    }
+    assert_eq!(driven.saved(1), [first, second, third.clone()]);
+    driven.ends(1, AttemptEnd::Paused);
+    assert_eq!(driven.saved(1), [third]);
 }
 
 /// What it saved when it was interrupted has the step of its last report, and is ahead of that.
