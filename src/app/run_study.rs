@@ -1,5 +1,6 @@
 //! Running a study of a file: everything between the file and a runner that is ready to start.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::runner::ownership::{self, Taken, Unreachable};
 use crate::runner::process::ProcessLauncher;
 use crate::runner::processes::own_program;
 use crate::runner::provenance::{CollectedProvenance, look_around};
+use crate::runner::removal::is_missing;
 use crate::runner::slots::{Machine, left_over, remarks, slots, tried};
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::address::is_on_server;
@@ -30,6 +32,7 @@ use crate::study::cluster::AgentStart;
 use crate::study::device::Slot;
 use crate::study::request::Request;
 use crate::study::spec::StudySpec;
+use crate::study::trial::TrialNumber;
 
 /// The user's wishes about a run.
 #[derive(Clone, Copy, Debug)]
@@ -116,8 +119,8 @@ pub enum RunNotice<'a> {
         /// Whose it is.
         taken: &'a Taken,
     },
-    /// Checkpoints are gone, and their trials begin again.
-    MissingCheckpoints(u64),
+    /// Checkpoints are gone: how many, and of which trials.
+    MissingCheckpoints(u64, &'a BTreeSet<TrialNumber>),
     /// Agents are to be started by hand, with this file.
     StartAgents(&'a Path),
     /// A longer step of the preparation.
@@ -363,11 +366,12 @@ fn claim_files(
         let taken = ownership::taken(&*store, &study, path)?;
         tell(RunNotice::OtherDirectory { directory: &directory, usual: &usual, taken: &taken });
     }
-    let is_gone = |checkpoint: &Checkpoint| matches!(checkpoint.path.try_exists(), Ok(false));
+    let is_gone = |checkpoint: &Checkpoint| is_missing(&checkpoint.path);
     let checkpoints = store.checkpoints(study.id)?;
-    let gone = checkpoints.iter().filter(|(_, checkpoint)| is_gone(checkpoint)).count();
-    if gone > 0 {
-        tell(RunNotice::MissingCheckpoints(gone as u64));
+    let gone = || checkpoints.iter().filter(|(_, checkpoint)| is_gone(checkpoint));
+    let of: BTreeSet<TrialNumber> = gone().map(|(trial, _)| *trial).collect();
+    if !of.is_empty() {
+        tell(RunNotice::MissingCheckpoints(gone().count() as u64, &of));
     }
     Ok(study)
 }

@@ -17,6 +17,7 @@ use crate::report::populations::stage_lines;
 use crate::report::wording::{
     duration, front_in_words, micros, number, one_line, toml_key, toml_value,
 };
+use crate::runner::removal::is_missing;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number};
 use crate::study::spec::{Objective, StudySpec};
@@ -50,6 +51,9 @@ struct BestTrialJson {
     trial: TrialJson,
     metrics: Metrics,
     checkpoint: Option<String>,
+    /// Whether it is not there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    checkpoint_gone: bool,
     /// The step that the checkpoint holds, if it is not the value's.
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_step: Option<u64>,
@@ -129,6 +133,7 @@ impl BestTrialJson {
         BestTrialJson {
             trial: TrialJson { value: best.value.map(Number), ..TrialJson::new(spec, &best.trial) },
             checkpoint: checkpoint.map(|checkpoint| checkpoint.path.display().to_string()),
+            checkpoint_gone: checkpoint.is_some_and(|checkpoint| is_missing(&checkpoint.path)),
             checkpoint_step: checkpoint
                 .map(|checkpoint| checkpoint.step)
                 .filter(|held| Some(*held) != best.step),
@@ -202,6 +207,9 @@ fn print(
         best.metrics.iter().filter(|(name, _)| !spec.is_objective(name)).collect();
     comments.extend(others.into_iter().map(|(name, value)| format!("{name} {}", number(value))));
     comments.push(match trial.checkpoint_of(step, &study.spec.program) {
+        Some(checkpoint) if is_missing(&checkpoint.path) => {
+            format!("no checkpoint: {} is gone", shown(&checkpoint.path))
+        }
         Some(checkpoint) if Some(checkpoint.step) != step => format!(
             "checkpoint {}, of {unit} {}: there is none of the value's {unit}",
             shown(&checkpoint.path),

@@ -96,6 +96,12 @@ impl Engine {
     }
 
     pub(super) fn continue_trial(&mut self, number: TrialNumber, until: u64) -> Served {
+        self.known(number)?;
+        let listed =
+            |engine: &Self| engine.state.trial(number).map_or(0, |trial| trial.checkpoints.len());
+        let before = listed(self);
+        self.forget_gone_of(number);
+        let gone = before - listed(self);
         let trial = self.known(number)?;
         let (state, last) = (trial.state, trial.last().map_or(0, |(step, _)| step));
         let not_ended = || format!("trial {number} has not ended, it is {}", state.as_str());
@@ -136,6 +142,7 @@ impl Engine {
         }
         if trial.resumable_checkpoint().is_none() {
             let why = match state {
+                _ if gone > 0 => "it was removed from the disk",
                 TrialState::Pruned => {
                     "a pruned trial keeps none unless `[checkpoints] keep = \"all\"`"
                 }

@@ -117,6 +117,17 @@ pub fn toml_text(text: &str) -> String {
     written
 }
 
+/// Trials by their numbers, the first few: `trial 3`, `trials 1, 4, 5`.
+pub fn named_trials<'a>(trials: impl IntoIterator<Item = &'a TrialNumber>) -> String {
+    const NAMED: usize = 10;
+    let mut names: Vec<String> = trials.into_iter().map(ToString::to_string).collect();
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    let word = if names.len() == 1 { "trial" } else { "trials" };
+    let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
+    format!("{word} {}{rest}", names.join(", "))
+}
+
 /// A key as TOML writes it: dotted names bare, anything else quoted.
 pub fn toml_key(name: &str) -> String {
     let bare = |part: &str| {

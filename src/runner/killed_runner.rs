@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::point_queue::PointQueue;
+use super::removal::is_missing;
 use super::{RunnerError, clock_of, processes, protocol};
 use crate::engine::{SlottedAttempt, end_of_killed_runner};
 use crate::storage::{Attempt, Lease, Storage, StorageError, StoredStudy, StudyId};
@@ -88,9 +89,8 @@ pub(super) fn forget_lost_checkpoints(
     let checkpoints = trials.iter().flat_map(|trial| {
         trial.checkpoints.iter().map(|checkpoint| (trial.number, checkpoint.path.clone()))
     });
-    // A checkpoint that cannot be examined may exist.
     let lost: Vec<Event> = checkpoints
-        .filter(|(_, path)| matches!(path.try_exists(), Ok(false)))
+        .filter(|(_, path)| is_missing(path))
         .map(|(trial, path)| Event::of(trial, CheckpointEvent::Dropped { path }))
         .collect();
     if !lost.is_empty() {

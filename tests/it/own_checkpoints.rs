@@ -150,3 +150,35 @@ fn a_program_that_rotates_continues_after_its_runner_was_killed_at_any_step() {
         assert_code(&site.run(&["export", "s", "-o", "model"]), 0);
     }
 }
+
+#[test]
+fn a_checkpoint_that_was_removed_by_hand_is_told_wherever_it_is_named() {
+    let site = site(2, "9 8 $((HPSEARCH_TRIAL + 1))", "after() { :; }\n", "");
+    assert_done(&site.run_study());
+    let remove = |trial: u64| {
+        let path = format!("runs/files/s/trial-{trial}/checkpoints/checkpoint-3");
+        fs::remove_file(site.path(&path)).unwrap();
+    };
+    remove(0);
+    assert_names(&site.run(&["best", "s"]).out, &["# no checkpoint: ", "checkpoint-3 is gone"]);
+    let best: Json = site.json(&["best", "s", "--json"]);
+    let best = &best["trial"];
+    assert_eq!((&best["number"], &best["checkpoint_gone"]), (&0.into(), &true.into()));
+    assert_names(&site.run(&["show", "s", "0"]).out, &["checkpoints/checkpoint-3 (gone)"]);
+    assert!(site.json(&["show", "s", "0", "--json"]).get("checkpoints").is_none());
+    assert!(!site.run(&["show", "s", "1"]).out.contains("(gone)"));
+    let doctor = site.run(&["doctor"]);
+    assert_names(&doctor.out, &["1 checkpoint of trial 0 of `s` is gone: `", "1 warning"]);
+    // It is looked for before a trial is said to continue from it, and before it does.
+    let refused = site.run(&["continue", "s", "0", "--until", "9"]);
+    assert_code(&refused, 2);
+    let why = "trial 0 has no checkpoint to continue from (it was removed from the disk)";
+    assert_names(&refused.err, &[why, "hpsearch enqueue --from 0 --again"]);
+    let granted = site.run(&["continue", "s", "1", "--until", "9"]);
+    assert_done(&granted);
+    assert_names(&granted.err, &["trial 1 continues from step 3 to step 9"]);
+    remove(1);
+    let ended = site.run_study();
+    assert_names(&ended.err, &["1 checkpoint of trial 1 missing, and forgotten"]);
+    assert_done(&site.run(&["verify", "s"]));
+}

@@ -148,7 +148,7 @@ fn best_as_json_has_the_metrics_of_the_best_report_and_its_checkpoint() {
         "params": {"learning_rate": 3.162_277e-4, "model.num_layers": 2, "optim": "adamw"},
         "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null,
         "metrics": {"eval_accuracy": 1.0 - 0.184_213, "eval_loss": 0.184_213},
-        "checkpoint": "/data/trial-0/step-2",
+        "checkpoint": "/data/trial-0/step-2", "checkpoint_gone": true,
         "tags": [], "notes": [],
     }});
     assert_eq!(Scene::digits().json(&["best", "digits", "--json"]), expected);

@@ -11,8 +11,9 @@ use crate::cli::console::{Console, shown};
 use crate::cli::exit::Failure;
 use crate::cli::provenance;
 use crate::cli::waiting::Waiting;
-use crate::report::wording::{StudyStatus, bytes as size, one_line};
+use crate::report::wording::{StudyStatus, bytes as size, named_trials, one_line};
 use crate::runner::processes;
+use crate::runner::removal::is_missing;
 use crate::runner::{Liveness, liveness};
 use crate::storage::address::is_on_server;
 use crate::storage::any::AnyReader;
@@ -20,8 +21,10 @@ use crate::storage::disk::forbidden;
 use crate::storage::paths::files_directory;
 use crate::storage::sqlite::orphaned_log;
 use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::study::checkpoint::Checkpoint;
 use crate::study::counted::count;
 use crate::study::event::Seq;
+use crate::study::trial::TrialNumber;
 use crate::tracking::{Behind, behind};
 
 pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
@@ -241,6 +244,24 @@ fn of_study(
             format!("{destination} lacks runs of `{name}`: {why}"),
             format!("{sync} adds them"),
         ));
+    }
+    let gone: Vec<(TrialNumber, Checkpoint)> = reader
+        .checkpoints(study.id)?
+        .into_iter()
+        .filter(|(_, checkpoint)| is_missing(&checkpoint.path))
+        .collect();
+    if let Some((_, first)) = gone.first() {
+        let of: BTreeSet<TrialNumber> = gone.iter().map(|(trial, _)| *trial).collect();
+        let (is, more) = if gone.len() == 1 { ("is", "") } else { ("are", ", ..") };
+        let what = format!(
+            "{} of {} of `{name}` {is} gone: `{}`{more}",
+            count(gone.len() as u64, "checkpoint"),
+            named_trials(&of),
+            shown(&first.path),
+        );
+        let next = "mount its disk or move it back; where it was removed, the next `hpsearch run` \
+                    forgets it, and `hpsearch export --trial N` takes another trial";
+        found.push(Finding::warning("files", what, next));
     }
     let files = files_directory(&study.spec, &console.store);
     if study.spec.checkpoints.dir.is_some() && files.exists() {

@@ -9,7 +9,7 @@ use crate::cli::exported;
 use crate::cli::waiting::listener;
 use crate::cli::warm_start::told;
 use crate::config::Moved;
-use crate::report::wording::{extension, one_line};
+use crate::report::wording::{extension, named_trials, one_line};
 use crate::runner::ownership::Taken;
 use crate::storage::Holder;
 use crate::study::budget::Extension;
@@ -84,9 +84,10 @@ impl<'a> Notices<'a> {
                 shown(directory),
                 self.in_words(taken)
             )),
-            RunNotice::MissingCheckpoints(gone) => console.say(&format!(
-                "{} missing, and forgotten: trials that need one begin again",
-                count(gone, "checkpoint")
+            RunNotice::MissingCheckpoints(gone, of) => console.say(&format!(
+                "{} of {} missing, and forgotten: a trial that needs one begins again",
+                count(gone, "checkpoint"),
+                named_trials(of)
             )),
             RunNotice::StartAgents(file) => console.say(&format!(
                 "start agents on other machines with `hpsearch agent {}`",

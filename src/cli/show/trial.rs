@@ -21,6 +21,7 @@ use crate::engine::seed_of;
 use crate::report::wording::{
     duration, micros, number, one_line, param, proposed_with, remarked, result, state_word,
 };
+use crate::runner::removal::is_missing;
 use crate::runner::untracked_sources::as_new_file;
 use crate::storage::{Remarked, StorageReader, StudySummary};
 use crate::study::artifact::StoredArtifact;
@@ -127,7 +128,10 @@ pub fn show(
                     .collect::<Result<_, _>>()?,
                 series: series.into_iter().map(SeriesSummaryJson::from).collect(),
                 summary: reader.trial_summary(study.id, trial.number)?,
-                checkpoints: trial.checkpoints.clone(),
+                checkpoints: {
+                    let listed = trial.checkpoints.iter();
+                    listed.filter(|listed| !is_missing(&listed.path)).cloned().collect()
+                },
                 artifacts: artifacts_json(reader, study, &console.store, &artifacts)?,
                 remarks: remarks.into_iter().map(RemarkJson::from).collect(),
             };
@@ -298,7 +302,8 @@ fn print(
     for (index, checkpoint) in trial.checkpoints.iter().enumerate() {
         let title = if index == 0 { "checkpoints" } else { "" };
         let at = spec.step.at(checkpoint.step);
-        console.fact(title, &one_line(&format!("{at}: {}", shown(&checkpoint.path))))?;
+        let gone = if is_missing(&checkpoint.path) { " (gone)" } else { "" };
+        console.fact(title, &one_line(&format!("{at}: {}{gone}", shown(&checkpoint.path))))?;
     }
     kept::print(reader, artifacts, console)?;
     for (index, remark) in remarks.iter().enumerate() {
