@@ -51,6 +51,9 @@ class Run:
         self._reads_should_stop = True
         return self._stop_reason is not None
 
+    def _await_pause(self, step: Optional[int]) -> None:
+        """Waits for the answer to a report of the step at which the trial is to pause, or later."""
+
     @property
     def stop_reason(self) -> Optional[str]:
         """Why the program should stop, in a sentence, or `None`."""

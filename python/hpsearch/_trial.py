@@ -7,6 +7,7 @@ import signal
 import stat
 import sys
 import threading
+import time
 from typing import Any, Dict, Mapping, Optional, Sequence
 
 from . import _messages, _secrets, _values
@@ -17,6 +18,10 @@ PREFIX = "@hpsearch "
 
 #: A line for the runner that says nothing, without its end.
 _NOTHING = b'@hpsearch {"tags":[]}'
+
+#: Seconds for which an answer is waited for at most, each time and in all if none comes: only a
+#: report of the study's metric gets one.
+PATIENCE, PATIENCE_IN_ALL = 1.0, 5.0
 
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
@@ -40,6 +45,10 @@ class TrialRun(Run):
         self._output = _Output()
         self._listener: Optional[threading.Thread] = None
         self._handler: Any = None
+        until = environment.get("HPSEARCH_UNTIL", "")
+        self._until = int(until) if until.isdigit() else None
+        self._decided = threading.Event()
+        self._patience = PATIENCE_IN_ALL
         _handle_sigterm(self)
         self._searched = parameters
         # A search knows its parameters; a run that is tracked learns them here.
@@ -87,6 +96,15 @@ class TrialRun(Run):
         )
         if _may_read_standard_input():
             self._listener.start()
+
+    def _await_pause(self, step: Optional[int]) -> None:
+        if self._until is None or step is None or step < self._until:
+            return
+        if self._listener is None or not self._listener.is_alive():
+            return
+        begun = time.monotonic()
+        if not self._decided.wait(min(PATIENCE, self._patience)):
+            self._patience = max(0.0, self._patience - (time.monotonic() - begun))
 
     def _close(self, status: str, message: Optional[str]) -> None:
         if status != "complete" and message is None:
@@ -245,6 +263,7 @@ def _read_decisions(run: TrialRun) -> None:
                 continue
             if verdict in ("stop", "pause"):
                 run._stop_reason = str(decision.get("reason") or verdict)
+                run._decided.set()
 
 
 def _handle_sigterm(run: TrialRun) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import textwrap
+import time
 import unittest
 from typing import Any, List
 
@@ -181,6 +182,48 @@ class Trial(Case):
             process.stdin.flush()
             out, err = process.communicate(timeout=60)
             self.assertIn("because rank 9 of 12\n", out, err)
+
+    def test_callbacks_wait_for_the_answer_at_the_step_to_pause_at(self) -> None:
+        process = self.start(
+            """
+            import hpsearch
+            run = hpsearch.init()
+            for step in (1, 2):
+                run.log({"loss": 1.0}, step=step)
+                run._await_pause(step)
+                print("at", step, run.should_stop, flush=True)
+            """,
+            stdin=subprocess.PIPE,
+            HPSEARCH_UNTIL="2",
+        )
+        assert process.stdin is not None and process.stdout is not None
+        while '"step":2' not in process.stdout.readline():
+            pass
+        time.sleep(0.2)
+        process.stdin.write('{"verdict":"pause","reason":"rung 2"}\n')
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "at 2 True\n")
+        process.communicate(timeout=60)
+
+    def test_callbacks_do_not_wait_for_long_where_nothing_is_answered(self) -> None:
+        process = self.start(
+            """
+            import hpsearch, time
+            run = hpsearch.init()
+            begun = time.monotonic()
+            for step in range(30):
+                run.log({"other": 1.0}, step=step)
+                run._await_pause(step)
+            print("waited", round(time.monotonic() - begun))
+            """,
+            stdin=subprocess.PIPE,
+            HPSEARCH_UNTIL="2",
+        )
+        assert process.stdout is not None
+        # Standard input stays open: a runner is there, and silent.
+        out = process.stdout.read()
+        self.assertIn("waited ", out)
+        self.assertIn(int(out.split("waited ")[1]), (5, 6, 7))
 
     def test_a_program_that_reads_standard_input_itself_keeps_it(self) -> None:
         done = subprocess.run(

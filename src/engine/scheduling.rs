@@ -5,6 +5,7 @@ use super::batch_halving::BatchHalving;
 use super::decision_window::DecisionWindow;
 use super::goal::is_asked_for;
 use super::{Assignment, Effect, Engine, Outcome, Phase};
+use crate::config;
 use crate::pruners::{Gathered, Restart};
 use crate::study::decision::Decision;
 use crate::study::device::Device;
@@ -230,7 +231,8 @@ impl Engine {
         }
     }
 
-    /// Tells once in a run that a command continued after it was asked to pause.
+    /// Tells once in a run that a command continued after it was asked to pause, and for as long as
+    /// it had run up to the pause: one that reads the answer a step later has paused.
     pub(super) fn remark_on_passed_pause(&mut self, number: TrialNumber, attempt: AttemptNumber) {
         let is_known = || self.remarked.iter().any(|(_, kind)| *kind == RemarkKind::RanOn);
         if !matches!(self.spec.program, Program::Command { .. }) || is_known() {
@@ -242,7 +244,16 @@ impl Engine {
                 && trial.until.is_some_and(|until| until <= at.step)
         };
         let pause = trial.decisions.iter().find(is_pause);
-        let pause = pause.map(|pause| pause.step).filter(|step| trial.last_step() > Some(*step));
+        let pause = pause.map(|pause| pause.step);
+        let earlier = trial.decisions.iter().filter(|at| matches!(at.verdict, Decision::Pause(_)));
+        let before = earlier.map(|at| at.step).filter(|step| Some(*step) < pause).max();
+        let is_past = |step: &u64| {
+            let most = step.saturating_add(step - before.unwrap_or(0));
+            trial.last_step().is_some_and(|last| {
+                last >= most || config::max_resource(&self.spec).is_some_and(|full| last >= full)
+            })
+        };
+        let pause = pause.filter(|step| trial.last_step() > Some(*step)).filter(is_past);
         if let (Some(pause), Some(last)) = (pause, trial.last_step()) {
             let why = format!(
                 "it was asked to pause at {} and continued to {last}; read the answer to each \

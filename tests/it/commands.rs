@@ -888,6 +888,22 @@ fn a_paused_trial_that_does_not_listen_is_told_to_leave_and_goes_on_later() {
 }
 
 #[test]
+fn a_command_that_hears_of_its_pause_a_step_later_is_told_nothing() {
+    let script = "at=0; [ -z \"$HPSEARCH_RESUME\" ] || at=$(cat \"$HPSEARCH_RESUME\")\n\
+        while [ $at -lt 9 ]; do at=$((at + 1)); echo $at > \"$HPSEARCH_CHECKPOINT_DIR/$at\"\n\
+        echo \"@hpsearch {\\\"checkpoint\\\":\\\"$at\\\",\\\"step\\\":$at}\"\n\
+        echo \"@hpsearch {\\\"step\\\":$at,\\\"loss\\\":$1}\"\n\
+        case $late in *pause*) exit;; esac; read -r late; done\n";
+    let rest = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmode = \"promote\"\n\
+                min_resource = 3\nmax_resource = 9\n";
+    let site = Site::new(&study("trials = 3", rest), script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert!(!ended.out.contains("was asked to pause"), "{}", ended.out);
+    assert_names(&ended.out, &["continues from step 4"]);
+}
+
+#[test]
 fn a_command_that_runs_past_its_pauses_is_told_so_and_completes() {
     let script = "for step in 1 2 3 4; do echo $1 > \"$HPSEARCH_CHECKPOINT_DIR/$step\"\n\
         echo \"@hpsearch {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/$step\\\",\

@@ -55,6 +55,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]
         """Logs an epoch, and asks whether to stop."""
         if logs:
             self.run.log(logs, step=epoch + 1)
+            self.run._await_pause(epoch + 1)
         self._look()
 
     def on_train_end(self, logs: Optional[Dict[str, Any]] = None) -> None:

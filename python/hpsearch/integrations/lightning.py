@@ -74,6 +74,7 @@ class HpsearchLogger(Logger):
     def log_metrics(self, metrics: Dict[str, float], step: Optional[int] = None) -> None:
         """Logs metrics at an optimizer step."""
         self.experiment.log(metrics, step=step)
+        self.experiment._await_pause(step)
 
     def after_save_checkpoint(self, checkpoint_callback: Any) -> None:
         """Registers what a `ModelCheckpoint` has saved."""

@@ -45,6 +45,7 @@ class HpsearchCallback(TrainerCallback):
         if self._run is not None and state.is_world_process_zero and logs:
             numbers = {name: value for name, value in logs.items() if isinstance(value, (int, float))}
             self._run.log(numbers, step=state.global_step)
+            self._run._await_pause(state.global_step)
         self._look(control)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -57,11 +58,12 @@ class HpsearchCallback(TrainerCallback):
             self._look(control)
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Registers the checkpoint that was saved."""
+        """Registers the checkpoint that was saved, and asks whether to stop."""
         if self._run is not None and state.is_world_process_zero:
             path = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
             if os.path.isdir(path):
                 self._run.checkpoint(path, step=state.global_step)
+        self._look(control)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Sets the summary; a run of its own stays open for an evaluation afterwards."""
