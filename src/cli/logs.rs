@@ -139,9 +139,17 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
             Exit::Usage,
             format!("trial {number} has no log of attempt {attempt}: `{}`: {error}", shown(&path)),
         );
-        failure.help(
-            "built-in and commanded trials write one; the files may have been moved or removed",
-        )
+        let is_tracked = trial.origin.tracked().is_some_and(|run| run.source.is_none());
+        failure.help(match is_tracked {
+            true => {
+                "what a program prints that begins its run itself (`hpsearch.init`) is kept only \
+                 under `hpsearch track -- COMMAND`; the files of one that was run so may have been \
+                 moved or removed"
+            }
+            false => {
+                "built-in and commanded trials write one; the files may have been moved or removed"
+            }
+        })
     })?;
     let mut sieve =
         Sieve::new(arguments.grep.as_ref(), arguments.json.then_some((number, attempt)));

@@ -6,7 +6,8 @@ use rustix::process::Signal;
 use serde_json::Value as Json;
 
 use crate::harness::{
-    ONE_SLOT, PROGRAM, Running, Site, assert_done, paths_below, study, wait_until,
+    ONE_SLOT, PROGRAM, Running, Site, assert_code, assert_done, assert_names, paths_below, study,
+    wait_until,
 };
 
 /// A run of ten steps that then does what the test says.
@@ -92,6 +93,19 @@ fn what_a_program_logs_is_in_the_store_when_it_has_ended() {
     assert_eq!(runs[0]["tags"][0], "x");
     assert_eq!(spools(&site), Vec::<PathBuf>::new());
     site.assert_sound();
+}
+
+#[test]
+fn that_the_output_of_a_program_that_logs_itself_is_not_kept_is_told() {
+    let site = Site::empty();
+    let Some(program) = start(&site, LOGS) else { return };
+    assert_done(&program.end());
+    let told = site.run(&["logs", "digits", "0"]);
+    assert_code(&told, 2);
+    assert_names(
+        &told.err,
+        &["begins its run itself (`hpsearch.init`)", "`hpsearch track -- COMMAND`"],
+    );
 }
 
 #[test]
