@@ -1,6 +1,6 @@
 //! The state of a study: liveness of its runner, status, and elapsed time.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::report::wording::{HolderLife, StudyStatus, micros};
@@ -126,6 +126,34 @@ pub fn ran_until_death(
     }
     let Some(tracked) = life_of(reader, study.id, trial)? else { return Ok(None) };
     Ok(Some(last_sign(reader, &tracked)?.since(tracked.since)))
+}
+
+/// The time spent on each of these trials, open attempts included. The open attempt of a dead
+/// runner counts until the last sign of life that is known.
+///
+/// # Errors
+/// The store failed.
+pub fn times_spent(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trials: &[Trial],
+) -> Result<BTreeMap<TrialNumber, Duration>, StorageError> {
+    let (interrupted, now) = (interrupted(reader, study, trials)?, runner::now());
+    let is_held = study.held.as_ref().is_some_and(|held| life(held) == HolderLife::Alive);
+    let mut times = BTreeMap::new();
+    for trial in trials {
+        let ended = micros(trial.busy_micros);
+        let spent = if interrupted.contains(&trial.number) {
+            ended + ran_until_death(reader, study, trial.number)?.unwrap_or_default()
+        } else if is_held || study.spec.is_tracked() {
+            // Imported trials have no attempts.
+            trial.time_spent(now).unwrap_or(ended)
+        } else {
+            ended
+        };
+        times.insert(trial.number, spent);
+    }
+    Ok(times)
 }
 
 /// The situation in which a study's sampler proposes trial `number`, with trials by state in

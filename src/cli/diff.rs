@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
@@ -16,9 +17,10 @@ use super::trial_json::TrialJson;
 use crate::app::best::{result_metrics, value_step};
 use crate::app::find;
 use crate::app::reconcile::{changes_by_file, continue_file, place_files};
+use crate::app::study_state::times_spent;
 use crate::config::{self, Change, ChangeClass};
 use crate::report::table::{Column, Columns};
-use crate::report::wording::{duration, metric_names, micros, number, one_line, param, values};
+use crate::report::wording::{duration, metric_names, number, one_line, param, values};
 use crate::runner::inputs;
 use crate::storage::StudySummary;
 use crate::study::counted::count;
@@ -126,6 +128,7 @@ pub fn diff(arguments: &DiffArguments, console: &mut Console) -> Result<Exit, Fa
 struct Side {
     study: StudySummary,
     trial: Trial,
+    spent: Option<Duration>,
     metrics: Metrics,
     made: Vec<provenance::Made>,
     facts: Vec<(String, String)>,
@@ -142,7 +145,16 @@ fn trials(
         let step = value_step(&study.spec, &trial);
         let metrics = result_metrics(&reader, &study, &trial, step)?;
         let made = provenance::of_trial(&reader, study.id, number)?;
-        Ok(Side { facts: provenance::facts(&study, &trial, &made), study, made, trial, metrics })
+        let mut spent = times_spent(&reader, &study, std::slice::from_ref(&trial))?;
+        let spent = spent.remove(&trial.number);
+        Ok(Side {
+            spent,
+            facts: provenance::facts(&study, &trial, &made),
+            study,
+            made,
+            trial,
+            metrics,
+        })
     };
     let [one, other] = named;
     let sides = [side(one)?, side(other)?];
@@ -153,8 +165,8 @@ fn trials(
     };
     if arguments.json {
         let trial = |side: &Side| match of_one_study {
-            true => TrialJson::new(&side.study.spec, &side.trial),
-            false => TrialJson::of_study(&side.study.spec, &side.trial),
+            true => TrialJson::new(&side.study.spec, &side.trial).after(side.spent),
+            false => TrialJson::of_study(&side.study.spec, &side.trial).after(side.spent),
         };
         let study = of_one_study.then(|| sides[0].study.spec.name.clone());
         let output = TrialsDiffJson {
@@ -293,7 +305,11 @@ fn print(
             sides: sides.each_ref().map(last),
             change: String::new(),
         },
-        outcome("time", &|trial| duration(micros(trial.busy_micros))),
+        DiffRow {
+            name: "time".to_owned(),
+            sides: sides.each_ref().map(|side| duration(side.spent.unwrap_or_default())),
+            change: String::new(),
+        },
         outcome("attempts", &|trial| trial.attempts.to_string()),
         outcome("device", &|trial| {
             trial.devices.as_ref().map_or_else(String::new, ToString::to_string)

@@ -17,7 +17,7 @@ use super::trial_json::{BestJson, TrialJson, origin_kind, seconds};
 use super::{Console, Exit, Failure};
 use crate::app::find;
 use crate::app::populations::{Family, family};
-use crate::app::study_state::situation;
+use crate::app::study_state::{situation, times_spent};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     attempt_end, duration, number, one_line, param, result, shown_value, states,
@@ -129,7 +129,10 @@ pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Ex
     let domination = domination::of(&reader, &study, &trial)?;
     let family = family(&reader, &study, &trial)?;
     if arguments.json {
+        let spent =
+            times_spent(&reader, &study, std::slice::from_ref(&trial))?.remove(&trial.number);
         let output = ExplainJson {
+            trial: TrialJson::new(&study.spec, &trial).after(spent),
             domination: domination.as_ref(),
             family: family.as_ref(),
             ..json(&study, &trial, &story, comparison.as_ref())

@@ -1,5 +1,7 @@
 //! JSON formats shared by several verbs; part of the public interface.
 
+use std::time::Duration;
+
 use serde::{Serialize, Serializer};
 
 use super::moments::instant;
@@ -117,7 +119,7 @@ pub struct TrialJson {
     pub segments: Vec<SegmentJson>,
     /// Device of its last attempt, or its devices: `cuda:0+cuda:1`.
     pub device: Option<DeviceGroup>,
-    /// Seconds spent in ended attempts.
+    /// Seconds spent in its attempts, an open one included.
     pub seconds: f64,
     /// Number of attempts.
     pub attempts: u32,
@@ -193,6 +195,12 @@ impl TrialJson {
                 .map(|note| NoteJson { at: instant(note.at), text: note.text.clone() })
                 .collect(),
         }
+    }
+
+    /// The same with the time spent on it until now, if it is running.
+    pub fn after(self, spent: Option<Duration>) -> Self {
+        let spent = spent.filter(|_| self.state == TrialState::Running);
+        TrialJson { seconds: spent.map_or(self.seconds, |spent| spent.as_secs_f64()), ..self }
     }
 
     /// A trial with the name of its study.

@@ -3,16 +3,17 @@
 mod several;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use clap::Args;
 
 use super::selection::{self, SeveralArguments};
 use super::trial_json::TrialJson;
 use super::{Console, Exit, Failure};
-use crate::app::study_state::interrupted;
+use crate::app::study_state::{interrupted, times_spent};
 use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{
-    duration, micros, objective_cell, one_line, param, run_name, state_word, value_cell,
+    duration, objective_cell, one_line, param, run_name, state_word, value_cell,
 };
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::counted::count;
@@ -56,11 +57,8 @@ pub struct TrialsArguments {
     pub json: bool,
 }
 
-fn time(trial: &Trial) -> String {
-    match trial.busy_micros {
-        0 => String::new(),
-        busy => duration(micros(busy)),
-    }
+fn time(spent: Option<&Duration>) -> String {
+    spent.filter(|spent| !spent.is_zero()).map_or_else(String::new, |spent| duration(*spent))
 }
 
 /// Lists the trials.
@@ -80,9 +78,12 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         limit: arguments.limit.unwrap_or(u64::MAX),
     };
     let trials = reader.trials(study.id, &query)?;
+    let times = times_spent(&reader, &study, &trials)?;
     if arguments.json {
-        let trials: Vec<TrialJson> =
-            trials.iter().map(|trial| TrialJson::new(&study.spec, trial)).collect();
+        let json = |trial: &Trial| {
+            TrialJson::new(&study.spec, trial).after(times.get(&trial.number).copied())
+        };
+        let trials: Vec<TrialJson> = trials.iter().map(json).collect();
         return console.json(Some(&study.spec.name), &BTreeMap::from([("trials", trials)]));
     }
     match study.counts.total() {
@@ -91,7 +92,7 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         all if trials.is_empty() => console.say(&format!("none of {} passes", count(all, "trial"))),
         _ => {
             let dead = interrupted(&reader, &study, &trials)?;
-            console.table(&columns(&study, &trials, &dead))?
+            console.table(&columns(&study, &trials, (&dead, &times)))?
         }
     }
     Ok(Exit::Done)
@@ -108,12 +109,9 @@ fn alignment(distribution: &Distribution) -> Align {
 fn columns(
     study: &StudySummary,
     trials: &[Trial],
-    interrupted: &BTreeSet<TrialNumber>,
+    (interrupted, times): (&BTreeSet<TrialNumber>, &BTreeMap<TrialNumber, Duration>),
 ) -> Vec<Column> {
-    let time = |trial: &Trial| match trial.busy_micros {
-        0 => String::new(),
-        busy => duration(micros(busy)),
-    };
+    let time = |trial: &Trial| time(times.get(&trial.number));
     let mut columns = Columns::of(trials).right("trial", |trial| trial.number.to_string());
     if study.spec.is_tracked() {
         let name = |trial: &Trial| run_name(trial).map_or_else(String::new, one_line);

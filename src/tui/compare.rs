@@ -21,6 +21,7 @@ use crate::study::metric::Score;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::state::shown_params;
+use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// So many of the other trials' curves stand behind the compared ones.
@@ -39,6 +40,8 @@ pub struct CompareData {
     pub curves: Vec<Curve>,
     /// Curves of the best trials, for scale, where all are of one study.
     pub field: Vec<Curve>,
+    /// When they were read.
+    pub at: Timestamp,
 }
 
 impl CompareData {
@@ -47,6 +50,7 @@ impl CompareData {
         reader: &dyn StorageReader,
         marked: &[TrialKey],
         metric: Option<&str>,
+        at: Timestamp,
     ) -> Result<CompareData, StorageError> {
         let mut studies: Vec<(StudyId, StudySpec)> = Vec::new();
         let (mut trials, mut curves) = (Vec::new(), Vec::new());
@@ -71,7 +75,7 @@ impl CompareData {
             [(study, _)] => field(reader, *study, &metric, &trials)?,
             _ => Vec::new(),
         };
-        Ok(CompareData { studies, metric, trials, curves, field })
+        Ok(CompareData { studies, metric, trials, curves, field, at })
     }
 
     fn spec(&self, study: usize) -> &StudySpec {
@@ -230,7 +234,10 @@ fn rows<'a>(data: &'a CompareData) -> Vec<ComparedRow> {
         about(data.step(), &|trial| {
             trial.last().map_or_else(String::new, |(step, _)| step.to_string())
         }),
-        about("time", &|trial| duration(micros(trial.busy_micros))),
+        about("time", &|trial| {
+            let spent = trial.time_spent(data.at).unwrap_or(micros(trial.busy_micros));
+            duration(spent)
+        }),
         about("attempts", &|trial| trial.attempts.to_string()),
         about("device", &|trial| {
             trial.devices.as_ref().map_or_else(String::new, ToString::to_string)

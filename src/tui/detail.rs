@@ -3,8 +3,6 @@
 
 mod sections;
 
-use std::time::Duration;
-
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Style;
@@ -18,13 +16,13 @@ use super::trial_key::TrialKey;
 use crate::app::log_tail::LogTail;
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::{
-    metric_names, micros, number, one_line, proposed, rough_duration, values, width,
+    metric_names, number, one_line, proposed, rough_duration, values, width,
 };
 use crate::study::counted::count;
 use crate::study::series::SeriesAxis;
 use crate::study::space::Scale;
 use crate::study::time::Timestamp;
-use crate::study::trial::{Trial, TrialState};
+use crate::study::trial::Trial;
 use sections::{parameters, section, sections};
 
 /// A screen wider than this has the chart beside the text, else above it.
@@ -114,7 +112,7 @@ pub fn draw_preview(
     let Some(detail) = selected else { return };
     let (text, chart) = beside(area);
     let trial = &detail.trial;
-    let spent = time_spent(trial, now).map(rough_duration);
+    let spent = trial.time_spent(now).map(rough_duration);
     let spent = spent.map(|spent| format!("{spent}, ")).unwrap_or_default();
     let mut title = title(state, trial, theme);
     // Where it came from has a line of its own: there is less room than on the trial's own screen.
@@ -255,13 +253,4 @@ fn title(state: &TuiState, trial: &Trial, theme: Theme) -> Line<'static> {
     }
     spans.push(Span::styled(format!("  {}{device}", proposed(&trial.origin)), theme.dim()));
     Line::from(spans)
-}
-
-/// The time spent on a trial, a running attempt included; `None` before it began.
-pub fn time_spent(trial: &Trial, now: Timestamp) -> Option<Duration> {
-    let running = trial
-        .started
-        .filter(|_| trial.state == TrialState::Running)
-        .map_or(Duration::ZERO, |started| now.since(started));
-    (trial.attempts > 0).then(|| micros(trial.busy_micros) + running)
 }

@@ -86,7 +86,7 @@ impl PictureCache {
         let mut devices = Vec::new();
         let scroll = match &request.subject {
             Subject::Compare { trials, metric } => {
-                let data = CompareData::load(reader, trials, metric.as_deref())?;
+                let data = CompareData::load(reader, trials, metric.as_deref(), now)?;
                 compare::draw(&mut buffer, area, &data, request.scroll, theme)
             }
             Subject::Search(view) => {

@@ -7,7 +7,9 @@ use hpsearch::study::step::StepUnit;
 use hpsearch::study::trial::{TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Scene, assert_done, assert_names};
+use crate::harness::{
+    ONE_SLOT, REPORT_X, Scene, Site, assert_done, assert_names, held, study, wait_until,
+};
 
 /// `digits` with a fifth trial that a rung stopped.
 fn judged() -> Scene {
@@ -366,4 +368,20 @@ fn running_a_study_by_its_name_is_answered_with_what_is_wanted() {
         "{}",
         ran.err
     );
+}
+
+#[test]
+fn the_time_of_a_running_trial_includes_its_attempt() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &held(REPORT_X));
+    let running = site.start_study();
+    site.wait_for("started");
+    let seconds = || site.trials()[0]["seconds"].as_f64().unwrap();
+    wait_until("its time is counted", || seconds() > 1.0);
+    let shown = site.json(&["show", "s", "0", "--json"]);
+    assert!(shown["trial"]["seconds"].as_f64().unwrap() > 1.0, "{shown}");
+    let table = site.run(&["trials", "s"]).out;
+    let row = table.lines().last().unwrap();
+    assert!(row.contains("running") && row.contains(" s"), "{table}");
+    site.write("go", "");
+    assert_done(&running.end());
 }

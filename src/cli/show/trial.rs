@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::kept;
 use crate::app::find;
 use crate::app::populations::{Family, family};
-use crate::app::study_state::{interrupted, ran_until_death};
+use crate::app::study_state::{interrupted, ran_until_death, times_spent};
 use crate::arguments::RowsAtOnce;
 use crate::cli::artifact_json::{ArtifactJson, artifacts_json};
 use crate::cli::console::shown;
@@ -19,7 +19,7 @@ use crate::cli::{Console, Exit, Failure};
 use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
 use crate::report::wording::{
-    duration, micros, number, one_line, param, proposed_with, remarked, result, state_word,
+    duration, number, one_line, param, proposed_with, remarked, result, state_word,
 };
 use crate::runner::removal::is_missing;
 use crate::runner::untracked_sources::as_new_file;
@@ -110,11 +110,12 @@ pub fn show(
     let artifacts = reader.artifacts(study.id, Some(number))?;
     let predicted = reader.predicted(study.id, number)?;
     let remarks = Remarked::taken_together(reader.remarks(study.id, number, Seq::default())?.0);
+    let spent = times_spent(reader, study, std::slice::from_ref(&trial))?.remove(&number);
     match form {
         Form::Changes => changes(reader, study, number, &made, console)?,
         Form::Json => {
             let output = ShowTrialJson {
-                trial: TrialJson::new(&study.spec, &trial),
+                trial: TrialJson::new(&study.spec, &trial).after(spent),
                 predictions: predictions_json(&study.spec, &trial, &predicted),
                 configuration: trial.origin.configuration().unwrap_or(number).0,
                 seed: seed_of(SeedTree::new(study.spec.seed), &trial),
@@ -277,7 +278,8 @@ fn print(
         console.fact("last report", &format!("{last} at {} {step}", spec.step.as_str()))?;
     }
     let open = if is_dead { ran_until_death(reader, study, trial.number)? } else { None };
-    let busy = micros(trial.busy_micros) + open.unwrap_or_default();
+    let spent = times_spent(reader, study, std::slice::from_ref(trial))?.remove(&trial.number);
+    let busy = spent.unwrap_or_default();
     let attempts = count(u64::from(trial.attempts), "attempt");
     console.fact("time", &format!("{} in {attempts}", duration(busy)))?;
     if tracked.is_none() {

@@ -2,9 +2,11 @@
 //! study by study.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::{TrialsArguments, alignment, time};
 use crate::app::several::{self, RankedTrial};
+use crate::app::study_state::times_spent;
 use crate::cli::selection;
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
@@ -14,6 +16,10 @@ use crate::storage::StudySummary;
 use crate::study::counted::count;
 use crate::study::query::{Filter, TrialQuery};
 use crate::study::state::shown_params;
+use crate::study::trial::TrialNumber;
+
+/// The time spent on each trial, by the index of its study.
+type Times = BTreeMap<(usize, TrialNumber), Duration>;
 
 /// Lists them.
 pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
@@ -39,20 +45,33 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     let limit = arguments.limit.filter(|_| is_ranked).unwrap_or(u64::MAX);
     let rows = several::page(&reader, &queries, 0, limit)?.rows;
     let spec = |row: &RankedTrial| &queries[row.study].0.spec;
+    let mut times = Times::new();
+    for row in &rows {
+        let study = &queries[row.study].0;
+        let spent = times_spent(&reader, study, std::slice::from_ref(&row.trial))?;
+        times.extend(spent.into_iter().map(|(trial, spent)| ((row.study, trial), spent)));
+    }
     if arguments.json {
-        let trials: Vec<TrialJson> =
-            rows.iter().map(|row| TrialJson::of_study(spec(row), &row.trial)).collect();
+        let json = |row: &RankedTrial| {
+            let spent = times.get(&(row.study, row.trial.number)).copied();
+            TrialJson::of_study(spec(row), &row.trial).after(spent)
+        };
+        let trials: Vec<TrialJson> = rows.iter().map(json).collect();
         return console.json(None, &BTreeMap::from([("trials", trials)]));
     }
     match all {
         0 => console.say("there are no trials yet"),
         all if rows.is_empty() => console.say(&format!("none of {} passes", count(all, "trial"))),
-        _ => console.table(&columns(&queries, &rows))?,
+        _ => console.table(&columns(&queries, &rows, &times))?,
     }
     Ok(Exit::Done)
 }
 
-fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[RankedTrial]) -> Vec<Column> {
+fn columns(
+    queries: &[(StudySummary, TrialQuery)],
+    rows: &[RankedTrial],
+    times: &Times,
+) -> Vec<Column> {
     let spec = |row: &RankedTrial| &queries[row.study].0.spec;
     let objective = several::common_objective(queries.iter().map(|(study, _)| &study.spec));
     let metric = objective.map(|objective| objective.metric.as_str());
@@ -74,7 +93,7 @@ fn columns(queries: &[(StudySummary, TrialQuery)], rows: &[RankedTrial]) -> Vec<
     }
     columns = columns
         .right(unit, |row| row.trial.last().map_or_else(String::new, |(step, _)| step.to_string()))
-        .right("time", |row| time(&row.trial));
+        .right("time", |row| time(times.get(&(row.study, row.trial.number))));
     for (name, align) in params(queries, rows) {
         let value = |row: &RankedTrial| {
             let params = shown_params(spec(row), &row.trial);

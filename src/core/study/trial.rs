@@ -1,5 +1,7 @@
 //! One evaluation of a configuration: its parameters, state, curve, attempts and end.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::study::checkpoint::Checkpoint;
@@ -281,6 +283,14 @@ impl Trial {
         self.state == TrialState::Pruned
             || self.state == TrialState::Paused
                 && !(self.curve.is_empty() && self.vectors.is_empty())
+    }
+
+    /// The time spent on it, a running attempt included; `None` before it began.
+    pub fn time_spent(&self, now: Timestamp) -> Option<Duration> {
+        let running = self.started.filter(|_| self.state == TrialState::Running);
+        let running = running.map_or(Duration::ZERO, |started| now.since(started));
+        let ended = Duration::from_micros(u64::try_from(self.busy_micros).unwrap_or(0));
+        (self.attempts > 0).then(|| ended + running)
     }
 
     /// The last report of the study's metric.

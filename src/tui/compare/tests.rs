@@ -1,6 +1,7 @@
 //! Compared trials as they look.
 
 use super::*;
+use crate::study::trial::TrialState;
 use crate::tui::search::tests::Halving;
 use crate::tui::tests::{COLOURS, PLAIN, at_every_size, drawn};
 
@@ -9,7 +10,7 @@ fn data(trials: u64, marked: &[u64]) -> CompareData {
     let study = script.study;
     let key = |number: &u64| TrialKey { study, number: TrialNumber(*number) };
     let marked: Vec<TrialKey> = marked.iter().map(key).collect();
-    CompareData::load(&script.store, &marked, None).unwrap()
+    CompareData::load(&script.store, &marked, None, Timestamp(0)).unwrap()
 }
 
 fn compared(marked: &[u64], size: (u16, u16), theme: Theme) -> String {
@@ -32,6 +33,17 @@ fn trials_on_terminals_of_several_kinds() {
 #[test]
 fn nothing_to_compare_says_what_to_do() {
     assert!(compared(&[], (80, 8), COLOURS).contains("no trial is marked"));
+}
+
+#[test]
+fn the_time_of_a_running_trial_includes_its_attempt() {
+    let mut data = data(40, &[4]);
+    let trial = &mut data.trials[0].1;
+    trial.state = TrialState::Running;
+    (trial.started, trial.attempts, trial.busy_micros) = (Some(Timestamp(0)), 2, 60_000_000);
+    data.at = Timestamp(65_000_000);
+    let time = rows(&data).into_iter().find(|row| row.name == "time").unwrap();
+    assert_eq!(time.cells, ["2 min 05 s"]);
 }
 
 #[test]

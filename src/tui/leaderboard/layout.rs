@@ -11,7 +11,6 @@ use crate::study::query::SortKey;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
 use crate::tui::columns::ColumnKey;
-use crate::tui::detail;
 use crate::tui::snapshot::LeaderboardRow;
 use crate::tui::state::TuiState;
 use crate::tui::theme::Theme;
@@ -272,9 +271,7 @@ impl ColumnLayout<'_> {
             ColumnKey::Curve => {
                 sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.theme.charset)
             }
-            ColumnKey::Time => {
-                detail::time_spent(trial, self.now).map_or_else(String::new, rough_duration)
-            }
+            ColumnKey::Time => trial.time_spent(self.now).map_or_else(String::new, rough_duration),
             ColumnKey::Age => age(trial, self.now),
             ColumnKey::Metric(name) => {
                 trial.last_metrics.get(name).map_or_else(String::new, number)
