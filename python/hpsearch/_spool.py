@@ -36,7 +36,7 @@ _TURN = 64
 
 #: Bounds of how many records may wait: before it is known how fast they are written, and at least.
 _FIRST_ROOM = 2 * _BATCH
-_LEAST_ROOM = 64
+_LEAST_ROOM = 8
 
 _encoder = json.JSONEncoder(
     separators=(",", ":"), check_circular=False, default=str, ensure_ascii=False
@@ -160,14 +160,14 @@ class Spool:
     def _write_batch(self) -> Optional[int]:
         """Writes what is pending, or else the first records of the queue; returns how many these
         were, or `None` if there is nothing, or the disk does not take it."""
-        begun, count, is_full = time.monotonic(), 0, False
+        begun, count, tells_rate = time.monotonic(), 0, False
         if not self._pending:
-            count, is_full = self._serialise()
+            count, tells_rate = self._serialise()
         wrote = self._write()
         if self._pending:
             self._make_room(LONGEST_QUEUE)
             return None
-        if is_full:
+        if tells_rate:
             rate = count / max(time.monotonic() - begun, 1e-6)
             self._make_room(min(max(int(BACKLOG * rate), _LEAST_ROOM), LONGEST_QUEUE - 1))
         else:
@@ -181,7 +181,8 @@ class Spool:
                 self._state.notify_all()
 
     def _serialise(self) -> Tuple[int, bool]:
-        """Takes a batch from the queue; returns how many records, and whether it is a full one."""
+        """Takes a batch from the queue; returns how many records, and whether they are so many that
+        the time they take tells how many may wait."""
         queue, lines = self.queue, []
         count = length = 0
         while queue and count < _BATCH and length < _BATCH_LENGTH:
@@ -199,7 +200,7 @@ class Spool:
                 # without a pause would take every turn for a time slice of the interpreter.
                 time.sleep(0)
         self._pending = _bytes("".join(lines))
-        return count, count >= _BATCH or length >= _BATCH_LENGTH
+        return count, count >= min(_BATCH, self.room // 2) or length >= _BATCH_LENGTH
 
     def _write(self) -> bool:
         """Writes pending records; returns whether there were any."""
@@ -286,7 +287,7 @@ class Spool:
         if self._has_descriptor():
             os.close(self._descriptor)
         self._descriptor = -1
-        self.lost = self._dropped + len(self.queue) + self._pending.count(b"\n")
+        self.lost = len(self.queue) + self._pending.count(b"\n")
         return self.lost
 
     def _stop(self) -> None:
