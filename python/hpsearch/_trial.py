@@ -200,7 +200,7 @@ class _Output:
 
 
 def _is_read_by_hpsearch() -> bool:
-    """Whether standard output is the pipe that hpsearch reads, with no filter (`| grep`) between."""
+    """Whether standard output is the pipe that hpsearch reads, without a filter between."""
     try:
         pipe = os.readlink("/proc/self/fd/1")
         process = os.getppid()
