@@ -10,13 +10,14 @@ mod follower;
 mod mlflow;
 #[cfg(feature = "mlflow")]
 mod outbox;
+mod own_file;
 mod protobuf;
 mod run_file;
 mod tensorboard;
 pub(super) mod wandb;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, TryLockError};
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,7 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 pub use beside::{Behind, behind, forget, write_lag};
 pub use follower::{Follower, Listener};
+use own_file::replace;
 
 /// The file that identifies the study of a directory.
 const MARK: &str = ".hpsearch.json";
@@ -91,6 +93,14 @@ pub enum SyncError {
         /// Its message.
         what: String,
     },
+    /// A file is in the way that this program did not write; other runs may be written.
+    #[error("{} is left as it is: {why}", path.display())]
+    NotOurs {
+        /// The file.
+        path: PathBuf,
+        /// Why it is not touched.
+        why: String,
+    },
     /// The directory has the runs of another study.
     #[error("{} has the runs of another study, `{}`", path.display(), one_line(study))]
     OtherStudy {
@@ -120,6 +130,10 @@ impl SyncError {
                  same"
             }
             SyncError::OtherStudy { .. } => "name another directory",
+            SyncError::NotOurs { .. } => {
+                "move it away, or name another directory, and run `hpsearch sync` again; other \
+                 runs are written all the same"
+            }
             SyncError::Refused { .. } => {
                 "see what the server says; other runs are sent all the same, and `hpsearch sync` \
                  tries this one again"
@@ -231,7 +245,7 @@ impl Mirror {
         let root = destination.place.join(component(&study.spec.name));
         fs::create_dir_all(&root).map_err(SyncError::io(&root))?;
         let path = root.join(LOCK);
-        let lock = File::create(&path).map_err(SyncError::io(&path))?;
+        let lock = own_file::open(&path, &[])?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(SyncError::Busy { path: root }),
@@ -286,13 +300,15 @@ impl Mirror {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Written, SyncError> {
         let study = reader.summary(self.study)?;
-        self.target.begin(reader, &study)?;
+        let mut refused = match self.target.begin(reader, &study) {
+            Err(error @ SyncError::NotOurs { .. }) => Some(error),
+            begun => begun.map(|()| None)?,
+        };
         let (changed, cursor) = reader.outcomes(self.study, self.cursor)?;
         // Open runs stay open until they are written: after an error all are checked again.
         self.open.extend(changed.iter().map(|outcome| outcome.number));
         self.cursor = cursor;
         let (mut written, all) = (Written::default(), self.open.len() as u64);
-        let mut refused = None;
         for (done, number) in self.open.clone().into_iter().enumerate() {
             progress(done as u64, all);
             let is_open = match reader.trial(self.study, number)? {
@@ -309,7 +325,7 @@ impl Mirror {
                             run.is_open()
                         }
                         // A rejected run does not block others.
-                        Err(error @ SyncError::Refused { .. }) => {
+                        Err(error @ (SyncError::Refused { .. } | SyncError::NotOurs { .. })) => {
                             refused = refused.or(Some(error));
                             true
                         }
@@ -342,28 +358,14 @@ struct Mark {
 /// Checks that the directory is empty or this study's, and marks it.
 fn claim(root: &Path, reader: &dyn StorageReader, study: &StudySummary) -> Result<(), SyncError> {
     let (path, store) = (root.join(MARK), reader.identity()?);
-    match fs::read(&path) {
-        Ok(bytes) => {
-            if let Ok(mark) = serde_json::from_slice::<Mark>(&bytes)
-                && (mark.store != store || mark.key != study.id.0)
-            {
-                return Err(SyncError::OtherStudy { path: root.to_owned(), study: mark.study });
-            }
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(source) => return Err(SyncError::Io { path, source }),
+    if let Some(bytes) = own_file::read(&path)?
+        && let Ok(mark) = serde_json::from_slice::<Mark>(&bytes)
+        && (mark.store != store || mark.key != study.id.0)
+    {
+        return Err(SyncError::OtherStudy { path: root.to_owned(), study: mark.study });
     }
     let mark = Mark { version: 1, store, key: study.id.0, study: study.spec.name.clone() };
     replace(&path, &serde_json::to_vec(&mark).unwrap_or_default())
-}
-
-/// Replaces a file atomically.
-fn replace(path: &Path, bytes: &[u8]) -> Result<(), SyncError> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    fs::write(&beside, bytes).map_err(SyncError::io(&beside))?;
-    fs::rename(&beside, path).map_err(SyncError::io(path))
 }
 
 /// Seconds since 1970.

@@ -140,6 +140,8 @@ const CRATES: &[(&str, &[&str])] = &[
             "trainer/hub/cache",
             // The lock of a spool, by which its program is seen to live.
             "tracking/spool",
+            // Files at a destination are opened without following a link or waiting for a pipe.
+            "tracking/sync",
         ],
     ),
     ("ureq", &["trainer/hub/client", "runner/notifier/webhook", "tracking/mlflow"]),

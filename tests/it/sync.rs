@@ -66,7 +66,9 @@ fn a_study_is_written_once_however_often_that_is_asked_and_interrupted() {
                 continue;
             }
             if path.is_file() && path.to_str().unwrap().contains(part) {
-                fs::write(&path, b"half").unwrap();
+                let begin = fs::read(&path).unwrap()[..10].to_vec();
+                let torn = if tool == "wandb" { [&begin[..], b"half"].concat() } else { begin };
+                fs::write(&path, torn).unwrap();
             }
         }
         sync(0);
@@ -81,6 +83,65 @@ fn a_study_is_written_once_however_often_that_is_asked_and_interrupted() {
         fs::remove_dir_all(site.path("out")).unwrap();
         sync(0);
         assert_eq!(files(&site, "out/s", part), whole, "{tool} from nothing");
+        fs::remove_dir_all(site.path("out")).unwrap();
+    }
+}
+
+#[test]
+fn files_that_somebody_else_put_there_are_left_and_the_other_runs_are_written() {
+    type Put = fn(&Path);
+    let puts: [(Put, &str); 3] = [
+        (|path| fs::write(path, "a file of mine").unwrap(), "hpsearch did not write it"),
+        (
+            |path| std::os::unix::fs::symlink(path.with_file_name("precious"), path).unwrap(),
+            "it is a symbolic link",
+        ),
+        (
+            |path| drop(rustix::fs::mkfifoat(rustix::fs::CWD, path, 0o600.into()).unwrap()),
+            "it is a named pipe",
+        ),
+    ];
+    let site = site();
+    for tool in ["tensorboard", "wandb"] {
+        let to = format!("{tool}:out");
+        let sync = || site.run(&["sync", "s", "--to", &to]);
+        assert_done(&sync());
+        let whole = files(&site, "out/s", "");
+        let begin = if tool == "wandb" { "offline-run-" } else { "trial-" };
+        let is_of_run =
+            |name: &&String| name.starts_with(begin) && !name.contains(".hpsearch.json");
+        let first = whole.keys().find(is_of_run).unwrap().clone();
+        let experiment = "events.out.tfevents.0000000000.hpsearch".to_owned();
+        let names = [Some(first), Some(experiment).filter(|_| tool == "tensorboard")];
+        for name in names.iter().flatten() {
+            for (put, why) in puts {
+                fs::remove_dir_all(site.path("out")).unwrap();
+                let path = site.path("out/s").join(name);
+                fs::create_dir_all(path.parent().unwrap()).unwrap();
+                fs::write(path.with_file_name("precious"), "my only copy").unwrap();
+                put(&path);
+                let kind = path.symlink_metadata().unwrap().file_type();
+                let said = sync();
+                assert_refused(&said, &[name.as_str(), why, "move it away"]);
+                assert_eq!(path.symlink_metadata().unwrap().file_type(), kind);
+                if kind.is_file() {
+                    assert_eq!(fs::read(&path).unwrap(), b"a file of mine");
+                }
+                assert_eq!(fs::read(path.with_file_name("precious")).unwrap(), b"my only copy");
+                fs::remove_file(&path).unwrap();
+                let others = files(&site, "out/s", begin);
+                assert!(
+                    whole
+                        .iter()
+                        .filter(|(of, _)| of.starts_with(begin) && *of != name)
+                        .all(|(of, bytes)| of.contains(name.split('/').next().unwrap())
+                            || others.get(of) == Some(bytes))
+                );
+                assert_done(&sync());
+                fs::remove_file(path.with_file_name("precious")).unwrap();
+                assert_eq!(files(&site, "out/s", ""), whole);
+            }
+        }
         fs::remove_dir_all(site.path("out")).unwrap();
     }
 }

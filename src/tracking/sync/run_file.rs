@@ -1,13 +1,14 @@
 //! An append-only file of a run, and a state file that records its content: after a crash the file
 //! is truncated to the recorded length and continued.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Run, SyncError, replace};
+use super::own_file::{self, replace};
+use super::{Run, SyncError};
 use crate::storage::StorageError;
 use crate::study::series::{Point, SeriesAxis, SeriesSummary};
 use crate::study::trial::TrialState;
@@ -147,14 +148,11 @@ pub(super) fn rest<'a>(
     directory: &Path,
     name: impl Fn(u32) -> String,
 ) -> Result<Option<Rest<'a>>, SyncError> {
-    let known: Option<RunFileState> = match fs::read(directory.join(STATE)) {
-        Ok(bytes) => serde_json::from_slice(&bytes).ok(),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(source) => return Err(SyncError::Io { path: directory.join(STATE), source }),
-    };
+    let state = own_file::read(&directory.join(STATE))?;
+    let known: Option<RunFileState> = state.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     if let Some(known) = &known {
-        let there = fs::metadata(directory.join(name(known.generation)));
-        let is_whole = there.is_ok_and(|there| there.len() >= known.bytes);
+        let there = fs::symlink_metadata(directory.join(name(known.generation)));
+        let is_whole = there.is_ok_and(|there| there.is_file() && there.len() >= known.bytes);
         if is_whole && let Some(rest) = continued(run, known)? {
             let nothing = rest.count() == 0 && !rest.is_end;
             return Ok(Some(rest).filter(|_| !nothing));
@@ -226,8 +224,8 @@ pub(super) fn continued<'a>(
     Ok(Some(Rest { state: known.clone(), points: all, is_end }))
 }
 
-/// Appends to the run's file, updates the state file, and removes the file of the previous
-/// generation.
+/// Appends to the run's file, which begins with `prefix`, updates the state file, and removes the
+/// file of the previous generation.
 ///
 /// # Errors
 /// A file cannot be written; the next call writes the same again.
@@ -235,34 +233,26 @@ pub(super) fn append(
     run: &Run<'_>,
     directory: &Path,
     rest: &Rest<'_>,
-    name: impl Fn(u32) -> String,
+    (name, prefix): (impl Fn(u32) -> String, &[u8]),
     write: impl FnOnce(&mut RunFileState, &mut Out) -> io::Result<()>,
 ) -> Result<(), SyncError> {
     let path = directory.join(name(rest.state.generation));
+    let file = own_file::open(&path, prefix)?;
     let before = rest.state.generation.checked_sub(1).map(|before| directory.join(name(before)));
     if rest.is_new() && before.as_ref() == Some(&path) {
         // The file is overwritten: until that is done, no content is recorded.
-        remove(&directory.join(STATE))?;
+        own_file::remove(&directory.join(STATE), &[])?;
     }
     let mut state = rest.state.clone();
-    state.bytes = written(&path, rest.state.bytes, |out| write(&mut state, out))
+    state.bytes = written(file, rest.state.bytes, |out| write(&mut state, out))
         .map_err(SyncError::io(&path))?;
     state.take(run, rest);
     let json = serde_json::to_vec(&state)
         .map_err(|error| SyncError::Io { path: directory.join(STATE), source: error.into() })?;
     if let Some(before) = before.filter(|before| *before != path) {
-        remove(&before)?;
+        own_file::remove(&before, prefix)?;
     }
     replace(&directory.join(STATE), &json)
-}
-
-fn remove(path: &Path) -> Result<(), SyncError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(SyncError::Io { path: path.to_owned(), source: error })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Where a file is written.
@@ -270,11 +260,10 @@ pub(super) type Out = BufWriter<File>;
 
 /// Truncates the file at `from` and appends; returns its length.
 fn written(
-    path: &Path,
+    mut file: File,
     from: u64,
     write: impl FnOnce(&mut Out) -> io::Result<()>,
 ) -> io::Result<u64> {
-    let mut file = OpenOptions::new().create(true).truncate(false).write(true).open(path)?;
     file.set_len(from)?;
     file.seek(SeekFrom::End(0))?;
     let mut out = BufWriter::with_capacity(1 << 16, file);

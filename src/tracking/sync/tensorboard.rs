@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use super::protobuf::Message;
 use super::run_file::{self, Out, Rest};
-use super::{Run, SyncError, Target, replace, seconds};
+use super::{Run, SyncError, Target, own_file, seconds};
 use crate::runner::metric_files::masked_crc;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::params::Value;
@@ -67,10 +67,11 @@ impl Target for TensorBoard {
             return Ok(());
         }
         let event = summary(seconds(study.created), "_hparams_/experiment", &experiment);
-        let file = [record(version(study.created).encoded()), record(event.encoded())].concat();
+        let file = [begin_of(study.created), record(event.encoded())].concat();
         let path = self.root.join(file_name(0));
-        if !fs::read(&path).is_ok_and(|there| there == file) {
-            replace(&path, &file)?;
+        if own_file::read(&path)?.is_none_or(|there| there != file) {
+            own_file::check(&path, &begin_of(study.created))?;
+            own_file::replace(&path, &file)?;
         }
         self.experiment = experiment;
         Ok(())
@@ -80,7 +81,10 @@ impl Target for TensorBoard {
         let directory = self.root.join(run.directory());
         fs::create_dir_all(&directory).map_err(SyncError::io(&directory))?;
         let Some(rest) = run_file::rest(run, &directory, file_name)? else { return Ok(None) };
-        run_file::append(run, &directory, &rest, file_name, |_, out| self.events(run, &rest, out))?;
+        let begin = begin_of(run.began);
+        run_file::append(run, &directory, &rest, (file_name, &begin), |_, out| {
+            self.events(run, &rest, out)
+        })?;
         Ok(Some(rest.count()))
     }
 }
@@ -88,7 +92,7 @@ impl Target for TensorBoard {
 impl TensorBoard {
     fn events(&self, run: &Run<'_>, rest: &Rest<'_>, out: &mut Out) -> io::Result<()> {
         if rest.is_new() {
-            out.write_all(&record(version(run.began).encoded()))?;
+            out.write_all(&begin_of(run.began))?;
             if rest.state.generation > 0 {
                 // Data that a reader has loaded from the file before is outdated.
                 let restart = Message::new().varint(1, 1);
@@ -143,6 +147,11 @@ fn record(data: &[u8]) -> Vec<u8> {
     record.extend(data);
     record.extend(masked_crc(data).to_le_bytes());
     record
+}
+
+/// The first record of a file, by which it is known as one of this program.
+fn begin_of(at: Timestamp) -> Vec<u8> {
+    record(version(at).encoded())
 }
 
 /// The first event of a file.

@@ -68,7 +68,7 @@ impl Target for Wandb {
         fs::create_dir_all(&directory).map_err(SyncError::io(&directory))?;
         let name = |_| format!("run-{id}.wandb");
         let Some(rest) = run_file::rest(run, &directory, name)? else { return Ok(None) };
-        run_file::append(run, &directory, &rest, name, |state, out| {
+        run_file::append(run, &directory, &rest, (name, &BEGIN), |state, out| {
             let mut log = Log { at: rest.bytes(), records: &mut state.records, out };
             if rest.is_new() {
                 log.begin()?;
