@@ -301,10 +301,8 @@ pub fn main() -> ExitCode {
     }
     completions::answer(CommandLine::command);
     let of_a_child = foreground::command_line(std::env::args_os());
-    let mut command_line = match of_a_child
-        .as_ref()
-        .map_or_else(CommandLine::try_parse, CommandLine::try_parse_from)
-    {
+    let words = of_a_child.clone().unwrap_or_else(|| std::env::args_os().collect());
+    let mut command_line = match CommandLine::try_parse_from(tag::without_hyphens(words)) {
         Ok(command_line) => command_line,
         Err(error) => return usage::refuse(&error),
     };

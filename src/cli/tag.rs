@@ -1,6 +1,7 @@
 //! `hpsearch tag`: adds or removes tags of trials and studies.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Write;
 
 use clap::Args;
@@ -20,6 +21,7 @@ Examples:
   hpsearch tag digits 7 -paper
   hpsearch tag digits +second-round      the study itself
   hpsearch tag digits 7                  its tags
+  hpsearch tag digits 7 -- -q            removes a tag that is an option's name
 
 Tags are written at once, whether or not the study runs. They are letters,
 digits and any of `._/-`, up to 64.";
@@ -30,11 +32,49 @@ digits and any of `._/-`, up to 64.";
     | -TAG]..")]
 pub struct TagArguments {
     /// The study's name or file, trials of it, and tags to add (+) or remove (-)
-    #[arg(value_name = "STUDY, TRIALS, TAGS", allow_hyphen_values = true)]
+    #[arg(value_name = "STUDY, TRIALS, TAGS")]
     pub words: Vec<String>,
     /// Print JSON: the resulting tags
     #[arg(long)]
     pub json: bool,
+}
+
+/// Stands for the hyphen before a tag to remove: clap takes words with a hyphen for options, or all
+/// words after the first of them for values.
+const REMOVES: char = '\u{1}';
+
+/// The short options of this verb.
+const SHORT_OPTIONS: [char; 3] = ['q', 'v', 'h'];
+
+/// A command line of this verb in which tags to remove do not begin with a hyphen; others as they
+/// are. Words of short options only (`-q`, `-vv`) are options before `--`.
+pub fn without_hyphens(mut words: Vec<OsString>) -> Vec<OsString> {
+    let mut is_value = false;
+    let mut is_tag_verb = false;
+    for word in words.iter_mut().skip(1) {
+        let Some(text) = word.to_str() else { continue };
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        is_value = text == "--store";
+        match text.strip_prefix('-') {
+            Some("-") => break,
+            Some(tag) if is_tag_verb && is_removed(tag) => {
+                *word = format!("{REMOVES}{tag}").into();
+            }
+            Some(_) => {}
+            None if is_tag_verb => {}
+            None if text == "tag" => is_tag_verb = true,
+            None => break,
+        }
+    }
+    words
+}
+
+fn is_removed(tag: &str) -> bool {
+    !tag.is_empty()
+        && !tag.starts_with('-')
+        && !tag.chars().all(|char| SHORT_OPTIONS.contains(&char))
 }
 
 #[derive(Serialize)]
@@ -46,11 +86,9 @@ struct TagJson<'a> {
 
 /// Adds, removes or shows tags.
 pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Failure> {
-    // After a first word that may begin with a sign, clap passes options through.
-    let is_json = arguments.json || arguments.words.iter().any(|word| word == "--json");
-    let signed = |word: &&String| word.starts_with(['+', '-']);
-    let given = arguments.words.iter().filter(|word| *word != "--json");
-    let (tags, words): (Vec<&String>, Vec<&String>) = given.partition(signed);
+    let is_json = arguments.json;
+    let signed = |word: &&String| word.starts_with(['+', '-', REMOVES]);
+    let (tags, words): (Vec<&String>, Vec<&String>) = arguments.words.iter().partition(signed);
     let words: Vec<String> = words.into_iter().cloned().collect();
     let tags: Vec<(String, bool)> =
         tags.into_iter().map(|word| read(word)).collect::<Result<_, _>>()?;
@@ -105,7 +143,8 @@ fn print_json(
 fn read(word: &str) -> Result<(String, bool), Failure> {
     let tag = &word[1..];
     if !is_tag(tag) {
-        return Err(Failure::usage(format!("`{}` is not a tag", one_line(word)))
+        let word = word.replace(REMOVES, "-");
+        return Err(Failure::usage(format!("`{}` is not a tag", one_line(&word)))
             .help(format!("tags are {TAG_RULE}: +keep, -draft")));
     }
     Ok((tag.to_owned(), word.starts_with('+')))
@@ -114,6 +153,26 @@ fn read(word: &str) -> Result<(String, bool), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_after_tags_are_options_and_other_words_with_a_hyphen_are_tags() {
+        let of = |line: &str| {
+            let words = line.split(' ').map(OsString::from).collect();
+            let words: Vec<_> = without_hyphens(words).into_iter().collect();
+            let words: Vec<_> = words.iter().map(|word| word.to_str().unwrap()).collect();
+            words.join(" ").replace(REMOVES, "^")
+        };
+        for (line, parsed) in [
+            ("h tag d -x +y --store -a.db -q", "h tag d ^x +y --store -a.db -q"),
+            ("h tag d -old -vq -qx --json", "h tag d ^old -vq ^qx --json"),
+            ("h --store tag tag -- -q", "h --store tag tag -- -q"),
+            ("h -q --store=a tag 3 -x -- -y", "h -q --store=a tag 3 ^x -- -y"),
+            ("h note tag -m", "h note tag -m"),
+            ("h run --store tag -x", "h run --store tag -x"),
+        ] {
+            assert_eq!(of(line), parsed);
+        }
+    }
 
     #[test]
     fn a_sign_says_whether_a_tag_is_given_or_taken() {

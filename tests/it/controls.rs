@@ -124,6 +124,23 @@ fn a_study_that_waits_goes_on_when_it_is_resumed_from_another_terminal() {
 }
 
 #[test]
+fn options_after_tags_are_options() {
+    let site = Site::finished("trials = 1");
+    assert_done(&site.run(&["copy", "s", "--to", "other.db"]));
+    let tags = |store: &str| site.run(&["--store", store, "tag", "s"]).out;
+    assert_done(&site.run(&["tag", "s", "+q", "+old", "+x", "--store", "other.db"]));
+    assert_eq!((tags("other.db"), tags("runs/hpsearch.db")), ("old q x\n".into(), "\n".into()));
+    let quiet = site.run(&["tag", "s", "-old", "-q", "--store=other.db"]);
+    assert_done(&quiet);
+    assert_eq!((tags("other.db").as_str(), quiet.err.as_str()), ("q x\n", ""));
+    assert_done(&site.run(&["tag", "--store", "other.db", "s", "--", "-q"]));
+    assert_eq!(tags("other.db"), "x\n");
+    let left = site.run(&["tag", "s", "-x", "--json", "--store", "other.db"]);
+    assert_eq!(serde_json::from_str::<Json>(&left.out).unwrap()["tags"], json!([]));
+    assert_refused(&site.run(&["tag", "s", "+y", "--strange"]), &["--strange"]);
+}
+
+#[test]
 fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
     let text = study("trials = 2", ONE_SLOT);
     let text = text.replace("name = \"s\"", "name = \"s\"\ntags = [\"night\"]");
@@ -154,6 +171,7 @@ fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
     assert_refused(&site.run(&["note", "s", "7", "-m", "x"]), &["no trial 7"]);
     assert_refused(&site.run(&["note", "s", "0", "-m", "  "]), &["empty"]);
     assert_refused(&site.run(&["tag", "s", "0", "+a b"]), &["is not a tag"]);
+    assert_refused(&site.run(&["tag", "s", "0", "-a b"]), &["`-a b` is not a tag"]);
     assert_refused(
         &site.run(&["note", "s", "0", "a text"]),
         &["`a text` is not a trial number", " -m "],
