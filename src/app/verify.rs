@@ -1,6 +1,7 @@
 //! Verification of a stored study: decisions against their replay, tables against the journal,
 //! artifacts against their digests.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::worker_job::{OnProgress, Progress};
@@ -11,10 +12,12 @@ use crate::engine::verify::{
 };
 use crate::storage::any::AnyReader;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
+use crate::study::artifact::{Artifact, StoredArtifact};
 use crate::study::counted::count;
-use crate::study::event::Seq;
+use crate::study::event::{Event, RecordEvent, Seq, TrialEvent};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
+use crate::study::trial::TrialNumber;
 
 /// Why a study cannot be verified.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +48,10 @@ pub fn verify(
 ) -> Result<Verified, VerifyError> {
     let name = &study.spec.name;
     on_progress(Progress::Began(&format!("reading the journal of {name}")));
-    let Moment { revisions, journal, tables, difference } = moment_of(reader, study.id)?;
+    let Moment { revisions, journal, tables, artifacts, difference } = moment_of(reader, study.id)?;
+    let difference = difference
+        .or_else(|| missing_revision(&revisions))
+        .or_else(|| artifact_rows(&journal, &artifacts));
     let fault = artifact_fault(reader, study, store)?;
     let what = format!("replaying {name} (entries of its journal)");
     on_progress(Progress::Began(&what));
@@ -63,6 +69,67 @@ pub fn verify(
     // No decision depends on artifacts.
     verified.difference = verified.difference.or(fault);
     Ok(verified)
+}
+
+/// A study has a revision from its creation on.
+fn missing_revision(revisions: &[(Seq, StudySpec)]) -> Option<Difference> {
+    revisions.is_empty().then(|| Difference {
+        seq: Seq(0),
+        trial: None,
+        what: "revision",
+        table: Some("study_revision"),
+        row: "the first".to_owned(),
+        field: "spec".to_owned(),
+        stored: "none".to_owned(),
+        now: "one since the study was created".to_owned(),
+    })
+}
+
+/// An artifact by its trial, name and version, with what is compared of it.
+type ByVersion = BTreeMap<(TrialNumber, String, u32), String>;
+
+/// The first artifact that the journal has and the table has not, or differs from, or the other way
+/// round.
+fn artifact_rows(journal: &[StoredEvent], stored: &[StoredArtifact]) -> Option<Difference> {
+    let in_words = |artifact: &Artifact| {
+        let Artifact { kind, digest, bytes, step, copied, .. } = artifact;
+        let step = step.map_or_else(String::new, |step| format!(", step {step}"));
+        let copied = if *copied { ", copied" } else { "" };
+        format!("{} {digest}, {bytes} bytes{step}{copied}", kind.as_str())
+    };
+    let mut newest: BTreeMap<(TrialNumber, &str), (u32, &Artifact)> = BTreeMap::new();
+    let mut told = ByVersion::new();
+    for (_, _, event) in journal {
+        let Event::Trial(trial, TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, .. })) =
+            event
+        else {
+            continue;
+        };
+        let known = newest.get(&(*trial, artifact.name.as_str()));
+        if known.is_some_and(|(_, known)| known.is_repeated_by(artifact)) {
+            continue;
+        }
+        let version = known.map_or(1, |(version, _)| version + 1);
+        newest.insert((*trial, &artifact.name), (version, artifact));
+        told.insert((*trial, artifact.name.clone(), version), in_words(artifact));
+    }
+    let of_row = |row: &StoredArtifact| {
+        ((row.trial, row.artifact.name.clone(), row.version), in_words(&row.artifact))
+    };
+    let stored: ByVersion = stored.iter().map(of_row).collect();
+    let differs = |key: &&(TrialNumber, String, u32)| told.get(*key) != stored.get(*key);
+    let key = told.keys().chain(stored.keys()).filter(differs).min()?;
+    let side = |side: &ByVersion| side.get(key).cloned().unwrap_or_else(|| "none".to_owned());
+    Some(Difference {
+        seq: Seq(0),
+        trial: Some(key.0),
+        what: "artifact",
+        table: Some("artifact"),
+        row: format!("{}:v{}", key.1, key.2),
+        field: "content".to_owned(),
+        stored: side(&stored),
+        now: side(&told),
+    })
 }
 
 /// The first artifact whose content in the store or in the trial's files differs from what was
@@ -101,6 +168,7 @@ struct Moment {
     revisions: Vec<(Seq, StudySpec)>,
     journal: Vec<StoredEvent>,
     tables: StudyState,
+    artifacts: Vec<StoredArtifact>,
     /// The difference between the journal and tables that the state does not include.
     difference: Option<Difference>,
 }
@@ -111,13 +179,14 @@ fn moment_of(reader: &AnyReader, study: StudyId) -> Result<Moment, StorageError>
         let revisions = reader.revisions(study)?;
         let journal = reader.events_after(study, Seq(0), u64::MAX)?;
         let tables = reader.study_state(study)?;
+        let artifacts = reader.artifacts(study, None)?;
         let difference =
             hold_tables(reader, study, &reader.objectives(study)?, &revisions, &journal)?;
         let last = journal.last().map_or(Seq(0), |(seq, ..)| *seq);
         if reader.events_after(study, last, 1)?.is_empty()
             && reader.revisions(study)?.len() == revisions.len()
         {
-            return Ok(Moment { revisions, journal, tables, difference });
+            return Ok(Moment { revisions, journal, tables, artifacts, difference });
         }
     }
 }

@@ -160,7 +160,7 @@ fn a_store_that_names_paths_outside_of_the_output_gets_nothing_written_or_read_t
         database.execute(sql, [&digest, &listing]).unwrap();
         alter("all", "all", &digest);
         refused("all", &["is not the name of a file in its directory", path]);
-        assert_names(&site.run(&["verify", "s"]).out, &["all:v1", "is not the name of a file"]);
+        assert_names(&site.run(&["verify", "s"]).out, &["artifact", "all:v1"]);
     }
     let sample: String = site.query("SELECT digest FROM artifact WHERE name = 'sample'");
     for name in ["../../.profile", &absolute, "plots/../../../escaped"] {
@@ -177,6 +177,31 @@ fn a_store_that_names_paths_outside_of_the_output_gets_nothing_written_or_read_t
     };
     assert_eq!(left.iter().find(is_escaped), None);
     assert_done(&site.run(&["artifacts", "s", "0", "--get", "sample", "-o", "got"]));
+}
+
+#[test]
+fn rows_of_artifacts_and_revisions_that_are_missing_or_renamed_are_found_by_verify() {
+    let site = site(KEEPS);
+    for (sql, words) in [
+        ("DELETE FROM artifact WHERE name = 'picture'", ["artifact", "picture:v1"]),
+        ("DELETE FROM artifact", ["artifact", "all:v1"]),
+        ("UPDATE artifact SET name = 'zz' WHERE name = 'sample'", ["artifact", "sample:v1"]),
+        ("UPDATE artifact SET version = 9 WHERE name = 'f1'", ["artifact", "f1:v1"]),
+        ("DELETE FROM study_revision", ["study_revision", "the first"]),
+    ] {
+        let copied = site.start_program("cp", &["-a", "runs", "altered"]);
+        assert_done(&copied.end());
+        let verify = || site.run(&["--store", "altered/hpsearch.db", "verify", "s"]);
+        assert_done(&verify());
+        let database = rusqlite::Connection::open(site.path("altered/hpsearch.db")).unwrap();
+        database.pragma_update(None, "foreign_keys", false).unwrap();
+        assert!(database.execute(sql, []).unwrap() > 0);
+        drop(database);
+        let verified = verify();
+        assert_code(&verified, 7);
+        assert_names(&verified.out, &words);
+        fs::remove_dir_all(site.path("altered")).unwrap();
+    }
 }
 
 #[test]

@@ -52,8 +52,8 @@ pub(in crate::storage) fn artifacts(
         }
         None => trial_ids(study),
     };
-    let sql = "SELECT trial_id, version, at, body FROM artifact WHERE trial_id BETWEEN ?1 AND ?2 \
-        ORDER BY seq";
+    let sql = "SELECT trial_id, version, at, body, name, digest FROM artifact \
+        WHERE trial_id BETWEEN ?1 AND ?2 ORDER BY seq";
     rows(connection, sql, [least, most], |row| {
         let trial = number_of(row.get(0)?);
         let cells = Cells::of(row, || format!("table `artifact`, trial {trial}"));
@@ -61,7 +61,12 @@ pub(in crate::storage) fn artifacts(
             trial,
             version: cells.get(1)?,
             at: Timestamp(cells.get(2)?),
-            artifact: cells.json(3)?,
+            // The columns that rows are found by hold, should the rest differ.
+            artifact: Artifact {
+                name: cells.get(4)?,
+                digest: cells.get(5)?,
+                ..cells.json::<Artifact>(3)?
+            },
         })
     })
 }
