@@ -21,7 +21,7 @@ mod start;
 
 use serde_json::{Value as Json, json};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use crate::app::held_study::{self, Growth, HeldError, HeldStudy, LOOK};
@@ -39,7 +39,7 @@ use crate::study::params::{Params, Value};
 use crate::study::request::RequestAnswer;
 use crate::study::space::Space;
 use crate::study::spec::StudySpec;
-use crate::study::trial::{Trial, TrialNumber, TrialState};
+use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 use client::{Client, Speaker, Topic};
 pub use line::{LONGEST_LINE, converse, serve};
@@ -74,6 +74,8 @@ struct Study {
     growth: Growth,
     /// The client of each outstanding trial.
     owners: BTreeMap<TrialNumber, String>,
+    /// The parameters that `init` declares: trials have them without asking for them.
+    declared: BTreeSet<String>,
     is_stored: bool,
 }
 
@@ -82,6 +84,7 @@ struct Settled {
     store: Box<dyn Storage>,
     study: StoredStudy,
     growth: Growth,
+    declared: BTreeSet<String>,
     is_stored: bool,
 }
 
@@ -190,21 +193,25 @@ impl Settled {
         if known.is_none() && begun == Begun::Before {
             return Err(HeldError::Storage(removed(name)).into());
         }
+        let mut declared = names_in(&spec.space);
         if let Some(known) = known {
+            // The `init` that began it may have declared more.
+            let revisions = store.revisions(known.id).map_err(HeldError::Storage)?;
+            declared.extend(revisions.first().into_iter().flat_map(|(_, of)| names_in(&of.space)));
             take_grown(&mut spec, growth, &known.spec.space);
         }
         let study = held_study::settle(store.as_mut(), &mut spec, consent)?;
-        Ok(Settled { store, study, growth, is_stored: place.is_some() })
+        Ok(Settled { store, study, growth, declared, is_stored: place.is_some() })
     }
 
     /// Acquires the study.
     fn hold(self) -> Result<Study, HeldError> {
-        let Settled { store, study, growth, is_stored } = self;
+        let Settled { store, study, growth, declared, is_stored } = self;
         let mut held = HeldStudy::new(store, study, growth)?;
         if !is_stored {
             held.make_temporary();
         }
-        Ok(Study { held, growth, owners: BTreeMap::new(), is_stored })
+        Ok(Study { held, growth, owners: BTreeMap::new(), declared, is_stored })
     }
 }
 
@@ -453,6 +460,10 @@ impl Study {
         if is_pruned || speaker.again && is_told(trial, &told) {
             return Ok(done());
         }
+        // A program that asks for nothing in a trial of an enqueued configuration reads it from the
+        // answer to its `ask`.
+        let reads_answer =
+            speaker.asked.is_empty() && matches!(trial.origin, Origin::Asked | Origin::Enqueued(_));
         if let Some(attempt) = trial.last_attempt()
             && trial.state == TrialState::Running
             && metrics.iter().next().is_some()
@@ -460,9 +471,10 @@ impl Study {
             let step = trial.last_step().unwrap_or(0);
             self.held.step(Input::Report { trial: number, attempt, step, metrics })?;
         }
-        if self.growth == Growth::OnDemand {
-            // Parameters that it did not use did not affect its value.
-            self.held.keep_params(number, &speaker.asked)?;
+        if self.growth == Growth::OnDemand && !reads_answer {
+            // Other parameters that it did not use did not affect its value.
+            let kept: BTreeSet<String> = speaker.asked.union(&self.declared).cloned().collect();
+            self.held.keep_params(number, &kept)?;
         }
         self.held.tell(number, told)?;
         self.owners.remove(&number);
@@ -597,6 +609,10 @@ fn enqueued(answer: &RequestAnswer) -> Result<Json, Refusal> {
         RequestAnswer::Done(_) => Ok(done()),
         RequestAnswer::Refused(why) => Err(Refusal(why.clone())),
     }
+}
+
+fn names_in(space: &Space) -> BTreeSet<String> {
+    space.dimensions().iter().map(|dimension| dimension.name.clone()).collect()
 }
 
 /// Keeps parameters that were added to the stored space in that of `init`.

@@ -417,6 +417,37 @@ fn several_objectives_are_told_as_lists_and_the_best_are_a_front() {
 }
 
 #[test]
+fn what_init_declares_or_was_enqueued_stays_with_a_trial_that_asks_for_other_parameters() {
+    let mut session = Session::new();
+    let init = r#"{"cmd":"init","define":true,"sampler":{"type":"random"},"seed":3,
+        "space":[{"name":"lr","type":"float","low":0,"high":1}]}"#;
+    assert_eq!(say(&mut session, &init.replace('\n', "")), json!({ "ok": true }));
+    let suggest = r#"{"cmd":"suggest","id":0,"param":{"name":"n","type":"int","low":1,"high":9}}"#;
+    let mut given = Vec::new();
+    for id in 0..4 {
+        match id {
+            2 => drop(say(&mut session, r#"{"cmd":"enqueue","params":{"lr":0.25,"b":2}}"#)),
+            3 => drop(say(&mut session, r#"{"cmd":"enqueue","params":{"lr":0.5,"c":3}}"#)),
+            _ => {}
+        }
+        given.push(ask(&mut session)["params"]["lr"].clone());
+        if id == 0 || id == 3 {
+            say(&mut session, &suggest.replace("\"id\":0", &format!("\"id\":{id}")));
+        }
+        say(&mut session, &format!(r#"{{"cmd":"tell","id":{id},"value":1}}"#));
+    }
+    let trials = say(&mut session, r#"{"cmd":"trials"}"#)["trials"].clone();
+    let params = |id: usize| trials[id]["params"].as_object().unwrap().clone();
+    for (id, lr) in given.iter().enumerate() {
+        assert!(lr.is_number() && params(id)["lr"] == *lr, "{trials}");
+    }
+    let names = |id: usize| params(id).keys().cloned().collect::<Vec<_>>();
+    assert_eq!((names(0), names(1)), (vec!["lr".to_owned(), "n".to_owned()], vec!["lr".into()]));
+    assert!(params(2)["b"] == json!(2), "the program read it from the answer");
+    assert_eq!(names(3), ["lr", "n"], "it asks for what it uses");
+}
+
+#[test]
 fn what_a_trial_did_not_ask_for_is_not_among_its_parameters() {
     let mut session = Session::new();
     let init = r#"{"cmd":"init","space":[],"define":true,"sampler":{"type":"random"},"seed":3}"#;
