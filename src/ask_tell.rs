@@ -449,6 +449,8 @@ impl Study {
             TellOutcome::Values(values) => drop(self.named(values)?),
             TellOutcome::Pruned | TellOutcome::Failed(_) => {}
         }
+        // A request to kill it counts from when it was made.
+        self.held.look_for_requests()?;
         let spec = self.held.spec();
         if let Some((name, _)) = metrics.iter().find(|(name, _)| spec.is_objective(name)) {
             refuse!("`metrics` contains `{name}`: send it beside them");

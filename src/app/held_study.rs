@@ -487,7 +487,15 @@ impl HeldStudy {
         if now.since(self.looked) < LOOK {
             return Ok(());
         }
-        self.looked = now;
+        self.look_for_requests()
+    }
+
+    /// Handles requests by others, however recently that was done.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn look_for_requests(&mut self) -> Result<(), HeldError> {
+        self.looked = self.clock.now();
         if self.is_temporary {
             return Ok(());
         }

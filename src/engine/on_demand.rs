@@ -152,8 +152,14 @@ impl Engine {
             return Err(TellError::Values { number, values, objectives });
         }
         self.now = now;
+        let leaving = self.slots.attempt_mut(number).and_then(|running| running.leaving.as_ref());
+        let is_killed = matches!(leaving, Some((Leaving::Killed, _)));
+        let killed = "killed on request";
+        let told = if is_killed { TellOutcome::Failed(killed.to_owned()) } else { told };
         let said = self.close_attempt(number, &told);
         match told {
+            // Whatever its program says: the user was told that it is killed.
+            _ if is_killed => self.fail(number, killed.to_owned()),
             TellOutcome::Value(value) => {
                 let result = (Some(value), Vec::new());
                 self.finish_trial(number, TrialState::Complete, result, None)
@@ -166,6 +172,7 @@ impl Engine {
             }
             TellOutcome::Failed(why) => self.retry_or_fail(number, FailureCause::Program, why),
         }
+        self.answer_kill_requests(number);
         self.end_if_drained();
         Ok(std::mem::take(&mut self.effects))
     }

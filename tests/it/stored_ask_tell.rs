@@ -107,6 +107,35 @@ fn a_limit_that_the_study_does_not_have_is_set_where_the_study_was_made() {
 }
 
 #[test]
+fn a_trial_that_was_killed_counts_as_failed_whatever_its_program_tells() {
+    let site = Site::empty();
+    let mut talk = Talk::new(&site);
+    talk.say(INIT);
+    for id in 0..2 {
+        assert_eq!(talk.say(ASK)["id"], id);
+        let killed = site.run(&["kill", "talk", &id.to_string()]);
+        assert_done(&killed);
+        assert_names(&killed.err, &["it will count as failed"]);
+        if id == 0 {
+            let mut steps = 1..;
+            wait_until("it is asked to leave", || {
+                talk.say(&report(id, steps.next().unwrap()))["verdict"] == "stop"
+            });
+        }
+        assert_eq!(talk.say(&format!(r#"{{"cmd":"tell","id":{id},"value":0.1}}"#))["ok"], true);
+    }
+    assert_eq!(talk.say(ASK)["id"], 2);
+    talk.say(r#"{"cmd":"tell","id":2,"value":0.5}"#);
+    let trials = talk.say(r#"{"cmd":"trials"}"#)["trials"].clone();
+    let states: Vec<&Value> = (0..3).map(|id| &trials[id]["state"]).collect();
+    assert_eq!(states, ["failed", "failed", "complete"]);
+    assert_eq!(talk.say(r#"{"cmd":"best"}"#)["id"], 2);
+    talk.quit();
+    assert_eq!(site.query::<i64>("SELECT count(*) FROM request WHERE served_at IS NULL"), 0);
+    assert_verified(&site);
+}
+
+#[test]
 fn what_was_answered_is_stored_whenever_it_is_killed() {
     let site = Site::empty();
     // After `init`, and after `ask`.
