@@ -62,7 +62,8 @@ fn evaluates_as_the_export_says(directory: &Path) {
     expected.retain(|name, _| name.starts_with("test_"));
     let measured = evaluate(&data, &["--json"]);
     assert_done(&measured);
-    assert_eq!(measured.json()["metrics"], Value::Object(expected.clone()));
+    let json: Value = measured.json();
+    assert_eq!(json["metrics"], Value::Object(expected.clone()));
     let measured = evaluate(&data, &[]);
     assert_done(&measured);
     assert_eq!(measured.out.lines().count(), expected.len(), "{}", measured.out);
