@@ -2,12 +2,15 @@
 //! result is compared with the original.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::AppError;
 use crate::engine::verify::StoredEvent;
+use crate::runner::ownership::note_copy;
 use crate::runner::{self, OwnLease, take_lease_of_any};
+use crate::storage::address::absolute;
 use crate::storage::any::AnyStore;
 use crate::storage::{
     Storage as _, StorageError, StorageReader, StoredStudy, StudyId, StudySummary,
@@ -32,7 +35,7 @@ const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 const DIGEST: usize = 64;
 
 /// What was copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Copied {
     /// Number of copied trials.
     pub trials: u64,
@@ -40,20 +43,23 @@ pub struct Copied {
     pub events: u64,
     /// Number of copied series.
     pub series: u64,
+    /// Directories of files that could not be marked as needed by the copy, and why.
+    pub unmarked: Vec<(PathBuf, io::Error)>,
 }
 
 /// Copies a study that no process runs. Files of trials stay where they are: the copy has the
 /// absolute paths of checkpoints. Requests that wait for a runner are not copied. Until all is
 /// there and compared, the copy is called [`UNFINISHED`] and the study's name; the next one
-/// replaces it.
+/// replaces it. Before that the directories of files are marked as shared with the other store, so
+/// that the removal of the original leaves what the copy needs.
 ///
 /// # Errors
 /// A process runs it; the other store has a study of its name; runs were removed from it; a store
 /// failed; the copy differs, and is removed again.
 pub fn copy_study(
-    from: &mut AnyStore,
+    (from, from_path): (&mut AnyStore, &Path),
     study: &StudySummary,
-    to: &mut AnyStore,
+    (to, to_path): (&mut AnyStore, &Path),
 ) -> Result<Copied, AppError> {
     if from.removed_runs()?.iter().any(|removed| removed.study == study.id) {
         return Err(AppError::CopyOfRemoved { study: study.spec.name.clone() });
@@ -64,9 +70,27 @@ pub fn copy_study(
     // Held, so that nothing is written to it meanwhile.
     let stored = study.clone().stored();
     let mut held = take_lease_of_any(from, &stored)?;
-    let copied = Copy { from, study: stored, to, held: &mut held }.run();
+    let copied = note_in_marks((from, from_path), &stored, (to, to_path)).and_then(|unmarked| {
+        let copied = Copy { from, study: stored, to, held: &mut held }.run()?;
+        Ok(Copied { unmarked, ..copied })
+    });
     from.release(&held)?;
     copied
+}
+
+/// Marks the directories of a study's files; returns those that cannot be marked.
+fn note_in_marks(
+    (from, from_path): (&AnyStore, &Path),
+    study: &StoredStudy,
+    (to, to_path): (&AnyStore, &Path),
+) -> Result<Vec<(PathBuf, io::Error)>, AppError> {
+    if to.study(&study.spec.name)?.is_some() {
+        // It is not copied.
+        return Ok(Vec::new());
+    }
+    let Some(id) = to.identity()? else { return Ok(Vec::new()) };
+    let (from_path, to_path) = (absolute(from_path)?, absolute(to_path)?);
+    Ok(note_copy(from, study, &from_path, (&id, &to_path))?)
 }
 
 struct Copy<'a> {
@@ -100,7 +124,8 @@ impl Copy<'_> {
             // The last revision, with the budget as it was extended after it.
             self.to.update_spec(&lease, self.study.created, &self.study.spec)?;
             let trials = self.to.summary(id)?.counts.total();
-            Ok(Copied { trials, events: journal.len() as u64, series: series.len() as u64 })
+            let (events, series) = (journal.len() as u64, series.len() as u64);
+            Ok(Copied { trials, events, series, ..Copied::default() })
         });
         match written {
             Ok(copied) => {

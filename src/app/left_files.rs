@@ -6,7 +6,7 @@ use super::AppError;
 use crate::runner::disk::size;
 use crate::runner::garbage_collection::has_copy;
 use crate::runner::own_files::{Kept, removable};
-use crate::runner::ownership::{self, Owner};
+use crate::runner::ownership::{self, Copies, Owner};
 use crate::storage::address::absolute;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::trial::TrialNumber;
@@ -38,6 +38,8 @@ pub enum Left {
     NeededBy(String),
     /// A copy of the store lies beside it, and may list what is there.
     Copied,
+    /// A copy of the study in the store at this path needs it, or may.
+    NeededByCopy(PathBuf),
     /// It is in a directory of this store, and is or has something of others.
     Kept(Kept),
 }
@@ -62,7 +64,8 @@ pub(super) fn left_by(
 /// Disk usage of what stays of a trial in directories of this store.
 pub fn bytes_left(left: &[LeftFile], trial: TrialNumber) -> u64 {
     let name = format!("trial-{trial}");
-    let is_own = |file: &&LeftFile| matches!(file.why, Left::Copied | Left::Kept(_));
+    let is_own =
+        |file: &&LeftFile| matches!(file.why, Left::Copied | Left::NeededByCopy(_) | Left::Kept(_));
     let of_trial = left.iter().filter(is_own).filter(|file| file.path.ends_with(&name));
     of_trial.map(|file| size(&file.path)).sum()
 }
@@ -90,11 +93,14 @@ pub fn left_of_trials(
     let is_copied = has_copy(reader, &store)?;
     for home in &homes.own {
         let directory = home.directory();
+        let copies = Copies::of(&directory);
         for path in trials.iter().map(|trial| home.trial(*trial)).filter(|path| is_there(path)) {
-            let why = match path.is_symlink() || directory.is_symlink() {
-                true => Some(Left::Kept(Kept::Link)),
-                false if is_copied => Some(Left::Copied),
-                false => removable(&path).err().map(Left::Kept),
+            let needed = copies.need(&path).map(Path::to_owned);
+            let why = match (path.is_symlink() || directory.is_symlink(), needed) {
+                (true, _) => Some(Left::Kept(Kept::Link)),
+                (false, _) if is_copied => Some(Left::Copied),
+                (false, Some(store)) => Some(Left::NeededByCopy(store)),
+                (false, None) => removable(&path).err().map(Left::Kept),
             };
             left.extend(why.map(|why| LeftFile { path, why }));
         }

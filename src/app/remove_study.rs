@@ -14,6 +14,7 @@ use super::warm_start;
 use crate::runner::disk::size;
 use crate::runner::garbage_collection::{files_of_removed, remove, settle_removed};
 use crate::runner::own_files::{Kept, StudyDirectory};
+use crate::runner::ownership::Copies;
 use crate::runner::{self, ownership, take_lease_of_any};
 use crate::storage::address::absolute;
 use crate::storage::any::AnyStore;
@@ -55,7 +56,8 @@ pub fn plan(
     store: &Path,
     study: StudySummary,
 ) -> Result<Removal, AppError> {
-    let (directories, mut left) = directories(reader, store, &study)?;
+    let OfStudy { own: directories, shared, mut left } = directories(reader, store, &study)?;
+    left.extend(shared);
     let contents: Vec<StudyDirectory> =
         directories.iter().map(|directory| StudyDirectory::read(directory)).collect();
     let kept = contents.iter().flat_map(|content| content.kept.clone());
@@ -74,14 +76,25 @@ pub fn plan(
     Ok(Removal { study, checkpoints, directories, left, bytes, heirs })
 }
 
-/// The directories of a study's files that are this store's to remove, and those that are not.
+/// The directories of a study's files.
+#[derive(Default)]
+struct OfStudy {
+    /// Those that are this store's to remove.
+    own: Vec<PathBuf>,
+    /// Those that are its own, and that copies of the study in other stores need. They are recorded
+    /// like those to remove: the next `gc` looks again.
+    shared: Vec<LeftFile>,
+    /// Those that are not its own.
+    left: Vec<LeftFile>,
+}
+
 fn directories(
     reader: &dyn StorageReader,
     store: &Path,
     study: &StudySummary,
-) -> Result<(Vec<PathBuf>, Vec<LeftFile>), AppError> {
+) -> Result<OfStudy, AppError> {
     let store = absolute(store)?;
-    let (mut own, mut left) = (Vec::new(), Vec::new());
+    let OfStudy { mut own, mut shared, mut left } = OfStudy::default();
     let homes = ownership::homes_by_owner(reader, &study.clone().stored(), &store)?;
     for home in &homes.own {
         let directory = home.directory();
@@ -92,7 +105,16 @@ fn directories(
             None if directory.is_symlink() => {
                 left.push(LeftFile { path: directory, why: Left::Kept(Kept::Link) });
             }
-            None => own.extend(Some(directory).filter(|directory| directory.exists())),
+            None if directory.exists() => {
+                match Copies::of(&directory).need(&directory).map(Path::to_owned) {
+                    Some(store) => {
+                        let why = Left::NeededByCopy(store);
+                        shared.push(LeftFile { path: directory, why });
+                    }
+                    None => own.push(directory),
+                }
+            }
+            None => {}
         }
     }
     for path in homes.others.iter().map(StudyFiles::directory) {
@@ -100,15 +122,17 @@ fn directories(
     }
     // A study of closures has no files, and neither has one that never ran.
     let first = homes.own.first().or_else(|| homes.others.first());
-    if let (true, true, Some(home)) = (own.is_empty(), left.is_empty(), first)
+    let has_none = own.is_empty() && shared.is_empty() && left.is_empty();
+    if let (true, Some(home)) = (has_none, first)
         && study.directory.is_some()
         && study.counts.total() > 0
     {
         left.push(LeftFile { path: home.directory(), why: Left::NotThere });
     }
     own.dedup();
+    shared.dedup();
     left.dedup();
-    Ok((own, left))
+    Ok(OfStudy { own, shared, left })
 }
 
 /// Another study with a checkpoint in a directory, by the path that the store has.
@@ -142,8 +166,11 @@ pub fn remove_study(
     }
     let lease = take_lease_of_any(store, &study.clone().stored())?;
     // No other process can claim another directory for it while the lease is held.
-    let removed = directories(store, path, study)
-        .and_then(|(found, _)| Ok(store.remove_study(&lease, runner::now(), &found)?));
+    let removed =
+        directories(store, path, study).and_then(|OfStudy { mut own, shared, .. }| {
+            own.extend(shared.into_iter().map(|file| file.path));
+            Ok(store.remove_study(&lease, runner::now(), &own)?)
+        });
     if let Err(error) = removed {
         store.release(&lease)?;
         return Err(error);

@@ -54,7 +54,14 @@ pub fn copy(arguments: &CopyArguments, console: &mut Console) -> Result<Exit, Fa
         .collect::<Result<_, _>>()?;
     let mut to = AnyStore::open(&arguments.to)?;
     for study in studies {
-        let copied = copy_study(&mut from, &study, &mut to)?;
+        let copied = copy_study((&mut from, &console.store), &study, (&mut to, &arguments.to))?;
+        for (directory, error) in &copied.unmarked {
+            console.complain(&one_line(&format!(
+                "`{}` cannot be marked as shared with the copy ({error}): do not remove the \
+                 original while you need the copy's checkpoints",
+                shown(directory)
+            )));
+        }
         console.say(&format!(
             "`{}` is in `{}`, too: {}, {} and {} series, compared with the original",
             one_line(&study.spec.name),

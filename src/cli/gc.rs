@@ -132,6 +132,11 @@ fn tell_what_is_left_alone(garbage: &Garbage, console: &Console) {
                 "`{directory}` has files of trials and no mark of a store, and is left alone: if \
                  you know that no study needs it, remove it yourself"
             ),
+            Foreign::CopyOf(name) => format!(
+                "`{directory}` is a copy of this store's directory `{}`, or was renamed, and is \
+                 left alone: if you do not need it, remove it yourself",
+                one_line(name)
+            ),
             Foreign::Kept(why) => format!("`{directory}` is left: {}", why_kept(why)),
             Foreign::Unreadable => format!(
                 "`{directory}` has a mark that cannot be read, and is left alone: if you know that \

@@ -74,6 +74,11 @@ fn in_words(LeftFile { path, why }: &LeftFile) -> String {
             "`{path}` is left: a copy of the store lies beside, and may need it; `hpsearch gc` \
              looks again"
         ),
+        Left::NeededByCopy(store) => format!(
+            "`{path}` is left: a copy of the study in `{}` has checkpoints there, or may have; \
+             `hpsearch gc` looks again",
+            one_line(&shown(store))
+        ),
         Left::Kept(why) => format!("`{path}` is left: {}", why_kept(why)),
     }
 }

@@ -135,6 +135,10 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         remaining_files = remove_files(&mut store, &path).map_err(|error| {
             Failure::from(error).help("the studies are removed; `hpsearch gc` removes their files")
         })?;
+        // What was said to be left already.
+        let left = removals.iter().flat_map(|removal| &removal.left);
+        let left: Vec<&PathBuf> = left.map(|file| &file.path).collect();
+        remaining_files.directories.retain(|directory| !left.contains(&directory));
         if removals.iter().any(|removal| removal.study.spec.is_tracked()) {
             erase(&mut store, console)?;
         }

@@ -15,7 +15,9 @@ use super::drafts::{half_written_by, moved_from, take_away};
 use super::own_files::{
     Kept, StudyDirectory, is_digest, is_draft, is_prepared_data, removable, removable_trial,
 };
-use super::ownership::{Owner, homes, is_gone, may_remove, own_homes, owner, trials_in};
+use super::ownership::{
+    Owner, copy_of_directory, homes, is_gone, may_remove, own_homes, owner, trials_in,
+};
 use crate::runner::processes;
 use crate::runner::protocol::CHECKPOINTS;
 use crate::storage::address::directory_beside;
@@ -257,6 +259,8 @@ pub enum Foreign {
     OtherStore(PathBuf),
     /// It has no mark.
     Unmarked,
+    /// It is a copy of this store's directory of that name, or was renamed.
+    CopyOf(String),
     /// Its mark cannot be read.
     Unreadable,
     /// It is among files of this store, and is or has something of others.
@@ -273,6 +277,11 @@ pub fn foreign(stores: &Stores<'_>) -> Result<Vec<ForeignDirectory>, StorageErro
     let own = stores.reader.identity()?;
     let roots = roots(stores)?;
     let why = |directory: &Path| match owner(directory) {
+        Owner::Store { id, .. }
+            if Some(&id) == own.as_ref() && copy_of_directory(directory).is_some() =>
+        {
+            copy_of_directory(directory).map(Foreign::CopyOf)
+        }
         Owner::Store { id, path } if Some(&id) == own.as_ref() => {
             let has_come_along = may_remove(directory, &id, stores.path);
             (!has_come_along && is_gone(&path, &id)).then_some(Foreign::StoreGone(path))

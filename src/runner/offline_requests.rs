@@ -5,6 +5,7 @@ use std::path::Path;
 use super::commit::commit;
 use super::garbage_collection::has_copy;
 use super::killed_runner::kill_orphans;
+use super::ownership::Copies;
 use super::removal::{Remover, look_for_removed};
 use super::{RunnerError, listed_in, ownership, take_lease};
 use crate::engine::{Effect, Engine};
@@ -51,10 +52,11 @@ fn serve(
     let effects = engine.serve_at_rest(at, requests);
     let acts = commit(storage, lease, at, effects, &[])?.acts;
     // A copy of the store may list the checkpoints of a trial that is hidden here.
-    let homes = match hides && has_copy(storage, store)? {
+    let mut homes = match hides && has_copy(storage, store)? {
         true => Vec::new(),
         false => ownership::own_homes(storage, &summary.stored(), store)?,
     };
+    homes.retain(|home| !hides || Copies::of(&home.directory()).need_checkpoints_only());
     let mut remover = Remover::new(homes);
     for effect in &acts {
         if let Effect::Remove { trial, path } = effect {

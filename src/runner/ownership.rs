@@ -2,16 +2,18 @@
 //! touches another's.
 
 mod claim;
+mod copies;
 mod homes;
 mod mark;
 mod taken;
 
 pub(super) use claim::unfinished;
 pub use claim::{Unreachable, claim};
+pub use copies::{Copies, note_copy};
 pub(super) use homes::trials_in;
 pub use homes::{HomesByOwner, homes, homes_by_owner, is_ours, may_remove, own_homes};
 pub(super) use mark::is_marked_by_another;
-pub use mark::{MARK, Owner, is_gone, owner};
+pub use mark::{MARK, Owner, copy_of_directory, is_gone, owner};
 pub use taken::{Taken, taken};
 
 /// The log in a study's directory of a run detached from its terminal.

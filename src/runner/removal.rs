@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::disk::{self, real_place};
 use super::own_files::removable;
+use super::ownership::Copies;
 use crate::engine::retention::IsGone;
 use crate::storage::paths::{StudyFiles, is_copy};
 use crate::study::spec::StudySpec;
@@ -16,6 +17,8 @@ use crate::study::trial::TrialNumber;
 pub struct Remover {
     /// Where they may be.
     homes: Vec<StudyFiles>,
+    /// What copies of the study in other stores need there.
+    copies: Vec<Copies>,
     /// Listed checkpoints, with links resolved.
     resolved: HashMap<PathBuf, PathBuf>,
 }
@@ -24,11 +27,13 @@ impl Remover {
     /// For a study whose files are in these directories, all owned by this store, see
     /// [`super::ownership::own_homes`].
     pub fn new(homes: Vec<StudyFiles>) -> Self {
-        Remover { homes, resolved: HashMap::new() }
+        let copies = homes.iter().map(|home| Copies::of(&home.directory())).collect();
+        Remover { homes, copies, resolved: HashMap::new() }
     }
 
     /// Removes a dropped checkpoint, if it is strictly inside its trial's directory and contains
-    /// none of `listed`, the checkpoints that trials still have, and no store. What stays is the
+    /// none of `listed`, the checkpoints that trials still have, none that a copy of the study in
+    /// another store has, and no store. What stays is the
     /// user's own, or found by `gc`. Returns whether it was its to remove.
     pub fn remove<'a>(
         &mut self,
@@ -49,7 +54,8 @@ impl Remover {
                 .or_insert_with(|| real_place(kept).unwrap_or_else(|| kept.to_owned()));
             kept_real.starts_with(&real)
         };
-        if listed.into_iter().any(is_needed) || removable(&real).is_err() {
+        let is_shared = self.copies.iter().any(|copies| copies.list(&real).is_some());
+        if listed.into_iter().any(is_needed) || is_shared || removable(&real).is_err() {
             return false;
         }
         // `gc` finds it if removal fails: nothing depends on it.

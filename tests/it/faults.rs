@@ -307,7 +307,8 @@ fn a_store_on_a_full_disk_is_read_without_its_index_and_gc_frees_space() {
         "export HPSEARCH_STORE=small/hpsearch.db\n\
          '{program}' run study.toml --plain\n\
          mkdir -p small/files/gone/trial-0/checkpoints\n\
-         cp small/files/s/.hpsearch-store small/files/gone\n\
+         sed 's/\"directory\":\"s\"/\"directory\":\"gone\"/' small/files/s/.hpsearch-store \
+         > small/files/gone/.hpsearch-store\n\
          head -c 300000 /dev/zero > small/files/gone/trial-0/checkpoints/weights\n\
          dd if=/dev/zero of=small/filler bs=4k 2> /dev/null\n\
          for verb in ls 'best s' 'trials s' 'show s' 'verify s' du doctor 'rm s --yes' \

@@ -43,7 +43,7 @@ fn plant_all(site: &Site) -> Vec<PathBuf> {
     for trial in [&unknown_trial, &unknown_study] {
         fs::write(trial.join("attempt-0.log"), "a log").unwrap();
     }
-    fs::copy(files.join("s/.hpsearch-store"), files.join("gone/.hpsearch-store")).unwrap();
+    site.mark("runs/files/gone");
     // A removal that was killed after it had removed the mark.
     let half_removed = plant(&files.join(format!(".old.{DEAD}-gc.tmp/trial-0")));
     let unused_data = plant(&files.join("data/0123456789abcdef0123456789abcdef"));
@@ -147,6 +147,34 @@ fn a_trials_directory_that_no_trial_wrote_is_its_users() {
 }
 
 #[test]
+fn a_backup_that_somebody_made_of_a_studys_directory_stays_and_is_named() {
+    let site = saving_study();
+    let files = site.path("runs/files");
+    for name in ["s-backup", "old"] {
+        let copied =
+            site.start_program("cp", &["-a", "runs/files/s", &format!("runs/files/{name}")]);
+        assert_done(&copied.end());
+    }
+    fs::write(files.join("s-backup/trial-0/notes.txt"), "my notes").unwrap();
+    let before = files_below(&files);
+    let ended = site.run(&["gc", "--yes"]);
+    assert_done(&ended);
+    let words = ["s-backup", "old"]
+        .map(|name| format!("`runs/files/{name}` is a copy of this store's directory `s`"));
+    assert_names(&ended.err, &words.each_ref().map(String::as_str));
+    assert!(files_below(&files) == before);
+    // Nor does a study of that name take it.
+    let text = site.read("study.toml").replace("name = \"s\"", "name = \"old\"");
+    site.write("study.toml", text);
+    assert_done(&site.run_study());
+    assert_done(&site.run(&["rm", "old", "--yes"]));
+    assert_done(&site.run(&["rm", "s", "--yes"]));
+    assert!(!files.join("s").exists());
+    let of_others = |(path, _): &(PathBuf, Vec<u8>)| !path.starts_with(files.join("s"));
+    assert!(files_below(&files) == before.into_iter().filter(of_others).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_store_in_files_that_no_study_needs_keeps_them() {
     let site = saving_study();
     let unknown = plant(&site.path("runs/files/s/trial-78"));
@@ -154,7 +182,7 @@ fn a_store_in_files_that_no_study_needs_keeps_them() {
     let (store, gone) = (unknown.join("deep/mine.db"), site.path("runs/files/gone"));
     plant(&gone.join("trial-0/checkpoints"));
     plant(&gone.join("trial-1"));
-    fs::copy(site.path("runs/files/s/.hpsearch-store"), gone.join(".hpsearch-store")).unwrap();
+    site.mark("runs/files/gone");
     fs::create_dir(unknown.join("deep")).unwrap();
     fs::copy(site.path("runs/hpsearch.db"), &store).unwrap();
     let ended = site.run(&["gc", "--yes"]);

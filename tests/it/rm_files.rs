@@ -76,6 +76,43 @@ fn what_hpsearch_did_not_write_in_a_studys_directory_stays_and_is_named() {
 }
 
 #[test]
+fn the_files_of_a_study_stay_while_its_copy_in_another_store_needs_them() {
+    for (to, with_a_trial) in [("other/o.db", false), ("runs/o.db", false), ("other/o.db", true)] {
+        let site = site();
+        let files = site.path("runs/files/s");
+        assert_done(&site.run(&["copy", "s", "--to", to]));
+        let words: &[&str] = if with_a_trial { &["rm", "s", "1"] } else { &["rm", "s"] };
+        let listed = site.run(&[words, &["--dry-run"]].concat());
+        let why = format!("is left: a copy of the study in `{to}` has checkpoints there");
+        assert_names(&listed.err, &[why.as_str()]);
+        let ended = site.run(&[words, &["--yes"]].concat());
+        assert_done(&ended);
+        assert_names(&ended.err, &[why.as_str()]);
+        assert_done(&site.run(&["gc", "--yes"]));
+        assert!(files.join(CHECKPOINT).exists());
+        assert_done(&site.run(&["--store", to, "export", "s", "-o", "model"]));
+        assert!(!site.run(&["--store", to, "rm", "s", "--yes"]).err.contains("trial-"));
+        assert!(files.join(CHECKPOINT).exists(), "it is left to the original's store");
+        assert_done(&site.run(&["gc", "--yes"]));
+        assert!(!files.join("trial-1").exists(), "nothing needs it any more");
+    }
+}
+
+#[test]
+fn a_copy_whose_store_is_not_where_it_was_may_need_the_files() {
+    let site = site();
+    assert_done(&site.run(&["copy", "s", "--to", "o.db"]));
+    fs::rename(site.path("o.db"), site.path("moved.db")).unwrap();
+    // The mark is written again by a run, also of a moved project.
+    assert_done(&site.run(&["extend", "s", "--trials", "1"]));
+    assert_done(&site.run_study());
+    let ended = site.run(&["rm", "s", "--yes"]);
+    assert_names(&ended.err, &["a copy of the study in `o.db` has checkpoints there, or may"]);
+    assert!(site.path("runs/files/s").join(CHECKPOINT).exists());
+    assert_done(&site.run(&["--store", "moved.db", "export", "s", "-o", "model"]));
+}
+
+#[test]
 fn a_removal_that_was_killed_among_the_studys_own_files_is_finished_by_gc() {
     let site = site();
     let files = site.path("runs/files/s");
@@ -265,6 +302,9 @@ fn a_study_called_data_of_an_earlier_version_keeps_its_directory_and_leaves_the_
     let connection = site.database();
     connection.execute("UPDATE study SET files = '[\"data\"]'", []).unwrap();
     drop(connection);
+    let mut mark = site.read_json("runs/files/data/.hpsearch-store");
+    mark.as_object_mut().unwrap().remove("directory").unwrap();
+    site.write("runs/files/data/.hpsearch-store", mark.to_string());
     let prepared = plant(&site.path("runs/files/data/0123456789abcdef0123456789abcdef/rows"));
     site.write("data.toml", text_of("data", "").replace("trials = 2", "trials = 3"));
     assert_done(&site.run(&["run", "data.toml", "--plain"]));

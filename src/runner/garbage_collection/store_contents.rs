@@ -1,7 +1,7 @@
 //! What a store knows of the files below the runs directory, and which it does not need.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,8 @@ use super::{
 use crate::runner::disk::{entries, name_of, numbered, real_place};
 use crate::runner::drafts::{half_written_by, moved_from, was_moved_aside};
 use crate::runner::ownership::{
-    HomesByOwner, Owner, homes_by_owner, is_marked_by_another, may_remove, owner,
+    Copies, HomesByOwner, Owner, copy_of_directory, homes_by_owner, is_marked_by_another,
+    may_remove, owner,
 };
 use crate::runner::processes;
 use crate::runner::protocol::USED_BY;
@@ -32,6 +33,8 @@ pub(super) struct StoreContents {
     components: HashSet<String>,
     /// The checkpoints of all studies, links resolved.
     registered: HashSet<PathBuf>,
+    /// What copies of studies in other stores need of the directories.
+    copies: Vec<Copies>,
     /// Whether some study uses the built-in trainer.
     trains: bool,
     /// The store's id.
@@ -81,6 +84,11 @@ impl StoreContents {
             contents.studies.entry(own.name().to_owned()).or_insert(content);
         }
         contents.register_moved();
+        let homes = contents.studies.values().flat_map(|content| &content.homes.own);
+        let directories: BTreeSet<PathBuf> = homes.map(StudyFiles::directory).collect();
+        let directories = directories.iter().chain(contents.removed.keys());
+        let copies = directories.map(|directory| Copies::of(directory));
+        contents.copies = copies.filter(|copies| !copies.is_empty()).collect();
         Ok(contents)
     }
 
@@ -200,6 +208,14 @@ impl StoreContents {
         if self.registered.iter().any(|kept| kept.starts_with(&real_path)) {
             return Ok(None);
         }
+        // A copy in another store has checkpoints in the original's directory.
+        let is_needed = |copies: &Copies| copies.need(&path).is_some();
+        let is_study = matches!(place, PlaceOf::Study { .. });
+        let is_shared = !matches!(kind, Kind::HalfWritten | Kind::Data)
+            && (self.copies.iter().any(is_needed) || is_study && is_needed(&Copies::of(&path)));
+        if is_shared {
+            return Ok(None);
+        }
         Ok(Some(OrphanedFile { bytes: 0, kind, study, modified, path, place, root }))
     }
 
@@ -210,7 +226,9 @@ impl StoreContents {
         let name = self.removed.get(from.as_deref().unwrap_or(directory))?;
         let is_ours = match owner(directory) {
             Owner::Store { id, .. } => {
-                Some(&id) == self.id.as_ref() && !is_marked_by_another(directory, stores.path)
+                Some(&id) == self.id.as_ref()
+                    && copy_of_directory(directory).is_none()
+                    && !is_marked_by_another(directory, stores.path)
             }
             Owner::Nobody => from.is_some(),
             Owner::Unreadable => false,

@@ -5,7 +5,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::homes::{is_data_only, taken_by_others, trials_in};
-use super::mark::{MARK, Owner, is_another, is_gone, owner, place_mark, replace_mark};
+use super::mark::{
+    MARK, Owner, copy_of_directory, is_another, is_gone, names_directory, owner, place_mark,
+    replace_mark,
+};
 use crate::runner::RunnerError;
 use crate::runner::disk::{entries, name_of};
 use crate::runner::drafts::half_written_by;
@@ -50,9 +53,11 @@ pub fn claim(
     }
     let taken = taken_by_others(storage, study.id)?;
     let present = study.files(store);
-    // Studies of the same store use different directories.
-    let marked_by =
-        if taken.contains(present.name()) { Owner::Nobody } else { owner(&present.directory()) };
+    // Studies of the same store use different directories, and a backup that somebody made of
+    // another one says nothing of this store.
+    let is_other =
+        taken.contains(present.name()) || copy_of_directory(&present.directory()).is_some();
+    let marked_by = if is_other { Owner::Nobody } else { owner(&present.directory()) };
     let id = match marked_by {
         // A copy of a store, or an older backup that was restored: the files may belong to the
         // other.
@@ -97,8 +102,10 @@ pub fn claim(
 fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) -> io::Result<bool> {
     match owner(directory) {
         Owner::Unreadable => Ok(false),
+        // A backup of another directory.
+        Owner::Store { .. } if copy_of_directory(directory).is_some() => Ok(false),
         Owner::Store { id: marked, path } if marked == id => {
-            if path != store {
+            if path != store || !names_directory(directory) {
                 replace_mark(directory, id, store)?;
             }
             Ok(true)

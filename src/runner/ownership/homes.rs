@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
 
-use super::mark::{Owner, is_another, is_marked_by_another, is_same_file, owner};
+use super::mark::{
+    Owner, copy_of_directory, is_another, is_marked_by_another, is_same_file, owner,
+};
 use crate::runner::disk::{entries, name_of, numbered};
 use crate::storage::address::{directory_beside, is_on_server};
 use crate::storage::paths::{DATA_CACHE, StudyFiles};
@@ -126,6 +128,7 @@ pub fn may_remove(directory: &Path, mine: &str, store: &Path) -> bool {
     let beside = directory_beside(store);
     let is_where_it_was = is_same_file(&path, store) || directory_beside(&path) == beside;
     id == mine
+        && copy_of_directory(directory).is_none()
         && !is_another(&path, store, mine)
         && (is_where_it_was || is_below(directory, &beside))
 }

@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::config::file;
+use crate::runner::disk::name_of;
+use crate::runner::drafts::moved_from;
 use crate::storage::address::is_on_server;
 use crate::storage::sqlite::{StoreAt, store_at};
 
@@ -23,6 +25,22 @@ struct Mark {
     store: String,
     /// The store's path at its last run.
     path: PathBuf,
+    /// The directory's name, by which a copy of it beside it is known; `None` in marks of earlier
+    /// versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    directory: Option<String>,
+    /// Other stores with copies of the directory's study.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    copies: Vec<StoreWithCopy>,
+}
+
+/// Another store to which the study of a directory was copied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct StoreWithCopy {
+    /// Its id.
+    pub store: String,
+    /// Its path when the study was copied, without a password.
+    pub path: PathBuf,
 }
 
 /// The owner of a directory.
@@ -43,15 +61,61 @@ pub enum Owner {
 
 /// The owner of a study's directory.
 pub fn owner(directory: &Path) -> Owner {
-    let text = match file::read_to_string(&directory.join(MARK)) {
-        Ok(text) => text,
+    match read(directory) {
+        Ok(None) => Owner::Nobody,
+        Ok(Some(mark)) => Owner::Store { id: mark.store, path: mark.path },
+        Err(_) => Owner::Unreadable,
+    }
+}
+
+/// The mark in a directory, if there is one.
+fn read(directory: &Path) -> io::Result<Option<Mark>> {
+    match file::read_to_string(&directory.join(MARK)) {
+        Ok(text) => Ok(Some(serde_json::from_str(&text)?)),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            return Owner::Nobody;
+            Ok(None)
         }
-        Err(_) => return Owner::Unreadable,
-    };
-    serde_json::from_str(&text)
-        .map_or(Owner::Unreadable, |mark: Mark| Owner::Store { id: mark.store, path: mark.path })
+        Err(error) => Err(error),
+    }
+}
+
+/// The stores to which the study of a directory was copied, by its mark.
+pub(super) fn copies(directory: &Path) -> Vec<StoreWithCopy> {
+    read(directory).ok().flatten().map_or_else(Vec::new, |mark| mark.copies)
+}
+
+/// The name of the directory that one with another name is a copy of, or was, by its mark: somebody
+/// made a backup of it, or renamed it.
+pub fn copy_of_directory(directory: &Path) -> Option<String> {
+    let marked = read(directory).ok()??.directory?;
+    let own = moved_from(directory).unwrap_or_else(|| directory.to_owned());
+    (name_of(&own) != Some(marked.as_str())).then_some(marked)
+}
+
+/// Whether the mark of a directory has a directory's name, which those of earlier versions lack.
+pub(super) fn names_directory(directory: &Path) -> bool {
+    read(directory).is_ok_and(|mark| mark.is_some_and(|mark| mark.directory.is_some()))
+}
+
+/// The nearest directory above a path that has a mark.
+pub(super) fn marked_above(path: &Path) -> Option<PathBuf> {
+    let is_marked = |directory: &&Path| directory.join(MARK).exists();
+    path.ancestors().skip(1).find(is_marked).map(Path::to_owned)
+}
+
+/// Adds a store to those that the mark of a directory names as having a copy of its study; does
+/// nothing where there is no mark.
+///
+/// # Errors
+/// The mark cannot be read or replaced.
+pub(super) fn add_copy(directory: &Path, store: &str, path: &Path) -> io::Result<()> {
+    let Some(mut mark) = read(directory)? else { return Ok(()) };
+    let copy = StoreWithCopy { store: store.to_owned(), path: path.to_owned() };
+    if mark.copies.contains(&copy) {
+        return Ok(());
+    }
+    mark.copies.push(copy);
+    fs::rename(draft_of_mark(directory, &mark)?, directory.join(MARK))
 }
 
 /// Whether the store with that id is no longer at `path`.
@@ -94,10 +158,16 @@ pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
     one == other || place(one).is_some_and(|there| Some(there) == place(other))
 }
 
-/// Writes the mark of the store with this id into an open file.
-fn write_mark(mut file: File, id: &str, store: &Path) -> io::Result<()> {
-    let mark = Mark { version: 1, store: id.to_owned(), path: store.to_owned() };
-    let text = serde_json::to_string(&mark).map_err(io::Error::other)?;
+/// The mark of the store with this id in a directory.
+fn mark_of(directory: &Path, id: &str, store: &Path) -> Mark {
+    let (store, path) = (id.to_owned(), store.to_owned());
+    let directory = name_of(directory).map(str::to_owned);
+    Mark { version: 1, store, path, directory, copies: Vec::new() }
+}
+
+/// Writes a mark into an open file.
+fn write_mark(mut file: File, mark: &Mark) -> io::Result<()> {
+    let text = serde_json::to_string(mark).map_err(io::Error::other)?;
     file.write_all(format!("{text}\n").as_bytes())?;
     file.sync_all()
 }
@@ -105,29 +175,32 @@ fn write_mark(mut file: File, id: &str, store: &Path) -> io::Result<()> {
 /// Places a mark where there is none. It is whole from its first moment: who claims the directory
 /// at the same time must not take it for an unreadable one.
 pub(super) fn place_mark(directory: &Path, id: &str, store: &Path) -> io::Result<()> {
-    let (draft, mark) = (draft_of_mark(directory, id, store)?, directory.join(MARK));
+    let content = mark_of(directory, id, store);
+    let (draft, mark) = (draft_of_mark(directory, &content)?, directory.join(MARK));
     let placed = fs::hard_link(&draft, &mark);
     let _found_by_gc = fs::remove_file(&draft);
     match placed {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => {
             // A file system without hard links.
-            write_mark(OpenOptions::new().write(true).create_new(true).open(mark)?, id, store)
+            write_mark(OpenOptions::new().write(true).create_new(true).open(mark)?, &content)
         }
         placed => placed,
     }
 }
 
-/// Replaces the mark of a directory.
+/// Replaces the mark of a directory; copies of its study stay known.
 pub(super) fn replace_mark(directory: &Path, id: &str, store: &Path) -> io::Result<()> {
-    fs::rename(draft_of_mark(directory, id, store)?, directory.join(MARK))
+    let copies = copies(directory);
+    let mark = Mark { copies, ..mark_of(directory, id, store) };
+    fs::rename(draft_of_mark(directory, &mark)?, directory.join(MARK))
 }
 
 /// Writes a mark under a name of its own: a process that writes its program's spool adopts others
 /// meanwhile, and both threads claim the directory.
-fn draft_of_mark(directory: &Path, id: &str, store: &Path) -> io::Result<PathBuf> {
+fn draft_of_mark(directory: &Path, mark: &Mark) -> io::Result<PathBuf> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let (pid, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let draft = directory.join(format!(".{MARK}.{pid}-{count}.tmp"));
-    write_mark(File::create(&draft)?, id, store)?;
+    write_mark(File::create(&draft)?, mark)?;
     Ok(draft)
 }

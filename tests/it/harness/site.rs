@@ -86,6 +86,15 @@ impl Site {
         directory.parent().unwrap().canonicalize().unwrap().join(directory.file_name().unwrap())
     }
 
+    /// Marks a directory as that of a study which this store had, like the directory of `s`.
+    pub fn mark(&self, directory: &str) {
+        let name = Path::new(directory).file_name().unwrap().to_str().unwrap();
+        let mark = self.read("runs/files/s/.hpsearch-store");
+        let (own, other) = ("\"directory\":\"s\"", format!("\"directory\":\"{name}\""));
+        assert!(mark.contains(own), "{mark}");
+        self.write(&format!("{directory}/.hpsearch-store"), mark.replace(own, &other));
+    }
+
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         fs::write(self.path(name), content).unwrap();
     }
