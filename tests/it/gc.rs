@@ -166,7 +166,9 @@ fn a_backup_that_somebody_made_of_a_studys_directory_stays_and_is_named() {
     // Nor does a study of that name take it.
     let text = site.read("study.toml").replace("name = \"s\"", "name = \"old\"");
     site.write("study.toml", text);
-    assert_done(&site.run_study());
+    let ran = site.run_study();
+    assert_done(&ran);
+    assert_names(&ran.err, &["`old` beside it is a copy of the directory `s`, or was renamed"]);
     assert_done(&site.run(&["rm", "old", "--yes"]));
     assert_done(&site.run(&["rm", "s", "--yes"]));
     assert!(!files.join("s").exists());

@@ -112,6 +112,9 @@ impl<'a> Notices<'a> {
                 let path = one_line(&path.display().to_string());
                 format!("belongs to another store, which was last run as `{path}`")
             }
+            Taken::ByCopyOf { name } => {
+                format!("is a copy of the directory `{}`, or was renamed", one_line(name))
+            }
             Taken::Unreadable => "has the mark of a store that cannot be read".to_owned(),
             Taken::ByData => "is that of tokenised data".to_owned(),
             Taken::Unmarked => {

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::mark::{Owner, owner};
+use super::mark::{Owner, copy_of_directory, owner};
 use crate::runner::disk::name_of;
 use crate::storage::paths::{DATA_CACHE, StudyFiles};
 use crate::storage::{StorageError, StorageReader, StoredStudy};
@@ -24,6 +24,11 @@ pub enum Taken {
     ByStore {
         /// The store's path at its last run.
         path: PathBuf,
+    },
+    /// It is a copy of the directory of this name that somebody made, or was renamed.
+    ByCopyOf {
+        /// The directory's name.
+        name: String,
     },
     /// Its mark cannot be read.
     Unreadable,
@@ -56,6 +61,9 @@ pub fn taken(
         if storage.directories(other)?.iter().any(|own| own == usual.name()) {
             return Ok(Taken::ByStudy { study: name });
         }
+    }
+    if let Some(name) = copy_of_directory(&usual.directory()) {
+        return Ok(Taken::ByCopyOf { name });
     }
     Ok(match owner(&usual.directory()) {
         Owner::Store { path, .. } => Taken::ByStore { path },
