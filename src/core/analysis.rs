@@ -5,4 +5,3 @@ pub mod importance;
 pub mod learning_curve;
 pub mod linalg;
 pub mod memory_model;
-pub mod simd;

@@ -6,4 +6,5 @@ pub mod analysis;
 pub mod arguments;
 pub mod pruners;
 pub mod samplers;
+pub mod simd;
 pub mod study;

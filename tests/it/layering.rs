@@ -36,6 +36,7 @@ type Module = (&'static str, Layer, &'static [&'static str]);
 
 const MODULES: &[Module] = &[
     ("study", Nouns, &[]),
+    ("simd", Nouns, &[]),
     ("arguments", Policies, &[]),
     ("storage", Policies, &[]),
     ("analysis", Policies, &["arguments"]),

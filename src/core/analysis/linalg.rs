@@ -1,7 +1,7 @@
 //! Symmetric positive definite matrices of a few hundred rows: Cholesky factor, its inverse,
 //! products.
 
-use super::simd::{SimdLevel, vectorised};
+use crate::simd::{SimdLevel, simd_level as best_level, vectorised};
 
 /// How many elements a sum of products takes at a time: it has as many partial sums.
 const LANES: usize = 4;
@@ -14,7 +14,7 @@ fn simd_level() -> SimdLevel {
     let most = SimdLevel::Avx2;
     #[cfg(test)]
     let most = tests::MOST.get();
-    super::simd::simd_level().min(most)
+    best_level().min(most)
 }
 
 /// A square matrix in row-major order; the upper part of a triangular one is unused.

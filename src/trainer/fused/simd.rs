@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-pub(super) use hpsearch_core::analysis::simd::{SimdLevel, vectorised};
+pub(super) use hpsearch_core::simd::{SimdLevel, vectorised};
 
 /// Partial results of a reduction: the order of additions does not depend on the vector width of
 /// the CPU.
@@ -11,7 +11,7 @@ const LANES: usize = 16;
 
 /// The best level of this CPU.
 pub(super) fn simd_level() -> SimdLevel {
-    let level = hpsearch_core::analysis::simd::simd_level();
+    let level = hpsearch_core::simd::simd_level();
     #[cfg(test)]
     let level = level.min(MAX_LEVEL.get());
     level

@@ -60,14 +60,14 @@ macro_rules! vectorised {
                 }
                 match simd_level() {
                     // SAFETY: the CPU has the features of the instance.
-                    $crate::analysis::simd::SimdLevel::Avx512 => {
+                    $crate::simd::SimdLevel::Avx512 => {
                         return unsafe { avx512($($argument),*) };
                     }
                     // SAFETY: as above.
-                    $crate::analysis::simd::SimdLevel::Avx2 => {
+                    $crate::simd::SimdLevel::Avx2 => {
                         return unsafe { avx2($($argument),*) };
                     }
-                    $crate::analysis::simd::SimdLevel::Baseline => {}
+                    $crate::simd::SimdLevel::Baseline => {}
                 }
             }
             plain($($argument),*)
