@@ -31,7 +31,7 @@
 //! | layer | module | contents |
 //! |---|---|---|
 //! | 0 | [`study`] | specification, space, trials, decisions, events, and the state they fold to |
-//! | | `simd` | functions compiled for the vector instructions of several processors |
+//! | | [`simd`] | functions compiled for the vector instructions of several processors |
 //! | 1 | [`arguments`] | the trainer's arguments and their checks, with or without the trainer |
 //! | | [`analysis`] | forecasts of curves, memory, time and cost; parameter importance |
 //! | | [`storage`] | the store: memory, a SQLite file, a PostgreSQL server; paths of trial files |
@@ -259,7 +259,7 @@ pub mod tracking;
 pub mod tui;
 pub mod worker;
 
-pub use hpsearch_core::{analysis, arguments, pruners, samplers, study};
+pub use hpsearch_core::{analysis, arguments, pruners, samplers, simd, study};
 #[cfg(feature = "train")]
 pub use hpsearch_trainer as trainer;
 

@@ -20,7 +20,7 @@ use crate::study::suggestion::nearest;
 /// Arguments of `hpsearch evaluate`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:\n  hpsearch evaluate model test.csv\n  hpsearch evaluate model \
-        reviews.jsonl --set text=review --set label=stars --json")]
+        new.jsonl --set text=review --set label=stars")]
 pub struct EvaluateArguments {
     /// The directory that `export` wrote
     #[arg(value_name = "DIR")]

@@ -27,7 +27,7 @@ All commands:
   start  init check run watch serve track
   look   ls show trials best curves plot importance explain diff logs events
   steer  stop pause resume kill enqueue retry extend continue note tag
-  models export train predict generate
+  models export train predict generate evaluate
   store  artifacts export-data report import sync du gc rm mv copy verify doctor
   more   ask-tell devices list schema completions man
 

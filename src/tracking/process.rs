@@ -517,8 +517,7 @@ impl Foreground<'_> {
     fn unwritten_lines(&self) -> Vec<String> {
         let event = |event: &TrialEvent| match event {
             TrialEvent::Attempt(AttemptEvent::Reported { step, metrics, .. }) => {
-                let values = metrics.iter().map(|(name, value)| (name, value));
-                reported("step", Some((*step).into()), values)
+                reported("step", Some((*step).into()), metrics.iter())
             }
             other => {
                 let json = serde_json::to_string(other).unwrap_or_default();

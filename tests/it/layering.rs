@@ -152,7 +152,15 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sha2", &["cluster/starter", "trainer/hub", "runner/artifacts", "report/document/html"]),
     (
         "toml",
-        &["config", "report/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"],
+        &[
+            "config",
+            "report/wording",
+            "export/recipe",
+            "export/card",
+            "cli/train",
+            "cli/enqueue",
+            "cli/evaluate",
+        ],
     ),
     ("parquet", &["cli/export_data", "arguments/data_file/columns"]),
     ("bytes", &["arguments/data_file/columns"]),

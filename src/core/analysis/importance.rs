@@ -58,8 +58,8 @@ pub const ENOUGH: usize = 10;
 pub enum ImportanceError {
     /// Fewer than [`ENOUGH`] finite values.
     #[error(
-        "importances need {ENOUGH} complete trials, and there are {found}: with fewer, chance decides \
-         which parameters seem to matter"
+        "importances need {ENOUGH} complete trials, and there are {found}: with fewer, chance \
+         decides which parameters seem to matter"
     )]
     TooFew {
         /// How many there are.
