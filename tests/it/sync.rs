@@ -97,7 +97,7 @@ fn files_that_somebody_else_put_there_are_left_and_the_other_runs_are_written() 
             "it is a symbolic link",
         ),
         (
-            |path| drop(rustix::fs::mkfifoat(rustix::fs::CWD, path, 0o600.into()).unwrap()),
+            |path| rustix::fs::mkfifoat(rustix::fs::CWD, path, 0o600.into()).unwrap(),
             "it is a named pipe",
         ),
     ];
