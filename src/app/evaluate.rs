@@ -42,7 +42,7 @@ pub fn evaluate(
     let cache = Draft::beside(&temporary, Purpose::Training)?;
     // Nothing is trained. Training rows say which labels there are: all that the model has, since
     // the file may lack some.
-    let known = match rows_of_labels(Path::new(directory), TaskKind::of(&arguments), &values)? {
+    let known = match rows_of_labels(Path::new(directory), TaskKind::of(&arguments), &values) {
         None => file.to_owned(),
         Some(rows) => {
             let path = cache.path().join("labels.jsonl");
@@ -76,13 +76,14 @@ fn rows_of_labels(
     directory: &Path,
     task: TaskKind,
     data: &BTreeMap<String, Json>,
-) -> Result<Option<String>, AppError> {
+) -> Option<String> {
     let mut data = data.clone();
     data.insert("train".to_owned(), "labels.jsonl".into());
     // What cannot be read, the worker says.
-    let Ok(data) = DataArguments::resolve(&data) else { return Ok(None) };
-    let config: Json = serde_json::from_slice(&fs::read(directory.join("config.json"))?)?;
-    let Some(labels) = config["id2label"].as_object() else { return Ok(None) };
+    let data = DataArguments::resolve(&data).ok()?;
+    let config: Json =
+        serde_json::from_slice(&fs::read(directory.join("config.json")).ok()?).ok()?;
+    let labels = config["id2label"].as_object()?;
     let labels: Vec<&str> = labels.values().filter_map(Json::as_str).collect();
     let row = |text: Json, label: Json| {
         let mut row = json!({});
@@ -93,12 +94,12 @@ fn rows_of_labels(
         }
         format!("{row}\n")
     };
-    Ok(match task {
+    match task {
         TaskKind::TextClassification => {
             Some(labels.iter().map(|label| row("a".into(), (*label).into())).collect())
         }
         TaskKind::MultiLabelClassification => Some(row("a".into(), json!(labels))),
         TaskKind::TokenClassification => Some(row(json!(vec!["a"; labels.len()]), json!(labels))),
         _ => None,
-    })
+    }
 }

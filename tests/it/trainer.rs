@@ -88,6 +88,13 @@ fn evaluates_as_the_export_says(directory: &Path) {
         assert_names(&refused.err, &[said]);
     }
     assert_code(&evaluate(Path::new("nothing.csv"), &[]), 2);
+    let config = directory.join("model/config.json");
+    let bytes = fs::read(&config).unwrap();
+    fs::remove_file(&config).unwrap();
+    let incomplete = evaluate(&data, &[]);
+    assert_code(&incomplete, 2);
+    assert_names(&incomplete.err, &["has no `config.json`"]);
+    fs::write(&config, bytes).unwrap();
 }
 
 #[test]
