@@ -102,6 +102,7 @@ fn judge(criterion: &mut Criterion) {
         ("median", AlgorithmSpec::named("median")),
     ];
     for (name, spec) in specs {
+        let spec = pruners::resolve(&spec.name, spec.options).unwrap();
         let mut group = criterion.benchmark_group(format!("judge/{name}"));
         group
             .warm_up_time(Duration::from_millis(300))

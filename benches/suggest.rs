@@ -10,6 +10,7 @@
     reason = "axes and histories are constants here, and a benchmark may fail loudly"
 )]
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use hpsearch::study::params::Params;
 use hpsearch::study::program::Program;
 use hpsearch::study::seed::SeedTree;
 use hpsearch::study::space::{Distribution, Scale, Space};
-use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
+use hpsearch::study::spec::StudySpec;
 use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
@@ -82,7 +83,8 @@ fn continuous_space() -> Space {
 }
 
 fn sampler(name: &str, space: &Space) -> Box<dyn Sampler> {
-    (samplers::find(name).unwrap().build)(&AlgorithmSpec::named(name), space).unwrap()
+    let spec = samplers::resolve(name, BTreeMap::new()).unwrap();
+    (samplers::find(name).unwrap().build)(&spec, space).unwrap()
 }
 
 /// Random trials, three in four complete, the others pruned.

@@ -12,6 +12,7 @@
     reason = "axes and histories are constants here, and a benchmark may fail loudly"
 )]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -20,10 +21,11 @@ use std::time::Instant;
 use crossbeam_channel::Sender;
 
 use hpsearch::engine::{Assignment, Input, Outcome};
+use hpsearch::pruners;
 use hpsearch::runner::inline::{Continue, InlineLauncher, TrialEnd};
 use hpsearch::runner::launcher::{Job, LaunchError, Launcher};
 use hpsearch::runner::{self, Runner};
-use hpsearch::samplers::conformance::dimension;
+use hpsearch::samplers::{self, conformance::dimension};
 use hpsearch::storage::any::AnyStore;
 use hpsearch::storage::{Storage, StorageReader, StoredStudy};
 use hpsearch::study::decision::Decision;
@@ -143,8 +145,9 @@ fn run(case: &Case, trials: u64) {
     let mut spec =
         StudySpec::new("throughput", METRIC, Direction::Minimize, space(), Program::Inline);
     spec.budget.trials = Some(trials);
-    spec.sampler = AlgorithmSpec::named(case.sampler);
-    spec.pruner = (case.pruner)();
+    spec.sampler = samplers::resolve(case.sampler, BTreeMap::new()).expect("a sampler");
+    let pruner = (case.pruner)();
+    spec.pruner = pruners::resolve(&pruner.name, pruner.options).expect("a pruner");
     let launcher: Box<dyn Launcher> = match case.workers {
         Workers::Scripted => Box::new(Scripted),
         Workers::Threads => Box::new(InlineLauncher::new(
