@@ -414,7 +414,7 @@ fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
 
 /// That a start-up trial took its parameters from the user or from earlier studies.
 fn given(spec: &StudySpec, sampler: &str, trial: &Trial, place: u64) -> Option<String> {
-    if !matches!(sampler, "gp" | "tpe" | "nsga2" | "nsga3") {
+    if !samplers::starts_as_given(sampler, &spec.space) {
         return None;
     }
     let (source, params) = samplers::given_to(&spec.space, &spec.earlier, place)?;

@@ -268,6 +268,11 @@ pub trait Sampler: Send {
         false
     }
 
+    /// Whether its first trials take the parameters of [`given_to`].
+    fn starts_as_given(&self) -> bool {
+        false
+    }
+
     /// What it takes of earlier studies in a study of so many objectives.
     fn takes_of_earlier(&self, _space: &Space, _objectives: usize) -> OfEarlier {
         OfEarlier::Nothing
@@ -436,6 +441,12 @@ pub fn find(name: &str) -> Result<&'static SamplerEntry, UnknownName> {
 /// The sampler that `sampler` delegates to, and why; `None` if it proposes itself.
 pub fn choice(sampler: &AlgorithmSpec, situation: &Situation<'_>) -> Option<Choice> {
     (find(&sampler.name).ok()?.build)(sampler, situation.space).ok()?.choice(situation)
+}
+
+/// Whether the first trials of the sampler called `name` take the parameters of [`given_to`].
+pub fn starts_as_given(name: &str, space: &Space) -> bool {
+    let built = find(name).ok().and_then(|entry| (entry.build)(&entry.defaults(), space).ok());
+    built.is_some_and(|sampler| sampler.starts_as_given())
 }
 
 /// Whether a sampler serves a study of that many objectives; the error says what to take instead.

@@ -1,6 +1,6 @@
 //! What each sampler takes of earlier studies is what it says.
 
-use super::conformance::trial_of;
+use super::conformance::{float, space, trial_of};
 use super::fixtures::{ask, number, stream, unit_cube};
 use super::*;
 use crate::study::history::History;
@@ -75,5 +75,27 @@ fn samplers_take_of_earlier_studies_what_they_say() {
                 OfEarlier::Results => assert!(learns, "{told} does not learn"),
             }
         }
+    }
+}
+
+#[test]
+fn samplers_start_with_the_priors_and_earlier_bests_where_they_say_so() {
+    let unit = |name: &str| Dimension { prior: Some(0.25.into()), ..float(name, 0.0, 1.0) };
+    let (space, earlier) = (space([unit("x0"), unit("x1")]), earlier());
+    for entry in SAMPLERS {
+        let Ok(sampler) = (entry.build)(&entry.defaults(), &space) else { continue };
+        // `auto` leaves it to another.
+        if entry.name == "auto" {
+            continue;
+        }
+        let takes = |place: u64| {
+            let (_, given) = given_to(&space, &earlier, place).unwrap();
+            let ask = ask(&space, &[], 7);
+            let ask = Ask { earlier: &earlier, number: TrialNumber(place), place, ..ask };
+            let proposal = sampler.suggest(&ask, &mut stream(&ask)).unwrap().unwrap();
+            proposal.params == given
+        };
+        let told = entry.name;
+        assert_eq!((0..4).all(takes), starts_as_given(entry.name, &space), "{told}");
     }
 }

@@ -381,6 +381,10 @@ impl Gp {
 }
 
 impl Sampler for Gp {
+    fn starts_as_given(&self) -> bool {
+        true
+    }
+
     /// The process of each of several objectives has other targets than the ranks of earlier
     /// studies; of more objectives one process has their scalarised ranks.
     fn takes_of_earlier(&self, _space: &Space, objectives: usize) -> OfEarlier {

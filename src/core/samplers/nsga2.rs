@@ -48,6 +48,10 @@ impl Nsga2 {
 }
 
 impl Sampler for Nsga2 {
+    fn starts_as_given(&self) -> bool {
+        true
+    }
+
     fn takes_of_earlier(&self, _space: &Space, _objectives: usize) -> OfEarlier {
         OfEarlier::Best
     }

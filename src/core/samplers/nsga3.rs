@@ -60,6 +60,10 @@ impl Nsga3 {
 }
 
 impl Sampler for Nsga3 {
+    fn starts_as_given(&self) -> bool {
+        true
+    }
+
     fn takes_of_earlier(&self, _space: &Space, _objectives: usize) -> OfEarlier {
         OfEarlier::Best
     }

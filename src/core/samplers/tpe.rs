@@ -327,6 +327,10 @@ impl Tpe {
 }
 
 impl Sampler for Tpe {
+    fn starts_as_given(&self) -> bool {
+        true
+    }
+
     fn takes_of_earlier(&self, _space: &Space, _objectives: usize) -> OfEarlier {
         OfEarlier::Results
     }
