@@ -144,7 +144,7 @@ fn chosen(recipe: &Recipe, reports: &[Report]) -> Option<usize> {
     match recipe.rule {
         // A schedule ends at the step of its value.
         _ if !recipe.schedule.is_empty() => reports.len().checked_sub(1),
-        ValueRule::Last => reports.len().checked_sub(1),
+        ValueRule::Last | ValueRule::Mean => reports.len().checked_sub(1),
         ValueRule::Best => (0..reports.len())
             .min_by_key(|index| Score::new(recipe.direction, reports[*index].value)),
     }

@@ -331,6 +331,7 @@ fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)>
     let value = match spec.value {
         ValueRule::Best => "the best report of a trial",
         ValueRule::Last => "the last report of a trial",
+        ValueRule::Mean => "the mean of a trial's reports",
     };
     let threads = count(u64::from(spec.devices.cpu_threads), "thread");
     let within =

@@ -64,8 +64,11 @@ const STUDY: &[Field] = &[
     key("tags", FieldKind::Texts, Of(|| json!([]))).doc("words to find the study by"),
     OBJECTIVE[0],
     OBJECTIVE[1],
-    key("value", FieldKind::Choice(&["best", "last"]), Of(|| json!(ValueRule::default())))
-        .doc("which report of a trial is its value"),
+    key("value", FieldKind::Choice(&["best", "last", "mean"]), Of(|| json!(ValueRule::default())))
+        .doc(
+            "which report of a trial is its value; `mean`: their mean, as of folds of a \
+             cross-validation",
+        ),
     key(
         "step",
         FieldKind::Choice(&["epoch", "step", "samples"]),

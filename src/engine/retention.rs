@@ -19,7 +19,7 @@ use crate::study::metric::{Direction, Score};
 use crate::study::program::Program;
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::spec::{Objective, StudySpec, ValueRule, WhileRunning};
-use crate::study::state::{StudyState, value_step};
+use crate::study::state::{StudyState, value_of, value_step};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The retention rule of a study.
@@ -241,8 +241,7 @@ impl Rule {
         if self.objectives.len() > 1 {
             return None;
         }
-        let step = value_step(self.value, self.direction, trial)?;
-        let value = trial.curve.iter().find(|(at, _)| *at == step).map(|(_, value)| *value)?;
+        let value = value_of(self.value, self.direction, trial)?;
         Some(Score::new(self.direction, trial.value.unwrap_or(value)))
     }
 

@@ -331,7 +331,7 @@ fn problems_of_the_study_table_are_explained() {
             ("metric = \"loss\"", "metric = [\"loss\", \"latency\"]"),
             ("metric = \"loss\"", "metric = \"loss\"\nname = \"my study\""),
             ("metric = \"loss\"", "metric = \"loss\"\nname = 2026-11-21"),
-            ("metric = \"loss\"", "metric = \"loss\"\nvalue = \"mean\""),
+            ("metric = \"loss\"", "metric = \"loss\"\nvalue = \"median\""),
             ("metric = \"loss\"", "metric = \"loss\"\nstep = \"epochs\""),
             ("metric = \"loss\"", "metric = \"loss\"\nseed = -1"),
             ("metric = \"loss\"", "metric = \"loss\"\nseed = \"7\""),

@@ -123,6 +123,7 @@ pub fn rules(study: &StudySummary, privacy: &Privacy) -> Vec<Fact> {
     let value = match spec.value {
         ValueRule::Best => "the best report of a trial",
         ValueRule::Last => "the last report of a trial",
+        ValueRule::Mean => "the mean of a trial's reports",
     };
     let mut facts =
         vec![("value", format!("{value}; reports are counted in {}", spec.step.plural()))];

@@ -49,6 +49,8 @@ pub enum ValueRule {
     Best,
     /// The last one.
     Last,
+    /// None alone, but the mean of all.
+    Mean,
 }
 
 /// Which trials take the priors of the space, and after them the best configurations of earlier
@@ -503,7 +505,7 @@ impl StudySpec {
     /// The keys that compare trials by one value, though the study has several objectives.
     pub fn keys_of_one_value(&self) -> Vec<&'static str> {
         let keys = [
-            ("value", self.value == ValueRule::Best),
+            ("value", self.value != ValueRule::Last),
             ("replicates", self.replicates > 1),
             ("race", self.race > 0),
             ("duplicates", self.duplicates == Duplicates::Replicate),

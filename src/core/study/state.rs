@@ -13,7 +13,7 @@ use checkpoint_paths::CheckpointPaths;
 pub use fold::continues;
 use serde::Serialize;
 pub use value::{
-    replaced_params, reported_step, shown_params, shown_step, value_so_far, value_step,
+    replaced_params, reported_step, shown_params, shown_step, value_of, value_so_far, value_step,
 };
 
 use crate::study::budget::Extension;
@@ -309,14 +309,7 @@ impl StudyState {
 
     /// A trial's value (if it ended now) by the study's rule; `None` without a report.
     pub fn value_of(&self, trial: &Trial) -> Option<f64> {
-        match self.rule {
-            ValueRule::Last => trial.last().map(|(_, value)| value),
-            ValueRule::Best => trial
-                .curve
-                .iter()
-                .map(|(_, value)| *value)
-                .min_by_key(|value| Score::new(self.direction(), *value)),
-        }
+        value_of(self.rule, self.direction(), trial)
     }
 
     /// The step at which `value`, the trial's, was reported, if it was.

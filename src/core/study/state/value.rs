@@ -19,14 +19,28 @@ pub fn value_so_far(
     {
         return None;
     }
-    let step = value_step(rule, direction, trial)?;
-    trial.curve.iter().find(|(at, value)| *at == step && !value.is_nan()).map(|(_, value)| *value)
+    value_of(rule, direction, trial).filter(|value| !value.is_nan())
 }
 
-/// The step of the report that determines a trial's value under a rule; `None` without a report.
+/// A trial's value under a rule, if it ended now; `None` without a report.
+pub fn value_of(rule: ValueRule, direction: Direction, trial: &Trial) -> Option<f64> {
+    let values = || trial.curve.iter().map(|(_, value)| *value);
+    match rule {
+        ValueRule::Last => trial.last().map(|(_, value)| value),
+        ValueRule::Best => values().min_by_key(|value| Score::new(direction, *value)),
+        #[expect(clippy::cast_precision_loss, reason = "a number of reports")]
+        ValueRule::Mean => {
+            let count = trial.curve.len();
+            (count > 0).then(|| values().sum::<f64>() / count as f64)
+        }
+    }
+}
+
+/// The step of the report that determines a trial's value under a rule, of a mean the last; `None`
+/// without a report.
 pub fn value_step(rule: ValueRule, direction: Direction, trial: &Trial) -> Option<u64> {
     match rule {
-        ValueRule::Last => trial.last_step(),
+        ValueRule::Last | ValueRule::Mean => trial.last_step(),
         ValueRule::Best => trial
             .curve
             .iter()
