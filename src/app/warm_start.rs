@@ -6,6 +6,7 @@ use crate::storage::address::as_given;
 use crate::storage::any::AnyReader;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::history::History;
+use crate::study::metric::Direction;
 use crate::study::spec::StudySpec;
 use crate::study::state::replaced_params;
 
@@ -66,7 +67,11 @@ pub fn take(
                     trial.params = params;
                 }
             }
-            let taken = earlier(&spec.space, History::new(&state));
+            let history = match own_direction(&study.spec, spec) {
+                Some(own) => History::of(&state.trials, own).with_step_unit(state.step_unit()),
+                None => History::new(&state),
+            };
+            let taken = earlier(&spec.space, history);
             spec.earlier.extend(taken.trials.iter().cloned());
             every.push(WarmStartSource { study, taken });
         }
@@ -76,6 +81,17 @@ pub fn take(
     }
     spec.earlier.sort_by(|a, b| a.rank.total_cmp(&b.rank));
     Ok(every)
+}
+
+/// The direction by which trials of an earlier study are ranked, if it is this study's instead of
+/// theirs: that of the same metric.
+pub fn own_direction(theirs: &StudySpec, ours: &StudySpec) -> Option<Direction> {
+    match (theirs.objectives.as_slice(), ours.objectives.as_slice()) {
+        ([theirs], [own]) if theirs.metric == own.metric => {
+            Some(own.direction).filter(|own| *own != theirs.direction)
+        }
+        _ => None,
+    }
 }
 
 /// Whether an entry names a study of the same store.

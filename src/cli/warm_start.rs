@@ -1,6 +1,6 @@
 //! `warm_start`: reports what a new study takes from earlier ones.
 
-use crate::app::warm_start::WarmStartSource;
+use crate::app::warm_start::{WarmStartSource, own_direction};
 use crate::report::wording::one_line;
 use crate::study::counted::count;
 use crate::study::spec::StudySpec;
@@ -14,7 +14,13 @@ pub fn told(found: &WarmStartSource, spec: &StudySpec) -> String {
         one_line(&study.spec.name)
     );
     let (theirs, ours) = (study.spec.objective(), spec.objective());
-    if theirs != ours {
+    if let Some(own) = own_direction(&study.spec, spec) {
+        said.push_str(&format!(
+            ", ranked as here ({}), though they were searched to {}",
+            own.as_str(),
+            theirs.direction.as_str()
+        ));
+    } else if theirs != ours {
         said.push_str(&format!(
             ", ranked by {} ({})",
             one_line(&theirs.metric),

@@ -3,7 +3,9 @@
 
 use serde_json::Value as Json;
 
-use crate::harness::{ONE_SLOT, STORE, Site, assert_done, assert_names, assert_refused, study};
+use crate::harness::{
+    ONE_SLOT, REPORT_X, STORE, Site, assert_done, assert_names, assert_refused, study,
+};
 
 const TWO_METRICS: &str = "echo \"@hpsearch \
     {\\\"step\\\":1,\\\"loss\\\":$1,\\\"latency\\\":$(echo \"$1\" | cut -c1-3)}\"\n";
@@ -316,6 +318,26 @@ fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
     assert_eq!(refused.code, 2);
     assert_names(&refused.err, &["`warm_start` \"s\" holds no trial that fits the space"]);
     assert!(!site.run(&["ls"]).out.contains("other"));
+}
+
+#[test]
+fn an_earlier_study_of_the_same_metric_in_the_other_direction_is_ranked_as_here() {
+    let site = Site::new(&study("trials = 6", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    let largest = numbers(&site, "x").into_iter().fold(f64::NEG_INFINITY, f64::max);
+    site.write(
+        "other.toml",
+        study("trials = 1", ONE_SLOT)
+            .replace("name = \"s\"", "name = \"other\"")
+            .replace("minimize", "maximize")
+            .replace("type = \"random\"", "type = \"tpe\"\nwarm_start = [\"s\"]"),
+    );
+    let ended = site.run(&["run", "other.toml", "--plain"]);
+    assert_done(&ended);
+    let told = "6 trials of `s`, ranked as here (maximize), though they were searched to minimize";
+    assert_names(&ended.err, &[told]);
+    let trials = site.json(&["trials", "other", "--json"]);
+    assert_eq!(trials["trials"][0]["params"]["x"].as_f64(), Some(largest));
 }
 
 /// Three reports, the first with the size; ends when it is told to stop.
