@@ -3,10 +3,12 @@
 
 use super::AppError;
 use crate::config::{command_line, shell};
+use crate::engine::seed_of;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::metric::Metrics;
 use crate::study::params::{Params, variable};
 use crate::study::program::Program;
+use crate::study::seed::SeedTree;
 use crate::study::spec::{Duplicates, StudySpec};
 use crate::study::state::{self, StudyState, shown_params};
 use crate::study::statistics::Statistics;
@@ -175,7 +177,9 @@ pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
         words.insert(0, format!("cd {} &&", quoted(cwd.display().to_string())));
     }
     // `{trial_dir}` stays literal: a second run must not overwrite the trial's files.
-    let filled = command_line::words(run, *args, &spec.space, params, None);
+    let seed = seed_of(SeedTree::new(spec.seed), trial);
+    let own = |name: &str| (name == "seed").then(|| seed.to_string());
+    let filled = command_line::words(run, *args, &spec.space, params, own);
     words.push(shell::quoted(&filled));
     Some(words.join(" "))
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::conversion_error::ConversionError;
-use crate::config::{ConfigError, STUDY_NAME_RULE};
+use crate::config::{ConfigError, STUDY_NAME_RULE, shell};
 use crate::export::ExportError;
 use crate::report::wording::{StudyStatus, exportable, one_line};
 use crate::runner::RunnerError;
@@ -426,7 +426,8 @@ impl AppError {
                     [] => String::new(),
                     names => format!("; the store {}", held(names)),
                 };
-                said(format!("`hpsearch run {}` starts it{others}", file.display()))
+                let file = shell::quoted(&[file.display().to_string()]);
+                said(format!("`hpsearch run {file}` starts it{others}"))
             }
             AppError::UnfitNote { .. } => {
                 text("write for example `hpsearch note digits 7 -m \"best so far\"`")

@@ -358,7 +358,7 @@ fn examples(spec: &StudySpec) -> Vec<String> {
             _ => true,
         };
         if is_wanted {
-            let words = command_line::words(run, *args, &spec.space, &point, None);
+            let words = command_line::words(run, *args, &spec.space, &point, |_| None);
             let line = shell::quoted(&words);
             lines.truncate(1);
             if lines.first().is_none_or(|first| first.1 != line) {

@@ -98,7 +98,8 @@ fn value(space: &Space, name: &str, text: &str) -> (String, Value) {
         // A string choice may look like a number.
         Some(parsed) if !fits(&parsed) && fits(&as_text) => as_text,
         Some(parsed) => parsed,
-        None => as_text,
+        // `.1` and `1.` are numbers, though not TOML's.
+        None => text.parse().ok().map(Value::Float).filter(fits).unwrap_or(as_text),
     };
     (name.to_owned(), value)
 }

@@ -16,7 +16,6 @@ mod rules;
 use std::collections::HashSet;
 
 use super::placeholder::{ArgumentPiece, fill_in, names, pieces};
-use super::trial_values::TrialValues;
 use crate::study::params::{Params, Value};
 use crate::study::program::{ArgsRules, ArgsStyle, Inactive};
 use crate::study::space::Space;
@@ -38,7 +37,7 @@ pub fn words(
     rules: ArgsRules,
     space: &Space,
     params: &Params,
-    trial: Option<TrialValues<'_>>,
+    trial: impl Fn(&str) -> Option<String>,
 ) -> Vec<String> {
     let knows = |name: &str| space.dimension(name).is_some() || params.get(name).is_some();
     let style = style(run, rules, knows);
@@ -74,9 +73,7 @@ pub fn words(
                 _ => words.push(fill_in(word, knows, |name| match params.get(name) {
                     Some(value) => text(value, style),
                     None if knows(name) => String::new(),
-                    None => trial
-                        .and_then(|trial| trial.get(name))
-                        .unwrap_or_else(|| format!("{{{name}}}")),
+                    None => trial(name).unwrap_or_else(|| format!("{{{name}}}")),
                 })),
             },
             (Some(true), Role::OfOption) => {}

@@ -58,6 +58,11 @@ fn a_command_names_its_trial_and_a_parameter_that_no_argument_names_is_noted() {
     for (saved, place) in saved.iter().zip(places) {
         assert!(saved.starts_with("--save=/") && saved.ends_with(&place), "{saved}");
     }
+    // The seed is the trial's, and its directory a name: it must not be written to again.
+    let best = site.json(&["best", "s", "--json"])["trial"]["number"].to_string();
+    let seed = site.json(&["show", "s", &best, "--json"])["seed"].to_string();
+    let line = site.run(&["best", "s", "--command"]).out;
+    assert!(line.contains(&format!(" {seed} ")) && line.contains("{trial_dir}/{trial}"), "{line}");
     let where_nothing_is = site.run(&["trials", "s", "--where", "adamm"]);
     assert!(where_nothing_is.err.contains("warning: no trial holds the text `adamm`"));
 }

@@ -208,7 +208,7 @@ fn configurations_of_ones_own_run_next_and_nothing_wrong_is_taken() {
     assert_refused(&site.run(&["enqueue", "s", "t", "x=0.5"]), &["`t` is no value"]);
     assert_refused(&site.run(&["enqueue", "s", "--from", "9"]), &["no trial 9"]);
     assert_eq!(site.trials().len(), 2);
-    let asked = site.run(&["enqueue", "s", "x=0.5", "kind=2"]);
+    let asked = site.run(&["enqueue", "s", "x=.5", "kind=2"]);
     assert_done(&asked);
     assert_names(&asked.err, &["trial 2 is queued: kind=2 x=0.5; it starts when the study is run"]);
     assert_eq!(listed(&site)["state"], "stopped", "there is something to do again");

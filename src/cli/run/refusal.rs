@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::RunArguments;
 use crate::cli::DEFAULT_STORE;
-use crate::cli::console::{Console, shown, typed};
+use crate::cli::console::{Console, typed};
 use crate::cli::exit::Failure;
 use crate::cli::overrides::sets;
 use crate::cli::provenance;
@@ -56,7 +56,7 @@ pub(super) fn stored_beside_its_file(
         "the study `{name}` is in the store beside its file, and there is none of it in this \
          directory"
     ));
-    let run = format!("hpsearch run {}{}", shown(file), sets(&arguments.set));
+    let run = format!("hpsearch run {}{}", typed(file), sets(&arguments.set));
     Some(failure.help(format!(
         "`{run} --store {}` continues with it; `{run} --store {DEFAULT_STORE}` begins it anew here",
         typed(&there)

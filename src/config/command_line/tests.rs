@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::*;
-use crate::config::trial_values::GroupValues;
+use crate::config::trial_values::{GroupValues, TrialValues};
 use crate::study::metric::{Direction, LastMetrics};
 use crate::study::program::Program;
 use crate::study::space::{Condition, Dimension, Distribution};
@@ -35,7 +35,7 @@ const SGD: &str = r#"{"optimizer":"sgd","lr":0.5,"momentum":0.9,"fast":true}"#;
 
 fn written(run: &[&str], style: Option<ArgsStyle>, of: &str) -> Vec<String> {
     let run: Vec<String> = run.iter().map(|word| (*word).to_owned()).collect();
-    words(&run, ArgsRules { style, inactive: Inactive::Dropped }, &space(), &params(of), None)
+    words(&run, ArgsRules { style, inactive: Inactive::Dropped }, &space(), &params(of), |_| None)
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn args_is_every_parameter_that_no_other_word_names() {
     .unwrap();
     let written = |run: &[&str], style, of: &str| {
         let run: Vec<String> = run.iter().map(|word| (*word).to_owned()).collect();
-        words(&run, ArgsRules { style, ..ArgsRules::default() }, &space, &params(of), None)
+        words(&run, ArgsRules { style, ..ArgsRules::default() }, &space, &params(of), |_| None)
             .join(" ")
     };
     let all = r#"{"lr":0.5,"shift":-1e-5,"fast":true,"sizes":[64,32],"schedule":null}"#;
@@ -141,7 +141,7 @@ fn args_is_every_parameter_that_no_other_word_names() {
     let own = Space::new(vec![dimension("args", vec![1i64.into()])]).unwrap();
     let run = ["p".to_owned(), "{args}".to_owned()];
     let of = params(r#"{"args":1}"#);
-    assert_eq!(words(&run, ArgsRules::default(), &own, &of, None), ["p", "1"]);
+    assert_eq!(words(&run, ArgsRules::default(), &own, &of, |_| None), ["p", "1"]);
     let rest: Vec<_> = unnamed(&run, &own, &of).collect();
     assert_eq!(rest, []);
 }
@@ -181,7 +181,7 @@ fn studies_of_earlier_rules_have_the_words_they_had() {
     keep_rules(&known, &mut spec);
     assert_eq!(spec, known);
     assert_eq!(
-        words(&run, ArgsRules::default(), &space(), &params(ADAM), None),
+        words(&run, ArgsRules::default(), &space(), &params(ADAM), |_| None),
         ["p", "--momentum", ""]
     );
     // Another command, and a newer study, have it.
@@ -215,24 +215,25 @@ fn studies_that_began_with_limits_on_the_last_report_keep_them() {
 
 #[test]
 fn placeholders_take_values_and_other_braces_stay() {
+    let trial = TrialValues {
+        number: TrialNumber(7),
+        directory: Path::new("/t-7"),
+        seed: 5,
+        group: Some(GroupValues {
+            world_size: 4,
+            master_addr: "node7",
+            master_port: 2_900,
+            nodes: 2,
+            node_rank: 1,
+        }),
+    };
     let written = |word: &str| {
         words(
             &[word.to_owned()],
             ArgsRules::default(),
             &space(),
             &params(r#"{"lr":0.5,"model.layers":3}"#),
-            Some(TrialValues {
-                number: TrialNumber(7),
-                directory: Path::new("/t-7"),
-                seed: 5,
-                group: Some(GroupValues {
-                    world_size: 4,
-                    master_addr: "node7",
-                    master_port: 2_900,
-                    nodes: 2,
-                    node_rank: 1,
-                }),
-            }),
+            |name| trial.get(name),
         )
         .concat()
     };

@@ -120,7 +120,14 @@ impl JsonLines {
         let json = serde_json::from_str(&quote_non_finite(line));
         let Ok(Json::Object(mut object)) = json else {
             let quoted: String = line.chars().take(QUOTED).collect();
-            return Err(format!("`{quoted}` is not a JSON object"));
+            let is_laid_out = ["{", "["].contains(&line);
+            let how = match is_laid_out {
+                true => {
+                    ": each stands on a line of its own (in Python `json.dump` without `indent`)"
+                }
+                false => "",
+            };
+            return Err(format!("`{quoted}` is not a JSON object{how}"));
         };
         let said = step_of(&mut object, self.step_counter.unit).map_err(|remark| remark.why)?;
         let mut metrics = Metrics::default();

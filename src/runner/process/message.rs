@@ -151,7 +151,9 @@ impl ProcessLauncher {
                 node_rank: node.rank,
             }),
         };
-        command_line::words(run, rules, &self.spec.space, &assignment.params, Some(values))
+        command_line::words(run, rules, &self.spec.space, &assignment.params, |name| {
+            values.get(name)
+        })
     }
 }
 
