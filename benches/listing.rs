@@ -149,7 +149,14 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
     };
     events.push(Event::of(
         trial,
-        AttemptEvent::Ended { attempt, end, reason: None, device_micros: None, memory: None },
+        AttemptEvent::Ended {
+            attempt,
+            end,
+            reason: None,
+            device_micros: None,
+            memory: None,
+            superseded: Vec::new(),
+        },
     ));
     events.push(Event::Trial(trial, TrialEvent::finished(state, value, reason)));
 }

@@ -1,6 +1,6 @@
 //! A running attempt: its start, its last heartbeat, and why it was asked to leave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Effect;
@@ -72,6 +72,10 @@ pub(super) struct RunningAttempt {
     /// The upper memory estimate when it started.
     pub expected: Option<u64>,
     pub reports: Reports,
+    /// Steps beyond its checkpoint that earlier attempts reported, and it has not.
+    pub earlier_steps: BTreeSet<u64>,
+    /// The lowest step that it reported.
+    pub first_step: Option<u64>,
     /// The last step that an earlier runner stored of this attempt.
     pub known_to: Option<u64>,
     /// Remarks by kind: how many, and the last text.
@@ -96,9 +100,23 @@ impl RunningAttempt {
             peak: 0,
             expected,
             reports: Reports::default(),
+            earlier_steps: BTreeSet::new(),
+            first_step: None,
             known_to: None,
             remarks: BTreeMap::new(),
         }
+    }
+
+    /// Records that it reported at a step.
+    pub fn reported(&mut self, step: u64) {
+        self.earlier_steps.remove(&step);
+        self.first_step = Some(self.first_step.map_or(step, |first| first.min(step)));
+    }
+
+    /// The steps of earlier attempts that do not belong to its result.
+    pub fn superseded(&self) -> Vec<u64> {
+        let from = self.first_step.unwrap_or(u64::MAX);
+        self.earlier_steps.range(from..).copied().collect()
     }
 
     /// Asks it to save and exit before `deadline`.

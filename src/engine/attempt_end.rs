@@ -30,6 +30,7 @@ impl Engine {
         }
         let leaves_too_early = end == AttemptEnd::Completed && self.leaves_too_early(number);
         let Some(running) = self.slots[slot].running.take() else { return };
+        let superseded = running.superseded();
         let devices = self.slots[slot].devices().clone();
         if self.slots[slot].closed {
             // What is left of its agents can form another group.
@@ -56,6 +57,8 @@ impl Engine {
                 self.emit(Event::of(number, AttemptEvent::Remarked { attempt, kind, text, count }));
             }
         }
+        // After other ends another attempt may follow, or an earlier result stay.
+        let has_result = matches!(end, AttemptEnd::Completed | AttemptEnd::Stopped);
         let message = self.with_rows(number, &end, message);
         let device_micros = Some(self.budgets.meter.end(&devices, self.now));
         self.emit(Event::of(
@@ -66,6 +69,7 @@ impl Engine {
                 reason: message.clone(),
                 device_micros,
                 memory: self.sharing.memory_used(devices.first(), running.peak),
+                superseded: if has_result { superseded } else { Vec::new() },
             },
         ));
         self.forget_gone_of(number);

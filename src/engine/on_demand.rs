@@ -224,6 +224,7 @@ impl Engine {
                 reason,
                 device_micros: Some(device_micros),
                 memory: None,
+                superseded: Vec::new(),
             },
         ));
         match running.leaving?.0 {

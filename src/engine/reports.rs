@@ -72,6 +72,7 @@ impl Engine {
             return;
         }
         let Some(running) = &mut self.slots[slot].running else { return };
+        running.reported(step);
         let (metrics, remark) = running.reports.take(self.spec.step, step, metrics);
         if let Some(remark) = remark {
             self.remark(number, attempt, &remark);

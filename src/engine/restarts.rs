@@ -226,7 +226,17 @@ mod tests {
         }
         let end = AttemptEnd::Interrupted;
         let (reason, device_micros, memory) = (None, None, None);
-        apply(200, AttemptEvent::Ended { attempt, end, reason, device_micros, memory });
+        apply(
+            200,
+            AttemptEvent::Ended {
+                attempt,
+                end,
+                reason,
+                device_micros,
+                memory,
+                superseded: Vec::new(),
+            },
+        );
     }
 
     fn found(restarts: &Restarts) -> Option<(i64, i64)> {

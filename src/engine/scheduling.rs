@@ -1,5 +1,7 @@
 //! Assigns free slots: a queued trial, a promoted one, a replicate, or a new one.
 
+use std::collections::BTreeSet;
+
 use super::attempt::RunningAttempt;
 use super::batch_halving::BatchHalving;
 use super::decision_window::DecisionWindow;
@@ -206,9 +208,14 @@ impl Engine {
                 device_micros,
             },
         ));
+        let mut running = RunningAttempt::new(number, attempt, self.now, expected);
+        let reached = assignment.resume.as_ref().map(|checkpoint| checkpoint.step);
+        let trial = self.state.trial(number);
+        running.earlier_steps =
+            trial.map_or_else(BTreeSet::new, |trial| trial.steps_after(reached));
         let slot = &mut self.slots[index];
         slot.warm = true;
-        slot.running = Some(RunningAttempt::new(number, attempt, self.now, expected));
+        slot.running = Some(running);
         let is_resumed = assignment.resume.is_some();
         self.effects.push(Effect::Launch(assignment));
         if !is_resumed {

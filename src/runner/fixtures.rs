@@ -44,6 +44,13 @@ pub fn ended(end: AttemptEnd) -> Event {
     let (device_micros, memory) = (None, None);
     Event::of(
         TRIAL,
-        AttemptEvent::Ended { attempt: ATTEMPT, end, reason: None, device_micros, memory },
+        AttemptEvent::Ended {
+            attempt: ATTEMPT,
+            end,
+            reason: None,
+            device_micros,
+            memory,
+            superseded: Vec::new(),
+        },
     )
 }

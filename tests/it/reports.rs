@@ -437,3 +437,66 @@ fn a_trial_that_continues_names_the_studys_step_unit_and_older_tables_still_veri
     assert_eq!((verifies("continues to epoch 9"), verifies("continues to step 9")), (0, 0));
     assert_ne!(verifies("continues to step 8"), 0);
 }
+
+/// What the first attempt prints before it fails, and what the next one prints.
+fn failed_and_retried(first: &[&str], next: &[&str]) -> Site {
+    let script =
+        format!("if [ ! -e tried ]; then\n{}touch tried; exit 7\nfi\n{}", says(first), says(next));
+    let site = with_step_unit("step", 1, &script);
+    let failed = site.run_study();
+    assert!(failed.code != 0, "{}", failed.out);
+    assert_done(&site.run(&["retry", "s", "0"]));
+    assert_done(&site.run_study());
+    site
+}
+
+#[test]
+fn an_attempt_that_starts_over_has_none_of_the_reports_before() {
+    let first = ["{\"step\":1,\"loss\":0.9}", "{\"step\":3,\"loss\":0.001}"];
+    let first = [&first[..], &["{\"step\":9,\"loss\":0.002,\"lr\":4}"]].concat();
+    let next = ["{\"step\":1,\"loss\":0.8}", "{\"step\":2,\"loss\":0.5}"];
+    let site = failed_and_retried(&first, &next);
+    assert_eq!(steps(&site, 0, "loss"), [(1, 0.8), (2, 0.5)]);
+    assert_eq!(steps(&site, 0, "lr"), []);
+    let shown = site.json(&["best", "s", "--json"]);
+    assert_eq!(shown["trial"]["value"], json!(0.5), "{shown}");
+    // What the journal gives, the tables have.
+    assert_done(&site.run(&["verify", "s"]));
+}
+
+#[test]
+fn the_value_of_folds_is_their_mean() {
+    let folds = |values: [f64; 3]| -> String {
+        let report = |(step, loss): (usize, &f64)| format!("{{\"step\":{step},\"loss\":{loss}}}");
+        let lines: Vec<String> = (1..).zip(&values).map(report).collect();
+        says(&lines.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    let script = format!(
+        "if [ $HPSEARCH_TRIAL = 0 ]; then\n{}else\n{}fi\n",
+        folds([0.1, 0.9, 0.8]),
+        folds([0.5, 0.5, 0.5])
+    );
+    let text = study("trials = 2\ncount = \"all\"", ONE_SLOT)
+        .replace("step = \"step\"", "step = \"step\"\nvalue = \"mean\"");
+    let site = Site::new(&text, &script);
+    assert_done(&site.run_study());
+    let trials = site.json(&["trials", "s", "--json"]);
+    // The best first.
+    let values = [0, 1].map(|place: usize| trials["trials"][place]["value"].as_f64().unwrap());
+    assert!(values[0] == 0.5 && (values[1] - 0.6).abs() < 1e-12, "{values:?}");
+    assert_eq!(site.json(&["best", "s", "--json"])["trial"]["number"], json!(1));
+    assert_done(&site.run(&["verify", "s"]));
+    let shown = site.run(&["show", "s"]);
+    assert_names(&shown.out, &["the mean of a trial's reports"]);
+}
+
+#[test]
+fn an_attempt_that_continues_by_itself_keeps_the_reports_before() {
+    let first =
+        ["{\"step\":1,\"loss\":0.9}", "{\"step\":2,\"loss\":0.1}", "{\"step\":5,\"loss\":0}"];
+    let site = failed_and_retried(&first, &["{\"step\":3,\"loss\":0.4}"]);
+    assert_eq!(steps(&site, 0, "loss"), [(1, 0.9), (2, 0.1), (3, 0.4)]);
+    let shown = site.json(&["best", "s", "--json"]);
+    assert_eq!(shown["trial"]["value"], json!(0.1), "{shown}");
+    assert_done(&site.run(&["verify", "s"]));
+}

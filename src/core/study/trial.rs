@@ -1,5 +1,6 @@
 //! One evaluation of a configuration: its parameters, state, curve, attempts and end.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -315,6 +316,13 @@ impl Trial {
     pub fn has_reported(&self, step: u64) -> bool {
         self.curve.binary_search_by_key(&step, |(at, _)| *at).is_ok()
             || self.vectors.binary_search_by_key(&step, |(at, _)| *at).is_ok()
+    }
+
+    /// The steps that it reported, of those after one.
+    pub fn steps_after(&self, step: Option<u64>) -> BTreeSet<u64> {
+        let all = self.curve.iter().map(|(at, _)| *at);
+        let all = all.chain(self.vectors.iter().map(|(at, _)| *at));
+        all.filter(|at| step.is_none_or(|step| *at > step)).collect()
     }
 
     /// In a study of several objectives, its values, or those known so far of one that is not

@@ -401,17 +401,24 @@ fn specification(
     found(seq, None, side(&mut stored), side(&mut told))
 }
 
-/// All reports of each trial: a rerun's replace those of the same step.
+/// The reports of each trial that count: a rerun's replace those of the same step.
 fn reports_of(journal: &[StoredEvent]) -> BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> {
     let mut reports: BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> = BTreeMap::new();
     for (_, _, event) in journal {
-        if let Event::Trial(
-            trial,
-            TrialEvent::Attempt(AttemptEvent::Reported { step, metrics, .. }),
-        ) = event
-        {
-            let own = reports.entry(*trial).or_default();
-            own.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
+        let Event::Trial(trial, TrialEvent::Attempt(event)) = event else { continue };
+        match event {
+            AttemptEvent::Reported { step, metrics, .. } => {
+                let own = reports.entry(*trial).or_default();
+                own.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
+            }
+            AttemptEvent::Ended { superseded, .. } if !superseded.is_empty() => {
+                let own = reports.entry(*trial).or_default();
+                own.retain(|(_, step), _| !superseded.contains(step));
+            }
+            AttemptEvent::Started { .. }
+            | AttemptEvent::Launched { .. }
+            | AttemptEvent::Ended { .. }
+            | AttemptEvent::Remarked { .. } => {}
         }
     }
     reports

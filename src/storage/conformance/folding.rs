@@ -220,13 +220,19 @@ fn assert_reports(
             event,
             Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }))
         );
-        if let Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Reported { step, metrics, .. })) =
-            event
-            && exists
-        {
-            expected.extend(
-                metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value + 0.0)),
-            );
+        match event {
+            Event::Trial(_, TrialEvent::Attempt(event)) if exists => match event {
+                AttemptEvent::Reported { step, metrics, .. } => expected.extend(
+                    metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value + 0.0)),
+                ),
+                AttemptEvent::Ended { superseded, .. } => {
+                    expected.retain(|(_, step), _| !superseded.contains(step))
+                }
+                AttemptEvent::Started { .. }
+                | AttemptEvent::Launched { .. }
+                | AttemptEvent::Remarked { .. } => {}
+            },
+            _ => {}
         }
     }
     let reports = reader.reports(study, trial)?;

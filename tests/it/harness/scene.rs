@@ -199,6 +199,7 @@ impl Scene {
                     reason: reason.clone(),
                     device_micros: None,
                     memory: None,
+                    superseded: Vec::new(),
                 },
             ),
             Event::Trial(trial, TrialEvent::finished(state, value, reason)),

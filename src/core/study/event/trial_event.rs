@@ -138,6 +138,10 @@ pub enum AttemptEvent {
         /// Its use of device memory, if measured (`trials_per_device = "auto"`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         memory: Option<MemoryUse>,
+        /// Steps of earlier attempts' reports that no longer count: the attempt reported others
+        /// from before them on, and not these.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        superseded: Vec<u64>,
     },
 }
 

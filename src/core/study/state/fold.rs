@@ -136,7 +136,9 @@ impl StudyState {
                 }
                 self.last_metrics.report(&mut trial.last_metrics, metrics);
             }
-            AttemptEvent::Ended { end, device_micros, .. } => {
+            AttemptEvent::Ended { end, device_micros, superseded, .. } => {
+                trial.curve.retain(|(step, _)| !superseded.contains(step));
+                trial.vectors.retain(|(step, _)| !superseded.contains(step));
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
                 }

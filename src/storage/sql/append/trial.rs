@@ -90,7 +90,8 @@ impl Append<'_> {
             AttemptEvent::Reported { attempt, step, metrics, .. } => {
                 self.report(id, *attempt, to_integer(*step)?, metrics)
             }
-            AttemptEvent::Ended { attempt, end, reason, device_micros, .. } => {
+            AttemptEvent::Ended { attempt, end, reason, device_micros, superseded, .. } => {
+                self.drop_reports(id, superseded)?;
                 let spent = self.end(id, *attempt, end, reason.as_deref())?;
                 self.use_devices(device_micros.unwrap_or(spent))
             }
@@ -353,6 +354,25 @@ impl Append<'_> {
                 params![id, all, step, to_real(value)],
             ),
         }
+    }
+
+    /// Removes the reports at these steps.
+    fn drop_reports(&mut self, id: i64, steps: &[u64]) -> Result<(), Fault> {
+        for step in steps {
+            let sql = "DELETE FROM report WHERE trial_id = ?1 AND step = ?2";
+            self.execute(sql, params![id, to_integer(*step)?])?;
+        }
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let objective = self.cache.objective.clone();
+        let metric = self.metric(&objective)?;
+        self.execute(
+            "UPDATE trial SET last_step = (SELECT max(step) FROM report WHERE trial_id = ?1 AND \
+             metric_id = ?2), last_value = (SELECT value FROM report WHERE trial_id = ?1 AND \
+             metric_id = ?2 ORDER BY step DESC LIMIT 1) WHERE id = ?1",
+            params![id, metric],
+        )
     }
 
     fn last_metrics(&self, id: i64) -> Result<Metrics, Fault> {
