@@ -42,7 +42,7 @@ def study(
     and `best` is the front. `trials` is how many are searched at most; `sampler` and `pruner` are names, or dictionaries
     with `type` and options; `constraints` are as in a study file; `enqueue` are configurations to
     run first. With `accept`, a stored study is changed to what is said here; without, another space,
-    sampler, seed or number of trials than it has is refused.
+    sampler or seed than it has is refused. Another number of trials is taken.
 
     Raises HpsearchError with the reason if hpsearch refuses it.
     """

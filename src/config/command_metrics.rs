@@ -65,10 +65,17 @@ pub(super) fn check(spec: &StudySpec, tree: &TomlTable, problems: &mut Vec<Diagn
             let metric = &spec.objective().metric;
             let message = format!("no pattern has a group for the study's metric `{metric}`");
             let problem = Diagnostic::warning(node.place, message);
-            problems.push(problem.help(format!(
-                "name a group `(?<{metric}>..)`, or have the program print `@hpsearch` lines with \
-                 it"
-            )));
+            let is_name = |char: char| char.is_alphanumeric() || "_.[]".contains(char);
+            let help = match metric.chars().all(is_name) {
+                true => format!(
+                    "name a group `(?<{metric}>..)`, or have the program print `@hpsearch` lines \
+                     with it"
+                ),
+                false => "a group has letters, digits, `_` and `.` in its name: give the study's \
+                    metric such a name, too"
+                    .to_owned(),
+            };
+            problems.push(problem.help(help));
         }
         Ok(_) => {}
     }
@@ -86,10 +93,14 @@ fn check_path(
     let dimension = |name: &str| spec.space.dimension(name);
     let mut names = names(text, |name| dimension(name).is_some()).peekable();
     if names.peek().is_none() && Path::new(text).is_absolute() {
-        let message = format!("all trials write to the same `command.metrics.{key}`");
+        let message = format!(
+            "all trials write to the same `command.metrics.{key}`: those that run at the same time \
+             may be given each other's results"
+        );
         let problem = Diagnostic::warning(place, message).label("names no trial");
         problems.push(problem.help(
-            "put `{trial}` into it, or take a relative path: it lies in the trial's directory",
+            "put `{trial}` into it, or take a relative path: it lies in the trial's directory; with \
+             one device and `trials_per_device = 1` under [devices] only one trial runs at a time",
         ));
     }
     for name in names {

@@ -280,8 +280,15 @@ fn said_of_attempt(event: &AttemptEvent, step_unit: StepUnit, trial: Option<&Tri
             format!("{}: {}", step_unit.at(*step), measured(metrics))
         }
         AttemptEvent::Remarked { text, count, .. } => remarked(text, *count),
-        AttemptEvent::Ended { attempt, end, reason, .. } => {
-            attempt_ended(*attempt, end, reason.as_deref())
+        AttemptEvent::Ended { attempt, end, reason, superseded, .. } => {
+            let ended = attempt_ended(*attempt, end, reason.as_deref());
+            match superseded.len() {
+                0 => ended,
+                steps => format!(
+                    "{ended}; what earlier attempts reported at {} no longer counts",
+                    count(steps as u64, "step")
+                ),
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ const NOT_SEARCHED: &str = "\
     path paths dir directory folder file files filename root url out output input data dataset \
     datasets ckpt checkpoint checkpoints resume config name names tag tags project run runs id \
     version interval freq frequency every cache download prefetch timeout patience budget trials \
-    fold folds split test val validation classes vocab mode task";
+    fold folds split splits test val validation classes vocab mode task";
 /// Suffixes of names written as one word: `numworkers`, `outdir`.
 const ENDS: [&str; 8] = ["epochs", "epoch", "workers", "threads", "seed", "dir", "path", "file"];
 
@@ -29,6 +29,9 @@ pub fn is_hyperparameter(option: &str) -> bool {
         parts.drain(..2);
     }
     let is = |words: &str| parts.iter().any(|part| words.split(' ').any(|word| part == word));
+    if is("class") && is("n num") {
+        return false;
+    }
     // The length of warm-up is one, although it is counted in steps.
     is("warmup")
         || !(is(NOT_SEARCHED)
@@ -40,6 +43,8 @@ pub fn is_hyperparameter(option: &str) -> bool {
 enum Meaning {
     /// Between 0 and 1, and small: dropout, label smoothing.
     Share,
+    /// The part of rows or columns that a tree sees: above 0, and 1 for all.
+    Portion,
     /// Between 0 and 1, mostly near 1: momentum, a discount.
     NearOne,
     LearningRate,
@@ -55,7 +60,11 @@ fn meaning(name: &str) -> Meaning {
     let parts: Vec<String> = parts(name).into_iter().map(bare).collect();
     let is = |words: &str| parts.iter().any(|part| words.split(' ').any(|word| part == word));
     let has = |part: &str| name.to_ascii_lowercase().contains(part);
-    if has("dropout") || is("drop smoothing prob probability p ratio frac fraction") {
+    let is_portion =
+        is("subsample colsample") || is("bagging feature features") && is("fraction max");
+    if is_portion {
+        Meaning::Portion
+    } else if has("dropout") || is("drop smoothing prob probability p ratio frac fraction") {
         Meaning::Share
     } else if is("lr") || (is("learning") && is("rate")) {
         Meaning::LearningRate
@@ -92,6 +101,9 @@ pub fn around(option: &str, value: &str, kind: Option<&str>) -> Option<String> {
     }
     let float = value.parse::<f64>().ok().filter(|float| float.is_finite() && *float >= 0.0)?;
     Some(match meaning {
+        Meaning::Portion if float > 0.0 && float <= 1.0 => {
+            format!("{{ float = [{}, 1.0] }}", f64::min(0.3, float / 2.0))
+        }
         Meaning::Share if float <= 0.5 => "{ float = [0.0, 0.5] }".to_owned(),
         Meaning::Share if float < 1.0 => "{ float = [0.0, 0.9] }".to_owned(),
         Meaning::LearningRate if float == 0.0 => RATES.to_owned(),
@@ -113,6 +125,7 @@ const PENALTIES: &str = "{ float = [1e-6, 1e-1], log = true }";
 pub fn of_kind(option: &str, kind: &str) -> Option<String> {
     let range = match (kind, meaning(option)) {
         ("float", Meaning::Share) => "{ float = [0.0, 0.5] }",
+        ("float", Meaning::Portion) => "{ float = [0.3, 1.0] }",
         ("float", Meaning::NearOne) => "{ float = [0.0, 0.99] }",
         ("float", Meaning::LearningRate) => RATES,
         ("float", Meaning::Penalty) => PENALTIES,
@@ -146,7 +159,7 @@ mod tests {
         let not_searched = "--epochs --num-epochs --n_epochs --nepochs --max_steps --seed \
             --manualSeed --num-workers --numworkers --data --data-dir --outdir --output_path \
             --log-interval --save-every --gpu --local_rank --run-name --val-split \
-            --devices-per-node --per_device_eval_batch_size";
+            --n_splits --num-class --devices-per-node --per_device_eval_batch_size";
         for option in not_searched.split_whitespace() {
             assert!(!is_hyperparameter(option), "{option}");
         }
@@ -174,6 +187,11 @@ mod tests {
             ("--temperature", "2.0", None, "{ float = [2e-1, 2e1], log = true }"),
             ("--batch-size", "64", None, "{ int = [16, 256], log = true }"),
             ("--layers", "3", None, "{ int = [1, 12] }"),
+            ("--subsample", "1.0", Some("float"), "{ float = [0.3, 1.0] }"),
+            ("--colsample_bytree", "0.8", None, "{ float = [0.3, 1.0] }"),
+            ("--feature-fraction", "0.2", None, "{ float = [0.1, 1.0] }"),
+            ("--max-features", "1.0", Some("float"), "{ float = [0.3, 1.0] }"),
+            ("--max-features", "8", Some("int"), "{ int = [2, 32] }"),
             ("--num_warmup_steps", "0", Some("int"), "{ int = [0, 500] }"),
             ("--scale", "1", Some("float"), "{ float = [1e-1, 1e1], log = true }"),
         ] {

@@ -167,6 +167,9 @@ impl Checker<'_> {
                     _ if space.dimensions().iter().any(is_choice) => {
                         format!("texts are in single quotes: '{name}'")
                     }
+                    Some(near) if near.contains('-') => {
+                        format!("did you mean `{near}`? In a condition it is written \"{near}\"")
+                    }
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("the parameters are {}", quoted(names())),
                 };

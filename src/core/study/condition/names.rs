@@ -150,6 +150,12 @@ impl<'a> Names<'a> {
             .chain(["started"]);
         let message = format!("`{name}` is not a parameter or metric");
         match nearest(name, known) {
+            Some(near) if near.contains('-') => ExpressionError::new(
+                span,
+                format!(
+                    "{message}; did you mean `{near}`? In a condition it is written \"{near}\""
+                ),
+            ),
             Some(near) => ExpressionError::new(span, format!("{message}; did you mean `{near}`?")),
             None => {
                 let params: Vec<String> = self.params().map(|name| format!("`{name}`")).collect();
