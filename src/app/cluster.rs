@@ -12,6 +12,7 @@ use crate::cluster::message::Welcome;
 use crate::cluster::rendezvous::{self, Rendezvous};
 use crate::cluster::starter::{self, Starter};
 use crate::cluster::transfer::Location;
+use crate::config;
 use crate::runner::processes;
 use crate::storage::StoredStudy;
 use crate::storage::paths::{DATA_CACHE, StudyFiles};
@@ -101,7 +102,7 @@ fn paths_in(value: &Json, paths: &mut BTreeSet<PathBuf>) {
 /// The file cannot be read, or is another one.
 pub fn job_manifests(file: &Path, options: &JobOptions<'_>) -> io::Result<Json> {
     let study = Rendezvous::read(file)?.study;
-    Ok(kubernetes::manifests(&study, &std::fs::read_to_string(file)?, options))
+    Ok(kubernetes::manifests(&study, &config::file::read_to_string(file)?, options))
 }
 
 /// The command lines that start agents of a study.

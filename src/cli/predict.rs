@@ -152,6 +152,9 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         return Err(Failure::usage("`--length-penalty` is no finite number")
             .help("give a power, for example 1, or 0 for none"));
     }
+    if let Some(warning) = empty(&texts, pairs.as_deref()) {
+        console.say(&warning);
+    }
     let normalize = exported::normalizes(&directory);
     let usual = Some(RowsAtOnce { train: 1, eval: texts.len().min(TEXTS_AT_ONCE) });
     let mut hear = listener(console);
@@ -238,6 +241,20 @@ fn truncated(answer: &Json, texts: usize) -> Option<String> {
          (`max_length`): the rest is not looked at",
         answer["max_length"]
     ))
+}
+
+/// What is said of texts in which there is nothing to read.
+fn empty(texts: &[String], pairs: Option<&[String]>) -> Option<String> {
+    let is_empty = |text: &String| text.trim().is_empty();
+    let either =
+        |at: &usize| is_empty(&texts[*at]) || pairs.is_some_and(|pairs| is_empty(&pairs[*at]));
+    let first = (0..texts.len()).find(either)?;
+    let which = match (texts.len(), (0..texts.len()).filter(either).count()) {
+        (1, _) => "the text is".to_owned(),
+        (all, 1) => format!("1 of {all} texts (number {}) is", first + 1),
+        (all, some) => format!("{some} of {all} texts (the first is number {}) are", first + 1),
+    };
+    Some(format!("warning: {which} empty: what is answered to it says nothing"))
 }
 
 fn answers_questions(directory: &Path) -> bool {
@@ -360,11 +377,24 @@ fn given(texts: &[String], arguments: &PredictArguments) -> Result<Vec<String>, 
                 texts.txt | hpsearch predict {directory}`"
         )));
     }
-    if let Some(file) = texts.iter().find(|text| Path::new(text).is_file()) {
-        return Err(Failure::usage(format!("`{file}` is a file, not a text")).help(format!(
-            "`hpsearch predict {directory} --file {file}` labels the texts in it; \
-                as a text itself it goes through standard input"
-        )));
+    let kind = |text: &str| fs::metadata(text).ok().filter(|found| !found.is_dir());
+    let found = texts.iter().find_map(|text| Some((text, kind(text)?)));
+    if let Some((file, found)) = found {
+        let (what, help) = match found.is_file() {
+            true => (
+                "a file",
+                format!(
+                    "`hpsearch predict {directory} --file {file}` labels the texts in it; as a \
+                     text itself it goes through standard input"
+                ),
+            ),
+            // `<(..)`
+            false => (
+                "a pipe or a device",
+                format!("standard input has one text a line: `.. | hpsearch predict {directory}`"),
+            ),
+        };
+        return Err(Failure::usage(format!("`{file}` is {what}, not a text")).help(help));
     }
     Ok(texts.to_vec())
 }

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::frames::Token;
+use crate::config::file;
 use crate::runner::ownership;
 
 /// The file's name in a study's directory of files.
@@ -106,7 +107,7 @@ impl Rendezvous {
     /// # Errors
     /// It is not there, or something else.
     pub fn read(path: &Path) -> io::Result<Self> {
-        Ok(serde_json::from_str(&fs::read_to_string(path)?)?)
+        Ok(serde_json::from_str(&file::read_to_string(path)?)?)
     }
 }
 

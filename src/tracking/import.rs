@@ -13,6 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::Credentials;
+use crate::config::file::what;
 use crate::runner;
 
 pub use csv_table::Mapping;
@@ -101,6 +102,11 @@ pub struct Source {
 /// The path cannot be read, or has no runs.
 pub fn find(path: &Path, format: Option<Format>) -> Result<Vec<Source>, ImportError> {
     let metadata = fs::metadata(path).map_err(ImportError::io(path))?;
+    // Each run is known by the path that it came from.
+    if !metadata.is_file() && !metadata.is_dir() {
+        let why = format!("it is {}, not a file", what(metadata.file_type()));
+        return Err(ImportError::malformed(path, why));
+    }
     let path = fs::canonicalize(path).map_err(ImportError::io(path))?;
     let mut found = Vec::new();
     if metadata.is_dir() {

@@ -67,6 +67,12 @@ impl RawFile {
     }
 
     fn bytes_of(path: &Path) -> Result<Vec<u8>, TrainerError> {
+        // A pipe would be waited for, and a device has no end.
+        if fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir()) {
+            return Err(DataProblem::new(path, None, "it is a pipe or a device, not a file")
+                .with_help("data is read more than once: write it to a file first")
+                .into());
+        }
         match fs::read(path) {
             Ok(bytes) => Ok(bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

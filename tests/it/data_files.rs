@@ -391,6 +391,39 @@ fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
 }
 
 #[test]
+fn empty_texts_are_counted_in_a_warning() {
+    let site = Site::empty();
+    model(&site.path("model"), &json!({"model_type": "bert"}));
+    let said = |content: &str, more: &[&str]| {
+        site.write("a.csv", content);
+        site.run(&[&["predict", "model", "--file", "a.csv"], more].concat()).err
+    };
+    let warning = "warning: 2 of 4 texts (the first is number 2) are empty: ";
+    let texts = said("text,id\nx,1\n,2\ny,3\n  ,4\n", &[]);
+    assert_eq!(texts.matches("empty").count(), 1, "{texts}");
+    assert_names(&texts, &[warning]);
+    let pairs = said("text,b\nx,\ny,z\n", &["--pair-column", "b"]);
+    assert_names(&pairs, &["warning: 1 of 2 texts (number 1) is empty: "]);
+    assert!(!said("text,id\nx,1\n", &[]).contains("empty"));
+}
+
+#[test]
+fn a_pipe_is_no_text_and_one_that_nobody_writes_to_is_not_waited_for() {
+    let site = Site::empty();
+    model(&site.path("model"), &json!({"model_type": "bert"}));
+    assert!(site.run_program("mkfifo", &["texts.csv"]).is_some());
+    for (words, why) in [
+        (&["predict", "model", "--file", "texts.csv"][..], "it is a named pipe, not a file"),
+        (&["predict", "model", "texts.csv"], "`texts.csv` is a pipe or a device, not a text"),
+        (&["import", "texts.csv", "--metric", "x"], "it is a named pipe, not a file"),
+    ] {
+        let ran = site.run(words);
+        assert_ne!(ran.code, 0, "{}", ran.err);
+        assert_names(&ran.err, &[why]);
+    }
+}
+
+#[test]
 fn a_file_of_texts_that_cannot_be_read_is_told_with_its_line() {
     let site = Site::empty();
     model(&site.path("model"), &json!({"model_type": "bert"}));

@@ -4,7 +4,6 @@ mod column;
 mod json;
 
 use std::collections::HashMap;
-use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -230,7 +229,8 @@ fn unknown(path: &Path, ending: &str, separator: Option<u8>) -> Failure {
 fn delimited(path: &Path, input: impl Read, separator: u8) -> Result<DataTable, DataProblem> {
     let broken = |error: csv::Error| {
         let is_compressed = format_of(path).is_some_and(|(_, compression)| compression.is_some());
-        let content = if is_compressed { Vec::new() } else { fs::read(path).unwrap_or_default() };
+        let content =
+            if is_compressed { Vec::new() } else { config::file::read(path).unwrap_or_default() };
         data_file::unreadable(path, &error, &content)
     };
     let mut reader = csv::ReaderBuilder::new()
