@@ -244,7 +244,13 @@ fn look(
         ));
     }
     let own = files.trial(trial);
-    if let Some(real) = inside(files, trial, path) {
+    let inside = inside(files, trial, path);
+    // A link in the trial's directory may lead anywhere.
+    let is_elsewhere = inside.is_none() || path.is_symlink();
+    if is_elsewhere && let Ok(real) = fs::canonicalize(path) {
+        check_place(path, &real, files, protected)?;
+    }
+    if let Some(real) = inside {
         let canonical = fs::canonicalize(&own).ok();
         // Paths through links or `..` are stored in canonical form.
         let path = canonical
@@ -252,29 +258,39 @@ fn look(
             .unwrap_or_else(|| path.to_owned());
         return Ok(ValidCheckpoint { path, is_inside: true });
     }
-    if let Ok(real) = fs::canonicalize(path) {
-        let refused = |why: &str| {
-            Err(format!(
-                "`{}` {why}, and a checkpoint is a file or a directory of its own",
-                path.display()
-            ))
-        };
-        if real.parent().is_none() {
-            return refused("is the root of the file system");
-        }
-        if is_mount_point(&real) {
-            return refused("is where a file system is mounted");
-        }
-        let directory = files.directory();
-        let mut protected =
-            protected.iter().map(PathBuf::as_path).chain([files.root(), &directory]);
-        if let Some(held) =
-            protected.find(|held| fs::canonicalize(held).is_ok_and(|held| held.starts_with(&real)))
-        {
-            return refused(&format!("holds `{}`", held.display()));
-        }
-    }
     Ok(ValidCheckpoint { path: path.to_owned(), is_inside: false })
+}
+
+/// Refuses a checkpoint, `real` with links resolved, that holds more than a checkpoint.
+fn check_place(
+    path: &Path,
+    real: &Path,
+    files: &StudyFiles,
+    protected: &[PathBuf],
+) -> Result<(), String> {
+    let refused = |why: &str| {
+        let path = path.display();
+        Err(format!("`{path}` {why}, and a checkpoint is a file or a directory of its own"))
+    };
+    // What the path is, or leads to.
+    let is = if path.is_symlink() { "is a link to" } else { "is" };
+    if real.parent().is_none() {
+        return refused(&format!("{is} the root of the file system"));
+    }
+    if is_mount_point(real) {
+        return refused(&format!("{is} where a file system is mounted"));
+    }
+    let directory = files.directory();
+    let mut protected = protected.iter().map(PathBuf::as_path).chain([files.root(), &directory]);
+    let held =
+        protected.find(|held| fs::canonicalize(held).is_ok_and(|held| held.starts_with(real)));
+    match held {
+        Some(held) if path.is_symlink() => {
+            refused(&format!("is a link to a directory that holds `{}`", held.display()))
+        }
+        Some(held) => refused(&format!("holds `{}`", held.display())),
+        None => Ok(()),
+    }
 }
 
 fn is_mount_point(path: &Path) -> bool {
@@ -286,6 +302,8 @@ fn is_mount_point(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::symlink;
+
     use super::*;
     use crate::runner::fixtures;
     use crate::study::program::Program;
@@ -411,5 +429,32 @@ mod tests {
             let refused = site.register(path).unwrap_err();
             assert!(refused.contains(why), "{path:?}: {refused}");
         }
+    }
+
+    #[test]
+    fn a_link_in_the_trials_directory_is_no_way_around_it_and_counts_as_a_link() {
+        let site = Site::new();
+        let own = site.files.trial(TRIAL).join("checkpoints");
+        let link = |name: &str, to: &Path| {
+            let link = own.join(name);
+            symlink(to, &link).unwrap();
+            link
+        };
+        for (name, to, why) in [
+            ("root", Path::new("/"), "is a link to the root"),
+            ("proc", Path::new("/proc"), "is a link to where a file system is mounted"),
+            ("all", site.directory.path(), "is a link to a directory that holds"),
+            ("runs", site.files.root(), "is a link to a directory that holds"),
+        ] {
+            let refused = site.register(link(name, to)).unwrap_err();
+            assert!(refused.contains(why), "{name}: {refused}");
+        }
+        let elsewhere = site.directory.path().join("disk/a");
+        fs::create_dir_all(&elsewhere).unwrap();
+        fs::write(elsewhere.join("weights"), vec![7; 1 << 20]).unwrap();
+        let path = link("step-1", &elsewhere);
+        let taken = site.register(&path).unwrap();
+        assert_eq!(taken.path, path);
+        assert!(taken.bytes.is_none_or(|bytes| bytes < 1 << 20), "what it leads to is not its own");
     }
 }
