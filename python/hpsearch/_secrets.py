@@ -11,7 +11,9 @@ _WORDS = frozenset(
     (
         "password",
         "passwd",
+        "pwd",
         "passphrase",
+        "passcode",
         "secret",
         "apikey",
         "accesskey",
@@ -19,6 +21,8 @@ _WORDS = frozenset(
         "credentials",
         "auth",
         "authorization",
+        "bearer",
+        "jwt",
         "pat",
     )
 )
@@ -34,6 +38,10 @@ _ASSIGNMENT = re.compile(r"\+*([^\W\d][\w.\-@/]*)=")
 # The last `@` before the path is the one before the host.
 _PASSWORD = re.compile(r"(://[^/?#:]*:)[^/?#]*(@)")
 
+# `Authorization: Bearer ..`, `X-Api-Key: ..`, `Bearer ..`, also after `--header=`.
+_HEADER = re.compile(r"((?:[^ :=]*=)?([A-Za-z0-9_-]+):\s*)(?!//)\S.*", re.DOTALL)
+_BEARER = re.compile(r"((?:[^ :=]*=)?bearer ).*", re.DOTALL | re.IGNORECASE)
+
 
 def is_secret(name: str) -> bool:
     """Whether a parameter or an option of this name has a secret value."""
@@ -44,23 +52,28 @@ def is_secret(name: str) -> bool:
 
 
 def masked(params: Mapping[str, Any]) -> Dict[str, Any]:
-    """Plain parameters with secrets redacted, also passwords in addresses.
+    """Plain parameters with secrets redacted, also passwords in addresses and headers.
 
     None and truth values stay: no secret is one.
     """
     return {
         name: REDACTED
         if is_secret(name) and not (value is None or isinstance(value, bool))
-        else _without_passwords(value)
+        else _without_secrets(value)
         for name, value in params.items()
     }
 
 
-def _without_passwords(value: Any) -> Any:
+def _without_secrets(value: Any) -> Any:
     if isinstance(value, str):
+        bearer, header = _BEARER.match(value), _HEADER.match(value)
+        if bearer:
+            return bearer[1] + REDACTED
+        if header and is_secret(header[2]):
+            return header[1] + REDACTED
         return _PASSWORD.sub(rf"\g<1>{REDACTED}\g<2>", value, count=1)
     if isinstance(value, list):
-        return [_without_passwords(item) for item in value]
+        return [_without_secrets(item) for item in value]
     return value
 
 
@@ -74,12 +87,12 @@ def masked_command(words: Sequence[str]) -> List[str]:
             name, sign, _ = word.partition("=")
             hides, first = is_secret(name) and not sign, ""
             assigns = is_secret(name) and sign
-            kept.append(f"{name}={REDACTED}" if assigns else _without_passwords(word))
+            kept.append(f"{name}={REDACTED}" if assigns else _without_secrets(word))
             continue
         # Numbers after a number and texts after a text are values of one option.
         hides = hides and (not first or _is_number(first) == _is_number(word))
         first = first or word
-        kept.append(REDACTED if hides else _without_passwords(word))
+        kept.append(REDACTED if hides else _without_secrets(word))
     return kept
 
 

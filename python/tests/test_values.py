@@ -4,7 +4,9 @@ import argparse
 import dataclasses
 import enum
 import fractions
+import json
 import math
+import pathlib
 import sys
 import unittest
 
@@ -153,6 +155,18 @@ class Secrets(unittest.TestCase):
             "url": "https://me@lab:***@host:80/x@y", "urls": ["redis://:***@host"],
         }
         self.assertEqual(_secrets.masked(params), expected)
+
+    def test_secrets_are_those_that_the_program_knows(self) -> None:
+        # `track` is tested with the same cases.
+        file = pathlib.Path(__file__).parents[2] / "tests" / "secrets.json"
+        cases = json.loads(file.read_text())
+        for key, expected in (("secret_names", True), ("plain_names", False)):
+            for name in cases[key]:
+                self.assertEqual(_secrets.is_secret(name), expected, name)
+        for case in cases["commands"]:
+            self.assertEqual(_secrets.masked_command(case["words"]), case["masked"])
+        for text, redacted in cases["values"]:
+            self.assertEqual(_secrets.masked({"x": text}), {"x": redacted})
 
     def test_secrets_in_a_command_are_redacted(self) -> None:
         line = (

@@ -20,7 +20,10 @@ pub fn params_of(words: &[String]) -> Params {
             Value::Text(REDACTED.to_owned())
         } else {
             match value {
-                Given::Text(_) if more > 0 => typed(&words[at..=at + more].join(" ")),
+                Given::Text(_) if more > 0 => {
+                    let redacted = words[at..=at + more].iter().map(|word| without_secrets(word));
+                    typed(&redacted.collect::<Vec<_>>().join(" "))
+                }
                 Given::Text(text) => typed(text),
                 Given::Flag(flag) => Value::Bool(flag),
             }
@@ -31,7 +34,8 @@ pub fn params_of(words: &[String]) -> Params {
 }
 
 /// The typed value of a text: a boolean, an integer, a finite number or itself. Passwords in
-/// addresses (`https://user:password@host`) are redacted.
+/// addresses (`https://user:password@host`) and secrets of headers (`Authorization: Bearer ..`) are
+/// redacted.
 pub fn typed(text: &str) -> Value {
     match text {
         "true" | "True" => return Value::Bool(true),
@@ -44,7 +48,7 @@ pub fn typed(text: &str) -> Value {
     }
     match text.parse::<f64>() {
         Ok(number) if is_number && number.is_finite() => Value::Float(number),
-        _ => Value::Text(without_password(&text.chars().take(LONGEST_TEXT).collect::<String>())),
+        _ => Value::Text(without_secrets(&text.chars().take(LONGEST_TEXT).collect::<String>())),
     }
 }
 
@@ -57,7 +61,7 @@ pub fn given(word: &str) -> Option<(String, Value)> {
 
 /// A command line with its secrets redacted, as it is stored.
 pub fn masked(words: &[String]) -> Vec<String> {
-    let mut masked: Vec<String> = words.iter().map(|word| without_password(word)).collect();
+    let mut masked: Vec<String> = words.iter().map(|word| without_secrets(word)).collect();
     for Setting { name, value, at, more } in options(words) {
         if let (true, Given::Text(text)) = (is_secret(name), value)
             && let Some([first, others @ ..]) = masked.get_mut(at..=at + more)
@@ -70,7 +74,8 @@ pub fn masked(words: &[String]) -> Vec<String> {
     }
     // In `hpsearch track --param token=..` the parameter is one word.
     for (word, kept) in masked.iter_mut().zip(words) {
-        if let Some((name, _)) = kept.split_once('=').filter(|(name, _)| is_secret(name)) {
+        let assigned = kept.split_once('=').filter(|(name, _)| is_secret(name));
+        if let Some((name, _)) = assigned.filter(|_| header_value(kept).is_none()) {
             *word = format!("{name}={REDACTED}");
         }
     }
@@ -191,10 +196,12 @@ fn is_secret(name: &str) -> bool {
     let parts: Vec<&str> = name.split(['-', '_', '.', ':', '/', ' ']).collect();
     // Tokens of a tokenizer, not credentials.
     const TEXT: [&str; 8] = ["pad", "eos", "bos", "unk", "sep", "cls", "mask", "special"];
-    const WORDS: [&str; 11] = [
+    const WORDS: [&str; 15] = [
         "password",
         "passwd",
+        "pwd",
         "passphrase",
+        "passcode",
         "secret",
         "apikey",
         "accesskey",
@@ -202,6 +209,8 @@ fn is_secret(name: &str) -> bool {
         "credentials",
         "auth",
         "authorization",
+        "bearer",
+        "jwt",
         "pat",
     ];
     let is_token = parts.last() == Some(&"token")
@@ -210,6 +219,31 @@ fn is_secret(name: &str) -> bool {
         pair[1] == "key" && ["api", "access", "private", "secret", "auth"].contains(&pair[0])
     });
     is_token || is_key || parts.iter().any(|part| WORDS.contains(part))
+}
+
+/// A word with the password of an address or the secret of a header redacted.
+fn without_secrets(word: &str) -> String {
+    match header_value(word) {
+        Some(at) => format!("{}{REDACTED}", &word[..at]),
+        None => without_password(word),
+    }
+}
+
+/// Where the secret of a header begins: `Authorization: Bearer ..`, `X-Api-Key: ..`, `Bearer ..`,
+/// also after `--header=`.
+fn header_value(word: &str) -> Option<usize> {
+    const SCHEME: &str = "bearer ";
+    let begin = word.find([' ', ':', '=']).filter(|at| word[*at..].starts_with('='));
+    let begin = begin.map_or(0, |at| at + 1);
+    let header = &word[begin..];
+    if header.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME)) {
+        return Some(begin + SCHEME.len());
+    }
+    let (name, value) = header.split_once(':')?;
+    let is_name = name.chars().all(|char| char.is_ascii_alphanumeric() || "-_".contains(char));
+    let secret = value.trim_start();
+    (is_name && is_secret(name) && !secret.is_empty() && !secret.starts_with("//"))
+        .then(|| word.len() - secret.len())
 }
 
 /// An address with its password redacted.
@@ -304,5 +338,31 @@ mod tests {
         assert_eq!(given("api_key=abc"), Some(("api_key".to_owned(), REDACTED.into())));
         assert_eq!(given("lr=0.1"), Some(("lr".to_owned(), Value::Float(0.1))));
         assert_eq!([given("lr"), given("=1")], [None, None]);
+        let header = masked(&["train".to_owned(), "--header".to_owned(), "X-Auth: abc".to_owned()]);
+        assert_eq!(header[2], "X-Auth: ***");
+        let params =
+            params_of(&["train", "-H", "Authorization: Bearer abc", "url"].map(str::to_owned));
+        assert!(!params.to_string().contains("abc"), "{params}");
+    }
+
+    /// The cases that the Python client's rule is tested with, too.
+    #[test]
+    fn secrets_are_those_that_the_python_client_knows() {
+        let cases: serde_json::Value =
+            serde_json::from_str(include_str!("../../tests/secrets.json")).unwrap();
+        let list = |key: &str| cases[key].as_array().unwrap().clone();
+        for (key, expected) in [("secret_names", true), ("plain_names", false)] {
+            for name in list(key) {
+                assert_eq!(is_secret(name.as_str().unwrap()), expected, "{name}");
+            }
+        }
+        for case in list("commands") {
+            let words: Vec<String> = serde_json::from_value(case["words"].clone()).unwrap();
+            assert_eq!(serde_json::json!(masked(&words)), case["masked"], "{words:?}");
+        }
+        for case in list("values") {
+            let [text, redacted] = [0, 1].map(|at| case[at].as_str().unwrap());
+            assert_eq!(typed(text), redacted.into());
+        }
     }
 }
