@@ -12,6 +12,7 @@ use super::waiting::listener;
 use super::{Console, Exit, Failure};
 use crate::app::evaluate::{WHERE_FROM, evaluate as measure};
 use crate::arguments::DATA_ARGUMENTS;
+use crate::config;
 use crate::export::Recipe;
 use crate::report::wording::number;
 use crate::study::field;
@@ -54,7 +55,11 @@ pub fn evaluate(arguments: &EvaluateArguments, console: &mut Console) -> Result<
     let data = arguments.set.iter().map(|set| data_argument(set)).collect::<Result<_, _>>()?;
     let file = std::path::absolute(&arguments.file)?;
     if !file.exists() {
-        return Err(Failure::usage(format!("there is no `{}`", arguments.file.display())));
+        let failure = Failure::usage(format!("there is no `{}`", arguments.file.display()));
+        return Err(match config::file::similar(&arguments.file) {
+            Some(near) => failure.help(format!("did you mean `{}`?", near.display())),
+            None => failure,
+        });
     }
     let (directory, file) = (in_unicode(&directory)?, in_unicode(&file)?);
     let mut hear = listener(console);

@@ -4,9 +4,10 @@
 use std::fs::{self, File, FileType};
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::storage::sqlite::open_file;
+use crate::study::suggestion::nearest;
 
 /// Where a process finds its inherited streams: `check /dev/stdin`, `check <(make-study)`.
 const STREAMS: [&str; 3] = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
@@ -54,6 +55,17 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open(path)?.read_to_string(&mut text)?;
     Ok(text)
+}
+
+/// The path beside one that leads nowhere whose name is most similar to its name.
+pub fn similar(path: &Path) -> Option<PathBuf> {
+    const MOST: usize = 10_000;
+    let entries = fs::read_dir(path.parent()?.join(".")).ok()?.flatten().take(MOST);
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    let name = path.file_name()?.to_str()?;
+    Some(path.with_file_name(nearest(name, names.iter().map(String::as_str))?))
 }
 
 /// The nearest existing ancestor of a path, if it is not a directory, which blocks creating

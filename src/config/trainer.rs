@@ -314,6 +314,9 @@ pub(super) fn task_of(table: &TomlTable, values: &BTreeMap<String, Json>) -> Opt
     named.is_none_or(is_known).then(|| TaskKind::of(values))
 }
 
+/// About a path that leads nowhere.
+const NO_FILE: &str = "no such file";
+
 /// Reads `[data]`; file names are made absolute, and the files must exist.
 pub(super) fn read_data(
     table: &TomlTable,
@@ -371,16 +374,22 @@ pub(super) fn read_data(
             let what = match path.metadata() {
                 Ok(found) if found.is_dir() => "this is a directory, not a file",
                 Ok(_) => "this is a pipe or a device, not a file",
-                Err(_) => "no such file",
+                Err(_) => NO_FILE,
             };
             let problem =
                 Diagnostic::error(leaf.value.place, format!("`data.{}`: {what}", leaf.name))
                     .label(what);
-            problems.push(
-                problem
-                    .help(format!("looked for {}", path.display()))
-                    .help("paths are relative to the study file"),
-            );
+            // As it would be written.
+            let similar = super::file::similar(&path).and_then(|near| {
+                Some(Path::new(file).with_file_name(near.file_name()?).display().to_string())
+            });
+            let problem = problem
+                .help(format!("looked for {}", path.display()))
+                .help("paths are relative to the study file");
+            problems.push(match similar.filter(|_| what == NO_FILE) {
+                Some(near) => problem.help(format!("did you mean `{near}`?")),
+                None => problem,
+            });
         }
         values.insert(leaf.name.clone(), path.to_string_lossy().into_owned().into());
     }

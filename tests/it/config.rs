@@ -664,6 +664,7 @@ fn problems_of_the_trainer_and_its_data_are_explained() {
             (data, ""),
             (data, "[data]"),
             (data, "[data]\ntrain = \"missing.csv\""),
+            (data, "[data]\ntrain = \"trian.csv\""),
             (data, "[data]\ntrain = \"folder.csv\""),
             (data, "[data]\ntrain = \"train.csv\"\nlabels = \"y\""),
             (data, "[data]\ntrain = \"train.csv\"\nvalidation_split = 1.5"),

@@ -41,6 +41,12 @@ fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_valu
         run(directory, &["predict", "model", "the bus never came and the tram was full"]);
     assert_done(&predicted);
     assert!(predicted.out.contains("transit") || !predicted.out.is_empty());
+    fs::write(directory.join("texts.txt"), "the bus never came\n\n").unwrap();
+    let predicted = run(directory, &["predict", "model", "--file", "texts.txt", "--json"]);
+    assert_done(&predicted);
+    assert_names(&predicted.err, &["warning: 1 of 2 texts (number 2) is empty"]);
+    let answered: Value = predicted.json();
+    assert_eq!(answered["predictions"].as_array().map(Vec::len), Some(2), "{answered}");
     evaluates_as_the_export_says(directory);
     let again = run(directory, &["train", "model/best.toml", "-o", "again"]);
     assert_done(&again);
@@ -87,7 +93,15 @@ fn evaluates_as_the_export_says(directory: &Path) {
         assert_code(&refused, 2);
         assert_names(&refused.err, &[said]);
     }
-    assert_code(&evaluate(Path::new("nothing.csv"), &[]), 2);
+    let missing = evaluate(Path::new("ones.csv"), &[]);
+    assert_code(&missing, 2);
+    assert_names(&missing.err, &["there is no `ones.csv`", "did you mean `one.csv`?"]);
+    // A pipe that nobody writes to is not waited for.
+    let (place, kind) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
+    rustix::fs::mknodat(place, directory.join("pipe.csv"), kind, 0o600.into(), 0).unwrap();
+    let pipe = evaluate(Path::new("pipe.csv"), &[]);
+    assert_code(&pipe, 2);
+    assert_names(&pipe.err, &["pipe.csv", "it is a pipe or a device, not a file"]);
     let config = directory.join("model/config.json");
     let bytes = fs::read(&config).unwrap();
     fs::remove_file(&config).unwrap();

@@ -47,6 +47,14 @@ pub struct Columns<'a> {
     pub help: &'a str,
 }
 
+impl<'a> Columns<'a> {
+    /// Those that are not there.
+    fn without(&self, is_there: impl Fn(&str) -> bool) -> Vec<&'a str> {
+        let read = [Some(self.text), self.text_pair, self.label];
+        read.into_iter().flatten().filter(|name| !is_there(name)).collect()
+    }
+}
+
 /// Whether a text may be a list of words, in JSON.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Words {
@@ -282,12 +290,16 @@ fn delimited(
                 Err(DataProblem::new(path, Some(1), format!("column `{name}` occurs twice"))
                     .with_help("rename one of them in the first line"))
             }
-            (None, _) => {
-                let header: Vec<&str> = header.iter().map(String::as_str).collect();
-                Err(missing_column(path, Some(1), name, &header, columns.help))
-            }
+            // Found to be missing before.
+            (None, _) => Ok(0),
         }
     };
+    let there: Vec<&str> = header.iter().map(String::as_str).collect();
+    let has = |name: &str| there.iter().any(|column| column.trim() == name);
+    let missing = columns.without(has);
+    if !missing.is_empty() {
+        return Err(missing_columns(path, Some(1), &missing, &there, columns.help));
+    }
     let text_column = column(columns.text)?;
     let pair_column = columns.text_pair.map(column).transpose()?;
     let label_column = columns.label.map(column).transpose()?;
@@ -372,10 +384,10 @@ fn shortened(text: &str) -> String {
     if begin.len() < text.len() { format!("{begin}...") } else { begin }
 }
 
-fn missing_column(
+fn missing_columns(
     path: &Path,
     line: Option<u64>,
-    name: &str,
+    names: &[&str],
     there: &[&str],
     help: &str,
 ) -> DataProblem {
@@ -385,8 +397,13 @@ fn missing_column(
     if there.len() > 20 {
         listed += &format!(" and {} more", there.len() - 20);
     }
-    let problem =
-        DataProblem::new(path, line, format!("there is no column `{name}`; columns are {listed}"));
+    let quoted = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        names.join(", ")
+    };
+    let no = if names.len() == 1 { "there is no column" } else { "there are no columns" };
+    let message = format!("{no} {}; columns are {listed}", quoted(names));
+    let problem = DataProblem::new(path, line, message);
     // Of a file with another separator the whole first line is one column.
     if let [only] = there
         && let Some(separator) = [';', '\t', '|', ','].into_iter().find(|mark| only.contains(*mark))
@@ -397,9 +414,14 @@ fn missing_column(
             "are its fields separated by {shown}? `[data] separator = \"{written}\"` says so"
         ));
     }
-    match nearest(name, there.iter().copied()) {
-        Some(near) => problem.with_help(format!("did you mean `{near}`?")),
-        None => problem.with_help(help),
+    let near: Vec<&str> =
+        names.iter().filter_map(|name| nearest(name, there.iter().copied())).collect();
+    match near.len() {
+        0 => problem.with_help(help),
+        count if count == names.len() => {
+            problem.with_help(format!("did you mean {}?", quoted(&near)))
+        }
+        _ => problem.with_help(format!("did you mean {}? If not, {help}", quoted(&near))),
     }
 }
 

@@ -51,6 +51,24 @@ fn a_missing_column_is_named_with_those_there_are() {
 }
 
 #[test]
+fn all_missing_columns_are_named_at_once() {
+    let said = |text: &str| csv_problem(text);
+    assert_eq!(
+        said("texts,labels\nx,1\n"),
+        "a.csv:1: there are no columns `text`, `label`; columns are `texts`, `labels` (did you \
+         mean `texts`, `labels`?)"
+    );
+    let one = said("texts,stars\nx,1\n");
+    assert!(one.contains("(did you mean `texts`? If not, set `[data] text`"), "{one}");
+}
+
+#[test]
+fn what_is_no_file_is_refused_and_not_waited_for() {
+    let said = problem(&[], json!({"train": "/dev/zero"}));
+    assert!(said.starts_with("/dev/zero: it is a pipe or a device, not a file"), "{said}");
+}
+
+#[test]
 fn a_file_with_another_delimiter_is_told_so() {
     let remedy = "(are its fields separated by `;`? `[data] separator = \";\"` says so)";
     assert!(csv_problem("text;label\nx;1\n").ends_with(remedy));

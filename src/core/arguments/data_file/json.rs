@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{Columns, DataProblem, DataRow, ELEMENT, LIST, Words, missing_column, shortened};
+use super::{Columns, DataProblem, DataRow, ELEMENT, LIST, Words, missing_columns, shortened};
 
 /// The objects of lines.
 pub(super) fn lines(
@@ -177,16 +177,19 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Dat
             Err(DataProblem::new(path, Some(line), format!("`{name}` is `{shown}`, not text"))
                 .with_help("write it as a string, or take the row out"))
         }
-        None => {
-            let names = names_in(object);
-            let there: Vec<&str> = names.iter().map(String::as_str).collect();
-            let help = match line {
-                1 => columns.help,
-                _ => "each row needs it; `null` is an empty text",
-            };
-            Err(missing_column(path, Some(line), name, &there, help))
-        }
+        // Found to be missing before.
+        None => Ok(String::new()),
     };
+    let missing = columns.without(|name| value_of(object, name).is_some());
+    if !missing.is_empty() {
+        let names = names_in(object);
+        let there: Vec<&str> = names.iter().map(String::as_str).collect();
+        let help = match line {
+            1 => columns.help,
+            _ => "each row needs it; `null` is an empty text",
+        };
+        return Err(missing_columns(path, Some(line), &missing, &there, help));
+    }
     let cell = |name: Option<&str>| name.map_or_else(|| Ok(String::new()), column);
     Ok(DataRow {
         text: column(columns.text)?,
@@ -234,7 +237,7 @@ mod tests {
         let missing = read(r#"{"a": {"fr": "x"}, "label": 1}"#).unwrap_err().to_string();
         assert_begins(
             &missing,
-            "a.jsonl:1: there is no column `a.en`; columns are `a.fr`, `label`",
+            "a.jsonl:1: there are no columns `a.en`, `a.b.c`; columns are `a.fr`, `label`",
         );
     }
 
