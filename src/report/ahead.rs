@@ -76,9 +76,13 @@ pub fn parts(forecast: &Forecast) -> Vec<String> {
     });
     let disk = forecast.disk.map(|span| {
         format!(
-            "checkpoints of up to {}{}",
+            "checkpoints of up to {}{}{}",
             bytes(whole(span.likely)),
-            range(span, |size| bytes(whole(size)))
+            range(span, |size| bytes(whole(size))),
+            forecast.held.filter(|held| *held > 2.0).map_or_else(String::new, |held| {
+                let held = count(whole(held), "checkpoint");
+                format!(", with {held} of each running trial until it ends")
+            })
         )
     });
     let race = forecast.race.map(|span| {
@@ -162,6 +166,7 @@ mod tests {
             trials: None,
             ended_by: Some(EndedBy::Trials),
             disk: span(1048576.0, 3145728.0, 4194304.0),
+            held: None,
             race: span(90.0, 120.0, 150.0),
         };
         assert_eq!(
@@ -173,6 +178,12 @@ mod tests {
                 "checkpoints of up to 3.0 MiB (1.0 MiB to 4.0 MiB)",
                 "then a race of about 2 min 00 s (1 min 30 s to 2 min 30 s), on top of the budget"
             ]
+        );
+        let held = Forecast { held: Some(12.0), disk: span(1e6, 1e6, 1e6), ..Forecast::default() };
+        let said = parts(&held).concat();
+        assert!(
+            said.ends_with(", with 12 checkpoints of each running trial until it ends"),
+            "{said}"
         );
         assert_eq!(left(&forecast).as_deref(), Some("about 20 min 00 s left"));
         assert_eq!((parts(&Forecast::default()), left(&Forecast::default())), (Vec::new(), None));

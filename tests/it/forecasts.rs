@@ -9,7 +9,8 @@ use hpsearch::engine::simulator::{Simulation, Turn};
 use hpsearch::study::device::{Device, DeviceGroup, Slot};
 use hpsearch::study::event::{AttemptEvent, Event, StateEvent, TrialEvent};
 use hpsearch::study::params::Params;
-use hpsearch::study::spec::{AlgorithmSpec, StudySpec};
+use hpsearch::study::program::Program;
+use hpsearch::study::spec::{AlgorithmSpec, StudySpec, WhileRunning};
 use hpsearch::study::state::StudyState;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::usage::Used;
@@ -217,4 +218,37 @@ fn the_disk_is_forecast_from_measured_checkpoints_and_bounded_by_max_disk() {
     let disk = forecast_after(&simulation.spec, None, &single(2), after).0.disk.unwrap();
     let all = 60.0 * 9.0 * f64::from(1 << 20);
     assert!((0.7..1.4).contains(&(disk.likely / all)), "{disk:?} for {all}");
+}
+
+#[test]
+fn what_a_command_saves_until_its_trial_ends_counts_as_often_as_its_trials_saved_it() {
+    let mut spec = spec(60, "random", AlgorithmSpec::named("none"));
+    spec.program = Program::Command {
+        run: vec!["true".to_owned()],
+        cwd: "/".into(),
+        env: Default::default(),
+        args: Default::default(),
+        metrics: Default::default(),
+    };
+    let mut simulation = Simulation::new(spec, 2, 9, loss);
+    simulation.checkpoint_bytes = 1 << 20;
+    let run = simulation.run(&[]).unwrap();
+    // Those that run then have reported some steps.
+    let after = &run.turns[..turns_until(&run.turns, 12) + 8];
+    let ahead = forecast_after(&simulation.spec, Some(9), &single(2), after).0;
+    let (mut state, mut most) = (StudyState::new(&simulation.spec), 0);
+    for turn in &run.turns {
+        turn.events.iter().for_each(|event| state.apply(turn.at, event));
+        most = most.max(state.trials.iter().flat_map(|trial| &trial.checkpoints).count());
+    }
+    let most = most as f64 * f64::from(1 << 20);
+    let disk = ahead.disk.unwrap();
+    assert!((disk.low..=disk.high).contains(&most), "{disk:?} for {most}");
+    assert!(disk.likely > 15.0 * f64::from(1 << 20), "{disk:?}");
+    assert_eq!(ahead.held, Some(9.0));
+    // What is kept as needed only counts as before.
+    simulation.spec.checkpoints.while_running = WhileRunning::Needed;
+    let needed = forecast_after(&simulation.spec, Some(9), &single(2), after).0;
+    assert_eq!(needed.held, None);
+    assert!(needed.disk.unwrap().likely < disk.likely);
 }

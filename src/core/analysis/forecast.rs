@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::study::budget::{Budget, Count, DeviceLimit};
 use crate::study::finalists::{LEAST_ROUNDS, MOST_ROUNDS};
-use crate::study::spec::StudySpec;
+use crate::study::program::Program;
+use crate::study::spec::{StudySpec, WhileRunning};
 use crate::study::state::Counts;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialState;
@@ -64,6 +65,9 @@ pub struct Forecast {
     pub ended_by: Option<EndedBy>,
     /// Peak size of its checkpoints in bytes.
     pub disk: Option<Span>,
+    /// The checkpoints of each running trial in that, if all are kept until it ends and those of
+    /// running trials say how many it saves.
+    pub held: Option<f64>,
     /// Seconds of the final comparison, which the budget does not limit: from its minimum to its
     /// maximum number of rounds.
     pub race: Option<Span>,
@@ -107,7 +111,8 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     if situation.counts.only_fail() {
         return Forecast::default();
     }
-    let nothing = || Forecast { disk: disk(situation, None), ..Forecast::default() };
+    let held = held(situation);
+    let nothing = || Forecast { disk: disk(situation, held, None), held, ..Forecast::default() };
     let Some(pace) = Pace::of(situation) else { return nothing() };
     let budget = &situation.spec.budget;
     let device_so_far = situation.used.device_time(situation.now).as_secs_f64();
@@ -153,7 +158,8 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
         seconds_left: Some(seconds_left),
         device_hours: Some(device_hours),
         cost: budget.price_per_hour.map(|price| device_hours.map(|hours| hours * price)),
-        disk: disk(situation, most_trials),
+        disk: disk(situation, held, most_trials),
+        held,
         trials,
         ended_by: Some(ended_by),
         race: race(situation),
@@ -350,9 +356,30 @@ pub fn counted(counts: Counts, which: Count) -> u64 {
     }
 }
 
-/// Peak bytes of checkpoints: the best ones, one or two for each running trial, and one being
-/// written.
-fn disk(situation: &Situation<'_>, trials: Option<f64>) -> Option<Span> {
+/// The checkpoints that a trial of a command holds at its end, if all are kept until then: by those
+/// that unfinished trials saved in their steps so far.
+fn held(situation: &Situation<'_>) -> Option<f64> {
+    let Situation { spec, used, full_trial, .. } = *situation;
+    if !matches!(spec.program, Program::Command { .. })
+        || spec.checkpoints.while_running != WhileRunning::All
+    {
+        return None;
+    }
+    let unfinished = || used.recent.iter().filter(|tried| !tried.state.is_finished());
+    let (saved, steps) = unfinished().fold((0, 0), |(saved, steps), tried| {
+        (saved + tried.saved, steps + tried.last_step.unwrap_or(0))
+    });
+    let complete = used.recent.iter().filter(|tried| tried.state == TrialState::Complete);
+    let whole = full_trial.or(complete.filter_map(|tried| tried.last_step).max())?;
+    let most = unfinished().map(|tried| tried.saved).max().filter(|most| *most > 0)?;
+    // One that ran longer than others were to holds what it holds.
+    let expected = float(saved) / float(steps.max(1)) * float(whole);
+    Some(expected.round().max(float(most)))
+}
+
+/// Peak bytes of checkpoints: the best ones, one or two for each running trial, or as many as it
+/// holds until its end, and one being written.
+fn disk(situation: &Situation<'_>, held: Option<f64>, trials: Option<f64>) -> Option<Span> {
     let (files, bytes) = situation.used.measured;
     if files == 0 {
         return None;
@@ -364,10 +391,14 @@ fn disk(situation: &Situation<'_>, trials: Option<f64>) -> Option<Span> {
     let span = match rule.keep_best {
         Some(keep) => {
             let kept = trials.map_or(f64::from(keep), |trials| f64::from(keep).min(trials));
+            // Trials that run at the same time are at different steps.
+            let (low, likely, high) = held
+                .filter(|held| *held > 2.0)
+                .map_or((1.0, 2.0, 3.0), |held| (held / 2.0, held, held + 1.0));
             Span {
-                low: each * (kept + slots),
-                likely: each * (kept + 2.0 * slots + paused),
-                high: each * (kept + 3.0 * slots + 2.0 * paused),
+                low: each * (kept + low * slots),
+                likely: each * (kept + likely * slots + (likely - 1.0) * paused),
+                high: each * (kept + high * slots + (high - 1.0) * paused),
             }
         }
         None => {

@@ -23,6 +23,8 @@ pub struct Tried {
     pub since: Option<Timestamp>,
     /// Step of its last report.
     pub last_step: Option<u64>,
+    /// Number of its existing checkpoints.
+    pub saved: u64,
 }
 
 impl Tried {
@@ -33,6 +35,7 @@ impl Tried {
             busy: Duration::from_micros(u64::try_from(trial.busy_micros).unwrap_or(0)),
             since: trial.started.filter(|_| trial.state == TrialState::Running),
             last_step: trial.last().map(|(step, _)| step),
+            saved: trial.checkpoints.len() as u64,
         }
     }
 

@@ -69,7 +69,8 @@ fn micros(micros: i64) -> Duration {
 
 fn recent(connection: &dyn Connection, study: StudyId) -> Result<Vec<Tried>, Fault> {
     let sql = format!(
-        "SELECT id, state, busy_micros, started_at, last_step FROM trial WHERE id \
+        "SELECT id, state, busy_micros, started_at, last_step, \
+         (SELECT count(*) FROM checkpoint WHERE trial_id = trial.id) FROM trial WHERE id \
          BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT {RECENT}"
     );
     let mut recent = rows(connection, &sql, trial_ids(study), |row| {
@@ -82,6 +83,7 @@ fn recent(connection: &dyn Connection, study: StudyId) -> Result<Vec<Tried>, Fau
             busy: micros(cells.get(2)?),
             since: started.filter(|_| state == TrialState::Running),
             last_step: cells.optional_integer(4)?,
+            saved: cells.integer(5)?,
         })
     })?;
     recent.reverse();
