@@ -263,9 +263,10 @@ pub enum ExportError {
     /// The checkpoint is missing.
     #[error(
         "the checkpoint of step {step} of trial {trial} is not at `{}` any more: it was moved or \
-         deleted after it was registered; \
-         put it back there, or export another trial with `--trial N`",
-        path.display()
+         deleted after it was registered, and not by hpsearch; \
+         put it back there, or export another trial with `--trial N`{}",
+        path.display(),
+        among(others)
     )]
     Missing {
         /// The trial.
@@ -274,6 +275,8 @@ pub enum ExportError {
         step: u64,
         /// The expected path.
         path: PathBuf,
+        /// Those of the best trials that have theirs.
+        others: Vec<TrialNumber>,
     },
     /// A file could not be read or written.
     #[error("cannot {doing} `{}`: {}", path.display(), what_to_do(doing))]
@@ -311,6 +314,16 @@ pub enum ExportError {
         /// What is wrong.
         why: String,
     },
+}
+
+/// ` (3, 5 have theirs)`
+fn among(trials: &[TrialNumber]) -> String {
+    let numbers: Vec<String> = trials.iter().map(ToString::to_string).collect();
+    match numbers.len() {
+        0 => String::new(),
+        1 => format!(" ({} has its own)", numbers[0]),
+        _ => format!(" ({} have theirs)", numbers.join(", ")),
+    }
 }
 
 /// The remedy for a file that cannot be read or written.

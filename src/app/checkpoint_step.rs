@@ -81,6 +81,19 @@ impl Registered {
     }
 }
 
+/// Whether a trial saved a checkpoint of a step to a path where nothing is any more.
+///
+/// # Errors
+/// The store failed.
+pub fn was_removed(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    trial: &Trial,
+    step: u64,
+) -> Result<bool, StorageError> {
+    Ok(last_saved(reader, study, trial, |of, path| of == step && !path.exists())?.is_some())
+}
+
 /// The last registration time of a checkpoint.
 fn registered_at(
     reader: &dyn StorageReader,
@@ -88,14 +101,24 @@ fn registered_at(
     trial: &Trial,
     path: &Path,
 ) -> Result<Option<Registered>, StorageError> {
+    last_saved(reader, study, trial, |_, saved| saved == path)
+}
+
+/// The last registration of a checkpoint of a trial, by its step and its path.
+fn last_saved(
+    reader: &dyn StorageReader,
+    study: StudyId,
+    trial: &Trial,
+    is_it: impl Fn(u64, &Path) -> bool,
+) -> Result<Option<Registered>, StorageError> {
     let mut before = Seq(i64::MAX);
     loop {
         let page = reader.events_before(study, before, PAGE)?;
         let registered = page.iter().rev().find_map(|(_, at, event)| match event {
             Event::Trial(
                 of,
-                TrialEvent::Checkpoint(CheckpointEvent::Saved { path: saved, system, .. }),
-            ) if *of == trial.number && saved == path => {
+                TrialEvent::Checkpoint(CheckpointEvent::Saved { step, path, system, .. }),
+            ) if *of == trial.number && is_it(*step, path) => {
                 Some(Registered { at: *at, system: system.unwrap_or(*at) })
             }
             _ => None,

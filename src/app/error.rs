@@ -273,7 +273,7 @@ pub enum AppError {
     NoCheckpoint {
         /// The trial.
         trial: TrialNumber,
-        /// Those on the front of several objectives that have one.
+        /// Those of the best trials that have one.
         others: Vec<TrialNumber>,
     },
     /// Only the built-in trainer's weights can be quantised.

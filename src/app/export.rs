@@ -27,7 +27,7 @@ use crate::study::program::Program;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::schedule::{Stage, schedule};
 use crate::study::spec::{Milestones, Quantize, StudySpec};
-use crate::study::trial::{Trial, TrialNumber};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The directory to which a study may be exported; `file` is the study's, `known` the stored study,
 /// if there is one, `store` the store's absolute path.
@@ -133,7 +133,9 @@ pub struct Written {
     pub value: Option<f64>,
     /// Whether it includes a model, besides the configuration.
     pub has_model: bool,
-    /// Without a model, the trials on the front of several objectives that have one.
+    /// The step of the value, if its checkpoint was saved and then removed, though not by hpsearch.
+    pub removed: Option<u64>,
+    /// Without a model, those of the best trials that have one.
     pub others: Vec<TrialNumber>,
     /// The metrics.
     pub metrics: Metrics,
@@ -171,7 +173,8 @@ pub fn export_trial(
     if let Some(Checkpoint { step, path, .. }) =
         registered.filter(|checkpoint| matches!(checkpoint.path.try_exists(), Ok(false)))
     {
-        return Err(ExportError::Missing { trial: number, step: *step, path: path.clone() }.into());
+        let (step, path, others) = (*step, path.clone(), kept(reader, study)?);
+        return Err(ExportError::Missing { trial: number, step, path, others }.into());
     }
     let holds = registered.map_or(Ok(Holds::Value), |checkpoint| {
         checkpoint_step::holds(reader, study.id, spec, &trial, checkpoint, step)
@@ -233,7 +236,10 @@ pub fn export_trial(
     };
     let is_replaced = placed.refused.is_none() && placed.kept.is_empty();
     let is_other = |(study, trial): &(String, u64)| *study != spec.name || *trial != number.0;
+    let is_held = wanted.trial.is_none() || !trial.checkpoints.is_empty();
+    let removed = if is_held { removed(reader, study, &trial, step)? } else { None };
     Ok(Written {
+        removed,
         others,
         replaced: before.filter(|before| is_replaced && is_other(before)),
         step,
@@ -250,14 +256,39 @@ pub fn export_trial(
     })
 }
 
-/// The trials on the front of several objectives whose checkpoints were kept.
+/// The best trials, or those on the front of several objectives, that have a checkpoint.
 fn kept(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<TrialNumber>, AppError> {
+    let best: Vec<TrialNumber> = match &study.front {
+        Some(front) => front.trials.clone(),
+        None => leaders(reader, study)?.iter().map(|trial| trial.number).collect(),
+    };
     let mut kept = Vec::new();
-    for number in study.front.iter().flat_map(|front| &front.trials) {
-        let trial = reader.trial(study.id, *number)?;
-        kept.extend(trial.filter(|trial| !trial.checkpoints.is_empty()).map(|_| *number));
+    for number in best {
+        let trial = find::trial(reader, study, number)?;
+        let of_value = trial.checkpoint_of(value_step(&study.spec, &trial), &study.spec.program);
+        kept.extend(of_value.filter(|saved| saved.path.exists()).map(|_| number));
     }
     Ok(kept)
+}
+
+/// The step of a trial's value, if the trial saved its checkpoint and hpsearch would have kept it,
+/// and it is gone.
+fn removed(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    step: Option<u64>,
+) -> Result<Option<u64>, StorageError> {
+    let rule = &study.spec.checkpoints;
+    let is_kept = rule.keep_best != Some(0) && rule.max_disk.is_none();
+    let is_there = |step: &u64| trial.checkpoints.iter().any(|saved| saved.step == *step);
+    match step.filter(|step| is_kept && trial.state == TrialState::Complete && !is_there(step)) {
+        Some(step) => {
+            let is_gone = checkpoint_step::was_removed(reader, study.id, trial, step)?;
+            Ok(is_gone.then_some(step))
+        }
+        None => Ok(None),
+    }
 }
 
 /// The recipe of a trial whose value was reported at `step`.

@@ -481,7 +481,12 @@ mod tests {
         let exported = [
             ExportError::Damaged { path: "c".into(), why: why() },
             ExportError::Occupied { path: "c".into(), why: crate::export::Obstacle::Marker },
-            ExportError::Missing { trial: TrialNumber(3), step: 7, path: "c".into() },
+            ExportError::Missing {
+                trial: TrialNumber(3),
+                step: 7,
+                path: "c".into(),
+                others: vec![],
+            },
             ExportError::Io { doing, path: "c".into(), source: system() },
             ExportError::Io { doing: "write", path: "c".into(), source: system() },
             ExportError::Full { path: "c".into(), source: system() },

@@ -83,8 +83,13 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
         console.say(&warning);
     }
     if !exported.has_model {
+        let removed = exported.removed.map_or_else(String::new, |step| {
+            let unit = spec.step.as_str();
+            format!(" any more (that of {unit} {step} was removed, and not by hpsearch)")
+        });
         console.say(&format!(
-            "trial {trial} has no checkpoint: the export holds its configuration only, no model"
+            "trial {trial} has no checkpoint{removed}: the export holds its configuration only, no \
+             model"
         ));
         if let Some(others) = exportable(&exported.others) {
             console.say(&format!("  {others}"));
@@ -170,11 +175,26 @@ fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
                 || format!("without a {metric} of its own"),
                 |held| format!("{metric} {}", number(held)),
             );
+            let (is, keep) = match exported.removed {
+                Some(_) => (
+                    "whose checkpoint was saved and removed, and not by hpsearch".to_owned(),
+                    format!(
+                        "Let the program keep its best one, or all until it ends: hpsearch \
+                         removes what it does not need; `--trial N` exports another trial than \
+                         {number_of}"
+                    ),
+                ),
+                None => (
+                    "of which there is no checkpoint".to_owned(),
+                    format!(
+                        "Write each {step_unit} to a path of its own, with the {step_unit} in its \
+                         name, to keep the best one"
+                    ),
+                ),
+            };
             Some(format!(
-                "warning: the value of trial {number_of} is {value}, of which there is no \
-                 checkpoint; this export holds {step_unit} {step} ({held}). Write each \
-                 {step_unit} to a path of its own, with the {step_unit} in its name, to keep the \
-                 best one"
+                "warning: the value of trial {number_of} is {value}, {is}; this export holds \
+                 {step_unit} {step} ({held}), the newest that is kept. {keep}"
             ))
         }
         Holds::Unknown { registered } => Some(format!(

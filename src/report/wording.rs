@@ -399,12 +399,14 @@ fn front_size(front: &Front) -> String {
     format!("{} on the front", count(front.trials.len() as u64, "trial"))
 }
 
-/// Which trials of a front can be exported with their models, if any can.
+/// Which of the best trials can be exported with their models, if any can.
 pub fn exportable(kept: &[TrialNumber]) -> Option<String> {
     let first = kept.first()?;
     let numbers = kept.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let trials = if kept.len() == 1 { "trial" } else { "trials" };
-    Some(format!("on the front, {trials} {numbers} kept a checkpoint: `--trial {first}` takes it"))
+    Some(format!(
+        "among the best, {trials} {numbers} kept a checkpoint: `--trial {first}` takes it"
+    ))
 }
 
 /// How an attempt ended, in words.

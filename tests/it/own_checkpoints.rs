@@ -61,7 +61,14 @@ fn a_program_that_removed_its_best_checkpoint_keeps_its_newest() {
     assert_names(&best.out, &["checkpoints/checkpoint-5"]);
     let exported = site.run(&["export", "s", "-o", "model"]);
     assert_done(&exported);
-    assert_names(&exported.err, &["this export holds step 5 (loss 4)"]);
+    assert_names(
+        &exported.err,
+        &[
+            "value of trial 0 is loss 1 at step 2, whose checkpoint was saved and removed, and not",
+            "this export holds step 5 (loss 4), the newest that is kept",
+            "`--trial N` exports another trial",
+        ],
+    );
     assert_eq!(site.read("model/checkpoint-5"), "5\n");
     assert_done(&site.run(&["verify", "s"]));
 }
