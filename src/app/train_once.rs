@@ -239,7 +239,7 @@ impl Run {
                         reports.push(Report { step, value, metrics, checkpoint: saved.take() });
                         remove_superseded(reports, recipe, newest.as_deref(), scratch);
                     }
-                    MessageToRunner::StartsOver { why } => {
+                    MessageToRunner::StartsOver { why, .. } => {
                         refused = Some(why);
                         return ControlFlow::Break(());
                     }

@@ -372,8 +372,14 @@ impl Listener {
                     self.send_end(&current, end, message);
                 }
             }
-            MessageToRunner::StartsOver { why } => {
-                let remark = Remark::new(RemarkKind::StartedOver, why);
+            MessageToRunner::StartsOver { why, from } => {
+                let remark = match from {
+                    None => Remark::new(RemarkKind::StartedOver, why),
+                    Some(from) => Remark::new(
+                        RemarkKind::WentBackTo,
+                        format!("{why}; the checkpoint before it is `{from}`"),
+                    ),
+                };
                 current.note_once(&remark);
                 self.send([current.remark(remark)]);
             }

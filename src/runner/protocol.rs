@@ -90,11 +90,14 @@ pub enum MessageToRunner {
         /// Step of the state.
         step: u64,
     },
-    /// The trial cannot resume from its checkpoint, and starts over.
+    /// The trial cannot resume from its checkpoint, and starts over, or from an earlier one.
     #[serde(rename = "hpsearch_starts_over")]
     StartsOver {
         /// The reason.
         why: String,
+        /// The earlier checkpoint.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
     },
     /// The process's peak memory for the job that ends now.
     #[serde(rename = "hpsearch_peak")]
@@ -552,7 +555,7 @@ mod tests {
             },
             MessageToRunner::Checkpoint { path: "/tmp/a b".into(), step: 9 },
             MessageToRunner::End { end: AttemptEnd::Diverged, message: Some("loss is NaN".into()) },
-            MessageToRunner::StartsOver { why: "it is damaged".into() },
+            MessageToRunner::StartsOver { why: "it is damaged".into(), from: None },
             MessageToRunner::Peak { bytes: 1 << 33 },
             MessageToRunner::At { what: "tokenising \"a\"".into(), done: 3, of: 4 },
         ];

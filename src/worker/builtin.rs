@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 use std::thread::ThreadId;
@@ -17,6 +17,7 @@ use serde::Serialize;
 use super::{Incoming, say};
 use crate::arguments::{ArgumentProblem, DataArguments, TokenizerSource, TrainerArguments};
 use crate::runner::checkpoint_digest::check_copied;
+use crate::runner::disk;
 use crate::runner::failure_cause::cause_of;
 use crate::runner::protocol::{Job, MessageToRunner, MessageToTrial, TrainJob, USED_BY};
 use crate::storage::paths;
@@ -300,9 +301,20 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
         ));
     }
     let mut ended = trainer::train(&run, &mut host);
-    if let (Err(error @ TrainerError::Checkpoint { .. }), Start::Resume(_)) = (&ended, start) {
-        say(&MessageToRunner::StartsOver { why: chain(error) });
-        run.start = Start::Fresh;
+    // From the checkpoint before a damaged one, if one is kept, else from the start.
+    let earlier = match start {
+        Start::Resume(directory) => saved_before(directory),
+        Start::Fresh | Start::Clone(_) => Vec::new(),
+    };
+    let starts = earlier.iter().map(|directory| Start::Resume(directory)).chain([Start::Fresh]);
+    for other in starts.filter(|_| matches!(start, Start::Resume(_))) {
+        let Err(error @ TrainerError::Checkpoint { .. }) = &ended else { break };
+        let from = match other {
+            Start::Resume(directory) => Some(directory.display().to_string()),
+            Start::Fresh | Start::Clone(_) => None,
+        };
+        say(&MessageToRunner::StartsOver { why: chain(error), from });
+        run.start = other;
         ended = trainer::train(&run, &mut host);
     }
     Ok(match ended? {
@@ -314,6 +326,18 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             (AttemptEnd::Diverged, Some(format!("{what} at optimiser step {step}")))
         }
     })
+}
+
+/// The checkpoints that a trial saved before this one and still has, the newest first.
+fn saved_before(checkpoint: &Path) -> Vec<PathBuf> {
+    let step = |path: &Path| disk::numbered(path, "checkpoint-");
+    let Some((own, parent)) = step(checkpoint).zip(checkpoint.parent()) else { return Vec::new() };
+    let mut earlier: Vec<(u64, PathBuf)> = disk::entries(parent)
+        .filter_map(|path| Some((step(&path)?, path)))
+        .filter(|(step, _)| *step < own)
+        .collect();
+    earlier.sort();
+    earlier.into_iter().rev().map(|(_, path)| path).collect()
 }
 
 /// A trial's arguments and its data.

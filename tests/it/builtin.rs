@@ -132,6 +132,29 @@ fn an_extended_trial_equals_one_that_was_longer_from_the_start() {
 }
 
 #[test]
+fn a_trial_continues_from_the_checkpoint_before_a_damaged_one() {
+    let (calm_trials, calm_weights) = uninterrupted();
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    steady(directory, 4);
+    run_small(directory);
+    let (newest, _) = weights(directory).swap_remove(0);
+    let damaged = directory.join("runs/files/small/trial-0").join(newest);
+    fs::write(damaged.join("optimizer.safetensors"), "torn").unwrap();
+    for trial in ["0", "1"] {
+        ask(directory, &["continue", "small", trial, "--until", "6"]);
+    }
+    let ended = run(directory, &["run", "small.toml", "--plain"]);
+    assert_done(&ended);
+    assert_names(
+        &ended.out,
+        &["optimizer.safetensors", "the checkpoint before it is", "continues from that one"],
+    );
+    assert!(!ended.out.contains("starts over"), "{}", ended.out);
+    assert_eq!((trials(directory), weights(directory)), (calm_trials, calm_weights));
+}
+
+#[test]
 fn a_complete_checkpoint_that_a_killed_runner_did_not_store_is_recovered() {
     let (calm_trials, calm_weights) = uninterrupted();
     let stormy = tempfile::tempdir().unwrap();

@@ -41,6 +41,8 @@ pub enum RemarkKind {
     Cut,
     /// A checkpoint from which the trainer could not resume.
     StartedOver,
+    /// The same, if it resumed from an earlier one.
+    WentBackTo,
     /// It ran on after it was asked to pause.
     RanOn,
     /// It lost checkpoints while it ran.
@@ -62,6 +64,7 @@ impl RemarkKind {
                 | RemarkKind::Pattern
                 | RemarkKind::MetricFile
                 | RemarkKind::StartedOver
+                | RemarkKind::WentBackTo
                 | RemarkKind::RanOn
                 | RemarkKind::Removed
         )
@@ -107,6 +110,7 @@ impl RemarkKind {
             RemarkKind::MetricFile => "see `json` and `tensorboard` in [command.metrics]",
             RemarkKind::Artifact => "it is not kept",
             RemarkKind::StartedOver => "the trial starts over",
+            RemarkKind::WentBackTo => "the trial continues from that one",
             RemarkKind::RanOn => "its pauses save no time",
             RemarkKind::Removed => {
                 "a program that reads them again may fail; raise it, or let the program save less"

@@ -97,7 +97,10 @@ impl Current {
             | RemarkKind::Superseded => {
                 format!("[hpsearch] {why}\n")
             }
-            RemarkKind::Pattern | RemarkKind::MetricFile | RemarkKind::StartedOver => {
+            RemarkKind::Pattern
+            | RemarkKind::MetricFile
+            | RemarkKind::StartedOver
+            | RemarkKind::WentBackTo => {
                 format!("[hpsearch] {}\n", remark.text())
             }
             RemarkKind::Misplaced | RemarkKind::StandardError | RemarkKind::TooLong => {
