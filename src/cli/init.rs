@@ -238,7 +238,7 @@ fn of_command(
     questions: &Questions,
     console: &mut Console,
 ) -> Result<String, Failure> {
-    let words = script::words(command).map_err(|why| {
+    let mut words = script::words(command).map_err(|why| {
         Failure::usage(format!("`{}` is no command: {why}", one_line(command)))
             .help("write it as you type it: --command \"python train.py\"")
     })?;
@@ -262,6 +262,13 @@ fn of_command(
             "{pipe}name the shell: --command \"sh -c '...'\", and write `{{name}}` into its text \
              for what is searched"
         )));
+    }
+    if let Some((at, added)) = script::own_outputs(&words, directory) {
+        console.say(&format!(
+            "each trial writes to a directory of its own: {}",
+            one_line(&added.join(" "))
+        ));
+        words.splice(at + 1..at + 1, added);
     }
     let script = checked(script::look(&words, directory), &words, &arguments.output)?;
     if !script.env.is_empty() {

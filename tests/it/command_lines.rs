@@ -234,7 +234,8 @@ fn init_keeps_the_scripts_other_options_and_leaves_out_what_is_no_hyperparameter
     assert_done(&ended);
     let spec = config::load(&site.path("study.toml"), &[]).unwrap();
     let Program::Command { run, .. } = &spec.program else { panic!("not a command") };
-    assert_eq!(run[2..], ["{args}", "--epochs", "3"]);
+    assert_eq!(run[2..], ["--log_dir", "{trial_dir}/logs", "{args}", "--epochs", "3"]);
+    assert_names(&ended.err, &["a directory of its own: --log_dir {trial_dir}/logs"]);
     let searched: Vec<&str> =
         spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
     assert_eq!(searched, ["lr", "dropout", "max-samples"]);

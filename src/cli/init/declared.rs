@@ -40,6 +40,8 @@ pub struct Declared {
     pub searched: Option<Searched>,
     /// Whether it takes no value.
     pub is_flag: bool,
+    /// Its default, if that is a text.
+    pub text: Option<String>,
 }
 
 impl Declared {
@@ -121,7 +123,11 @@ fn declaration(call: &str, parser: Parser) -> Declared {
         let is_searched = ranges::is_hyperparameter(flag) && placeholder::is_name(&name);
         is_searched.then(|| Searched { name, range, default: default.map(str::to_owned) })
     });
-    Declared { flags, choices, kind: kind.map(str::to_owned), searched, is_flag }
+    let text = default.filter(|_| is_single).and_then(|default| {
+        let text = strings(default).into_iter().next()?;
+        (default.len() == text.len() + 2).then_some(text)
+    });
+    Declared { flags, choices, kind: kind.map(str::to_owned), searched, is_flag, text }
 }
 
 /// The text between the parentheses of a call.

@@ -113,14 +113,9 @@ fn variables(words: &[String]) -> Vec<(String, String)> {
 pub fn look(words: &[String], directory: &Path) -> Script {
     let env = variables(words);
     let words = &words[env.len()..];
-    let is_script =
-        |word: &String| [".py", ".sh", ".R", ".jl"].iter().any(|ending| word.ends_with(ending));
-    let at = words.iter().position(is_script);
+    let at = words.iter().position(|word| is_script(word));
     let file = at.map(|at| words[at].clone());
-    let source = file
-        .as_ref()
-        .and_then(|file| config::file::read_to_string(&directory.join(file)).ok())
-        .unwrap_or_default();
+    let source = file.as_ref().map(|file| source_of(file, directory)).unwrap_or_default();
     let metric = metric(&source);
     let script = Script {
         env,
@@ -171,19 +166,51 @@ pub fn look(words: &[String], directory: &Path) -> Script {
     Script { run, space, ..script }
 }
 
+fn is_script(word: &str) -> bool {
+    [".py", ".sh", ".R", ".jl"].iter().any(|ending| word.ends_with(ending))
+}
+
+/// The text of a script; empty if it cannot be read.
+fn source_of(file: &str, directory: &Path) -> String {
+    config::file::read_to_string(&directory.join(file)).unwrap_or_default()
+}
+
 fn is_name(name: &str) -> bool {
     placeholder::is_name(name)
+}
+
+/// Words that give each trial a place of its own where a script writes to the same one by default:
+/// `--output_dir {trial_dir}/out`. They belong behind the script, whose index is returned, too.
+pub fn own_outputs(words: &[String], directory: &Path) -> Option<(usize, Vec<String>)> {
+    let script = words.iter().position(|word| is_script(word))?;
+    let declared = declared(&source_of(&words[script], directory));
+    let is_given = |declared: &Declared| {
+        let name =
+            |word: &String| word.split_once('=').map_or(word.clone(), |(name, _)| name.into());
+        words.iter().any(|word| declared.is_called(&name(word)))
+    };
+    let shared = declared.iter().filter(|declared| !is_given(declared)).filter_map(|declared| {
+        let option = declared.long().filter(|option| is_output(option))?;
+        let name = Path::new(declared.text.as_deref()?).file_name();
+        let name = name.and_then(|name| name.to_str()).unwrap_or_default();
+        let place = format!("{{trial_dir}}/{name}");
+        Some([option.to_owned(), place.trim_end_matches('/').to_owned()])
+    });
+    let added: Vec<String> = shared.flatten().collect();
+    (!added.is_empty()).then_some((script, added))
+}
+
+/// Whether an option names where a program writes to.
+fn is_output(option: &str) -> bool {
+    const NAMES: &str = "\
+    out output outdir output_dir out_dir output_path output_file save save_dir save_path logdir \
+    log_dir logging_dir checkpoint_dir ckpt_dir result_dir results_dir run_dir";
+    option.starts_with("--") && NAMES.split(' ').any(|name| name == name_of(option))
 }
 
 /// An option with a path that the program writes to, if all trials would write to the same one:
 /// `--output_dir /tmp/x`.
 pub fn shared_output(words: &[String]) -> Option<String> {
-    const NAMES: &str = "\
-    out output outdir output_dir out_dir output_path output_file save save_dir save_path logdir \
-    log_dir logging_dir checkpoint_dir ckpt_dir result_dir results_dir run_dir";
-    let is_output = |option: &str| {
-        option.starts_with("--") && NAMES.split(' ').any(|name| name == name_of(option))
-    };
     let of_trial = ["{trial}", "{trial_dir}", "{checkpoint_dir}"];
     let is_shared = |value: &str| {
         !value.is_empty()
@@ -322,6 +349,29 @@ mod tests {
         ] {
             assert_eq!(found(command).as_deref(), expected, "{command}");
         }
+    }
+
+    #[test]
+    fn a_default_that_all_trials_would_write_to_becomes_a_place_of_each() {
+        const SOURCE: &str = "parser.add_argument(\"--output_dir\", \"-o\", default=\"./out\")\n\
+            parser.add_argument(\"--save-path\", type=str, default='runs/model.pt')\n\
+            parser.add_argument(\"--logdir\", default=\".\")\n\
+            parser.add_argument(\"--save\", action=\"store_true\")\n\
+            parser.add_argument(\"--results_dir\", default=os.path.join(\"a\", \"b\"))\n\
+            parser.add_argument(\"--data\", default=\"data.csv\")\n";
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("train.py"), SOURCE).unwrap();
+        let added = |command: &str| {
+            let found = own_outputs(&words(command).unwrap(), directory.path());
+            found.map(|(at, added)| (at, added.join(" ")))
+        };
+        let all =
+            "--output_dir {trial_dir}/out --save-path {trial_dir}/model.pt --logdir {trial_dir}";
+        assert_eq!(added("python train.py --lr 1"), Some((1, all.to_owned())));
+        let given = "A=1 python train.py -o x --logdir=y";
+        let rest = "--save-path {trial_dir}/model.pt";
+        assert_eq!(added(given), Some((2, rest.to_owned())));
+        assert_eq!(added("python other.py"), None);
     }
 
     #[test]
