@@ -5,6 +5,7 @@
     reason = "callers wait for an answer, and a command's program is looked up on PATH"
 )]
 
+pub mod absent_terms;
 pub mod artifacts;
 pub mod best;
 pub mod best_runs;

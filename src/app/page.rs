@@ -3,6 +3,7 @@
 mod answer;
 mod facts;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
@@ -203,6 +204,8 @@ pub struct TrialPart {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     family: Vec<String>,
     metrics: Metrics,
+    /// Values about the whole trial.
+    summary: BTreeMap<String, Json>,
     /// What its last attempt depends on.
     provenance: Vec<Fact>,
     all_notes: Vec<NoteLine>,
@@ -422,6 +425,7 @@ pub fn trial(
         seed: (!is_tracked).then(|| seed_of(SeedTree::new(study.spec.seed), trial)),
         toml: params_as_toml(shown_params(&study.spec, trial)),
         metrics: best::metrics_at(reader, study.id, trial.number, step)?,
+        summary: reader.trial_summary(study.id, trial.number)?,
         provenance: provenance.map(|provenance| privacy.facts(provenance)).unwrap_or_default(),
         all_notes: note_lines(&trial.notes),
         created: trial.created,

@@ -6,11 +6,12 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use crate::app::AppError;
+use crate::app::absent_terms;
 use crate::app::find::{self, Archived, FoundStudies};
 use crate::app::several::StudySelection;
 use crate::report::wording::{one_line, width};
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::condition::{ExpressionError, Sought};
+use crate::study::condition::ExpressionError;
 use crate::study::query::{Filter, SortKey};
 
 /// The help on filters, at the end of a verb's help.
@@ -137,58 +138,10 @@ pub fn warn_of_absent<'a>(
     filters: impl IntoIterator<Item = (&'a StudySummary, &'a Filter)>,
     console: &Console,
 ) -> Result<(), Failure> {
-    let mut absent: Option<Vec<Absent>> = None;
-    for (study, filter) in filters {
-        if study.counts.total() > 0 {
-            let here = absent_from(reader, study, filter)?;
-            absent = Some(match absent {
-                None => here,
-                Some(mut absent) => {
-                    absent.retain(|one| here.iter().any(|other| other.term == one.term));
-                    absent
-                }
-            });
-        }
-    }
-    for Absent { warning, .. } in absent.unwrap_or_default() {
+    for warning in absent_terms::warnings(reader, filters)? {
         console.say(&format!("warning: {warning}"));
     }
     Ok(())
-}
-
-/// A term that no trial of a study passes.
-struct Absent {
-    term: String,
-    warning: String,
-}
-
-fn absent_from(
-    reader: &dyn StorageReader,
-    study: &StudySummary,
-    filter: &Filter,
-) -> Result<Vec<Absent>, Failure> {
-    let mut absent = Vec::new();
-    for word in filter.bare_words() {
-        if reader.count(study.id, &word)? == 0 {
-            let term = word.text().to_owned();
-            let warning = format!(
-                "no trial holds the text `{term}`; a bare word is looked for in parameters, the \
-                 state, the device, tags, notes and the reason"
-            );
-            absent.push(Absent { term, warning });
-        }
-    }
-    let what = if study.spec.is_tracked() { "run" } else { "trial" };
-    for (Sought { term, near, .. }, having) in
-        filter.sought(&study.spec, &reader.trial_names(study.id)?)
-    {
-        if reader.count(study.id, &having)? == 0 {
-            let meant = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            let warning = one_line(&format!("no {what} has `{term}`{meant}"));
-            absent.push(Absent { term, warning });
-        }
-    }
-    Ok(absent)
 }
 
 /// The given filter.

@@ -129,8 +129,17 @@ fn notice(state: &TuiState) -> Option<Notice> {
     if let Some(Overlay::Prompt(prompt)) = &state.overlay {
         return Some(match &prompt.problem {
             Some(problem) => warning(one_line(problem)),
-            None => Notice { warns: false, ..warning(prompt.words().1.to_owned()) },
+            None => match absent(state).filter(|_| prompt.is_filter()) {
+                Some(absent) => warning(absent.to_owned()),
+                None => Notice { warns: false, ..warning(prompt.words().1.to_owned()) },
+            },
         });
+    }
+    if state.screen == Screen::Trials
+        && state.notice.is_none()
+        && let Some(absent) = absent(state)
+    {
+        return Some(warning(absent.to_owned()));
     }
     let lists_several = state.seen.together.is_some() && state.screen == Screen::Trials;
     match (&state.phase, &state.notice) {
@@ -150,6 +159,12 @@ fn notice(state: &TuiState) -> Option<Notice> {
         }
         (RunPhase::Open, None) => None,
     }
+}
+
+/// What the filter looks for and no trial has.
+fn absent(state: &TuiState) -> Option<&str> {
+    let is_of_filter = state.seen.wanted.query.filter.text() == state.filter.text();
+    state.seen.absent.first().filter(|_| is_of_filter).map(String::as_str)
 }
 
 fn note_line(state: &TuiState, area: Rect, theme: Theme) -> Line<'static> {

@@ -1,7 +1,10 @@
 //! What the screens show at one moment, and what of it a screen wants.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+
+use serde_json::Value as Json;
 
 use super::journal::Journal;
 use super::picture::{Picture, PictureRequest};
@@ -108,6 +111,8 @@ pub struct Detail {
     pub metrics: Vec<(String, Curve)>,
     /// What it logged besides.
     pub logged: Vec<LoggedCurve>,
+    /// Its summary; read for its own screen only.
+    pub summary: BTreeMap<String, Json>,
     /// What was remarked on its lines; read for its own screen only.
     pub remarks: Vec<Remarked>,
     /// The values that were predicted when it was proposed; read for its own screen only.
@@ -156,6 +161,8 @@ pub struct Snapshot {
     pub names: Arc<TrialNames>,
     /// The rows of the table.
     pub page: Arc<Page>,
+    /// Warnings about what the filter looks for and no trial has.
+    pub absent: Arc<Vec<String>>,
     /// What the study used so far.
     pub used: Arc<Used>,
     /// Why a goal of several objectives is not in force.

@@ -1,10 +1,12 @@
 //! Reads snapshots: from the store, from the files of trials, and from what was read before.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use serde_json::Value as Json;
 
 use super::journal::Journal;
 use super::picture::{PictureCache, Subject};
@@ -15,6 +17,7 @@ use super::snapshot::{
 use super::theme::Theme;
 use super::together::{TableScope, Together};
 use super::trial_key::TrialKey;
+use crate::app::absent_terms;
 use crate::app::log_tail::LogTail;
 use crate::app::several::{self, StudySelection};
 use crate::app::study_state::unmeasured;
@@ -32,7 +35,8 @@ use crate::tracking::behind;
 const FIELD_CURVES: u64 = 60;
 const FIELD_POINTS: usize = 160;
 const FIELD_AGE: Duration = Duration::from_secs(5);
-/// The names of series and of runs' parameters that filters know are no older than this.
+/// The names of series and of runs' parameters that filters know, what filters look for in vain,
+/// and the summary of a trial are no older than this.
 const NAMES_AGE: Duration = Duration::from_secs(5);
 /// Bytes of a log that are read, at its end.
 const LOG_BYTES: u64 = 256 << 10;
@@ -70,6 +74,8 @@ struct SeenNames {
     params: BTreeSet<String>,
     series: Vec<String>,
     read: Option<Instant>,
+    /// The text of a filter, and what it looks for in vain.
+    absent: Option<(String, Instant, Arc<Vec<String>>)>,
 }
 
 /// What was read before of the study that is looked at, and is not read again each time.
@@ -83,6 +89,8 @@ struct ReadCache {
     remarks: Option<(TrialNumber, Vec<Remarked>, Seq)>,
     /// What was predicted of that trial, which never changes.
     predicted: Option<(StudyId, TrialNumber, Vec<Prediction>)>,
+    /// Its summary.
+    summary: Option<(StudyId, TrialNumber, BTreeMap<String, Json>, Instant)>,
     /// Whether what is shown moves without the store.
     moves: bool,
 }
@@ -140,6 +148,7 @@ impl Source {
             None => (self.page(&wanted.query, &summary)?, Vec::new()),
             Some(others) => self.page_of_several(&wanted.query, others)?,
         };
+        let absent = self.absent(&wanted.query.filter, &studies)?;
         let table = {
             let of_runs = studies.iter().any(|study| study.spec.is_tracked());
             let rows = page.rows.iter().filter(|_| of_runs);
@@ -172,6 +181,7 @@ impl Source {
             table: Arc::new(table),
             names: Arc::new(names),
             page: Arc::new(page),
+            absent,
             detail: detail.map(Arc::new),
             field,
             log,
@@ -267,6 +277,35 @@ impl Source {
         Ok((Page { matching: page.matching, first: page.first, rows }, left_out))
     }
 
+    /// Warnings about what the filter looks for and no trial has.
+    fn absent(
+        &mut self,
+        filter: &Filter,
+        studies: &[&StudySummary],
+    ) -> Result<Arc<Vec<String>>, StorageError> {
+        let text = filter.text();
+        if text.is_empty() {
+            return Ok(Arc::default());
+        }
+        if let Some((known, read, absent)) = &self.names.absent
+            && known == text
+            && read.elapsed() < NAMES_AGE
+        {
+            return Ok(Arc::clone(absent));
+        }
+        let mut filters = Vec::new();
+        for study in studies {
+            let names = self.reader.trial_names(study.id)?;
+            // One that does not understand it is left out of the table, too.
+            let filter = Filter::parse_with(text, &study.spec, &names).ok();
+            filters.extend(filter.map(|filter| (*study, filter)));
+        }
+        let filters = filters.iter().map(|(study, filter)| (*study, filter));
+        let absent = Arc::new(absent_terms::warnings(&*self.reader, filters)?);
+        self.names.absent = Some((text.to_owned(), Instant::now(), Arc::clone(&absent)));
+        Ok(absent)
+    }
+
     fn read_names(&mut self, studies: &[&StudySummary]) -> Result<(), StorageError> {
         if self.names.read.is_some_and(|read| read.elapsed() < NAMES_AGE) {
             return Ok(());
@@ -300,6 +339,7 @@ impl Source {
         if *log {
             detail.remarks = self.remarks(study, *trial)?;
             detail.predicted = self.predicted(study, *trial)?;
+            detail.summary = self.trial_summary(study, *trial)?;
         }
         let metric = metric.as_ref().unwrap_or(&summary.spec.objective().metric);
         let field = self.field(study, metric, summary.counts.total())?;
@@ -329,8 +369,8 @@ impl Source {
         let metrics: Vec<(String, Curve)> =
             reports.chunk_by(|one, next| one.0 == next.0).map(curve).collect();
         let logged = self.logged(study, number, &metrics)?;
-        let (remarks, predicted) = (Vec::new(), Vec::new());
-        Ok(Some(Detail { trial, attempts, metrics, logged, remarks, predicted }))
+        let (summary, remarks, predicted) = (BTreeMap::new(), Vec::new(), Vec::new());
+        Ok(Some(Detail { trial, attempts, metrics, logged, summary, remarks, predicted }))
     }
 
     /// The series of a trial that are no reports.
@@ -370,6 +410,22 @@ impl Source {
         let predicted = self.reader.predicted(study, number)?;
         self.known.predicted = Some((study, number, predicted.clone()));
         Ok(predicted)
+    }
+
+    fn trial_summary(
+        &mut self,
+        study: StudyId,
+        number: TrialNumber,
+    ) -> Result<BTreeMap<String, Json>, StorageError> {
+        if let Some((of, trial, known, read)) = &self.known.summary
+            && (*of, *trial) == (study, number)
+            && read.elapsed() < NAMES_AGE
+        {
+            return Ok(known.clone());
+        }
+        let summary = self.reader.trial_summary(study, number)?;
+        self.known.summary = Some((study, number, summary.clone(), Instant::now()));
+        Ok(summary)
     }
 
     fn remarks(

@@ -30,8 +30,8 @@ use crate::storage::{Holder, Lease, Storage, StorageReader, StudyId, StudySummar
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{
-    AttemptEnd, AttemptEvent, CheckpointEvent, DecisionEvent, Event, RunnerEvent, StudyEvent,
-    TrialEvent,
+    AttemptEnd, AttemptEvent, CheckpointEvent, DecisionEvent, Event, RecordEvent, RunnerEvent,
+    StudyEvent, TrialEvent,
 };
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
@@ -446,6 +446,31 @@ fn what_is_asked_typed_and_chosen_on_small_terminals() {
     ] {
         insta::assert_snapshot!(name, Shown::new(mixed(), size).press(keys).frame());
     }
+}
+
+#[test]
+fn what_a_filter_looks_for_and_no_trial_has_is_warned_of() {
+    let warning = "no trial has `optim=sgdd`; did you mean `sgd`?";
+    for keys in ["/optim=sgdd", "/optim=sgdd\n"] {
+        let frame = Shown::new(mixed(), SMALL).press(keys).frame();
+        assert!(frame.contains(warning), "{frame}");
+    }
+    let frame = Shown::new(mixed(), SMALL).press("/optim=sgd momentum<0\n").frame();
+    assert!(!frame.contains("did you mean"), "{frame}");
+}
+
+#[test]
+fn the_summary_of_a_trial_stands_on_its_screen() {
+    let mut script = mixed();
+    let summary = [("test_accuracy".to_owned(), 0.91.into()), ("note".to_owned(), "ok".into())];
+    let summary = summary.into_iter().collect();
+    let recorded = TrialEvent::Record(RecordEvent::SummaryRecorded { summary });
+    script.append(&[Event::Trial(TrialNumber(0), recorded)]);
+    let frame = Shown::new(script, (120, 60)).press("\n").frame();
+    let lines: Vec<&str> = frame.lines().collect();
+    let at = lines.iter().position(|line| line.contains(" summary ")).unwrap_or_default();
+    assert!(lines[at + 1].contains("note           ok"), "{frame}");
+    assert!(lines[at + 2].contains("test_accuracy  0.91"), "{frame}");
 }
 
 #[test]

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use hpsearch::server::Limits;
 use hpsearch::storage::{Storage as _, StorageReader as _, StudyId};
+use hpsearch::study::event::{Event, RecordEvent, TrialEvent};
 use hpsearch::study::request::Request;
 use hpsearch::study::time::Timestamp;
+use hpsearch::study::trial::TrialNumber;
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde_json::{Value as Json, json};
 
@@ -693,7 +695,12 @@ fn journals_are_read_page_by_page_from_their_end() {
 
 #[test]
 fn the_parts_of_the_page_are_what_the_verbs_print() {
-    let (scene, browser) = served(Limits::default());
+    let mut scene = Scene::digits();
+    let summary = [("test_accuracy".to_owned(), json!(0.91))].into_iter().collect();
+    let recorded = TrialEvent::Record(RecordEvent::SummaryRecorded { summary });
+    scene.append(&[Event::Trial(TrialNumber(1), recorded)]);
+    scene.leave();
+    let browser = Browser::with_limits(&scene, Limits::default(), false);
     let studies = browser.json("/api/studies");
     let study = &studies["studies"][0];
     assert_eq!((&study["name"], &study["state"]), (&json!("digits"), &json!("stopped")));
@@ -737,6 +744,7 @@ fn the_parts_of_the_page_are_what_the_verbs_print() {
     assert_names(&wrong.text(), &["optimm"]);
     assert_eq!(browser.get("/api/trials?study=digits&sort=nothing").code, 400);
     let trial = browser.json("/api/trial?study=digits&trial=1");
+    assert_eq!(trial["summary"], json!({"test_accuracy": 0.91}));
     assert_eq!((&trial["state"], &trial["params"]["momentum"]), (&json!("pruned"), &json!(0.9)));
     assert_eq!(trial["attempts_made"][0]["device"], "cpu");
     assert_eq!(browser.get("/api/trial?study=digits&trial=9").code, 404);

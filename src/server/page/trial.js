@@ -41,6 +41,7 @@ export function showTrial(context) {
     const row = (values) => element("tr", {}, values.map((value) => element("td", {}, value)));
     fill(rest,
       element("section", {}, element("h2", {}, "Parameters"), facts(Object.entries(trial.params).map(([name, value]) => [name, param(value)]))),
+      Object.keys(trial.summary).length > 0 && element("section", {}, element("h2", {}, "Summary"), facts(Object.entries(trial.summary).map(([name, value]) => [name, param(value)]))),
       (trial.schedule ?? []).length > 0 && element("section", {}, element("h2", {}, "Schedule"), element("pre", {}, trial.schedule.join("\n"))),
       (trial.family ?? []).length > 0 && element("section", {}, element("h2", {}, "Family"), element("pre", {}, trial.family.join("\n"))),
       trial.all_notes.length > 0 && element("section", {}, element("h2", {}, "Notes"),

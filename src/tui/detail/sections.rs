@@ -1,6 +1,7 @@
 //! What is known of a trial as text: tables under headings.
 
 use ratatui::text::Line;
+use serde_json::Value as Json;
 
 use crate::engine::batch_halving::BatchHalving;
 use crate::report::populations::segment_lines;
@@ -38,6 +39,9 @@ pub(super) fn sections(
     section(&mut lines, "metrics", metrics(state, detail, room, theme), theme);
     if !detail.logged.is_empty() {
         section(&mut lines, "series", logged(detail, room, theme), theme);
+    }
+    if !detail.summary.is_empty() {
+        section(&mut lines, "summary", summary(detail), theme);
     }
     if !detail.remarks.is_empty() {
         let remark = |remark: &Remarked| {
@@ -141,6 +145,14 @@ fn logged(detail: &Detail, room: usize, theme: Theme) -> Vec<String> {
         Columns::of(&detail.logged).left("", |curve| sparkline(&steps(curve), room, theme.charset));
     columns.extend(curves.end());
     rows(columns, detail.logged.len())
+}
+
+fn summary(detail: &Detail) -> Vec<String> {
+    let pairs: Vec<_> = detail.summary.iter().collect();
+    let text = |value: &Json| one_line(&value.as_str().map_or(value.to_string(), str::to_owned));
+    let table =
+        Columns::of(&pairs).left("", |(name, _)| one_line(name)).left("", |(_, value)| text(value));
+    rows(table.end(), pairs.len())
 }
 
 fn decisions(trial: &Trial, step_unit: StepUnit) -> Vec<String> {

@@ -52,6 +52,11 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// Whether it is about the filter.
+    pub fn is_filter(&self) -> bool {
+        self.purpose == Purpose::Filter
+    }
+
     /// What stands before the line, and what may be typed while nothing is wrong.
     pub fn words(&self) -> (String, &'static str) {
         let subject = named(self.trial);
