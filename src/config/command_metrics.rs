@@ -99,8 +99,9 @@ fn check_path(
         );
         let problem = Diagnostic::warning(place, message).label("names no trial");
         problems.push(problem.help(
-            "put `{trial}` into it, or take a relative path: it lies in the trial's directory; with \
-             one device and `trials_per_device = 1` under [devices] only one trial runs at a time",
+            "put `{trial}` into it, or take a relative path: it lies in the trial's directory; \
+             with one device and `trials_per_device = 1` under [devices] only one trial runs at a \
+             time",
         ));
     }
     for name in names {
