@@ -51,6 +51,11 @@ class Run:
         self._reads_should_stop = True
         return self._stop_reason is not None
 
+    @property
+    def _will_resume(self) -> bool:
+        """Whether it is to stop now, and to continue later from its newest checkpoint."""
+        return False
+
     def _await_pause(self, step: Optional[int]) -> None:
         """Waits for the answer to a report of the step at which the trial is to pause, or later."""
 

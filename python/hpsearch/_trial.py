@@ -48,6 +48,7 @@ class TrialRun(Run):
         until = environment.get("HPSEARCH_UNTIL", "")
         self._until = int(until) if until.isdigit() else None
         self._decided = threading.Event()
+        self._is_pruned = False
         self._patience = PATIENCE_IN_ALL
         _handle_sigterm(self)
         self._searched = parameters
@@ -96,6 +97,10 @@ class TrialRun(Run):
         )
         if _may_read_standard_input():
             self._listener.start()
+
+    @property
+    def _will_resume(self) -> bool:
+        return self._stop_reason is not None and not self._is_pruned
 
     def _await_pause(self, step: Optional[int]) -> None:
         if self._until is None or step is None or step < self._until:
@@ -262,6 +267,7 @@ def _read_decisions(run: TrialRun) -> None:
             except (ValueError, KeyError, TypeError):
                 continue
             if verdict in ("stop", "pause"):
+                run._is_pruned = verdict == "stop"
                 run._stop_reason = str(decision.get("reason") or verdict)
                 run._decided.set()
 

@@ -97,7 +97,7 @@ def lightning(lr: float, times: int, begin: Dict[str, Any]) -> Dict[str, Any]:
             loss = torch.nn.functional.mse_loss(self.line(x), y)
             self.log("loss", loss)
             if (self.global_step + 1) % 5 == 0:
-                self.seen[str(self.global_step)] = float(loss)
+                self.seen[str(self.global_step + 1)] = float(loss)
             return loss
 
         def configure_optimizers(self) -> Any:

@@ -15,6 +15,9 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     Uses the run that `hpsearch.init` began, or begins one with the arguments given here. Epochs
     are counted from 1; `batches=True` also logs each batch, under `batch/`, by its own count.
+
+    A trial that is paused ends with its epoch, since Keras cannot continue within one. A run that
+    is stopped ends with its batch, and its last epoch is not logged unless that was its last batch.
     """
 
     def __init__(
@@ -26,6 +29,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._arguments = arguments
         self._is_own = False
         self._count = 0
+        self._ended_within_epoch = False
 
     @property
     def run(self) -> Run:
@@ -41,6 +45,7 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_begin(self, logs: Optional[Dict[str, Any]] = None) -> None:
         """Begins a run, unless there is one."""
+        self._ended_within_epoch = False
         _ = self.run
 
     def on_train_batch_end(self, batch: int, logs: Optional[Dict[str, Any]] = None) -> None:
@@ -49,20 +54,19 @@ class KerasCallback(keras.callbacks.Callback):  # type: ignore[misc]
         if self._batches and logs:
             found = {f"batch/{name}": value for name, value in logs.items()}
             self.run.log(found, step=self._count)
-        self._look()
+        if self.run.should_stop and not self.run._will_resume:
+            self._ended_within_epoch = batch + 1 != self.params.get("steps")
+            self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: Optional[Dict[str, Any]] = None) -> None:
         """Logs an epoch, and asks whether to stop."""
-        if logs:
+        if logs and not self._ended_within_epoch:
             self.run.log(logs, step=epoch + 1)
             self.run._await_pause(epoch + 1)
-        self._look()
+        if self.run.should_stop:
+            self.model.stop_training = True
 
     def on_train_end(self, logs: Optional[Dict[str, Any]] = None) -> None:
         """Ends a run that this callback began."""
         if self._is_own:
             self.run.finish()
-
-    def _look(self) -> None:
-        if self.run.should_stop:
-            self.model.stop_training = True

@@ -26,8 +26,10 @@ class HpsearchLogger(Logger):
         logger = HpsearchLogger(study="digits")
         Trainer(logger=logger, callbacks=[logger.stop_callback()])
 
-    Checkpoints of a `ModelCheckpoint` are registered; `stop_callback` ends the training when the
-    run should stop.
+    A step is the number of optimizer steps taken, as in the names of checkpoints: Lightning itself
+    counts logged steps from 0. Checkpoints of a `ModelCheckpoint` are registered; `stop_callback`
+    ends the training when the run should stop. Where that is within an epoch, neither the metrics
+    nor the checkpoint of that part of an epoch are taken for those of an epoch.
     """
 
     def __init__(self, run: Optional[Run] = None, **arguments: Any) -> None:
@@ -36,6 +38,7 @@ class HpsearchLogger(Logger):
         self._arguments = arguments
         self._is_own = False
         self._registered: Dict[str, float] = {}
+        self._stop = _Stop(self)
 
     @property
     def name(self) -> Optional[str]:
@@ -72,18 +75,24 @@ class HpsearchLogger(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Dict[str, float], step: Optional[int] = None) -> None:
-        """Logs metrics at an optimizer step."""
-        self.experiment.log(metrics, step=step)
-        self.experiment._await_pause(step)
+        """Logs metrics after an optimizer step, whose number from 0 is `step`."""
+        if self._stop.ended_within_epoch:
+            return
+        taken = None if step is None else step + 1
+        self.experiment.log(metrics, step=taken)
+        self.experiment._await_pause(taken)
+        self._stop.look_alone()
 
     def after_save_checkpoint(self, checkpoint_callback: Any) -> None:
         """Registers what a `ModelCheckpoint` has saved."""
+        if self._stop.ended_within_epoch:
+            return
         paths = {
             getattr(checkpoint_callback, "best_model_path", ""),
             getattr(checkpoint_callback, "last_model_path", ""),
             getattr(checkpoint_callback, "_last_checkpoint_saved", ""),
         }
-        step = getattr(checkpoint_callback, "_last_global_step_saved", None)
+        step = self._stop.batches_of(getattr(checkpoint_callback, "_last_global_step_saved", None))
         for path in sorted(path for path in paths if path and os.path.exists(path)):
             saved = os.path.getmtime(path)
             if self._registered.get(path) != saved:
@@ -98,12 +107,19 @@ class HpsearchLogger(Logger):
 
     def stop_callback(self) -> Callback:
         """A callback that ends the training when the run should stop."""
-        return _Stop(self)
+        return self._stop
 
 
 class _Stop(Callback):
     def __init__(self, logger: HpsearchLogger) -> None:
         self._logger = logger
+        self._trainer: Any = None
+        #: Whether what comes now is of a part of an epoch that would count as a whole one.
+        self.ended_within_epoch = False
+
+    def setup(self, trainer: Any, *_: Any, **__: Any) -> None:
+        self._trainer = trainer
+        self.ended_within_epoch = False
 
     def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
         self._look(trainer)
@@ -111,9 +127,29 @@ class _Stop(Callback):
     def on_validation_end(self, trainer: Any, *_: Any) -> None:
         self._look(trainer)
 
-    def _look(self, trainer: Any) -> None:
+    def on_train_epoch_end(self, trainer: Any, *_: Any) -> None:
+        # Checkpoints of the epoch are saved after this, and its metrics are logged.
+        self.ended_within_epoch = self._stops() and not trainer.is_last_batch
+
+    def on_fit_end(self, *_: Any) -> None:
+        self.ended_within_epoch = False
+
+    def look_alone(self) -> None:
+        """Asks at once, where no other process has to agree."""
+        if self._trainer is not None and self._trainer.world_size == 1 and self._stops():
+            self._trainer.should_stop = True
+
+    def batches_of(self, steps: Optional[int]) -> Optional[int]:
+        """The batches after which so many steps were taken, by all optimizers together."""
+        optimizers = 1 if self._trainer is None else len(self._trainer.optimizers)
+        return None if steps is None else steps // max(1, optimizers)
+
+    def _stops(self) -> bool:
         run = self._logger._run
-        stops = trainer.is_global_zero and run is not None and run.should_stop
+        return run is not None and run.should_stop
+
+    def _look(self, trainer: Any) -> None:
+        stops = trainer.is_global_zero and self._stops()
         # All processes leave at the same step.
         if trainer.strategy.reduce_boolean_decision(stops, all=False):
             trainer.should_stop = True
