@@ -102,6 +102,17 @@ fn copies(run: &Run) -> usize {
     run.state.trials.iter().map(|trial| trial.segments.len()).sum()
 }
 
+/// The members in the order in which their reports arrived.
+fn arrivals(run: &Run) -> Vec<(u64, u64)> {
+    let reported = |event: &Event| match event {
+        Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Reported { step, .. })) => {
+            Some((trial.0, *step))
+        }
+        _ => None,
+    };
+    run.turns.iter().flat_map(|turn| turn.events.iter().filter_map(reported)).collect()
+}
+
 /// A checkpoint from which an attempt starts was saved, and not dropped before.
 fn assert_checkpoints_are_there(run: &Run) {
     let mut there: BTreeSet<PathBuf> = BTreeSet::new();
@@ -142,8 +153,10 @@ fn a_population_has_one_lineage_whoever_is_faster_with_any_number_of_slots() {
 #[test]
 fn killed_at_random_moments_a_population_has_the_same_lineage_and_digests() {
     let study = || spec(8, "random", 8);
-    let expected = lineage(&finished(&simulation(study(), 3, 0), &[]));
-    let (mut killed, mut pattern) = (0, 1);
+    let undisturbed = finished(&simulation(study(), 3, 0), &[]);
+    assert!(copies(&undisturbed) >= 4);
+    let (expected, mut orders) = (lineage(&undisturbed), BTreeSet::new());
+    let (mut killed, mut pattern, mut compared) = (0, 1, 0);
     while killed < cases(60, 500) {
         let mut journal: Vec<Turn> = Vec::new();
         loop {
@@ -154,6 +167,8 @@ fn killed_at_random_moments_a_population_has_the_same_lineage_and_digests() {
             if draw(pattern, 1, 1) < 20 || ahead < 2 {
                 assert_eq!(lineage(&run), expected, "after {killed} kills");
                 assert_checkpoints_are_there(&run);
+                orders.insert(arrivals(&run));
+                compared += 1;
                 break;
             }
             killed += 1;
@@ -161,6 +176,8 @@ fn killed_at_random_moments_a_population_has_the_same_lineage_and_digests() {
             journal = run.turns[..usize::try_from(upto).unwrap()].to_vec();
         }
     }
+    println!("{killed} kills, {compared} lineages, {} orders of arrival", orders.len());
+    assert!(2 * orders.len() > compared, "members arrive in few orders: {}", orders.len());
 }
 
 #[test]
@@ -530,9 +547,25 @@ fn learning_site() -> Site {
 }
 
 fn learning_site_with(further: &str) -> Site {
-    let rest = "[pruner]\ntype = \"pbt\"\npopulation = 4\ninterval = 2\nmax_resource = 6\n\
-                [devices]\nuse = [\"sim:0..2\"]\n[checkpoints]\nkeep = \"best-1\"\n";
-    Site::new(&study("trials = 4", &format!("{rest}{further}")), LEARNS)
+    learning_site_on(2, further, LEARNS)
+}
+
+fn learning_site_on(slots: u64, further: &str, program: &str) -> Site {
+    let pruner = "[pruner]\ntype = \"pbt\"\npopulation = 4\ninterval = 2\nmax_resource = 6\n";
+    let devices = format!("[devices]\nuse = [\"sim:0..{slots}\"]\n");
+    let rest = format!("{pruner}{devices}[checkpoints]\nkeep = \"best-1\"\n{further}");
+    Site::new(&study("trials = 4", &rest), program)
+}
+
+/// A site whose members are killed, with another number of slots and other speeds for each `round`:
+/// of each member, attempt and step.
+fn uneven_learning_site(round: u64) -> Site {
+    let [slots, member, attempt] = [21, 22, 23].map(|index| draw(round, index, index));
+    let pace = format!("HPSEARCH_TRIAL * {member} + HPSEARCH_ATTEMPT * {attempt} + step");
+    let waits = format!("  sleep 0.0$((({pace}) % 7))\n  step=$((step + 1))\n");
+    let retries = "[retry]\nmax = 1000\non = [\"worker_lost\"]\n";
+    let program = LEARNS.replace("  step=$((step + 1))\n", &waits);
+    learning_site_on(2 + slots % 3, retries, &program)
 }
 
 /// What does not depend on time, of all trials.
@@ -735,17 +768,17 @@ fn kill_member(site: &Site, trial: u64) -> bool {
     true
 }
 
-/// Members are killed as well as their runner, at moments that nobody chose: `HPSEARCH_THOROUGH=1`
-/// for more rounds.
+/// Members are killed as well as their runner, at moments that nobody chose, 500 times with
+/// `HPSEARCH_THOROUGH=1`.
 #[test]
 fn members_and_runners_that_are_killed_at_random_leave_the_lineage_and_its_digests() {
-    let site_of = || learning_site_with("[retry]\nmax = 1000\non = [\"worker_lost\"]\n");
-    let whole = site_of();
+    let whole = learning_site();
     assert_done(&whole.run(&["run", "study.toml", "--plain"]));
-    let expected = members(&whole);
-    let (mut killed_members, mut killed_runners) = (0, 0);
-    for round in 0..cases(3, 40) {
-        let site = site_of();
+    let (expected, mut orders) = (members(&whole), BTreeSet::new());
+    let (mut killed_members, mut killed_runners, mut round) = (0, 0, 0);
+    while killed_members + killed_runners < cases(20, 500) {
+        round += 1;
+        let site = uneven_learning_site(round);
         let start = || Running::start(site.command(&["run", "study.toml", "--plain", "-q"]));
         let mut running = start();
         for strike in 0..40 {
@@ -769,6 +802,10 @@ fn members_and_runners_that_are_killed_at_random_leave_the_lineage_and_its_diges
         assert_done(&site.run(&["run", "study.toml", "--plain"]));
         assert_eq!(members(&site), expected, "round {round}");
         assert_done(&site.run(&["verify", "s"]));
+        orders.insert(site.read("starts"));
     }
+    let orders = orders.len();
+    println!("{killed_members} members and {killed_runners} runners killed in {round} rounds");
     assert!(killed_members > 0 && killed_runners > 0, "{killed_members} {killed_runners}");
+    assert!(2 * orders > round as usize, "{orders} orders of starts in {round} rounds");
 }
