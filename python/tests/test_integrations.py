@@ -173,6 +173,20 @@ class InTrials(Case):
             said, [saved, {"loss": 1.0, "step": 4}, {"summary": {"stops": True}}]
         )
 
+    def test_lightning_logs_the_steps_that_were_taken_where_it_counts_one_fewer(self) -> None:
+        said = self.lightning(
+            """
+            for taken, logged in ((18, 18), (19, 18)):
+                trainer.global_step = taken
+                loop = SimpleNamespace(_batches_that_stepped=logged)
+                trainer.fit_loop = SimpleNamespace(epoch_loop=loop)
+                callback.on_train_batch_start(trainer, None, None, 0)
+                logger.log_metrics({"loss": 1.0}, step=logged)
+            print("waits", flush=True)
+            """
+        )
+        self.assertEqual(said, [{"loss": 1.0, "step": 19}, {"loss": 1.0, "step": 20}])
+
     def test_lightning_takes_no_part_of_an_epoch_for_an_epoch(self) -> None:
         said = self.lightning(
             """

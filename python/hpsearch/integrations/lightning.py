@@ -78,7 +78,7 @@ class HpsearchLogger(Logger):
         """Logs metrics after an optimizer step, whose number from 0 is `step`."""
         if self._stop.ended_within_epoch:
             return
-        taken = None if step is None else step + 1
+        taken = None if step is None else step + 1 + self._stop.behind
         self.experiment.log(metrics, step=taken)
         self.experiment._await_pause(taken)
         self._stop.look_alone()
@@ -114,12 +114,20 @@ class _Stop(Callback):
     def __init__(self, logger: HpsearchLogger) -> None:
         self._logger = logger
         self._trainer: Any = None
+        #: How many steps fewer Lightning logs than were taken: one after some resumes.
+        self.behind = 0
         #: Whether what comes now is of a part of an epoch that would count as a whole one.
         self.ended_within_epoch = False
 
     def setup(self, trainer: Any, *_: Any, **__: Any) -> None:
         self._trainer = trainer
         self.ended_within_epoch = False
+        self.behind = 0
+
+    def on_train_batch_start(self, trainer: Any, *_: Any, **__: Any) -> None:
+        # A checkpoint of a validation does not count the batch before that as logged.
+        logged = getattr(trainer.fit_loop.epoch_loop, "_batches_that_stepped", None)
+        self.behind = int(logged is not None and self.batches_of(trainer.global_step) == logged + 1)
 
     def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
         self._look(trainer)
