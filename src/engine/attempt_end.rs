@@ -303,7 +303,12 @@ impl Engine {
         let broken = is_complete.then(|| self.broken_limits(trial)).flatten();
         let is_nan = is_complete && value.iter().chain(&values).any(|value| value.is_nan());
         let no_number = || is_nan.then(|| "its value is NaN: it cannot be the best".to_owned());
-        let reason = broken.or(reason).or_else(no_number);
+        let last = self.state.trial(trial).and_then(Trial::last).filter(|_| is_complete);
+        let ends_in_nan = || {
+            let (step, _) = last.filter(|(_, value)| value.is_nan())?;
+            Some(format!("its last report, at {}, is NaN", self.spec.step.at(step)))
+        };
+        let reason = broken.or(reason).or_else(no_number).or_else(ends_in_nan);
         if state != TrialState::Failed {
             self.failures.in_a_row = 0;
         }

@@ -500,3 +500,13 @@ fn an_attempt_that_continues_by_itself_keeps_the_reports_before() {
     assert_eq!(shown["trial"]["value"], json!(0.1), "{shown}");
     assert_done(&site.run(&["verify", "s"]));
 }
+
+#[test]
+fn a_value_from_before_the_last_report_became_nan_says_so() {
+    let script = says(&["{\"step\":1,\"loss\":0.5}", "{\"step\":2,\"loss\":NaN}"]);
+    let site = with_step_unit("step", 1, &script);
+    assert_done(&site.run_study());
+    let trial = &site.json(&["trials", "s", "--json"])["trials"][0];
+    assert_eq!(trial["value"], json!(0.5));
+    assert_eq!(trial["reason"], json!("its last report, at step 2, is NaN"));
+}
