@@ -8,7 +8,7 @@ use crate::storage::{StorageReader, StudySummary};
 use crate::study::history::History;
 use crate::study::metric::Direction;
 use crate::study::spec::StudySpec;
-use crate::study::state::replaced_params;
+use crate::study::state::{replaced_params, value_of};
 
 /// An earlier study, and what it contributes.
 #[derive(Debug)]
@@ -67,7 +67,15 @@ pub fn take(
                     trial.params = params;
                 }
             }
-            let history = match own_direction(&study.spec, spec) {
+            // Which report is a trial's best depends on the direction.
+            let own = own_direction(&study.spec, spec);
+            let with_values = state.trials.iter_mut().filter(|trial| trial.value.is_some());
+            for trial in with_values.filter(|trial| !trial.curve.is_empty()) {
+                if let Some(own) = own {
+                    trial.value = value_of(study.spec.value, own, trial);
+                }
+            }
+            let history = match own {
                 Some(own) => History::of(&state.trials, own).with_step_unit(state.step_unit()),
                 None => History::new(&state),
             };

@@ -322,9 +322,13 @@ fn a_study_learns_from_an_earlier_one_and_keeps_what_it_took() {
 
 #[test]
 fn an_earlier_study_of_the_same_metric_in_the_other_direction_is_ranked_as_here() {
-    let site = Site::new(&study("trials = 6", ONE_SLOT), REPORT_X);
+    // The best report is the first one when minimized and the last one when maximized.
+    let second = "$(awk \"BEGIN { print 2 - $1 }\")";
+    let second = format!("echo \"@hpsearch {{\\\"step\\\":2,\\\"loss\\\":{second}}}\"\n");
+    let falls = format!("{REPORT_X}{second}");
+    let site = Site::new(&study("trials = 6", ONE_SLOT), &falls);
     assert_done(&site.run_study());
-    let largest = numbers(&site, "x").into_iter().fold(f64::NEG_INFINITY, f64::max);
+    let smallest = numbers(&site, "x").into_iter().fold(f64::INFINITY, f64::min);
     site.write(
         "other.toml",
         study("trials = 1", ONE_SLOT)
@@ -337,7 +341,7 @@ fn an_earlier_study_of_the_same_metric_in_the_other_direction_is_ranked_as_here(
     let told = "6 trials of `s`, ranked as here (maximize), though they were searched to minimize";
     assert_names(&ended.err, &[told]);
     let trials = site.json(&["trials", "other", "--json"]);
-    assert_eq!(trials["trials"][0]["params"]["x"].as_f64(), Some(largest));
+    assert_eq!(trials["trials"][0]["params"]["x"].as_f64(), Some(smallest));
 }
 
 /// Three reports, the first with the size; ends when it is told to stop.
