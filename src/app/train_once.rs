@@ -92,7 +92,10 @@ pub fn train(
     let chosen = chosen(recipe, &reports).ok_or_else(|| AppError::NoReport {
         between_epochs: step_unit::loses_evaluations(&study_of(recipe)),
     })?;
+    #[expect(clippy::cast_precision_loss, reason = "a number of reports")]
+    let mean = reports.iter().map(|report| report.value).sum::<f64>() / reports.len() as f64;
     let Report { step, value, metrics, checkpoint } = reports.swap_remove(chosen);
+    let value = if recipe.rule == ValueRule::Mean { mean } else { value };
     let checkpoint = checkpoint.ok_or_else(|| {
         JobError::Failed(format!("the evaluation at step {step} has no checkpoint to export"))
     })?;

@@ -36,7 +36,7 @@ use crate::study::front::Front;
 use crate::study::program::Program;
 use crate::study::provenance::Provenance;
 use crate::study::space::Dimension;
-use crate::study::spec::{PerTrial, StudySpec, ValueRule};
+use crate::study::spec::{PerTrial, StudySpec};
 use crate::study::state::{Counts, StudyState};
 use crate::study::trial::TrialNumber;
 use crate::study::unmeasured::Unmeasured;
@@ -328,11 +328,7 @@ fn state_in_words(
 
 fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)> {
     let spec = &study.spec;
-    let value = match spec.value {
-        ValueRule::Best => "the best report of a trial",
-        ValueRule::Last => "the last report of a trial",
-        ValueRule::Mean => "the mean of a trial's reports",
-    };
+    let value = spec.value.in_words();
     let threads = count(u64::from(spec.devices.cpu_threads), "thread");
     let within =
         spec.devices.memory.map(|memory| format!(" within {}", bytes(memory))).unwrap_or_default();

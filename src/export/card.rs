@@ -7,7 +7,7 @@ use super::{Exported, Holds, Quantized};
 use crate::arguments::TaskKind;
 use crate::config::shown::lines;
 use crate::study::metric::Metrics;
-use crate::study::spec::Objective;
+use crate::study::spec::{Objective, ValueRule};
 use crate::study::state::shown_params;
 
 /// The text of the card: what the model is, how it was found and how to use it.
@@ -133,6 +133,9 @@ fn reached(exported: &Exported<'_>) -> String {
     let (value, step_unit) = (in_words(exported.trial.value), exported.spec.step.as_str());
     let at = exported.step.map_or(String::new(), |step| format!(" at {step_unit} {step}"));
     match exported.holds {
+        Holds::Value if exported.spec.value == ValueRule::Mean => {
+            format!("where the mean of its reports is {value}; the checkpoint is of the last one")
+        }
         Holds::Value => format!("where it reached {value}"),
         Holds::Another { step, value: held } => {
             format!(

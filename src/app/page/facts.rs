@@ -20,7 +20,6 @@ use crate::study::params::Value;
 use crate::study::program::Program;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::space::Distribution;
-use crate::study::spec::ValueRule;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// A fact with its title.
@@ -120,11 +119,7 @@ pub fn used(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<Fact
 /// The rules of the search.
 pub fn rules(study: &StudySummary, privacy: &Privacy) -> Vec<Fact> {
     let spec = &study.spec;
-    let value = match spec.value {
-        ValueRule::Best => "the best report of a trial",
-        ValueRule::Last => "the last report of a trial",
-        ValueRule::Mean => "the mean of a trial's reports",
-    };
+    let value = spec.value.in_words();
     let mut facts =
         vec![("value", format!("{value}; reports are counted in {}", spec.step.plural()))];
     if !spec.is_tracked() {

@@ -49,8 +49,19 @@ pub enum ValueRule {
     Best,
     /// The last one.
     Last,
-    /// None alone, but the mean of all.
+    /// The mean of all.
     Mean,
+}
+
+impl ValueRule {
+    /// What a trial's value is.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            ValueRule::Best => "the best report of a trial",
+            ValueRule::Last => "the last report of a trial",
+            ValueRule::Mean => "the mean of a trial's reports",
+        }
+    }
 }
 
 /// Which trials take the priors of the space, and after them the best configurations of earlier
