@@ -155,7 +155,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
             reason: None,
             device_micros: None,
             memory: None,
-            superseded: Vec::new(),
+            superseded: Default::default(),
         },
     ));
     events.push(Event::Trial(trial, TrialEvent::finished(state, value, reason)));

@@ -231,7 +231,7 @@ impl Finished {
             reason: reason.clone(),
             device_micros: Some(self.ended.0.saturating_sub(began.0).max(0)),
             memory: None,
-            superseded: Vec::new(),
+            superseded: Default::default(),
         }));
         // In the order and with the reason of a search's own trials.
         let broken = self.violation.clone();

@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::Effect;
 use crate::study::budget::Budget;
 use crate::study::event::AttemptEnd;
+use crate::study::metric::Metrics;
 use crate::study::remark::{RemarkKind, Reports};
-use crate::study::spec::FailureCause;
+use crate::study::spec::{FailureCause, Objective};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -72,8 +73,8 @@ pub(super) struct RunningAttempt {
     /// The upper memory estimate when it started.
     pub expected: Option<u64>,
     pub reports: Reports,
-    /// Steps beyond its checkpoint that earlier attempts reported, and it has not.
-    pub earlier_steps: BTreeSet<u64>,
+    /// Steps at which earlier attempts reported an objective (by its place), and it has not.
+    pub earlier_steps: BTreeSet<(u64, usize)>,
     /// The lowest step that it reported.
     pub first_step: Option<u64>,
     /// The last step that an earlier runner stored of this attempt.
@@ -107,16 +108,26 @@ impl RunningAttempt {
         }
     }
 
-    /// Records that it reported at a step.
-    pub fn reported(&mut self, step: u64) {
-        self.earlier_steps.remove(&step);
-        self.first_step = Some(self.first_step.map_or(step, |first| first.min(step)));
+    /// Records a report of some of the objectives.
+    pub fn reported(&mut self, step: u64, metrics: &Metrics, objectives: &[Objective]) {
+        for (index, objective) in objectives.iter().enumerate() {
+            if metrics.get(&objective.metric).is_some() {
+                self.earlier_steps.remove(&(step, index));
+                self.first_step = Some(self.first_step.map_or(step, |first| first.min(step)));
+            }
+        }
     }
 
-    /// The steps of earlier attempts that do not belong to its result.
-    pub fn superseded(&self) -> Vec<u64> {
-        let from = self.first_step.unwrap_or(u64::MAX);
-        self.earlier_steps.range(from..).copied().collect()
+    /// The reports of earlier attempts from its first one on that it did not repeat: steps by
+    /// objective.
+    pub fn superseded(&self, objectives: &[Objective]) -> BTreeMap<String, Vec<u64>> {
+        let mut steps: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+        if let Some(from) = self.first_step {
+            for (step, index) in self.earlier_steps.range((from, 0)..) {
+                steps.entry(objectives[*index].metric.clone()).or_default().push(*step);
+            }
+        }
+        steps
     }
 
     /// Asks it to save and exit before `deadline`.

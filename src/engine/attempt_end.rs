@@ -1,6 +1,8 @@
 //! The ends of attempts and their consequences: trials finish, pause, are requeued, retried, or
 //! fail.
 
+use std::collections::BTreeMap;
+
 use super::Engine;
 use super::attempt::{Leaving, RunningAttempt};
 use crate::config;
@@ -30,7 +32,7 @@ impl Engine {
         }
         let leaves_too_early = end == AttemptEnd::Completed && self.leaves_too_early(number);
         let Some(running) = self.slots[slot].running.take() else { return };
-        let superseded = running.superseded();
+        let superseded = running.superseded(&self.spec.objectives);
         let devices = self.slots[slot].devices().clone();
         if self.slots[slot].closed {
             // What is left of its agents can form another group.
@@ -57,8 +59,6 @@ impl Engine {
                 self.emit(Event::of(number, AttemptEvent::Remarked { attempt, kind, text, count }));
             }
         }
-        // After other ends another attempt may follow, or an earlier result stay.
-        let has_result = matches!(end, AttemptEnd::Completed | AttemptEnd::Stopped);
         let message = self.with_rows(number, &end, message);
         let device_micros = Some(self.budgets.meter.end(&devices, self.now));
         self.emit(Event::of(
@@ -69,7 +69,7 @@ impl Engine {
                 reason: message.clone(),
                 device_micros,
                 memory: self.sharing.memory_used(devices.first(), running.peak),
-                superseded: if has_result { superseded } else { Vec::new() },
+                superseded: self.counting(number, &end, superseded),
             },
         ));
         self.forget_gone_of(number);
@@ -126,6 +126,21 @@ impl Engine {
         }
         self.release_held(number);
         self.answer_kill_requests(number);
+    }
+
+    /// The reports that an attempt supersedes by its end. A trial that continues past its end keeps
+    /// its result if that fails, and a member of a population the reports of all its segments.
+    pub(super) fn counting(
+        &self,
+        number: TrialNumber,
+        end: &AttemptEnd,
+        superseded: BTreeMap<String, Vec<u64>>,
+    ) -> BTreeMap<String, Vec<u64>> {
+        let counts = self.state.trial(number).is_some_and(|trial| {
+            (trial.continued.is_none() || *end == AttemptEnd::Completed)
+                && trial.segments.is_empty()
+        });
+        if counts { superseded } else { BTreeMap::new() }
     }
 
     /// The pruner's decision on a trial's last report, if it ends the trial's turn. Such a trial

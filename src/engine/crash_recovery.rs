@@ -142,7 +142,7 @@ impl Engine {
                     reason: Some("the runner died".to_owned()),
                     device_micros: Some(0),
                     memory: None,
-                    superseded: Vec::new(),
+                    superseded: Default::default(),
                 },
             ));
             match (self.final_decision(number), self.hold_of(number)) {

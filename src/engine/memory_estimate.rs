@@ -212,7 +212,7 @@ mod tests {
                 reason: None,
                 device_micros: None,
                 memory: Some(MemoryUse { peak: *peak, room: 8 * GIB }),
-                superseded: Vec::new(),
+                superseded: Default::default(),
             });
             for event in [TrialEvent::created(params, origin), started, ended] {
                 let event = Event::Trial(number, event);

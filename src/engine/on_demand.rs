@@ -216,6 +216,8 @@ impl Engine {
             }
         };
         let device_micros = self.budgets.meter.end(self.slots[index].devices(), self.now);
+        let superseded = running.superseded(&self.spec.objectives);
+        let superseded = self.counting(number, &end, superseded);
         self.emit(Event::of(
             number,
             AttemptEvent::Ended {
@@ -224,7 +226,7 @@ impl Engine {
                 reason,
                 device_micros: Some(device_micros),
                 memory: None,
-                superseded: Vec::new(),
+                superseded,
             },
         ));
         match running.leaving?.0 {

@@ -31,10 +31,11 @@ impl Judged {
         if !trial.origin.is_judged() {
             return Judged::Never;
         }
-        if !trial.has_reported(step) {
+        let decision = trial.decision_at(step).map(|decision| decision.verdict.clone());
+        // The report of a decision may be superseded.
+        if !trial.has_reported(step) && decision.is_none() {
             return Judged::Now;
         }
-        let decision = trial.decision_at(step).map(|decision| decision.verdict.clone());
         if waits && decision.is_none() && trial.values_at(step).iter().any(Option::is_none) {
             return Judged::Now;
         }
@@ -72,7 +73,7 @@ impl Engine {
             return;
         }
         let Some(running) = &mut self.slots[slot].running else { return };
-        running.reported(step);
+        running.reported(step, &metrics, &self.spec.objectives);
         let (metrics, remark) = running.reports.take(self.spec.step, step, metrics);
         if let Some(remark) = remark {
             self.remark(number, attempt, &remark);

@@ -234,7 +234,7 @@ mod tests {
                 reason,
                 device_micros,
                 memory,
-                superseded: Vec::new(),
+                superseded: Default::default(),
             },
         );
     }

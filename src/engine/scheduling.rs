@@ -209,10 +209,8 @@ impl Engine {
             },
         ));
         let mut running = RunningAttempt::new(number, attempt, self.now, expected);
-        let reached = assignment.resume.as_ref().map(|checkpoint| checkpoint.step);
         let trial = self.state.trial(number);
-        running.earlier_steps =
-            trial.map_or_else(BTreeSet::new, |trial| trial.steps_after(reached));
+        running.earlier_steps = trial.map_or_else(BTreeSet::new, Trial::reported_steps);
         let slot = &mut self.slots[index];
         slot.warm = true;
         slot.running = Some(running);

@@ -1,5 +1,7 @@
 //! The wording of journal events, shared by the lines of `run` and `events` and by the screens.
 
+use std::collections::BTreeSet;
+
 use super::Happening;
 use super::wording::{
     attempt_end, bytes, disk_exceeded, duration, extension, known_values, micros, number, one_line,
@@ -282,7 +284,8 @@ fn said_of_attempt(event: &AttemptEvent, step_unit: StepUnit, trial: Option<&Tri
         AttemptEvent::Remarked { text, count, .. } => remarked(text, *count),
         AttemptEvent::Ended { attempt, end, reason, superseded, .. } => {
             let ended = attempt_ended(*attempt, end, reason.as_deref());
-            match superseded.len() {
+            let steps: BTreeSet<u64> = superseded.values().flatten().copied().collect();
+            match steps.len() {
                 0 => ended,
                 steps => format!(
                     "{ended}; what earlier attempts reported at {} no longer counts",

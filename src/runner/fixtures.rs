@@ -50,7 +50,7 @@ pub fn ended(end: AttemptEnd) -> Event {
             reason: None,
             device_micros,
             memory,
-            superseded: Vec::new(),
+            superseded: Default::default(),
         },
     )
 }

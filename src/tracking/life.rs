@@ -127,7 +127,7 @@ pub(super) fn settle(
                 reason: Some(why.to_owned()),
                 device_micros: None,
                 memory: None,
-                superseded: Vec::new(),
+                superseded: Default::default(),
             },
         ),
         Event::of(fence.trial, StateEvent::Paused { reason, hold: None }),

@@ -416,7 +416,7 @@ pub(super) fn ending(fence: &RunFence, end: &RunEnd, value: Option<f64>, ran: i6
         reason: why,
         device_micros: Some(ran),
         memory: None,
-        superseded: Vec::new(),
+        superseded: Default::default(),
     });
     vec![
         Event::Trial(fence.trial, ended),

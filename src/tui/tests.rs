@@ -183,7 +183,7 @@ pub(super) fn ended(
                 reason: reason.clone(),
                 device_micros: None,
                 memory: None,
-                superseded: Vec::new(),
+                superseded: Default::default(),
             },
         ),
         Event::Trial(trial, TrialEvent::finished(state, value, reason)),

@@ -367,7 +367,7 @@ fn a_report_of_a_thousand_trials_stays_small() {
             reason: None,
             device_micros: None,
             memory: None,
-            superseded: Vec::new(),
+            superseded: Default::default(),
         }));
         add(TrialEvent::finished(TrialState::Complete, value, None));
     }

@@ -438,30 +438,40 @@ fn a_trial_that_continues_names_the_studys_step_unit_and_older_tables_still_veri
     assert_ne!(verifies("continues to step 8"), 0);
 }
 
-/// What the first attempt prints before it fails, and what the next one prints.
-fn failed_and_retried(first: &[&str], next: &[&str]) -> Site {
-    let script =
-        format!("if [ ! -e tried ]; then\n{}touch tried; exit 7\nfi\n{}", says(first), says(next));
+/// A trial whose attempts print these lines each; all but the last fail, and are retried.
+fn retried(attempts: &[&[&str]]) -> Site {
+    let lines = attempts.iter().enumerate().map(|(attempt, lines)| {
+        format!("if [ ! -e tried.{attempt} ]; then\n{}touch tried.{attempt}\n", says(lines))
+    });
+    let mut script = lines.collect::<Vec<_>>().join("exit 7\nfi\n");
+    script.push_str("fi\n");
     let site = with_step_unit("step", 1, &script);
-    let failed = site.run_study();
-    assert!(failed.code != 0, "{}", failed.out);
-    assert_done(&site.run(&["retry", "s", "0"]));
+    for _ in 1..attempts.len() {
+        assert!(site.run_study().code != 0);
+        assert_done(&site.run(&["retry", "s", "0"]));
+    }
     assert_done(&site.run_study());
+    // What the journal gives, the tables have.
+    assert_done(&site.run(&["verify", "s"]));
     site
 }
 
 #[test]
 fn an_attempt_that_starts_over_has_none_of_the_reports_before() {
     let first = ["{\"step\":1,\"loss\":0.9}", "{\"step\":3,\"loss\":0.001}"];
-    let first = [&first[..], &["{\"step\":9,\"loss\":0.002,\"lr\":4}"]].concat();
+    let first = [&first[..], &["{\"step\":9,\"loss\":0.002}"]].concat();
     let next = ["{\"step\":1,\"loss\":0.8}", "{\"step\":2,\"loss\":0.5}"];
-    let site = failed_and_retried(&first, &next);
+    let site = retried(&[&first, &next]);
     assert_eq!(steps(&site, 0, "loss"), [(1, 0.8), (2, 0.5)]);
-    assert_eq!(steps(&site, 0, "lr"), []);
     let shown = site.json(&["best", "s", "--json"]);
     assert_eq!(shown["trial"]["value"], json!(0.5), "{shown}");
-    // What the journal gives, the tables have.
-    assert_done(&site.run(&["verify", "s"]));
+}
+
+#[test]
+fn what_an_attempt_superseded_stays_so_when_it_fails_as_well() {
+    let first = ["{\"step\":1,\"loss\":0.9}", "{\"step\":3,\"loss\":0.001}"];
+    let site = retried(&[&first, &["{\"step\":2,\"loss\":0.8}"], &["{\"step\":5,\"loss\":0.5}"]]);
+    assert_eq!(steps(&site, 0, "loss"), [(1, 0.9), (2, 0.8), (5, 0.5)]);
 }
 
 #[test]
@@ -494,11 +504,10 @@ fn the_value_of_folds_is_their_mean() {
 fn an_attempt_that_continues_by_itself_keeps_the_reports_before() {
     let first =
         ["{\"step\":1,\"loss\":0.9}", "{\"step\":2,\"loss\":0.1}", "{\"step\":5,\"loss\":0}"];
-    let site = failed_and_retried(&first, &["{\"step\":3,\"loss\":0.4}"]);
+    let site = retried(&[&first, &["{\"step\":3,\"loss\":0.4}"]]);
     assert_eq!(steps(&site, 0, "loss"), [(1, 0.9), (2, 0.1), (3, 0.4)]);
     let shown = site.json(&["best", "s", "--json"]);
     assert_eq!(shown["trial"]["value"], json!(0.1), "{shown}");
-    assert_done(&site.run(&["verify", "s"]));
 }
 
 #[test]

@@ -574,7 +574,7 @@ mod tests {
             reason,
             device_micros,
             memory,
-            superseded: Vec::new(),
+            superseded: Default::default(),
         });
         journal.push(Event::Trial(TrialNumber(0), lost));
         let story = told(0, &journal);
@@ -597,7 +597,7 @@ mod tests {
                 reason: reason.clone(),
                 device_micros: None,
                 memory: None,
-                superseded: Vec::new(),
+                superseded: Default::default(),
             },
         ));
         journal.push(Event::of(

@@ -318,11 +318,13 @@ impl Trial {
             || self.vectors.binary_search_by_key(&step, |(at, _)| *at).is_ok()
     }
 
-    /// The steps that it reported, of those after one.
-    pub fn steps_after(&self, step: Option<u64>) -> BTreeSet<u64> {
-        let all = self.curve.iter().map(|(at, _)| *at);
-        let all = all.chain(self.vectors.iter().map(|(at, _)| *at));
-        all.filter(|at| step.is_none_or(|step| *at > step)).collect()
+    /// The steps at which it reported an objective, by the objective's place.
+    pub fn reported_steps(&self) -> BTreeSet<(u64, usize)> {
+        let of_several = self.vectors.iter().flat_map(|(step, values)| {
+            let known = values.iter().enumerate().filter(|(_, value)| value.is_some());
+            known.map(|(index, _)| (*step, index))
+        });
+        self.curve.iter().map(|(step, _)| (*step, 0)).chain(of_several).collect()
     }
 
     /// In a study of several objectives, its values, or those known so far of one that is not

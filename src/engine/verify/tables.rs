@@ -413,7 +413,8 @@ fn reports_of(journal: &[StoredEvent]) -> BTreeMap<TrialNumber, BTreeMap<(String
             }
             AttemptEvent::Ended { superseded, .. } if !superseded.is_empty() => {
                 let own = reports.entry(*trial).or_default();
-                own.retain(|(_, step), _| !superseded.contains(step));
+                let steps = |name: &String| superseded.get(name);
+                own.retain(|(name, step), _| steps(name).is_none_or(|steps| !steps.contains(step)));
             }
             AttemptEvent::Started { .. }
             | AttemptEvent::Launched { .. }

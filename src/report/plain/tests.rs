@@ -60,7 +60,7 @@ fn trial(number: u64, rate: f64, reports: &[f64], end: Event) -> Vec<Event> {
             reason: None,
             device_micros: None,
             memory: None,
-            superseded: Vec::new(),
+            superseded: Default::default(),
         },
     ));
     events.push(end);
@@ -177,7 +177,7 @@ fn a_failure_is_told_once_with_what_becomes_of_its_trial() {
                 reason: Some(why.to_owned()),
                 device_micros: None,
                 memory: None,
-                superseded: Vec::new(),
+                superseded: Default::default(),
             },
         )
     };

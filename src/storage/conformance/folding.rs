@@ -226,7 +226,10 @@ fn assert_reports(
                     metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value + 0.0)),
                 ),
                 AttemptEvent::Ended { superseded, .. } => {
-                    expected.retain(|(_, step), _| !superseded.contains(step))
+                    let steps = |name: &String| superseded.get(name);
+                    expected.retain(|(name, step), _| {
+                        steps(name).is_none_or(|steps| !steps.contains(step))
+                    });
                 }
                 AttemptEvent::Started { .. }
                 | AttemptEvent::Launched { .. }

@@ -203,7 +203,14 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                     peak: rng.random_range(0..1 << 40),
                     room: rng.random_range(0..1 << 40),
                 }),
-                superseded: [step, step + 1][..rng.random_range(0..3)].to_vec(),
+                superseded: (0..rng.random_range(0..3))
+                    .map(|_| {
+                        (
+                            [METRIC, OTHER_METRIC][rng.random_range(0..2)].to_owned(),
+                            vec![step, step + 1],
+                        )
+                    })
+                    .collect(),
             },
         ),
         19 if rng.random_bool(0.5) => {

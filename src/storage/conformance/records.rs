@@ -328,7 +328,7 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
                 reason: Some("no memory".to_owned()),
                 device_micros: None,
                 memory: None,
-                superseded: Vec::new(),
+                superseded: Default::default(),
             },
         )],
     )?;
@@ -384,7 +384,7 @@ fn attempts(open: &mut Opener) -> Result<(), StorageError> {
         reason: None,
         device_micros: Some(0),
         memory: None,
-        superseded: Vec::new(),
+        superseded: Default::default(),
     });
     let events = [Event::Runner(stopped), Event::Trial(trial, lost)];
     store.append(&lease, Timestamp(50), &events)?;

@@ -221,7 +221,7 @@ fn pausing(trials: u64) -> SearchData {
                     reason: None,
                     device_micros: None,
                     memory: None,
-                    superseded: Vec::new(),
+                    superseded: Default::default(),
                 },
             ));
             let reason = "waits".to_owned();

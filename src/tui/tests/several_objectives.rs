@@ -43,7 +43,7 @@ fn script_of(spec: &StudySpec, rows: &[(f64, f64)]) -> Script {
                     reason: None,
                     device_micros: None,
                     memory: None,
-                    superseded: Vec::new(),
+                    superseded: Default::default(),
                 },
             ),
             Event::Trial(trial, finished),

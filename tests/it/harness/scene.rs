@@ -199,7 +199,7 @@ impl Scene {
                     reason: reason.clone(),
                     device_micros: None,
                     memory: None,
-                    superseded: Vec::new(),
+                    superseded: Default::default(),
                 },
             ),
             Event::Trial(trial, TrialEvent::finished(state, value, reason)),

@@ -1,5 +1,6 @@
 //! What happens to a trial, as its journal has it.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -138,10 +139,10 @@ pub enum AttemptEvent {
         /// Its use of device memory, if measured (`trials_per_device = "auto"`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         memory: Option<MemoryUse>,
-        /// Steps of earlier attempts' reports that no longer count: the attempt reported others
-        /// from before them on, and not these.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        superseded: Vec<u64>,
+        /// Steps of earlier attempts' reports that no longer count, by objective: the attempt
+        /// reported from before them on, and did not repeat these.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        superseded: BTreeMap<String, Vec<u64>>,
     },
 }
 

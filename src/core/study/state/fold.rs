@@ -137,8 +137,9 @@ impl StudyState {
                 self.last_metrics.report(&mut trial.last_metrics, metrics);
             }
             AttemptEvent::Ended { end, device_micros, superseded, .. } => {
-                trial.curve.retain(|(step, _)| !superseded.contains(step));
-                trial.vectors.retain(|(step, _)| !superseded.contains(step));
+                for (metric, steps) in superseded {
+                    drop_reports(trial, &self.objectives, metric, steps);
+                }
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
                 }
@@ -284,6 +285,18 @@ fn insert_report(curve: &mut Vec<(u64, f64)>, step: u64, value: f64) {
 }
 
 /// Adds what a report says of the objectives.
+/// Removes what a trial reported of an objective at these steps.
+fn drop_reports(trial: &mut Trial, objectives: &[Objective], metric: &str, steps: &[u64]) {
+    let Some(index) = objectives.iter().position(|one| one.metric == metric) else { return };
+    if index == 0 {
+        trial.curve.retain(|(step, _)| !steps.contains(step));
+    }
+    for (_, values) in trial.vectors.iter_mut().filter(|(step, _)| steps.contains(step)) {
+        values[index] = None;
+    }
+    trial.vectors.retain(|(_, values)| values.iter().any(Option::is_some));
+}
+
 fn insert_vector(
     vectors: &mut Vec<(u64, Vec<Option<f64>>)>,
     step: u64,

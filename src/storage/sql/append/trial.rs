@@ -1,5 +1,6 @@
 //! Writes the events of trials to their tables.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Append, add_dimension, text};
@@ -356,13 +357,20 @@ impl Append<'_> {
         }
     }
 
-    /// Removes the reports at these steps.
-    fn drop_reports(&mut self, id: i64, steps: &[u64]) -> Result<(), Fault> {
-        for step in steps {
-            let sql = "DELETE FROM report WHERE trial_id = ?1 AND step = ?2";
-            self.execute(sql, params![id, to_integer(*step)?])?;
+    /// Removes the reports of these metrics at these steps.
+    fn drop_reports(
+        &mut self,
+        id: i64,
+        superseded: &BTreeMap<String, Vec<u64>>,
+    ) -> Result<(), Fault> {
+        for (name, steps) in superseded {
+            let metric = self.metric(name)?;
+            for step in steps {
+                let sql = "DELETE FROM report WHERE trial_id = ?1 AND metric_id = ?2 AND step = ?3";
+                self.execute(sql, params![id, metric, to_integer(*step)?])?;
+            }
         }
-        if steps.is_empty() {
+        if superseded.is_empty() {
             return Ok(());
         }
         let objective = self.cache.objective.clone();
