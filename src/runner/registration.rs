@@ -126,7 +126,9 @@ impl Registrar {
         }
         let whole = cwd.join(path);
         // For an absolute path both are that path.
-        let places = [self.files.trial(trial).join(CHECKPOINTS).join(path), whole.clone()];
+        let places = [self.files.trial(trial).join(CHECKPOINTS).join(path), whole.clone()]
+            // A `/` or `/.` at the end of a link's path would be what it leads to.
+            .map(|place| place.components().collect::<PathBuf>());
         let (files, protected, copies, measure) =
             (self.files.clone(), self.protected.clone(), self.copies.clone(), self.measure);
         let (found_tx, found_rx) = channel::<Look>();
@@ -446,8 +448,11 @@ mod tests {
             ("all", site.directory.path(), "is a link to a directory that holds"),
             ("runs", site.files.root(), "is a link to a directory that holds"),
         ] {
-            let refused = site.register(link(name, to)).unwrap_err();
-            assert!(refused.contains(why), "{name}: {refused}");
+            let link = link(name, to);
+            for end in ["", "/", "/."] {
+                let refused = site.register(format!("{}{end}", link.display())).unwrap_err();
+                assert!(refused.contains(why), "{name}{end}: {refused}");
+            }
         }
         let elsewhere = site.directory.path().join("disk/a");
         fs::create_dir_all(&elsewhere).unwrap();
