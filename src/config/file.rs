@@ -57,12 +57,14 @@ pub fn read_to_string(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The path beside one that leads nowhere whose name is most similar to its name.
+/// What there is beside a path that leads nowhere, and has the name most similar to its name.
 pub fn similar(path: &Path) -> Option<PathBuf> {
     const MOST: usize = 10_000;
     let entries = fs::read_dir(path.parent()?.join(".")).ok()?.flatten().take(MOST);
+    // A link that leads nowhere, as the path may be, is not there.
+    let there = entries.filter(|entry| entry.path().exists());
     let mut names: Vec<String> =
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+        there.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     let name = path.file_name()?.to_str()?;
     Some(path.with_file_name(nearest(name, names.iter().map(String::as_str))?))
@@ -75,4 +77,23 @@ pub(super) fn in_the_way(path: &Path) -> Option<&Path> {
     path.ancestors()
         .find(there)
         .filter(|part| fs::metadata(part).is_ok_and(|found| !found.is_dir()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_not_similar_to_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        for name in ["train.csv", "trains.csv"] {
+            symlink("nowhere", at(name)).unwrap();
+        }
+        assert_eq!(similar(&at("train.csv")), None);
+        fs::write(at("trained.csv"), "").unwrap();
+        assert_eq!(similar(&at("train.csv")), Some(at("trained.csv")));
+    }
 }
