@@ -302,6 +302,7 @@ fn job(recipe: &Recipe, scratch: &Path) -> (TrainJob, BTreeMap<String, String>) 
         rows_at_once: None,
         until: None,
         reported: None,
+        in_population: false,
         is_watched: true,
     };
     (train, gpu_environment(&recipe.device.clone().into()))

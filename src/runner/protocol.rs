@@ -488,6 +488,10 @@ pub struct TrainJob {
     pub until: Option<u64>,
     /// The step of the last recorded report.
     pub reported: Option<u64>,
+    /// Whether trials copy the checkpoints of others: one that a trial saved before may be of the
+    /// weights that it gave up.
+    #[serde(default)]
+    pub in_population: bool,
     /// Whether to send progress between reports.
     #[serde(default)]
     pub is_watched: bool,

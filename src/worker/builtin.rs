@@ -303,8 +303,8 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     let mut ended = trainer::train(&run, &mut host);
     // From the checkpoint before a damaged one, if one is kept, else from the start.
     let earlier = match start {
-        Start::Resume(directory) => saved_before(directory),
-        Start::Fresh | Start::Clone(_) => Vec::new(),
+        Start::Resume(directory) if !job.in_population => saved_before(directory),
+        Start::Resume(_) | Start::Fresh | Start::Clone(_) => Vec::new(),
     };
     let starts = earlier.iter().map(|directory| Start::Resume(directory)).chain([Start::Fresh]);
     for other in starts.filter(|_| matches!(start, Start::Resume(_))) {

@@ -8,7 +8,7 @@ use crate::arguments::monitored;
 use crate::config::command_line;
 use crate::config::trial_values::{GroupValues, TrialValues};
 use crate::engine::{Assignment, GroupNode};
-use crate::pruners::prices_pauses;
+use crate::pruners::{is_population, prices_pauses};
 use crate::runner::launcher::LaunchError;
 use crate::runner::protocol::{
     Cloned, CommandJob, Job, LONGEST_LINE, MessageToTrial, TrainJob, TrialJob,
@@ -102,6 +102,7 @@ impl ProcessLauncher {
                 .until
                 .filter(|_| assignment.past_its_end || !prices_pauses(&self.spec.pruner)),
             reported: assignment.reported,
+            in_population: is_population(&self.spec.pruner),
         }
     }
 
