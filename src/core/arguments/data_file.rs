@@ -282,6 +282,13 @@ fn delimited(
             (1..=first_row(content, separator, quoting).len()).map(numbered).collect()
         }
     };
+    let there: Vec<&str> = header.iter().map(String::as_str).collect();
+    let has = |name: &str| there.iter().any(|column| column.trim() == name);
+    let lacking = |names: &[&str]| missing_columns(path, Some(1), names, &there, columns.help);
+    let missing = columns.without(has);
+    if !missing.is_empty() {
+        return Err(lacking(&missing));
+    }
     let column = |name: &str| {
         let mut found = (0..header.len()).filter(|index| header[*index].trim() == name);
         match (found.next(), found.next()) {
@@ -290,16 +297,9 @@ fn delimited(
                 Err(DataProblem::new(path, Some(1), format!("column `{name}` occurs twice"))
                     .with_help("rename one of them in the first line"))
             }
-            // Found to be missing before.
-            (None, _) => Ok(0),
+            (None, _) => Err(lacking(&[name])),
         }
     };
-    let there: Vec<&str> = header.iter().map(String::as_str).collect();
-    let has = |name: &str| there.iter().any(|column| column.trim() == name);
-    let missing = columns.without(has);
-    if !missing.is_empty() {
-        return Err(missing_columns(path, Some(1), &missing, &there, columns.help));
-    }
     let text_column = column(columns.text)?;
     let pair_column = columns.text_pair.map(column).transpose()?;
     let label_column = columns.label.map(column).transpose()?;
