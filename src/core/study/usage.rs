@@ -23,19 +23,21 @@ pub struct Tried {
     pub since: Option<Timestamp>,
     /// Step of its last report.
     pub last_step: Option<u64>,
-    /// Number of its existing checkpoints.
+    /// Number of its existing checkpoints of steps up to that one.
     pub saved: u64,
 }
 
 impl Tried {
     /// From a trial.
     pub fn of(trial: &Trial) -> Tried {
+        let last_step = trial.last().map(|(step, _)| step);
         Tried {
             state: trial.state,
             busy: Duration::from_micros(u64::try_from(trial.busy_micros).unwrap_or(0)),
             since: trial.started.filter(|_| trial.state == TrialState::Running),
-            last_step: trial.last().map(|(step, _)| step),
-            saved: trial.checkpoints.len() as u64,
+            last_step,
+            saved: trial.checkpoints.iter().filter(|saved| Some(saved.step) <= last_step).count()
+                as u64,
         }
     }
 

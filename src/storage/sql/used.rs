@@ -70,8 +70,8 @@ fn micros(micros: i64) -> Duration {
 fn recent(connection: &dyn Connection, study: StudyId) -> Result<Vec<Tried>, Fault> {
     let sql = format!(
         "SELECT id, state, busy_micros, started_at, last_step, \
-         (SELECT count(*) FROM checkpoint WHERE trial_id = trial.id) FROM trial WHERE id \
-         BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT {RECENT}"
+         (SELECT count(*) FROM checkpoint WHERE trial_id = trial.id AND step <= trial.last_step) \
+         FROM trial WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC LIMIT {RECENT}"
     );
     let mut recent = rows(connection, &sql, trial_ids(study), |row| {
         let id: i64 = row.get(0)?;
