@@ -135,16 +135,14 @@ fn notice(state: &TuiState) -> Option<Notice> {
             },
         });
     }
-    if state.screen == Screen::Trials
-        && state.notice.is_none()
-        && let Some(absent) = absent(state)
-    {
-        return Some(warning(absent.to_owned()));
-    }
+    let of_filter = || {
+        let absent = absent(state).filter(|_| state.screen == Screen::Trials);
+        absent.map(|absent| warning(absent.to_owned()))
+    };
     let lists_several = state.seen.together.is_some() && state.screen == Screen::Trials;
     match (&state.phase, &state.notice) {
         // Which one would change with every row.
-        (RunPhase::Over(_), None) if lists_several => None,
+        (RunPhase::Over(_), None) if lists_several => of_filter(),
         (RunPhase::Over(reason), None) => {
             let tail = match state.mode {
                 _ if state.summary().counts.only_fail() => " - q leaves",
@@ -157,7 +155,7 @@ fn notice(state: &TuiState) -> Option<Notice> {
         (RunPhase::Stopping, None) => {
             Some(warning("stopping: running trials save a checkpoint and leave".to_owned()))
         }
-        (RunPhase::Open, None) => None,
+        (RunPhase::Open, None) => of_filter(),
     }
 }
 

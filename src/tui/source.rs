@@ -74,8 +74,8 @@ struct SeenNames {
     params: BTreeSet<String>,
     series: Vec<String>,
     read: Option<Instant>,
-    /// The text of a filter, and what it looks for in vain.
-    absent: Option<(String, Instant, Arc<Vec<String>>)>,
+    /// The studies and the text of a filter, and what it looks for in vain.
+    absent: Option<(Vec<StudyId>, String, Instant, Arc<Vec<String>>)>,
 }
 
 /// What was read before of the study that is looked at, and is not read again each time.
@@ -287,8 +287,9 @@ impl Source {
         if text.is_empty() {
             return Ok(Arc::default());
         }
-        if let Some((known, read, absent)) = &self.names.absent
-            && known == text
+        let of: Vec<StudyId> = studies.iter().map(|study| study.id).collect();
+        if let Some((known_of, known, read, absent)) = &self.names.absent
+            && (known_of, known.as_str()) == (&of, text)
             && read.elapsed() < NAMES_AGE
         {
             return Ok(Arc::clone(absent));
@@ -302,7 +303,7 @@ impl Source {
         }
         let filters = filters.iter().map(|(study, filter)| (*study, filter));
         let absent = Arc::new(absent_terms::warnings(&*self.reader, filters)?);
-        self.names.absent = Some((text.to_owned(), Instant::now(), Arc::clone(&absent)));
+        self.names.absent = Some((of, text.to_owned(), Instant::now(), Arc::clone(&absent)));
         Ok(absent)
     }
 
