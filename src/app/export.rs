@@ -133,7 +133,7 @@ pub struct Written {
     pub value: Option<f64>,
     /// Whether it includes a model, besides the configuration.
     pub has_model: bool,
-    /// The step of the value, if its checkpoint was saved and then removed, though not by hpsearch.
+    /// The step of the value, if its checkpoint was saved and then removed.
     pub removed: Option<u64>,
     /// Without a model, those of the best trials that have one.
     pub others: Vec<TrialNumber>,
@@ -271,8 +271,8 @@ fn kept(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<TrialNum
     Ok(kept)
 }
 
-/// The step of a trial's value, if the trial saved its checkpoint and hpsearch would have kept it,
-/// and it is gone.
+/// The step of a trial's value, if the trial saved its checkpoint and it is gone, where hpsearch
+/// keeps those of the best trials.
 fn removed(
     reader: &dyn StorageReader,
     study: &StudySummary,

@@ -85,7 +85,7 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
     if !exported.has_model {
         let removed = exported.removed.map_or_else(String::new, |step| {
             let unit = spec.step.as_str();
-            format!(" any more (that of {unit} {step} was removed, and not by hpsearch)")
+            format!(" any more (that of {unit} {step} was removed)")
         });
         console.say(&format!(
             "trial {trial} has no checkpoint{removed}: the export holds its configuration only, no \
@@ -177,7 +177,7 @@ fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
             );
             let (is, keep) = match exported.removed {
                 Some(_) => (
-                    "whose checkpoint was saved and removed, and not by hpsearch".to_owned(),
+                    "whose checkpoint was saved and removed".to_owned(),
                     format!(
                         "Let the program keep its best one, or all until it ends: hpsearch \
                          removes what it does not need; `--trial N` exports another trial than \

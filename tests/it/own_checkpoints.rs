@@ -64,7 +64,7 @@ fn a_program_that_removed_its_best_checkpoint_keeps_its_newest() {
     assert_names(
         &exported.err,
         &[
-            "value of trial 0 is loss 1 at step 2, whose checkpoint was saved and removed, and not",
+            "value of trial 0 is loss 1 at step 2, whose checkpoint was saved and removed",
             "this export holds step 5 (loss 4), the newest that is kept",
             "`--trial N` exports another trial",
         ],
