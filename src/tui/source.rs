@@ -74,8 +74,16 @@ struct SeenNames {
     params: BTreeSet<String>,
     series: Vec<String>,
     read: Option<Instant>,
-    /// The studies and the text of a filter, and what it looks for in vain.
-    absent: Option<(Vec<StudyId>, String, Instant, Arc<Vec<String>>)>,
+    /// What a filter looks for in vain.
+    absent: Option<SeenAbsent>,
+}
+
+/// What the filter of this text looks for in vain in these studies.
+struct SeenAbsent {
+    studies: Vec<StudyId>,
+    text: String,
+    read: Instant,
+    warnings: Arc<Vec<String>>,
 }
 
 /// What was read before of the study that is looked at, and is not read again each time.
@@ -288,11 +296,11 @@ impl Source {
             return Ok(Arc::default());
         }
         let of: Vec<StudyId> = studies.iter().map(|study| study.id).collect();
-        if let Some((known_of, known, read, absent)) = &self.names.absent
-            && (known_of, known.as_str()) == (&of, text)
-            && read.elapsed() < NAMES_AGE
+        if let Some(known) = &self.names.absent
+            && (&known.studies, known.text.as_str()) == (&of, text)
+            && known.read.elapsed() < NAMES_AGE
         {
-            return Ok(Arc::clone(absent));
+            return Ok(Arc::clone(&known.warnings));
         }
         let mut filters = Vec::new();
         for study in studies {
@@ -302,9 +310,14 @@ impl Source {
             filters.extend(filter.map(|filter| (*study, filter)));
         }
         let filters = filters.iter().map(|(study, filter)| (*study, filter));
-        let absent = Arc::new(absent_terms::warnings(&*self.reader, filters)?);
-        self.names.absent = Some((of, text.to_owned(), Instant::now(), Arc::clone(&absent)));
-        Ok(absent)
+        let warnings = Arc::new(absent_terms::warnings(&*self.reader, filters)?);
+        self.names.absent = Some(SeenAbsent {
+            studies: of,
+            text: text.to_owned(),
+            read: Instant::now(),
+            warnings: Arc::clone(&warnings),
+        });
+        Ok(warnings)
     }
 
     fn read_names(&mut self, studies: &[&StudySummary]) -> Result<(), StorageError> {
