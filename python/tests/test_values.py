@@ -158,7 +158,7 @@ class Secrets(unittest.TestCase):
 
     def test_secrets_are_those_that_the_program_knows(self) -> None:
         # `track` is tested with the same cases.
-        file = pathlib.Path(__file__).parents[2] / "tests" / "secrets.json"
+        file = pathlib.Path(__file__).with_name("secrets.json")
         cases = json.loads(file.read_text())
         for key, expected in (("secret_names", True), ("plain_names", False)):
             for name in cases[key]:

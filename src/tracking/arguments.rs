@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn secrets_are_those_that_the_python_client_knows() {
         let cases: serde_json::Value =
-            serde_json::from_str(include_str!("../../tests/secrets.json")).unwrap();
+            serde_json::from_str(include_str!("../../python/tests/secrets.json")).unwrap();
         let list = |key: &str| cases[key].as_array().unwrap().clone();
         for (key, expected) in [("secret_names", true), ("plain_names", false)] {
             for name in list(key) {
