@@ -182,10 +182,13 @@ class InTrials(Case):
                 trainer.fit_loop = SimpleNamespace(epoch_loop=loop)
                 callback.on_train_batch_start(trainer, None, None, 0)
                 logger.log_metrics({"loss": 1.0}, step=logged)
+            callback.setup(trainer, None, "test")
+            logger.log_metrics({"test_loss": 1.0}, step=19)
             print("waits", flush=True)
             """
         )
-        self.assertEqual(said, [{"loss": 1.0, "step": 19}, {"loss": 1.0, "step": 20}])
+        losses = [{"loss": 1.0, "step": 19}, {"loss": 1.0, "step": 20}]
+        self.assertEqual(said, [*losses, {"test_loss": 1.0, "step": 20}])
 
     def test_lightning_takes_no_part_of_an_epoch_for_an_epoch(self) -> None:
         said = self.lightning(
@@ -203,7 +206,10 @@ class InTrials(Case):
             logger.log_metrics({"loss": 0.1}, step=4)
             run.summary({"stops": trainer.should_stop})
             callback.on_fit_end(trainer, None)
+            callback.setup(trainer, None, "test")
             logger.log_metrics({"test_loss": 1.0}, step=5)
+            callback.setup(trainer, None, "fit")
+            logger.log_metrics({"loss": 0.5}, step=5)
             """
         )
         self.assertEqual(
@@ -212,7 +218,8 @@ class InTrials(Case):
                 {"loss": 1.0, "step": 4},
                 {"eval_loss": 1.0, "step": 5},
                 {"summary": {"stops": True}},
-                {"test_loss": 1.0, "step": 6},
+                {"test_loss": 1.0, "step": 5},
+                {"loss": 0.5, "step": 6},
             ],
         )
 

@@ -27,7 +27,7 @@ class HpsearchLogger(Logger):
         Trainer(logger=logger, callbacks=[logger.stop_callback()])
 
     A step is the number of optimizer steps taken, as in the names of checkpoints: Lightning itself
-    counts logged steps from 0. Checkpoints of a `ModelCheckpoint` are registered; `stop_callback`
+    counts those that it logs while it fits from 0. Checkpoints of a `ModelCheckpoint` are registered; `stop_callback`
     ends the training when the run should stop. Where that is within an epoch, neither the metrics
     nor the checkpoint of that part of an epoch are taken for those of an epoch.
     """
@@ -75,10 +75,10 @@ class HpsearchLogger(Logger):
 
     @rank_zero_only
     def log_metrics(self, metrics: Dict[str, float], step: Optional[int] = None) -> None:
-        """Logs metrics after an optimizer step, whose number from 0 is `step`."""
+        """Logs metrics after an optimizer step: of a fit, `step` is its number from 0."""
         if self._stop.ended_within_epoch:
             return
-        taken = None if step is None else step + 1 + self._stop.behind
+        taken = None if step is None else step + self._stop.behind
         self.experiment.log(metrics, step=taken)
         self.experiment._await_pause(taken)
         self._stop.look_alone()
@@ -114,20 +114,30 @@ class _Stop(Callback):
     def __init__(self, logger: HpsearchLogger) -> None:
         self._logger = logger
         self._trainer: Any = None
-        #: How many steps fewer Lightning logs than were taken: one after some resumes.
-        self.behind = 0
+        # Whether Lightning fits: it counts the steps that it logs from 0.
+        self._is_fitting = True
+        # How many batches fewer Lightning counts than stepped: one after some resumes.
+        self._uncounted = 0
         #: Whether what comes now is of a part of an epoch that would count as a whole one.
         self.ended_within_epoch = False
 
-    def setup(self, trainer: Any, *_: Any, **__: Any) -> None:
+    @property
+    def behind(self) -> int:
+        """How many steps fewer Lightning logs than were taken."""
+        return self._is_fitting + self._uncounted
+
+    def setup(self, trainer: Any, _: Any, stage: str) -> None:
         self._trainer = trainer
         self.ended_within_epoch = False
-        self.behind = 0
+        self._is_fitting = stage == "fit"
+        if self._is_fitting:
+            self._uncounted = 0
 
     def on_train_batch_start(self, trainer: Any, *_: Any, **__: Any) -> None:
         # A checkpoint of a validation does not count the batch before that as logged.
         logged = getattr(trainer.fit_loop.epoch_loop, "_batches_that_stepped", None)
-        self.behind = int(logged is not None and self.batches_of(trainer.global_step) == logged + 1)
+        stepped = self.batches_of(trainer.global_step)
+        self._uncounted = int(logged is not None and stepped == logged + 1)
 
     def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
         self._look(trainer)
@@ -141,6 +151,7 @@ class _Stop(Callback):
 
     def on_fit_end(self, *_: Any) -> None:
         self.ended_within_epoch = False
+        self._is_fitting = False
 
     def look_alone(self) -> None:
         """Asks at once, where no other process has to agree."""
