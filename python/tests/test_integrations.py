@@ -190,6 +190,25 @@ class InTrials(Case):
         losses = [{"loss": 1.0, "step": 19}, {"loss": 1.0, "step": 20}]
         self.assertEqual(said, [*losses, {"test_loss": 1.0, "step": 20}])
 
+    def test_lightning_counts_batches_where_optimizers_step_unequally_often(self) -> None:
+        said = self.lightning(
+            """
+            trainer.optimizers = [None, None]
+            for batch, accumulates in enumerate((False, False, True)):
+                # One of them steps three times a batch, the other once.
+                trainer.global_step = 4 * batch
+                loop = SimpleNamespace(
+                    _batches_that_stepped=batch, _should_accumulate=lambda: accumulates
+                )
+                trainer.fit_loop = SimpleNamespace(epoch_loop=loop)
+                callback.on_train_batch_start(trainer, None, None, batch)
+                callback.on_train_batch_end(trainer, None, None, None, batch)
+                save(4 * batch + 4)
+            print("waits", flush=True)
+            """
+        )
+        self.assertEqual([record["step"] for record in said], [1, 2, 2])
+
     def test_lightning_takes_no_part_of_an_epoch_for_an_epoch(self) -> None:
         said = self.lightning(
             """

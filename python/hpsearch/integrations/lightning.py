@@ -92,7 +92,10 @@ class HpsearchLogger(Logger):
             getattr(checkpoint_callback, "last_model_path", ""),
             getattr(checkpoint_callback, "_last_checkpoint_saved", ""),
         }
-        step = self._stop.batches_of(getattr(checkpoint_callback, "_last_global_step_saved", None))
+        step = self._stop.batches
+        if step is None:
+            steps = getattr(checkpoint_callback, "_last_global_step_saved", None)
+            step = self._stop.batches_of(steps)
         for path in sorted(path for path in paths if path and os.path.exists(path)):
             saved = os.path.getmtime(path)
             if self._registered.get(path) != saved:
@@ -118,6 +121,8 @@ class _Stop(Callback):
         self._is_fitting = True
         # How many batches fewer Lightning counts than stepped: one after some resumes.
         self._uncounted = 0
+        #: The batches that had stepped at the end of the last one, where Lightning counts them.
+        self.batches: Optional[int] = None
         #: Whether what comes now is of a part of an epoch that would count as a whole one.
         self.ended_within_epoch = False
 
@@ -132,14 +137,24 @@ class _Stop(Callback):
         self._is_fitting = stage == "fit"
         if self._is_fitting:
             self._uncounted = 0
+            self.batches = None
 
     def on_train_batch_start(self, trainer: Any, *_: Any, **__: Any) -> None:
+        if self.batches is not None:
+            return
         # A checkpoint of a validation does not count the batch before that as logged.
         logged = getattr(trainer.fit_loop.epoch_loop, "_batches_that_stepped", None)
         stepped = self.batches_of(trainer.global_step)
         self._uncounted = int(logged is not None and stepped == logged + 1)
 
     def on_train_batch_end(self, trainer: Any, *_: Any, **__: Any) -> None:
+        try:
+            loop = trainer.fit_loop.epoch_loop
+            # Lightning counts a batch after this and after what is saved at its end.
+            stepped = loop._batches_that_stepped + (not loop._should_accumulate())
+            self.batches = stepped + self._uncounted
+        except AttributeError:
+            self.batches = None
         self._look(trainer)
 
     def on_validation_end(self, trainer: Any, *_: Any) -> None:
@@ -159,7 +174,7 @@ class _Stop(Callback):
             self._trainer.should_stop = True
 
     def batches_of(self, steps: Optional[int]) -> Optional[int]:
-        """The batches after which so many steps were taken, by all optimizers together."""
+        """The batches after which so many steps were taken by all optimizers, equally often."""
         optimizers = 1 if self._trainer is None else len(self._trainer.optimizers)
         return None if steps is None else steps // max(1, optimizers)
 
