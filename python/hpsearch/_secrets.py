@@ -1,7 +1,7 @@
 """Secrets among parameters and in command lines, by their names, as `hpsearch track` masks them."""
 
 import re
-from typing import Any, Dict, List, Mapping, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 #: What stands for a secret.
 REDACTED = "***"
@@ -38,9 +38,10 @@ _ASSIGNMENT = re.compile(r"\+*([^\W\d][\w.\-@/]*)=")
 # The last `@` before the path is the one before the host.
 _PASSWORD = re.compile(r"(://[^/?#:]*:)[^/?#]*(@)")
 
-# `Authorization: Bearer ..`, `X-Api-Key: ..`, `Bearer ..`, also after `--header=`.
-_HEADER = re.compile(r"((?:[^ :=]*=)?([A-Za-z0-9_-]+):\s*)(?!//)\S.*", re.DOTALL)
-_BEARER = re.compile(r"((?:[^ :=]*=)?bearer ).*", re.DOTALL | re.IGNORECASE)
+# `Authorization: Bearer ..`, `X-Api-Key: ..`, `Bearer ..`, also after `--header=` and `-H`.
+_HEADER = re.compile(r"(?:[^ \t\n\f\r:=]*=)*([A-Za-z0-9_-]+):\s*(?=\S)(?!//)")
+_BEARER = re.compile(r"(?:[^ \t\n\f\r:=]*=)*-{0,2}bearer[ \t\n\f\r]", re.IGNORECASE)
+_LETTER = re.compile(r"--?[^\W\d]")
 
 
 def is_secret(name: str) -> bool:
@@ -66,15 +67,25 @@ def masked(params: Mapping[str, Any]) -> Dict[str, Any]:
 
 def _without_secrets(value: Any) -> Any:
     if isinstance(value, str):
-        bearer, header = _BEARER.match(value), _HEADER.match(value)
-        if bearer:
-            return bearer[1] + REDACTED
-        if header and is_secret(header[2]):
-            return header[1] + REDACTED
+        at = _header_value(value)
+        if at is not None:
+            return value[:at] + REDACTED
         return _PASSWORD.sub(rf"\g<1>{REDACTED}\g<2>", value, count=1)
     if isinstance(value, list):
         return [_without_secrets(item) for item in value]
     return value
+
+
+def _header_value(word: str) -> Optional[int]:
+    """Where the secret of a header begins in a word."""
+    option = _LETTER.match(word)
+    for begin in (0, option.end()) if option else (0,):
+        bearer, header = _BEARER.match(word, begin), _HEADER.match(word, begin)
+        if bearer:
+            return bearer.end()
+        if header and is_secret(header[1]):
+            return header.end()
+    return None
 
 
 def masked_command(words: Sequence[str]) -> List[str]:
@@ -85,6 +96,11 @@ def masked_command(words: Sequence[str]) -> List[str]:
     for word in words:
         if word.startswith("-") and not _is_number(word) or _ASSIGNMENT.match(word):
             name, sign, _ = word.partition("=")
+            at = _header_value(word)
+            if at is not None and at <= len(name):
+                hides = False
+                kept.append(word[:at] + REDACTED)
+                continue
             hides, first = is_secret(name) and not sign, ""
             assigns = is_secret(name) and sign
             kept.append(f"{name}={REDACTED}" if assigns else _without_secrets(word))

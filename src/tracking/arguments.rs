@@ -104,7 +104,9 @@ fn options(words: &[String]) -> Vec<Setting<'_>> {
     let mut at = of_program(words);
     while let Some(word) = words.get(at) {
         let next = words.get(at + 1).filter(|next| is_value(next));
-        if let Some(body) = option_name(word) {
+        if let Some((name, text)) = attached_header(word) {
+            found.push(Setting { name, value: Given::Text(text), at, more: 0 });
+        } else if let Some(body) = option_name(word) {
             match (body.split_once('='), body.strip_prefix("no-"), next) {
                 (Some((name, text)), ..) => {
                     found.push(Setting { name, value: Given::Text(text), at, more: 0 });
@@ -229,21 +231,43 @@ fn without_secrets(word: &str) -> String {
     }
 }
 
-/// Where the secret of a header begins: `Authorization: Bearer ..`, `X-Api-Key: ..`, `Bearer ..`,
-/// also after `--header=`.
+/// Where the secret of a header begins in a word, also after `--header=` and `-H`.
 fn header_value(word: &str) -> Option<usize> {
-    const SCHEME: &str = "bearer ";
-    let begin = word.find([' ', ':', '=']).filter(|at| word[*at..].starts_with('='));
-    let begin = begin.map_or(0, |at| at + 1);
-    let header = &word[begin..];
-    if header.get(..SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(SCHEME)) {
-        return Some(begin + SCHEME.len());
+    if let Some((_, text)) = attached_header(word) {
+        return Some(word.len() - text.len() + secret_of_header(text).unwrap_or(0));
+    }
+    let end = word.find(|char: char| char == ':' || char.is_ascii_whitespace())?;
+    let begin = word[..end].rfind('=').map_or(0, |at| at + 1);
+    Some(begin + secret_of_header(&word[begin..])?)
+}
+
+/// An option of one letter and the header that is its value (`-HAuthorization: Bearer ..`), or an
+/// option written as a header (`--token: ..`) and its value.
+fn attached_header(word: &str) -> Option<(&str, &str)> {
+    let body = option_name(word)?;
+    if let Some(at) = secret_of_header(body) {
+        let is_separator = |char: char| char == ':' || char.is_whitespace();
+        return Some((body[..at].trim_end_matches(is_separator), &body[at..]));
+    }
+    let (letter, header) = body.split_at_checked(1)?;
+    secret_of_header(header).map(|_| (letter, header))
+}
+
+/// Where the secret of a header begins: `Authorization: Bearer ..`, `X-Api-Key: ..`, `Bearer ..`.
+fn secret_of_header(header: &str) -> Option<usize> {
+    const SCHEME: &str = "bearer";
+    let is_scheme = |(scheme, after): (&str, &str)| {
+        scheme.eq_ignore_ascii_case(SCHEME)
+            && after.starts_with(|char: char| char.is_ascii_whitespace())
+    };
+    if header.split_at_checked(SCHEME.len()).is_some_and(is_scheme) {
+        return Some(SCHEME.len() + 1);
     }
     let (name, value) = header.split_once(':')?;
     let is_name = name.chars().all(|char| char.is_ascii_alphanumeric() || "-_".contains(char));
     let secret = value.trim_start();
     (is_name && is_secret(name) && !secret.is_empty() && !secret.starts_with("//"))
-        .then(|| word.len() - secret.len())
+        .then(|| header.len() - secret.len())
 }
 
 /// An address with its password redacted.
@@ -343,6 +367,16 @@ mod tests {
         let params =
             params_of(&["train", "-H", "Authorization: Bearer abc", "url"].map(str::to_owned));
         assert!(!params.to_string().contains("abc"), "{params}");
+        for (word, expected) in [
+            ("-HAuthorization: Bearer abc", "H=Authorization: ***"),
+            ("-HAuthorization: Bearer abc=", "H=Authorization: ***"),
+            ("-HBearer\tabc", "H=Bearer\t***"),
+            ("--token: abc", "token=***"),
+            ("x=y=token: abc", "x=y=token: ***"),
+        ] {
+            let params = params_of(&["curl", word, "url"].map(str::to_owned));
+            assert_eq!(params.to_string(), expected);
+        }
     }
 
     /// The cases that the Python client's rule is tested with, too.
