@@ -475,6 +475,29 @@ fn what_an_attempt_superseded_stays_so_when_it_fails_as_well() {
 }
 
 #[test]
+fn of_several_objectives_each_is_superseded_by_itself() {
+    let script = format!(
+        "if [ ! -e tried ]; then\n{}touch tried; exit 7\nfi\n{}",
+        says(&["{\"step\":1,\"loss\":1,\"size\":9}", "{\"step\":3,\"loss\":0.9,\"size\":1}"]),
+        says(&["{\"step\":1,\"loss\":0.5,\"size\":8}", "{\"step\":3,\"loss\":0.2}"])
+    );
+    let objective = |metric: &str| {
+        format!("[[study.objective]]\nmetric = \"{metric}\"\ndirection = \"minimize\"\n")
+    };
+    let text = study("trials = 1\ncount = \"all\"", ONE_SLOT)
+        .replace("metric = \"loss\"\ndirection = \"minimize\"\n", "")
+        .replace("[space]", &format!("{}{}[space]", objective("loss"), objective("size")));
+    let site = Site::new(&text, &script);
+    assert!(site.run_study().code != 0);
+    assert_done(&site.run(&["retry", "s", "0"]));
+    assert_done(&site.run_study());
+    // The size at step 3 was of the attempt that failed.
+    assert_eq!(steps(&site, 0, "size"), [(1, 8.0)]);
+    assert_eq!(site.json(&["trials", "s", "--json"])["trials"][0]["values"], json!([0.2, 8.0]));
+    assert_done(&site.run(&["verify", "s"]));
+}
+
+#[test]
 fn the_value_of_folds_is_their_mean() {
     let folds = |values: [f64; 3]| -> String {
         let report = |(step, loss): (usize, &f64)| format!("{{\"step\":{step},\"loss\":{loss}}}");
