@@ -69,7 +69,7 @@ impl Engine {
                 reason: message.clone(),
                 device_micros,
                 memory: self.sharing.memory_used(devices.first(), running.peak),
-                superseded: self.counting(number, &end, superseded),
+                superseded: self.superseded_by_end(number, &end, superseded),
             },
         ));
         self.forget_gone_of(number);
@@ -130,7 +130,7 @@ impl Engine {
 
     /// The reports that an attempt supersedes by its end. A trial that continues past its end keeps
     /// its result if that fails, and a member of a population the reports of all its segments.
-    pub(super) fn counting(
+    pub(super) fn superseded_by_end(
         &self,
         number: TrialNumber,
         end: &AttemptEnd,

@@ -414,7 +414,9 @@ fn reports_of(journal: &[StoredEvent]) -> BTreeMap<TrialNumber, BTreeMap<(String
             AttemptEvent::Ended { superseded, .. } if !superseded.is_empty() => {
                 let own = reports.entry(*trial).or_default();
                 let steps = |name: &String| superseded.get(name);
-                own.retain(|(name, step), _| steps(name).is_none_or(|steps| !steps.contains(step)));
+                own.retain(|(name, step), _| {
+                    steps(name).is_none_or(|steps| steps.binary_search(step).is_err())
+                });
             }
             AttemptEvent::Started { .. }
             | AttemptEvent::Launched { .. }

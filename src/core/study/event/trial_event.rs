@@ -139,8 +139,8 @@ pub enum AttemptEvent {
         /// Its use of device memory, if measured (`trials_per_device = "auto"`).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         memory: Option<MemoryUse>,
-        /// Steps of earlier attempts' reports that no longer count, by objective: the attempt
-        /// reported from before them on, and did not repeat these.
+        /// Steps of earlier attempts' reports that no longer count, ascending, by objective: the
+        /// attempt reported from before them on, and did not repeat these.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         superseded: BTreeMap<String, Vec<u64>>,
     },

@@ -285,13 +285,14 @@ fn insert_report(curve: &mut Vec<(u64, f64)>, step: u64, value: f64) {
 }
 
 /// Adds what a report says of the objectives.
-/// Removes what a trial reported of an objective at these steps.
+/// Removes what a trial reported of an objective at these steps, which ascend.
 fn drop_reports(trial: &mut Trial, objectives: &[Objective], metric: &str, steps: &[u64]) {
     let Some(index) = objectives.iter().position(|one| one.metric == metric) else { return };
+    let is_dropped = |step: &u64| steps.binary_search(step).is_ok();
     if index == 0 {
-        trial.curve.retain(|(step, _)| !steps.contains(step));
+        trial.curve.retain(|(step, _)| !is_dropped(step));
     }
-    for (_, values) in trial.vectors.iter_mut().filter(|(step, _)| steps.contains(step)) {
+    for (_, values) in trial.vectors.iter_mut().filter(|(step, _)| is_dropped(step)) {
         values[index] = None;
     }
     trial.vectors.retain(|(_, values)| values.iter().any(Option::is_some));
