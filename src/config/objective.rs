@@ -145,6 +145,14 @@ pub(super) fn check_several(
             "a trial's values are those of its last reports, all of one model; leave `value` out",
         );
     }
+    if study.node("value").is_some_and(|node| node.text() == Some("mean")) {
+        refuse(
+            study.place_of("value"),
+            "`value = \"mean\"` is of one metric",
+            "a trial's values are those of its last reports; leave `value` out, and let the program \
+             report the means of its folds so far",
+        );
+    }
     let of_one_value = spec.keys_of_one_value();
     if of_one_value.contains(&"replicates") {
         refuse(

@@ -371,6 +371,7 @@ fn what_several_objectives_rule_out_is_explained() {
         &several,
         &[
             ("spare = 1", "value = \"best\""),
+            ("spare = 1", "value = \"mean\""),
             ("spare = 1", "replicates = 2"),
             ("spare = 1", "race = 2"),
             ("spare = 1", "duplicates = \"replicate\""),
