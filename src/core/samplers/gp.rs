@@ -2,6 +2,7 @@
 
 mod curves;
 mod data;
+mod effort;
 mod ends;
 mod fit;
 mod front;
@@ -12,6 +13,7 @@ mod paused;
 mod process;
 mod projection;
 mod search;
+mod selection;
 mod several;
 mod value;
 mod warp;
@@ -22,16 +24,18 @@ use std::cell::RefCell;
 pub use self::curves::{CurvePredictor, Predicted, PredictedTrial};
 use self::curves::{FittedCurves, Lengths};
 use self::data::Data;
+use self::effort::Effort;
 use self::front::ObjectiveProcess;
-use self::kernel::Hyperparameters;
+use self::kernel::{Exponential, Hyperparameters};
 use self::limit::Limit;
 use self::loss_scale::LossScale;
 use self::process::{Acquisition, GaussianProcess};
 use self::search::{BEST, Model, Search};
+use self::selection::Selection;
 pub(super) use self::several::MOST_EXACT;
 use self::value::ValuePredictor;
 use self::warp::Warp;
-use super::cube::{Cube, Point, evenly, key, slices};
+use super::cube::{Cube, key, slices};
 use super::prior::Prior;
 use super::{
     Ask, Chosen, OfEarlier, Proposal, Sampler, SamplerEntry, SamplerError, candidates, start,
@@ -60,8 +64,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // even number of values is the mean of the middle two; 6: where trials are paused, one process
     // over configurations and steps learns from all reports; 7: with separate length scales for
     // final losses and for the approach to them; 8: such a process for each of several objectives;
-    // 9: proposals have their predicted values.
-    version: PREDICTED_SINCE,
+    // 9: proposals have their predicted values; 10: fits of hyperparameters wait for more trials
+    // whatever the process keeps of them, and exponentials are computed here.
+    version: REDUCED_SINCE,
     options: &[N_STARTUP_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
@@ -82,8 +87,8 @@ const CURVES_OF_SEVERAL_SINCE: u32 = 8;
 /// The first version whose proposals have their predicted values.
 const PREDICTED_SINCE: u32 = 9;
 
-/// Maximum number of trials that the hyperparameters are fitted to.
-const FIT_MOST: usize = 120;
+/// The first version whose fits wait for more trials.
+const REDUCED_SINCE: u32 = 10;
 
 /// Expected improvement of a Gaussian process with a Matern 5/2 kernel over warped losses; pending
 /// trials take the process's own predictions (the kriging believer).
@@ -110,6 +115,7 @@ pub struct Gp {
     limits_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
     /// Whether proposals have their predicted values.
     predicts: bool,
+    effort: Effort,
 }
 
 /// The losses that a process learns from.
@@ -137,14 +143,6 @@ struct Fitted {
     hyperparameters: Hyperparameters,
 }
 
-/// Trials that the hyperparameters are fitted to.
-#[derive(Debug)]
-struct Selection {
-    points: Vec<Point>,
-    losses: Vec<f64>,
-    variances: Vec<f64>,
-}
-
 impl Gp {
     /// From checked options.
     pub fn new(spec: &AlgorithmSpec) -> Self {
@@ -165,6 +163,7 @@ impl Gp {
             objectives_fitted: RefCell::default(),
             limits_fitted: RefCell::default(),
             predicts: spec.version >= PREDICTED_SINCE,
+            effort: if spec.version >= REDUCED_SINCE { Effort::Reduced } else { Effort::Full },
         }
     }
 
@@ -191,12 +190,9 @@ impl Gp {
         answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
     ) -> Option<T> {
         let cube = Cube::new(ask.space);
-        let data = Data::new(&cube, ask, self.middle);
-        let hyperparameters = hyperparameters(
-            &self.fitted,
-            &cube,
-            selection(&data.points, &data.losses, &data.variances),
-        );
+        let data = Data::new(&cube, ask, self.middle, self.effort);
+        let exponential = self.effort.exponential();
+        let hyperparameters = hyperparameters(&self.fitted, &cube, &data.to_fit, exponential);
         let warp = Warp::fit(&data.losses);
         let targets: Vec<f64> = data.losses.iter().map(|loss| warp.of(*loss)).collect();
         // The noise of earlier studies' targets grows with the size of this one.
@@ -258,6 +254,7 @@ impl Gp {
         let search = Search {
             cube: &cube,
             ask,
+            effort: self.effort,
             models: models.map(|(process, acquisition)| Model::One(process, acquisition)).collect(),
             centres: BEST,
             prior: Prior::new(&cube, ask.space),
@@ -277,18 +274,20 @@ impl Gp {
         limits
             .iter()
             .zip(memos.iter())
-            .map(|(limit, memo)| limit.hyperparameters(cube, memo))
+            .map(|(limit, memo)| limit.hyperparameters(cube, memo, self.effort.exponential()))
             .collect()
     }
 }
 
 /// The hyperparameters, taken from the cache if the trials are the same.
-fn hyperparameters(memo: &RefCell<Option<Fitted>>, cube: &Cube, to: Selection) -> Hyperparameters {
+fn hyperparameters(
+    memo: &RefCell<Option<Fitted>>,
+    cube: &Cube,
+    to: &Selection,
+    exponential: Exponential,
+) -> Hyperparameters {
     if let Some(fitted) = memo.borrow().as_ref()
-        && fitted.to.losses == to.losses
-        && fitted.to.variances == to.variances
-        && fitted.to.points.len() == to.points.len()
-        && fitted.to.points.iter().zip(&to.points).all(|(known, point)| key(known) == key(point))
+        && fitted.to.is(to)
     {
         return fitted.hyperparameters.clone();
     }
@@ -299,8 +298,9 @@ fn hyperparameters(memo: &RefCell<Option<Fitted>>, cube: &Cube, to: Selection) -
         &slices(&to.points),
         &targets,
         &noise_variances(&warp, &to.losses, &to.variances),
+        exponential,
     );
-    *memo.borrow_mut() = Some(Fitted { to, hyperparameters: hyperparameters.clone() });
+    *memo.borrow_mut() = Some(Fitted { to: to.clone(), hyperparameters: hyperparameters.clone() });
     hyperparameters
 }
 
@@ -312,30 +312,6 @@ fn noise_variances(warp: &Warp, losses: &[f64], variances: &[f64]) -> Vec<f64> {
         if warped.is_finite() { warped * warped } else { 1.0 }
     };
     losses.iter().zip(variances).map(noise_variance).collect()
-}
-
-/// The trials that the hyperparameters are fitted to: the oldest `m`, where `m` grows in steps of
-/// 1/25 to save fits, which dominate the cost. Beyond `FIT_MOST`: the best third of it, and an even
-/// selection of the others.
-fn selection(points: &[Point], losses: &[f64], variances: &[f64]) -> Selection {
-    let mut count = losses.len().min(5);
-    while count + 1 + count / 25 <= losses.len() {
-        count += 1 + count / 25;
-    }
-    let mut order: Vec<usize> = (0..count).collect();
-    if count > FIT_MOST {
-        order.sort_by(|a, b| losses[*a].total_cmp(&losses[*b]).then(a.cmp(b)));
-        let mut others = order.split_off(FIT_MOST / 3);
-        others.sort_unstable();
-        order.extend(evenly(&others, FIT_MOST - FIT_MOST / 3));
-        order.sort_unstable();
-    }
-    let of = |values: &[f64]| order.iter().map(|index| values[*index]).collect();
-    Selection {
-        points: order.iter().map(|index| points[*index].clone()).collect(),
-        losses: of(losses),
-        variances: of(variances),
-    }
 }
 
 impl Gp {

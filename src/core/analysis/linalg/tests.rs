@@ -140,6 +140,19 @@ fn every_bit_is_that_of_one_row_after_the_other_at_each_level() {
             for (index, (found, expected)) in pairs.iter().enumerate() {
                 assert_eq!(bits(found), bits(expected), "{index} of {size} {level:?}");
             }
+            for count in 0..6 {
+                let shifted = |by| (0..size).map(|index| number(index + by)).collect();
+                let vectors: Vec<Vec<f64>> = (0..count).map(shifted).collect();
+                let each = |found: Vec<Vec<f64>>, one: fn(&Matrix, &[f64]) -> Vec<f64>| {
+                    assert_eq!(found.len(), count);
+                    for (found, vector) in found.iter().zip(&vectors) {
+                        let expected = one(&inverse, vector);
+                        assert_eq!(bits(found), bits(&expected), "{count}, {size} {level:?}");
+                    }
+                };
+                each(inverse.times_each(&vectors), plain::times);
+                each(inverse.transposed_times_each(&vectors), plain::transposed_times);
+            }
         }
     }
 }

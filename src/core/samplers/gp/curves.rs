@@ -22,12 +22,14 @@ mod process;
 use std::cell::RefCell;
 
 pub(crate) use self::data::CurveData;
+use self::data::ToFit;
 use self::fit::Posterior;
 pub(super) use self::predicted::widening;
 pub use self::predicted::{CurvePredictor, Predicted, PredictedTrial};
 pub(crate) use self::process::{CurveProcess, End};
 use crate::analysis::linalg::Matrix;
 use crate::samplers::cube::{Cube, Point, key};
+use crate::samplers::gp::kernel::Exponential;
 
 /// Scaled steps of a full trial.
 const FULL: f64 = 50.0;
@@ -48,6 +50,7 @@ pub(crate) struct CurveHyperparameters {
     half_life: f64,
     /// Variance of the noise.
     noise: f64,
+    exponential: Exponential,
 }
 
 impl CurveHyperparameters {
@@ -72,6 +75,19 @@ impl CurveHyperparameters {
     /// The covariance of a trial with itself besides that.
     fn own(&self, a: f64, b: f64) -> f64 {
         self.own_level + self.own_approach * self.decay(a, b)
+    }
+
+    /// The same of targets that are smaller by a factor.
+    fn shrunk(self, factor: f64) -> Self {
+        let square = factor * factor;
+        CurveHyperparameters {
+            level: self.level * square,
+            approach: self.approach * square,
+            own_level: self.own_level * square,
+            own_approach: self.own_approach * square,
+            noise: self.noise * square,
+            ..self
+        }
     }
 
     /// The prior variance of a trial's loss at a step, without noise.
@@ -116,19 +132,22 @@ pub(crate) fn hyperparameters(
     cube: &Cube,
     data: &CurveData,
     lengths: Lengths,
+    exponential: Exponential,
 ) -> CurveHyperparameters {
-    let (points, observations) = data.to_fit();
+    let ToFit { points, observations, scale } = data.to_fit();
+    let factor = scale.width_in(&data.scale);
     if let Some(fitted) = memo.borrow().as_ref()
         && fitted.observations == observations
         && fitted.points.len() == points.len()
         && fitted.points.iter().zip(&points).all(|(known, point)| key(known) == key(point))
     {
-        return fitted.hyperparameters.clone();
+        return fitted.hyperparameters.clone().shrunk(factor);
     }
-    let hyperparameters = Posterior::new(cube, &points, &observations, lengths).mode();
+    let posterior = Posterior::new(cube, &points, &observations, lengths, exponential);
+    let hyperparameters = posterior.mode();
     let fitted = FittedCurves { points, observations, hyperparameters: hyperparameters.clone() };
     *memo.borrow_mut() = Some(fitted);
-    hyperparameters
+    hyperparameters.shrunk(factor)
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
 //! The training data of a process: finished trials with measured or forecast losses.
 
+use super::effort::Effort;
 use super::ends::{ends, stopped_at};
 use super::limit::Limit;
+use super::selection::{Selection, in_steps};
 use crate::analysis::learning_curve::End;
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point};
@@ -41,9 +43,12 @@ pub(super) struct Data {
     pub earlier_targets: Vec<f64>,
     /// The study's limits.
     pub limits: Vec<Limit>,
+    /// What the hyperparameters are fitted to.
+    pub to_fit: Selection,
 }
 
 /// A trial and its final loss, measured or forecast.
+#[derive(Clone, Copy)]
 struct TrialWithEnd<'a> {
     end: End,
     trial: &'a Trial,
@@ -51,7 +56,7 @@ struct TrialWithEnd<'a> {
 
 impl Data {
     /// The data of a history, reduced to `MOST` trials.
-    pub fn new(cube: &Cube, ask: &Ask<'_>, middle: Middle) -> Data {
+    pub fn new(cube: &Cube, ask: &Ask<'_>, middle: Middle, effort: Effort) -> Data {
         let history = &ask.history;
         let ends = ends(history, ask.space, middle);
         let complete = || {
@@ -98,7 +103,13 @@ impl Data {
             rows.push(TrialWithEnd { end, trial });
         }
         rows.retain(|row| row.end.loss.is_finite());
+        let older = (effort == Effort::Reduced && rows.len() > MOST)
+            .then(|| selected(rows[..in_steps(rows.len())].to_vec()));
         let rows = selected(rows);
+        let to_fit = match &older {
+            Some(older) => Selection::of(older.len(), |at| older[at].data(cube)),
+            None => Selection::of(in_steps(rows.len()), |at| rows[at].data(cube)),
+        };
         let unfinished =
             history.trials().iter().filter(|trial| !trial.state.is_finished() && !trial.rests());
         Data {
@@ -123,8 +134,16 @@ impl Data {
                 .take(MOST_EARLIER)
                 .map(|earlier| on_normal_scale(earlier.rank))
                 .collect(),
-            limits: Limit::all(cube, ask, middle),
+            limits: Limit::all(cube, ask, middle, effort),
+            to_fit,
         }
+    }
+}
+
+impl TrialWithEnd<'_> {
+    /// The point, and the loss with its variance.
+    fn data(&self, cube: &Cube) -> (Point, f64, f64) {
+        (cube.encode(&self.trial.params), self.end.loss, self.end.variance)
     }
 }
 
@@ -155,7 +174,7 @@ mod tests {
 
     fn data(trials: &[Trial]) -> Data {
         let space = space([float("x", 0.0, 1.0)]);
-        Data::new(&Cube::new(&space), &ask(&space, trials, 0), Middle::Median)
+        Data::new(&Cube::new(&space), &ask(&space, trials, 0), Middle::Median, Effort::Full)
     }
 
     #[test]
@@ -175,6 +194,29 @@ mod tests {
         assert_eq!((data.points.len(), data.pending.len()), (7, 1));
         let failed = [trial(0, TrialState::Failed, None, &[])];
         assert!(super::tests::data(&failed).losses.is_empty());
+    }
+
+    /// With as many as the process keeps, each trial displaces another one.
+    #[test]
+    fn with_reduced_effort_fits_wait_for_more_trials_however_many_there_are() {
+        let trials: Vec<Trial> = (0..950)
+            .map(|number| {
+                trial(number, TrialState::Complete, Some(((number * 7) % 900) as f64), &[])
+            })
+            .collect();
+        let space = space([float("x", 0.0, 1.0)]);
+        let to_fit = |count: usize, effort| {
+            let ask = ask(&space, &trials[..count], 0);
+            Data::new(&Cube::new(&space), &ask, Middle::Median, effort).to_fit
+        };
+        let changes = |effort| {
+            (900..949).filter(|at| !to_fit(*at, effort).is(&to_fit(at + 1, effort))).count()
+        };
+        assert!((1..=2).contains(&changes(Effort::Reduced)), "{}", changes(Effort::Reduced));
+        assert!(changes(Effort::Full) > 40, "{}", changes(Effort::Full));
+        // No difference up to as many as it keeps.
+        assert!(to_fit(250, Effort::Reduced).is(&to_fit(250, Effort::Full)));
+        assert_eq!(to_fit(249, Effort::Full).losses.len(), 120);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Fits length scales, variance and noise to the data: the posterior mode (MAP), by Rprop.
 
-use super::kernel::{Hyperparameters, Matern, square};
+use super::kernel::{Exponential, Hyperparameters, square};
 use crate::analysis::linalg::{Matrix, dot, dots, weighted_sum};
 use crate::samplers::cube::Cube;
 
@@ -20,8 +20,9 @@ pub(super) fn fit(
     points: &[&[f64]],
     targets: &[f64],
     noise_variances: &[f64],
+    exponential: Exponential,
 ) -> Hyperparameters {
-    let posterior = Posterior::new(cube, points, targets, noise_variances);
+    let posterior = Posterior::new(cube, points, targets, noise_variances, exponential);
     let dimensions = cube.axes.len();
     // From the prior's centre with low and with high noise: the two modes of small histories. With
     // many trials a few steps show which is higher, and only that one is optimised further.
@@ -36,7 +37,7 @@ pub(super) fn fit(
     let [higher, _] = climbs;
     let higher =
         if first_steps < STEPS { posterior.climb(higher, STEPS - first_steps) } else { higher };
-    hyperparameters(&higher.best.1)
+    posterior.hyperparameters(&higher.best.1)
 }
 
 /// State of an ascent.
@@ -93,26 +94,24 @@ impl Climb {
     }
 }
 
-fn hyperparameters(logarithms: &[f64]) -> Hyperparameters {
-    let (axes, rest) = logarithms.split_at(logarithms.len() - 2);
-    Hyperparameters {
-        inverse_squares: axes.iter().map(|length| (-2.0 * length).exp()).collect(),
-        variance: rest[0].exp(),
-        noise: rest[1].exp(),
-    }
-}
-
 struct Posterior<'a> {
     targets: &'a [f64],
     noise_variances: &'a [f64],
     /// Per axis: squared distances of all pairs (row above column), row by row.
     squares: Vec<Vec<f64>>,
     length_centre: f64,
+    exponential: Exponential,
 }
 
 impl<'a> Posterior<'a> {
     #[expect(clippy::cast_precision_loss, reason = "a number of axes")]
-    fn new(cube: &Cube, points: &[&[f64]], targets: &'a [f64], noise_variances: &'a [f64]) -> Self {
+    fn new(
+        cube: &Cube,
+        points: &[&[f64]],
+        targets: &'a [f64],
+        noise_variances: &'a [f64],
+        exponential: Exponential,
+    ) -> Self {
         let pairs = |index: usize| {
             let kind = cube.axes[index].kind;
             (0..points.len())
@@ -126,7 +125,17 @@ impl<'a> Posterior<'a> {
         // Distances grow with the square root of the number of axes; the prior's centre grows with
         // them.
         let length_centre = (0.35 * (cube.axes.len().max(1) as f64).sqrt()).ln();
-        Posterior { targets, noise_variances, squares, length_centre }
+        Posterior { targets, noise_variances, squares, length_centre, exponential }
+    }
+
+    fn hyperparameters(&self, logarithms: &[f64]) -> Hyperparameters {
+        let (axes, rest) = logarithms.split_at(logarithms.len() - 2);
+        Hyperparameters {
+            inverse_squares: axes.iter().map(|length| (-2.0 * length).exp()).collect(),
+            variance: rest[0].exp(),
+            noise: rest[1].exp(),
+            exponential: self.exponential,
+        }
     }
 
     fn climb(&self, from: Climb, count: usize) -> Climb {
@@ -136,17 +145,17 @@ impl<'a> Posterior<'a> {
 
     /// Logarithm of the posterior (up to a constant), and its gradient.
     fn value_and_gradient(&self, at: &[f64]) -> Option<(f64, Vec<f64>)> {
-        let Hyperparameters { inverse_squares, variance, noise } = hyperparameters(at);
+        let Hyperparameters { inverse_squares, variance, noise, .. } = self.hyperparameters(at);
         let size = self.targets.len();
         let pairs = size * size.saturating_sub(1) / 2;
         let distances = weighted_sum(&self.squares, &inverse_squares, pairs);
-        let kernels: Vec<Matern> = distances.iter().map(|distance| Matern::at(*distance)).collect();
+        let kernels = self.exponential.kernels(distances);
         let mut covariance = Matrix::new(size);
         let mut pair = 0;
         for row in 0..size {
             let cells = covariance.row_mut(row);
             for cell in &mut cells[..row] {
-                *cell = variance * kernels[pair].correlation();
+                *cell = variance * kernels.correlations[pair];
                 pair += 1;
             }
             cells[row] = variance * (1.0 + 1e-8) + noise + self.noise_variances[row];
@@ -162,14 +171,14 @@ impl<'a> Posterior<'a> {
         // pairs count twice.
         let mut by_variance = 0.0;
         let mut by_noise = 0.0;
-        let mut pulls = distances;
+        let mut pulls = vec![0.0; pairs];
         let mut pair = 0;
         for row in 0..size {
             let own = inverse.row(row);
             for column in 0..row {
                 let pull = weights[row] * weights[column] - own[column];
                 by_variance += pull * covariance.row(row)[column];
-                pulls[pair] = pull * variance * kernels[pair].derivative();
+                pulls[pair] = pull * variance * kernels.derivatives[pair];
                 pair += 1;
             }
             let pull = 0.5 * (weights[row] * weights[row] - own[row]);
@@ -224,7 +233,8 @@ mod tests {
         let targets: Vec<f64> =
             points.iter().map(|point| (5.0 * point[0]).sin() + point[1]).collect();
         let noise_variances: Vec<f64> = (0..12).map(|index| f64::from(index % 3) / 10.0).collect();
-        let posterior = Posterior::new(&cube, &slices(&points), &targets, &noise_variances);
+        let posterior =
+            Posterior::new(&cube, &slices(&points), &targets, &noise_variances, Exponential::Own);
         let at = [-0.4, 0.3, 0.2, -3.0];
         let (_, gradient) = posterior.value_and_gradient(&at).unwrap();
         for index in 0..at.len() {
@@ -246,7 +256,7 @@ mod tests {
     fn an_axis_that_does_not_matter_gets_a_long_length() {
         let (cube, points) = (Cube::new(&unit_cube(2)), points(40));
         let targets: Vec<f64> = points.iter().map(|point| (6.0 * point[0]).sin()).collect();
-        let found = fit(&cube, &slices(&points), &targets, &[0.0; 40]);
+        let found = fit(&cube, &slices(&points), &targets, &[0.0; 40], Exponential::Own);
         assert!(found.inverse_squares[0] > 10.0 * found.inverse_squares[1], "{found:?}");
         assert!(found.noise < 1e-3, "{found:?}");
     }

@@ -57,11 +57,11 @@ impl ObjectiveProcess<'_> {
     fn predict(&self, point: &[f64]) -> ((f64, f64), Predicted) {
         match self {
             Self::Final(process) => {
-                let found = process.predict(point);
+                let found = process.predict_each(&[point]).swap_remove(0);
                 ((found.mean, found.variance), Predicted::Final(found))
             }
             Self::Curves(process) => {
-                let found = process.predict_end(point);
+                let found = process.predict_ends(&[point]).swap_remove(0);
                 ((found.mean, found.variance), Predicted::Curves(found))
             }
         }
@@ -259,7 +259,7 @@ mod tests {
     use super::*;
     use crate::samplers::cube::{Cube, slices};
     use crate::samplers::fixtures::unit_cube;
-    use crate::samplers::gp::kernel::Hyperparameters;
+    use crate::samplers::gp::kernel::{Exponential, Hyperparameters};
     use crate::samplers::normal::draw;
     use crate::study::pareto::hypervolume;
     use crate::study::seed::SeedTree;
@@ -287,6 +287,7 @@ mod tests {
             inverse_squares: vec![scale, 1.0],
             variance: 1.1,
             noise: 1e-4,
+            exponential: Exponential::Own,
         })
     }
 

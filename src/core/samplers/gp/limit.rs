@@ -3,9 +3,11 @@
 
 use std::cell::RefCell;
 
-use super::kernel::Hyperparameters;
+use super::effort::Effort;
+use super::kernel::{Exponential, Hyperparameters};
 use super::process::GaussianProcess;
-use super::{Fitted, hyperparameters, selection};
+use super::selection::{Selection, in_steps};
+use super::{Fitted, hyperparameters};
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point, slices};
 use crate::study::condition::Expression;
@@ -25,37 +27,52 @@ pub(super) struct Limit {
     margins: Vec<f64>,
     /// Largest feasible margin.
     pub bound: f64,
+    /// What the hyperparameters are fitted to.
+    to_fit: Selection,
 }
 
 impl Limit {
     /// The limits of a study with their measurements (Gardner et al. 2014, "Bayesian optimization
     /// with inequality constraints").
-    pub fn all(cube: &Cube, ask: &Ask<'_>, middle: Middle) -> Vec<Limit> {
+    pub fn all(cube: &Cube, ask: &Ask<'_>, middle: Middle, effort: Effort) -> Vec<Limit> {
         // What ends trials is learned from those that it ended, too.
         let measured = |prunes: bool| {
             let is_measured = move |trial: &&Trial| {
                 trial.state == TrialState::Complete || prunes && trial.state == TrialState::Pruned
             };
-            ask.history.trials().iter().rev().filter(is_measured).take(MOST)
+            ask.history.trials().iter().filter(is_measured).collect::<Vec<_>>()
         };
         let limits = ask.constraints.iter().filter_map(|constraint| {
             Some((constraint.limit()?, matches!(constraint, Constraint::PruningLimit(_))))
         });
         limits
             .map(|(expression, prunes)| {
-                Limit::of(cube, expression, &measured(prunes).collect::<Vec<_>>(), middle)
+                let measured = measured(prunes);
+                let newest = |count: usize| {
+                    let known = &measured[count.saturating_sub(MOST)..count];
+                    Limit::of(cube, expression, known, middle)
+                };
+                let limit = newest(measured.len());
+                let to_fit = match effort {
+                    Effort::Full => limit.selected(in_steps(limit.margins.len())),
+                    Effort::Reduced => {
+                        let older = newest(in_steps(measured.len()));
+                        older.selected(older.margins.len())
+                    }
+                };
+                Limit { to_fit, ..limit }
             })
             .collect()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a number of trials")]
-    fn of(cube: &Cube, expression: &Expression, newest_first: &[&Trial], middle: Middle) -> Limit {
+    fn of(cube: &Cube, expression: &Expression, trials: &[&Trial], middle: Middle) -> Limit {
         let margin = |trial: &&Trial| {
             expression
                 .margin(|name| trial.last_metrics.get(name).map(Value::Float))
                 .filter(|margin| margin.is_finite())
         };
-        let known: Vec<Option<f64>> = newest_first.iter().rev().map(margin).collect();
+        let known: Vec<Option<f64>> = trials.iter().map(margin).collect();
         let mut sizes: Vec<f64> =
             known.iter().flatten().map(|margin| margin.abs()).filter(|size| *size > 0.0).collect();
         sizes.sort_by(f64::total_cmp);
@@ -71,15 +88,26 @@ impl Limit {
             .sqrt()
             .max(1e-9);
         Limit {
-            points: newest_first.iter().rev().map(|trial| cube.encode(&trial.params)).collect(),
+            points: trials.iter().map(|trial| cube.encode(&trial.params)).collect(),
             margins: margins.into_iter().map(|margin| (margin - mean) / deviation).collect(),
             bound: -mean / deviation,
+            to_fit: Selection::default(),
         }
     }
 
+    /// The first `count` trials, to fit to.
+    fn selected(&self, count: usize) -> Selection {
+        Selection::of(count, |at| (self.points[at].clone(), self.margins[at], 0.0))
+    }
+
     /// The hyperparameters of its process.
-    pub fn hyperparameters(&self, cube: &Cube, memo: &RefCell<Option<Fitted>>) -> Hyperparameters {
-        hyperparameters(memo, cube, selection(&self.points, &self.margins, &self.sure()))
+    pub fn hyperparameters(
+        &self,
+        cube: &Cube,
+        memo: &RefCell<Option<Fitted>>,
+        exponential: Exponential,
+    ) -> Hyperparameters {
+        hyperparameters(memo, cube, &self.to_fit, exponential)
     }
 
     /// The process of each of several limits, with its largest feasible margin.
@@ -104,11 +132,7 @@ impl Limit {
             hyperparameters,
             &slices(&self.points),
             &self.margins,
-            &self.sure(),
+            &vec![0.0; self.margins.len()],
         )
-    }
-
-    fn sure(&self) -> Vec<f64> {
-        vec![0.0; self.margins.len()]
     }
 }

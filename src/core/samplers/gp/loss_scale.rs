@@ -35,6 +35,17 @@ impl LossScale {
         matches!(self, LossScale::Warped { range: (low, high), .. } if low == high)
     }
 
+    /// How many targets of another scale one of this is as wide as: 1 where they are warped, which
+    /// gives all about the same width.
+    pub fn width_in(&self, other: &LossScale) -> f64 {
+        match (self, other) {
+            (LossScale::Linear { deviation, .. }, LossScale::Linear { deviation: others, .. }) => {
+                deviation / others
+            }
+            _ => 1.0,
+        }
+    }
+
     /// The loss of a target.
     pub fn loss(&self, target: f64) -> f64 {
         match self {

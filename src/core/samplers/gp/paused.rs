@@ -32,11 +32,13 @@ impl Gp {
         answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
     ) -> Option<T> {
         let cube = Cube::new(ask.space);
-        let data = CurveData::new(&cube, ask);
+        let data = CurveData::new(&cube, ask, self.effort);
         if (data.reported() as u64) < start::trials(ask, self.startup_trials) {
             return None;
         }
-        let hyperparameters = curves::hyperparameters(&self.curves_fitted, &cube, &data, lengths);
+        let exponential = self.effort.exponential();
+        let hyperparameters =
+            curves::hyperparameters(&self.curves_fitted, &cube, &data, lengths, exponential);
         let known = CurveProcess::new(&cube, &hyperparameters, &data)?;
         let ends = known.ends();
         let mut order: Vec<usize> = (0..ends.len()).collect();
@@ -57,7 +59,7 @@ impl Gp {
             direction: ask.history.direction(),
             widening: curves::widening(&known, &data, 0.0),
         };
-        let limit_data = Limit::all(&cube, ask, self.middle);
+        let limit_data = Limit::all(&cube, ask, self.middle, self.effort);
         let limit_hyperparameters = self.limit_hyperparameters(&cube, &limit_data);
         let limits = Limit::processes(&cube, &limit_data, &limit_hyperparameters)?;
         let limits =
@@ -65,6 +67,7 @@ impl Gp {
         let search = Search {
             cube: &cube,
             ask,
+            effort: self.effort,
             models: [Model::Curves(process, incumbent)].into_iter().chain(limits).collect(),
             centres: BEST,
             prior: Prior::new(&cube, ask.space),
@@ -93,7 +96,8 @@ impl Gp {
                 let trials = projected(&ask.history, |losses| losses[objective]);
                 let history = History::of(&trials, Direction::Minimize)
                     .with_step_unit(ask.history.step_unit());
-                CurveData::of_objective(&cube, &Ask { history, earlier: &[], ..*ask })
+                let ask = Ask { history, earlier: &[], ..*ask };
+                CurveData::of_objective(&cube, &ask, self.effort)
             })
             .collect();
         let reported = data.iter().map(CurveData::reported).min()?;
@@ -105,7 +109,9 @@ impl Gp {
         let fits: Vec<_> = data
             .iter()
             .zip(memos.iter())
-            .map(|(data, memo)| curves::hyperparameters(memo, &cube, data, lengths))
+            .map(|(data, memo)| {
+                curves::hyperparameters(memo, &cube, data, lengths, self.effort.exponential())
+            })
             .collect();
         let known: Vec<CurveProcess<'_>> = data
             .iter()
@@ -149,7 +155,7 @@ impl Gp {
             .collect();
         let front = thinned(front, &reference);
         let improvement = HypervolumeImprovement::new(processes, &front, &reference);
-        let limit_data = Limit::all(&cube, ask, self.middle);
+        let limit_data = Limit::all(&cube, ask, self.middle, self.effort);
         let limit_hyperparameters = self.limit_hyperparameters(&cube, &limit_data);
         let limits = Limit::processes(&cube, &limit_data, &limit_hyperparameters)?;
         let limits =
@@ -167,6 +173,7 @@ impl Gp {
         let search = Search {
             cube: &cube,
             ask,
+            effort: self.effort,
             models: [Model::Front(&improvement)].into_iter().chain(limits).collect(),
             prior: Prior::new(&cube, ask.space),
             finished: reported,
@@ -182,6 +189,8 @@ impl Gp {
 
 #[cfg(test)]
 mod tests {
+    use super::super::effort::Effort;
+    use super::super::kernel::Exponential;
     use super::*;
     use crate::samplers::Sampler as _;
     use crate::samplers::conformance::trial_of;
@@ -232,10 +241,13 @@ mod tests {
                 let projected = projected(&history, |losses| losses[objective]);
                 let history = History::of(&projected, Direction::Minimize);
                 let ask = Ask { max_resource: Some(27), history, ..ask(&space, &projected, 0) };
-                CurveData::of_objective(&cube, &ask)
+                CurveData::of_objective(&cube, &ask, Effort::Reduced)
             })
             .collect();
-        let fit = |data| curves::hyperparameters(&RefCell::default(), &cube, data, Lengths::Own);
+        let fit = |data| {
+            let memo = RefCell::default();
+            curves::hyperparameters(&memo, &cube, data, Lengths::Own, Exponential::Own)
+        };
         let fits: Vec<_> = data.iter().map(fit).collect();
         let process = |(data, fitted)| CurveProcess::new(&cube, fitted, data);
         let processes: Option<Vec<_>> = data.iter().zip(&fits).map(process).collect();

@@ -1,10 +1,11 @@
 //! A Gaussian process conditioned on data: mean, deviation, and acquisition functions.
 
-use super::kernel::{Hyperparameters, Matern, square};
+use super::kernel::{Hyperparameters, Kernels, square};
 use super::widening::widening;
 use crate::analysis::linalg::{Matrix, dot};
 use crate::samplers::cube::{AxisKind, Cube};
 use crate::samplers::normal::{LN_ROOT_TWO_PI, log_cdf, log_expected_improvement};
+use crate::simd::{simd_level, vectorised};
 
 /// Data points before which nothing is known well enough for a prediction to say anything.
 const FEW: usize = 5;
@@ -32,7 +33,7 @@ pub(super) struct Prediction {
     /// The variance, without noise.
     pub variance: f64,
     /// The kernel at the distances to the data.
-    kernels: Vec<Matern>,
+    kernels: Kernels,
     /// `covariance^-1` times the covariances with the data.
     solved: Vec<f64>,
 }
@@ -61,9 +62,10 @@ impl<'a> GaussianProcess<'a> {
         let mut distances = Vec::new();
         for (row, point) in points.iter().enumerate() {
             columns.distances(point, row, &mut distances);
+            hyperparameters.exponential.correlate(&mut distances);
             let cells = covariance.row_mut(row);
-            for (cell, distance) in cells.iter_mut().zip(&distances) {
-                *cell = hyperparameters.variance * Matern::at(*distance).correlation();
+            for (cell, correlation) in cells.iter_mut().zip(&distances) {
+                *cell = hyperparameters.variance * correlation;
             }
             cells[row] = own_variance(hyperparameters) + noise_variances[row];
         }
@@ -95,25 +97,35 @@ impl<'a> GaussianProcess<'a> {
 
     /// Mean at `point`.
     pub fn mean(&self, point: &[f64]) -> f64 {
-        dot(&self.covariances(self.kernels(point)), &self.weights)
+        dot(&self.covariances(point), &self.weights)
     }
 
-    /// The kernel at the distances to the data.
-    fn kernels(&self, point: &[f64]) -> impl Iterator<Item = Matern> {
+    /// Squared scaled distances to the data.
+    fn distances(&self, point: &[f64]) -> Vec<f64> {
         let mut distances = Vec::new();
         self.columns.distances(point, self.weights.len(), &mut distances);
-        distances.into_iter().map(Matern::at)
+        distances
     }
 
     /// Covariances with the data.
-    fn covariances(&self, kernels: impl Iterator<Item = Matern>) -> Vec<f64> {
-        kernels.map(|kernel| self.hyperparameters.variance * kernel.correlation()).collect()
+    fn covariances(&self, point: &[f64]) -> Vec<f64> {
+        let mut distances = self.distances(point);
+        self.hyperparameters.exponential.correlate(&mut distances);
+        self.scaled(distances)
+    }
+
+    /// Covariances from correlations.
+    fn scaled(&self, mut correlations: Vec<f64>) -> Vec<f64> {
+        for correlation in &mut correlations {
+            *correlation *= self.hyperparameters.variance;
+        }
+        correlations
     }
 
     /// An upper bound of the log expected improvement at `point`, at a tenth of the cost: the
     /// variance is conditioned on the most correlated data point only.
     pub fn most_improvement(&self, point: &[f64], incumbent: f64) -> f64 {
-        let covariances = self.covariances(self.kernels(point));
+        let covariances = self.covariances(point);
         let own = own_variance(self.hyperparameters);
         let explained = covariances
             .iter()
@@ -126,33 +138,53 @@ impl<'a> GaussianProcess<'a> {
 
     /// Mean and variance at `point`.
     pub fn moments(&self, point: &[f64]) -> (f64, f64) {
-        let covariances = self.covariances(self.kernels(point));
+        let covariances = self.covariances(point);
         let explained = self.inverse_factor.square_of_product(&covariances);
         (dot(&covariances, &self.weights), self.variance(explained))
     }
 
-    /// The acquisition value at `point`.
-    pub fn value(&self, point: &[f64], acquisition: Acquisition) -> f64 {
-        let (mean, variance) = self.moments(point);
-        acquisition.of(mean, variance).0
+    /// The acquisition values at several points.
+    pub fn values(&self, points: &[&[f64]], acquisition: Acquisition) -> Vec<f64> {
+        let covariances: Vec<_> = points.iter().map(|point| self.covariances(point)).collect();
+        let whitened = self.inverse_factor.times_each(&covariances);
+        let value = |(covariances, whitened): (&Vec<f64>, Vec<f64>)| {
+            let explained = whitened.iter().map(|part| part * part).sum();
+            acquisition.of(dot(covariances, &self.weights), self.variance(explained)).0
+        };
+        covariances.iter().zip(whitened).map(value).collect()
     }
 
-    /// The same, with its gradient along numeric axes (0 along others).
-    pub fn value_and_gradient(&self, point: &[f64], acquisition: Acquisition) -> (f64, Vec<f64>) {
-        let prediction = self.predict(point);
-        let (value, by_mean, by_variance) = acquisition.of(prediction.mean, prediction.variance);
-        (value, self.gradient(point, &prediction, by_mean, by_variance))
+    /// The same, with their gradients along numeric axes (0 along others).
+    pub fn values_and_gradients(
+        &self,
+        points: &[&[f64]],
+        acquisition: Acquisition,
+    ) -> Vec<(f64, Vec<f64>)> {
+        let value_and_gradient = |(point, prediction): (&&[f64], Prediction)| {
+            let (value, by_mean, by_variance) =
+                acquisition.of(prediction.mean, prediction.variance);
+            (value, self.gradient(point, &prediction, by_mean, by_variance))
+        };
+        points.iter().zip(self.predict_each(points)).map(value_and_gradient).collect()
     }
 
-    /// Mean and variance at `point`, and what their gradients need.
-    pub fn predict(&self, point: &[f64]) -> Prediction {
-        let kernels: Vec<Matern> = self.kernels(point).collect();
-        let covariances = self.covariances(kernels.iter().copied());
-        let whitened = self.inverse_factor.times(&covariances);
-        let solved = self.inverse_factor.transposed_times(&whitened);
-        let mean = dot(&covariances, &self.weights);
-        let variance = self.variance(dot(&whitened, &whitened));
-        Prediction { mean, variance, kernels, solved }
+    /// Mean and variance at each of several points, and what their gradients need.
+    pub fn predict_each(&self, points: &[&[f64]]) -> Vec<Prediction> {
+        let kernels = |point| self.hyperparameters.exponential.kernels(self.distances(point));
+        let kernels: Vec<Kernels> = points.iter().map(|point| kernels(*point)).collect();
+        let covariances: Vec<Vec<f64>> =
+            kernels.iter().map(|kernels| self.scaled(kernels.correlations.clone())).collect();
+        let whitened = self.inverse_factor.times_each(&covariances);
+        let solved = self.inverse_factor.transposed_times_each(&whitened);
+        let parts = kernels.into_iter().zip(covariances).zip(whitened).zip(solved);
+        parts
+            .map(|(((kernels, covariances), whitened), solved)| Prediction {
+                mean: dot(&covariances, &self.weights),
+                variance: self.variance(dot(&whitened, &whitened)),
+                kernels,
+                solved,
+            })
+            .collect()
     }
 
     /// The gradient along numeric axes of a function with these derivatives by mean and variance.
@@ -167,11 +199,12 @@ impl<'a> GaussianProcess<'a> {
         // difference of positions.
         let pulls: Vec<f64> = prediction
             .kernels
+            .derivatives
             .iter()
             .zip(self.weights.iter().zip(&prediction.solved))
-            .map(|(kernel, (weight, solved))| {
+            .map(|(derivative, (weight, solved))| {
                 -self.hyperparameters.variance
-                    * kernel.derivative()
+                    * derivative
                     * (by_mean * weight - 2.0 * by_variance * solved)
             })
             .collect();
@@ -255,18 +288,15 @@ impl Columns {
         distances.resize(count, 0.0);
         for (column, own) in self.columns.iter().zip(point) {
             let scale = column.inverse_square;
-            let pairs = distances.iter_mut().zip(&column.positions);
             match column.kind {
-                _ if column.has_gaps || own.is_nan() => pairs.for_each(|(distance, other)| {
-                    *distance += scale * square(column.kind, *own, *other)
-                }),
+                _ if column.has_gaps || own.is_nan() => {
+                    for (distance, other) in distances.iter_mut().zip(&column.positions) {
+                        *distance += scale * square(column.kind, *own, *other);
+                    }
+                }
                 AxisKind::Single => {}
-                AxisKind::Choice(_) => pairs.for_each(|(distance, other)| {
-                    *distance += if own == other { 0.0 } else { scale }
-                }),
-                _ => pairs.for_each(|(distance, other)| {
-                    *distance += scale * (own - other) * (own - other)
-                }),
+                AxisKind::Choice(_) => add_differences(distances, scale, *own, &column.positions),
+                _ => add_squares(distances, scale, *own, &column.positions),
             }
         }
     }
@@ -290,14 +320,37 @@ impl Columns {
     }
 }
 
+vectorised! {
+    /// Adds the squared differences of numbers.
+    fn add_squares(distances: &mut [f64], scale: f64, own: f64, positions: &[f64]) {
+        for (distance, other) in distances.iter_mut().zip(positions) {
+            *distance += scale * (own - other) * (own - other);
+        }
+    }
+}
+
+vectorised! {
+    /// Adds the differences of choices, which are equal or not.
+    fn add_differences(distances: &mut [f64], scale: f64, own: f64, positions: &[f64]) {
+        for (distance, other) in distances.iter_mut().zip(positions) {
+            *distance += if own == *other { 0.0 } else { scale };
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::samplers::conformance::{choice, float, space};
     use crate::samplers::cube::slices;
+    use crate::samplers::gp::kernel::Exponential;
 
     fn cube() -> Cube {
         Cube::new(&space([float("x", 0.0, 1.0), float("y", 0.0, 1.0), choice("c", ["a", "b"])]))
+    }
+
+    fn hyperparameters(inverse_squares: Vec<f64>, variance: f64, noise: f64) -> Hyperparameters {
+        Hyperparameters { inverse_squares, variance, noise, exponential: Exponential::Own }
     }
 
     #[test]
@@ -310,8 +363,7 @@ mod tests {
             .iter()
             .map(|point| (4.0 * point[0]).sin() + point[1] * point[1] + 0.3 * point[2])
             .collect();
-        let hyperparameters =
-            Hyperparameters { inverse_squares: vec![4.0, 2.0, 1.0], variance: 1.3, noise: 1e-6 };
+        let hyperparameters = hyperparameters(vec![4.0, 2.0, 1.0], 1.3, 1e-6);
         let process =
             GaussianProcess::new(&cube(), &hyperparameters, &slices(&points), &targets, &[0.0; 15])
                 .unwrap();
@@ -322,13 +374,14 @@ mod tests {
         assert!((own[3] - process.mean(&points[3])).abs() < 1e-6);
         for at in [[0.3, 0.6, 1.0], [0.91, 0.05, 0.0]] {
             for acquisition in [Acquisition::Improvement(-0.5), Acquisition::AtMost(0.4)] {
-                let (value, gradient) = process.value_and_gradient(&at, acquisition);
-                assert!((value - process.value(&at, acquisition)).abs() < 1e-12);
+                let (value, gradient) =
+                    process.values_and_gradients(&[&at], acquisition).swap_remove(0);
+                assert!((value - process.values(&[&at], acquisition)[0]).abs() < 1e-12);
                 for axis in 0..2 {
                     let value = |by: f64| {
                         let mut moved = at;
                         moved[axis] += by;
-                        process.value(&moved, acquisition)
+                        process.values(&[&moved], acquisition)[0]
                     };
                     let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
                     assert!(
@@ -339,7 +392,7 @@ mod tests {
                 }
                 assert_eq!(gradient[2], 0.0);
             }
-            let improvement = process.value(&at, Acquisition::Improvement(-0.5));
+            let improvement = process.values(&[&at], Acquisition::Improvement(-0.5))[0];
             assert!(process.most_improvement(&at, -0.5) >= improvement);
         }
     }
@@ -347,8 +400,7 @@ mod tests {
     #[test]
     fn noisier_points_pull_less() {
         let points = [vec![0.2, 0.5, 0.0], vec![0.8, 0.5, 0.0]];
-        let hyperparameters =
-            Hyperparameters { inverse_squares: vec![9.0, 2.0, 1.0], variance: 1.0, noise: 1e-4 };
+        let hyperparameters = hyperparameters(vec![9.0, 2.0, 1.0], 1.0, 1e-4);
         let mean = |noise_variance: f64| {
             GaussianProcess::new(
                 &cube(),

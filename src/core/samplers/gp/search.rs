@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use rand::RngExt as _;
 
 use super::curves::CurveProcess;
+use super::effort::Effort;
 use super::front::HypervolumeImprovement;
 use super::process::{Acquisition, GaussianProcess};
 use super::value::ValuePredictor;
@@ -26,6 +27,8 @@ pub(super) const BEST_OF_SEVERAL: usize = 20;
 /// Local ascents, and steps of each.
 const CLIMBS: usize = 5;
 const STEPS: usize = 25;
+/// How many draws are judged together.
+const TOGETHER: usize = 8;
 /// Alternatives of one choice that an ascent tries.
 const ALTERNATIVES: usize = 10;
 
@@ -40,19 +43,23 @@ pub(super) enum Model<'a> {
 }
 
 impl Model<'_> {
-    fn value(&self, point: &[f64]) -> f64 {
+    fn values(&self, points: &[&[f64]]) -> Vec<f64> {
         match self {
-            Model::One(process, acquisition) => process.value(point, *acquisition),
-            Model::Curves(process, incumbent) => process.value(point, *incumbent),
-            Model::Front(improvement) => improvement.value(point),
+            Model::One(process, acquisition) => process.values(points, *acquisition),
+            Model::Curves(process, incumbent) => process.values(points, *incumbent),
+            Model::Front(improvement) => {
+                points.iter().map(|point| improvement.value(point)).collect()
+            }
         }
     }
 
-    fn value_and_gradient(&self, point: &[f64]) -> (f64, Vec<f64>) {
+    fn values_and_gradients(&self, points: &[&[f64]]) -> Vec<(f64, Vec<f64>)> {
         match self {
-            Model::One(process, acquisition) => process.value_and_gradient(point, *acquisition),
-            Model::Curves(process, incumbent) => process.value_and_gradient(point, *incumbent),
-            Model::Front(improvement) => improvement.value_and_gradient(point),
+            Model::One(process, acquisition) => process.values_and_gradients(points, *acquisition),
+            Model::Curves(process, incumbent) => process.values_and_gradients(points, *incumbent),
+            Model::Front(improvement) => {
+                points.iter().map(|point| improvement.value_and_gradient(point)).collect()
+            }
         }
     }
 
@@ -89,6 +96,7 @@ pub(super) struct Search<'a> {
     pub taken: HashSet<Vec<u64>>,
     /// By objective; none if values are not predicted.
     pub predictors: Vec<ValuePredictor<'a>>,
+    pub effort: Effort,
 }
 
 impl Search<'_> {
@@ -118,11 +126,7 @@ impl Search<'_> {
         }
         sort(&mut found);
         found.dedup_by(|a, b| key(&a.1) == key(&b.1));
-        let climbed: Vec<(f64, Point)> = found
-            .iter()
-            .take(CLIMBS)
-            .map(|(value, point)| self.climb(*value, point.clone(), rng))
-            .collect();
+        let climbed = self.climb(found.iter().take(CLIMBS).cloned().collect(), rng);
         found.extend(climbed);
         sort(&mut found);
         let free = found.into_iter().find(|(_, point)| !self.taken.contains(&key(point)));
@@ -162,7 +166,9 @@ impl Search<'_> {
     /// the cost) excludes from the best `CLIMBS`.
     fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
         if drawn.first().is_none_or(|point| self.bound(point).is_none()) {
-            return drawn.into_iter().map(|point| (self.acquisition(&point), point)).collect();
+            let points: Vec<&[f64]> = drawn.iter().map(|point| &point[..]).collect();
+            let values = self.acquisitions(&points);
+            return values.into_iter().zip(drawn).collect();
         }
         let mut bounded: Vec<(f64, Point)> = drawn
             .into_iter()
@@ -171,18 +177,27 @@ impl Search<'_> {
         sort(&mut bounded);
         let mut judged: Vec<(f64, Point)> = Vec::new();
         let mut best: Vec<(f64, Vec<u64>)> = Vec::new();
-        for (bound, point) in bounded {
-            // Tolerance for rounding, which affects the bound more than the value.
-            if best.len() == CLIMBS && best.last().is_some_and(|(least, _)| bound + 1e-6 < *least) {
+        // Tolerance for rounding, which affects the bound more than the value.
+        let is_excluded = |bound: f64, best: &[(f64, Vec<u64>)]| {
+            best.len() == CLIMBS && best.last().is_some_and(|(least, _)| bound + 1e-6 < *least)
+        };
+        for together in bounded.chunks(TOGETHER) {
+            if is_excluded(together[0].0, &best) {
                 break;
             }
-            let (value, key) = (self.acquisition(&point), key(&point));
-            if !self.taken.contains(&key) && best.iter().all(|(_, known)| *known != key) {
-                let place = best.partition_point(|(other, _)| *other >= value);
-                best.insert(place, (value, key));
-                best.truncate(CLIMBS);
+            let points: Vec<&[f64]> = together.iter().map(|(_, point)| &point[..]).collect();
+            for ((bound, point), value) in together.iter().zip(self.acquisitions(&points)) {
+                if is_excluded(*bound, &best) {
+                    return judged;
+                }
+                let key = key(point);
+                if !self.taken.contains(&key) && best.iter().all(|(_, known)| *known != key) {
+                    let place = best.partition_point(|(other, _)| *other >= value);
+                    best.insert(place, (value, key));
+                    best.truncate(CLIMBS);
+                }
+                judged.push((value, point.clone()));
             }
-            judged.push((value, point));
         }
         judged
     }
@@ -196,22 +211,38 @@ impl Search<'_> {
     }
 
     fn acquisition(&self, point: &[f64]) -> f64 {
-        let values = self.models.iter().map(|model| model.value(point));
-        let prior = self.prior.as_ref();
-        let weight = prior.map(|prior| prior.log_weight(self.cube, point, self.finished).0);
-        values.chain(weight).fold(0.0, |total, part| total + part)
+        self.acquisitions(&[point])[0]
     }
 
-    fn acquisition_and_gradient(&self, point: &[f64]) -> (f64, Vec<f64>) {
-        let values = self.models.iter().map(|model| model.value_and_gradient(point));
-        let prior = self.prior.as_ref();
-        let weight = prior.map(|prior| prior.log_weight(self.cube, point, self.finished));
-        let mut total = (0.0, vec![0.0; point.len()]);
-        for (value, gradient) in values.chain(weight) {
+    fn acquisitions(&self, points: &[&[f64]]) -> Vec<f64> {
+        let mut totals = vec![0.0; points.len()];
+        for model in &self.models {
+            totals.iter_mut().zip(model.values(points)).for_each(|(total, value)| *total += value);
+        }
+        if let Some(prior) = &self.prior {
+            for (total, point) in totals.iter_mut().zip(points) {
+                *total += prior.log_weight(self.cube, point, self.finished).0;
+            }
+        }
+        totals
+    }
+
+    fn acquisitions_and_gradients(&self, points: &[&[f64]]) -> Vec<(f64, Vec<f64>)> {
+        let mut totals: Vec<_> = points.iter().map(|point| (0.0, vec![0.0; point.len()])).collect();
+        let add = |total: &mut (f64, Vec<f64>), (value, gradient): (f64, Vec<f64>)| {
             total.0 += value;
             total.1.iter_mut().zip(gradient).for_each(|(all, derivative)| *all += derivative);
+        };
+        for model in &self.models {
+            let parts = model.values_and_gradients(points);
+            totals.iter_mut().zip(parts).for_each(|(total, part)| add(total, part));
         }
-        total
+        if let Some(prior) = &self.prior {
+            for (total, point) in totals.iter_mut().zip(points) {
+                add(total, prior.log_weight(self.cube, point, self.finished));
+            }
+        }
+        totals
     }
 
     fn allows(&self, point: &[f64]) -> bool {
@@ -239,65 +270,73 @@ impl Search<'_> {
         })
     }
 
-    /// Local ascent from `point`: alternates gradient steps on numbers with a search over choices
-    /// and neighbouring cells.
-    fn climb(&self, mut value: f64, mut point: Point, rng: &mut StreamRng) -> (f64, Point) {
-        for _ in 0..2 {
-            let before = value;
-            let slid = self.slide(point.clone());
-            let slid = self.cube.walk(self.fixed, |index| slid[index]);
-            let slid_value = self.acquisition(&slid);
-            if slid_value > value && self.allows(&slid) {
-                (value, point) = (slid_value, slid);
+    /// Local ascents: each alternates gradient steps on numbers with a search over choices and
+    /// neighbouring cells, and has a second round if the first one gained enough.
+    fn climb(&self, mut climbs: Vec<(f64, Point)>, rng: &mut StreamRng) -> Vec<(f64, Point)> {
+        let points = |climbs: &[&mut (f64, Point)]| {
+            self.slide(climbs.iter().map(|(_, point)| point.clone()).collect())
+        };
+        let slid = points(&climbs.iter_mut().collect::<Vec<_>>());
+        let mut rising: Vec<&mut (f64, Point)> = Vec::new();
+        for (climb, slid) in climbs.iter_mut().zip(slid) {
+            if !self.refine(climb, slid, rng) {
+                continue;
             }
-            for index in 0..point.len() {
-                for position in self.alternatives(index, point[index], rng) {
-                    let changed = self.with(&point, index, position, rng);
-                    let changed_value = self.acquisition(&changed);
-                    if changed_value > value && self.allows(&changed) {
-                        (value, point) = (changed_value, changed);
-                    }
+            match self.effort {
+                // The order of draws is that of one ascent after the other.
+                Effort::Full => {
+                    let slid = points(&[&mut *climb]).swap_remove(0);
+                    self.refine(climb, slid, rng);
                 }
-            }
-            if value - before < 1e-3 {
-                break;
+                Effort::Reduced => rising.push(climb),
             }
         }
-        (value, point)
+        let slid = points(&rising);
+        for (climb, slid) in rising.into_iter().zip(slid) {
+            self.refine(climb, slid, rng);
+        }
+        climbs
     }
 
-    /// Rprop along the free numeric axes.
-    fn slide(&self, mut at: Point) -> Point {
-        let mut steps = vec![0.05; at.len()];
-        let mut last = vec![0.0; at.len()];
-        let mut best = (f64::NEG_INFINITY, at.clone());
-        for _ in 0..STEPS {
-            let (value, gradient) = self.acquisition_and_gradient(&at);
-            if value > best.0 {
-                best = (value, at.clone());
-            }
-            for (index, derivative) in gradient.iter().enumerate() {
-                if *derivative == 0.0
-                    || !derivative.is_finite()
-                    || at[index].is_nan()
-                    || !self.fixed[index].is_nan()
-                {
-                    continue;
+    /// Moves an ascent to where its gradient steps led, if that is better, and then to the best
+    /// position of each discrete axis. Whether it may gain more.
+    fn refine(&self, climb: &mut (f64, Point), slid: Point, rng: &mut StreamRng) -> bool {
+        let (value, point) = climb;
+        let before = *value;
+        let slid = self.cube.walk(self.fixed, |index| slid[index]);
+        let slid_value = self.acquisition(&slid);
+        if slid_value > *value && self.allows(&slid) {
+            (*value, *point) = (slid_value, slid);
+        }
+        for index in 0..point.len() {
+            for position in self.alternatives(index, point[index], rng) {
+                let changed = self.with(point, index, position, rng);
+                let changed_value = self.acquisition(&changed);
+                if changed_value > *value && self.allows(&changed) {
+                    (*value, *point) = (changed_value, changed);
                 }
-                let turned: f64 = last[index] * derivative;
-                if turned > 0.0 {
-                    steps[index] = f64::min(steps[index] * 1.3, 0.2);
-                } else if turned < 0.0 {
-                    steps[index] *= 0.4;
-                }
-                last[index] = *derivative;
-                at[index] = (at[index] + derivative.signum() * steps[index]).clamp(0.0, 1.0);
-            }
-            if steps.iter().all(|step| *step < 1e-4) {
-                break;
             }
         }
-        best.1
+        let is_still = *value - before < 1e-3;
+        !is_still
+    }
+
+    /// Rprop along the free numeric axes, from each of several points.
+    fn slide(&self, from: Vec<Point>) -> Vec<Point> {
+        let mut slides: Vec<Slide> = from.into_iter().map(Slide::from).collect();
+        for _ in 0..STEPS {
+            let mut moving: Vec<&mut Slide> =
+                slides.iter_mut().filter(|slide| slide.is_moving()).collect();
+            if moving.is_empty() {
+                break;
+            }
+            let points: Vec<&[f64]> = moving.iter().map(|slide| &slide.at[..]).collect();
+            let found = self.acquisitions_and_gradients(&points);
+            for (slide, (value, gradient)) in moving.iter_mut().zip(found) {
+                slide.step(value, &gradient, self.fixed);
+            }
+        }
+        slides.into_iter().map(|slide| slide.best.1).collect()
     }
 
     /// Other positions of a discrete axis.
@@ -333,6 +372,55 @@ impl Search<'_> {
             old if old.is_nan() => random_position(self.cube.axes[index].kind, rng),
             old => old,
         })
+    }
+}
+
+/// State of an ascent along the numeric axes.
+struct Slide {
+    at: Point,
+    steps: Vec<f64>,
+    /// The previous gradient.
+    last: Vec<f64>,
+    /// The best value so far, and its point.
+    best: (f64, Point),
+}
+
+impl Slide {
+    fn from(start: Point) -> Self {
+        Slide {
+            steps: vec![0.05; start.len()],
+            last: vec![0.0; start.len()],
+            best: (f64::NEG_INFINITY, start.clone()),
+            at: start,
+        }
+    }
+
+    fn is_moving(&self) -> bool {
+        self.steps.iter().any(|step| *step >= 1e-4)
+    }
+
+    fn step(&mut self, value: f64, gradient: &[f64], fixed: &[f64]) {
+        let Slide { at, steps, last, best } = self;
+        if value > best.0 {
+            *best = (value, at.clone());
+        }
+        for (index, derivative) in gradient.iter().enumerate() {
+            if *derivative == 0.0
+                || !derivative.is_finite()
+                || at[index].is_nan()
+                || !fixed[index].is_nan()
+            {
+                continue;
+            }
+            let turned: f64 = last[index] * derivative;
+            if turned > 0.0 {
+                steps[index] = f64::min(steps[index] * 1.3, 0.2);
+            } else if turned < 0.0 {
+                steps[index] *= 0.4;
+            }
+            last[index] = *derivative;
+            at[index] = (at[index] + derivative.signum() * steps[index]).clamp(0.0, 1.0);
+        }
     }
 }
 

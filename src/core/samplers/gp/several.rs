@@ -11,7 +11,7 @@ use super::projection::projected;
 use super::search::{BEST_OF_SEVERAL, Model, Search};
 use super::value::ValuePredictor;
 use super::warp::Warp;
-use super::{Gp, Losses, hyperparameters, noise_variances, selection};
+use super::{Gp, Losses, hyperparameters, noise_variances};
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point, key, slices};
 use crate::samplers::prior::Prior;
@@ -67,7 +67,8 @@ impl Gp {
                 let trials = projected(&ask.history, |losses| losses[objective]);
                 let history = History::of(&trials, Direction::Minimize)
                     .with_step_unit(ask.history.step_unit());
-                Data::new(&cube, &Ask { history, earlier: &[], ..*ask }, self.middle)
+                let ask = Ask { history, earlier: &[], ..*ask };
+                Data::new(&cube, &ask, self.middle, self.effort)
             })
             .collect();
         let mut memos = self.objectives_fitted.borrow_mut();
@@ -76,8 +77,8 @@ impl Gp {
             .iter()
             .zip(memos.iter())
             .map(|(data, memo)| {
-                let to = selection(&data.points, &data.losses, &data.variances);
-                (hyperparameters(memo, &cube, to), Warp::fit(&data.losses))
+                let fitted = hyperparameters(memo, &cube, &data.to_fit, self.effort.exponential());
+                (fitted, Warp::fit(&data.losses))
             })
             .collect();
         // A trial may have reported some objectives and not others: one list for all.
@@ -140,6 +141,7 @@ impl Gp {
         let search = Search {
             cube: &cube,
             ask,
+            effort: self.effort,
             models: improvement.iter().map(Model::Front).chain(limits).collect(),
             prior: Prior::new(&cube, ask.space),
             finished: data[0].points.len(),

@@ -42,9 +42,11 @@ impl ValuePredictor<'_> {
 mod tests {
     use super::super::curves::{self, CurveData, CurveProcess, Lengths};
     use super::super::data::Data;
+    use super::super::effort::Effort;
+    use super::super::kernel::Exponential;
     use super::super::process::GaussianProcess;
     use super::super::warp::Warp;
-    use super::super::{Gp, hyperparameters, noise_variances, selection};
+    use super::super::{Gp, hyperparameters, noise_variances};
     use super::*;
     use crate::samplers::conformance::trial_of;
     use crate::samplers::cube::{Cube, slices};
@@ -100,9 +102,8 @@ mod tests {
         let ask = ask(&space, &trials, 0);
         let Proposal { params, predicted } = proposed(9, &ask);
         let cube = Cube::new(&space);
-        let data = Data::new(&cube, &ask, Middle::Median);
-        let selected = selection(&data.points, &data.losses, &data.variances);
-        let fit = hyperparameters(&RefCell::default(), &cube, selected);
+        let data = Data::new(&cube, &ask, Middle::Median, Effort::Full);
+        let fit = hyperparameters(&RefCell::default(), &cube, &data.to_fit, Exponential::System);
         let warp = Warp::fit(&data.losses);
         let targets: Vec<f64> = data.losses.iter().map(|loss| warp.of(*loss)).collect();
         let noise = noise_variances(&warp, &data.losses, &data.variances);
@@ -123,8 +124,9 @@ mod tests {
         let ask = Ask { max_resource: Some(27), ..ask(&space, &trials, 0) };
         let Proposal { params, predicted } = proposed(9, &ask);
         let cube = Cube::new(&space);
-        let data = CurveData::new(&cube, &ask);
-        let fit = curves::hyperparameters(&RefCell::default(), &cube, &data, Lengths::Own);
+        let data = CurveData::new(&cube, &ask, Effort::Full);
+        let (memo, exponential) = (RefCell::default(), Exponential::System);
+        let fit = curves::hyperparameters(&memo, &cube, &data, Lengths::Own, exponential);
         let process = CurveProcess::new(&cube, &fit, &data).unwrap();
         let (mean, variance) = process.moments_at_end(&cube.encode(&params));
         let deviation = (variance + process.noise()).sqrt();

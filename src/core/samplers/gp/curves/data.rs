@@ -1,6 +1,9 @@
 //! The training data of the process over curves: a few reports of each trial, at geometrically
 //! spaced steps.
 
+use std::collections::BTreeMap;
+
+use super::super::effort::Effort;
 use super::super::loss_scale::LossScale;
 use super::super::warp::Warp;
 use super::{FULL, Observation};
@@ -48,6 +51,17 @@ pub(crate) struct CurveData {
     pub cap: f64,
     /// Steps of a full trial.
     pub horizon: u64,
+    /// What the hyperparameters are fitted to, if not to a selection of these observations.
+    apart: Option<ToFit>,
+}
+
+/// What the hyperparameters are fitted to.
+#[derive(Clone, Debug)]
+pub(crate) struct ToFit {
+    pub points: Vec<Point>,
+    pub observations: Vec<Observation>,
+    /// How its targets become losses.
+    pub scale: LossScale,
 }
 
 /// The losses of a trial at the steps at which it is observed, ascending.
@@ -57,20 +71,33 @@ struct Curve<'a> {
     losses: Vec<(f64, f64)>,
 }
 
+impl Curve<'_> {
+    /// The loss of the first observation.
+    fn first(&self) -> f64 {
+        self.losses[0].1
+    }
+}
+
 impl CurveData {
     /// The data of a history.
-    pub fn new(cube: &Cube, ask: &Ask<'_>) -> Self {
-        CurveData::with(cube, ask, None, Scale::Capped)
+    pub fn new(cube: &Cube, ask: &Ask<'_>, effort: Effort) -> Self {
+        CurveData::with(cube, ask, None, Scale::Capped, effort)
     }
 
     /// The data of a history of one of several objectives, whose worst losses belong to the front.
-    pub fn of_objective(cube: &Cube, ask: &Ask<'_>) -> Self {
-        CurveData::with(cube, ask, None, Scale::Warped)
+    pub fn of_objective(cube: &Cube, ask: &Ask<'_>, effort: Effort) -> Self {
+        CurveData::with(cube, ask, None, Scale::Warped, effort)
     }
 
     /// The data of a history; with `whose`, certainly that one of its trials, and the last report
     /// of each other one up to its last step as well.
-    pub fn with(cube: &Cube, ask: &Ask<'_>, whose: Option<usize>, scale: Scale) -> Self {
+    pub fn with(
+        cube: &Cube,
+        ask: &Ask<'_>,
+        whose: Option<usize>,
+        scale: Scale,
+        effort: Effort,
+    ) -> Self {
         let history = &ask.history;
         let last = |index: usize| history.trials().get(index).and_then(Trial::last_step);
         let step = whose.and_then(last).unwrap_or(0);
@@ -82,8 +109,10 @@ impl CurveData {
                 (!losses.is_empty()).then_some(Curve { index, trial, losses })
             })
             .collect();
-        let targets = Targets::of(&curves, scale);
+        let targets = Targets::of(&curves, curves.iter().map(Curve::first), scale);
         let target = |loss: f64| targets.of_loss(loss);
+        let apart = (effort == Effort::Reduced && observations(&curves) > MOST)
+            .then(|| ToFit::settled(cube, &curves, scale));
         let curves = selected(curves, whose);
         let mut data = CurveData {
             points: Vec::new(),
@@ -94,6 +123,7 @@ impl CurveData {
             scale: targets.scale,
             cap: targets.cap,
             horizon,
+            apart,
         };
         for curve in &curves {
             for (step, loss) in &curve.losses {
@@ -151,15 +181,14 @@ impl CurveData {
         Some(data)
     }
 
-    /// The points and observations that the hyperparameters are fitted to: those of the oldest
-    /// trials, whose number grows in steps of 1/8 to save fits; beyond `FIT_MOST` observations,
-    /// half of them of the longest curves, and an even selection of the others.
-    pub fn to_fit(&self) -> (Vec<Point>, Vec<Observation>) {
-        let own = self.reported();
-        let mut count = own.min(6);
-        while count + 1 + count / 8 <= own {
-            count += 1 + count / 8;
+    /// What the hyperparameters are fitted to: observations of the oldest trials, whose number
+    /// grows in steps of 1/8 to save fits; beyond `FIT_MOST` observations, half of them of the
+    /// longest curves, and an even selection of the others.
+    pub fn to_fit(&self) -> ToFit {
+        if let Some(apart) = &self.apart {
+            return apart.clone();
         }
+        let count = in_steps(self.reported());
         let mut of_trial: Vec<Vec<Observation>> = vec![Vec::new(); self.points.len()];
         let is_own = |observation: &&Observation| observation.trial < count;
         for observation in self.observations.iter().filter(is_own) {
@@ -185,8 +214,66 @@ impl CurveData {
         }
         kept.extend(rest);
         kept.sort_by(|a, b| a.trial.cmp(&b.trial).then(a.step.total_cmp(&b.step)));
-        (self.points[..count].to_vec(), kept)
+        ToFit { points: self.points[..count].to_vec(), observations: kept, scale: self.scale }
     }
+}
+
+impl ToFit {
+    /// Where the process does not have all observations: the same of all trials that no longer
+    /// report, with targets of their own scale, so that whoever else reports changes nothing. Those
+    /// that are not among the longest have one observation, their last.
+    fn settled(cube: &Cube, curves: &[Curve<'_>], scale: Scale) -> Self {
+        let is_settled =
+            |curve: &&Curve<'_>| curve.trial.state.is_finished() || curve.trial.rests();
+        let mut settled: Vec<&Curve<'_>> = curves.iter().filter(is_settled).collect();
+        settled.truncate(in_steps(settled.len()));
+        let all: Vec<usize> = (0..settled.len()).collect();
+        let mut kept: BTreeMap<usize, &[(f64, f64)]> = BTreeMap::new();
+        let mut long = all.clone();
+        long.sort_by_key(|at| std::cmp::Reverse(settled[*at].losses.len()));
+        let mut count = 0;
+        for at in long {
+            let losses = &settled[at].losses;
+            if count < FIT_MOST / 2 && losses.len() > 2 {
+                count += losses.len();
+                kept.insert(at, losses);
+            }
+        }
+        let left = FIT_MOST.saturating_sub(count).min(all.len());
+        let sample: Vec<usize> = evenly(&all, left).collect();
+        for at in &sample {
+            let losses = &settled[*at].losses;
+            kept.entry(*at).or_insert(&losses[losses.len() - 1..]);
+        }
+        let chosen: Vec<Curve<'_>> = kept
+            .into_iter()
+            .map(|(at, losses)| Curve { losses: losses.to_vec(), ..*settled[at] })
+            .collect();
+        let targets = Targets::of(&chosen, sample.iter().map(|at| settled[*at].first()), scale);
+        let observations = chosen.iter().enumerate().flat_map(|(trial, curve)| {
+            let targets = &targets;
+            curve.losses.iter().map(move |(step, loss)| Observation {
+                trial,
+                step: *step,
+                target: targets.of_loss(*loss),
+                noise: 0.0,
+            })
+        });
+        ToFit {
+            points: chosen.iter().map(|curve| cube.encode(&curve.trial.params)).collect(),
+            observations: observations.collect(),
+            scale: targets.scale,
+        }
+    }
+}
+
+/// The largest number of trials up to `count` in steps of 1/8.
+fn in_steps(count: usize) -> usize {
+    let mut steps = count.min(6);
+    while steps + 1 + steps / 8 <= count {
+        steps += 1 + steps / 8;
+    }
+    steps
 }
 
 /// How losses become targets.
@@ -208,14 +295,15 @@ struct Targets {
 }
 
 impl Targets {
-    fn of(curves: &[Curve<'_>], scale: Scale) -> Self {
+    /// Of all losses; `first`: those of first reports, which the cap depends on.
+    fn of(curves: &[Curve<'_>], first: impl Iterator<Item = f64>, scale: Scale) -> Self {
         let losses = || curves.iter().flat_map(|curve| &curve.losses).map(|(_, loss)| *loss);
         if scale == Scale::Warped {
             let finite: Vec<f64> = losses().filter(|loss| loss.is_finite()).collect();
             let worst = finite.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             return Targets { scale: LossScale::warped(Warp::fit(&finite), &finite), cap: worst };
         }
-        let first: Vec<f64> = sorted(curves.iter().map(|curve| curve.losses[0].1));
+        let first = sorted(first);
         let lowest = losses().fold(f64::INFINITY, f64::min);
         let middle = median(&first).unwrap_or(0.0);
         let cap = match scale {
@@ -292,12 +380,16 @@ fn observed(history: &History<'_>, trial: &Trial, horizon: u64, seen_at: u64) ->
     kept
 }
 
+/// Number of observations.
+fn observations(curves: &[Curve<'_>]) -> usize {
+    curves.iter().map(|curve| curve.losses.len()).sum()
+}
+
 /// At most `MOST` observations: those of trials with several of them, the longest and best first,
 /// and an even selection of the others with the newest. The trial with the index `whose` is one of
 /// them.
 fn selected<'a>(curves: Vec<Curve<'a>>, whose: Option<usize>) -> Vec<Curve<'a>> {
-    let total: usize = curves.iter().map(|curve| curve.losses.len()).sum();
-    if total <= MOST {
+    if observations(&curves) <= MOST {
         return curves;
     }
     let newest = curves.len().saturating_sub(NEWEST);

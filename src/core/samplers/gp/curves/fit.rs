@@ -5,7 +5,7 @@ use super::{CurveHyperparameters, Lengths, Observation};
 use crate::analysis::linalg::{Matrix, dot, dots, weighted_sum};
 use crate::samplers::cube::{Cube, Point};
 use crate::samplers::gp::fit::{Climb, climb};
-use crate::samplers::gp::kernel::{Matern, square};
+use crate::samplers::gp::kernel::{Exponential, Kernels, square};
 
 /// Optimisation steps.
 const STEPS: usize = 30;
@@ -29,6 +29,7 @@ pub(super) struct Posterior<'a> {
     /// Terms of the shared part.
     terms: usize,
     length_centre: f64,
+    exponential: Exponential,
 }
 
 impl<'a> Posterior<'a> {
@@ -38,6 +39,7 @@ impl<'a> Posterior<'a> {
         points: &[Point],
         observations: &'a [Observation],
         lengths: Lengths,
+        exponential: Exponential,
     ) -> Self {
         let pairs = |axis: usize| {
             let kind = cube.axes[axis].kind;
@@ -57,6 +59,7 @@ impl<'a> Posterior<'a> {
             terms: if lengths == Lengths::Shared { 1 } else { 2 },
             // Distances grow with the square root of the number of axes.
             length_centre: (0.3 * (axes.max(1) as f64).sqrt()).ln(),
+            exponential,
         }
     }
 
@@ -93,24 +96,25 @@ impl<'a> Posterior<'a> {
             own_approach: others[3].exp(),
             half_life: others[4].exp(),
             noise: others[5].exp(),
+            exponential: self.exponential,
         }
     }
 
     /// The kernel at the distances of all pairs of trials.
-    fn kernels(&self, inverse_squares: &[f64]) -> Vec<Matern> {
+    fn kernels(&self, inverse_squares: &[f64]) -> Kernels {
         let pairs = self.trials * self.trials.saturating_sub(1) / 2;
-        weighted_sum(&self.squares, inverse_squares, pairs).into_iter().map(Matern::at).collect()
+        self.exponential.kernels(weighted_sum(&self.squares, inverse_squares, pairs))
     }
 
     /// Logarithm of the posterior (up to a constant), and its gradient.
     pub fn value_and_gradient(&self, at: &[f64]) -> Option<(f64, Vec<f64>)> {
         let own = self.hyperparameters(at);
-        let kernels: Vec<Vec<Matern>> =
-            own.inverse_squares.iter().map(|term| self.kernels(term)).collect();
-        let correlations: Vec<Vec<f64>> = kernels
+        let (correlations, derivatives): (Vec<_>, Vec<_>) = own
+            .inverse_squares
             .iter()
-            .map(|kernels| kernels.iter().map(|kernel| kernel.correlation()).collect())
-            .collect();
+            .map(|term| self.kernels(term))
+            .map(|kernels| (kernels.correlations, kernels.derivatives))
+            .unzip();
         let pair = |a: usize, b: usize| {
             let (low, high) = if a < b { (a, b) } else { (b, a) };
             high * high.saturating_sub(1) / 2 + low
@@ -142,7 +146,7 @@ impl<'a> Posterior<'a> {
         // Half the trace of (weights weights^T - inverse) times the derivative of the covariance:
         // pairs count twice.
         let mut pulls: Vec<Vec<f64>> =
-            kernels.iter().map(|kernels| vec![0.0; kernels.len()]).collect();
+            derivatives.iter().map(|derivatives| vec![0.0; derivatives.len()]).collect();
         let mut others = [0.0; OTHERS];
         for (index, row) in rows.iter().enumerate() {
             let cells = inverse.row(index);
@@ -179,9 +183,11 @@ impl<'a> Posterior<'a> {
             }
         }
         let mut gradient: Vec<f64> = Vec::with_capacity(at.len());
-        for ((pulls, kernels), term) in pulls.iter_mut().zip(&kernels).zip(&own.inverse_squares) {
-            for (pull, kernel) in pulls.iter_mut().zip(kernels) {
-                *pull *= kernel.derivative();
+        for ((pulls, derivatives), term) in
+            pulls.iter_mut().zip(&derivatives).zip(&own.inverse_squares)
+        {
+            for (pull, derivative) in pulls.iter_mut().zip(derivatives) {
+                *pull *= derivative;
             }
             let by_axis = dots(&self.squares, pulls);
             gradient.extend(by_axis.iter().zip(term).map(|(pull, scale)| scale * pull));

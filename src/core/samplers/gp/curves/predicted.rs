@@ -8,6 +8,8 @@ use super::data::{Scale, horizon};
 use super::{CurveData, CurveProcess, FULL, FittedCurves, Lengths, hyperparameters};
 use crate::samplers::Ask;
 use crate::samplers::cube::Cube;
+use crate::samplers::gp::effort::Effort;
+use crate::samplers::gp::kernel::Exponential;
 use crate::samplers::gp::projection::projected;
 use crate::samplers::normal::NINETY;
 use crate::study::history::History;
@@ -188,7 +190,7 @@ fn predict_one(
             Some(history.trials().iter().position(|trial| trial.number == number)?)
         }
     };
-    let data = CurveData::with(&cube, ask, place, scale);
+    let data = CurveData::with(&cube, ask, place, scale, Effort::Full);
     let reported = place.and_then(|place| history.trials()[place].last());
     let is_beyond = |value: f64| history.direction().loss(value) > data.cap;
     if scale == Scale::Capped && reported.is_some_and(|(_, value)| is_beyond(value)) {
@@ -197,7 +199,7 @@ fn predict_one(
     if data.reported() < FEWEST {
         return None;
     }
-    let hyperparameters = hyperparameters(memo, &cube, &data, Lengths::Own);
+    let hyperparameters = hyperparameters(memo, &cube, &data, Lengths::Own, Exponential::System);
     let process = CurveProcess::new(&cube, &hyperparameters, &data)?;
     let index = match place {
         None => None,

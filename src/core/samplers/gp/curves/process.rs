@@ -4,7 +4,7 @@
 use super::{CurveData, CurveHyperparameters, FULL, Matrix};
 use crate::analysis::linalg::dot;
 use crate::samplers::cube::{Cube, slices};
-use crate::samplers::gp::kernel::Matern;
+use crate::samplers::gp::kernel::{Exponential, Kernels};
 use crate::samplers::gp::process::{Acquisition, Columns};
 
 /// Jitter that keeps the covariance positive definite.
@@ -17,8 +17,7 @@ pub(crate) struct CurveProcess<'a> {
     data: CurveData,
     /// By term of the shared part.
     columns: Vec<Columns>,
-    /// Cholesky factor of the covariance.
-    factor: Matrix,
+    whitening: Whitening,
     /// `covariance^-1 targets`.
     weights: Vec<f64>,
     /// Prior variance of each observation, noise included.
@@ -27,13 +26,58 @@ pub(crate) struct CurveProcess<'a> {
     at_end: Vec<Vec<f64>>,
 }
 
+/// What makes covariances with the observations independent.
+#[derive(Debug)]
+enum Whitening {
+    /// Cholesky factor of the covariance, whose equations are solved.
+    Factor(Matrix),
+    /// Its inverse, which is multiplied with.
+    Inverse(Matrix),
+}
+
+impl Whitening {
+    /// `factor^-1 v`.
+    fn times(&self, vector: &[f64]) -> Vec<f64> {
+        match self {
+            Whitening::Factor(factor) => factor.solve(vector),
+            Whitening::Inverse(inverse) => inverse.times(vector),
+        }
+    }
+
+    /// The same of several vectors.
+    fn times_each(&self, vectors: &[Vec<f64>]) -> Vec<Vec<f64>> {
+        match self {
+            Whitening::Factor(factor) => vectors.iter().map(|one| factor.solve(one)).collect(),
+            Whitening::Inverse(inverse) => inverse.times_each(vectors),
+        }
+    }
+
+    /// The same of several vectors.
+    fn transposed_times_each(&self, vectors: &[Vec<f64>]) -> Vec<Vec<f64>> {
+        match self {
+            Whitening::Factor(factor) => {
+                vectors.iter().map(|one| factor.transposed_solve(one)).collect()
+            }
+            Whitening::Inverse(inverse) => inverse.transposed_times_each(vectors),
+        }
+    }
+
+    /// `factor^-T v`.
+    fn transposed_times(&self, vector: &[f64]) -> Vec<f64> {
+        match self {
+            Whitening::Factor(factor) => factor.transposed_solve(vector),
+            Whitening::Inverse(inverse) => inverse.transposed_times(vector),
+        }
+    }
+}
+
 /// The end of a new configuration.
 #[derive(Debug)]
 pub(crate) struct End {
     pub mean: f64,
     pub variance: f64,
     /// The kernel at the distances to the trials, by term.
-    kernels: Vec<Vec<Matern>>,
+    kernels: Vec<Kernels>,
     /// `covariance^-1` times the covariances with the observations.
     solved: Vec<f64>,
 }
@@ -60,9 +104,7 @@ impl<'a> CurveProcess<'a> {
                 trial = own.trial;
                 for (columns, distances) in columns.iter().zip(&mut correlations) {
                     columns.distances(points[trial], trial + 1, distances);
-                    for distance in distances {
-                        *distance = Matern::at(*distance).correlation();
-                    }
+                    hyperparameters.exponential.correlate(distances);
                 }
             }
             let cells = covariance.row_mut(row);
@@ -82,29 +124,36 @@ impl<'a> CurveProcess<'a> {
         }
         let factor = covariance.factor()?;
         let targets: Vec<f64> = rows.iter().map(|row| row.target).collect();
-        let weights = factor.transposed_solve(&factor.solve(&targets));
+        let whitening = match hyperparameters.exponential {
+            Exponential::System => Whitening::Factor(factor),
+            Exponential::Own => Whitening::Inverse(factor.inverse_of_factor()),
+        };
+        let weights = whitening.transposed_times(&whitening.times(&targets));
         let at_end = (0..columns.len())
             .map(|term| {
                 rows.iter().map(|row| hyperparameters.factor(term, FULL, row.step)).collect()
             })
             .collect();
         let data = data.clone();
-        Some(CurveProcess { hyperparameters, data, columns, factor, weights, variances, at_end })
+        Some(CurveProcess { hyperparameters, data, columns, whitening, weights, variances, at_end })
     }
 
-    /// The kernel at a configuration's distances to those of the trials, by term.
-    fn kernels(&self, point: &[f64]) -> Vec<Vec<Matern>> {
-        let of_term = |columns: &Columns| {
+    /// Squared scaled distances of a configuration to those of the trials, by term.
+    fn distances(&self, point: &[f64]) -> impl Iterator<Item = Vec<f64>> {
+        self.columns.iter().map(|columns| {
             let mut distances = Vec::new();
             columns.distances(point, self.data.points.len(), &mut distances);
-            distances.into_iter().map(Matern::at).collect()
-        };
-        self.columns.iter().map(of_term).collect()
+            distances
+        })
     }
 
     /// Correlations of a configuration with those of the trials, by term.
     fn correlations(&self, point: &[f64]) -> Vec<Vec<f64>> {
-        correlations(&self.kernels(point))
+        let correlated = |mut distances: Vec<f64>| {
+            self.hyperparameters.exponential.correlate(&mut distances);
+            distances
+        };
+        self.distances(point).map(correlated).collect()
     }
 
     /// Covariances of a new configuration's loss at a scaled step with the observations.
@@ -121,9 +170,9 @@ impl<'a> CurveProcess<'a> {
     }
 
     /// [`CurveProcess::covariances_at`] the end of a full trial, with cached factors.
-    fn covariances(&self, correlations: &[Vec<f64>]) -> Vec<f64> {
+    fn covariances<'c>(&self, correlations: impl Iterator<Item = &'c Vec<f64>>) -> Vec<f64> {
         let mut sums = vec![0.0; self.data.observations.len()];
-        for (correlations, factors) in correlations.iter().zip(&self.at_end) {
+        for (correlations, factors) in correlations.zip(&self.at_end) {
             for ((sum, row), factor) in sums.iter_mut().zip(&self.data.observations).zip(factors) {
                 *sum += correlations[row.trial] * factor;
             }
@@ -142,7 +191,7 @@ impl<'a> CurveProcess<'a> {
 
     /// The mean at the end of a new configuration.
     pub fn mean_of_new(&self, point: &[f64]) -> f64 {
-        dot(&self.covariances(&self.correlations(point)), &self.weights)
+        dot(&self.covariances(self.correlations(point).iter()), &self.weights)
     }
 
     /// The mean at the end of a trial, by its index in the history, else of a new configuration.
@@ -173,14 +222,14 @@ impl<'a> CurveProcess<'a> {
     /// Mean and variance of a trial's loss at a scaled step.
     pub fn moments_of_trial(&self, trial: usize, step: f64) -> (f64, f64) {
         let (mean, covariances) = self.of_trial(trial, step);
-        let whitened = self.factor.solve(&covariances);
+        let whitened = self.whitening.times(&covariances);
         (mean, self.variance(step, dot(&whitened, &whitened)))
     }
 
     /// Mean and variance at the end of a new configuration.
     pub fn moments_at_end(&self, point: &[f64]) -> (f64, f64) {
-        let covariances = self.covariances(&self.correlations(point));
-        let whitened = self.factor.solve(&covariances);
+        let covariances = self.covariances(self.correlations(point).iter());
+        let whitened = self.whitening.times(&covariances);
         (dot(&covariances, &self.weights), self.variance(FULL, dot(&whitened, &whitened)))
     }
 
@@ -188,7 +237,7 @@ impl<'a> CurveProcess<'a> {
     pub fn moments_of_new(&self, point: &[f64], step: f64) -> (f64, f64) {
         let correlations = self.correlations(point);
         let covariances = self.covariances_at(&correlations, step);
-        let whitened = self.factor.solve(&covariances);
+        let whitened = self.whitening.times(&covariances);
         let mean = dot(&covariances, &self.weights);
         (mean, self.variance(step, dot(&whitened, &whitened)))
     }
@@ -202,7 +251,7 @@ impl<'a> CurveProcess<'a> {
             unit[at] = 1.0;
             unit
         };
-        let whitened = |at: &usize| self.factor.solve(&unit(self.weights.len(), *at));
+        let whitened = |at: &usize| self.whitening.times(&unit(self.weights.len(), *at));
         let whitened: Vec<Vec<f64>> = left_out.iter().map(whitened).collect();
         let mut precision = Matrix::new(left_out.len());
         for (row, own) in whitened.iter().enumerate() {
@@ -218,16 +267,22 @@ impl<'a> CurveProcess<'a> {
         Some(residual / variance.sqrt()).filter(|residual| residual.is_finite())
     }
 
-    /// The log expected improvement at the end of a new configuration.
-    pub fn value(&self, point: &[f64], incumbent: f64) -> f64 {
-        let (mean, variance) = self.moments_at_end(point);
-        Acquisition::Improvement(incumbent).of(mean, variance).0
+    /// The log expected improvement at the end of several new configurations.
+    pub fn values(&self, points: &[&[f64]], incumbent: f64) -> Vec<f64> {
+        let covariances = |point: &&[f64]| self.covariances(self.correlations(point).iter());
+        let covariances: Vec<_> = points.iter().map(covariances).collect();
+        let whitened = self.whitening.times_each(&covariances);
+        let value = |(covariances, whitened): (&Vec<f64>, Vec<f64>)| {
+            let variance = self.variance(FULL, dot(&whitened, &whitened));
+            Acquisition::Improvement(incumbent).of(dot(covariances, &self.weights), variance).0
+        };
+        covariances.iter().zip(whitened).map(value).collect()
     }
 
     /// An upper bound of it at a fraction of the cost: the variance is conditioned on the most
     /// informative observation only.
     pub fn most_improvement(&self, point: &[f64], incumbent: f64) -> f64 {
-        let covariances = self.covariances(&self.correlations(point));
+        let covariances = self.covariances(self.correlations(point).iter());
         let explained = covariances
             .iter()
             .zip(&self.variances)
@@ -237,22 +292,38 @@ impl<'a> CurveProcess<'a> {
         Acquisition::Improvement(incumbent).of(mean, self.variance(FULL, explained)).0
     }
 
-    /// The log expected improvement, with its gradient along numeric axes (0 along others).
-    pub fn value_and_gradient(&self, point: &[f64], incumbent: f64) -> (f64, Vec<f64>) {
-        let end = self.predict_end(point);
-        let (value, by_mean, by_variance) =
-            Acquisition::Improvement(incumbent).of(end.mean, end.variance);
-        (value, self.gradient(point, &end, by_mean, by_variance))
+    /// The log expected improvements, with their gradients along numeric axes (0 along others).
+    pub fn values_and_gradients(&self, points: &[&[f64]], incumbent: f64) -> Vec<(f64, Vec<f64>)> {
+        let value_and_gradient = |(point, end): (&&[f64], End)| {
+            let (value, by_mean, by_variance) =
+                Acquisition::Improvement(incumbent).of(end.mean, end.variance);
+            (value, self.gradient(point, &end, by_mean, by_variance))
+        };
+        points.iter().zip(self.predict_ends(points)).map(value_and_gradient).collect()
     }
 
-    /// Mean and variance at the end of a new configuration, and what their gradients need.
-    pub fn predict_end(&self, point: &[f64]) -> End {
-        let kernels = self.kernels(point);
-        let covariances = self.covariances(&correlations(&kernels));
-        let whitened = self.factor.solve(&covariances);
-        let variance = self.variance(FULL, dot(&whitened, &whitened));
-        let solved = self.factor.transposed_solve(&whitened);
-        End { mean: dot(&covariances, &self.weights), variance, kernels, solved }
+    /// Mean and variance at the end of several new configurations, and what their gradients need.
+    pub fn predict_ends(&self, points: &[&[f64]]) -> Vec<End> {
+        let kernels = |point: &&[f64]| -> Vec<Kernels> {
+            let exponential = self.hyperparameters.exponential;
+            self.distances(point).map(|distances| exponential.kernels(distances)).collect()
+        };
+        let kernels: Vec<Vec<Kernels>> = points.iter().map(kernels).collect();
+        let covariances: Vec<Vec<f64>> = kernels
+            .iter()
+            .map(|terms| self.covariances(terms.iter().map(|term| &term.correlations)))
+            .collect();
+        let whitened = self.whitening.times_each(&covariances);
+        let solved = self.whitening.transposed_times_each(&whitened);
+        let parts = kernels.into_iter().zip(covariances).zip(whitened).zip(solved);
+        parts
+            .map(|(((kernels, covariances), whitened), solved)| End {
+                mean: dot(&covariances, &self.weights),
+                variance: self.variance(FULL, dot(&whitened, &whitened)),
+                kernels,
+                solved,
+            })
+            .collect()
     }
 
     /// The gradient along numeric axes of a function with these derivatives by mean and variance.
@@ -267,17 +338,12 @@ impl<'a> CurveProcess<'a> {
                 pulls[row.trial] += factors[index]
                     * (by_mean * self.weights[index] - 2.0 * by_variance * end.solved[index]);
             }
-            for (pull, kernel) in pulls.iter_mut().zip(kernels) {
-                *pull *= -kernel.derivative();
+            for (pull, derivative) in pulls.iter_mut().zip(&kernels.derivatives) {
+                *pull *= -derivative;
             }
             let own = columns.gradient(point, &pulls, inverse_squares);
             gradient.iter_mut().zip(own).for_each(|(all, own)| *all += own);
         }
         gradient
     }
-}
-
-/// Correlations, by term.
-fn correlations(kernels: &[Vec<Matern>]) -> Vec<Vec<f64>> {
-    kernels.iter().map(|term| term.iter().map(|kernel| kernel.correlation()).collect()).collect()
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::samplers::conformance::trial_of;
 use crate::samplers::fixtures::{ask, number, params, unit_cube};
 use crate::samplers::gp::Gp;
+use crate::samplers::gp::effort::Effort;
 use crate::samplers::{Ask, Sampler as _};
 use crate::study::history::History;
 use crate::study::metric::Direction;
@@ -37,8 +38,9 @@ fn asked<'a>(space: &'a Space, trials: &'a [Trial]) -> Ask<'a> {
 
 fn fitted(space: &Space, trials: &[Trial]) -> (Cube, CurveData, CurveHyperparameters) {
     let cube = Cube::new(space);
-    let data = CurveData::new(&cube, &asked(space, trials));
-    let hyperparameters = hyperparameters(&RefCell::default(), &cube, &data, Lengths::Own);
+    let data = CurveData::new(&cube, &asked(space, trials), Effort::Full);
+    let hyperparameters =
+        hyperparameters(&RefCell::default(), &cube, &data, Lengths::Own, Exponential::System);
     (cube, data, hyperparameters)
 }
 
@@ -46,14 +48,14 @@ fn fitted(space: &Space, trials: &[Trial]) -> (Cube, CurveData, CurveHyperparame
 fn gradients_of_the_posterior_match_finite_differences() {
     let (space, trials) = (unit_cube(2), paused(7));
     let cube = Cube::new(&space);
-    let data = CurveData::new(&cube, &asked(&space, &trials));
-    let (points, observations) = data.to_fit();
+    let data = CurveData::new(&cube, &asked(&space, &trials), Effort::Full);
+    let ToFit { points, observations, .. } = data.to_fit();
     assert!(observations.len() > 10, "{observations:?}");
     for (lengths, at) in [
         (Lengths::Own, vec![-0.4, 0.3, 0.5, -0.2, 0.2, -0.7, -1.5, -0.6, 1.4, -4.0]),
         (Lengths::Shared, vec![-0.4, 0.3, 0.2, -0.7, -1.5, -0.6, 1.4, -4.0]),
     ] {
-        let posterior = Posterior::new(&cube, &points, &observations, lengths);
+        let posterior = Posterior::new(&cube, &points, &observations, lengths, Exponential::Own);
         let (_, gradient) = posterior.value_and_gradient(&at).unwrap();
         for index in 0..at.len() {
             let value = |by: f64| {
@@ -92,14 +94,16 @@ fn ends_of_paused_trials_are_foretold_and_their_variance_falls_with_their_steps(
 fn values_and_gradients_of_the_acquisition_agree() {
     let (space, trials) = (unit_cube(2), paused(20));
     let (cube, data, own) = fitted(&space, &trials);
-    let shared = hyperparameters(&RefCell::default(), &cube, &data, Lengths::Shared);
+    let shared =
+        hyperparameters(&RefCell::default(), &cube, &data, Lengths::Shared, Exponential::System);
     let fits = [own, shared];
     let processes = fits.iter().map(|fitted| CurveProcess::new(&cube, fitted, &data).unwrap());
     for process in processes {
         for point in [[0.3, 0.6], [0.72, 0.1]] {
             let incumbent = -0.8;
-            let (value, gradient) = process.value_and_gradient(&point, incumbent);
-            assert!((value - process.value(&point, incumbent)).abs() < 1e-9);
+            let (value, gradient) =
+                process.values_and_gradients(&[&point], incumbent).swap_remove(0);
+            assert!((value - process.values(&[&point], incumbent)[0]).abs() < 1e-9);
             assert!(process.most_improvement(&point, incumbent) >= value - 1e-9);
             let (mean, _) = process.moments_of_new(&point, FULL);
             assert!((mean - process.mean_of_new(&point)).abs() < 1e-9);
@@ -107,7 +111,7 @@ fn values_and_gradients_of_the_acquisition_agree() {
                 let value = |by: f64| {
                     let mut moved = point;
                     moved[axis] += by;
-                    process.value(&moved, incumbent)
+                    process.values(&[&moved], incumbent)[0]
                 };
                 let numeric = (value(1e-6) - value(-1e-6)) / 2e-6;
                 let off = (gradient[axis] - numeric).abs();
@@ -126,18 +130,63 @@ fn a_few_reports_of_each_trial_are_kept_and_of_many_trials_the_long_and_the_new(
     let space = unit_cube(2);
     let cube = Cube::new(&space);
     let few = paused(6);
-    let data = CurveData::new(&cube, &asked(&space, &few));
+    let data = CurveData::new(&cube, &asked(&space, &few), Effort::Full);
     let steps = |trial: usize| -> Vec<f64> {
         let own = data.observations.iter().filter(|one| one.trial == trial);
         own.map(|one| (one.step * 27.0 / FULL).round()).collect()
     };
     assert_eq!((steps(0), steps(2)), (vec![2.0, 3.0], vec![2.0, 8.0, 26.0, 27.0]));
     let many = paused(900);
-    let data = CurveData::new(&cube, &asked(&space, &many));
+    let data = CurveData::new(&cube, &asked(&space, &many), Effort::Full);
     assert!(data.observations.len() <= 250, "{}", data.observations.len());
     assert!((880..900).all(|trial| data.trials.contains(&Some(trial))));
-    let (_, to_fit) = data.to_fit();
+    let to_fit = data.to_fit().observations;
     assert!((50..=72).contains(&to_fit.len()), "{}", to_fit.len());
+}
+
+#[test]
+fn with_reduced_effort_fits_wait_for_more_trials_of_those_that_rest() {
+    let (space, cube) = (unit_cube(2), Cube::new(&unit_cube(2)));
+    let to_fit = |trials: &[Trial], effort| {
+        let ToFit { points, observations, .. } =
+            CurveData::new(&cube, &asked(&space, trials), effort).to_fit();
+        (points.iter().map(|point| key(point)).collect::<Vec<_>>(), observations)
+    };
+    let trials = paused(400);
+    let fitted = to_fit(&trials, Effort::Reduced);
+    assert!((50..=90).contains(&fitted.1.len()), "{}", fitted.1.len());
+    assert!(fitted.0.len() < 60 && fitted.1.iter().all(|one| one.trial < fitted.0.len()));
+    // One more trial, and one that is begun.
+    let more = paused(402);
+    let mut running = more[401].clone();
+    running.state = TrialState::Running;
+    let more = [&more[..401], &[running]].concat();
+    assert!(to_fit(&more, Effort::Reduced) == fitted);
+    assert!(to_fit(&more, Effort::Full) != to_fit(&trials, Effort::Full));
+    // An eighth more.
+    assert!(to_fit(&paused(460), Effort::Reduced) != fitted);
+    // No difference where the process has all observations.
+    assert!(to_fit(&paused(60), Effort::Reduced) == to_fit(&paused(60), Effort::Full));
+    // Nobody rests yet.
+    let running = |trial: Trial| Trial { state: TrialState::Running, ..trial };
+    let running: Vec<Trial> = paused(400).into_iter().map(running).collect();
+    assert!(to_fit(&running, Effort::Reduced).1.is_empty());
+}
+
+#[test]
+fn a_fit_to_targets_of_another_scale_is_turned_into_that_of_the_process() {
+    let (space, cube) = (unit_cube(2), Cube::new(&unit_cube(2)));
+    let data = CurveData::new(&cube, &asked(&space, &paused(400)), Effort::Reduced);
+    let memo = RefCell::default();
+    let fit = || hyperparameters(&memo, &cube, &data, Lengths::Own, Exponential::Own);
+    let (first, again) = (fit(), fit());
+    assert_eq!(first, again);
+    let memo = memo.borrow();
+    let fitted = &memo.as_ref().unwrap().hyperparameters;
+    let factor = data.to_fit().scale.width_in(&data.scale);
+    assert!(factor > 0.5 && factor < 2.0 && factor != 1.0, "{factor}");
+    assert!((first.level - fitted.level * factor * factor).abs() < 1e-12 * fitted.level);
+    assert_eq!(first.half_life, fitted.half_life);
 }
 
 #[test]
@@ -179,9 +228,10 @@ fn what_ends_depend_on_is_not_what_early_losses_depend_on() {
             Trial { curve, ..trial_of(number, params, state, value) }
         })
         .collect();
-    let data = CurveData::new(&cube, &asked(&space, &trials));
+    let data = CurveData::new(&cube, &asked(&space, &trials), Effort::Full);
     let missed = |lengths: Lengths| {
-        let fitted = hyperparameters(&RefCell::default(), &cube, &data, lengths);
+        let fitted =
+            hyperparameters(&RefCell::default(), &cube, &data, lengths, Exponential::System);
         let process = CurveProcess::new(&cube, &fitted, &data).unwrap();
         let off = |step: usize| {
             let x = step as f64 / 10.0;
