@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::exit::{Exit, Failure};
 use crate::report::wording::one_line;
 use crate::storage::disk::is_of_space;
-use crate::storage::sqlite::is_open_here;
+use crate::storage::sqlite::{is_open_here, open_file};
 
 /// Rejects an output that is an input, by whatever path or link.
 pub fn refuse_inputs(
@@ -49,8 +49,7 @@ pub fn refuse_others(output: &Path, markers: &[(usize, &[u8])], what: &str) -> R
     }
     let mut begin = Vec::new();
     let longest = markers.iter().map(|(offset, marker)| offset + marker.len()).max().unwrap_or(0);
-    let read =
-        File::open(output).and_then(|file| file.take(longest as u64).read_to_end(&mut begin));
+    let read = open_file(output).and_then(|file| file.take(longest as u64).read_to_end(&mut begin));
     let is_marked = |(offset, marker): &(usize, &[u8])| {
         begin.get(*offset..).is_some_and(|rest| rest.starts_with(marker))
     };

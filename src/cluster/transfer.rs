@@ -13,6 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use serde::{Deserialize, Serialize};
 
 use crate::runner::disk;
+use crate::storage::sqlite::open_file;
 
 /// Bytes of a piece.
 const PIECE: usize = 512 << 10;
@@ -181,7 +182,7 @@ impl Sending {
                     self.sent.push(reading.finish()?);
                 }
             } else if let Some(name) = self.files.pop_front() {
-                let file = File::open(below(&self.path, &name))?;
+                let file = open_file(&below(&self.path, &name))?;
                 let before = state_of(&file)?;
                 let digest = blake3::Hasher::new();
                 self.open = Some(Reading { name, file, offset: 0, digest, before });
@@ -256,7 +257,7 @@ pub fn digest(path: &Path) -> io::Result<String> {
 }
 
 fn digest_of_file(path: &Path) -> io::Result<blake3::Hash> {
-    Ok(blake3::Hasher::new().update_reader(File::open(path)?)?.finalize())
+    Ok(blake3::Hasher::new().update_reader(open_file(path)?)?.finalize())
 }
 
 /// Takes in a piece of what will be at `target`. `by`: who receives it, where several may at a

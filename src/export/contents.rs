@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::ExportError;
 use super::earlier::names;
 use super::marker::{self, Written};
-use crate::storage::sqlite::is_open_here;
+use crate::storage::sqlite::{is_open_here, read_file};
 
 /// Files of a checkpoint that are only needed to continue training.
 const TRAINING_ONLY: [&str; 4] =
@@ -214,7 +214,7 @@ impl Walk<'_> {
         if self.kind == Kind::Command || !path.is_file() {
             return Ok(None);
         }
-        let bytes = fs::read(&path).map_err(ExportError::io("read", &path))?;
+        let bytes = read_file(&path).map_err(ExportError::io("read", &path))?;
         serde_json::from_slice(&bytes)
             .map(Some)
             .map_err(|error| self.damaged(format!("{DIGESTS}: {error}")))

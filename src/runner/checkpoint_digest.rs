@@ -1,12 +1,13 @@
 //! Digests of checkpoints: what a trial of a population copies is what was decided about.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::disk::entries;
 use super::protocol::TrialJob;
+use crate::storage::sqlite::{open_file, read_file};
 
 /// The built-in trainer's list of the digests of a checkpoint's files.
 const DIGESTS: &str = "digests.json";
@@ -52,7 +53,7 @@ pub fn check_copied(job: &TrialJob) -> Result<(), String> {
 }
 
 fn listed(path: &Path) -> Option<BTreeMap<String, String>> {
-    serde_json::from_slice(&fs::read(path.join(DIGESTS)).ok()?).ok()
+    serde_json::from_slice(&read_file(&path.join(DIGESTS)).ok()?).ok()
 }
 
 fn read(hasher: &mut blake3::Hasher, path: &Path, name: &Path) -> io::Result<()> {
@@ -71,7 +72,7 @@ fn read(hasher: &mut blake3::Hasher, path: &Path, name: &Path) -> io::Result<()>
     hasher.update(name.as_os_str().as_encoded_bytes());
     hasher.update(b"\0");
     hasher.update(&metadata.len().to_le_bytes());
-    hasher.update_reader(File::open(path)?)?;
+    hasher.update_reader(open_file(path)?)?;
     Ok(())
 }
 

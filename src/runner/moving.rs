@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use super::disk::{entries, is_directory, remove};
+use crate::storage::sqlite::is_open_here;
 
 /// Moves a file or directory to `to`. An existing directory is merged: files that are already there
 /// stay, and their sources too. If `from` does not exist, nothing happens: another process may have
@@ -85,6 +86,10 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
             ErrorKind::Unsupported,
             format!("`{}` is neither a file nor a directory", from.display()),
         ));
+    }
+    if is_open_here(from) {
+        let why = format!("`{}` belongs to the store that is in use", from.display());
+        return Err(io::Error::new(ErrorKind::ResourceBusy, why));
     }
     fs::copy(from, to)?;
     File::options().write(true).open(to).or_else(|_| File::open(to))?.sync_all()

@@ -4,6 +4,7 @@
 use std::fs;
 
 use rusqlite::Connection;
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 use serde_json::Value as Json;
 
 use crate::harness::{
@@ -49,16 +50,14 @@ fn naming(word: &str, budget: &str) -> String {
 /// Fails if a runner has lost the locks by which others know that it has the store open. SQLite
 /// from 3.51 on looks twice before it removes a log, earlier ones do not.
 fn assert_has_its_locks(site: &Site, running: &Running) {
-    use std::os::unix::fs::MetadataExt as _;
-    let Ok(locks) = fs::read_to_string("/proc/locks") else { return };
-    let pid = running.child.id().to_string();
-    for ending in ["", "-shm"] {
-        let Ok(file) = fs::metadata(site.path(&format!("{STORE}{ending}"))) else { continue };
-        let is_held = |line: &str| {
-            line.split_whitespace().any(|word| word == pid)
-                && line.contains(&format!(":{} ", file.ino()))
-        };
-        assert!(locks.lines().any(is_held), "the lock on {STORE}{ending} is gone:\n{locks}");
+    // The bytes that SQLite locks while it has a store in WAL mode open: `SHARED_FIRST` of the file
+    // and `UNIX_SHM_DMS` of its index.
+    for (ending, start, length) in [("", 0x4000_0002, 510), ("-shm", 128, 1)] {
+        let file = fs::File::open(site.path(&format!("{STORE}{ending}"))).unwrap();
+        let write = Flock { start, length, ..Flock::from(FlockType::WriteLock) };
+        let holder = fcntl_getlk(&file, &write).unwrap().and_then(|held| held.pid);
+        let holder = holder.map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+        assert_eq!(holder, Some(running.id()), "the lock on {STORE}{ending}");
     }
 }
 
@@ -84,6 +83,48 @@ fn a_command_that_names_a_file_of_the_store_does_not_cost_the_runner_its_locks()
             &naming(&format!("{STORE}{ending}"), "trials = 2"),
             &steps(8),
         ));
+    }
+}
+
+/// Announces the file of the store that it is given, under several names, as everything that a
+/// runner reads; the second trial does not end.
+const ANNOUNCES: &str = r#"
+file="$PWD/$2" own="$HPSEARCH_CHECKPOINT_DIR"
+mkdir -p "$own/links" "$own/events"
+ln -s "$file" "$own/links/link"
+ln -s "$file" "$own/links/digests.json"
+ln "$file" "$own/other"
+ln "$file" "$own/events/events.out.tfevents.1"
+for path in "$file" "$own/other" "$own/links"; do
+  echo "@hpsearch {\"artifact\":\"$path\",\"name\":\"a\"}"
+  echo "@hpsearch {\"checkpoint\":\"$path\",\"step\":1}"
+done
+echo "@hpsearch {\"step\":1,\"loss\":$1}"
+read -r answer || exit 8
+echo 1 >> steps.$HPSEARCH_TRIAL
+[ $HPSEARCH_TRIAL -eq 0 ] || sleep 309
+"#;
+
+#[test]
+fn whatever_a_trial_announces_of_the_stores_files_the_runner_keeps_its_locks() {
+    // With digests of checkpoints.
+    let rest = "[pruner]\ntype = \"pbt\"\npopulation = 2\ninterval = 1\nmax_resource = 3\n\
+        [devices]\nuse = [\"sim:0\"]\n";
+    for ending in ["", "-wal", "-shm"] {
+        let word = format!("{STORE}{ending}");
+        let site = Site::new("", ANNOUNCES);
+        let files = format!(
+            "[command.metrics]\njson = \"{}\"\ntensorboard = \"events\"\n",
+            site.path(&word).display()
+        );
+        let study = study("trials = 2", rest)
+            .replace("\"{x}\"]\n", &format!("\"{{x}}\", \"{word}\"]\n{files}"));
+        site.write("study.toml", study);
+        let running = site.start_study();
+        site.wait_for_lines("steps.1", 1);
+        assert_has_its_locks(&site, &running);
+        drop(running);
+        site.assert_sound();
     }
 }
 

@@ -6,6 +6,8 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::storage::sqlite::is_open_here;
+
 /// Size of a read.
 const PIECE: usize = 256 << 10;
 
@@ -121,6 +123,9 @@ impl Open {
     /// Does not block, as a pipe without a writer would.
     fn new(path: &Path, metadata: &Metadata) -> Result<Self, String> {
         is_file(path, metadata)?;
+        if is_open_here(path) {
+            return Err(format!("`{}` belongs to the store that is in use", path.display()));
+        }
         let opened = OpenOptions::new()
             .read(true)
             .custom_flags(rustix::fs::OFlags::NONBLOCK.bits().cast_signed())
