@@ -422,9 +422,11 @@ impl SqliteFailure {
             SqliteFailure::NotUsable => "check the permissions of the file and its directory, or \
                 choose another place with `--store PATH`"
                 .to_owned(),
-            SqliteFailure::Damaged => {
-                format!("keep a copy, then save what can be read with `sqlite3 '{path}' .recover`")
-            }
+            SqliteFailure::Damaged => format!(
+                "copy it, with its `-wal` if there is one, before anything else; then put back a \
+                 backup, or save what can be read: `sqlite3 '{path}' .recover | sqlite3 NEW`, with \
+                 `sqlite3` of sqlite.org (that of Debian may lack `.recover`)"
+            ),
             SqliteFailure::Locked => {
                 format!("find it with `fuser '{path}'`, then run the same command again")
             }

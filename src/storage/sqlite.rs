@@ -127,26 +127,12 @@ impl SqliteStore {
         }
         let open = || {
             let mut connection = Connection::open_with_flags(&file, flags)?;
-            connection.busy_timeout(BUSY_TIMEOUT)?;
-            // Before anything is changed: the file may belong to someone else.
-            migrate::version(&connection, path, MIGRATIONS)?;
-            enable_wal(&connection)?;
-            configure(&connection)?;
-            let mut copied = None;
-            let keep_copy = |found| {
-                copied = Some(found);
-                backup::keep_copy(&file, found)
-            };
-            let is_new = migrate::version(&connection, path, MIGRATIONS)? == 0;
-            migrate::migrate(&mut connection, path, MIGRATIONS, keep_copy, secrets::erase)?;
-            if is_new {
-                // So that the file alone is a valid store.
-                connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
-            }
-            let held_values = secrets::are_left(&connection);
-            secrets::finish(&connection)?;
-            let migrated =
-                copied.map(|from| Migrated { from, copy: backup::place(path, from), held_values });
+            let migrated = prepare(&mut connection, path, &file).inspect_err(|fault| {
+                if fault.is_damage() {
+                    // The log stays as it is for whoever repairs the store.
+                    leave_log_alone(&connection);
+                }
+            })?;
             Ok((connection, migrated))
         };
         let (connection, migrated) = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
@@ -462,7 +448,7 @@ impl Writes for SqliteStore {
     ) -> Result<T, StorageError> {
         self.check_files()?;
         let SqliteStore { reader: SqliteReader { connection, path, .. }, cache, .. } = self;
-        let mut run = || {
+        let mut run = || -> Result<T, Fault> {
             let transaction =
                 connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&*transaction, cache)?;
@@ -482,6 +468,9 @@ impl Writes for SqliteStore {
                 // It may contain ids that were rolled back.
                 *cache = Cache::default();
                 let path = path.clone();
+                if fault.is_damage() {
+                    leave_log_alone(connection);
+                }
                 // Files that were replaced meanwhile may be the cause.
                 self.check_files()?;
                 Err(self.reader.names.named(Fault::at(fault, &path, doing)))
@@ -576,6 +565,34 @@ fn enable_wal(connection: &Connection) -> Result<(), Fault> {
             other => return Ok(other.map(drop)?),
         }
     }
+}
+
+/// Prepares a connection for writing: checks whose file it is, migrates an older schema or creates
+/// it, and returns the migration of an older one.
+fn prepare(
+    connection: &mut Connection,
+    path: &Path,
+    file: &Path,
+) -> Result<Option<Migrated>, Fault> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    // Before anything is changed: the file may belong to someone else.
+    migrate::version(connection, path, MIGRATIONS)?;
+    enable_wal(connection)?;
+    configure(connection)?;
+    let mut copied = None;
+    let keep_copy = |found| {
+        copied = Some(found);
+        backup::keep_copy(file, found)
+    };
+    let is_new = migrate::version(connection, path, MIGRATIONS)? == 0;
+    migrate::migrate(connection, path, MIGRATIONS, keep_copy, secrets::erase)?;
+    if is_new {
+        // So that the file alone is a valid store.
+        connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    }
+    let held_values = secrets::are_left(connection);
+    secrets::finish(connection)?;
+    Ok(copied.map(|from| Migrated { from, copy: backup::place(path, from), held_values }))
 }
 
 fn configure(connection: &Connection) -> Result<(), Fault> {

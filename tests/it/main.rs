@@ -51,6 +51,7 @@ mod import;
 mod importance;
 mod init;
 mod inspect;
+mod interrupted_checkpoint;
 mod layering;
 mod library;
 mod memory;

@@ -53,6 +53,12 @@ impl Fault {
         Fault::Sql(rusqlite::Error::ToSqlConversionFailure(why.into()))
     }
 
+    /// Whether SQLite found its file damaged.
+    pub(in crate::storage) fn is_damage(&self) -> bool {
+        let damaged = Some(ErrorCode::DatabaseCorrupt);
+        matches!(self, Fault::Sql(error) if error.sqlite_error_code() == damaged)
+    }
+
     /// The error with the path and the operation.
     pub(in crate::storage) fn at(self, path: &Path, doing: &'static str) -> StorageError {
         let source = match self {
