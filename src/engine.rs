@@ -43,11 +43,12 @@ mod slots;
 mod throughput;
 pub mod verify;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use agents::AgentSlots;
 pub use agents::SlottedAttempt;
+use attempt::ReportedSteps;
 use batch_halving::OutOfMemory;
 use budgets::Budgets;
 pub use crash_recovery::end_of_killed_runner;
@@ -152,6 +153,8 @@ pub struct Engine {
     remarked: BTreeSet<(TrialNumber, RemarkKind)>,
     /// Open attempts of an earlier runner that may still run, with their slots.
     surviving: Vec<SlottedAttempt>,
+    /// What the open attempts of an earlier runner had reported.
+    open_steps: BTreeMap<TrialNumber, ReportedSteps>,
     agent_slots: AgentSlots,
     /// Agents that do not answer at the moment.
     silent_agents: BTreeSet<String>,
@@ -200,6 +203,7 @@ impl Engine {
             is_gone: None,
             remarked: BTreeSet::new(),
             surviving: Vec::new(),
+            open_steps: BTreeMap::new(),
             agent_slots: AgentSlots::default(),
             silent_agents: BTreeSet::new(),
             killing: Vec::new(),

@@ -206,7 +206,8 @@ impl<'a> Runner<'a> {
             .with_first_wait(first_wait)
             .with_look_at_disk(look_for_removed(&study.spec, files));
         let surviving = killed_runner::surviving(storage, study)?;
-        let engine = engine.with_surviving(surviving.clone());
+        let engine =
+            engine.with_surviving(surviving.clone()).with_open_attempts(&*storage, study.id)?;
         let engine = engine.with_journal(journal.iter().map(|(_, at, event)| (*at, event)));
         let attempts = match study.spec.program {
             Program::Trainer { .. } => storage.attempts(study.id, None)?,

@@ -45,7 +45,7 @@ use crate::study::series::{LoggedSeries, Pixel, Point, SeriesAxis, SeriesSummary
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
-use crate::study::trial::{Trial, TrialNumber};
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
 use crate::study::usage::Used;
 
 /// Reading. Every call sees one committed state.
@@ -131,6 +131,13 @@ pub trait StorageReader: Send {
         study: StudyId,
         trial: TrialNumber,
     ) -> Result<Vec<(String, u64, f64)>, StorageError>;
+    /// Which attempt reported each metric of one trial last: metric, step and attempt, in that
+    /// order.
+    fn reporters(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<Vec<(String, u64, AttemptNumber)>, StorageError>;
     /// The series of some trials, in the order of `trials`, then by metric and axis: logged ones,
     /// and reports on the study's axis.
     fn series(

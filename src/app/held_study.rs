@@ -185,6 +185,7 @@ impl HeldStudy {
         let waiting = runner::waiting_requests(store.as_mut(), &study, &lease)?;
         let state = store.study_state(study.id)?;
         let engine = Engine::on_demand(study.spec.clone(), state).map_err(RunnerError::Engine)?;
+        let engine = engine.with_open_attempts(store.as_ref(), study.id)?;
         let clock = runner::clock_of(store.as_ref(), study.id)?;
         let (leaving, outcome) = (BTreeSet::new(), None);
         let looked = clock.now();

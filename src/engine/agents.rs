@@ -12,7 +12,7 @@ use crate::study::event::{AgentChange, DeviceEvent, Event};
 use crate::study::metric::Metrics;
 use crate::study::provenance::AgentProvenance;
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// Shortest interval between records of slots.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -215,9 +215,9 @@ impl Engine {
         let index = self.slots.reserve(slot);
         // The device time up to the end of the earlier runner is accounted for with that.
         let _accounted = self.budgets.meter.start(&slot.devices, self.now);
-        let last = self.state.trial(trial).and_then(Trial::last_step);
         let mut running = RunningAttempt::new(trial, attempt, self.now, None);
-        running.known_to = last;
+        running.steps = self.open_steps.remove(&trial).unwrap_or_default();
+        (running.known_to, running.is_adopted) = (running.steps.last(), true);
         let decided = self.final_decision(trial);
         running.leaving = decided.map(|leaving| (leaving, self.now.after(self.grace)));
         let slot = &mut self.slots[index];

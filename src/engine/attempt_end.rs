@@ -32,7 +32,7 @@ impl Engine {
         }
         let leaves_too_early = end == AttemptEnd::Completed && self.leaves_too_early(number);
         let Some(running) = self.slots[slot].running.take() else { return };
-        let superseded = running.superseded(&self.spec.objectives);
+        let superseded = running.steps.superseded(&self.spec.objectives);
         let devices = self.slots[slot].devices().clone();
         if self.slots[slot].closed {
             // What is left of its agents can form another group.

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::Engine;
-use super::attempt::Leaving;
+use super::attempt::{Leaving, ReportedSteps};
 use super::device_time::DeviceMeter;
+use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::device::DeviceGroup;
 use crate::study::event::{
     AttemptEnd, AttemptEvent, Event, RunnerEvent, StateEvent, StudyEvent, TrialEvent,
@@ -124,6 +125,25 @@ fn idle_micros(
 }
 
 impl Engine {
+    /// Adds what the open attempts of an earlier runner had reported.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn with_open_attempts(
+        mut self,
+        reader: &dyn StorageReader,
+        study: StudyId,
+    ) -> Result<Self, StorageError> {
+        for number in self.trials_that(|trial| trial.state == TrialState::Running) {
+            if let Some(attempt) = self.state.trial(number).and_then(Trial::last_attempt) {
+                let reporters = reader.reporters(study, number)?;
+                let steps = ReportedSteps::of_attempt(attempt, &reporters, &self.spec.objectives);
+                self.open_steps.insert(number, steps);
+            }
+        }
+        Ok(self)
+    }
+
     /// Ends the attempts that a dead runner left open.
     pub(super) fn recover(&mut self) {
         for number in self.trials_that(|trial| trial.state == TrialState::Running) {
@@ -133,6 +153,8 @@ impl Engine {
                 self.adopt(number, attempt, &slot);
                 continue;
             }
+            let steps = self.open_steps.remove(&number).unwrap_or_default();
+            let superseded = steps.superseded(&self.spec.objectives);
             // Its device time is accounted for with the end of that runner.
             self.emit(Event::of(
                 number,
@@ -142,7 +164,7 @@ impl Engine {
                     reason: Some("the runner died".to_owned()),
                     device_micros: Some(0),
                     memory: None,
-                    superseded: Default::default(),
+                    superseded: self.superseded_by_end(number, &AttemptEnd::Lost, superseded),
                 },
             ));
             match (self.final_decision(number), self.hold_of(number)) {

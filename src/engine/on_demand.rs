@@ -216,7 +216,7 @@ impl Engine {
             }
         };
         let device_micros = self.budgets.meter.end(self.slots[index].devices(), self.now);
-        let superseded = running.superseded(&self.spec.objectives);
+        let superseded = running.steps.superseded(&self.spec.objectives);
         let superseded = self.superseded_by_end(number, &end, superseded);
         self.emit(Event::of(
             number,

@@ -73,7 +73,7 @@ impl Engine {
             return;
         }
         let Some(running) = &mut self.slots[slot].running else { return };
-        running.reported(step, &metrics, &self.spec.objectives);
+        running.steps.note(step, &metrics, &self.spec.objectives);
         let (metrics, remark) = running.reports.take(self.spec.step, step, metrics);
         if let Some(remark) = remark {
             self.remark(number, attempt, &remark);
@@ -146,7 +146,7 @@ impl Engine {
         let Some(slot) = self.hear(trial, attempt) else { return };
         let Checkpoint { step, path, bytes, digest } = checkpoint;
         self.refusals.forget();
-        let is_resent = self.slots[slot].running.as_ref().is_some_and(|on| on.known_to.is_some())
+        let is_resent = self.slots[slot].running.as_ref().is_some_and(|on| on.is_adopted)
             && self.state.trial(trial).is_some_and(|trial| {
                 trial.checkpoints.iter().any(|known| (known.step, &known.path) == (step, &path))
             });

@@ -1,8 +1,6 @@
 //! Assigns free slots: a queued trial, a promoted one, a replicate, or a new one.
 
-use std::collections::BTreeSet;
-
-use super::attempt::RunningAttempt;
+use super::attempt::{ReportedSteps, RunningAttempt};
 use super::batch_halving::BatchHalving;
 use super::decision_window::DecisionWindow;
 use super::goal::is_asked_for;
@@ -210,7 +208,7 @@ impl Engine {
         ));
         let mut running = RunningAttempt::new(number, attempt, self.now, expected);
         let trial = self.state.trial(number);
-        running.earlier_steps = trial.map_or_else(BTreeSet::new, Trial::reported_steps);
+        running.steps = trial.map_or_else(ReportedSteps::default, ReportedSteps::of_trial);
         let slot = &mut self.slots[index];
         slot.warm = true;
         slot.running = Some(running);

@@ -48,6 +48,7 @@ fn serve(
     let look = look_for_removed(&spec, study.files(store));
     let mut engine =
         Engine::new(spec, storage.study_state(study.id)?, no_slot_is_used)?.with_look_at_disk(look);
+    engine = engine.with_open_attempts(storage, study.id)?;
     let at = super::clock_of(storage, study.id)?.now();
     let effects = engine.serve_at_rest(at, requests);
     let acts = commit(storage, lease, at, effects, &[])?.acts;

@@ -18,6 +18,7 @@ use hpsearch::storage::StorageReader as _;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::AttemptEnd;
 use hpsearch::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
+use hpsearch::study::spec::FailureCause;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use serde_json::{Value as Json, json};
@@ -700,6 +701,49 @@ fn what_a_killed_runner_stored_and_could_not_acknowledge_is_stored_once() {
     let saved = journal(&site);
     let saved = saved.iter().filter(|event| event["type"] == "checkpoint_saved");
     assert_eq!(saved.count(), 2, "one for each step");
+}
+
+#[test]
+fn an_attempt_that_outlived_its_runner_supersedes_what_it_did_not_repeat() {
+    let retry = "lost_after = \"60s\"\n[retry]\nmax = 1\non = [\"worker_lost\"]";
+    let site = Site::new(&study(1, 0, retry), TRIAL);
+    let mut runner = start(&site);
+    let (mut agent, before) = Scripted::connect(&site, Scripted::hello(), Vec::new());
+    let provenance = Box::new(machine("node7"));
+    agent.send(&ToRunner::Slots { devices: vec![Device::Cpu.into()], provenance });
+    let Assignment { trial, attempt: first, .. } = agent.launched();
+    let report = |attempt, step, loss| {
+        let metrics = [("loss".to_owned(), loss)].into_iter().collect();
+        ToRunner::Input(Input::Report { trial, attempt, step, metrics })
+    };
+    [0.1, 0.2, 0.3, 0.4]
+        .into_iter()
+        .zip(1..)
+        .for_each(|(loss, step)| agent.send(&report(first, step, loss)));
+    let end = AttemptEnd::Failed(FailureCause::WorkerLost);
+    let message = Some("it was killed".to_owned());
+    agent.send(&ToRunner::Input(Input::Ended { trial, attempt: first, end, message }));
+    let Assignment { attempt, .. } = agent.launched();
+    assert_ne!(attempt, first);
+    agent.send(&ToRunner::Input(Input::Launched { trial, attempt, pid: 1, pid_started: 1 }));
+    agent.send(&report(attempt, 1, 0.9));
+    wait_until("it is stored", || reports(&site).get(&(0, 1)) == Some(&2));
+    runner.kill();
+    std::fs::remove_file(site.path(FILE)).unwrap();
+    let runner = start(&site);
+    let hello = Hello { name: Some(before.name), attempts: vec![(trial, attempt)], ..agent.hello };
+    let (mut agent, welcome) = Scripted::connect(&site, hello, agent.sent);
+    assert_eq!(welcome.attempts, [(trial, attempt)]);
+    // The first attempt had reported this step, too, and got further.
+    agent.send(&report(attempt, 2, 0.8));
+    let end = Input::Ended { trial, attempt, end: AttemptEnd::Completed, message: None };
+    agent.send(&ToRunner::Input(end));
+    assert_done(&runner.end());
+    let store = site.store();
+    let id = store.study("s").unwrap().unwrap().id;
+    let loss = |step, value| ("loss".to_owned(), step, value);
+    assert_eq!(store.reports(id, trial).unwrap(), [loss(1, 0.9), loss(2, 0.8)]);
+    assert_done(&site.run(&["verify", "s"]));
 }
 
 #[test]

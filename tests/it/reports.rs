@@ -14,7 +14,9 @@ use hpsearch::study::trial::TrialState;
 use hpsearch::{Study, TrialEnd};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Ended, ONE_SLOT, Site, asha, assert_done, assert_names, loss, says, study};
+use crate::harness::{
+    Ended, ONE_SLOT, Site, asha, assert_done, assert_names, loss, says, study, wait_until,
+};
 
 /// A study of `trials` trials whose steps are counted in `unit`.
 fn with_step_unit(unit: &str, trials: u64, script: &str) -> Site {
@@ -472,6 +474,31 @@ fn what_an_attempt_superseded_stays_so_when_it_fails_as_well() {
     let first = ["{\"step\":1,\"loss\":0.9}", "{\"step\":3,\"loss\":0.001}"];
     let site = retried(&[&first, &["{\"step\":2,\"loss\":0.8}"], &["{\"step\":5,\"loss\":0.5}"]]);
     assert_eq!(steps(&site, 0, "loss"), [(1, 0.9), (2, 0.8), (5, 0.5)]);
+}
+
+#[test]
+fn an_attempt_that_is_lost_with_its_runner_supersedes_as_well() {
+    let first = says(&["{\"step\":1,\"loss\":0.9}", "{\"step\":3,\"loss\":0.001}"]);
+    let (second, third) =
+        (says(&["{\"step\":1,\"loss\":0.8}"]), says(&["{\"step\":5,\"loss\":0.5}"]));
+    let site = with_step_unit(
+        "step",
+        1,
+        &format!(
+            "case $HPSEARCH_ATTEMPT in\n0)\n{first}exit 7;;\n1)\n{second}touch said; sleep \
+             309;;\n*)\n{third}esac\n"
+        ),
+    );
+    assert!(site.run_study().code != 0);
+    assert_done(&site.run(&["retry", "s", "0"]));
+    let mut running = site.start_study();
+    site.wait_for("said");
+    wait_until("it is stored", || steps(&site, 0, "loss").first() == Some(&(1, 0.8)));
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    assert_done(&site.run_study());
+    assert_eq!(steps(&site, 0, "loss"), [(1, 0.8), (5, 0.5)]);
+    assert_done(&site.run(&["verify", "s"]));
 }
 
 #[test]

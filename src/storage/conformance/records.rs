@@ -281,6 +281,10 @@ fn reruns(open: &mut Opener) -> Result<(), StorageError> {
     assert_eq!(trial.last(), Some((3, 0.3)));
     assert_eq!(trial.attempts, 2);
     assert_eq!(store.reports(lease.study, TrialNumber(0))?.len(), 3);
+    let reporters = store.reporters(lease.study, TrialNumber(0))?;
+    let reporters = reporters.iter().map(|(_, step, by)| (*step, by.0));
+    assert_eq!(reporters.collect::<Vec<_>>(), [(1, 0), (2, 1), (3, 0)]);
+    assert!(store.reporters(lease.study, TrialNumber(7))?.is_empty());
     assert!(store.reports(lease.study, TrialNumber(7))?.is_empty());
     assert_eq!(store.trial(lease.study, TrialNumber(7))?, None);
     assert_eq!(store.trial(lease.study, TrialNumber(u64::MAX))?, None);

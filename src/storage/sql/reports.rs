@@ -1,10 +1,10 @@
 //! Reads the reports of trials.
 
-use super::column::{point, rows, trial_id, trial_ids, values};
+use super::column::{Cells, point, rows, trial_id, trial_ids, values};
 use super::connection::Connection;
 use super::fault::Fault;
 use crate::storage::{Curve, StudyId};
-use crate::study::trial::TrialNumber;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// All reports of one trial: metric, step and value, in that order.
 pub(in crate::storage) fn reports(
@@ -18,6 +18,21 @@ pub(in crate::storage) fn reports(
     rows(connection, sql, [id], |row| {
         let (step, value) = point(row, 1, study, trial)?;
         Ok((row.get(0)?, step, value))
+    })
+}
+
+/// Which attempt reported each metric of one trial last: metric, step and attempt, in that order.
+pub(in crate::storage) fn reporters(
+    connection: &dyn Connection,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<Vec<(String, u64, AttemptNumber)>, Fault> {
+    let Ok(id) = trial_id(study, trial) else { return Ok(Vec::new()) };
+    let sql = "SELECT m.name, r.step, r.attempt FROM report r JOIN metric m ON m.id = r.metric_id \
+        WHERE r.trial_id = ?1 ORDER BY m.name, r.step";
+    rows(connection, sql, [id], |row| {
+        let cells = Cells::of(row, || format!("table `report`, study {}, trial {trial}", study.0));
+        Ok((cells.get(0)?, cells.integer(1)?, AttemptNumber(cells.integer(2)?)))
     })
 }
 

@@ -29,7 +29,7 @@ use crate::study::series::{Pixel, Point, SeriesAxis, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
-use crate::study::trial::{Trial, TrialNumber};
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
 use crate::study::usage::Used;
 
 /// A store that reads by queries of a database.
@@ -300,6 +300,16 @@ impl<T: Reads> StorageReader for T {
     ) -> Result<Vec<(String, u64, f64)>, StorageError> {
         self.read_of(study, "reading reports", |connection, study| {
             reports::reports(connection, study, trial)
+        })
+    }
+
+    fn reporters(
+        &self,
+        study: StudyId,
+        trial: TrialNumber,
+    ) -> Result<Vec<(String, u64, AttemptNumber)>, StorageError> {
+        self.read_of(study, "reading reports", |connection, study| {
+            reports::reporters(connection, study, trial)
         })
     }
 

@@ -69,6 +69,10 @@ impl StorageReader for Counting {
         positions(study: StudyId, query: &TrialQuery) -> Vec<SortPosition>;
         trial(study: StudyId, number: TrialNumber) -> Option<Trial>;
         reports(study: StudyId, trial: TrialNumber) -> Vec<(String, u64, f64)>;
+        reporters(
+            study: StudyId,
+            trial: TrialNumber
+        ) -> Vec<(String, u64, crate::study::trial::AttemptNumber)>;
         remarks(study: StudyId, trial: TrialNumber, after: Seq) -> (Vec<Remarked>, Seq);
         trial_summary(
             study: StudyId,
