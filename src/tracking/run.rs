@@ -346,18 +346,50 @@ impl Run {
     /// # Errors
     /// The store failed, or another process resumed the run.
     pub fn finish(&self, storage: &mut dyn Storage, end: RunEnd) -> Result<(), TrackingError> {
-        let reported = match storage.trial(self.study.id, self.number())? {
-            Some(trial) => StudyState::new(&self.study.spec).value_of(&trial),
-            None => None,
+        let left_behind = match end {
+            RunEnd::Completed => self.left_behind(storage)?,
+            RunEnd::Failed { .. } | RunEnd::Interrupted { .. } => Vec::new(),
         };
+        let reported = storage.trial(self.study.id, self.number())?.and_then(|mut trial| {
+            trial.curve.retain(|(step, _)| left_behind.binary_search(step).is_err());
+            StudyState::new(&self.study.spec).value_of(&trial)
+        });
         let value = match reported {
             Some(value) => Some(value),
             None => self.best_logged(storage)?,
         };
         let now = self.clock.now();
         let ran = now.0.saturating_sub(self.began.0).max(0);
-        let events = ending(&self.fence, &end, value, ran);
+        let mut events = ending(&self.fence, &end, value, ran);
+        if let Some(Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { superseded, .. }))) =
+            events.first_mut()
+            && !left_behind.is_empty()
+        {
+            superseded.insert(self.study.spec.objective().metric.clone(), left_behind);
+        }
         Ok(storage.append_run(&self.fence, now, &events, &[])?)
+    }
+
+    /// The steps, ascending, that an incomplete attempt had reported of the study's metric before a
+    /// later one started over and did not get there again.
+    fn left_behind(&self, storage: &dyn Storage) -> Result<Vec<u64>, StorageError> {
+        let (study, run) = (self.study.id, self.number());
+        let attempts = storage.attempts(study, Some(run))?;
+        if attempts.iter().any(|attempt| attempt.end == Some(AttemptEnd::Completed)) {
+            // A program that adds to a complete run.
+            return Ok(Vec::new());
+        }
+        let metric = &self.study.spec.objective().metric;
+        let (mut latest, mut steps) = (AttemptNumber(0), Vec::new());
+        for (_, step, attempt) in
+            storage.reporters(study, run)?.into_iter().filter(|(name, ..)| name == metric)
+        {
+            latest = latest.max(attempt);
+            if attempt < latest {
+                steps.push(step);
+            }
+        }
+        Ok(steps)
     }
 
     /// The best value of the study's metric on another axis than the study's, such as `epoch`: the

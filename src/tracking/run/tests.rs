@@ -59,6 +59,56 @@ fn a_run_is_complete_with_its_best_report_as_its_value() {
     assert_folds(&store, &study);
 }
 
+/// A run whose attempts end like this, each after reports of the loss at some steps.
+fn resumed(attempts: &[(&[(u64, f64)], RunEnd)]) -> (MemoryStore, StoredStudy, TrialNumber) {
+    let (mut store, study) = store();
+    let mut run = Run::create(&mut store, &study, named("a")).unwrap();
+    for (index, (reports, end)) in attempts.iter().enumerate() {
+        if index > 0 {
+            run = Run::resume(&mut store, &study, run.number(), ResumedRun::default()).unwrap();
+        }
+        for (step, value) in *reports {
+            run.report(&mut store, *step, loss(*value)).unwrap();
+        }
+        run.finish(&mut store, end.clone()).unwrap();
+    }
+    assert_folds(&store, &study);
+    (store, study, run.number())
+}
+
+fn failed() -> RunEnd {
+    RunEnd::Failed { cause: FailureCause::Program, reason: "exit status 1".to_owned() }
+}
+
+#[test]
+fn a_run_that_started_over_is_complete_with_what_it_reported_since() {
+    let first: &[_] = &[(1, 0.3), (2, 0.2), (3, 0.1), (4, 0.01)];
+    let again: (&[_], _) = (&[(1, 0.9), (2, 0.5)], RunEnd::Completed);
+    let (store, study, run) = resumed(&[(first, failed()), again]);
+    let trial = store.trial(study.id, run).unwrap().unwrap();
+    assert_eq!((trial.curve, trial.value), (vec![(1, 0.9), (2, 0.5)], Some(0.5)));
+    // One that goes on keeps what was before; of attempts between, too, only what followed counts.
+    let stopped = RunEnd::Interrupted { by: "by SIGINT".to_owned() };
+    let (store, study, run) =
+        resumed(&[(first, failed()), (&[(2, 0.8)], stopped), (&[(3, 0.7)], RunEnd::Completed)]);
+    let trial = store.trial(study.id, run).unwrap().unwrap();
+    assert_eq!((trial.curve, trial.value), (vec![(1, 0.3), (2, 0.8), (3, 0.7)], Some(0.3)));
+}
+
+#[test]
+fn a_run_that_is_resumed_by_mistake_or_to_add_something_loses_nothing() {
+    let first: &[_] = &[(1, 0.3), (2, 0.2), (3, 0.1)];
+    for (before, now) in [
+        (failed(), failed()),
+        (RunEnd::Completed, failed()),
+        (RunEnd::Completed, RunEnd::Completed),
+    ] {
+        let (store, study, run) = resumed(&[(first, before), (&[(0, 0.4)], now)]);
+        let trial = store.trial(study.id, run).unwrap().unwrap();
+        assert_eq!(trial.curve, [(0, 0.4), (1, 0.3), (2, 0.2), (3, 0.1)]);
+    }
+}
+
 #[test]
 fn runs_are_tracked_at_the_same_time_and_none_holds_the_study() {
     let (mut store, study) = store();
