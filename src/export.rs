@@ -263,8 +263,7 @@ pub enum ExportError {
     /// The checkpoint is missing.
     #[error(
         "the checkpoint of step {step} of trial {trial} is not at `{}` any more: it was moved or \
-         deleted after it was registered, and not by hpsearch; \
-         put it back there, or export another trial with `--trial N`{}",
+         deleted {saved_by}; put it back there, or export another trial with `--trial N`{}",
         path.display(),
         among(others)
     )]
@@ -275,6 +274,8 @@ pub enum ExportError {
         step: u64,
         /// The expected path.
         path: PathBuf,
+        /// Who saved it.
+        saved_by: SavedBy,
         /// Those of the best trials that have theirs.
         others: Vec<TrialNumber>,
     },
@@ -314,6 +315,27 @@ pub enum ExportError {
         /// What is wrong.
         why: String,
     },
+}
+
+/// Who saved a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SavedBy {
+    /// The built-in trainer.
+    Trainer,
+    /// The trial's own program.
+    Program,
+}
+
+/// When it was deleted, and who may have done so.
+impl fmt::Display for SavedBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            SavedBy::Trainer => "after it was saved, and not by hpsearch",
+            SavedBy::Program => {
+                "after the trial's program registered it, by that program or by somebody else"
+            }
+        })
+    }
 }
 
 /// ` (3, 5 have theirs)`

@@ -12,7 +12,7 @@ use crate::arguments::{PRETRAINED, RowsAtOnce};
 use crate::config::full_trial;
 use crate::export::{
     self, Draft, ExportError, Exported, Holds, Needed, Obstacle, Otherwise, Placed, Purpose,
-    Quantized, Recipe, Target,
+    Quantized, Recipe, SavedBy, Target,
 };
 use crate::pruners;
 use crate::runner;
@@ -170,17 +170,18 @@ pub fn export_trial(
     let trial = find::trial(reader, study, number)?;
     let step = value_step(spec, &trial);
     let registered = trial.checkpoint_of(step, &spec.program);
+    let is_trained = matches!(spec.program, Program::Trainer { .. });
     if let Some(Checkpoint { step, path, .. }) =
         registered.filter(|checkpoint| matches!(checkpoint.path.try_exists(), Ok(false)))
     {
         let (step, path, others) = (*step, path.clone(), kept(reader, study)?);
-        return Err(ExportError::Missing { trial: number, step, path, others }.into());
+        let saved_by = if is_trained { SavedBy::Trainer } else { SavedBy::Program };
+        return Err(ExportError::Missing { trial: number, step, path, saved_by, others }.into());
     }
     let holds = registered.map_or(Ok(Holds::Value), |checkpoint| {
         checkpoint_step::holds(reader, study.id, spec, &trial, checkpoint, step)
     })?;
     let checkpoint = registered.map(|checkpoint| checkpoint.path.clone());
-    let is_trained = matches!(spec.program, Program::Trainer { .. });
     if checkpoint.is_none() && is_trained {
         return Err(AppError::NoCheckpoint { trial: number, others: kept(reader, study)? });
     }

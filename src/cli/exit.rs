@@ -485,6 +485,7 @@ mod tests {
                 trial: TrialNumber(3),
                 step: 7,
                 path: "c".into(),
+                saved_by: crate::export::SavedBy::Program,
                 others: vec![],
             },
             ExportError::Io { doing, path: "c".into(), source: system() },
