@@ -9,9 +9,9 @@ use super::postgres::{PostgresReader, PostgresStore};
 use super::sql::append::Cache;
 use super::sql::connection::Connection;
 use super::sql::fault::Fault;
+use super::sql::known::Known;
 use super::sql::storage_reader::Reads;
 use super::sql::storage_writer::Writes;
-use super::sql::study_names::StudyNames;
 use super::sqlite::{Migrated, SqliteReader, SqliteStore};
 use super::{StorageError, StudyId};
 
@@ -171,11 +171,11 @@ impl Reads for AnyReader {
         }
     }
 
-    fn study_names(&self) -> &StudyNames {
+    fn known(&self) -> &Known {
         match self {
-            AnyReader::Sqlite(reader) => reader.study_names(),
+            AnyReader::Sqlite(reader) => reader.known(),
             #[cfg(feature = "postgres")]
-            AnyReader::Postgres(reader) => reader.study_names(),
+            AnyReader::Postgres(reader) => reader.known(),
         }
     }
 
@@ -225,11 +225,11 @@ impl Reads for AnyStore {
         }
     }
 
-    fn study_names(&self) -> &StudyNames {
+    fn known(&self) -> &Known {
         match self {
-            AnyStore::Sqlite(store) => store.study_names(),
+            AnyStore::Sqlite(store) => store.known(),
             #[cfg(feature = "postgres")]
-            AnyStore::Postgres(store) => store.study_names(),
+            AnyStore::Postgres(store) => store.known(),
         }
     }
 

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::sql::append::Cache;
 use super::sql::connection::Connection;
 use super::sql::fault::Fault;
+use super::sql::known::Known;
 use super::sql::storage_reader::Reads;
 use super::sql::storage_writer::Writes;
-use super::sql::study_names::StudyNames;
 use super::sqlite::SqliteStore;
 use super::{StorageError, StudyId};
 
@@ -57,8 +57,8 @@ impl Reads for MemoryStore {
         self.store.address()
     }
 
-    fn study_names(&self) -> &StudyNames {
-        self.store.study_names()
+    fn known(&self) -> &Known {
+        self.store.known()
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {

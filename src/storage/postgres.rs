@@ -24,9 +24,9 @@ use super::sql::append::Cache;
 use super::sql::column::value;
 use super::sql::connection::Connection;
 use super::sql::fault::Fault;
+use super::sql::known::Known;
 use super::sql::storage_reader::Reads;
 use super::sql::storage_writer::Writes;
-use super::sql::study_names::StudyNames;
 use super::{BUSY_TIMEOUT, StorageError, StudyId};
 
 /// Longest interval between questions to the server whether something has changed, which is asked
@@ -43,7 +43,7 @@ pub struct PostgresReader {
     asked: Option<Instant>,
     /// How often it is asked without a notification.
     ask_interval: Duration,
-    names: StudyNames,
+    known: Known,
 }
 
 /// A store opened for reading and writing.
@@ -78,7 +78,7 @@ impl PostgresReader {
             seen: None,
             asked: None,
             ask_interval: ASK_INTERVAL,
-            names: StudyNames::default(),
+            known: Known::default(),
         }
     }
 
@@ -121,8 +121,8 @@ impl Reads for PostgresReader {
         &self.address
     }
 
-    fn study_names(&self) -> &StudyNames {
-        &self.names
+    fn known(&self) -> &Known {
+        &self.known
     }
 
     fn lock_file_of(&self, _study: StudyId) -> Option<PathBuf> {
@@ -164,8 +164,8 @@ impl Reads for PostgresStore {
         self.reader.address()
     }
 
-    fn study_names(&self) -> &StudyNames {
-        self.reader.study_names()
+    fn known(&self) -> &Known {
+        self.reader.known()
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
@@ -198,7 +198,7 @@ impl Writes for PostgresStore {
         });
         written.map_err(|fault| {
             self.cache = Cache::default();
-            self.reader.names.named(self.reader.fault(fault, doing))
+            self.reader.known.named(self.reader.fault(fault, doing))
         })
     }
 }

@@ -43,9 +43,9 @@ use self::without_index::{ReadAlone, connect_alone, is_of_index};
 use super::sql::append::Cache;
 use super::sql::connection::Connection as Queried;
 use super::sql::fault::Fault;
+use super::sql::known::Known;
 use super::sql::storage_reader::Reads;
 use super::sql::storage_writer::Writes;
-use super::sql::study_names::StudyNames;
 use super::{BUSY_TIMEOUT, StorageError, StudyId};
 
 /// A store opened for reading only.
@@ -59,7 +59,7 @@ pub struct SqliteReader {
     migrated: Option<Migrated>,
     /// Set if it was opened without its index, which cannot be created.
     alone: Option<ReadAlone>,
-    names: StudyNames,
+    known: Known,
 }
 
 /// A migration of an older store.
@@ -350,7 +350,7 @@ impl SqliteReader {
             seen: None,
             migrated: None,
             alone: None,
-            names: StudyNames::default(),
+            known: Known::default(),
         }
     }
 
@@ -385,8 +385,8 @@ impl Reads for SqliteReader {
         &self.path
     }
 
-    fn study_names(&self) -> &StudyNames {
-        &self.names
+    fn known(&self) -> &Known {
+        &self.known
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
@@ -424,8 +424,8 @@ impl Reads for SqliteStore {
         self.reader.address()
     }
 
-    fn study_names(&self) -> &StudyNames {
-        self.reader.study_names()
+    fn known(&self) -> &Known {
+        self.reader.known()
     }
 
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf> {
@@ -473,7 +473,7 @@ impl Writes for SqliteStore {
                 }
                 // Files that were replaced meanwhile may be the cause.
                 self.check_files()?;
-                Err(self.reader.names.named(Fault::at(fault, &path, doing)))
+                Err(self.reader.known.named(Fault::at(fault, &path, doing)))
             }
         }
     }

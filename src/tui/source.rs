@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value as Json;
-
 use super::journal::Journal;
 use super::picture::{PictureCache, Subject};
 use super::snapshot::{
@@ -35,8 +33,8 @@ use crate::tracking::behind;
 const FIELD_CURVES: u64 = 60;
 const FIELD_POINTS: usize = 160;
 const FIELD_AGE: Duration = Duration::from_secs(5);
-/// The names of series and of runs' parameters that filters know, what filters look for in vain,
-/// and the summary of a trial are no older than this.
+/// The names of series and of runs' parameters that filters know, and what filters look for in
+/// vain, are no older than this.
 const NAMES_AGE: Duration = Duration::from_secs(5);
 /// Bytes of a log that are read, at its end.
 const LOG_BYTES: u64 = 256 << 10;
@@ -97,8 +95,6 @@ struct ReadCache {
     remarks: Option<(TrialNumber, Vec<Remarked>, Seq)>,
     /// What was predicted of that trial, which never changes.
     predicted: Option<(StudyId, TrialNumber, Vec<Prediction>)>,
-    /// Its summary.
-    summary: Option<(StudyId, TrialNumber, BTreeMap<String, Json>, Instant)>,
     /// Whether what is shown moves without the store.
     moves: bool,
 }
@@ -353,7 +349,7 @@ impl Source {
         if *log {
             detail.remarks = self.remarks(study, *trial)?;
             detail.predicted = self.predicted(study, *trial)?;
-            detail.summary = self.trial_summary(study, *trial)?;
+            detail.summary = self.reader.trial_summary(study, *trial)?;
         }
         let metric = metric.as_ref().unwrap_or(&summary.spec.objective().metric);
         let field = self.field(study, metric, summary.counts.total())?;
@@ -424,22 +420,6 @@ impl Source {
         let predicted = self.reader.predicted(study, number)?;
         self.known.predicted = Some((study, number, predicted.clone()));
         Ok(predicted)
-    }
-
-    fn trial_summary(
-        &mut self,
-        study: StudyId,
-        number: TrialNumber,
-    ) -> Result<BTreeMap<String, Json>, StorageError> {
-        if let Some((of, trial, known, read)) = &self.known.summary
-            && (*of, *trial) == (study, number)
-            && read.elapsed() < NAMES_AGE
-        {
-            return Ok(known.clone());
-        }
-        let summary = self.reader.trial_summary(study, number)?;
-        self.known.summary = Some((study, number, summary.clone(), Instant::now()));
-        Ok(summary)
     }
 
     fn remarks(

@@ -205,8 +205,13 @@ fn summaries(open: &mut Opener) -> Result<(), StorageError> {
     };
     let events = [created(0), created(1), summary(1, "test", 0.5), summary(10, "test", 0.25)];
     store.append(&lease, Timestamp(2), &events)?;
+    let reader = open();
+    let early = reader.trial_summary(lease.study, TrialNumber(1))?;
+    assert_eq!(serde_json::json!(early), serde_json::json!({ "test": 0.5 }));
     store.append(&lease, Timestamp(3), &[summary(1, "f1", 0.75), summary(1, "test", 1.0)])?;
     let kept = open().trial_summary(lease.study, TrialNumber(1))?;
+    // A reader that knows what was before reads what came since.
+    assert_eq!(reader.trial_summary(lease.study, TrialNumber(1))?, kept);
     assert_eq!(serde_json::json!(kept), serde_json::json!({ "f1": 0.75, "test": 1.0 }));
     assert!(open().trial_summary(lease.study, TrialNumber(0))?.is_empty());
     let all = open().trial_summaries(lease.study)?;

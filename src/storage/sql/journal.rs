@@ -1,13 +1,11 @@
 //! Reads the journal. Rare events are found by the prefix of their JSON, so that a long journal is
 //! not parsed.
 
-use std::collections::BTreeMap;
-
 use super::column::{Cells, rows, to_limit, value};
 use super::connection::{Connection, Row};
 use super::fault::Fault;
 use crate::storage::{Remarked, StoredAgent, StudyId};
-use crate::study::event::{Event, ProposalEvent, RecordEvent, Seq, TrialEvent};
+use crate::study::event::{Event, ProposalEvent, Seq, TrialEvent};
 use crate::study::prediction::Prediction;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
@@ -58,25 +56,6 @@ pub(in crate::storage) fn remarks(
         substr(body, 1, length(?4)) = ?4 ORDER BY seq";
     let entries = rows(connection, sql, (study.0, seq.0, last.0, begin), entry)?;
     Ok((entries.into_iter().filter_map(|(_, _, event)| Remarked::of(event)).collect(), last))
-}
-
-/// The summary values of a trial; of equal names the last.
-pub(in crate::storage) fn trial_summary(
-    connection: &dyn Connection,
-    study: StudyId,
-    trial: TrialNumber,
-) -> Result<BTreeMap<String, serde_json::Value>, Fault> {
-    let begin = format!("{{\"type\":\"summary_recorded\",\"trial\":{trial},");
-    let sql = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND \
-        substr(body, 1, length(?2)) = ?2 ORDER BY seq";
-    let mut said = BTreeMap::new();
-    for (_, _, event) in rows(connection, sql, (study.0, begin), entry)? {
-        if let Event::Trial(_, TrialEvent::Record(RecordEvent::SummaryRecorded { summary })) = event
-        {
-            said.extend(summary);
-        }
-    }
-    Ok(said)
 }
 
 /// What was predicted of a trial when it was created.

@@ -12,7 +12,7 @@ use super::trials::{self, Dimensions, dimensions, param, param_value};
 use super::{series, series_read, shown_params};
 use crate::storage::{StudyId, Summaries};
 use crate::study::condition::{Measured, Needs, Statistic, TrialField};
-use crate::study::event::{Event, RecordEvent, TrialEvent};
+use crate::study::event::{Event, RecordEvent, Seq, TrialEvent};
 use crate::study::metric::Metrics;
 use crate::study::params::{Params, Value};
 use crate::study::series::SeriesAxis;
@@ -61,7 +61,7 @@ impl Scan<'_> {
         .peekable();
         let mut marks = if self.needs.marks { self.marks()? } else { Marks::new() };
         let mut summaries = match self.needs.summary {
-            true => summaries(self.connection, self.study)?,
+            true => summaries(self.connection, self.study, Seq::default())?,
             false => BTreeMap::new(),
         };
         let mut objectives = match self.needs.metrics.is_empty() {
@@ -316,12 +316,13 @@ fn series_value(
 pub(in crate::storage) fn summaries(
     connection: &dyn Connection,
     study: StudyId,
+    after: Seq,
 ) -> Result<Summaries, Fault> {
     let mut summaries = Summaries::new();
     let begin = "{\"type\":\"summary_recorded\",";
-    let sql = "SELECT seq, body FROM event WHERE study_id = ?1 AND substr(body, 1, length(?2)) = \
-        ?2 ORDER BY seq";
-    let events = rows(connection, sql, (study.0, begin), |row| {
+    let sql = "SELECT seq, body FROM event WHERE study_id = ?1 AND seq > ?2 AND \
+        substr(body, 1, length(?3)) = ?3 ORDER BY seq";
+    let events = rows(connection, sql, (study.0, after.0, begin), |row| {
         let seq: i64 = row.get(0)?;
         Cells::of(row, || format!("table `event`, seq {seq}")).json::<Event>(1)
     })?;

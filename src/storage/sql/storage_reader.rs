@@ -8,8 +8,8 @@ use std::time::Duration;
 use super::column::{rows, value};
 use super::connection::Connection;
 use super::fault::Fault;
+use super::known::Known;
 use super::located::{Roots, has_path};
-use super::study_names::StudyNames;
 use super::{
     artifacts, attempts, journal, outcomes, pages, read, remove, remove_run, reports, runners,
     scan, series_read, trials, used, write,
@@ -48,7 +48,7 @@ pub(in crate::storage) trait Reads: Send {
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf>;
 
     /// The names of the studies that were read.
-    fn study_names(&self) -> &StudyNames;
+    fn known(&self) -> &Known;
 
     /// The time after which a lease ends unless it is renewed, if leases end.
     fn time_of_leases(&self) -> Option<Duration> {
@@ -69,7 +69,7 @@ pub(in crate::storage) trait Reads: Send {
             read::require(connection, study)?;
             work(connection, study)
         });
-        done.map_err(|error| self.study_names().named(error))
+        done.map_err(|error| self.known().named(error))
     }
 
     /// The base directories of a study's stored paths.
@@ -158,13 +158,13 @@ impl<T: Reads> StorageReader for T {
 
     fn studies(&self) -> Result<Vec<StudySummary>, StorageError> {
         let studies = self.read("listing the studies", read::studies)?;
-        self.study_names().learn(studies.iter().map(|study| (study.id, &*study.spec.name)));
+        self.known().learn(studies.iter().map(|study| (study.id, &*study.spec.name)));
         Ok(studies.into_iter().map(|study| self.with_lock_file(study)).collect())
     }
 
     fn names(&self) -> Result<Vec<(StudyId, String)>, StorageError> {
         let names = self.read("listing the studies", read::names)?;
-        self.study_names().learn(names.iter().map(|(id, name)| (*id, &**name)));
+        self.known().learn(names.iter().map(|(id, name)| (*id, &**name)));
         Ok(names)
     }
 
@@ -184,7 +184,7 @@ impl<T: Reads> StorageReader for T {
 
     fn study(&self, name: &str) -> Result<Option<StoredStudy>, StorageError> {
         let study = self.read("reading a study", |connection| read::study(connection, name))?;
-        self.study_names().learn(study.iter().map(|study| (study.id, name)));
+        self.known().learn(study.iter().map(|study| (study.id, name)));
         Ok(study)
     }
 
@@ -401,12 +401,14 @@ impl<T: Reads> StorageReader for T {
         trial: TrialNumber,
     ) -> Result<BTreeMap<String, serde_json::Value>, StorageError> {
         self.read_of(study, "reading a summary", |connection, study| {
-            journal::trial_summary(connection, study, trial)
+            self.known().summary(connection, study, trial)
         })
     }
 
     fn trial_summaries(&self, study: StudyId) -> Result<Summaries, StorageError> {
-        self.read_of(study, "reading summaries", scan::summaries)
+        self.read_of(study, "reading summaries", |connection, study| {
+            scan::summaries(connection, study, Seq::default())
+        })
     }
 
     fn predicted(
