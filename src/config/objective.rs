@@ -149,8 +149,8 @@ pub(super) fn check_several(
         refuse(
             study.place_of("value"),
             "`value = \"mean\"` is of one metric",
-            "a trial's values are those of its last reports; leave `value` out, and let the program \
-             report the means of its folds so far",
+            "a trial's values are those of its last reports; leave `value` out, and let the \
+             program report the means of its folds so far",
         );
     }
     let of_one_value = spec.keys_of_one_value();
