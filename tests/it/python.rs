@@ -572,7 +572,7 @@ run.log({"loss": 0.0}, step=5000)
 }
 
 #[test]
-fn the_wheel_has_the_version_of_the_program() {
+fn the_wheel_and_the_client_alone_have_the_version_of_the_program() {
     let read = |name: &str| {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name);
         std::fs::read_to_string(path).unwrap()
@@ -581,7 +581,10 @@ fn the_wheel_has_the_version_of_the_program() {
     let wheel = read("pyproject.toml");
     assert!(wheel.contains("dynamic = [\"version\"]"), "{wheel}");
     assert!(!wheel.lines().any(|line| line.starts_with("version")), "{wheel}");
-    assert!(read("Cargo.toml").contains(&format!("version = {:?}", env!("CARGO_PKG_VERSION"))));
+    let version = format!("version = {:?}", env!("CARGO_PKG_VERSION"));
+    for name in ["Cargo.toml", "python/pyproject.toml"] {
+        assert!(read(name).contains(&version), "{name}");
+    }
 }
 
 #[test]
