@@ -133,6 +133,19 @@ class OptunaTest(unittest.TestCase):
             with self.assertRaises(ValueError):
                 suggest()
 
+    def test_a_tuple_may_be_a_choice(self):
+        study = self.study()
+        study.enqueue_trial({"layers": (64, 32)})
+        choices = [(64,), (64, 32), [True, "relu"]]
+        study.optimize(lambda trial: len(trial.suggest_categorical("layers", choices)), n_trials=9)
+        self.assertEqual(study.trials[0].params, {"layers": (64, 32)})
+        self.assertLessEqual(
+            {type(trial.params["layers"]) for trial in study.trials}, {tuple, list}
+        )
+        self.assertEqual(study.best_params, {"layers": (64,)})
+        with self.assertRaisesRegex(ValueError, "cannot be a choice"):
+            study.ask().suggest_categorical("kind", [{"a": 1}])
+
     def test_a_grid_is_tried_once(self):
         grid = {"x": [1.0, 2.0], "kind": ["a"], "y": [1, 2]}
         study = self.study(sampler=optuna.samplers.GridSampler(grid))

@@ -49,7 +49,7 @@ class IntDistribution(BaseDistribution):
 
 
 class CategoricalDistribution(BaseDistribution):
-    """One of several choices: strings, numbers, booleans and None."""
+    """One of several choices: None, strings, numbers, booleans, and tuples or lists of these."""
 
     def __init__(self, choices: Sequence[Any]) -> None:
         self.choices = tuple(choices)
@@ -58,12 +58,29 @@ class CategoricalDistribution(BaseDistribution):
 
     def _parameter(self, name: str) -> Dict[str, Any]:
         for choice in self.choices:
-            if choice is not None and not isinstance(choice, (str, int, float, bool)):
+            if choice is not None and not _is_choice(choice):
                 raise ValueError(
-                    f"`{name}`: {choice!r} cannot be a choice: strings, numbers, booleans and "
-                    "None can"
+                    f"`{name}`: {choice!r} cannot be a choice: None, strings, numbers, booleans, "
+                    "and tuples or lists of these can"
                 )
         return {"name": name, "type": "cat", "choices": list(self.choices)}
+
+    def _own(self, value: Any) -> Any:
+        """The program's own object for a choice as JSON has it: a tuple, not a list; 1, not 1.0."""
+        for choice in self.choices:
+            if _listed(choice) == value and isinstance(choice, bool) == isinstance(value, bool):
+                return choice
+        return value
+
+
+def _is_choice(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(_is_choice(one) for one in value)
+    return isinstance(value, (str, int, float, bool))
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _with(parameter: Dict[str, Any], log: bool, step: Optional[float]) -> Dict[str, Any]:

@@ -177,10 +177,7 @@ class Trial(BaseTrial):
             request["value"] = [self._fixed[name]]
         value = self.study._say(request)["value"]
         if isinstance(distribution, CategoricalDistribution):
-            # What is equal in JSON is the program's own object: 1 is not 1.0.
-            value = next((own for own in distribution.choices
-                          if own == value and isinstance(own, bool) == isinstance(value, bool)),
-                         value)
+            value = distribution._own(value)
         known[name] = value
         self._frozen.distributions[name] = distribution
         return value
