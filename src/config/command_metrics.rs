@@ -7,15 +7,14 @@ use super::placeholder::names;
 use super::section::Section;
 use super::syntax::{Node, TomlTable};
 use super::trial_values::TrialValues;
+use crate::study::condition::Expression;
+use crate::study::constraint::Constraint;
 use crate::study::field::COMMAND_METRICS;
-use crate::study::printed_metrics::{PatternError, Patterns};
+use crate::study::printed_metrics::Patterns;
 use crate::study::program::{MetricSources, Program};
 use crate::study::space::Dimension;
 use crate::study::spec::StudySpec;
 use crate::study::suggestion::{nearest, quoted};
-
-/// An example of a pattern.
-const EXAMPLE: &str = r"write for example `pattern = 'epoch (?<epoch>\d+).* loss: (?<loss>\S+)'`";
 
 /// Reads the table.
 pub(super) fn read(command: &Section<'_>, problems: &mut Vec<Diagnostic>) -> MetricSources {
@@ -30,7 +29,7 @@ pub(super) fn read(command: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Met
     MetricSources { pattern, json: section.get("json"), tensorboard: section.get("tensorboard") }
 }
 
-/// Checks the table, and that one of the patterns extracts the study's metric.
+/// Checks the table, and that the patterns extract the metrics of the study.
 pub(super) fn check(spec: &StudySpec, tree: &TomlTable, problems: &mut Vec<Diagnostic>) {
     let Program::Command { metrics, .. } = &spec.program else { return };
     let MetricSources { pattern, .. } = metrics;
@@ -40,44 +39,49 @@ pub(super) fn check(spec: &StudySpec, tree: &TomlTable, problems: &mut Vec<Diagn
         check_path(spec, key, text, node(key).map(|node| node.place), problems);
     }
     let (Some(node), false) = (node("pattern"), pattern.is_empty()) else { return };
-    let has_files = metrics.files().next().is_some();
     match Patterns::new(pattern, spec.step.as_str()) {
         Err((index, error)) => {
             let place = patterns(node).get(index).map(|node| node.place);
-            let problem = match error {
-                PatternError::Syntax(why) => {
-                    let message = "`command.metrics.pattern` is not a regular expression";
-                    Diagnostic::error(place, message)
-                        .label(why)
-                        .help("write it in single quotes, where a backslash stands for itself")
-                }
-                PatternError::NoGroup => {
-                    let message = "`command.metrics.pattern` names no metric";
-                    let problem = Diagnostic::error(place, message).label("no named group");
-                    problem.help(EXAMPLE)
-                }
-            };
-            problems.push(problem);
+            let problem = Diagnostic::error(place, format!("`command.metrics.pattern` {error}"));
+            problems.push(problem.label(error.cause()).help(error.help()));
         }
-        Ok(patterns)
-            if !has_files && !patterns.metrics().any(|name| *name == spec.objective().metric) =>
-        {
-            let metric = &spec.objective().metric;
-            let message = format!("no pattern has a group for the study's metric `{metric}`");
-            let problem = Diagnostic::warning(node.place, message);
-            let is_name = |char: char| char.is_alphanumeric() || "_.[]".contains(char);
-            let help = match metric.chars().all(is_name) {
-                true => format!(
-                    "name a group `(?<{metric}>..)`, or have the program print `@hpsearch` lines \
-                     with it"
-                ),
-                false => "a group has letters, digits, `_` and `.` in its name: give the study's \
-                    metric such a name, too"
-                    .to_owned(),
-            };
-            problems.push(problem.help(help));
+        // Files may have any metric.
+        Ok(_) if metrics.files().next().is_some() => {}
+        Ok(patterns) => check_groups(spec, &patterns, node.place, problems),
+    }
+}
+
+/// Warns of metrics of the study that no pattern finds.
+fn check_groups(
+    spec: &StudySpec,
+    patterns: &Patterns,
+    place: SourceSpan,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let objectives = spec.objective_names().into_iter().map(|name| ("the study's metric", name));
+    let limits = spec.constraints.iter().filter_map(Constraint::limit);
+    let limited =
+        limits.flat_map(Expression::names).map(|name| ("a limit's metric", name.to_owned()));
+    let mut told: Vec<String> = Vec::new();
+    for (whose, metric) in objectives.chain(limited) {
+        if patterns.metrics().any(|name| *name == metric) || told.contains(&metric) {
+            continue;
         }
-        Ok(_) => {}
+        let message = format!("no pattern has a group for {whose} `{metric}`");
+        let is_name = |char: char| char.is_alphanumeric() || "_.[]".contains(char);
+        let help = match metric.chars().all(is_name) {
+            true => format!(
+                "name a group `(?<{metric}>..)`, or have the program print `@hpsearch` lines with \
+                 it"
+            ),
+            false => {
+                "a group has letters, digits, `_` and `.` in its name: give the metric such a \
+                name, too"
+                    .to_owned()
+            }
+        };
+        problems.push(Diagnostic::warning(place, message).help(help));
+        told.push(metric);
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::attempt::Leaving;
 use super::goal::{self, Order, is_asked_for};
 use super::{Effect, Engine, Outcome, Phase};
+use crate::study::constraint;
 use crate::study::counted::count;
 use crate::study::decision::{Decision, Reason};
 use crate::study::event::{Event, RunnerEvent, StudyEvent, TrialEvent};
@@ -230,18 +231,24 @@ impl Engine {
         };
         let nan = those(is_nan);
         let breaking = those(|trial| trial.violation.is_some());
+        let metrics = complete.iter().map(|trial| &trial.last_metrics);
+        let misspelt = constraint::never_reported(&self.spec.constraints, metrics)
+            .filter(|_| breaking > 0)
+            .map_or_else(String::new, |why| format!(": {why}"));
         Some(match all {
             0 => "no trial completed".to_owned(),
             1 if nan == all => "the one complete trial has no value: it reported NaN".to_owned(),
-            1 if breaking == all => "the one complete trial violates a limit".to_owned(),
+            1 if breaking == all => format!("the one complete trial violates a limit{misspelt}"),
             _ if nan == all => {
                 format!("none of {all} complete trials has a value: what they reported is NaN")
             }
-            _ if breaking == all => format!("each of {all} complete trials violates a limit"),
+            _ if breaking == all => {
+                format!("each of {all} complete trials violates a limit{misspelt}")
+            }
             _ if nan + breaking > 0 => {
                 format!(
                     "none of {all} complete trials can be the best: {nan} without a value (NaN), \
-                     {breaking} beyond a limit"
+                     {breaking} beyond a limit{misspelt}"
                 )
             }
             _ => "no configuration has completed all of its runs".to_owned(),

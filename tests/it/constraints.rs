@@ -72,7 +72,10 @@ fn where_no_trial_keeps_the_limits_the_nearest_one_is_named() {
         &study("trials = 4", &format!("[[constraint]]\nlimit = \"size <= 1\"\n{ONE_SLOT}")),
         TWO_METRICS,
     );
-    site.run_study();
+    let ended = site.run_study();
+    let misspelt = "each of 4 complete trials violates a limit: `size`, which a limit names, was \
+                    never reported";
+    assert!(ended.out.contains(misspelt), "{}", ended.out);
     let best = site.run(&["best"]);
     assert_eq!(best.code, 3);
     assert!(

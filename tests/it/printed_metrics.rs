@@ -72,6 +72,16 @@ fn patterns_are_checked_before_anything_runs() {
         ("'(?<loss>'", 2, "is not a regular expression"),
         ("['(?<loss>.)', 3]", 2, "must be a string or a list of strings"),
         ("'(?<accuracy>.)'", 0, "no pattern has a group for the study's metric `loss`"),
+        (
+            r"'(?<=loss )(?<loss>\S+)'",
+            2,
+            "there is no look-around and no back-reference: write what stands",
+        ),
+        (
+            "'(?<loss>.)'\n[[constraint]]\nlimit = \"size < 3\"",
+            0,
+            "no pattern has a group for a limit's metric `size`",
+        ),
     ] {
         let site = printing(1, pattern, "echo\n");
         let checked = site.run(&["check", "study.toml"]);

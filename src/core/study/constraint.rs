@@ -1,5 +1,6 @@
 //! Constraints: on parameters before a run, and on metrics after it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use crate::study::condition::Expression;
 use crate::study::condition::Violation;
 use crate::study::metric::{LastMetrics, Metrics};
 use crate::study::params::{Params, Value};
+use crate::study::suggestion::{nearest, quoted};
 
 /// One `[[constraint]]` of a study.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,6 +139,27 @@ pub fn exceeded(constraints: &[Constraint], metrics: &Metrics, rule: LastMetrics
         }
     }
     said.join("; ")
+}
+
+/// A sentence on metrics that limits name and none of the trials with these `metrics` has reported:
+/// probably misspelt. `None` if there are no such metrics.
+pub fn never_reported<'a>(
+    constraints: &[Constraint],
+    metrics: impl Iterator<Item = &'a Metrics>,
+) -> Option<String> {
+    let reported: BTreeSet<&str> =
+        metrics.flat_map(|metrics| metrics.iter().map(|(name, _)| name)).collect();
+    let limits = constraints.iter().filter_map(Constraint::limit);
+    let missing: BTreeSet<&str> =
+        limits.flat_map(Expression::names).filter(|name| !reported.contains(name)).collect();
+    let [name, others @ ..] = &missing.iter().copied().collect::<Vec<_>>()[..] else { return None };
+    Some(match (others, nearest(name, reported)) {
+        ([], Some(near)) => {
+            format!("`{name}`, which a limit names, was never reported; did you mean `{near}`?")
+        }
+        ([], None) => format!("`{name}`, which a limit names, was never reported"),
+        _ => format!("{}, which limits name, were never reported", quoted(missing)),
+    })
 }
 
 /// Rounded to four digits for messages.

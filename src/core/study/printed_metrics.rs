@@ -27,11 +27,53 @@ pub struct Patterns {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PatternError {
     /// A syntax error.
-    #[error("{0}")]
+    #[error("is not a regular expression")]
     Syntax(String),
+    /// It uses look-around or a back-reference.
+    #[error("uses what regular expressions in linear time do not have")]
+    Unsupported(String),
     /// It has no named group.
-    #[error("it has no named group")]
+    #[error("names no metric")]
     NoGroup,
+}
+
+impl PatternError {
+    fn of_syntax(pattern: &str, why: String) -> Self {
+        let has_reference =
+            || pattern.as_bytes().windows(2).any(|two| two[0] == b'\\' && two[1].is_ascii_digit());
+        let looks = ["(?=", "(?!", "(?<=", "(?<!", "(?P="];
+        if looks.iter().any(|look| pattern.contains(look)) || has_reference() {
+            PatternError::Unsupported(why)
+        } else {
+            PatternError::Syntax(why)
+        }
+    }
+
+    /// The cause in a few words.
+    #[must_use]
+    pub fn cause(&self) -> &str {
+        match self {
+            PatternError::Syntax(why) | PatternError::Unsupported(why) => why,
+            PatternError::NoGroup => "no named group",
+        }
+    }
+
+    /// What to write instead.
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        match self {
+            PatternError::Syntax(_) => {
+                "write it in single quotes, where a backslash stands for itself"
+            }
+            PatternError::Unsupported(_) => {
+                "there is no look-around and no back-reference: write what stands before the \
+                 number and name only the number, as in 'val_loss: (?<val_loss>\\S+)'"
+            }
+            PatternError::NoGroup => {
+                r"write for example 'epoch (?<epoch>\d+).* loss: (?<loss>\S+)'"
+            }
+        }
+    }
 }
 
 impl Patterns {
@@ -42,7 +84,8 @@ impl Patterns {
     pub fn new(texts: &[String], unit: &'static str) -> Result<Self, (usize, PatternError)> {
         let patterns = texts.iter().enumerate().map(|(index, text)| {
             let regex = RegexBuilder::new(text).size_limit(LARGEST_PATTERN).build();
-            let regex = regex.map_err(|error| (index, PatternError::Syntax(error.to_string())))?;
+            let regex =
+                regex.map_err(|error| (index, PatternError::of_syntax(text, error.to_string())))?;
             match regex.capture_names().flatten().next() {
                 Some(_) => Ok(regex),
                 None => Err((index, PatternError::NoGroup)),
@@ -376,6 +419,9 @@ mod tests {
         assert_eq!(wrong("loss (.*)"), (1, PatternError::NoGroup));
         assert!(matches!(wrong("("), (1, PatternError::Syntax(_))));
         assert!(matches!(wrong("(?<a>.{1000}){1000}"), (1, PatternError::Syntax(_))));
+        for text in [r"(?<=loss: )(?<a>\S+)", r"(?<a>\d+)(?! s)", r"(?<a>\d) \1", "(?<a>.)(?P=a)"] {
+            assert!(matches!(wrong(text), (1, PatternError::Unsupported(_))), "{text}");
+        }
     }
 
     #[test]
