@@ -10,6 +10,7 @@ use crate::study::metric::Direction;
 use crate::study::pareto::measurable_points;
 use crate::study::spec::{Objective, StudySpec};
 use crate::study::suggestion::quoted;
+use crate::study::usual_direction::usual_direction;
 
 const METRIC_HELP: &str = "write `metric = \"eval_loss\"`, the name your reports give it,";
 const DIRECTION_HELP: &str = "write `direction = \"minimize\"` or `direction = \"maximize\"`";
@@ -231,11 +232,7 @@ pub(super) fn check_metric(
     Reports { task, has_scores, writes }: Reports,
     problems: &mut Vec<Diagnostic>,
 ) {
-    let place = |key: &str| {
-        let listed = study.node("objective").and_then(Node::list).and_then(|list| list.get(index));
-        let entry = listed.and_then(Node::table).and_then(|table| table.get(key));
-        entry.map(|entry| entry.value.place).or_else(|| study.place_of(key))
-    };
+    let place = |key: &str| place_of(study, index, key);
     let known = task.objectives_of(has_scores);
     let metric = objective.metric.as_str();
     if !known.contains(&metric) {
@@ -267,9 +264,9 @@ pub(super) fn check_metric(
         problems.push(problem.help("leave that out of [trainer], or search for `eval_loss`"));
         return;
     }
-    let smaller = ["loss", "perplexity", "bits_per_byte", "rmse", "mae"];
-    let is_smaller =
-        smaller.iter().any(|end| metric.ends_with(end)) || COMMON_OBJECTIVES.contains(&metric);
+    let is_smaller = metric.ends_with("bits_per_byte")
+        || COMMON_OBJECTIVES.contains(&metric)
+        || usual_direction(metric) == Some(Direction::Minimize);
     let better = if is_smaller { Direction::Minimize } else { Direction::Maximize };
     if objective.direction != better {
         let message = format!(
@@ -279,4 +276,33 @@ pub(super) fn check_metric(
         let problem = Diagnostic::warning(place("direction"), message);
         problems.push(problem.help(format!("did you mean \"{}\"?", better.as_str())));
     }
+}
+
+/// Warns of a program's metric that is searched for what its name says is worse.
+pub(super) fn check_direction(
+    study: &Section<'_>,
+    index: usize,
+    objective: &Objective,
+    problems: &mut Vec<Diagnostic>,
+) {
+    let Some(usual) = usual_direction(&objective.metric) else { return };
+    if objective.direction != usual {
+        let (sought, usually) = match objective.direction {
+            Direction::Minimize => ("smallest", "larger"),
+            Direction::Maximize => ("largest", "smaller"),
+        };
+        let message = format!(
+            "the study searches for the {sought} `{}`, whose {usually} values are usually better",
+            objective.metric
+        );
+        let problem = Diagnostic::warning(place_of(study, index, "direction"), message);
+        problems.push(problem.help(format!("did you mean \"{}\"?", usual.as_str())));
+    }
+}
+
+/// The place of a key of an objective.
+fn place_of(study: &Section<'_>, index: usize, key: &str) -> Option<SourceSpan> {
+    let listed = study.node("objective").and_then(Node::list).and_then(|list| list.get(index));
+    let entry = listed.and_then(Node::table).and_then(|table| table.get(key));
+    entry.map(|entry| entry.value.place).or_else(|| study.place_of(key))
 }

@@ -92,6 +92,10 @@ pub(super) fn resolve(
         for (index, objective) in objectives.iter().flatten().enumerate() {
             objective::check_metric(&study, index, objective, reports, problems);
         }
+    } else {
+        for (index, objective) in objectives.iter().flatten().enumerate() {
+            objective::check_direction(&study, index, objective, problems);
+        }
     }
 
     let searched = searched?;

@@ -55,3 +55,4 @@ pub mod tracked;
 pub mod trial;
 pub mod unmeasured;
 pub mod usage;
+pub mod usual_direction;

@@ -326,6 +326,8 @@ fn problems_of_the_study_table_are_explained() {
             ("\"minimize\"", "\"min\""),
             ("\"minimize\"", "\"maximise\""),
             ("\"minimize\"", "\"up\""),
+            ("\"minimize\"", "\"maximize\""),
+            ("metric = \"loss\"", "metric = \"val_accuracy\""),
             ("metric = \"loss\"", "metric = 3"),
             ("metric = \"loss\"", "metric = \"\""),
             ("metric = \"loss\"", "metric = [\"loss\", \"latency\"]"),

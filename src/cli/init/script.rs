@@ -6,6 +6,7 @@ use super::declared::{Declared, Searched, as_it_is, declared, name_of};
 use super::{args, ranges};
 use crate::config::{self, placeholder};
 use crate::study::metric::Direction;
+use crate::study::usual_direction::usual_direction;
 
 /// The analysis of a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -228,14 +229,9 @@ pub fn shared_output(words: &[String]) -> Option<String> {
 
 /// The direction of a metric, by its name.
 pub fn direction(metric: &str) -> Direction {
-    const UP: &str = "\
-    acc f1 auc score reward bleu rouge precision recall r2 map ndcg return psnr iou";
-    let metric = metric.to_ascii_lowercase();
-    if UP.split(' ').any(|word| metric.contains(word)) {
-        Direction::Maximize
-    } else {
-        Direction::Minimize
-    }
+    let is_score = ["score", "return"].iter().any(|word| metric.to_lowercase().contains(word));
+    let otherwise = if is_score { Direction::Maximize } else { Direction::Minimize };
+    usual_direction(metric).unwrap_or(otherwise)
 }
 
 /// Options of the command line with numbers, or with values for which the script declares choices:
