@@ -55,7 +55,7 @@ pub(super) const DEFAULT_SAMPLER: &str = "auto";
 pub(super) const DEFAULT_PRUNER: &str = "none";
 
 /// Causes in `[retry] on`.
-pub(super) const CAUSES: &[&str] = &["oom", "device_lost", "worker_lost", "timeout"];
+pub(super) const CAUSES: &[&str] = &["oom", "device_lost", "worker_lost", "timeout", "program"];
 
 const STUDY: &[Field] = &[
     key("name", FieldKind::Text, Derived("the file's name"))
@@ -192,8 +192,9 @@ const RETRY: &[Field] = &[
     key("max", FieldKind::Integer { min: 0, max: 1_000 }, Of(|| json!(RetrySpec::default().max)))
         .doc("most retries of a trial"),
     key("on", FieldKind::Words(CAUSES), Of(|| json!(RetrySpec::default().on))).doc(
-        "causes that are retried; a built-in trial that runs out of memory first continues with a \
-             smaller batch size, which is not a retry",
+        "causes that are retried; `program`: its own failure, such as a non-zero exit status; a \
+         built-in trial that runs out of memory first continues with a smaller batch size, which \
+         is not a retry",
     ),
 ];
 

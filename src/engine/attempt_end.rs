@@ -258,7 +258,7 @@ impl Engine {
             trial.failures.saturating_sub(halved)
         });
         let retry = &self.spec.retry;
-        if retry.on.contains(&cause) && failures <= retry.max {
+        if retry.includes(cause) && failures <= retry.max {
             let why = format!("{message} (retry {failures} of {})", retry.max);
             return self.requeue(number, &why);
         }

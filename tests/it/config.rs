@@ -138,7 +138,7 @@ cpu_threads = 4
 
 [retry]
 max = 3
-on = ["oom", "device_lost", "worker_lost", "timeout"]
+on = ["oom", "device_lost", "worker_lost", "timeout", "program"]
 
 [checkpoints]
 keep = "best-5"

@@ -819,8 +819,8 @@ fn each_cause_is_retried_where_the_study_says_so_and_only_there() {
 }
 
 #[test]
-fn a_programs_own_mistake_is_not_retried_whatever_the_study_says() {
-    let all = "oom\", \"device_lost\", \"worker_lost\", \"timeout";
+fn a_programs_own_failure_is_retried_if_the_study_says_so() {
+    let others = "oom\", \"device_lost\", \"worker_lost\", \"timeout";
     for script in [
         "echo 'ValueError: no' >&2; exit 1",
         "ulimit -c 0; kill -SEGV $$",
@@ -828,10 +828,18 @@ fn a_programs_own_mistake_is_not_retried_whatever_the_study_says() {
         "exit 3",
         "exit 0",
     ] {
-        let (trial, outcome) = retried_on(all, "", script);
+        let (trial, outcome) = retried_on(others, "", script);
         assert_eq!(
             (&trial["state"], &trial["attempts"]),
             (&json!("failed"), &json!(1)),
+            "{script}: {outcome}"
+        );
+        let (trial, outcome) = retried_on("program", "", script);
+        // The last one ends as a success.
+        let expected = if script == "exit 0" { ("failed", 1) } else { ("complete", 2) };
+        assert_eq!(
+            (&trial["state"], &trial["attempts"]),
+            (&json!(expected.0), &json!(expected.1)),
             "{script}: {outcome}"
         );
     }

@@ -246,8 +246,19 @@ pub enum FailureCause {
 pub struct RetrySpec {
     /// Most retries of a trial.
     pub max: u32,
-    /// The causes that are retried.
+    /// The causes that are retried; `Program` includes every exit status.
     pub on: Vec<FailureCause>,
+}
+
+impl RetrySpec {
+    /// Whether failures of this cause are retried.
+    pub fn includes(&self, cause: FailureCause) -> bool {
+        let cause = match cause {
+            FailureCause::Exit(_) => FailureCause::Program,
+            cause => cause,
+        };
+        self.on.contains(&cause)
+    }
 }
 
 impl Default for RetrySpec {
