@@ -88,7 +88,7 @@ pub fn typed(distribution: &Distribution, text: &str) -> Result<Value, String> {
 pub fn range(distribution: &Distribution) -> String {
     let log = |scale: &Scale| if *scale == Scale::Log { ", log" } else { "" };
     match distribution {
-        Distribution::Float { low, high, scale, step } => {
+        Distribution::Float { low, high, scale, step, .. } => {
             let number = |number: f64| Value::Float(number).to_string();
             let step = step.map_or_else(String::new, |step| format!(", step {}", number(step)));
             format!("{} .. {}{}{step}", number(*low), number(*high), log(scale))

@@ -235,13 +235,15 @@ impl Engine {
 
 /// The narrowest distribution that contains both, if they are of one kind.
 pub fn hull(known: &Distribution, asked: &Distribution) -> Option<Distribution> {
-    if known == asked {
-        return Some(known.clone());
+    let mut same = asked.clone();
+    same.keep_rounding(known);
+    if *known == same {
+        return Some(same);
     }
     match (known, asked) {
         (
-            Distribution::Float { low, high, scale, step: None },
-            Distribution::Float { low: least, high: most, scale: other, step: None },
+            Distribution::Float { low, high, scale, step: None, .. },
+            Distribution::Float { low: least, high: most, scale: other, step: None, .. },
         ) if scale == other => {
             Distribution::float(low.min(*least), high.max(*most), *scale, None).ok()
         }

@@ -446,6 +446,8 @@ fn problems_of_ranges_are_explained() {
             (range, "{ float = [-1e308, 1e308] }"),
             (range, "{ int = [0.5, 1] }"),
             (range, "{ int = [1, 8], step = 0.5 }"),
+            (range, "{ int = [1, 10], step = 4 }"),
+            (range, "{ float = [0, 1], step = 0.3 }"),
             (range, "{ int = [0, 99999999999999999] }"),
             (range, "[]"),
             (range, "[1, 2, 1.0]"),

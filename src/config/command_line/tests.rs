@@ -214,6 +214,19 @@ fn studies_that_began_with_limits_on_the_last_report_keep_them() {
 }
 
 #[test]
+fn studies_that_began_with_values_of_grids_as_they_are_computed_keep_them() {
+    let grid = |decimals: &str| {
+        let numbers = format!(r#""low":0.0,"high":1.0,"scale":"linear","step":0.3{decimals}"#);
+        let space = format!(r#"[{{"name":"x","distribution":{{"float":{{{numbers}}}}}}}]"#);
+        let space: Space = serde_json::from_str(&space).unwrap();
+        StudySpec::new("s", "loss", Direction::Minimize, space, Program::Inline)
+    };
+    let (known, mut spec) = (grid(""), grid(",\"decimals\":1"));
+    keep_rules(&known, &mut spec);
+    assert_eq!(spec, known);
+}
+
+#[test]
 fn placeholders_take_values_and_other_braces_stay() {
     let trial = TrialValues {
         number: TrialNumber(7),

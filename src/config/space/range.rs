@@ -76,12 +76,35 @@ pub(super) fn distribution(
         Distribution::float(low?, high?, scale, step)
     };
     match made {
-        Ok(distribution) => Some(distribution),
+        Ok(distribution) => {
+            problems.extend(unreached_bound(name, &distribution, high, step));
+            Some(distribution)
+        }
         Err(error) => {
             problems.push(range_problem(name, &error, kind, (low, high), log, step));
             None
         }
     }
+}
+
+/// A warning about an upper bound that the steps do not reach.
+fn unreached_bound(
+    name: &str,
+    distribution: &Distribution,
+    high: &Node,
+    step: Option<&TomlEntry>,
+) -> Option<Diagnostic> {
+    let step = step?;
+    let largest = distribution.nth(distribution.cardinality()?.checked_sub(1)?)?;
+    let bound = high.number()?;
+    // Rounding leaves a grid a little off its bound.
+    let is_reached = distribution.contains(&Value::Float(bound));
+    let message =
+        format!("`space.{name}` never has its upper bound: its largest value is {largest}");
+    let problem = Diagnostic::warning(high.place, message)
+        .related(step.value.place, "the steps are counted from the lower bound")
+        .help(format!("write {largest} as the upper bound, or another step"));
+    (!is_reached).then_some(problem)
 }
 
 pub(super) fn choices(

@@ -158,7 +158,7 @@ impl Suite<'_> {
 
     fn populations_copy_what_is_there(&self) -> Result<(), String> {
         let Some(size) = self.pruner.population() else { return Ok(()) };
-        let axis = Distribution::Float { low: 0.0, high: 1.0, scale: Scale::Linear, step: None };
+        let axis = Distribution::float(0.0, 1.0, Scale::Linear, None).map_err(|e| e.to_string())?;
         let space = Space::new(vec![Dimension::new("x", axis)]).map_err(|e| e.to_string())?;
         let curves = odd_curves();
         let mut copies = 0;

@@ -203,6 +203,15 @@ impl Space {
         place.ok().map(|place| &self.dimensions[self.by_name[place]])
     }
 
+    /// Gives each grid the rounding that it has in a stored space.
+    pub fn keep_rounding(&mut self, known: &Space) {
+        for dimension in &mut self.dimensions {
+            if let Some(known) = known.dimension(&dimension.name) {
+                dimension.distribution.keep_rounding(&known.distribution);
+            }
+        }
+    }
+
     /// Whether there is nothing to search.
     pub fn is_empty(&self) -> bool {
         self.dimensions.is_empty()

@@ -122,7 +122,7 @@ fn density_of_choices(counts: &[f64]) -> Vec<f64> {
 )]
 fn counts_on_grid(distribution: &Distribution, values: &[f64]) -> Vec<f64> {
     let (low, high, scale, cells) = match distribution {
-        Distribution::Float { low, high, scale, step: None } => (*low, *high, *scale, CELLS),
+        Distribution::Float { low, high, scale, step: None, .. } => (*low, *high, *scale, CELLS),
         Distribution::Float { low, step: Some(step), .. } => {
             let steps = distribution.cardinality().unwrap_or(1).saturating_sub(1) as f64;
             (*low, low + steps * step, Scale::Linear, CELLS.min(steps as usize + 1))

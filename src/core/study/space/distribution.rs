@@ -33,6 +33,11 @@ pub enum Distribution {
         scale: Scale,
         /// Distance between adjacent values.
         step: Option<f64>,
+        /// With `step`, the decimal places that values are rounded to: 3 * 0.3 is 0.9, not
+        /// 0.8999999999999999. `None`: they are not rounded, as in studies that began before this
+        /// rule, or need not be.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decimals: Option<u8>,
     },
     /// An integer `low + k * step`.
     Int {
@@ -135,6 +140,26 @@ fn whole_steps(low: f64, high: f64, step: f64) -> u64 {
     steps as u64
 }
 
+/// The decimal places of the values of a grid; `None` if there are none, or so many that rounding
+/// would take values off their step.
+fn decimals(low: f64, high: f64, step: f64) -> Option<u8> {
+    const MOST: u8 = 15;
+    const FINEST: f64 = 1e-9;
+    if step < low.abs().max(high.abs()) * FINEST {
+        return None;
+    }
+    let is_exact = |decimals: &u8| [low, step].iter().all(|of| rounded(*of, *decimals) == *of);
+    (0..=MOST).find(is_exact).filter(|decimals| *decimals > 0)
+}
+
+/// The number nearest to `value` with this many decimal places, if that is exact.
+fn rounded(value: f64, decimals: u8) -> f64 {
+    const EXACT_INTEGERS: f64 = 9e15;
+    let power = 10_f64.powi(i32::from(decimals));
+    let scaled = (value * power).round();
+    if scaled.abs() < EXACT_INTEGERS { scaled / power } else { value }
+}
+
 /// Tolerance for values off a step, as a fraction of the step.
 const FORGIVEN: f64 = 1e-6;
 
@@ -168,7 +193,26 @@ impl Distribution {
             }
             _ => {}
         }
-        Ok(Distribution::Float { low, high, scale, step })
+        let decimals = step.and_then(|step| decimals(low, high, step));
+        Ok(Distribution::Float { low, high, scale, step, decimals })
+    }
+
+    /// Gives a grid the rounding of `known`, a stored distribution of the same values.
+    pub fn keep_rounding(&mut self, known: &Distribution) {
+        if let (
+            Distribution::Float { low, high, step, decimals, .. },
+            Distribution::Float {
+                low: known_low,
+                high: known_high,
+                step: known_step,
+                decimals: known_decimals,
+                ..
+            },
+        ) = (self, known)
+            && (*low, *high, *step) == (*known_low, *known_high, *known_step)
+        {
+            *decimals = *known_decimals;
+        }
     }
 
     /// An integer between `low` and `high`.
@@ -265,8 +309,10 @@ impl Distribution {
         }
         match self {
             #[expect(clippy::cast_precision_loss, reason = "an index of a step")]
-            Distribution::Float { low, high, step, .. } => {
-                Some(Value::Float((low + step.unwrap_or(0.0) * index as f64).min(*high)))
+            Distribution::Float { low, high, step, decimals, .. } => {
+                let value = low + step.unwrap_or(0.0) * index as f64;
+                let value = decimals.map_or(value, |decimals| rounded(value, decimals));
+                Some(Value::Float(value.min(*high)))
             }
             Distribution::Int { low, step, .. } => {
                 Some(Value::Int(low + i64::try_from(index).ok()? * step))
@@ -495,6 +541,38 @@ mod tests {
             let distribution = float(0.0, high, Scale::Linear, Some(step));
             assert_eq!(distribution.cardinality(), Some(4), "{high} {step}");
         }
+    }
+
+    #[test]
+    fn values_of_a_grid_have_the_decimal_places_of_its_bounds_and_step() {
+        let values = |low: f64, high: f64, step: f64| {
+            let grid = float(low, high, Scale::Linear, Some(step));
+            let values = (0..grid.cardinality().unwrap()).filter_map(|index| grid.nth(index));
+            values.map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(values(0.0, 1.0, 0.3), "0 0.3 0.6 0.9");
+        assert_eq!(values(-0.05, 0.3, 0.1), "-0.05 0.05 0.15 0.25");
+        assert_eq!(values(1e-4, 4e-4, 1e-4), "1e-4 2e-4 3e-4 4e-4");
+        assert_eq!(values(0.0, 0.7, 0.1), "0 0.1 0.2 0.3 0.4 0.5 0.6 0.7");
+        // A step without a short decimal form is left as it is.
+        let third = 1.0 / 3.0;
+        let grid = float(0.0, 1.0, Scale::Linear, Some(third));
+        assert_eq!(grid.nth(2), Some(Value::Float(2.0 * third)));
+    }
+
+    #[test]
+    fn a_grid_that_was_stored_without_rounding_keeps_its_values() {
+        let stored = r#"{"float":{"low":0.0,"high":1.0,"scale":"linear","step":0.3}}"#;
+        let stored: Distribution = serde_json::from_str(stored).unwrap();
+        assert_eq!(stored.nth(3), Some(Value::Float(0.8999999999999999)));
+        let mut grid = float(0.0, 1.0, Scale::Linear, Some(0.3));
+        assert_eq!(grid.nth(3), Some(Value::Float(0.9)));
+        grid.keep_rounding(&stored);
+        assert_eq!(grid, stored);
+        // Another grid has the present rule.
+        let mut wider = float(0.0, 2.0, Scale::Linear, Some(0.3));
+        wider.keep_rounding(&stored);
+        assert_eq!(wider.nth(3), Some(Value::Float(0.9)));
     }
 
     #[test]
