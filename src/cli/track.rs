@@ -17,7 +17,10 @@ use crate::study::counted::count;
 use crate::study::field;
 use crate::study::metric::Direction;
 use crate::study::params::Value;
+use crate::study::printed_metrics::{PatternError, Patterns};
+use crate::study::program::MetricSources;
 use crate::study::spec::TrackSpec;
+use crate::study::step::StepUnit;
 use crate::study::trial::TrialNumber;
 use crate::tracking::process::{Ended, ForegroundCommand, Unwritten, carry_out};
 use crate::tracking::{Goal, RunEnd, arguments};
@@ -38,6 +41,7 @@ with the name of a password or token are not stored.
 
 The program reports like a trial, with lines on standard output such as
   @hpsearch {\"step\":1,\"loss\":0.5}
+or in its own words, which --pattern finds: --pattern 'loss: (?<loss>\\S+)'.
 All other output is shown here and kept as its log. Its exit code is that of
 this command. Ctrl-C is passed on; --resume continues the run, with
 HPSEARCH_RESUME set to its last checkpoint.";
@@ -76,6 +80,10 @@ pub struct TrackArguments {
     /// Whether smaller or larger values of it are better
     #[arg(long, value_name = "WAY", value_enum)]
     pub direction: Option<Way>,
+    /// A regular expression whose named groups are metrics that the program
+    /// prints in its own words, as often as needed; one named `step` is the step
+    #[arg(long, value_name = "REGEX")]
+    pub pattern: Vec<String>,
     /// How often CPU, memory and GPUs are measured: 10s (the default) or off
     #[arg(long, value_name = "INTERVAL", value_parser = period)]
     pub system: Option<Period>,
@@ -94,6 +102,7 @@ fn period(text: &str) -> Result<Period, &'static str> {
 
 /// Runs the program.
 pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, Failure> {
+    check_patterns(&arguments.pattern)?;
     let directory = std::env::current_dir()?;
     let wanted = Wanted {
         study: arguments.study.clone(),
@@ -142,6 +151,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
         directory,
         params,
         system: arguments.system.map_or(TrackSpec::default().system, |Period(period)| period),
+        metrics: MetricSources { pattern: arguments.pattern.clone(), ..Default::default() },
     };
     let mut tell = |text: &str| console.complain(&one_line(text));
     let ended = carry_out(&mut store, &path, run, &command, signals.signals(), &mut tell)?;
@@ -197,6 +207,16 @@ fn print_end(
             console.say(&format!("run {label} was interrupted {by}; {resume} continues it"));
         }
     }
+}
+
+/// Refuses patterns that cannot be used before the run is created.
+fn check_patterns(patterns: &[String]) -> Result<(), Failure> {
+    let refused = |(index, error): (usize, PatternError)| {
+        let pattern = patterns.get(index).map_or("", String::as_str);
+        let message = format!("`--pattern {}` {error}: {}", one_line(pattern), error.cause());
+        Failure::usage(message).help(error.help())
+    };
+    Patterns::new(patterns, StepUnit::Step.as_str()).map(drop).map_err(refused)
 }
 
 fn param(word: &str) -> Result<(String, Value), Failure> {

@@ -28,7 +28,7 @@ use crate::study::device::{Device, Slot};
 use crate::study::event::{AttemptEnd, AttemptEvent, CheckpointEvent, TrialEvent};
 use crate::study::metric::Number;
 use crate::study::params::Params;
-use crate::study::program::Program;
+use crate::study::program::{MetricSources, Program};
 use crate::study::remark::RemarkKind;
 use crate::study::series::{LoggedSeries, SeriesAxis};
 use crate::study::spec::{FailureCause, Milestones, StudySpec};
@@ -60,6 +60,8 @@ pub struct ForegroundCommand {
     pub params: Params,
     /// Interval between measurements of its processes; `None`: off.
     pub system: Option<Duration>,
+    /// Where its metrics are found besides its `@hpsearch` lines.
+    pub metrics: MetricSources,
 }
 
 /// How a tracked program ended.
@@ -107,7 +109,7 @@ pub fn carry_out(
             cwd: command.directory.clone(),
             env: BTreeMap::new(),
             args: Default::default(),
-            metrics: Default::default(),
+            metrics: command.metrics.clone(),
         },
         ..run.study().spec.clone()
     });

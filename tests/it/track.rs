@@ -109,6 +109,22 @@ fn a_refused_run_leaves_no_study_behind() {
 }
 
 #[test]
+fn a_program_that_prints_its_metrics_in_its_own_words_is_tracked_by_a_pattern() {
+    let script = "for step in 1 2; do echo \"step $step loss: 0.$step\"; done\n";
+    let site = site(script);
+    let ended = site.run(&words(&["--pattern", r"step (?<step>\d+) loss: (?<loss>\S+)"], &[]));
+    assert_done(&ended);
+    assert_names(&ended.err, &["run 0 is complete: loss 0.1"]);
+    let run = &runs(&site, "runs")[0];
+    assert_eq!((&run["value"], &run["last_step"]), (&json!(0.1), &json!(2)), "{run}");
+    let refused = site.run(&words(&["--pattern", r"(?<=loss: )(?<loss>\S+)"], &[]));
+    assert_code(&refused, 2);
+    assert_names(&refused.err, &["look-around is not supported", "name only the number"]);
+    assert_eq!(runs(&site, "runs").len(), 1, "nothing was begun");
+    assert_verified(&site, "runs");
+}
+
+#[test]
 fn a_rejected_line_is_said_once_and_the_run_continues() {
     let script = "for x in 1 2 3; do echo '@hpsearch {\"step\":'; done\n\
         echo '@hpsearch {\"step\":1,\"loss\":0.5}'\n";

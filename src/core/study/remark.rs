@@ -104,8 +104,8 @@ impl RemarkKind {
                  before writing again, or put the step into its name"
             }
             RemarkKind::Pattern => {
-                "repair `pattern` in [command.metrics]; `hpsearch check STUDY.toml --try 'a line'` \
-                 shows what it finds"
+                "repair the pattern; `hpsearch check STUDY.toml --try 'a line'` shows what those \
+                 of a study file find"
             }
             RemarkKind::MetricFile => "see `json` and `tensorboard` in [command.metrics]",
             RemarkKind::Artifact => "it is not kept",
