@@ -325,6 +325,8 @@ pub fn of_command(
         };
         script.space.iter().map(line).collect()
     };
+    let is_name = |char: char| char.is_ascii_alphanumeric() || char == '_';
+    let group = metric.replace(|char| !is_name(char), "_");
     aligned(&format!(
         "# Made by `hpsearch init`; every line may be changed. `hpsearch check` tells what is \
          wrong.\n\
@@ -335,6 +337,8 @@ pub fn of_command(
          [budget]\u{1}it ends at whichever comes first\ntrials = {trials}\n# time = \"2h\"\n# \
          trial_time = \"30m\"\u{1}of one attempt\n\n\
          [command]\nrun = [{}]\n{style}{env}\n\
+             # [command.metrics]\u{1}of a program that prints them in its own words\n\
+             # pattern = 'step (?<step>\\d+).* {group}: (?<{group}>\\S+)'\n\n\
          [space]\u{1}{about}\n{space}{flags}\
              # other = {{ int = [1, 8] }}\n# kind = [\"a\", \"b\"]\n\n\
          [sampler]\u{1}who proposes: `hpsearch list samplers`\ntype = \"auto\"\n\n\
