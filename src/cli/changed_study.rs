@@ -32,15 +32,18 @@ impl ChangedStudy<'_> {
         let mut lines = vec![format!("study `{study}` changed since it was last run:")];
         lines.extend(self.changes.iter().map(|change| format!("  {change}")));
         let run = format!("run {}{}", shown(self.file), sets(self.set));
+        let [accept, fork] =
+            ["--accept", "--fork NAME"].map(|option| console.next(&format!("{run} {option}")));
         match self.refused {
             None => {}
             Some(ChangeClass::NeedsFork) => lines.push(format!(
-                "its trials cannot be compared any more: {} starts a new study; or undo the change",
-                console.next(&format!("{run} --fork NAME"))
+                "its trials cannot be compared with others any more: {fork} starts a new study \
+                 without them (`warm_start = [\"{study}\"]` under [sampler] learns from them); or \
+                 undo the change"
             )),
             Some(_) => lines.push(format!(
-                "{} continues with the new search; or undo the change",
-                console.next(&format!("{run} --accept"))
+                "{accept} continues with the change and keeps the trials; {fork} starts a new \
+                 study without them; or undo the change"
             )),
         }
         lines

@@ -58,10 +58,11 @@ pub struct RunArguments {
     /// Override a key of the study file, as often as needed
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub set: Vec<String>,
-    /// Accept changes of the space, the sampler, the pruner or [[enqueue]]
+    /// Accept changes of the space, the sampler, the pruner or [[enqueue]], and
+    /// of the command while no trial is complete; the trials stay
     #[arg(long)]
     pub accept: bool,
-    /// Start a new study with this name from the file
+    /// Start a new study with this name from the file; the other stays as it is
     #[arg(long, value_name = "NAME", conflicts_with = "accept")]
     pub fork: Option<String>,
     /// Resume a study that was paused with `hpsearch pause`

@@ -427,7 +427,7 @@ fn a_command_changes_with_accept_while_no_trial_has_completed() {
     let refused = site.run_study();
     assert_eq!(refused.code, 6);
     assert_says(&refused, &["command.run: ", "--accept"]);
-    assert!(!refused.err.contains("--fork"), "{}", refused.err);
+    assert_says(&refused, &["--accept` continues with the change and keeps the trials"]);
     assert_done(&site.run_study_with(&["--accept"]));
     assert_eq!(site.states(), ["failed", "failed", "complete", "complete"]);
     // From here on its trials are of that command.
