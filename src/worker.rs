@@ -103,20 +103,37 @@ pub fn exec(words: &[std::ffi::OsString], of: ExecOf) -> i32 {
         .env_remove(RUN_GROUP)
         .env_remove(OF_AGENT)
         .exec();
-    let what = if error.kind() == std::io::ErrorKind::NotFound {
-        "there is no such program".to_owned()
-    } else {
-        error.to_string()
+    let program = program.to_string_lossy();
+    let what = match error.kind() {
+        std::io::ErrorKind::NotFound => not_found(&program),
+        _ => error.to_string(),
     };
     let remedy = match of {
+        ExecOf::Trial if program.contains('/') => "; check `run` and `cwd` in [command]",
         ExecOf::Trial => "; check `run` in [command]",
         ExecOf::Tracked => "",
     };
-    let message = format!("cannot start `{}`: {what}{remedy}", program.to_string_lossy());
+    let message = format!("cannot start `{program}`: {what}{remedy}");
     let end =
         if command::is_refused(&error) { AttemptEnd::Refused } else { AttemptEnd::Failed(Program) };
     say(&MessageToRunner::End { end, message: Some(message) });
     COMMAND_NOT_FOUND
+}
+
+/// Where a program was looked for.
+fn not_found(program: &str) -> String {
+    if !program.contains('/') {
+        return "there is no such program on PATH".to_owned();
+    }
+    if std::path::Path::new(program).exists() {
+        return "the interpreter that its first line names is not there".to_owned();
+    }
+    match std::env::current_dir() {
+        Ok(directory) if !program.starts_with('/') => {
+            format!("there is no such program in {}", directory.display())
+        }
+        _ => "there is no such program".to_owned(),
+    }
 }
 
 #[cfg(feature = "train")]

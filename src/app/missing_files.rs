@@ -62,7 +62,7 @@ pub fn missing_files(spec: &StudySpec) -> Vec<MissingFile> {
     {
         let help = match neighbour(cwd, script) {
             Some(near) => format!("did you mean `{}`?", one_line(&near)),
-            None => "check `run` and `cwd` in [command]".to_owned(),
+            None => where_to_look(cwd, script),
         };
         let message = format!(
             "there is no `{}` in {}, so every trial would fail",
@@ -143,6 +143,25 @@ fn neighbour(cwd: &Path, missing: &str) -> Option<String> {
     Some(path.with_file_name(near).display().to_string())
 }
 
+/// The advice about a relative path that leads nowhere: the `cwd` in which it is a file, if one of
+/// the directories above is.
+fn where_to_look(cwd: &Path, missing: &str) -> String {
+    const MOST_LEVELS: usize = 3;
+    let mut above = (1..=MOST_LEVELS).zip(cwd.ancestors().skip(1));
+    let found = above.find(|(_, directory)| directory.join(missing).is_file());
+    match found.filter(|_| Path::new(missing).is_relative()) {
+        Some((levels, directory)) => format!(
+            "there is one in {}: write `cwd = \"{}\"` under [command]",
+            directory.display(),
+            vec![".."; levels].join("/")
+        ),
+        None => {
+            "check `run` and `cwd` in [command]; without `cwd`, it is the study file's directory"
+                .to_owned()
+        }
+    }
+}
+
 /// The warning about a missing program, with which every trial would fail.
 fn missing_program(spec: &StudySpec, program: Option<&str>) -> Option<MissingFile> {
     let Program::Command { cwd, env, .. } = &spec.program else { return None };
@@ -173,7 +192,7 @@ fn missing_program(spec: &StudySpec, program: Option<&str>) -> Option<MissingFil
                 ),
             });
         }
-        return warning(&format!("in {}", cwd.display()), "check `run` and `cwd` in [command]");
+        return warning(&format!("in {}", cwd.display()), &where_to_look(cwd, program));
     }
     let search = env
         .get("PATH")
@@ -224,13 +243,23 @@ mod tests {
             (r#""sh", "-u", "trian.py", "{x}""#, train),
             (r#""env", "A=1", "sh", "trian.py", "{x}""#, train),
             (r#""sh", "serach""#, "help: did you mean `search`?"),
-            (r#""sh", "elsewhere/other.py""#, "help: check `run` and `cwd` in [command]"),
+            (
+                r#""sh", "elsewhere/other.py""#,
+                "help: check `run` and `cwd` in [command]; without `cwd`, it is the study file's \
+                 directory",
+            ),
             (r#""sh", "train.py", "--config=cnof.yaml""#, "help: did you mean `conf.yaml`?"),
             (r#""sh", "train.py", "--config", "cnof.yaml""#, "help: did you mean `conf.yaml`?"),
         ] {
             let said = warnings(run);
             assert!(said.contains("there is no `") && said.ends_with(end), "{run}: {said}");
         }
+        // A study file that was moved away from its script.
+        let moved = directory.path().join("studies/new");
+        std::fs::create_dir_all(&moved).unwrap();
+        let moved = study(&moved, r#""sh", "train.py""#, "x = { float = [0, 1] }");
+        let said = missing_files(&moved).iter().map(ToString::to_string).collect::<String>();
+        assert!(said.ends_with("write `cwd = \"../..\"` under [command]"), "{said}");
         let fine = [
             r#""sh", "train.py", "--config", "conf.yaml""#,
             r#""sh", "search""#,

@@ -4,7 +4,7 @@ mod json;
 mod tried;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
@@ -226,6 +226,9 @@ fn print(
     for (index, line) in examples(spec).iter().enumerate() {
         writeln!(console.out, "{:<10}{line}", if index == 0 { "runs" } else { "" })?;
     }
+    if let Some(cwd) = elsewhere(spec) {
+        writeln!(console.out, "in        {}", one_line(&cwd.display().to_string()))?;
+    }
     for flag in command_line::unstyled_flags(spec) {
         writeln!(
             console.out,
@@ -256,6 +259,13 @@ fn print(
     let run = console.next(&format!("run {}{}", typed(&arguments.study), sets(&arguments.set)));
     writeln!(console.out, "{run} runs it")?;
     Ok(Exit::Done)
+}
+
+/// The working directory of a command, if it is not this process's.
+fn elsewhere(spec: &StudySpec) -> Option<&Path> {
+    let Program::Command { cwd, .. } = &spec.program else { return None };
+    let here = std::env::current_dir().ok();
+    (here.as_deref() != Some(cwd)).then_some(cwd)
 }
 
 /// Where trials would run.
@@ -392,7 +402,6 @@ fn short(params: Params, space: &Space) -> Params {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     fn study(directory: &Path, run: &str, space: &str) -> StudySpec {
         let text = format!(

@@ -55,10 +55,13 @@ pub fn print_next_steps(
         let logs = console.next(&format!("logs {name} {}", last.number));
         console.say(&format!("what trial {} printed: {logs} ({})", last.number, shown(&log)));
     }
-    let cause = match study.spec.program {
-        Program::Command { .. } => "the program, or `run` in [command]",
-        Program::Trainer { .. } => "what it names in [trainer], [data] or [space]",
-        Program::Inline => "the objective",
+    let cause = match &study.spec.program {
+        Program::Command { cwd, .. } => format!(
+            "the program, or `run` in [command], whose relative paths begin at {} (`cwd`)",
+            shown(cwd)
+        ),
+        Program::Trainer { .. } => "what it names in [trainer], [data] or [space]".to_owned(),
+        Program::Inline => "the objective".to_owned(),
     };
     let retry = console.next(&format!("retry {name} --failed"));
     let accept = match study.spec.program {

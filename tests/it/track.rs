@@ -146,7 +146,7 @@ fn the_exit_code_is_the_programs_own() {
     assert_code(&missing, 127);
     assert_names(
         &missing.err,
-        &["run 3 failed: cannot start `no-such-program`: there is no such program\n"],
+        &["run 3 failed: cannot start `no-such-program`: there is no such program on PATH\n"],
     );
     site.write("train.sh", "kill -SEGV $$");
     assert_code(&site.run(&words(&[], &[])), 139);
