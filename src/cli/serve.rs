@@ -34,8 +34,9 @@ const PORT: u16 = 7373;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArguments {
-    /// The address to listen on, with its port (0: any free one)
-    #[arg(long, alias = "port", value_name = "ADDR", default_value_t = format!("127.0.0.1:{PORT}"))]
+    /// The address to listen on, its port, or both (port 0: any free one)
+    #[arg(long, visible_alias = "port", value_name = "ADDR",
+          default_value_t = format!("127.0.0.1:{PORT}"))]
     pub listen: String,
     /// Let the page change studies: notes, tags, enqueue, pause, stop, kill
     #[arg(long)]
