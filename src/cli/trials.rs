@@ -17,7 +17,7 @@ use crate::report::wording::{
 };
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::counted::count;
-use crate::study::query::TrialQuery;
+use crate::study::query::{SortKey, TrialQuery};
 use crate::study::space::Distribution;
 use crate::study::state::shown_params;
 use crate::study::trial::{Trial, TrialNumber};
@@ -92,7 +92,16 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         all if trials.is_empty() => console.say(&format!("none of {} passes", count(all, "trial"))),
         _ => {
             let dead = interrupted(&reader, &study, &trials)?;
-            console.table(&columns(&study, &trials, (&dead, &times)))?
+            console.table(&columns(&study, &trials, (&dead, &times)))?;
+            if let Some(front) = &study.front
+                && let Some(knee) = front.knee
+            {
+                let order = match query.sort == SortKey::Value && !query.reverse {
+                    true => ", first those that add most to its hypervolume",
+                    false => "",
+                };
+                console.say(&format!("* on the front{order}; trial {knee} is its compromise"));
+            }
         }
     }
     Ok(Exit::Done)

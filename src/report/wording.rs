@@ -390,9 +390,14 @@ pub fn front_in_words(front: &Front) -> String {
     front_size(front) + &volume
 }
 
-/// The same in words that fit a line. A hypervolume says little without its reference point.
+/// The same with its compromise, in words that fit a line. A hypervolume says little without its
+/// reference point.
 pub fn front_in_width(front: &Front, columns: usize) -> String {
-    Some(front_in_words(front)).filter(|all| width(all) <= columns).unwrap_or(front_size(front))
+    let size = front_size(front);
+    let knee = front.knee.map(|knee| format!("; trial {knee} is its compromise"));
+    let knee = knee.unwrap_or_default();
+    let longest = [front_in_words(front) + &knee, size.clone() + &knee].into_iter();
+    longest.into_iter().find(|text| width(text) <= columns).unwrap_or(size)
 }
 
 fn front_size(front: &Front) -> String {
