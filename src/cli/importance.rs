@@ -21,7 +21,7 @@ const LONGEST_BAR: f64 = 30.0;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   hpsearch importance digits
-  hpsearch importance digits --evaluator fanova
+  hpsearch importance digits --evaluator ped-anova
   hpsearch importance digits --json | jq '.importances[0].name'")]
 pub struct ImportanceArguments {
     /// The study's name or file
@@ -30,7 +30,7 @@ pub struct ImportanceArguments {
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
     /// How importance is measured
-    #[arg(long, default_value = "ped-anova")]
+    #[arg(long, value_enum, default_value_t)]
     pub evaluator: Measure,
     /// Print JSON
     #[arg(long)]
@@ -38,12 +38,14 @@ pub struct ImportanceArguments {
 }
 
 /// The evaluators on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Measure {
-    /// What separates the best tenth of the trials from the rest
-    PedAnova,
-    /// Shares of the variance of a random forest
+    /// Shares of the variance between trials, by a random forest
+    #[default]
     Fanova,
+    /// What separates the best tenth of the trials from the rest: for a hundred
+    /// trials or more of a sampler that does not learn
+    PedAnova,
 }
 
 impl From<Measure> for Evaluator {
@@ -146,7 +148,7 @@ fn of_objective<'a>(
     console: &Console,
 ) -> Result<ObjectiveImportances<'a>, Failure> {
     let direction = objective.direction;
-    let (rows, pruned) = importance::rows(outcomes, evaluator, direction);
+    let (rows, pruned) = importance::rows(outcomes, direction);
     let counted = Counted {
         trials: rows.iter().filter(|row| row.value.is_finite()).count(),
         pruned,
@@ -188,7 +190,7 @@ struct Counted {
     trials: usize,
     /// The pruned ones among them.
     pruned: usize,
-    /// Pruned ones that the evaluator cannot count.
+    /// Pruned ones that cannot be counted, of several objectives.
     left_out: usize,
 }
 
@@ -206,11 +208,14 @@ fn print(
         .left("", |(_, share)| bar(share / most, full, half))
         .optional();
     console.table(&columns.end())?;
-    let means = match evaluator {
-        Evaluator::PedAnova => "what separates the best tenth from the rest",
-        Evaluator::Fanova => "shares of the variance between trials",
-    };
     let Counted { trials, pruned, left_out } = counted;
+    let means = match evaluator {
+        Evaluator::PedAnova => {
+            format!("what separates the best {} from the rest", importance::best_tenth(trials))
+        }
+        Evaluator::Fanova if pruned > 0 => "shares of the variance of their ranks".to_owned(),
+        Evaluator::Fanova => "shares of the variance between trials".to_owned(),
+    };
     let (which, pruned) = match (pruned, left_out) {
         (0, 0) => (count(trials as u64, "completed trial"), String::new()),
         (0, left_out) => (
