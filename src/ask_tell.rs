@@ -45,6 +45,7 @@ use client::{Client, Speaker, Topic};
 pub use line::{LONGEST_LINE, converse, serve};
 use request::Request;
 pub use shared::converse_stored;
+use start::LeftOut;
 
 /// The metric's name, which messages do not contain.
 const METRIC: &str = "value";
@@ -184,6 +185,7 @@ impl Settled {
         begun: Begun,
     ) -> Result<Self, HeldOr> {
         let (name, consent) = (place.map_or("ask-tell", |(_, name)| name), init.consent());
+        let left_out = LeftOut::of(&init);
         let (mut spec, growth) = start::study(init, name)?;
         let mut store: Box<dyn Storage> = match place {
             Some((path, _)) => Box::new(begun.open(path).map_err(HeldError::Storage)?),
@@ -199,6 +201,7 @@ impl Settled {
             let revisions = store.revisions(known.id).map_err(HeldError::Storage)?;
             declared.extend(revisions.first().into_iter().flat_map(|(_, of)| names_in(&of.space)));
             take_grown(&mut spec, growth, &known.spec.space);
+            left_out.take_stored(&mut spec, &known.spec);
         }
         let study = held_study::settle(store.as_mut(), &mut spec, consent)?;
         Ok(Settled { store, study, growth, declared, is_stored: place.is_some() })
@@ -247,12 +250,14 @@ impl Study {
     /// Admits another client, if it describes the same study; returns the answer to its `init`.
     fn admit(&self, init: request::Checked) -> Result<Json, Refusal> {
         let known = self.held.spec();
+        let left_out = LeftOut::of(&init);
         let (mut spec, growth) = start::study(init, &known.name)?;
         if growth != self.growth {
             let difference = "its `init` has another `define`".to_owned();
             return Err(self.held.runs_otherwise(difference).into());
         }
         take_grown(&mut spec, growth, &known.space);
+        left_out.take_stored(&mut spec, known);
         self.held.admit(spec)?;
         Ok(self.begun())
     }

@@ -1,5 +1,6 @@
 """Optuna's interface: what it answers, what it stores, and what it says it does not have."""
 
+import json
 import os
 import sqlite3
 import subprocess
@@ -213,6 +214,36 @@ class OptunaTest(unittest.TestCase):
         again._search.close()
         rows = hpsearch.trials("s", store=self.store)
         self.assertEqual(len(rows), 6)
+
+    def test_what_is_not_given_is_as_stored(self):
+        sampler = optuna.samplers.RandomSampler(seed=7)
+        pruner = optuna.pruners.MedianPruner(n_startup_trials=3, n_warmup_steps=2)
+        study = self.study(study_name="s", storage=self.store, sampler=sampler, pruner=pruner)
+        study.optimize(parabola, n_trials=2)
+        study._search.close()
+
+        def stored():
+            shown = subprocess.run([required(), "show", "s", "--json", "--store", self.store],
+                                   capture_output=True, check=True)
+            specification = json.loads(shown.stdout)["specification"]
+            return [specification[key] for key in ("seed", "sampler", "pruner")]
+
+        before = stored()
+        self.assertEqual(before[0], 7)
+        self.assertEqual(before[1]["name"], "random")
+        again = optuna.load_study(study_name="s", storage=self.store)
+        self.addCleanup(again._search.close)
+        again.optimize(parabola, n_trials=1)
+        again._search.close()
+        self.assertEqual(stored(), before)
+        # Another sampler is taken, and as in Optuna no seed is stored.
+        sampler = optuna.samplers.TPESampler(seed=8)
+        other = self.study(study_name="s", storage=self.store, sampler=sampler,
+                           load_if_exists=True)
+        other._search.close()
+        seed, sampler, pruner = stored()
+        self.assertEqual((seed, pruner), (7, before[2]))
+        self.assertNotEqual(sampler["name"], "random")
 
     def test_a_study_keeps_the_names_of_its_metrics(self):
         for name, directions, metrics in (

@@ -7,7 +7,7 @@ use super::Refusal;
 use crate::app::reconcile::Consent;
 use crate::engine::TellOutcome;
 use crate::runner::protocol::quote_non_finite;
-use crate::study::field::FieldDefault::{Absent, Flag, Int, Required};
+use crate::study::field::FieldDefault::{Absent, Flag, Required};
 use crate::study::field::{self, COUNT, Field, FieldKind, NATURAL, field, unknown_help};
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::{Params, Value};
@@ -17,7 +17,7 @@ use crate::study::trial::TrialNumber;
 /// The keys of `init`.
 pub(super) const INIT: &[Field] = &[
     field("space", FieldKind::List, Required, "a list of parameters"),
-    field("seed", NATURAL, Int(0), "root of all random streams"),
+    field("seed", NATURAL, Absent, "root of all random streams"),
     field("direction", FieldKind::Direction, Absent, "which direction is better"),
     field("directions", FieldKind::List, Absent, "the same of each objective, as a list"),
     field("metric_names", FieldKind::Texts, Absent, "names of the objectives"),
@@ -279,6 +279,11 @@ impl Checked {
             own.values.entry(field.name).or_insert_with(|| field.default.json());
         }
         Ok(own)
+    }
+
+    /// Whether the object has a value of a key.
+    pub fn has(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(|value| !value.is_null())
     }
 
     /// The values of an object inside this one.

@@ -35,6 +35,33 @@ const MOST_PARAMETERS: usize = 1000;
 /// Maximum number of configurations to run first.
 const MOST_ENQUEUED: usize = 100_000;
 
+/// What an `init` leaves out, which is as stored in a study that is continued.
+pub(super) struct LeftOut {
+    seed: bool,
+    sampler: bool,
+    pruner: bool,
+}
+
+impl LeftOut {
+    pub fn of(init: &Checked) -> Self {
+        let [seed, sampler, pruner] = ["seed", "sampler", "pruner"].map(|key| !init.has(key));
+        LeftOut { seed, sampler, pruner }
+    }
+
+    /// Takes that from the stored study.
+    pub fn take_stored(&self, spec: &mut StudySpec, known: &StudySpec) {
+        if self.seed {
+            spec.seed = known.seed;
+        }
+        if self.sampler {
+            spec.sampler = known.sampler.clone();
+        }
+        if self.pruner {
+            spec.pruner = known.pruner.clone();
+        }
+    }
+}
+
 /// The study that `init` describes, and whether its space grows.
 pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth), Refusal> {
     let grows: bool = init.take("define");
@@ -84,7 +111,8 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
     if spec.has_several_objectives() {
         spec.value = ValueRule::Last;
     }
-    (spec.seed, spec.sampler, spec.pruner) = (init.take("seed"), sampler, pruner);
+    spec.seed = init.take::<Option<_>>("seed").unwrap_or_default();
+    (spec.sampler, spec.pruner) = (sampler, pruner);
     (spec.enqueue, spec.constraints) = (enqueue, constraints);
     if let Err(error) = crate::pruners::check_program(&spec.pruner, &spec.program) {
         refuse!("{error}");

@@ -219,6 +219,33 @@ fn a_changed_search_is_refused_in_words() {
 }
 
 #[test]
+fn what_an_init_leaves_out_is_as_stored() {
+    let site = Site::empty();
+    let begin = INIT
+        .replace("\"type\":\"tpe\"}", "\"type\":\"random\"}")
+        .replace("\"seed\"", "\"pruner\":{\"type\":\"median\",\"n_startup_trials\":3},\"seed\"");
+    let short = INIT.replace("\"seed\":3,", "").replace(",\"sampler\":{\"type\":\"tpe\"}", "");
+    let stored = || {
+        let shown = site.json(&["show", "talk", "--json"]);
+        let of = |key: &str| shown["specification"][key].clone();
+        [of("seed"), of("sampler"), of("pruner")]
+    };
+    let mut first = Talk::new(&site);
+    assert_eq!(first.say(&begin)["ok"], true);
+    let before = stored();
+    assert_eq!([&before[1]["name"], &before[2]["name"]], ["random", "median"]);
+    // Beside the program that began it, and after that.
+    let mut second = Talk::new(&site);
+    assert_eq!(second.say(&short)["ok"], true);
+    first.quit();
+    second.quit();
+    let mut again = Talk::new(&site);
+    assert_eq!(again.say(&short)["ok"], true);
+    again.quit();
+    assert_eq!(stored(), before);
+}
+
+#[test]
 fn several_programs_share_a_study_and_each_trial_is_out_with_one() {
     let site = Site::empty();
     let [mut first, mut second] = [(); 2].map(|()| Talk::new(&site));

@@ -389,9 +389,11 @@ def _objectives(known: Dict[str, Any]) -> List[Dict[str, Any]]:
 
 def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Optional[BaseSampler],
           pruner: Optional[BasePruner], load_if_exists: bool) -> Study:
+    given = [key for key, value in (("sampler", sampler), ("pruner", pruner)) if value is not None]
     sampler = sampler or (TPESampler() if len(directions) == 1 else NSGAIISampler())
     pruner = pruner or (MedianPruner() if len(directions) == 1 else NopPruner())
     path = _path(storage)
+    known: Optional[Dict[str, Any]] = None
     metrics: List[str] = []
     if path is not None:
         if name is None:
@@ -411,10 +413,14 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
             )
     seed = sampler._seed
     if seed is None:
-        # Optuna draws a seed where none is given; a stored study needs the same one again.
+        # Optuna draws a seed where none is given; a stored study has the same one in each run.
         seed = 0 if path is not None else int.from_bytes(os.urandom(4), "little")
     request: Dict[str, Any] = {"cmd": "init", "space": [], "define": True, "seed": seed, "directions": directions,
                "sampler": sampler._spec_for(len(directions)), "pruner": pruner._spec()}
+    if known is not None:
+        # What is left out is as stored. In Optuna, the seed is not stored.
+        for key in {"seed", "sampler", "pruner"}.difference(given):
+            del request[key]
     if len(metrics) == len(directions):
         request["metric_names"] = metrics
     cells = _cells(sampler)
