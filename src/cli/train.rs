@@ -295,7 +295,7 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
                 "run its `command` yourself, stage by stage as `[[schedule]]` has them: each with \
                  its `params`, from the checkpoint of the stage before"
             } else {
-                "run its `command` with its `params` yourself"
+                "`hpsearch best STUDY --command` prints its command with the parameters in it"
             }));
     }
     Ok(recipe)

@@ -34,6 +34,12 @@ fn a_requirement_holds_for_every_trial_and_a_limit_decides_what_is_best() {
             "{trial}"
         );
     }
+    let table = site.run(&["export-data"]).out;
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let column = rows[0].iter().position(|name| *name == "violation").unwrap();
+    let violations =
+        rows[1..].iter().filter(|row| row[column].parse().is_ok_and(|by: f64| by > 0.0));
+    assert_eq!(violations.count(), broken.len(), "{table}");
     // `ls` and a later run agree on which is best.
     let listed: Json = site.json(&["ls", "--json"]);
     assert_eq!(listed["studies"][0]["best"]["number"], best["trial"]["number"]);

@@ -8,7 +8,7 @@ use crate::study::device::DeviceGroup;
 
 /// The columns of trials, before parameters and metrics.
 const CELLS: &str = "number state value last_value last_step seconds attempts failures device \
-    origin created started finished tags notes reason";
+    origin created started finished tags notes reason violation";
 
 /// The CSV writer.
 type Csv<'a> = csv::Writer<&'a mut dyn Write>;
@@ -64,6 +64,7 @@ impl TrialTable<'_> {
                 told.tags.join(" "),
                 told.notes.join("\n"),
                 told.reason.unwrap_or_default().to_owned(),
+                cell(trial.violation),
             ]);
             if is_tracked {
                 let run = trial.origin.tracked();

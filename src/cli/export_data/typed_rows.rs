@@ -90,6 +90,7 @@ impl TrialTable<'_> {
             ("tags", Kind::Text),
             ("notes", Kind::Text),
             ("reason", Kind::Text),
+            ("violation", Kind::Number),
             ("name", Kind::Text),
             ("group", Kind::Text),
         ];
@@ -134,6 +135,7 @@ impl TrialTable<'_> {
                 Cell::Text(line.tags.join(" ")),
                 Cell::Text(line.notes.join("\n")),
                 Cell::of(line.reason, text),
+                Cell::of(trial.violation, Cell::Number),
                 of(run.map(|run| &run.name)),
                 of(run.map(|run| &run.group)),
             ];
