@@ -6,6 +6,7 @@ use std::path::Path;
 use super::diagnostic::Diagnostic;
 use super::file;
 use super::syntax::TomlEntry;
+use crate::arguments::data_file::{CLOSE_IT, NEVER_CLOSED, QuotedInput};
 use crate::study::params::{Params, Value};
 use crate::study::space::{Dimension, Distribution, Scale, Space};
 use crate::study::suggestion::{nearest, quoted};
@@ -47,7 +48,7 @@ impl<'a> Rows<'a> {
         let mut reader = csv::ReaderBuilder::new()
             .delimiter(delimiter)
             .trim(csv::Trim::All)
-            .from_reader(bytes.as_slice());
+            .from_reader(QuotedInput::new(bytes.as_slice(), delimiter));
         let mut table = || -> Result<(Vec<String>, Vec<NumberedRow>), csv::Error> {
             let columns = reader.headers()?.iter().map(str::to_owned).collect();
             let row = |record: csv::StringRecord| {
@@ -65,6 +66,11 @@ impl<'a> Rows<'a> {
                 return None;
             }
         };
+        if let Some(line) = reader.get_ref().open_quote() {
+            let problem = refuse(format!("`{name}`: line {line}: {NEVER_CLOSED}"));
+            problems.push(problem.help(CLOSE_IT));
+            return None;
+        }
         let mut seen = BTreeSet::new();
         let twice = columns.iter().find(|column| column.is_empty() || !seen.insert(*column));
         let wrong = match twice {

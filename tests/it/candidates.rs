@@ -67,6 +67,9 @@ fn rows_that_are_no_configurations_are_refused_with_their_lines() {
     assert_refused(&checked, &["`rows.csv` has no column `x`", "its columns are `y`"]);
     fs::write(site.path("rows.csv"), "x,x\n1,2\n").unwrap();
     assert_refused(&site.run(&["check", "study.toml"]), &["`rows.csv` has the column `x` twice"]);
+    fs::write(site.path("rows.csv"), "x,kind\n0.5,\"a\n0.7,b\n0.9,c\n").unwrap();
+    let open = "`rows.csv`: line 2: a quote is opened here and never closed";
+    assert_refused(&site.run(&["check", "study.toml"]), &[open, "close it"]);
     fs::write(site.path("rows.csv"), "x\n").unwrap();
     assert_refused(&site.run(&["check", "study.toml"]), &["`rows.csv` has no rows"]);
     fs::remove_file(site.path("rows.csv")).unwrap();

@@ -322,6 +322,15 @@ fn what_a_table_has_changed_since_is_said_and_taken() {
     let changed = site.run(&words);
     assert_names(&changed.err, &["`loss` at 2 is 0.3 now and was 0.4", "1 was changed"]);
     assert_eq!(points(&site, "log").len(), 3);
+    // A point that the table no longer has is no longer the run's, also before all others.
+    site.write("log.csv", "epoch,loss\n2,0.3\n3,nan\n4,0.2\n");
+    assert_done(&site.run(&words));
+    let steps: Vec<f64> = {
+        let curves = json(&site, &["curves", "log", "--json"]);
+        let points = curves["series"][0]["points"].as_array().unwrap().clone();
+        points.iter().map(|point| point[0].as_f64().unwrap()).collect()
+    };
+    assert_eq!(steps, [2.0, 3.0, 4.0]);
     assert_done(&site.run(&["verify", "log"]));
 }
 
@@ -338,6 +347,22 @@ fn columns_may_be_separated_by_semicolons_and_a_direction_that_is_assumed_is_sai
     let again = site.run(&["import", "semi.csv", "--metric", "acc"]);
     assert_done(&again);
     assert!(!again.err.contains("no direction"), "{}", again.err);
+}
+
+#[test]
+fn a_table_with_a_quote_that_is_never_closed_is_refused_whole() {
+    let site = Site::new("", "");
+    let rows: String = (1..=9).map(|row| format!("0.{row},{row},n\n")).collect();
+    for open in [3, 9] {
+        let row = format!(",{open},");
+        site.write("r.csv", format!("loss,lr,note\n{}", rows.replace(&row, &format!("{row}\""))));
+        let refused = site.run(&["import", "r.csv"]);
+        let place = format!("r.csv:{}: a quote is opened here and never closed", open + 1);
+        assert_refused(&refused, &[&place, "close it"]);
+    }
+    assert!(!site.run(&["ls"]).out.contains('r'), "nothing is imported");
+    site.write("r.csv", format!("loss,lr,note\n{}", rows.replace("4,n", "4,\"n\nm\"")));
+    assert_names(&site.run(&["import", "r.csv"]).err, &["9 runs are new"]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use crate::arguments::data_file::{self, DataProblem, numbered};
+use crate::arguments::data_file::{self, DataProblem, NEVER_CLOSED, QuotedInput, numbered};
 use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
 use crate::cli::exit::Failure;
 use crate::config;
@@ -236,7 +236,7 @@ fn delimited(path: &Path, input: impl Read, separator: u8) -> Result<DataTable, 
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(separator)
         .quoting(data_file::is_quoted(path))
-        .from_reader(input);
+        .from_reader(QuotedInput::new(input, separator));
     let header: Vec<String> = reader.headers().map_err(broken)?.iter().map(str::to_owned).collect();
     let mut table = DataTable {
         separator: Some(separator),
@@ -252,7 +252,15 @@ fn delimited(path: &Path, input: impl Read, separator: u8) -> Result<DataTable, 
         table.columns.iter_mut().zip(record.iter()).for_each(|(column, text)| column.add(text));
         table.rows += 1;
     }
-    Ok(table)
+    let input = reader.get_ref();
+    let open =
+        input.open_quote().filter(|_| data_file::is_quoted(path) && input.bytes_read() < BYTES);
+    match open.filter(|_| !table.is_cut) {
+        Some(line) => {
+            Err(DataProblem::new(path, Some(line), NEVER_CLOSED).with_help(data_file::CLOSE_IT))
+        }
+        None => Ok(table),
+    }
 }
 
 #[cfg(test)]
@@ -331,6 +339,11 @@ pub mod tests {
                 "a.csv",
                 b"text,label\nx,1\ny,2,3\n",
                 "error: a.csv:3: 3 fields where the first line has 2\nhelp: a text",
+            ),
+            (
+                "a.csv",
+                b"text,label\nx,\"1\ny,2\n",
+                "error: a.csv:2: a quote is opened here and never closed\nhelp: close it",
             ),
             (
                 "SMSSpamCollection",

@@ -7,6 +7,7 @@ mod contents;
 mod folder;
 mod json;
 mod problem;
+mod quotes;
 
 use std::path::Path;
 
@@ -14,6 +15,8 @@ pub use contents::contents;
 pub use folder::{DataFiles, Split, folder_of, pattern_of, split_of};
 pub use json::rows_inside;
 pub use problem::{DataProblem, DataProblemBuilder};
+use quotes::wrong_quote;
+pub use quotes::{CLOSE_IT, NEVER_CLOSED, QuotedInput};
 
 use crate::arguments::DataArguments;
 use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
@@ -425,45 +428,16 @@ fn missing_columns(
     }
 }
 
-/// Finds quoting that the csv crate silently treats as text: an unclosed quote, or text after a
+/// Refuses quoting that the csv crate silently treats as text: an unclosed quote, or text after a
 /// closing quote.
 fn check_quotes(path: &Path, content: &str, separator: u8) -> Result<(), DataProblem> {
-    #[derive(PartialEq)]
-    enum QuoteState {
-        FieldStart,
-        Plain,
-        Quoted,
-        AfterQuote,
-    }
-    let (mut quoting, mut line, mut opened) = (QuoteState::FieldStart, 1, 1);
-    for byte in content.bytes() {
-        quoting = match (quoting, byte) {
-            (QuoteState::Quoted, b'"') => QuoteState::AfterQuote,
-            (QuoteState::Quoted, _) => QuoteState::Quoted,
-            (QuoteState::AfterQuote, b'"') => QuoteState::Quoted,
-            (_, byte) if byte == separator || byte == b'\n' || byte == b'\r' => {
-                QuoteState::FieldStart
-            }
-            (QuoteState::FieldStart, b'"') => {
-                opened = line;
-                QuoteState::Quoted
-            }
-            (QuoteState::AfterQuote, _) => {
-                return Err(DataProblem::new(path, Some(line), "text after a closing quote")
-                    .with_help("a quote inside a quoted field is written twice"));
-            }
-            (QuoteState::FieldStart | QuoteState::Plain, _) => QuoteState::Plain,
-        };
-        line += u64::from(byte == b'\n');
-    }
-    if quoting == QuoteState::Quoted {
-        let message = "a quote is opened here and never closed";
-        return Err(DataProblem::new(path, Some(opened), message).with_help(match separator {
-            b'\t' => "close it; or rename the file to .tsv, where quote marks are text",
-            _ => "close it; a quote inside a quoted field is written twice",
-        }));
-    }
-    Ok(())
+    let Some((line, message)) = wrong_quote(content, separator) else { return Ok(()) };
+    let problem = DataProblem::new(path, Some(line), message);
+    Err(problem.with_help(match (message, separator) {
+        (NEVER_CLOSED, b'\t') => "close it; or rename the file to .tsv, where quote marks are text",
+        (NEVER_CLOSED, _) => CLOSE_IT,
+        _ => "a quote inside a quoted field is written twice",
+    }))
 }
 
 #[cfg(test)]

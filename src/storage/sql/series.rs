@@ -112,6 +112,22 @@ fn in_order(logged: &[LoggedPoint], mut counted: f64) -> Vec<Point> {
     points
 }
 
+/// Removes all series of a trial.
+pub(in crate::storage) fn remove_all(connection: &dyn Connection, trial: i64) -> Result<(), Fault> {
+    let series = "(SELECT id FROM series WHERE trial_id = ?1)";
+    for sql in [
+        format!(
+            "DELETE FROM series_block WHERE id IN (SELECT block FROM series_chunk WHERE series_id \
+             IN {series})"
+        ),
+        format!("DELETE FROM series_chunk WHERE series_id IN {series}"),
+        "DELETE FROM series WHERE trial_id = ?1".to_owned(),
+    ] {
+        connection.execute(&sql, [trial])?;
+    }
+    Ok(())
+}
+
 /// Removes the points from a step on.
 fn truncate(connection: &dyn Connection, id: i64, from: f64) -> Result<(), Fault> {
     let sql = "DELETE FROM series_block WHERE id IN (SELECT block FROM series_chunk WHERE \

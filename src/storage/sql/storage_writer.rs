@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use super::append::Cache;
+use super::column::trial_id;
 use super::connection::Connection;
 use super::fault::Fault;
 use super::storage_reader::Reads;
-use super::{remove, remove_run, requests, tracked, write};
+use super::{remove, remove_run, requests, series, tracked, write};
 use crate::storage::tracked::{BeginRun, Move, Recorded, RunFence, TrackerProcess};
 use crate::storage::{
     Holder, Lease, Storage, StorageError, StorageReader as _, StoredRequest, StudyId, Takeover,
@@ -195,6 +196,8 @@ impl<T: Writes> Storage for T {
         let store = self.address().to_owned();
         self.write("importing a run", |transaction, cache| {
             let fence = tracked::begin_run(transaction, cache, &store, study, began, begin)?;
+            // The record has all points: those that it lacks now are no longer the run's.
+            series::remove_all(transaction, trial_id(study, fence.trial)?)?;
             let (events, logged) = rest(&fence);
             let rest = (events.as_slice(), logged.as_slice());
             tracked::append_run(transaction, cache, &store, &fence, ended, rest)

@@ -6,6 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun};
+use crate::arguments::data_file::QuotedInput;
 use crate::runner;
 use crate::study::params::{Params, Value};
 use crate::study::series::SeriesAxis;
@@ -42,11 +43,11 @@ enum Column {
 pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, ImportError> {
     let broken = |error: csv::Error| ImportError::malformed(path, error.to_string());
     let separator = separator(path).map_err(|error| broken(error.into()))?;
+    let file = File::open(path).map_err(|error| broken(error.into()))?;
     let mut table = csv::ReaderBuilder::new()
         .delimiter(separator)
         .trim(csv::Trim::All)
-        .from_path(path)
-        .map_err(broken)?;
+        .from_reader(QuotedInput::new(file, separator));
     let header = table.headers().map_err(broken)?.clone();
     let columns = columns(path, &header, mapping)?;
     let taken = header.iter().zip(&columns).filter(|(_, column)| **column != Column::Other);
@@ -130,7 +131,10 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
             run.source = rows.next(&before, &run.params);
         }
     }
-    Ok(runs)
+    match table.get_ref().open_quote() {
+        Some(line) => Err(ImportError::OpenQuote { path: path.to_owned(), line }),
+        None => Ok(runs),
+    }
 }
 
 /// What separates the columns: commas, or else the semicolons or tabs of the first line.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::arguments::data_file::{CLOSE_IT, NEVER_CLOSED};
+
 /// Why runs cannot be imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
@@ -21,6 +23,14 @@ pub enum ImportError {
         path: PathBuf,
         /// What is wrong.
         what: String,
+    },
+    /// A quote of a table is never closed, so that the rows after it are one cell.
+    #[error("{}:{line}: {NEVER_CLOSED}", path.display())]
+    OpenQuote {
+        /// The table.
+        path: PathBuf,
+        /// The line of the quote.
+        line: u64,
     },
     /// There is nothing to import.
     #[error(
@@ -85,6 +95,7 @@ impl ImportError {
                 "say what it is, as in `wandb:PATH`, `tensorboard:PATH` or `csv:PATH`, or name \
                  another one"
             }
+            ImportError::OpenQuote { .. } => CLOSE_IT,
             ImportError::Nothing { .. } => {
                 "name the directory that holds `run-*.wandb` or `events.out.tfevents.*` files, or \
                  a `.csv` file"
