@@ -26,6 +26,7 @@ use crate::study::params::Params;
 use crate::study::program::Program;
 use crate::study::space::Space;
 use crate::study::spec::{Objective, StudySpec, ValueRule};
+use crate::study::statistics;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber, TrialState};
 
@@ -92,10 +93,9 @@ pub fn train(
     let chosen = chosen(recipe, &reports).ok_or_else(|| AppError::NoReport {
         between_epochs: step_unit::loses_evaluations(&study_of(recipe)),
     })?;
-    #[expect(clippy::cast_precision_loss, reason = "a number of reports")]
-    let mean = reports.iter().map(|report| report.value).sum::<f64>() / reports.len() as f64;
+    let mean = statistics::mean(reports.iter().map(|report| report.value));
     let Report { step, value, metrics, checkpoint } = reports.swap_remove(chosen);
-    let value = if recipe.rule == ValueRule::Mean { mean } else { value };
+    let value = mean.filter(|_| recipe.rule == ValueRule::Mean).unwrap_or(value);
     let checkpoint = checkpoint.ok_or_else(|| {
         JobError::Failed(format!("the evaluation at step {step} has no checkpoint to export"))
     })?;

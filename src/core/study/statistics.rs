@@ -5,6 +5,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::study::metric::lossless;
 
+/// The mean, which is finite if all values are; `None` if there are none.
+#[expect(clippy::cast_precision_loss, reason = "a number of reports or runs")]
+pub fn mean(values: impl Iterator<Item = f64> + Clone) -> Option<f64> {
+    let count = Some(values.clone().count()).filter(|count| *count > 0)? as f64;
+    let plain = values.clone().sum::<f64>() / count;
+    let has_overflowed = !plain.is_finite() && values.clone().all(f64::is_finite);
+    if !has_overflowed {
+        return Some(plain);
+    }
+    let (low, high) = values
+        .clone()
+        .fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));
+    // Rounded parts of the largest number may still add to more.
+    Some(values.map(|value| value / count).sum::<f64>().clamp(low, high))
+}
+
 /// Mean and standard deviation of runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
@@ -25,10 +41,21 @@ impl Statistics {
         let runs = values.len() as f64;
         // The mean of equal values is that value, to the last bit.
         let first = *values.first()?;
-        let mean = first + values.iter().map(|value| value - first).sum::<f64>() / runs;
-        let mean = if mean.is_nan() { values.iter().sum::<f64>() / runs } else { mean };
-        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-        let deviation = if values.len() > 1 { (squares / (runs - 1.0)).sqrt() } else { 0.0 };
+        let centred = first + values.iter().map(|value| value - first).sum::<f64>() / runs;
+        let mean = if centred.is_finite() { centred } else { mean(values.iter().copied())? };
+        let deviation = |scale: f64| {
+            let squares = values.iter().map(|value| (value / scale - mean / scale).powi(2));
+            (squares.sum::<f64>() / (runs - 1.0)).sqrt() * scale
+        };
+        let deviation = match deviation(1.0) {
+            _ if values.len() == 1 => 0.0,
+            // The squares of finite values overflow.
+            overflowed if overflowed.is_infinite() && values.iter().all(|one| one.is_finite()) => {
+                let largest = values.iter().fold(0.0_f64, |largest, one| largest.max(one.abs()));
+                deviation(largest).min(f64::MAX)
+            }
+            deviation => deviation,
+        };
         Some(Statistics { runs: values.len() as u64, mean, deviation })
     }
 
@@ -107,6 +134,31 @@ pub fn chance_of_above_zero(differences: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_mean_and_the_deviation_of_finite_values_are_finite() {
+        let of = |values: &[f64]| mean(values.iter().copied());
+        assert_eq!(
+            (of(&[]), of(&[1.0, 2.0]), of(&[f64::MAX; 3])),
+            (None, Some(1.5), Some(f64::MAX))
+        );
+        assert_eq!(of(&[1e308, 1e308, 5e-324, -0.0]), Some(5e307));
+        assert_eq!(
+            (of(&[1.0, f64::INFINITY]), of(&[-f64::MAX; 7])),
+            (Some(f64::INFINITY), Some(f64::MIN))
+        );
+        assert!(of(&[f64::INFINITY, f64::NEG_INFINITY]).is_some_and(f64::is_nan));
+        let runs = Statistics::of(&[1e308, 1e308, -1e308]).unwrap();
+        assert!((runs.mean / 1e308 - 1.0 / 3.0).abs() < 1e-15, "{runs:?}");
+        assert!((runs.deviation / 1e308 - (4.0_f64 / 3.0).sqrt()).abs() < 1e-15, "{runs:?}");
+        let small = Statistics::of(&[-1e200, 1e200]).unwrap();
+        assert!((small.deviation / 1e200 - 2.0_f64.sqrt()).abs() < 1e-15, "{small:?}");
+        let widest = Statistics::of(&[f64::MAX, f64::MIN]).unwrap();
+        assert_eq!((widest.mean, widest.deviation), (0.0, f64::MAX));
+        // As before.
+        let infinite = Statistics::of(&[1.0, f64::INFINITY]).unwrap();
+        assert_eq!((infinite.mean, infinite.deviation.is_nan()), (f64::INFINITY, true));
+    }
 
     #[test]
     fn quantiles_are_those_of_the_tables() {

@@ -4,6 +4,7 @@ use crate::study::constraint::{self, Constraint};
 use crate::study::metric::{Direction, Score};
 use crate::study::params::Params;
 use crate::study::spec::{StudySpec, ValueRule};
+use crate::study::statistics;
 use crate::study::trial::{Trial, TrialState};
 
 /// The value so far of a complete trial that continues past its end; `None` for other trials, and
@@ -28,11 +29,7 @@ pub fn value_of(rule: ValueRule, direction: Direction, trial: &Trial) -> Option<
     match rule {
         ValueRule::Last => trial.last().map(|(_, value)| value),
         ValueRule::Best => values().min_by_key(|value| Score::new(direction, *value)),
-        #[expect(clippy::cast_precision_loss, reason = "a number of reports")]
-        ValueRule::Mean => {
-            let count = trial.curve.len();
-            (count > 0).then(|| values().sum::<f64>() / count as f64)
-        }
+        ValueRule::Mean => statistics::mean(values()),
     }
 }
 
