@@ -176,7 +176,7 @@ pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
     if std::env::current_dir().is_ok_and(|here| here != *cwd) {
         words.insert(0, format!("cd {} &&", quoted(cwd.display().to_string())));
     }
-    // `{trial_dir}` stays literal: a second run must not overwrite the trial's files.
+    // `{trial}` and `{trial_dir}` stay literal: a second run must not overwrite the trial's files.
     let seed = seed_of(SeedTree::new(spec.seed), trial);
     let own = |name: &str| (name == "seed").then(|| seed.to_string());
     let filled = command_line::words(run, *args, &spec.space, params, own);

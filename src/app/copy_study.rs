@@ -48,7 +48,8 @@ pub struct Copied {
 }
 
 /// Copies a study that no process runs. Files of trials stay where they are: the copy has the
-/// absolute paths of checkpoints. Requests that wait for a runner are not copied. Until all is
+/// absolute paths of checkpoints. `to` is opened if it is `None`, once nothing of the original
+/// refuses the copy. Requests that wait for a runner are not copied. Until all is
 /// there and compared, the copy is called [`UNFINISHED`] and the study's name; the next one
 /// replaces it. Before that the directories of files are marked as shared with the other store, so
 /// that the removal of the original leaves what the copy needs.
@@ -59,7 +60,7 @@ pub struct Copied {
 pub fn copy_study(
     (from, from_path): (&mut AnyStore, &Path),
     study: &StudySummary,
-    (to, to_path): (&mut AnyStore, &Path),
+    (to, to_path): (&mut Option<AnyStore>, &Path),
 ) -> Result<Copied, AppError> {
     if from.removed_runs()?.iter().any(|removed| removed.study == study.id) {
         return Err(AppError::CopyOfRemoved { study: study.spec.name.clone() });
@@ -70,12 +71,21 @@ pub fn copy_study(
     // Held, so that nothing is written to it meanwhile.
     let stored = study.clone().stored();
     let mut held = take_lease_of_any(from, &stored)?;
-    let copied = note_in_marks((from, from_path), &stored, (to, to_path)).and_then(|unmarked| {
+    let copied = opened(to, to_path).and_then(|to| {
+        let unmarked = note_in_marks((from, from_path), &stored, (to, to_path))?;
         let copied = Copy { from, study: stored, to, held: &mut held }.run()?;
         Ok(Copied { unmarked, ..copied })
     });
     from.release(&held)?;
     copied
+}
+
+/// The other store, which is opened once, and created if it is missing.
+fn opened<'a>(to: &'a mut Option<AnyStore>, path: &Path) -> Result<&'a mut AnyStore, AppError> {
+    match to {
+        Some(to) => Ok(to),
+        None => Ok(to.insert(AnyStore::open(path)?)),
+    }
 }
 
 /// Marks the directories of a study's files; returns those that cannot be marked.

@@ -11,7 +11,6 @@ use crate::app::copy_study::copy_study;
 use crate::app::find;
 use crate::report::wording::one_line;
 use crate::storage::address::as_given;
-use crate::storage::any::AnyStore;
 use crate::study::counted::count;
 
 const EXAMPLES: &str = "\
@@ -52,7 +51,7 @@ pub fn copy(arguments: &CopyArguments, console: &mut Console) -> Result<Exit, Fa
         .iter()
         .map(|named| find::study(&from, Some(named)))
         .collect::<Result<_, _>>()?;
-    let mut to = AnyStore::open(&arguments.to)?;
+    let mut to = None;
     for study in studies {
         let copied = copy_study((&mut from, &console.store), &study, (&mut to, &arguments.to))?;
         for (directory, error) in &copied.unmarked {

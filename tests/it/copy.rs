@@ -64,6 +64,7 @@ fn a_study_that_is_there_or_lacks_runs_is_not_copied() {
     assert_done(&site.run(&["copy", "s", "--to", "other.db"]));
     assert_refused(&site.run(&["copy", "s", "--to", "other.db"]), &["`s`", "exists already"]);
     assert_refused(&site.run(&["copy", "none", "--to", "other.db"]), &["none"]);
+    assert_refused(&site.run(&["copy", "none", "--to", "new.db"]), &["none"]);
     for value in ["1", "2"] {
         let track = ["track", "--study", "runs", "--", "sh", "trial.sh", value];
         assert_done(&site.run(&track));
@@ -72,6 +73,8 @@ fn a_study_that_is_there_or_lacks_runs_is_not_copied() {
     let refused = site.run(&["copy", "runs", "--to", "other.db"]);
     assert_names(&refused.err, &["runs were removed from `runs`", "hpsearch mv"]);
     assert!(refused.code != 0 && !site.run(&["--store", "other.db", "ls"]).out.contains("runs"));
+    assert!(site.run(&["copy", "runs", "--to", "new.db"]).code != 0);
+    assert!(!site.exists("new.db"), "a refused copy makes no store");
 }
 
 #[test]
