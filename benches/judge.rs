@@ -54,10 +54,7 @@ fn report(state: &mut StudyState, number: u64, step: u64, value: f64) {
     let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
     state.apply(
         Timestamp(0),
-        &Event::of(
-            TrialNumber(number),
-            AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics },
-        ),
+        &Event::of(TrialNumber(number), AttemptEvent::reported(AttemptNumber(0), step, metrics)),
     );
 }
 

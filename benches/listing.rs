@@ -128,7 +128,7 @@ fn trial(spec: &StudySpec, trial: TrialNumber, rng: &mut StreamRng, events: &mut
             [("eval_loss".to_owned(), value), ("eval_accuracy".to_owned(), 1.0 / (1.0 + value))]
                 .into_iter()
                 .collect();
-        events.push(Event::of(trial, AttemptEvent::Reported { attempt, step, metrics }));
+        events.push(Event::of(trial, AttemptEvent::reported(attempt, step, metrics)));
     }
     let reason = format!("rank 9 of 12 at step {steps}; 4 go on");
     let (end, state, value, reason) = match fate {
@@ -229,11 +229,11 @@ fn increments(path: &Path, study: StudyId, cursor: OutcomeCursor) {
     let report = |trial| {
         Event::of(
             TrialNumber(trial),
-            AttemptEvent::Reported {
-                attempt: AttemptNumber(0),
-                step: 11,
-                metrics: std::iter::once(("eval_loss".to_owned(), 0.5)).collect(),
-            },
+            AttemptEvent::reported(
+                AttemptNumber(0),
+                11,
+                std::iter::once(("eval_loss".to_owned(), 0.5)).collect(),
+            ),
         )
     };
     store

@@ -112,10 +112,7 @@ fn study(space: &Space, length: u64) -> StudyState {
                 [("loss".to_owned(), value(number) + 1.0 / step as f64)].into_iter().collect();
             study_state.apply(
                 Timestamp(0),
-                &Event::of(
-                    trial,
-                    AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics },
-                ),
+                &Event::of(trial, AttemptEvent::reported(AttemptNumber(0), step, metrics)),
             );
         }
         let (state, value) = if is_pruned {

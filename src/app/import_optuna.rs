@@ -204,11 +204,7 @@ impl Finished {
         let mut events: Vec<TrialEvent> = Vec::new();
         for (step, value) in &self.reports {
             let metrics: Metrics = [(metric.clone(), *value)].into_iter().collect();
-            events.push(TrialEvent::Attempt(AttemptEvent::Reported {
-                attempt,
-                step: *step,
-                metrics,
-            }));
+            events.push(TrialEvent::Attempt(AttemptEvent::reported(attempt, *step, metrics)));
         }
         if !self.summary.is_empty() {
             events.push(TrialEvent::Record(RecordEvent::SummaryRecorded {

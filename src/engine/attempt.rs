@@ -139,6 +139,8 @@ pub(super) struct RunningAttempt {
     pub expected: Option<u64>,
     pub reports: Reports,
     pub steps: ReportedSteps,
+    /// The last step at which it reported each metric.
+    pub last_steps: BTreeMap<String, u64>,
     /// The last step that an earlier runner, which started it, had stored of it.
     pub known_to: Option<u64>,
     /// Whether an earlier runner started it.
@@ -166,10 +168,27 @@ impl RunningAttempt {
             expected,
             reports: Reports::default(),
             steps: ReportedSteps::default(),
+            last_steps: BTreeMap::new(),
             known_to: None,
             is_adopted: false,
             remarks: BTreeMap::new(),
         }
+    }
+
+    /// Records the step of a report; returns the metrics that it has reported at a later one.
+    pub fn late(&mut self, step: u64, metrics: &Metrics) -> BTreeSet<String> {
+        let mut is_late = |(name, _): &(&str, f64)| match self.last_steps.get_mut(*name) {
+            Some(last) if *last > step => true,
+            Some(last) => {
+                *last = step;
+                false
+            }
+            None => {
+                self.last_steps.insert((*name).to_owned(), step);
+                false
+            }
+        };
+        metrics.iter().filter(|metric| is_late(metric)).map(|(name, _)| name.to_owned()).collect()
     }
 
     /// Asks it to save and exit before `deadline`.

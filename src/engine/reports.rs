@@ -75,10 +75,11 @@ impl Engine {
         let Some(running) = &mut self.slots[slot].running else { return };
         running.steps.note(step, &metrics, &self.spec.objectives);
         let (metrics, remark) = running.reports.take(self.spec.step, step, metrics);
+        let late = running.late(step, &metrics);
         if let Some(remark) = remark {
             self.remark(number, attempt, &remark);
         }
-        self.emit(Event::of(number, AttemptEvent::Reported { attempt, step, metrics }));
+        self.emit(Event::of(number, AttemptEvent::Reported { attempt, step, metrics, late }));
         self.note_report(slot, number, step);
         if !counts {
             return;

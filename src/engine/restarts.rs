@@ -222,7 +222,7 @@ mod tests {
         );
         for (step, at) in reports {
             let metrics = Metrics::default();
-            apply(100 + at, AttemptEvent::Reported { attempt, step: *step, metrics });
+            apply(100 + at, AttemptEvent::reported(attempt, *step, metrics));
         }
         let end = AttemptEnd::Interrupted;
         let (reason, device_micros, memory) = (None, None, None);

@@ -276,7 +276,7 @@ mod tests {
                 vec![Event::Trial(TRIAL, TrialEvent::created(params, origin)), fixtures::started()];
             events.extend((1..=reported).map(|step| {
                 let metrics: Metrics = [("loss".to_owned(), 1.0)].into_iter().collect();
-                Event::of(TRIAL, AttemptEvent::Reported { attempt: ATTEMPT, step, metrics })
+                Event::of(TRIAL, AttemptEvent::reported(ATTEMPT, step, metrics))
             }));
             events.push(saved(1, write(&own, 2)));
             events.extend_from_slice(state);

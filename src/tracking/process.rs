@@ -333,7 +333,7 @@ impl Foreground<'_> {
             Input::Report { step, metrics, .. } => {
                 let is_answered = metrics.get(&self.metric).is_some();
                 (
-                    Some(TrialEvent::Attempt(AttemptEvent::Reported { attempt, step, metrics })),
+                    Some(TrialEvent::Attempt(AttemptEvent::reported(attempt, step, metrics))),
                     is_answered,
                 )
             }

@@ -253,10 +253,7 @@ impl Run {
         metrics: Metrics,
     ) -> Result<(), TrackingError> {
         let attempt = self.attempt();
-        self.write(
-            storage,
-            &[TrialEvent::Attempt(AttemptEvent::Reported { attempt, step, metrics })],
-        )
+        self.write(storage, &[TrialEvent::Attempt(AttemptEvent::reported(attempt, step, metrics))])
     }
 
     /// Records a checkpoint at an absolute path.

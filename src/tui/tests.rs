@@ -143,7 +143,7 @@ pub(super) fn created(trial: TrialNumber, params: Params) -> Event {
 /// The first attempt of a trial reports.
 pub(super) fn reported(trial: TrialNumber, step: u64, metrics: &[(&str, f64)]) -> Event {
     let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-    Event::of(trial, AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics })
+    Event::of(trial, AttemptEvent::reported(AttemptNumber(0), step, metrics))
 }
 
 /// The first attempt of a trial begins.

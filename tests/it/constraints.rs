@@ -134,6 +134,24 @@ fn a_limit_reads_the_last_value_of_each_metric() {
 }
 
 #[test]
+fn the_last_value_of_a_metric_is_that_of_its_highest_step() {
+    // The same lines, in one order and in the other.
+    let script = "early='@hpsearch {\"step\":2,\"loss\":0.9,\"size\":1}'\n\
+        late='@hpsearch {\"step\":5,\"loss\":0.1,\"size\":7}'\n\
+        [ $HPSEARCH_TRIAL = 0 ] && echo \"$late\"\necho \"$early\"\n\
+        [ $HPSEARCH_TRIAL = 0 ] || echo \"$late\"\n";
+    let site = Site::new(&limited("trials = 2", "size <= 2"), script);
+    site.run_study();
+    for trial in site.trials() {
+        assert_eq!(trial["reason"], "`size <= 2` is violated by 5", "{trial}");
+    }
+    let listed = site.json(&["trials", "s", "--where", "size=7", "--json"]);
+    assert_eq!(listed["trials"].as_array().unwrap().len(), 2, "{listed}");
+    assert_done(&site.run(&["verify", "s"]));
+    site.assert_folds();
+}
+
+#[test]
 fn a_study_that_began_with_limits_on_the_last_report_goes_on_with_them() {
     let site = Site::new(&limited("trials = 1", "size <= 2"), SIZE_AT_THE_START);
     assert_done(&site.run_study());

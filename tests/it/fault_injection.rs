@@ -294,7 +294,7 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
             let told = whole.turns[decided].events.iter().find_map(|event| match event {
                 Event::Trial(
                     trial,
-                    TrialEvent::Attempt(AttemptEvent::Reported { attempt, step, metrics }),
+                    TrialEvent::Attempt(AttemptEvent::Reported { attempt, step, metrics, .. }),
                 ) => Some((*trial, *attempt, *step, metrics.clone())),
                 _ => None,
             });
@@ -310,7 +310,12 @@ fn what_a_pruner_said_to_the_last_report_holds_although_the_trial_is_asked_to_le
                         }
                         Event::Trial(
                             trial,
-                            TrialEvent::Attempt(AttemptEvent::Reported { attempt, step, metrics }),
+                            TrialEvent::Attempt(AttemptEvent::Reported {
+                                attempt,
+                                step,
+                                metrics,
+                                ..
+                            }),
                         ) => Input::Report { trial, attempt, step, metrics },
                         Event::Trial(
                             trial,

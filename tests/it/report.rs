@@ -354,11 +354,7 @@ fn a_report_of_a_thousand_trials_stays_small() {
         for step in 1..=30_u32 {
             let value = 1.0 / f64::from(step) + f64::from(number % 97) * 0.0123;
             let metrics = [("eval_loss".to_owned(), value)].into_iter().collect();
-            add(TrialEvent::Attempt(AttemptEvent::Reported {
-                attempt,
-                step: step.into(),
-                metrics,
-            }));
+            add(TrialEvent::Attempt(AttemptEvent::reported(attempt, step.into(), metrics)));
         }
         let value = Some(1.0 / 30.0 + f64::from(number % 97) * 0.0123);
         add(TrialEvent::Attempt(AttemptEvent::Ended {

@@ -443,7 +443,7 @@ mod tests {
                     device_micros: 0,
                 },
             ),
-            Event::of(trial, AttemptEvent::Reported { attempt, step: 3, metrics }),
+            Event::of(trial, AttemptEvent::reported(attempt, 3, metrics)),
         ]
     }
 

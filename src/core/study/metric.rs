@@ -224,17 +224,20 @@ pub enum LastMetrics {
     /// Those of its last report alone: in studies that began before the other rule existed.
     #[default]
     OfLastReport,
-    /// The last value of each metric, from whichever report.
+    /// The last value of each metric by its step, from whichever report of the newest attempt that
+    /// has one.
     OfEach,
 }
 
 impl LastMetrics {
-    /// Replaces what is known of a trial's metrics by what a report says.
-    pub fn report(self, known: &mut Metrics, reported: &Metrics) {
+    /// Replaces what is known of a trial's metrics by what a report says, except for those that
+    /// are `late`: they have been reported at a later step.
+    pub fn report(self, known: &mut Metrics, reported: &Metrics, late: &BTreeSet<String>) {
         match self {
             LastMetrics::OfLastReport => known.clone_from(reported),
             LastMetrics::OfEach => {
-                known.0.extend(reported.iter().map(|(name, value)| (name.to_owned(), value)));
+                let newer = reported.iter().filter(|(name, _)| !late.contains(*name));
+                known.0.extend(newer.map(|(name, value)| (name.to_owned(), value)));
             }
         }
     }

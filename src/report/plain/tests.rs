@@ -50,7 +50,7 @@ fn trial(number: u64, rate: f64, reports: &[f64], end: Event) -> Vec<Event> {
     ];
     let metrics = |value: f64| [("loss".to_owned(), value)].into_iter().collect();
     events.extend((1..).zip(reports).map(|(step, value)| {
-        Event::of(trial, AttemptEvent::Reported { attempt, step, metrics: metrics(*value) })
+        Event::of(trial, AttemptEvent::reported(attempt, step, metrics(*value)))
     }));
     events.push(Event::of(
         trial,
@@ -111,10 +111,7 @@ fn pauses_are_told_and_reports_and_rungs_that_are_passed_are_not() {
     let paused =
         Event::of(trial, StateEvent::Paused { reason: "waits at rung 9".into(), hold: None });
     assert_eq!(said(&paused).as_deref(), Some("trial 3 paused: waits at rung 9"));
-    let report = Event::of(
-        trial,
-        AttemptEvent::Reported { attempt: AttemptNumber(0), step: 1, metrics: Default::default() },
-    );
+    let report = Event::of(trial, AttemptEvent::reported(AttemptNumber(0), 1, Default::default()));
     assert_eq!(said(&report), None);
 }
 

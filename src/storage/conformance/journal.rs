@@ -75,10 +75,7 @@ pub(super) fn created(trial: u64) -> Event {
 /// A report of the study's metric.
 pub(super) fn reported(trial: u64, attempt: u32, step: u64, value: f64) -> Event {
     let metrics = std::iter::once((METRIC.to_owned(), value)).collect();
-    Event::of(
-        TrialNumber(trial),
-        AttemptEvent::Reported { attempt: AttemptNumber(attempt), step, metrics },
-    )
+    Event::of(TrialNumber(trial), AttemptEvent::reported(AttemptNumber(attempt), step, metrics))
 }
 
 /// The end of a trial.
@@ -176,7 +173,16 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             },
         ),
         9..14 => {
-            Event::of(trial, AttemptEvent::Reported { attempt, step, metrics: random_metrics(rng) })
+            let late = [METRIC, OTHER_METRIC].map(str::to_owned).into_iter();
+            Event::of(
+                trial,
+                AttemptEvent::Reported {
+                    attempt,
+                    step,
+                    metrics: random_metrics(rng),
+                    late: late.filter(|_| rng.random_bool(0.2)).collect(),
+                },
+            )
         }
         14 => {
             Event::of(trial, DecisionEvent::Decided { step, verdict: random_verdict(reason, rng) })

@@ -128,10 +128,7 @@ fn one_step(open: &mut Opener) -> Result<(), StorageError> {
     let lease = held_study(&mut *store, Direction::Minimize)?;
     let report = |attempt, metrics: &[(&str, f64)]| {
         let metrics = metrics.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
-        Event::of(
-            TrialNumber(0),
-            AttemptEvent::Reported { attempt: AttemptNumber(attempt), step: 1, metrics },
-        )
+        Event::of(TrialNumber(0), AttemptEvent::reported(AttemptNumber(attempt), 1, metrics))
     };
     let events = [
         created(0),

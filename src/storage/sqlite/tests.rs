@@ -374,10 +374,7 @@ fn ids_learned_in_a_failed_transaction_are_forgotten() {
     let (_directory, path, mut store, lease) = fresh();
     let report = |step| {
         let metrics = [("a new metric".to_owned(), 1.0)].into_iter().collect();
-        Event::of(
-            TrialNumber(0),
-            AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics },
-        )
+        Event::of(TrialNumber(0), AttemptEvent::reported(AttemptNumber(0), step, metrics))
     };
     store.append(&lease, NOW, &[created(0), report(1), report(u64::MAX)]).unwrap_err();
     store.append(&lease, NOW, &[created(0), report(1)]).unwrap();
@@ -415,7 +412,7 @@ fn readers_see_whole_batches_while_one_writes() {
         let metrics = [("eval_loss".to_owned(), 0.5)].into_iter().collect();
         [
             created(number),
-            Event::of(trial, AttemptEvent::Reported { attempt, step: 1, metrics }),
+            Event::of(trial, AttemptEvent::reported(attempt, 1, metrics)),
             Event::Trial(trial, TrialEvent::finished(TrialState::Complete, Some(0.5), None)),
         ]
     };

@@ -120,11 +120,11 @@ impl<'a> Lines<'a> {
         for message in taken {
             match message {
                 MessageToRunner::Report { step, metrics } => {
-                    events.push(TrialEvent::Attempt(AttemptEvent::Reported {
-                        attempt: self.attempt,
+                    events.push(TrialEvent::Attempt(AttemptEvent::reported(
+                        self.attempt,
                         step,
                         metrics,
-                    }));
+                    )));
                 }
                 MessageToRunner::Points { axis, step, metrics } => {
                     for (metric, value) in metrics.0 {

@@ -176,7 +176,7 @@ impl Scene {
                     .collect();
             self.append(&[Event::of(
                 TrialNumber(number),
-                AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics },
+                AttemptEvent::reported(AttemptNumber(0), step, metrics),
             )]);
         }
     }

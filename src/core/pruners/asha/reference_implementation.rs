@@ -123,7 +123,7 @@ fn event(study_state: &StudyState, about: u64, happening: Happening) -> Event {
         Happening::Begins => created(count),
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-            Event::of(trial, AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics })
+            Event::of(trial, AttemptEvent::reported(AttemptNumber(0), step, metrics))
         }
         Happening::Pauses => {
             Event::of(trial, StateEvent::Paused { reason: String::new(), hold: None })

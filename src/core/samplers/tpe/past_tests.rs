@@ -70,10 +70,7 @@ fn events(space: &Space, study_state: &StudyState, about: u64, happening: Happen
         _ if count == 0 => vec![created(space, 0)],
         Happening::Reports(step, value) => {
             let metrics: Metrics = [("loss".to_owned(), value)].into_iter().collect();
-            vec![Event::of(
-                trial,
-                AttemptEvent::Reported { attempt: AttemptNumber(0), step, metrics },
-            )]
+            vec![Event::of(trial, AttemptEvent::reported(AttemptNumber(0), step, metrics))]
         }
         Happening::Pauses => {
             vec![Event::of(trial, StateEvent::Paused { reason: String::new(), hold: None })]

@@ -1,6 +1,6 @@
 //! What happens to a trial, as its journal has it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -110,6 +110,10 @@ pub enum AttemptEvent {
         step: u64,
         /// The metrics.
         metrics: Metrics,
+        /// The names of those of which the attempt has reported a later step already: the last
+        /// values of the trial's metrics remain.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        late: BTreeSet<String>,
     },
     /// Something that a trial printed was rejected or is odd: the first of its kind, or at the
     /// attempt's end the total.
@@ -351,6 +355,13 @@ from_groups!(
     Proposal: ProposalEvent, Attempt: AttemptEvent, Checkpoint: CheckpointEvent,
     Decision: DecisionEvent, State: StateEvent, Record: RecordEvent, Entry: EntryEvent
 );
+
+impl AttemptEvent {
+    /// A report of which nothing is late.
+    pub fn reported(attempt: AttemptNumber, step: u64, metrics: Metrics) -> AttemptEvent {
+        AttemptEvent::Reported { attempt, step, metrics, late: BTreeSet::new() }
+    }
+}
 
 impl TrialEvent {
     /// A new trial of which nothing is predicted.

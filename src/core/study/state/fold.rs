@@ -126,7 +126,7 @@ impl StudyState {
                     race.void = true;
                 }
             }
-            AttemptEvent::Reported { step, metrics, .. } => {
+            AttemptEvent::Reported { step, metrics, late, .. } => {
                 let first = self.objectives.first();
                 if let Some(value) = first.and_then(|objective| metrics.get(&objective.metric)) {
                     insert_report(&mut trial.curve, *step, value);
@@ -134,7 +134,7 @@ impl StudyState {
                 if self.objectives.len() > 1 {
                     insert_vector(&mut trial.vectors, *step, &self.objectives, metrics);
                 }
-                self.last_metrics.report(&mut trial.last_metrics, metrics);
+                self.last_metrics.report(&mut trial.last_metrics, metrics, late);
             }
             AttemptEvent::Ended { end, device_micros, superseded, .. } => {
                 for (metric, steps) in superseded {

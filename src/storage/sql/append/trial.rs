@@ -1,6 +1,6 @@
 //! Writes the events of trials to their tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{Append, add_dimension, text};
@@ -88,8 +88,8 @@ impl Append<'_> {
                     attempt = ?2";
                 self.execute(sql, params![id, attempt.0, pid, to_integer(*pid_started)?])
             }
-            AttemptEvent::Reported { attempt, step, metrics, .. } => {
-                self.report(id, *attempt, to_integer(*step)?, metrics)
+            AttemptEvent::Reported { attempt, step, metrics, late } => {
+                self.report(id, *attempt, to_integer(*step)?, metrics, late)
             }
             AttemptEvent::Ended { attempt, end, reason, device_micros, superseded, .. } => {
                 self.drop_reports(id, superseded)?;
@@ -321,6 +321,7 @@ impl Append<'_> {
     ) -> Result<(), Fault> {
         for (name, value) in metrics.iter() {
             let metric = self.metric(name)?;
+        late: &BTreeSet<String>,
             self.execute(
                 "INSERT INTO report (trial_id, metric_id, step, value, attempt, at) VALUES (?1, \
                  ?2, ?3, ?4, ?5, ?6)
@@ -340,7 +341,7 @@ impl Append<'_> {
             LastMetrics::OfLastReport => to_json(metrics)?,
             rule @ LastMetrics::OfEach => {
                 let mut known = self.last_metrics(id)?;
-                rule.report(&mut known, metrics);
+                rule.report(&mut known, metrics, late);
                 to_json(&known)?
             }
         };
