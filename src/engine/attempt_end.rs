@@ -2,6 +2,7 @@
 //! fail.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use super::Engine;
 use super::attempt::{Leaving, RunningAttempt};
@@ -14,7 +15,7 @@ use crate::study::remark::without_metric;
 use crate::study::spec::{FailureCause, Objective};
 use crate::study::state::TrialResult;
 use crate::study::suggestion::quoted;
-use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, EndedTrial, Trial, TrialNumber, TrialState};
 
 impl Engine {
     pub(super) fn ended(
@@ -128,8 +129,9 @@ impl Engine {
         self.answer_kill_requests(number);
     }
 
-    /// The reports that an attempt supersedes by its end. A trial that continues past its end keeps
-    /// its result if that fails, and a member of a population the reports of all its segments.
+    /// The reports that an attempt supersedes by its end. A trial that fails to continue past its
+    /// end has those from before again, and a member of a population keeps those of all its
+    /// segments.
     pub(super) fn superseded_by_end(
         &self,
         number: TrialNumber,
@@ -273,25 +275,22 @@ impl Engine {
         self.end_without_value(number, TrialState::Failed, reason);
     }
 
-    /// A trial that continued past its end without a result keeps its earlier state.
+    /// A trial that continued past its end is again what it was: what it reported and saved since
+    /// counts for nothing.
     fn end_without_value(&mut self, number: TrialNumber, state: TrialState, reason: String) {
         let trial = self.state.trial(number);
-        let (state, result, reason) = match trial.and_then(|trial| Some((trial, trial.continued?)))
-        {
-            None => (state, TrialResult::default(), reason),
-            Some((trial, before)) => {
-                let result = match before {
-                    TrialState::Complete => self.state.result_of(trial),
-                    TrialState::Queued
-                    | TrialState::Running
-                    | TrialState::Paused
-                    | TrialState::Pruned
-                    | TrialState::Failed => TrialResult::default(),
-                };
-                (before, result, format!("continued past its end, and then: {reason}"))
-            }
+        let Some((trial, before)) = trial.and_then(|trial| Some((trial, trial.before.as_deref()?)))
+        else {
+            return self.finish_trial(number, state, TrialResult::default(), Some(reason));
         };
-        self.finish_trial(number, state, result, Some(reason));
+        let EndedTrial { state, value, values, checkpoints, .. } = before.clone();
+        let is_since = |path: &PathBuf| !checkpoints.contains(path);
+        let since = trial.checkpoints.iter().map(|saved| saved.path.clone()).filter(is_since);
+        let since = since.map(|path| (number, path)).collect();
+        self.emit(Event::of(number, StateEvent::Restored));
+        self.drop_all(since);
+        let reason = format!("continued past its end, and then: {reason}");
+        self.finish_trial(number, state, (value, values), Some(reason));
     }
 
     /// Records by how much a trial's last metrics violate the study's limits, if they do.

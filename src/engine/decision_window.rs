@@ -64,6 +64,7 @@ impl Turn {
                     | StateEvent::Held { .. }
                     | StateEvent::Continued { .. }
                     | StateEvent::Hidden
+                    | StateEvent::Restored
                     | StateEvent::Removed { .. },
                 )
                 | TrialEvent::Record(_)

@@ -119,6 +119,7 @@ impl FirstFailures {
                     | StateEvent::Held { .. }
                     | StateEvent::Continued { .. }
                     | StateEvent::Hidden
+                    | StateEvent::Restored
                     | StateEvent::Removed { .. },
                 )
                 | TrialEvent::Record(_)

@@ -92,7 +92,8 @@ impl Rule {
     ///
     /// `keep`: a complete trial keeps its best one while it is among the best; pruned and failed
     /// ones keep none; an unfinished one keeps the one to continue from, its best, those newer than
-    /// its reports, and what it offers to its population. One of a command keeps all that the
+    /// its reports, what it offers to its population, and what it had before it continued past its
+    /// end. One of a command keeps all that the
     /// command wrote.
     ///
     /// `max_disk`: drops more until the rest fits, in this order: what `keep = "all"` and commands
@@ -274,9 +275,19 @@ impl Rule {
         };
         let others = [self.best_of(trial), self.offered(trial)];
         (0..trial.checkpoints.len())
-            .filter(|index| *index >= resumable || others.contains(&Some(*index)))
+            .filter(|index| {
+                *index >= resumable
+                    || others.contains(&Some(*index))
+                    || is_from_before(trial, &trial.checkpoints[*index])
+            })
             .collect()
     }
+}
+
+/// Whether a trial that continues past its end had this checkpoint then: its result may be that
+/// again.
+fn is_from_before(trial: &Trial, checkpoint: &Checkpoint) -> bool {
+    trial.before.as_ref().is_some_and(|before| before.checkpoints.contains(&checkpoint.path))
 }
 
 /// The checkpoint to continue from.
@@ -375,6 +386,7 @@ impl Retention {
         let before = trial.checkpoints[..resumable].iter().enumerate();
         before
             .filter(|(index, _)| !needed.contains(&Some(*index)))
+            .filter(|(_, checkpoint)| !is_from_before(trial, checkpoint))
             .filter(|(_, checkpoint)| self.rule.is_free(trial, checkpoint))
             .map(|(_, checkpoint)| (trial.number, checkpoint.path.clone()))
             .collect()

@@ -304,6 +304,9 @@ fn said_of_state(
 ) -> String {
     let trial = known.map(|(_, trial)| trial);
     match event {
+        StateEvent::Restored => {
+            "has the reports again from before it continued past its end".to_owned()
+        }
         StateEvent::Hidden => "is hidden, and its files are removed".to_owned(),
         StateEvent::Removed { moved: None } => "is removed with all that it had".to_owned(),
         StateEvent::Removed { moved: Some(MovedRun { study, run }) } => {

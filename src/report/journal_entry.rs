@@ -115,6 +115,7 @@ fn kind(event: &Event) -> EntryKind {
                 | StateEvent::Held { .. }
                 | StateEvent::Continued { .. }
                 | StateEvent::Hidden
+                | StateEvent::Restored
                 | StateEvent::Removed { .. } => Plain,
             },
             TrialEvent::Record(event) => match event {

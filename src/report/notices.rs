@@ -125,6 +125,7 @@ impl Reporter for Notices {
                     | StateEvent::Held { .. }
                     | StateEvent::Continued { .. }
                     | StateEvent::Hidden
+                    | StateEvent::Restored
                     | StateEvent::Removed { .. },
                 )
                 | TrialEvent::Record(_)

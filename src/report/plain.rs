@@ -368,6 +368,7 @@ impl Plain {
                     | StateEvent::Held { .. }
                     | StateEvent::Continued { .. }
                     | StateEvent::Hidden
+                    | StateEvent::Restored
                     | StateEvent::Removed { .. },
                 )
                 | TrialEvent::Record(_)
@@ -412,6 +413,7 @@ impl Plain {
                     | StateEvent::Held { .. }
                     | StateEvent::Continued { .. }
                     | StateEvent::Hidden
+                    | StateEvent::Restored
                     | StateEvent::Removed { .. },
                 )
                 | TrialEvent::Record(_)
@@ -479,6 +481,7 @@ fn is_silent(event: &Event) -> bool {
                 | StateEvent::Paused { .. }
                 | StateEvent::Held { .. }
                 | StateEvent::Continued { .. }
+                | StateEvent::Restored
                 | StateEvent::Finished { .. } => false,
             },
             TrialEvent::Checkpoint(_)

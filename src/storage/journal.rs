@@ -1,13 +1,14 @@
 //! Rebuilds rows of tables from a journal, to compare the two.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::{Attempt, StoredRunner};
 use crate::study::event::{
-    AttemptEnd, AttemptEvent, DeviceEvent, Event, ProposalEvent, RunnerEvent, Seq, TrialEvent,
+    AttemptEnd, AttemptEvent, DeviceEvent, Event, ProposalEvent, RunnerEvent, Seq, StateEvent,
+    TrialEvent,
 };
 use crate::study::time::Timestamp;
-use crate::study::trial::TrialNumber;
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// The attempts in a journal, by trial and number.
 pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber, u32), Attempt> {
@@ -82,6 +83,68 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
         }
     }
     attempts
+}
+
+/// A reported value.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredReport {
+    /// The value.
+    pub value: f64,
+    /// The attempt that reported it.
+    pub attempt: AttemptNumber,
+    /// When it was stored.
+    pub at: Timestamp,
+}
+
+/// The reports of one trial, by metric and step.
+pub type Reports = BTreeMap<(String, u64), StoredReport>;
+
+/// The reports of each trial that count: a rerun's replace those of the same step, and those of a
+/// trial that failed to continue past its end count no longer.
+pub fn reports_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<TrialNumber, Reports> {
+    let mut reports: BTreeMap<TrialNumber, Reports> = BTreeMap::new();
+    let mut before: HashMap<TrialNumber, Reports> = HashMap::new();
+    for (_, at, event) in journal {
+        let Event::Trial(trial, event) = event else { continue };
+        if let TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }) = event {
+            reports.insert(*trial, Reports::new());
+        }
+        // As in the fold, nothing happens to a trial before it is created.
+        let Some(own) = reports.get_mut(trial) else { continue };
+        match event {
+            TrialEvent::Attempt(AttemptEvent::Reported { attempt, step, metrics, .. }) => {
+                let report = |value| StoredReport { value, attempt: *attempt, at: *at };
+                let named = metrics.iter();
+                let named = named.map(|(name, value)| ((name.to_owned(), *step), report(value)));
+                own.extend(named);
+            }
+            TrialEvent::Attempt(AttemptEvent::Ended { superseded, .. })
+                if !superseded.is_empty() =>
+            {
+                own.retain(|(name, step), _| {
+                    let steps = superseded.get(name);
+                    steps.is_none_or(|steps| steps.binary_search(step).is_err())
+                });
+            }
+            TrialEvent::State(StateEvent::Continued { .. }) => {
+                before.insert(*trial, own.clone());
+            }
+            TrialEvent::State(StateEvent::Restored) => {
+                if let Some(before) = before.remove(trial) {
+                    *own = before;
+                }
+            }
+            TrialEvent::State(StateEvent::Finished { .. }) => drop(before.remove(trial)),
+            TrialEvent::Proposal(_)
+            | TrialEvent::Attempt(_)
+            | TrialEvent::Checkpoint(_)
+            | TrialEvent::Decision(_)
+            | TrialEvent::State(_)
+            | TrialEvent::Record(_)
+            | TrialEvent::Entry(_) => {}
+        }
+    }
+    reports
 }
 
 /// When the losses of attempts were recorded: earlier versions stored this as their end.

@@ -14,6 +14,7 @@ mod attempts;
 mod chunk;
 pub(super) mod column;
 pub(super) mod connection;
+mod continued;
 pub(super) mod fault;
 mod journal;
 pub(super) mod known;

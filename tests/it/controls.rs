@@ -324,6 +324,62 @@ fn a_complete_trial_goes_on_from_its_checkpoint_to_where_it_is_told() {
     site.assert_folds();
 }
 
+/// Two trials: a further attempt of the first starts over, and one of the second continues; both
+/// fail.
+const FAILS_TO_CONTINUE: &str = r#"
+says() { for line; do echo "@hpsearch $line"; done; }
+saves() { echo $2 > "$HPSEARCH_CHECKPOINT_DIR/$1"; says "{\"checkpoint\":\"$1\",\"step\":$1}"; }
+case $HPSEARCH_TRIAL$HPSEARCH_ATTEMPT in
+?0) for step in 1 2 3; do
+      saves $step first
+      says "{\"step\":$step,\"loss\":0.$(((step - 2) * (step - 2) + HPSEARCH_TRIAL + 2)),\"lat\":1}"
+    done ;;
+01) for step in 1 2; do saves $step.again again; done
+    says '{"step":1,"loss":0.9,"lat":1}' '{"checkpoint":"2.again","step":2}'
+    says '{"step":2,"loss":0.1,"lat":99}'
+    exit 1 ;;
+11) saves 4 again; says '{"step":4,"loss":0.01,"lat":99}'; exit 1 ;;
+esac
+"#;
+
+#[test]
+fn a_trial_that_fails_to_continue_keeps_its_value_its_limits_and_its_checkpoint() {
+    for rule in ["best", "last", "mean"] {
+        let limit = "[[constraint]]\nlimit = \"lat <= 10\"\n";
+        let text = study("trials = 2", &format!("{limit}{ONE_SLOT}"))
+            .replace("step = \"step\"", &format!("step = \"step\"\nvalue = \"{rule}\""));
+        let site = Site::new(&text, FAILS_TO_CONTINUE);
+        assert_done(&site.run_study());
+        let result = || {
+            let of =
+                |trial: &Json| ["value", "violation", "last_step"].map(|key| trial[key].clone());
+            let best = site.json(&["best", "s", "--json"])["trial"].clone();
+            let curves = site.json(&["curves", "s", "--json"]);
+            let reports = &curves["series"][0]["points"];
+            let steps = reports.as_array().unwrap().iter().map(|point| point[1].clone());
+            let shown = (best["metrics"].clone(), best["checkpoint"].clone());
+            (site.trials().iter().map(of).collect::<Vec<_>>(), shown, steps.collect::<Vec<_>>())
+        };
+        let before = result();
+        for trial in ["0", "1"] {
+            assert_done(&site.run(&["continue", "s", trial, "--until", "8"]));
+        }
+        site.assert_folds();
+        let _ended = site.run_study();
+        assert_eq!(result(), before, "{rule}");
+        for trial in site.trials() {
+            assert_eq!((&trial["state"], &trial["attempts"]), (&json!("complete"), &json!(2)));
+            let reason = trial["reason"].as_str().unwrap();
+            assert_names(reason, &["continued past its end, and then: exit status 1"]);
+        }
+        let (_, (_, checkpoint), _) = before;
+        let saved = std::fs::read_to_string(checkpoint.as_str().unwrap()).unwrap();
+        assert_eq!(saved.trim(), "first", "{rule}");
+        assert_done(&site.run(&["verify", "s"]));
+        site.assert_folds();
+    }
+}
+
 #[test]
 fn a_command_that_ends_before_the_step_it_was_continued_to_says_where_it_finds_it() {
     let deaf_to_it = RESUMABLE.replace("${HPSEARCH_UNTIL:-6}", "$((step + 2))");

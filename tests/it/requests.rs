@@ -365,9 +365,10 @@ fn a_complete_trial_goes_on_from_its_checkpoint_and_keeps_its_value_if_that_fail
             true => assert_eq!(
                 (
                     trial.last().unwrap().0,
+                    trial.value,
                     trial.reason.as_ref().unwrap().contains("continued past its end")
                 ),
-                (11, true)
+                (9, Some(value), true)
             ),
         }
         let why = refusals(&again);

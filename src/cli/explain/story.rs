@@ -292,6 +292,7 @@ impl<'a> Teller<'a> {
                 StateEvent::Held { .. }
                 | StateEvent::Finished { .. }
                 | StateEvent::Hidden
+                | StateEvent::Restored
                 | StateEvent::Removed { .. } => {}
             },
             TrialEvent::Entry(event) => match event {

@@ -1,6 +1,7 @@
 //! One evaluation of a configuration: its parameters, state, curve, attempts and end.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -173,6 +174,25 @@ pub struct Note {
     pub text: String,
 }
 
+/// A trial as it was when it continued past its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedTrial {
+    /// Its state.
+    pub state: TrialState,
+    /// Its value.
+    pub value: Option<f64>,
+    /// Its values in a study of several objectives.
+    pub values: Vec<f64>,
+    /// Its reports of the first objective.
+    pub curve: Vec<(u64, f64)>,
+    /// Its reports of several objectives.
+    pub vectors: Vec<(u64, Vec<Option<f64>>)>,
+    /// The last values of its metrics.
+    pub last_metrics: Metrics,
+    /// The paths of its checkpoints, as far as they exist and were not written again.
+    pub checkpoints: Vec<PathBuf>,
+}
+
 /// A decision with its step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DecisionAtStep {
@@ -227,6 +247,8 @@ pub struct Trial {
     pub hold: Option<Hold>,
     /// Its state before it continued past its end; `None` once it has ended again.
     pub continued: Option<TrialState>,
+    /// What it was then, which it is again if it fails.
+    pub before: Option<Box<EndedTrial>>,
     /// Whether its user hid it, which excludes it from the best.
     pub hidden: bool,
     /// Its user's notes, in order.
@@ -268,6 +290,7 @@ impl Trial {
             until: None,
             hold: None,
             continued: None,
+            before: None,
             hidden: false,
             notes: Vec::new(),
             tags: Vec::new(),
@@ -443,7 +466,6 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::path::PathBuf;
 
     use super::*;
 

@@ -406,6 +406,7 @@ fn without_wording(event: &Event) -> Event {
                 | StateEvent::Held { .. }
                 | StateEvent::Continued { .. }
                 | StateEvent::Hidden
+                | StateEvent::Restored
                 | StateEvent::Removed { .. },
             )
             | TrialEvent::Record(_)

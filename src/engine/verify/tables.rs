@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Difference, StoredEvent};
 use crate::config;
-use crate::storage::journal::{attempts_of, losses_recorded, runners_of};
+use crate::storage::journal::{attempts_of, losses_recorded, reports_of, runners_of};
 use crate::storage::{
     Attempt, OutcomeCursor, SeriesFault, StorageError, StorageReader, StoredRunner, StudyId,
 };
-use crate::study::event::{AttemptEvent, Event, Seq, StudyEvent, TrialEvent};
+use crate::study::event::{Event, Seq, StudyEvent};
 use crate::study::spec::StudySpec;
 use crate::study::state::{StudyState, continues};
 use crate::study::step::StepUnit;
@@ -299,8 +299,9 @@ pub fn hold_tables(
         for (metric, step, value) in reader.reports(study, trial.number)? {
             stored.add("report", format!("{metric} at step {step}"), "value", number(value));
         }
-        for ((metric, step), value) in told.remove(&trial.number).unwrap_or_default() {
-            own.add("report", format!("{metric} at step {step}"), "value", number(value));
+        for ((metric, step), report) in told.remove(&trial.number).unwrap_or_default() {
+            let row = format!("{metric} at step {step}");
+            own.add("report", row, "value", number(report.value));
         }
         comparison.hold(Some(trial.number), stored, own);
     }
@@ -399,30 +400,4 @@ fn specification(
     let mut stored =
         objectives.iter().map(|(metric, direction)| (metric.as_str(), direction.as_str()));
     found(seq, None, side(&mut stored), side(&mut told))
-}
-
-/// The reports of each trial that count: a rerun's replace those of the same step.
-fn reports_of(journal: &[StoredEvent]) -> BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> {
-    let mut reports: BTreeMap<TrialNumber, BTreeMap<(String, u64), f64>> = BTreeMap::new();
-    for (_, _, event) in journal {
-        let Event::Trial(trial, TrialEvent::Attempt(event)) = event else { continue };
-        match event {
-            AttemptEvent::Reported { step, metrics, .. } => {
-                let own = reports.entry(*trial).or_default();
-                own.extend(metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value)));
-            }
-            AttemptEvent::Ended { superseded, .. } if !superseded.is_empty() => {
-                let own = reports.entry(*trial).or_default();
-                let steps = |name: &String| superseded.get(name);
-                own.retain(|(name, step), _| {
-                    steps(name).is_none_or(|steps| steps.binary_search(step).is_err())
-                });
-            }
-            AttemptEvent::Started { .. }
-            | AttemptEvent::Launched { .. }
-            | AttemptEvent::Ended { .. }
-            | AttemptEvent::Remarked { .. } => {}
-        }
-    }
-    reports
 }

@@ -153,6 +153,8 @@ fn assert_whole(
     let listed = reader.trials(study, &TrialQuery::all(SortKey::Number))?;
     assert_eq!(listed.len(), state.trials.len());
     for trial in &state.trials {
+        // Read with the state only.
+        let trial = &Trial { before: None, ..trial.clone() };
         let found = reader.trial(study, trial.number)?;
         assert_eq!(found.as_ref().map(canonical), Some(canonical(trial)));
         assert_eq!(canonical(&listed[trial.number.index()]), canonical(trial));
@@ -214,7 +216,7 @@ fn assert_reports(
     journal: &[(Timestamp, Event)],
 ) -> Result<(), StorageError> {
     let mut expected = BTreeMap::new();
-    let mut exists = false;
+    let (mut exists, mut before) = (false, None);
     for (_, event) in journal.iter().filter(|(_, event)| event.trial() == Some(trial)) {
         exists |= matches!(
             event,
@@ -235,6 +237,13 @@ fn assert_reports(
                 | AttemptEvent::Launched { .. }
                 | AttemptEvent::Remarked { .. } => {}
             },
+            Event::Trial(_, TrialEvent::State(StateEvent::Continued { .. })) if exists => {
+                before = Some(expected.clone());
+            }
+            Event::Trial(_, TrialEvent::State(StateEvent::Restored)) if exists => {
+                expected = before.take().unwrap_or(expected);
+            }
+            Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. })) => before = None,
             _ => {}
         }
     }

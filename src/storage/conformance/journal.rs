@@ -121,7 +121,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
     let path = PathBuf::from(
         ["/runs/0/a", "/runs//0/a", "/runs/0/b", "/läufe/ü b"][rng.random_range(0..4)],
     );
-    match rng.random_range(0..38) {
+    match rng.random_range(0..39) {
         0 => Event::Runner(RunnerEvent::Started {
             pid: 7,
             host: "höst".to_owned(),
@@ -297,6 +297,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
             Event::tagged(rng.random_bool(0.7).then_some(trial), tag, rng.random_bool(0.6))
         }
         37 => Event::of(trial, StateEvent::Hidden),
+        38 => Event::of(trial, StateEvent::Restored),
         31 => Event::of(
             trial,
             DecisionEvent::LimitsBroken {

@@ -58,6 +58,21 @@ pub(in crate::storage) fn remarks(
     Ok((entries.into_iter().filter_map(|(_, _, event)| Remarked::of(event)).collect(), last))
 }
 
+/// The events of a trial.
+pub(in crate::storage) fn events_of(
+    connection: &dyn Connection,
+    study: StudyId,
+    trial: TrialNumber,
+) -> Result<Vec<(Seq, Timestamp, Event)>, Fault> {
+    let [followed, alone] =
+        [",%", "}"].map(|rest| format!("{{\"type\":\"%\",\"trial\":{trial}{rest}"));
+    let sql = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND (body LIKE ?2 OR body LIKE \
+        ?3) ORDER BY seq";
+    let mut events = rows(connection, sql, (study.0, followed, alone), entry)?;
+    events.retain(|(_, _, event)| event.trial() == Some(trial));
+    Ok(events)
+}
+
 /// What was predicted of a trial when it was created.
 pub(in crate::storage) fn predicted(
     connection: &dyn Connection,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::column::{Cells, first, number_of, rows, trial_ids, value, values};
 use super::connection::Connection;
+use super::continued;
 use super::fault::Fault;
 use super::pages::{self, Reverse, Which};
 use super::trials;
@@ -305,6 +306,9 @@ pub(in crate::storage) fn study_state(
     let row = study_row(connection, study)?;
     let mut state = StudyState::new(&row.spec);
     state.trials = trials::all(connection, study)?;
+    for trial in state.trials.iter_mut().filter(|trial| trial.continued.is_some()) {
+        trial.before = continued::before(connection, study, &row.spec, trial.number)?;
+    }
     for trial in &state.trials {
         *state.counts.of(trial.state) += 1;
         *state.race_counts.of(trial.state) += u64::from(trial.origin.is_race());

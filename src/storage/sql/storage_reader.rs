@@ -83,26 +83,26 @@ pub(in crate::storage) trait Reads: Send {
     fn locate<'a>(
         &self,
         study: StudyId,
-        checkpoints: impl Iterator<Item = (TrialNumber, &'a mut Checkpoint)>,
+        paths: impl Iterator<Item = (TrialNumber, &'a mut PathBuf)>,
     ) -> Result<(), StorageError> {
-        let mut checkpoints = checkpoints.peekable();
-        if checkpoints.peek().is_none() {
+        let mut paths = paths.peekable();
+        if paths.peek().is_none() {
             return Ok(());
         }
         let roots = self.roots(study)?;
-        checkpoints.for_each(|(trial, checkpoint)| {
-            checkpoint.path = roots.found(Some(trial), &checkpoint.path)
-        });
+        paths.for_each(|(trial, path)| *path = roots.found(Some(trial), path));
         Ok(())
     }
 
     /// Resolves those of trials.
     fn locate_trials(&self, study: StudyId, trials: &mut [Trial]) -> Result<(), StorageError> {
-        let checkpoints = trials.iter_mut().flat_map(|trial| {
+        let paths = trials.iter_mut().flat_map(|trial| {
             let number = trial.number;
-            trial.checkpoints.iter_mut().map(move |checkpoint| (number, checkpoint))
+            let before = trial.before.iter_mut().flat_map(|before| &mut before.checkpoints);
+            let paths = trial.checkpoints.iter_mut().map(|checkpoint| &mut checkpoint.path);
+            paths.chain(before).map(move |path| (number, path))
         });
-        self.locate(study, checkpoints)
+        self.locate(study, paths)
     }
 
     /// Events with resolved paths.
@@ -431,7 +431,7 @@ impl<T: Reads> StorageReader for T {
 
     fn checkpoints(&self, study: StudyId) -> Result<Vec<(TrialNumber, Checkpoint)>, StorageError> {
         let mut checkpoints = self.read_of(study, "reading checkpoints", used::checkpoints)?;
-        let each = checkpoints.iter_mut().map(|(trial, checkpoint)| (*trial, checkpoint));
+        let each = checkpoints.iter_mut().map(|(trial, checkpoint)| (*trial, &mut checkpoint.path));
         self.locate(study, each)?;
         Ok(checkpoints)
     }

@@ -258,6 +258,10 @@ pub enum StateEvent {
         /// Its state before.
         from: TrialState,
     },
+    /// A trial failed to continue past its end: what it reported since counts for nothing, and its
+    /// reports are those from before.
+    #[serde(rename = "trial_restored")]
+    Restored,
     /// A trial ended.
     #[serde(rename = "trial_finished")]
     Finished {

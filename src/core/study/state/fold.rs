@@ -1,5 +1,7 @@
 //! Applies the events of a journal to the state of a study.
 
+use std::path::Path;
+
 use super::{StudyState, place_of};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{
@@ -13,7 +15,9 @@ use crate::study::segment::Segment;
 use crate::study::spec::Objective;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
-use crate::study::trial::{DecisionAtStep, Note, Origin, Trial, TrialNumber, TrialState};
+use crate::study::trial::{
+    DecisionAtStep, EndedTrial, Note, Origin, Trial, TrialNumber, TrialState,
+};
 
 impl StudyState {
     /// Adds placeholders for the trials before `number`: for a partial fold that does not need
@@ -159,10 +163,14 @@ impl StudyState {
         match event {
             CheckpointEvent::Saved { step, path, bytes, digest, .. } => {
                 self.paths.take_out(trial, path);
+                forget_before(trial, path);
                 let (path, digest) = (path.clone(), digest.clone());
                 self.paths.put_in(trial, Checkpoint { step: *step, path, bytes: *bytes, digest });
             }
-            CheckpointEvent::Dropped { path, .. } => self.paths.take_out(trial, path),
+            CheckpointEvent::Dropped { path, .. } => {
+                self.paths.take_out(trial, path);
+                forget_before(trial, path);
+            }
         }
     }
 }
@@ -221,8 +229,16 @@ fn change_state(trial: &mut Trial, at: Timestamp, step_unit: StepUnit, event: &S
             trial.until = Some(*until);
             trial.hold = None;
             trial.continued = Some(*from);
+            trial.before = Some(Box::new(as_it_ended(trial, *from)));
             trial.reason = Some(continues(step_unit, *until));
             unfinish(trial);
+        }
+        StateEvent::Restored => {
+            if let Some(before) = trial.before.take() {
+                trial.curve = before.curve;
+                trial.vectors = before.vectors;
+                trial.last_metrics = before.last_metrics;
+            }
         }
         StateEvent::Finished { state, value, values, reason } => {
             trial.state = *state;
@@ -230,6 +246,7 @@ fn change_state(trial: &mut Trial, at: Timestamp, step_unit: StepUnit, event: &S
             trial.values.clone_from(values);
             trial.hold = None;
             trial.continued = None;
+            trial.before = None;
             trial.reason.clone_from(reason);
             trial.finished = Some(at);
         }
@@ -253,6 +270,26 @@ fn record(trial: &mut Trial, event: &RecordEvent) {
         RecordEvent::SummaryRecorded { .. }
         | RecordEvent::ArtifactSaved { .. }
         | RecordEvent::SpoolRead { .. } => {}
+    }
+}
+
+/// What a trial is that continues past its end.
+fn as_it_ended(trial: &Trial, state: TrialState) -> EndedTrial {
+    EndedTrial {
+        state,
+        value: trial.value,
+        values: trial.values.clone(),
+        curve: trial.curve.clone(),
+        vectors: trial.vectors.clone(),
+        last_metrics: trial.last_metrics.clone(),
+        checkpoints: trial.checkpoints.iter().map(|saved| saved.path.clone()).collect(),
+    }
+}
+
+/// A checkpoint from before a trial continued is gone, or was written again.
+fn forget_before(trial: &mut Trial, path: &Path) {
+    if let Some(before) = &mut trial.before {
+        before.checkpoints.retain(|known| known != path);
     }
 }
 

@@ -4,13 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{Append, add_dimension, text};
+use crate::storage::journal::{StoredReport, reports_of};
 use crate::storage::sql::artifacts;
 use crate::storage::sql::column::{
-    first, json, number_of, to_integer, to_json, to_real, trial_id, value,
+    first, from_real, json, number_of, rows, to_integer, to_json, to_real, trial_id, value,
 };
 use crate::storage::sql::connection::params;
 use crate::storage::sql::fault::Fault;
-use crate::storage::sql::read::race;
+use crate::storage::sql::journal;
+use crate::storage::sql::read::{race, study_row};
 use crate::storage::sql::series::{self, SeriesKey};
 use crate::study::decision::Decision;
 use crate::study::device::Slot;
@@ -22,7 +24,7 @@ use crate::study::finalists::Race;
 use crate::study::metric::{LastMetrics, Metrics};
 use crate::study::params::Params;
 use crate::study::series::{LoggedPoint, SeriesAxis};
-use crate::study::state::continues;
+use crate::study::state::{StudyState, continues};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Hold, Origin, TrialNumber, TrialState};
 
@@ -195,6 +197,7 @@ impl Append<'_> {
                 )?;
                 self.unfinish(id)
             }
+            StateEvent::Restored => self.restore(id),
             StateEvent::Finished { state, value, values, reason } => {
                 let values = value.as_slice().iter().chain(values);
                 self.finish(id, *state, values.copied(), reason.as_deref())
@@ -318,10 +321,10 @@ impl Append<'_> {
         attempt: AttemptNumber,
         step: i64,
         metrics: &Metrics,
+        late: &BTreeSet<String>,
     ) -> Result<(), Fault> {
         for (name, value) in metrics.iter() {
             let metric = self.metric(name)?;
-        late: &BTreeSet<String>,
             self.execute(
                 "INSERT INTO report (trial_id, metric_id, step, value, attempt, at) VALUES (?1, \
                  ?2, ?3, ?4, ?5, ?6)
@@ -374,6 +377,53 @@ impl Append<'_> {
         if superseded.is_empty() {
             return Ok(());
         }
+        self.set_last(id)
+    }
+
+    /// Gives a trial the reports again that it had before it continued past its end.
+    fn restore(&mut self, id: i64) -> Result<(), Fault> {
+        let trial = number_of(id);
+        let spec = study_row(self.connection, self.study)?.spec;
+        let journal = journal::events_of(self.connection, self.study, trial)?;
+        let mut had = reports_of(&journal).remove(&trial).unwrap_or_default();
+        let sql = "SELECT m.name, r.step, r.metric_id, r.value, r.attempt, r.at FROM report r \
+            JOIN metric m ON m.id = r.metric_id WHERE r.trial_id = ?1";
+        let rows = rows(self.connection, sql, [id], |row| {
+            let stored = (from_real(row.get(3)?), row.get::<u32>(4)?, row.get::<i64>(5)?);
+            Ok((row.get::<String>(0)?, row.get::<i64>(1)?, row.get::<i64>(2)?, stored))
+        })?;
+        for (name, step, metric, (value, attempt, at)) in rows {
+            let key = (name, u64::try_from(step).unwrap_or_default());
+            let is_it = |had: &StoredReport| {
+                (had.attempt.0, had.at.0) == (attempt, at)
+                    && (had.value == value || had.value.is_nan() && value.is_nan())
+            };
+            if had.get(&key).is_some_and(is_it) {
+                had.remove(&key);
+            } else {
+                let sql = "DELETE FROM report WHERE trial_id = ?1 AND metric_id = ?2 AND step = ?3";
+                self.execute(sql, params![id, metric, step])?;
+            }
+        }
+        for ((name, step), StoredReport { value, attempt, at }) in had {
+            let metric = self.metric(&name)?;
+            let sql = "INSERT INTO report (trial_id, metric_id, step, value, attempt, at) VALUES \
+                (?1, ?2, ?3, ?4, ?5, ?6)";
+            let step = to_integer(step)?;
+            self.execute(sql, params![id, metric, step, to_real(value), attempt.0, at.0])?;
+        }
+        let mut state = StudyState::new(&spec);
+        journal.iter().for_each(|(_, at, event)| state.apply(*at, event));
+        if let Some(trial) = state.trial(trial) {
+            let metrics = to_json(&trial.last_metrics)?;
+            let sql = "UPDATE trial SET last_metrics = ?2 WHERE id = ?1";
+            self.execute(sql, params![id, metrics])?;
+        }
+        self.set_last(id)
+    }
+
+    /// Updates the columns of a trial's last report.
+    fn set_last(&mut self, id: i64) -> Result<(), Fault> {
         let objective = self.cache.objective.clone();
         let metric = self.metric(&objective)?;
         self.execute(
