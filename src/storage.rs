@@ -283,12 +283,13 @@ pub trait Storage: StorageReader {
     ) -> Result<Vec<TrialNumber>, StorageError>;
     /// Records that the files of a moved run are moved, too.
     fn files_moved(&mut self, study: StudyId, run: TrialNumber) -> Result<(), StorageError>;
-    /// Replaces the stored specification.
+    /// Replaces the stored specification, and appends what follows from the change.
     fn update_spec(
         &mut self,
         lease: &Lease,
         now: Timestamp,
         spec: &StudySpec,
+        events: &[Event],
     ) -> Result<(), StorageError>;
     /// Acquires the lease. `Busy` if it is held and `takeover` does not name the holder's epoch.
     fn acquire(

@@ -132,7 +132,7 @@ impl Copy<'_> {
         let written = self.write(&mut lease, &journal, later).and_then(|series| {
             self.compare(id, &journal, &series)?;
             // The last revision, with the budget as it was extended after it.
-            self.to.update_spec(&lease, self.study.created, &self.study.spec)?;
+            self.to.update_spec(&lease, self.study.created, &self.study.spec, &[])?;
             let trials = self.to.summary(id)?.counts.total();
             let (events, series) = (journal.len() as u64, series.len() as u64);
             Ok(Copied { trials, events, series, ..Copied::default() })
@@ -252,7 +252,7 @@ impl Copy<'_> {
         spec: &StudySpec,
     ) -> Result<(), StorageError> {
         let spec = StudySpec { name: self.draft(), ..spec.clone() };
-        self.to.update_spec(lease, moment, &spec)
+        self.to.update_spec(lease, moment, &spec, &[])
     }
 
     fn flush(

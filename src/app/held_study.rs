@@ -304,7 +304,7 @@ impl HeldStudy {
 
     fn widen(&mut self, spec: StudySpec) -> Result<(), HeldError> {
         if !self.is_temporary {
-            let written = self.store.update_spec(&self.lease, self.clock.now(), &spec);
+            let written = self.store.update_spec(&self.lease, self.clock.now(), &spec, &[]);
             self.is_broken |= written.is_err();
             written?;
         }

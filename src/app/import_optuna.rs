@@ -96,7 +96,7 @@ impl Converted {
         let known = sources(&*store, study)?;
         let wide = self.widened(study)?;
         if wide.space != study.spec.space {
-            store.update_spec(lease, runner::now(), &wide)?;
+            store.update_spec(lease, runner::now(), &wide, &[])?;
         }
         let first = store.summary(study.id)?.counts.total();
         let is_new = |trial: &&Finished| !known.contains(&trial.source);

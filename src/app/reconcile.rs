@@ -13,6 +13,7 @@ use crate::storage::address::{RUNS, is_on_server};
 use crate::storage::paths::StudyFiles;
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
 use crate::study::budget::Extension;
+use crate::study::event::Event;
 use crate::study::provenance::SourceFile;
 use crate::study::spec::StudySpec;
 
@@ -100,6 +101,18 @@ pub fn changes_by_file(
     let before = moved.as_ref().map_or(&known.spec, |(_, spec)| spec);
     let changes = changes(reader, (known.id, before), spec, &reader.salt()?, now)?;
     Ok((moved.map(|(moved, _)| moved), changes))
+}
+
+/// What changed limits change for the complete trials of a study.
+fn judged_again(
+    reader: &dyn StorageReader,
+    known: &StoredStudy,
+    spec: &StudySpec,
+) -> Result<Vec<Event>, StorageError> {
+    if known.spec.constraints == spec.constraints {
+        return Ok(Vec::new());
+    }
+    Ok(reader.study_state(known.id)?.judged_again(spec))
 }
 
 /// The changes of a stored study. `salt`: the store's, for the variables of a command; `now`: what
@@ -219,7 +232,9 @@ pub fn settle(
     };
     if known.spec != *spec {
         let lease = runner::take_lease(store, &known)?;
-        let updated = store.update_spec(&lease, runner::now(), spec);
+        let judged = judged_again(store, &known, spec);
+        let updated =
+            judged.and_then(|judged| store.update_spec(&lease, runner::now(), spec, &judged));
         store.release(&lease)?;
         updated?;
     }

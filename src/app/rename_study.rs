@@ -57,7 +57,7 @@ fn rename_held(
         store.take_directory(study.id, files.name())?;
     }
     let spec = StudySpec { name: name.to_owned(), ..stored.spec };
-    store.update_spec(lease, runner::now(), &spec)
+    store.update_spec(lease, runner::now(), &spec, &[])
 }
 
 /// Archives or unarchives a study: lists omit archived ones.

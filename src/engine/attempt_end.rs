@@ -296,9 +296,8 @@ impl Engine {
     /// Records by how much a trial's last metrics violate the study's limits, if they do.
     fn broken_limits(&mut self, number: TrialNumber) -> Option<String> {
         let metrics = &self.state.trial(number)?.last_metrics;
-        let violation = constraint::violation(&self.spec.constraints, metrics)
-            .filter(|violation| *violation > 0.0)?;
-        let reason = constraint::exceeded(&self.spec.constraints, metrics, self.spec.last_metrics);
+        let rule = self.spec.last_metrics;
+        let (violation, reason) = constraint::broken_limits(&self.spec.constraints, metrics, rule)?;
         self.emit(Event::of(
             number,
             DecisionEvent::LimitsBroken { violation, reason: reason.clone() },

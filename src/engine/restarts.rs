@@ -141,7 +141,9 @@ impl Restarts {
             | TrialEvent::Attempt(AttemptEvent::Launched { .. } | AttemptEvent::Remarked { .. })
             | TrialEvent::Checkpoint(CheckpointEvent::Dropped { .. })
             | TrialEvent::Decision(
-                DecisionEvent::LimitsBroken { .. } | DecisionEvent::ResultsKnown,
+                DecisionEvent::LimitsBroken { .. }
+                | DecisionEvent::LimitsJudged { .. }
+                | DecisionEvent::ResultsKnown,
             )
             | TrialEvent::State(_)
             | TrialEvent::Record(_)

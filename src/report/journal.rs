@@ -251,6 +251,12 @@ fn said_of_trial(
             DecisionEvent::LimitsBroken { reason, .. } => {
                 format!("breaks limits: {reason}")
             }
+            DecisionEvent::LimitsJudged { violation: Some(_), reason } => {
+                format!("breaks the changed limits{}", because(reason.as_ref()))
+            }
+            DecisionEvent::LimitsJudged { violation: None, .. } => {
+                "keeps the changed limits".to_owned()
+            }
         },
         TrialEvent::State(event) => said_of_state(event, step_unit, known, is_best),
         TrialEvent::Record(event) => said_of_record(event),

@@ -105,7 +105,7 @@ fn kind(event: &Event) -> EntryKind {
                 }
                 DecisionEvent::Decided { verdict: Decision::Continue(_), .. }
                 | DecisionEvent::ResultsKnown => Quiet,
-                DecisionEvent::LimitsBroken { .. } => Plain,
+                DecisionEvent::LimitsBroken { .. } | DecisionEvent::LimitsJudged { .. } => Plain,
             },
             TrialEvent::State(event) => match event {
                 StateEvent::Paused { .. } => Now(TrialState::Paused),

@@ -176,6 +176,61 @@ fn a_study_that_began_with_limits_on_the_last_report_goes_on_with_them() {
 }
 
 #[test]
+fn complete_trials_are_judged_again_by_changed_limits() {
+    let with_limit = |limit: &str| {
+        study("trials = 4", &format!("[[constraint]]\nlimit = \"{limit}\"\n{ONE_SLOT}"))
+            .replace("x = { float = [0.0, 1.0] }", "x = [0.1, 0.2, 0.3, 0.4]")
+            .replace("\"random\"", "\"grid\"")
+    };
+    // A typo: no trial keeps the limit.
+    let site = Site::new(&with_limit("latenzy >= 0.3"), TWO_METRICS);
+    site.run_study();
+    assert_eq!(site.run(&["best"]).code, 3);
+    let kept = |site: &Site| {
+        let trials = site.trials();
+        let kept = trials.iter().filter(|trial| trial["violation"].is_null());
+        for trial in &trials {
+            assert_eq!(trial["violation"].is_null(), trial["reason"].is_null(), "{trial}");
+        }
+        kept.map(|trial| trial["value"].as_f64().unwrap()).fold(Vec::new(), |mut all, value| {
+            all.push(value);
+            all.sort_by(f64::total_cmp);
+            all
+        })
+    };
+    assert!(kept(&site).is_empty());
+    for (limit, values) in [
+        ("latency >= 0.3", &[0.3, 0.4][..]),
+        ("latency >= 0.2", &[0.2, 0.3, 0.4]),
+        ("latency >= 0.4", &[0.4]),
+    ] {
+        site.write("study.toml", with_limit(limit));
+        let refused = site.run_study();
+        assert_eq!(refused.code, 6, "{}", refused.err);
+        site.run_study_with(&["--accept"]);
+        assert_eq!(kept(&site), values, "{limit}");
+        let best = site.json(&["best", "--json"]);
+        assert_eq!(best["trial"]["value"].as_f64(), Some(values[0]), "{limit}");
+        assert_done(&site.run(&["verify", "s"]));
+        site.assert_folds();
+        for trial in site.trials().iter().filter(|trial| !trial["violation"].is_null()) {
+            let reason = trial["reason"].as_str().unwrap();
+            assert!(reason.starts_with(&format!("`{limit}` is violated by 0.")), "{trial}");
+        }
+    }
+    let told = site.run(&["events", "s"]).out;
+    assert_names(&told, &["keeps the changed limits", "breaks the changed limits: `latency >="]);
+    // Optuna sees the same.
+    let sql = "SELECT count(*) FROM trial_system_attributes WHERE key = 'constraints' AND \
+        value_json <> '[0.0]'";
+    assert_eq!(site.query::<i64>(sql), 3);
+    // A verdict that is not that of the limits is found.
+    let sql = "UPDATE event SET body = replace(body, '\"violation\":0.2', '\"violation\":0.25')";
+    site.database().execute(sql, []).unwrap();
+    assert_ne!(site.run(&["verify", "s"]).code, 0);
+}
+
+#[test]
 fn constraints_that_reject_everything_are_refused_and_it_is_said_which() {
     let site = Site::new(
         &study("trials = 4", &format!("[[constraint]]\nrequire = \"x > 3\"\n{ONE_SLOT}")),

@@ -282,6 +282,13 @@ impl<'a> Teller<'a> {
                         predicted_ends: ends,
                     });
                 }
+                DecisionEvent::LimitsJudged { violation, reason } => {
+                    let what = match violation {
+                        Some(_) => "breaks the changed limits",
+                        None => "keeps the changed limits",
+                    };
+                    turn(what, reason.as_ref());
+                }
                 DecisionEvent::LimitsBroken { .. } | DecisionEvent::ResultsKnown => {}
             },
             TrialEvent::State(event) => match event {

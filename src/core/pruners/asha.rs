@@ -295,7 +295,7 @@ impl Asha {
     ) -> Option<T> {
         if history.has_several_objectives() {
             let of_bracket = |trial: &&Trial| self.bracket(trial.number) == bracket;
-            let trials = history.trials().iter().filter(of_bracket);
+            let trials = history.compared().filter(of_bracket);
             let next = self.rungs.get(index + 1).copied();
             let steps = (*self.rungs.get(index)?, next);
             let rung = Rung::of_several(history, trials, steps, self.several);

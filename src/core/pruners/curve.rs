@@ -104,7 +104,7 @@ impl Curve {
     fn judge_forecast(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
         let finals = || {
-            let finals = history.trials().iter().filter_map(|other| history.final_score(other));
+            let finals = history.compared().filter_map(|other| history.final_score(other));
             finals.filter(|score| !score.loss().is_nan())
         };
         let (Some(best), Some(own), true) =
@@ -112,7 +112,7 @@ impl Curve {
         else {
             return Decision::CONTINUE;
         };
-        let mut others = history.trials().iter().filter(|other| other.number != trial.number);
+        let mut others = history.compared().filter(|other| other.number != trial.number);
         let mut leads =
             || others.all(|other| history.best_until(other, step).is_none_or(|score| score >= own));
         if (finals().count() as u64) < self.startup_trials

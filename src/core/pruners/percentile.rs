@@ -133,8 +133,7 @@ impl Pruner for PercentileRule {
         let Case { history, trial, step, .. } = *case;
         let completed = || {
             history
-                .trials()
-                .iter()
+                .compared()
                 .filter(|other| other.state == TrialState::Complete && other.number != trial.number)
         };
         // Optuna judges nothing before the first completed trial, even with `n_startup_trials` at

@@ -56,7 +56,7 @@ impl WilcoxonRule {
 impl Pruner for WilcoxonRule {
     fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { history, trial, step, .. } = *case;
-        let others = history.trials().iter().filter(|other| other.number != trial.number);
+        let others = history.compared().filter(|other| other.number != trial.number);
         let best = others
             .filter_map(|other| history.final_score(other).map(|score| (score, other)))
             .min_by_key(|(score, other)| (*score, other.number));

@@ -162,6 +162,17 @@ pub fn never_reported<'a>(
     })
 }
 
+/// By how much `metrics`, which are known by `rule`, violate the limits, if they do, with the
+/// sentence on it.
+pub fn broken_limits(
+    constraints: &[Constraint],
+    metrics: &Metrics,
+    rule: LastMetrics,
+) -> Option<(f64, String)> {
+    let violation = violation(constraints, metrics).filter(|violation| *violation > 0.0)?;
+    Some((violation, exceeded(constraints, metrics, rule)))
+}
+
 /// Rounded to four digits for messages.
 fn rounded(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)

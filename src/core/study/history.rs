@@ -3,6 +3,7 @@
 
 use crate::study::metric::{Direction, Number, Score};
 use crate::study::pareto;
+use crate::study::spec::HiddenRule;
 use crate::study::state::{Changes, StudyState};
 use crate::study::step::StepUnit;
 use crate::study::trial::{Trial, TrialState};
@@ -14,6 +15,7 @@ pub struct History<'a> {
     directions: &'a [Direction],
     changes: Option<&'a Changes>,
     step_unit: StepUnit,
+    hidden_rule: HiddenRule,
 }
 
 impl<'a> History<'a> {
@@ -24,6 +26,7 @@ impl<'a> History<'a> {
             directions: state.directions(),
             changes: Some(state.changes()),
             step_unit: state.step_unit(),
+            hidden_rule: state.hidden_rule(),
         }
     }
 
@@ -34,7 +37,8 @@ impl<'a> History<'a> {
 
     /// A history of trials outside a study, with the directions of its objectives.
     pub fn of_several(trials: &'a [Trial], directions: &'a [Direction]) -> Self {
-        History { trials, directions, changes: None, step_unit: StepUnit::Step }
+        let (step_unit, hidden_rule) = (StepUnit::Step, HiddenRule::LeftOut);
+        History { trials, directions, changes: None, step_unit, hidden_rule }
     }
 
     /// The same with another step unit.
@@ -56,6 +60,17 @@ impl<'a> History<'a> {
     /// All trials by number, in every state.
     pub fn trials(&self) -> &'a [Trial] {
         self.trials
+    }
+
+    /// The trials with which pruners compare others.
+    pub fn compared(&self) -> impl DoubleEndedIterator<Item = &'a Trial> + use<'a> {
+        let rule = self.hidden_rule;
+        self.trials.iter().filter(move |trial| is_compared(rule, trial))
+    }
+
+    /// Whether pruners compare others with this trial.
+    pub fn compares(&self, trial: &Trial) -> bool {
+        is_compared(self.hidden_rule, trial)
     }
 
     /// Which trials changed recently, if the study records it: lets caches update without reading
@@ -143,4 +158,8 @@ impl<'a> History<'a> {
         let index = trial.curve.binary_search_by_key(&step, |(at, _)| *at).ok()?;
         trial.curve.get(index).map(|(_, value)| self.score(*value))
     }
+}
+
+fn is_compared(rule: HiddenRule, trial: &Trial) -> bool {
+    rule == HiddenRule::Compared || !trial.hidden
 }

@@ -77,6 +77,17 @@ pub enum PriorRule {
     FirstSampled,
 }
 
+/// Whether pruners compare trials with hidden ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HiddenRule {
+    /// As with all others: in studies that began before the other rule existed.
+    #[default]
+    Compared,
+    /// They do not.
+    LeftOut,
+}
+
 /// Steps at which a trial must evaluate and report, besides its last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Milestones {
@@ -444,6 +455,9 @@ pub struct StudySpec {
     pub prior_rule: PriorRule,
     /// The pruner.
     pub pruner: AlgorithmSpec,
+    /// Whether it compares trials with hidden ones.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hidden_rule: HiddenRule,
     /// What a trial runs.
     pub program: Program,
     /// The devices that trials run on.
@@ -507,6 +521,7 @@ impl StudySpec {
             sampler: AlgorithmSpec::named("random"),
             prior_rule: PriorRule::FirstSampled,
             pruner: AlgorithmSpec::named("none"),
+            hidden_rule: HiddenRule::LeftOut,
             program,
             devices: DevicesSpec::default(),
             cluster: None,
@@ -587,6 +602,12 @@ impl StudySpec {
     /// Whether a report decides: it has the value of an objective.
     pub fn counts(&self, metrics: &Metrics) -> bool {
         self.objectives.iter().any(|objective| metrics.get(&objective.metric).is_some())
+    }
+
+    /// Whether reports may end trials.
+    pub fn stops_trials(&self) -> bool {
+        self.pruner.name != "none"
+            || self.constraints.iter().any(|one| matches!(one, Constraint::PruningLimit(_)))
     }
 
     /// The direction of the only objective, or of the first of several.

@@ -3,6 +3,7 @@
 mod changes;
 mod checkpoint_paths;
 mod fold;
+mod limits;
 mod value;
 
 use std::collections::BTreeSet;
@@ -11,6 +12,7 @@ use std::path::Path;
 pub use changes::{Changes, Mark};
 use checkpoint_paths::CheckpointPaths;
 pub use fold::continues;
+pub use limits::judged;
 use serde::Serialize;
 pub use value::{
     replaced_params, reported_step, shown_params, shown_step, value_of, value_so_far, value_step,
@@ -24,7 +26,7 @@ use crate::study::device::Device;
 use crate::study::finalists::Race;
 use crate::study::front::{self, Front};
 use crate::study::metric::{Direction, LastMetrics, Score};
-use crate::study::spec::{Objective, StudySpec, ValueRule};
+use crate::study::spec::{HiddenRule, Objective, StudySpec, ValueRule};
 use crate::study::statistics::Statistics;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
@@ -96,6 +98,7 @@ pub struct StudyState {
     rule: ValueRule,
     last_metrics: LastMetrics,
     constraints: Vec<Constraint>,
+    hidden_rule: HiddenRule,
     replicates: u32,
     /// By number; without gaps, unless tracked runs were removed.
     pub trials: Vec<Trial>,
@@ -140,6 +143,7 @@ impl StudyState {
             rule: spec.value,
             last_metrics: spec.last_metrics,
             constraints: spec.constraints.clone(),
+            hidden_rule: spec.hidden_rule,
             replicates: spec.replicates,
             trials: Vec::new(),
             counts: Counts::default(),
@@ -168,6 +172,11 @@ impl StudyState {
     /// The study's step unit.
     pub fn step_unit(&self) -> StepUnit {
         self.step_unit
+    }
+
+    /// Whether pruners compare trials with hidden ones.
+    pub fn hidden_rule(&self) -> HiddenRule {
+        self.hidden_rule
     }
 
     /// The direction of the study's first objective.

@@ -18,7 +18,7 @@ use crate::study::params::Params;
 use crate::study::prediction::Prediction;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
-use crate::study::state::{StudyState, TrialResult};
+use crate::study::state::{StudyState, TrialResult, judged};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// An engine driven by a journal instead of inputs.
@@ -212,6 +212,15 @@ impl Replay {
                     self.engine.state.trial(*trial).and_then(|trial| self.engine.halving_of(trial));
                 let now = halving.map(|halving| halving.rows().train as u64);
                 ("rows", rows_in_words(Some(*stored)), rows_in_words(now))
+            }
+            Event::Trial(
+                number,
+                TrialEvent::Decision(stored @ DecisionEvent::LimitsJudged { .. }),
+            ) => {
+                let trial = self.engine.state.trial(*number)?;
+                let now = judged(&self.engine.spec, trial);
+                verified.verdicts += 1;
+                (VERDICT, limits_in_words(stored), limits_in_words(&now))
             }
             Event::Finalists(FinalistsEvent::Chosen { finalists }) => {
                 verified.race_steps += 1;
@@ -476,6 +485,16 @@ fn rows_in_words(rows: Option<u64>) -> String {
         || "as many rows as the study says".to_owned(),
         |rows| format!("{rows} rows at once"),
     )
+}
+
+/// Without the sentence, which another version may word differently.
+fn limits_in_words(judged: &DecisionEvent) -> String {
+    match judged {
+        DecisionEvent::LimitsJudged { violation: Some(by), .. } => {
+            format!("violates the limits by {by}")
+        }
+        _ => "keeps the limits".to_owned(),
+    }
 }
 
 fn finalists_in_words(finalists: &[TrialNumber]) -> String {

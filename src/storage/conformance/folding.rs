@@ -57,7 +57,7 @@ fn tables_are_the_fold(open: &mut Opener) -> Result<(), StorageError> {
         // Another metric: all its earlier reports count now.
         let mut other = spec.clone();
         other.objectives[0].metric = OTHER_METRIC.to_owned();
-        store.update_spec(&lease, now, &other)?;
+        store.update_spec(&lease, now, &other, &[])?;
         let mut state = StudyState::new(&other);
         for (at, event) in &journal {
             state.apply(*at, event);

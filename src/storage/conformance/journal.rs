@@ -298,13 +298,21 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
         }
         37 => Event::of(trial, StateEvent::Hidden),
         38 => Event::of(trial, StateEvent::Restored),
-        31 => Event::of(
-            trial,
-            DecisionEvent::LimitsBroken {
-                violation: f64::from(rng.random_range(1..9)),
-                reason: "latency is broken".to_owned(),
-            },
-        ),
+        31 => {
+            let size = rng.random_range(1..9);
+            let violation = f64::from(size);
+            let event = match size % 3 {
+                0 => DecisionEvent::LimitsJudged { violation: None, reason: None },
+                1 => {
+                    DecisionEvent::LimitsJudged { violation: Some(violation), reason: Some(reason) }
+                }
+                _ => DecisionEvent::LimitsBroken {
+                    violation,
+                    reason: "latency is broken".to_owned(),
+                },
+            };
+            Event::of(trial, event)
+        }
         32 => Event::Finalists(FinalistsEvent::Chosen { finalists: vec![trial, TrialNumber(0)] }),
         33 => Event::Finalists(FinalistsEvent::Dropped { trial, reason }),
         34 => {

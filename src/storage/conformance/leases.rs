@@ -166,7 +166,8 @@ fn takeover_fences(open: &mut Opener) -> Result<(), StorageError> {
     assert!(is_fenced(old.update_spec(
         &dead,
         Timestamp(4),
-        &small_study("t", Direction::Minimize)
+        &small_study("t", Direction::Minimize),
+        &[]
     )));
     assert_eq!(new.study_state(study)?.trials.len(), 1);
     assert_eq!(new.events_after(study, Seq(0), 10)?.len(), 1);

@@ -284,7 +284,7 @@ fn outcomes_without_clocks(open: &mut Opener) -> Result<(), StorageError> {
     assert!(changed[0].value.is_some_and(f64::is_nan));
     let mut spec = small_study("s", Direction::Minimize);
     spec.objectives[0].metric = OTHER_METRIC.to_owned();
-    store.update_spec(&lease, Timestamp(5), &spec)?;
+    store.update_spec(&lease, Timestamp(5), &spec, &[])?;
     let (changed, _) = open().outcomes(lease.study, cursor)?;
     let last: Vec<_> =
         changed.iter().map(|outcome| (outcome.last_step, outcome.last_value)).collect();

@@ -497,7 +497,7 @@ fn changed_specification(open: &mut Opener) -> Result<(), StorageError> {
     let space = Space::new(dimensions).expect("one more choice");
     let changed =
         crate::study::spec::StudySpec { space, description: Some("neu".to_owned()), ..spec };
-    store.update_spec(&lease, Timestamp(3), &changed)?;
+    store.update_spec(&lease, Timestamp(3), &changed, &[])?;
     store.append(&lease, Timestamp(4), &[create(1, point("lion"))])?;
     let reader = open();
     assert_eq!(

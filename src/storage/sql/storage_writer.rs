@@ -108,9 +108,15 @@ impl<T: Writes> Storage for T {
         lease: &Lease,
         now: Timestamp,
         spec: &StudySpec,
+        events: &[Event],
     ) -> Result<(), StorageError> {
-        self.write("changing a study", |transaction, _| {
-            write::update_spec(transaction, lease, now, spec)
+        let store = self.address().to_owned();
+        self.write("changing a study", |transaction, cache| {
+            write::update_spec(transaction, lease, now, spec)?;
+            if !events.is_empty() {
+                write::append(transaction, cache, &store, lease, now, events, &[])?;
+            }
+            Ok(())
         })
     }
 

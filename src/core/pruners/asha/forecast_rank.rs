@@ -44,6 +44,7 @@ pub(super) fn place(
         here.trials
             .iter()
             .zip(&here.ends)
+            .filter(|(index, _)| case.history.compares(&trials[**index]))
             .map(|(index, end)| (trials[*index].number, end))
             .filter(|(number, _)| is_of_bracket(*number))
     };

@@ -20,8 +20,7 @@ fn population<'a>(
     bracket: usize,
     index: usize,
 ) -> impl Iterator<Item = (Score, &'a Trial)> {
-    let of_bracket =
-        history.trials().iter().filter(move |trial| asha.bracket(trial.number) == bracket);
+    let of_bracket = history.compared().filter(move |trial| asha.bracket(trial.number) == bracket);
     of_bracket.filter_map(move |trial| {
         value_at(trial, asha.rungs[index]).map(|value| (history.score(value), trial))
     })

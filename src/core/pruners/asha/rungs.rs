@@ -213,6 +213,7 @@ fn standings(history: History<'_>, trial: &Trial, steps: &[u64]) -> Vec<Standing
             waits: !score.loss().is_nan() && waits_at(trial, steps.get(index + 1).copied()),
         })
     };
+    let steps = if history.compares(trial) { steps } else { &[] };
     steps.iter().enumerate().map_while(standing).collect()
 }
 

@@ -59,8 +59,7 @@ impl<'a> Forecast<'a> {
         ladder: &'a [u64],
         middle: Middle,
     ) -> Self {
-        let others =
-            history.trials().iter().rev().filter(|trial| trial.number != except).take(MOST);
+        let others = history.compared().rev().filter(|trial| trial.number != except).take(MOST);
         let mut curves: Vec<Vec<f64>> =
             others.map(|trial| losses(history, trial, ladder)).collect();
         let at = |index: usize| curves.iter().filter_map(move |curve| curve.get(index).copied());

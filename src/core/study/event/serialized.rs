@@ -72,7 +72,7 @@ impl TrialEvent {
             "checkpoint_saved" | "checkpoint_dropped" => {
                 TrialEvent::Checkpoint(serde_json::from_str::<CheckpointEvent>(text)?)
             }
-            "decided" | "limits_broken" | "results_known" => {
+            "decided" | "limits_broken" | "limits_judged" | "results_known" => {
                 TrialEvent::Decision(serde_json::from_str::<DecisionEvent>(text)?)
             }
             "params_recorded" | "params_dropped" | "summary_recorded" | "artifact_saved"

@@ -198,6 +198,16 @@ pub enum DecisionEvent {
         /// The violated limits, one sentence.
         reason: String,
     },
+    /// The limits of the study changed after a trial was complete: its metrics are compared with
+    /// the present ones.
+    LimitsJudged {
+        /// The total violation, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        violation: Option<f64>,
+        /// The trial's reason now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
     /// From here on decisions may use the results of a trial's turn on a slot; written if decisions
     /// must not depend on timing (`deterministic = true`).
     ResultsKnown,

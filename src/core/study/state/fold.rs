@@ -87,7 +87,13 @@ impl StudyState {
             TrialEvent::Proposal(_) => {}
             TrialEvent::Attempt(event) => self.apply_to_attempt(at, place, event),
             TrialEvent::Checkpoint(event) => self.apply_to_checkpoint(place, event),
-            TrialEvent::Decision(event) => decide(trial, event),
+            TrialEvent::Decision(event) => {
+                decide(trial, event);
+                // Its winner may violate the limits now.
+                if let (DecisionEvent::LimitsJudged { .. }, Some(race)) = (event, &mut self.race) {
+                    race.void = true;
+                }
+            }
             TrialEvent::State(StateEvent::Removed { .. }) => {
                 self.paths.forget(number);
                 *self.counts.of(before) -= 1;
@@ -188,6 +194,10 @@ fn decide(trial: &mut Trial, event: &DecisionEvent) {
                 .insert(position, DecisionAtStep { step: *step, verdict: verdict.clone() });
         }
         DecisionEvent::LimitsBroken { violation, .. } => trial.violation = Some(*violation),
+        DecisionEvent::LimitsJudged { violation, reason } => {
+            trial.violation = *violation;
+            trial.reason.clone_from(reason);
+        }
         DecisionEvent::ResultsKnown => {}
     }
 }

@@ -145,6 +145,11 @@ impl Append<'_> {
             }
             DecisionEvent::LimitsBroken { violation, .. } => self
                 .execute("UPDATE trial SET violation = ?2 WHERE id = ?1", params![id, violation]),
+            DecisionEvent::LimitsJudged { violation, reason } => {
+                let sql = "UPDATE trial SET violation = ?2, reason = ?3 WHERE id = ?1";
+                self.execute(sql, params![id, violation, reason])?;
+                self.void_race()
+            }
             DecisionEvent::ResultsKnown => Ok(()),
         }
     }
@@ -309,10 +314,14 @@ impl Append<'_> {
         let outdated = "SELECT 1 FROM study WHERE id = ?1 AND race IS NOT NULL AND (SELECT origin \
             FROM trial WHERE id = ?2) NOT LIKE '{\"race\"%'";
         if self.connection.exists(outdated, [self.study.0, id])? {
-            let void = race(self.connection, self.study)?.map(|race| Race { void: true, ..race });
-            self.set("race", void.as_ref().map(to_json).transpose()?)?;
+            self.void_race()?;
         }
         self.unfinish(id)
+    }
+
+    fn void_race(&self) -> Result<(), Fault> {
+        let Some(race) = race(self.connection, self.study)? else { return Ok(()) };
+        self.set("race", to_json(&Race { void: true, ..race })?)
     }
 
     fn report(
