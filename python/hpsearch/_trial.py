@@ -8,7 +8,7 @@ import stat
 import sys
 import threading
 import time
-from typing import Any, Dict, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, FrozenSet, Mapping, Optional, Sequence
 
 from . import _messages, _secrets, _values
 from ._run import Run
@@ -48,6 +48,10 @@ class TrialRun(Run):
         until = environment.get("HPSEARCH_UNTIL", "")
         self._until = int(until) if until.isdigit() else None
         self._decided = threading.Event()
+        self._judged = _names(environment.get("HPSEARCH_JUDGED", ""))
+        #: Reports that will be answered, and answers.
+        self._reported = self._answered = 0
+        self._answer = threading.Condition()
         self._is_pruned = False
         self._patience = PATIENCE_IN_ALL
         _handle_sigterm(self)
@@ -68,6 +72,7 @@ class TrialRun(Run):
                 self._listen()
             try:
                 self._output.write_line(text.encode())
+                self._reported += not self._judged.isdisjoint(line)
             except OSError as error:
                 _messages.once(
                     "output",
@@ -99,16 +104,36 @@ class TrialRun(Run):
             self._listener.start()
 
     @property
+    def should_stop(self) -> bool:
+        """Whether the program should save and end: a pruner or a person stopped or paused it.
+
+        After a report of the study's metric in a study that stops trials, it waits for the answer,
+        a second at most.
+        """
+        if self._reported > self._answered:
+            self._wait(self._is_answered)
+        return super().should_stop
+
+    def _is_answered(self, seconds: float) -> bool:
+        with self._answer:
+            return self._answer.wait_for(
+                lambda: self._answered >= self._reported or self._stop_reason is not None, seconds
+            )
+
+    @property
     def _will_resume(self) -> bool:
         return self._stop_reason is not None and not self._is_pruned
 
     def _await_pause(self, step: Optional[int]) -> None:
         if self._until is None or step is None or step < self._until:
             return
+        self._wait(self._decided.wait)
+
+    def _wait(self, answered: Callable[[float], bool]) -> None:
         if self._listener is None or not self._listener.is_alive():
             return
         begun = time.monotonic()
-        if not self._decided.wait(min(PATIENCE, self._patience)):
+        if not answered(min(PATIENCE, self._patience)):
             self._patience = max(0.0, self._patience - (time.monotonic() - begun))
 
     def _close(self, status: str, message: Optional[str]) -> None:
@@ -237,6 +262,14 @@ def searched(environment: Mapping[str, str]) -> Dict[str, Any]:
         raise RuntimeError(f"the parameters of this trial cannot be read: {error}") from error
 
 
+def _names(text: str) -> FrozenSet[str]:
+    """The names in a JSON list; none if it is not there."""
+    try:
+        return frozenset(str(name) for name in json.loads(text))
+    except (ValueError, TypeError):
+        return frozenset()
+
+
 def _may_read_standard_input() -> bool:
     """Whether descriptor 0 is the runner's pipe, and was not replaced."""
     try:
@@ -270,6 +303,9 @@ def _read_decisions(run: TrialRun) -> None:
                 run._is_pruned = verdict == "stop"
                 run._stop_reason = str(decision.get("reason") or verdict)
                 run._decided.set()
+            with run._answer:
+                run._answered += 1
+                run._answer.notify_all()
 
 
 def _handle_sigterm(run: TrialRun) -> None:

@@ -205,6 +205,55 @@ class Trial(Case):
         self.assertEqual(process.stdout.readline(), "at 2 True\n")
         process.communicate(timeout=60)
 
+    def test_should_stop_waits_for_the_answer_to_a_report(self) -> None:
+        process = self.start(
+            """
+            import hpsearch
+            run = hpsearch.init()
+            for step in (1, 2, 3):
+                run.log({"other": 1.0}, step=step)
+                print("before", step, run.should_stop, flush=True)
+                run.log({"loss": 1.0}, step=step)
+                print("at", step, run.should_stop, flush=True)
+                if run.should_stop:
+                    break
+            """,
+            stdin=subprocess.PIPE,
+            HPSEARCH_JUDGED='["loss"]',
+        )
+        assert process.stdin is not None and process.stdout is not None
+        for step, verdict in ((1, "continue"), (2, "stop")):
+            read = ""
+            while f'"loss":1.0,"step":{step}' not in read:
+                read = process.stdout.readline()
+            # The answer takes its time, and nothing is answered to the other report.
+            time.sleep(0.2)
+            process.stdin.write(f'{{"verdict":"{verdict}","reason":"so"}}\n')
+            process.stdin.flush()
+            self.assertEqual(process.stdout.readline(), f"at {step} {verdict == 'stop'}\n")
+        self.assertEqual(process.communicate(timeout=60)[0], "")
+
+    def test_should_stop_does_not_wait_where_nothing_stops_trials(self) -> None:
+        for judged, seconds in (("", (0, 1)), ('["loss"]', (5, 6, 7))):
+            process = self.start(
+                """
+                import hpsearch, time
+                run = hpsearch.init()
+                begun = time.monotonic()
+                for step in range(30):
+                    run.log({"loss": 1.0}, step=step)
+                    assert not run.should_stop
+                print("waited", round(time.monotonic() - begun))
+                """,
+                stdin=subprocess.PIPE,
+                HPSEARCH_JUDGED=judged,
+            )
+            assert process.stdout is not None
+            # Standard input stays open: a runner is there, and silent.
+            out = process.stdout.read()
+            self.assertIn("waited ", out)
+            self.assertIn(int(out.split("waited ")[1]), seconds)
+
     def test_callbacks_do_not_wait_for_long_where_nothing_is_answered(self) -> None:
         process = self.start(
             """

@@ -20,8 +20,10 @@ use crate::report::wording::{
 use crate::runner::removal::is_missing;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number};
+use crate::study::program::Program;
 use crate::study::spec::{Objective, StudySpec};
 use crate::study::state::{reported_step, shown_params};
+use crate::study::suggestion::quoted;
 use crate::study::trial::Trial;
 
 const EXAMPLES: &str = "\
@@ -121,6 +123,14 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
             .help("`hpsearch export` and `hpsearch train` are for studies of the built-in trainer")
     })?;
     writeln!(console.out, "{command}")?;
+    if let Program::Command { env, .. } = &study.spec.program
+        && !env.is_empty()
+    {
+        let names = quoted(env.keys().map(String::as_str));
+        console.say(&format!(
+            "note: its trials also have {names}, from `[command] env`: the values are not stored"
+        ));
+    }
     if let Some(last) = of_last_stage(&study.spec, &best.trial, &stages) {
         console.say(&format!("warning: {last}"));
     }

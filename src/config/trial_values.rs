@@ -70,6 +70,17 @@ pub fn path(text: &str, space: &Space, params: &Params, trial: TrialValues<'_>) 
     })
 }
 
+/// The value of an environment variable with placeholders for parameters and values of the trial;
+/// other braces stay.
+pub fn environment(text: &str, space: &Space, params: &Params, trial: TrialValues<'_>) -> String {
+    let knows = |name: &str| space.dimension(name).is_some();
+    fill_in(text, knows, |name| match params.get(name) {
+        Some(value) => value.to_string(),
+        None if knows(name) => String::new(),
+        None => trial.get(name).unwrap_or_else(|| format!("{{{name}}}")),
+    })
+}
+
 /// Whether a path contains a placeholder, so that each trial has its own.
 pub fn names_something(text: &str, space: &Space) -> bool {
     names(text, |name| space.dimension(name).is_some()).next().is_some()

@@ -519,6 +519,9 @@ pub struct CommandJob {
     /// The node of the group that this is, if that is on several.
     #[serde(default)]
     pub node: Option<GroupNode>,
+    /// Whether a report of an objective may be answered by the end of the trial.
+    #[serde(default)]
+    pub is_judged: bool,
     /// Whether it is a tracked run, which has no device or seed.
     #[serde(default)]
     pub is_tracked: bool,

@@ -167,6 +167,7 @@ fn command(job: &CommandJob) -> Command {
         .env_remove("HPSEARCH_RESUME")
         .env_remove("HPSEARCH_CLONED_FROM")
         .env_remove("HPSEARCH_UNTIL")
+        .env_remove("HPSEARCH_JUDGED")
         .envs(&job.env);
     if job.is_tracked {
         command.env("HPSEARCH_TRACKED", "1");
@@ -181,6 +182,10 @@ fn command(job: &CommandJob) -> Command {
     }
     if let Some(cloned) = &trial.cloned {
         command.env("HPSEARCH_CLONED_FROM", cloned.from.to_string());
+    }
+    if job.is_judged {
+        let metrics = serde_json::json!(trial.objectives);
+        command.env("HPSEARCH_JUDGED", metrics.to_string());
     }
     if let Some(until) = job.until {
         command.env("HPSEARCH_UNTIL", until.to_string());

@@ -43,7 +43,7 @@ fn seen(site: &Site) -> Vec<String> {
 #[test]
 fn a_command_names_its_trial_and_a_parameter_that_no_argument_names_is_noted() {
     let words = r#""--save={trial_dir}/{trial}", "{seed}", "--optimizer", "{optimizer}""#;
-    let site = Site::new(&optimizers(words, ""), TELL_WORDS);
+    let site = Site::new(&optimizers(words, "env = { MINE = \"1\" }"), TELL_WORDS);
     let note = "no argument of `run` names `momentum`, `fast`: the program finds them in the file \
         HPSEARCH_PARAMS, and in variables such as HPSEARCH_PARAM_MOMENTUM";
     let checked = site.run(&["check", "study.toml"]);
@@ -63,6 +63,8 @@ fn a_command_names_its_trial_and_a_parameter_that_no_argument_names_is_noted() {
     let seed = site.json(&["show", "s", &best, "--json"])["seed"].to_string();
     let line = site.run(&["best", "s", "--command"]).out;
     assert!(line.contains(&format!(" {seed} ")) && line.contains("{trial_dir}/{trial}"), "{line}");
+    let told = site.run(&["best", "s", "--command"]).err;
+    assert_names(&told, &["note: its trials also have `MINE`, from `[command] env`"]);
     let where_nothing_is = site.run(&["trials", "s", "--where", "adamm"]);
     assert!(where_nothing_is.err.contains("warning: no trial holds the text `adamm`"));
 }

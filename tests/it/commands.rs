@@ -68,7 +68,8 @@ fn a_script_finds_everything_the_contract_names() {
         [space]\nx = { float = [0.0, 1.0] }\n\"model.num_layers\" = { int = [1, 8] }\n\
         kind = [\"one two\", \"a'b\"]\n\
         [command]\nrun = [\"sh\", \"trial.sh\", \"--x={x}\", \"{model.num_layers}{kind}\", \
-        \"{\\\"json\\\": 1}\"]\nenv = { MINE = \"yes\" }\n\
+        \"{\\\"json\\\": 1}\"]\nenv = { MINE = \"yes\", PLACE = \
+        \"{trial_dir}/{trial}-{seed}-{x}{nothing}\" }\n\
         [devices]\nuse = [\"sim:3\"]\ncpu_threads = 2\n[pruner]\ntype = \"none\"\n";
     let script = "env > seen.env; for word in \"$@\"; do echo \"$word\"; done > seen.words; cp \
         \"$HPSEARCH_PARAMS\" seen.params\n\
@@ -105,7 +106,9 @@ fn a_script_finds_everything_the_contract_names() {
         assert_eq!(seen.get(name), Some(&value.as_str()), "{name}");
     }
     assert!(seen["HPSEARCH_SEED"].parse::<u64>().is_ok_and(|seed| seed > 0));
-    assert!(!seen.contains_key("HPSEARCH_RESUME"));
+    assert!(!seen.contains_key("HPSEARCH_RESUME") && !seen.contains_key("HPSEARCH_JUDGED"));
+    let place = format!("{}/0-{}-{x}{{nothing}}", trial.display(), seen["HPSEARCH_SEED"]);
+    assert_eq!(seen["PLACE"], place);
 }
 
 /// Trials whose values get worse: under asha with a rung at 1 the first two continue, the third is
@@ -115,13 +118,48 @@ const WORSENING: &str = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"
     [[enqueue]]\nx = 0.125\n[[enqueue]]\nx = 0.25\n[[enqueue]]\nx = 0.5\n";
 
 #[test]
+fn trials_are_not_compared_with_hidden_ones() {
+    let script = "for step in 1 2 3 4 5; do\n\
+        echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"\n\
+        read -r answer || exit 1; done\n";
+    for pruner in ["\"median\"\nn_startup_trials = 1", "\"wilcoxon\"", "\"asha\"\nmin_resource = 1"]
+    {
+        for is_earlier in [false, true] {
+            let rest = format!(
+                "[devices]\nuse = [\"sim:0\"]\n[[enqueue]]\nx = 0.125\n[[enqueue]]\nx = 0.5\n\
+                [[enqueue]]\nx = 0.25\n[pruner]\ntype = {pruner}\n"
+            );
+            let site = Site::new(&study("trials = 2", &rest), script);
+            assert_done(&site.run_study());
+            assert_eq!(site.states(), ["complete", "pruned"], "{pruner}");
+            if is_earlier {
+                // As studies were stored before.
+                for table in ["study", "study_revision"] {
+                    let field = "'\"hidden_rule\":\"left_out\",'";
+                    let sql = format!("UPDATE {table} SET spec = replace(spec, {field}, '')");
+                    assert_eq!(site.database().execute(&sql, []).unwrap(), 1, "{table}");
+                }
+            }
+            assert_done(&site.run(&["rm", "s", "0", "--yes"]));
+            site.write("study.toml", study("trials = 3", &rest));
+            site.run_study();
+            let last = if is_earlier { "pruned" } else { "complete" };
+            let trial = site.json(&["show", "s", "2", "--json"]);
+            assert_eq!(trial["trial"]["state"], last, "{pruner}: {trial}");
+            assert_done(&site.run(&["verify", "s"]));
+        }
+    }
+}
+
+#[test]
 fn verdicts_arrive_on_stdin() {
     let script = "for step in 1 2; do echo \"@hpsearch {\\\"step\\\":$step,\\\"other\\\":0}\"\n\
         echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"; read -r answer || exit 1; echo \
         \"$answer\" >> answers.$HPSEARCH_TRIAL; done\n";
-    let script = format!("trap 'exit 0' TERM\n{script}");
+    let script = format!("trap 'exit 0' TERM\necho \"$HPSEARCH_JUDGED\" > judged\n{script}");
     let site = Site::new(&study("trials = 3", WORSENING), &script);
     assert_done(&site.run_study());
+    assert_eq!(site.read("judged"), "[\"loss\"]\n");
     assert_eq!(site.states(), ["complete", "complete", "pruned"]);
     for line in site.lines("answers.0") {
         assert_eq!(serde_json::from_str::<Json>(&line).unwrap()["verdict"], "continue");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{LaunchMode, ProcessLauncher};
 use crate::arguments::monitored;
 use crate::config::command_line;
-use crate::config::trial_values::{GroupValues, TrialValues};
+use crate::config::trial_values::{self, GroupValues, TrialValues};
 use crate::engine::{Assignment, GroupNode};
 use crate::pruners::{is_population, prices_pauses};
 use crate::runner::launcher::LaunchError;
@@ -51,8 +51,10 @@ impl ProcessLauncher {
                 Job::Train(self.training(assignment, trial, (arguments, data)))
             }
             Program::Command { run, cwd, env, args, .. } => {
-                let words = self.words(assignment, &trial.directory, (run, *args), node);
-                Job::Command(self.command(assignment, trial, words, (cwd, env))?)
+                let values = values(assignment, &trial.directory, node);
+                let words = self.words(assignment, (run, *args), values);
+                let env = self.environment(env, assignment, values)?;
+                Job::Command(self.command(assignment, trial, words, (cwd, env)))
             }
             Program::Inline => {
                 return Err(LaunchError::Impossible(
@@ -111,50 +113,76 @@ impl ProcessLauncher {
         assignment: &Assignment,
         trial: TrialJob,
         run: Vec<String>,
-        (cwd, env): (&Path, &BTreeMap<String, EnvironmentValue>),
-    ) -> Result<CommandJob, LaunchError> {
-        let env = env.iter().map(|(name, value)| {
-            Ok((name.clone(), value.get().ok_or_else(|| unknown_value(name))?.to_owned()))
-        });
-        Ok(CommandJob {
+        (cwd, env): (&Path, BTreeMap<String, String>),
+    ) -> CommandJob {
+        let is_tracked = self.launch_mode == LaunchMode::Foreground;
+        CommandJob {
             trial,
             run,
             cwd: cwd.to_owned(),
-            env: env.collect::<Result<_, LaunchError>>()?,
+            env,
             devices: assignment.slot.devices.clone(),
             per_device: self.spec.devices.per_device,
             node: assignment.node.clone(),
             until: assignment.until,
-            is_tracked: self.launch_mode == LaunchMode::Foreground,
-        })
+            is_judged: !is_tracked && self.spec.stops_trials(),
+            is_tracked,
+        }
+    }
+
+    /// The variables of an attempt, those of a foreground program as they are written.
+    fn environment(
+        &self,
+        env: &BTreeMap<String, EnvironmentValue>,
+        assignment: &Assignment,
+        values: TrialValues<'_>,
+    ) -> Result<BTreeMap<String, String>, LaunchError> {
+        let (space, params) = (&self.spec.space, &assignment.params);
+        let filled = env.iter().map(|(name, value)| {
+            let value = value.get().ok_or_else(|| unknown_value(name))?;
+            Ok((
+                name.clone(),
+                match self.launch_mode {
+                    LaunchMode::Foreground => value.to_owned(),
+                    LaunchMode::Slots => trial_values::environment(value, space, params, values),
+                },
+            ))
+        });
+        filled.collect()
     }
 
     /// The command line of an attempt; a foreground program's is literal.
     fn words(
         &self,
         assignment: &Assignment,
-        directory: &Path,
         (run, rules): (&[String], ArgsRules),
-        node: Option<&GroupNode>,
+        values: TrialValues<'_>,
     ) -> Vec<String> {
         if self.launch_mode == LaunchMode::Foreground {
             return run.to_owned();
         }
-        let values = TrialValues {
-            number: assignment.trial,
-            directory,
-            seed: assignment.seed,
-            group: node.map(|node| GroupValues {
-                world_size: node.world_size,
-                master_addr: &node.address,
-                master_port: node.port,
-                nodes: node.nodes,
-                node_rank: node.rank,
-            }),
-        };
         command_line::words(run, rules, &self.spec.space, &assignment.params, |name| {
             values.get(name)
         })
+    }
+}
+
+fn values<'a>(
+    assignment: &Assignment,
+    directory: &'a Path,
+    node: Option<&'a GroupNode>,
+) -> TrialValues<'a> {
+    TrialValues {
+        number: assignment.trial,
+        directory,
+        seed: assignment.seed,
+        group: node.map(|node| GroupValues {
+            world_size: node.world_size,
+            master_addr: &node.address,
+            master_port: node.port,
+            nodes: node.nodes,
+            node_rank: node.rank,
+        }),
     }
 }
 
