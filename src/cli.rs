@@ -104,8 +104,7 @@ use crate::worker::{self, ExecOf};
 const DEFAULT_STORE: &str = "runs/hpsearch.db";
 
 const EXAMPLES: &str = "Examples:
-  hpsearch init data.csv           write a first study.toml for your data
-  hpsearch init --command \"python train.py\"   or for a program of your own
+  hpsearch init data.csv           write a first study.toml
   hpsearch check study.toml        validate the study file
   hpsearch run study.toml          search; run again after an interruption
   hpsearch watch                   the live leaderboard, from another terminal
@@ -405,7 +404,7 @@ fn dispatch(verb: &Verb, console: &mut Console) -> Result<Exit, Failure> {
             Some(study) => {
                 let (study, json) = (study.map(str::to_owned), arguments.json);
                 let metric = arguments.choice.metric.clone();
-                let evaluator = Measure::default();
+                let evaluator = Measure::PedAnova;
                 importance::importance(
                     &ImportanceArguments { study, metric, evaluator, json },
                     console,

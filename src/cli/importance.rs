@@ -21,7 +21,7 @@ const LONGEST_BAR: f64 = 30.0;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "Examples:
   hpsearch importance digits
-  hpsearch importance digits --evaluator ped-anova
+  hpsearch importance digits --evaluator fanova
   hpsearch importance digits --json | jq '.importances[0].name'")]
 pub struct ImportanceArguments {
     /// The study's name or file
@@ -30,7 +30,7 @@ pub struct ImportanceArguments {
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
     /// How importance is measured
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, default_value = "ped-anova")]
     pub evaluator: Measure,
     /// Print JSON
     #[arg(long)]
@@ -38,14 +38,12 @@ pub struct ImportanceArguments {
 }
 
 /// The evaluators on the command line.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Measure {
-    /// Shares of the variance between trials, by a random forest
-    #[default]
-    Fanova,
-    /// What separates the best tenth of the trials from the rest: for a hundred
-    /// trials or more of a sampler that does not learn
+    /// What separates the best tenth of the trials from the rest
     PedAnova,
+    /// Shares of the variance of a random forest
+    Fanova,
 }
 
 impl From<Measure> for Evaluator {
@@ -148,7 +146,7 @@ fn of_objective<'a>(
     console: &Console,
 ) -> Result<ObjectiveImportances<'a>, Failure> {
     let direction = objective.direction;
-    let (rows, pruned) = importance::rows(outcomes, direction);
+    let (rows, pruned) = importance::rows(outcomes, evaluator, direction);
     let counted = Counted {
         trials: rows.iter().filter(|row| row.value.is_finite()).count(),
         pruned,
@@ -190,7 +188,7 @@ struct Counted {
     trials: usize,
     /// The pruned ones among them.
     pruned: usize,
-    /// Pruned ones that cannot be counted, of several objectives.
+    /// Pruned ones that the evaluator cannot count.
     left_out: usize,
 }
 
@@ -208,14 +206,11 @@ fn print(
         .left("", |(_, share)| bar(share / most, full, half))
         .optional();
     console.table(&columns.end())?;
-    let Counted { trials, pruned, left_out } = counted;
     let means = match evaluator {
-        Evaluator::PedAnova => {
-            format!("what separates the best {} from the rest", importance::best_tenth(trials))
-        }
-        Evaluator::Fanova if pruned > 0 => "shares of the variance of their ranks".to_owned(),
-        Evaluator::Fanova => "shares of the variance between trials".to_owned(),
+        Evaluator::PedAnova => "what separates the best tenth from the rest",
+        Evaluator::Fanova => "shares of the variance between trials",
     };
+    let Counted { trials, pruned, left_out } = counted;
     let (which, pruned) = match (pruned, left_out) {
         (0, 0) => (count(trials as u64, "completed trial"), String::new()),
         (0, left_out) => (

@@ -267,10 +267,9 @@ impl SearchData {
             let (direction, seed) = (self.direction(), self.spec.seed);
             // Of several objectives the charts show the first.
             let outcomes = importance::of_objective(&outcomes, self.spec.objectives.len(), 0);
-            let (rows, _) = importance::rows(&outcomes, direction);
+            let (rows, _) = importance::rows(&outcomes, Evaluator::PedAnova, direction);
             let space = &self.spec.space;
-            let evaluator = Evaluator::default();
-            let told = importance::importances(evaluator, space, &rows, direction, seed);
+            let told = importance::importances(Evaluator::PedAnova, space, &rows, direction, seed);
             // Of too few nothing is said.
             self.importances = told.unwrap_or_default();
             self.importance_read = Some((Instant::now(), trials));

@@ -116,9 +116,9 @@ pub(super) fn outcomes(
 }
 
 fn importances(spec: &StudySpec, outcomes: &[Outcome]) -> Vec<(String, f64)> {
-    let (rows, _) = importance::rows(outcomes, spec.direction());
-    let (evaluator, space) = (Evaluator::default(), &spec.space);
-    importance::importances(evaluator, space, &rows, spec.direction(), spec.seed)
+    let evaluator = Evaluator::default();
+    let (rows, _) = importance::rows(outcomes, evaluator, spec.direction());
+    importance::importances(evaluator, &spec.space, &rows, spec.direction(), spec.seed)
         .unwrap_or_default()
 }
 

@@ -1,15 +1,12 @@
 //! Parameter importance: how much of a study's results each parameter explains.
 //!
-//! Both evaluators follow Optuna's rules, so that values of completed trials are comparable: fANOVA
-//! fits a random forest and attributes its variance to the parameters; PED-ANOVA measures what
-//! separates the best tenth from the rest, parameter by parameter. Pruned trials, which Optuna
-//! leaves out, count by their ranks.
+//! Both evaluators follow Optuna's rules, so that values are comparable: PED-ANOVA measures what
+//! separates the best tenth from the rest, parameter by parameter; fANOVA fits a random forest and
+//! attributes its variance to the parameters.
 
 mod fanova;
 mod forest;
 mod ped_anova;
-
-pub use ped_anova::best_tenth;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -23,18 +20,17 @@ use crate::study::trial::TrialState;
 /// How importance is measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Evaluator {
-    /// Shares of the variance of a random forest (Hutter et al., ICML 2014).
-    #[default]
-    Fanova,
     /// What separates the best tenth of the trials from all (Watanabe et al., IJCAI 2023;
-    /// conditional parameters as in *Conditional PED-ANOVA*, 2026). With few trials these are
-    /// hardly any, and where a sampler has narrowed a parameter down, nothing separates them.
+    /// conditional parameters as in *Conditional PED-ANOVA*, 2026). Fast and deterministic.
+    #[default]
     PedAnova,
+    /// Shares of the variance of a random forest (Hutter et al., ICML 2014).
+    Fanova,
 }
 
 impl Evaluator {
     /// Both methods, the default first.
-    pub const ALL: [Evaluator; 2] = [Evaluator::Fanova, Evaluator::PedAnova];
+    pub const ALL: [Evaluator; 2] = [Evaluator::PedAnova, Evaluator::Fanova];
 
     /// Its name on the command line.
     pub fn as_str(self) -> &'static str {
@@ -131,17 +127,19 @@ pub fn of_objective<'a>(
     outcomes.iter().map(alone).collect()
 }
 
-/// The rows of a study for both evaluators, and how many of its pruned trials are among them. With
-/// pruned trials, whose final values are not known, values are ranks.
-pub fn rows(outcomes: &[Outcome], direction: Direction) -> (Vec<EvaluatedParams<'_>>, usize) {
+/// The rows of a study for an evaluator, and how many of its pruned trials are among them.
+pub fn rows<'a>(
+    outcomes: &'a [Outcome],
+    evaluator: Evaluator,
+    direction: Direction,
+) -> (Vec<EvaluatedParams<'a>>, usize) {
     let rows = outcomes
         .iter()
         .filter_map(|outcome| {
             Some(EvaluatedParams { params: &outcome.params, value: outcome.value? })
         })
         .collect();
-    let stopped = stopped(outcomes);
-    (with_stopped(rows, &stopped, direction), stopped.len())
+    with_stopped(evaluator, rows, &stopped(outcomes), direction)
 }
 
 /// The pruned trials with at least one report: the step of the last one, and its value.
@@ -154,15 +152,17 @@ pub fn stopped(outcomes: &[Outcome]) -> Vec<(u64, EvaluatedParams<'_>)> {
     last.collect()
 }
 
-/// The rows of a study with pruned trials as ranks: pruned trials come after all completed ones, by
-/// last step and then by value.
+/// The rows of a study with pruned trials, as far as `evaluator` can use those, and how many it
+/// does. PED-ANOVA needs only the order of trials: pruned ones rank after all completed ones, by
+/// last step and then by value. A variance needs final values, which pruned trials lack.
 fn with_stopped<'a>(
+    evaluator: Evaluator,
     rows: Vec<EvaluatedParams<'a>>,
     stopped: &[(u64, EvaluatedParams<'a>)],
     direction: Direction,
-) -> Vec<EvaluatedParams<'a>> {
-    if stopped.is_empty() {
-        return rows;
+) -> (Vec<EvaluatedParams<'a>>, usize) {
+    if evaluator == Evaluator::Fanova || stopped.is_empty() {
+        return (rows, 0);
     }
     let score = |row: &EvaluatedParams<'_>| Score::new(direction, row.value);
     let finite = rows.iter().filter(|row| row.value.is_finite());
@@ -178,7 +178,7 @@ fn with_stopped<'a>(
         };
         counted.push(EvaluatedParams { params, value });
     }
-    counted
+    (counted, stopped.len())
 }
 
 /// A rank from 0 as a value: the first is the best.

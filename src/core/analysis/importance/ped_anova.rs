@@ -34,22 +34,18 @@ pub(super) fn evaluate(
     dimensions.iter().map(|dimension| importance(dimension, rows, &is_good, goods)).collect()
 }
 
-/// How many of this number of trials are the best tenth.
+/// Which rows are among the best tenth, ties with the last of them included.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     clippy::cast_precision_loss,
     reason = "a share of a number of rows"
 )]
-pub fn best_tenth(trials: usize) -> usize {
-    (TARGET_QUANTILE * trials as f64).ceil() as usize
-}
-
-/// Which rows are among the best tenth, ties with the last of them included.
 fn good(losses: &[f64]) -> Vec<bool> {
     let mut sorted = losses.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let cutoff = sorted[best_tenth(losses.len()).saturating_sub(1)];
+    let last = (TARGET_QUANTILE * losses.len() as f64).ceil() as usize;
+    let cutoff = sorted[last.saturating_sub(1)];
     losses.iter().map(|loss| *loss <= cutoff).collect()
 }
 
