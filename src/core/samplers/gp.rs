@@ -2,7 +2,6 @@
 
 mod curves;
 mod data;
-mod effort;
 mod ends;
 mod fit;
 mod front;
@@ -12,6 +11,7 @@ mod loss_scale;
 mod paused;
 mod process;
 mod projection;
+mod rules;
 mod search;
 mod selection;
 mod several;
@@ -24,12 +24,12 @@ use std::cell::RefCell;
 pub use self::curves::{CurvePredictor, Predicted, PredictedTrial};
 use self::curves::{FittedCurves, Lengths};
 use self::data::Data;
-use self::effort::Effort;
 use self::front::ObjectiveProcess;
 use self::kernel::{Exponential, Hyperparameters};
 use self::limit::Limit;
 use self::loss_scale::LossScale;
 use self::process::{Acquisition, GaussianProcess};
+use self::rules::Rules;
 use self::search::{BEST, Model, Search};
 use self::selection::Selection;
 pub(super) use self::several::MOST_EXACT;
@@ -66,7 +66,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // final losses and for the approach to them; 8: such a process for each of several objectives;
     // 9: proposals have their predicted values; 10: fits of hyperparameters wait for more trials
     // whatever the process keeps of them, and exponentials are computed here.
-    version: REDUCED_SINCE,
+    version: RULES_SINCE,
     options: &[N_STARTUP_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
@@ -88,7 +88,7 @@ const CURVES_OF_SEVERAL_SINCE: u32 = 8;
 const PREDICTED_SINCE: u32 = 9;
 
 /// The first version whose fits wait for more trials.
-const REDUCED_SINCE: u32 = 10;
+const RULES_SINCE: u32 = 10;
 
 /// Expected improvement of a Gaussian process with a Matern 5/2 kernel over warped losses; pending
 /// trials take the process's own predictions (the kriging believer).
@@ -115,7 +115,7 @@ pub struct Gp {
     limits_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
     /// Whether proposals have their predicted values.
     predicts: bool,
-    effort: Effort,
+    rules: Rules,
 }
 
 /// The losses that a process learns from.
@@ -163,7 +163,7 @@ impl Gp {
             objectives_fitted: RefCell::default(),
             limits_fitted: RefCell::default(),
             predicts: spec.version >= PREDICTED_SINCE,
-            effort: if spec.version >= REDUCED_SINCE { Effort::Reduced } else { Effort::Full },
+            rules: if spec.version >= RULES_SINCE { Rules::Since10 } else { Rules::Before10 },
         }
     }
 
@@ -190,8 +190,8 @@ impl Gp {
         answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
     ) -> Option<T> {
         let cube = Cube::new(ask.space);
-        let data = Data::new(&cube, ask, self.middle, self.effort);
-        let exponential = self.effort.exponential();
+        let data = Data::new(&cube, ask, self.middle, self.rules);
+        let exponential = self.rules.exponential();
         let hyperparameters = hyperparameters(&self.fitted, &cube, &data.to_fit, exponential);
         let warp = Warp::fit(&data.losses);
         let targets: Vec<f64> = data.losses.iter().map(|loss| warp.of(*loss)).collect();
@@ -254,7 +254,7 @@ impl Gp {
         let search = Search {
             cube: &cube,
             ask,
-            effort: self.effort,
+            rules: self.rules,
             models: models.map(|(process, acquisition)| Model::One(process, acquisition)).collect(),
             centres: BEST,
             prior: Prior::new(&cube, ask.space),
@@ -274,7 +274,7 @@ impl Gp {
         limits
             .iter()
             .zip(memos.iter())
-            .map(|(limit, memo)| limit.hyperparameters(cube, memo, self.effort.exponential()))
+            .map(|(limit, memo)| limit.hyperparameters(cube, memo, self.rules.exponential()))
             .collect()
     }
 }

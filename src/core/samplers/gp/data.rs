@@ -1,9 +1,9 @@
 //! The training data of a process: finished trials with measured or forecast losses.
 
-use super::effort::Effort;
 use super::ends::{ends, stopped_at};
 use super::limit::Limit;
-use super::selection::{Selection, in_steps};
+use super::rules::Rules;
+use super::selection::{Selection, fitted_of};
 use crate::analysis::learning_curve::End;
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point};
@@ -56,7 +56,7 @@ struct TrialWithEnd<'a> {
 
 impl Data {
     /// The data of a history, reduced to `MOST` trials.
-    pub fn new(cube: &Cube, ask: &Ask<'_>, middle: Middle, effort: Effort) -> Data {
+    pub fn new(cube: &Cube, ask: &Ask<'_>, middle: Middle, rules: Rules) -> Data {
         let history = &ask.history;
         let ends = ends(history, ask.space, middle);
         let complete = || {
@@ -103,12 +103,12 @@ impl Data {
             rows.push(TrialWithEnd { end, trial });
         }
         rows.retain(|row| row.end.loss.is_finite());
-        let older = (effort == Effort::Reduced && rows.len() > MOST)
-            .then(|| selected(rows[..in_steps(rows.len())].to_vec()));
+        let older = (rules == Rules::Since10 && rows.len() > MOST)
+            .then(|| selected(rows[..fitted_of(rows.len())].to_vec()));
         let rows = selected(rows);
         let to_fit = match &older {
             Some(older) => Selection::of(older.len(), |at| older[at].data(cube)),
-            None => Selection::of(in_steps(rows.len()), |at| rows[at].data(cube)),
+            None => Selection::of(fitted_of(rows.len()), |at| rows[at].data(cube)),
         };
         let unfinished =
             history.trials().iter().filter(|trial| !trial.state.is_finished() && !trial.rests());
@@ -134,7 +134,7 @@ impl Data {
                 .take(MOST_EARLIER)
                 .map(|earlier| on_normal_scale(earlier.rank))
                 .collect(),
-            limits: Limit::all(cube, ask, middle, effort),
+            limits: Limit::all(cube, ask, middle, rules),
             to_fit,
         }
     }
@@ -174,7 +174,7 @@ mod tests {
 
     fn data(trials: &[Trial]) -> Data {
         let space = space([float("x", 0.0, 1.0)]);
-        Data::new(&Cube::new(&space), &ask(&space, trials, 0), Middle::Median, Effort::Full)
+        Data::new(&Cube::new(&space), &ask(&space, trials, 0), Middle::Median, Rules::Before10)
     }
 
     #[test]
@@ -198,25 +198,24 @@ mod tests {
 
     /// With as many as the process keeps, each trial displaces another one.
     #[test]
-    fn with_reduced_effort_fits_wait_for_more_trials_however_many_there_are() {
+    fn fits_wait_for_more_trials_however_many_there_are() {
         let trials: Vec<Trial> = (0..950)
             .map(|number| {
                 trial(number, TrialState::Complete, Some(((number * 7) % 900) as f64), &[])
             })
             .collect();
         let space = space([float("x", 0.0, 1.0)]);
-        let to_fit = |count: usize, effort| {
+        let to_fit = |count: usize, rules| {
             let ask = ask(&space, &trials[..count], 0);
-            Data::new(&Cube::new(&space), &ask, Middle::Median, effort).to_fit
+            Data::new(&Cube::new(&space), &ask, Middle::Median, rules).to_fit
         };
-        let changes = |effort| {
-            (900..949).filter(|at| !to_fit(*at, effort).is(&to_fit(at + 1, effort))).count()
-        };
-        assert!((1..=2).contains(&changes(Effort::Reduced)), "{}", changes(Effort::Reduced));
-        assert!(changes(Effort::Full) > 40, "{}", changes(Effort::Full));
+        let changes =
+            |rules| (900..949).filter(|at| !to_fit(*at, rules).is(&to_fit(at + 1, rules))).count();
+        assert!((1..=2).contains(&changes(Rules::Since10)), "{}", changes(Rules::Since10));
+        assert!(changes(Rules::Before10) > 40, "{}", changes(Rules::Before10));
         // No difference up to as many as it keeps.
-        assert!(to_fit(250, Effort::Reduced).is(&to_fit(250, Effort::Full)));
-        assert_eq!(to_fit(249, Effort::Full).losses.len(), 120);
+        assert!(to_fit(250, Rules::Since10).is(&to_fit(250, Rules::Before10)));
+        assert_eq!(to_fit(249, Rules::Before10).losses.len(), 120);
     }
 
     #[test]

@@ -3,10 +3,10 @@
 
 use std::cell::RefCell;
 
-use super::effort::Effort;
 use super::kernel::{Exponential, Hyperparameters};
 use super::process::GaussianProcess;
-use super::selection::{Selection, in_steps};
+use super::rules::Rules;
+use super::selection::{Selection, fitted_of};
 use super::{Fitted, hyperparameters};
 use crate::samplers::Ask;
 use crate::samplers::cube::{Cube, Point, slices};
@@ -34,7 +34,7 @@ pub(super) struct Limit {
 impl Limit {
     /// The limits of a study with their measurements (Gardner et al. 2014, "Bayesian optimization
     /// with inequality constraints").
-    pub fn all(cube: &Cube, ask: &Ask<'_>, middle: Middle, effort: Effort) -> Vec<Limit> {
+    pub fn all(cube: &Cube, ask: &Ask<'_>, middle: Middle, rules: Rules) -> Vec<Limit> {
         // What ends trials is learned from those that it ended, too.
         let measured = |prunes: bool| {
             let is_measured = move |trial: &&Trial| {
@@ -53,10 +53,10 @@ impl Limit {
                     Limit::of(cube, expression, known, middle)
                 };
                 let limit = newest(measured.len());
-                let to_fit = match effort {
-                    Effort::Full => limit.selected(in_steps(limit.margins.len())),
-                    Effort::Reduced => {
-                        let older = newest(in_steps(measured.len()));
+                let to_fit = match rules {
+                    Rules::Before10 => limit.selected(fitted_of(limit.margins.len())),
+                    Rules::Since10 => {
+                        let older = newest(fitted_of(measured.len()));
                         older.selected(older.margins.len())
                     }
                 };

@@ -32,11 +32,11 @@ impl Gp {
         answer: impl FnOnce(&Search<'_>, &mut StreamRng) -> T,
     ) -> Option<T> {
         let cube = Cube::new(ask.space);
-        let data = CurveData::new(&cube, ask, self.effort);
+        let data = CurveData::new(&cube, ask, self.rules);
         if (data.reported() as u64) < start::trials(ask, self.startup_trials) {
             return None;
         }
-        let exponential = self.effort.exponential();
+        let exponential = self.rules.exponential();
         let hyperparameters =
             curves::hyperparameters(&self.curves_fitted, &cube, &data, lengths, exponential);
         let known = CurveProcess::new(&cube, &hyperparameters, &data)?;
@@ -59,7 +59,7 @@ impl Gp {
             direction: ask.history.direction(),
             widening: curves::widening(&known, &data, 0.0),
         };
-        let limit_data = Limit::all(&cube, ask, self.middle, self.effort);
+        let limit_data = Limit::all(&cube, ask, self.middle, self.rules);
         let limit_hyperparameters = self.limit_hyperparameters(&cube, &limit_data);
         let limits = Limit::processes(&cube, &limit_data, &limit_hyperparameters)?;
         let limits =
@@ -67,7 +67,7 @@ impl Gp {
         let search = Search {
             cube: &cube,
             ask,
-            effort: self.effort,
+            rules: self.rules,
             models: [Model::Curves(process, incumbent)].into_iter().chain(limits).collect(),
             centres: BEST,
             prior: Prior::new(&cube, ask.space),
@@ -97,7 +97,7 @@ impl Gp {
                 let history = History::of(&trials, Direction::Minimize)
                     .with_step_unit(ask.history.step_unit());
                 let ask = Ask { history, earlier: &[], ..*ask };
-                CurveData::of_objective(&cube, &ask, self.effort)
+                CurveData::of_objective(&cube, &ask, self.rules)
             })
             .collect();
         let reported = data.iter().map(CurveData::reported).min()?;
@@ -110,7 +110,7 @@ impl Gp {
             .iter()
             .zip(memos.iter())
             .map(|(data, memo)| {
-                curves::hyperparameters(memo, &cube, data, lengths, self.effort.exponential())
+                curves::hyperparameters(memo, &cube, data, lengths, self.rules.exponential())
             })
             .collect();
         let known: Vec<CurveProcess<'_>> = data
@@ -155,7 +155,7 @@ impl Gp {
             .collect();
         let front = thinned(front, &reference);
         let improvement = HypervolumeImprovement::new(processes, &front, &reference);
-        let limit_data = Limit::all(&cube, ask, self.middle, self.effort);
+        let limit_data = Limit::all(&cube, ask, self.middle, self.rules);
         let limit_hyperparameters = self.limit_hyperparameters(&cube, &limit_data);
         let limits = Limit::processes(&cube, &limit_data, &limit_hyperparameters)?;
         let limits =
@@ -173,7 +173,7 @@ impl Gp {
         let search = Search {
             cube: &cube,
             ask,
-            effort: self.effort,
+            rules: self.rules,
             models: [Model::Front(&improvement)].into_iter().chain(limits).collect(),
             prior: Prior::new(&cube, ask.space),
             finished: reported,
@@ -189,8 +189,8 @@ impl Gp {
 
 #[cfg(test)]
 mod tests {
-    use super::super::effort::Effort;
     use super::super::kernel::Exponential;
+    use super::super::rules::Rules;
     use super::*;
     use crate::samplers::Sampler as _;
     use crate::samplers::conformance::trial_of;
@@ -241,7 +241,7 @@ mod tests {
                 let projected = projected(&history, |losses| losses[objective]);
                 let history = History::of(&projected, Direction::Minimize);
                 let ask = Ask { max_resource: Some(27), history, ..ask(&space, &projected, 0) };
-                CurveData::of_objective(&cube, &ask, Effort::Reduced)
+                CurveData::of_objective(&cube, &ask, Rules::Since10)
             })
             .collect();
         let fit = |data| {

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use rand::RngExt as _;
 
 use super::curves::CurveProcess;
-use super::effort::Effort;
 use super::front::HypervolumeImprovement;
 use super::process::{Acquisition, GaussianProcess};
+use super::rules::Rules;
 use super::value::ValuePredictor;
 use crate::samplers::Ask;
 use crate::samplers::cube::{AxisKind, Cube, Point, key, random_position};
@@ -96,7 +96,7 @@ pub(super) struct Search<'a> {
     pub taken: HashSet<Vec<u64>>,
     /// By objective; none if values are not predicted.
     pub predictors: Vec<ValuePredictor<'a>>,
-    pub effort: Effort,
+    pub rules: Rules,
 }
 
 impl Search<'_> {
@@ -282,13 +282,13 @@ impl Search<'_> {
             if !self.refine(climb, slid, rng) {
                 continue;
             }
-            match self.effort {
+            match self.rules {
                 // The order of draws is that of one ascent after the other.
-                Effort::Full => {
+                Rules::Before10 => {
                     let slid = points(&[&mut *climb]).swap_remove(0);
                     self.refine(climb, slid, rng);
                 }
-                Effort::Reduced => rising.push(climb),
+                Rules::Since10 => rising.push(climb),
             }
         }
         let slid = points(&rising);

@@ -45,12 +45,17 @@ impl Selection {
     }
 }
 
-/// The largest number of trials up to `count` in steps of 1/25: fits, which dominate the cost, are
-/// saved by fitting to the oldest of them.
-pub(super) fn in_steps(count: usize) -> usize {
-    let mut steps = count.min(5);
-    while steps + 1 + steps / 25 <= count {
-        steps += 1 + steps / 25;
+/// The largest number of trials up to `count`, `from` a number on in steps of a share of it: fits,
+/// which dominate the cost, are saved by fitting to the oldest of them.
+pub(super) fn in_steps(count: usize, from: usize, share: usize) -> usize {
+    let mut steps = count.min(from);
+    while steps + 1 + steps / share <= count {
+        steps += 1 + steps / share;
     }
     steps
+}
+
+/// How many of the oldest trials hyperparameters are fitted to.
+pub(super) fn fitted_of(count: usize) -> usize {
+    in_steps(count, 5, 25)
 }

@@ -68,7 +68,7 @@ impl Gp {
                 let history = History::of(&trials, Direction::Minimize)
                     .with_step_unit(ask.history.step_unit());
                 let ask = Ask { history, earlier: &[], ..*ask };
-                Data::new(&cube, &ask, self.middle, self.effort)
+                Data::new(&cube, &ask, self.middle, self.rules)
             })
             .collect();
         let mut memos = self.objectives_fitted.borrow_mut();
@@ -77,7 +77,7 @@ impl Gp {
             .iter()
             .zip(memos.iter())
             .map(|(data, memo)| {
-                let fitted = hyperparameters(memo, &cube, &data.to_fit, self.effort.exponential());
+                let fitted = hyperparameters(memo, &cube, &data.to_fit, self.rules.exponential());
                 (fitted, Warp::fit(&data.losses))
             })
             .collect();
@@ -141,7 +141,7 @@ impl Gp {
         let search = Search {
             cube: &cube,
             ask,
-            effort: self.effort,
+            rules: self.rules,
             models: improvement.iter().map(Model::Front).chain(limits).collect(),
             prior: Prior::new(&cube, ask.space),
             finished: data[0].points.len(),

@@ -42,9 +42,9 @@ impl ValuePredictor<'_> {
 mod tests {
     use super::super::curves::{self, CurveData, CurveProcess, Lengths};
     use super::super::data::Data;
-    use super::super::effort::Effort;
     use super::super::kernel::Exponential;
     use super::super::process::GaussianProcess;
+    use super::super::rules::Rules;
     use super::super::warp::Warp;
     use super::super::{Gp, hyperparameters, noise_variances};
     use super::*;
@@ -102,7 +102,7 @@ mod tests {
         let ask = ask(&space, &trials, 0);
         let Proposal { params, predicted } = proposed(9, &ask);
         let cube = Cube::new(&space);
-        let data = Data::new(&cube, &ask, Middle::Median, Effort::Full);
+        let data = Data::new(&cube, &ask, Middle::Median, Rules::Before10);
         let fit = hyperparameters(&RefCell::default(), &cube, &data.to_fit, Exponential::System);
         let warp = Warp::fit(&data.losses);
         let targets: Vec<f64> = data.losses.iter().map(|loss| warp.of(*loss)).collect();
@@ -124,7 +124,7 @@ mod tests {
         let ask = Ask { max_resource: Some(27), ..ask(&space, &trials, 0) };
         let Proposal { params, predicted } = proposed(9, &ask);
         let cube = Cube::new(&space);
-        let data = CurveData::new(&cube, &ask, Effort::Full);
+        let data = CurveData::new(&cube, &ask, Rules::Before10);
         let (memo, exponential) = (RefCell::default(), Exponential::System);
         let fit = curves::hyperparameters(&memo, &cube, &data, Lengths::Own, exponential);
         let process = CurveProcess::new(&cube, &fit, &data).unwrap();

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::effort::Effort;
 use super::super::loss_scale::LossScale;
+use super::super::rules::Rules;
+use super::super::selection::in_steps;
 use super::super::warp::Warp;
 use super::{FULL, Observation};
 use crate::samplers::Ask;
@@ -29,6 +30,8 @@ const BEYOND: f64 = 0.1;
 /// The same beyond the third quartile, where bad losses are predicted, too: trials that are bad by
 /// one of several objectives may be on the front.
 const FAR_BEYOND: f64 = 3.0;
+/// The widths of the losses that hyperparameters are fitted to apart, as parts of that of all.
+const WIDTHS: std::ops::RangeInclusive<f64> = 0.1..=10.0;
 /// Maximum number of trials of earlier studies.
 const MOST_EARLIER: usize = 60;
 
@@ -80,13 +83,13 @@ impl Curve<'_> {
 
 impl CurveData {
     /// The data of a history.
-    pub fn new(cube: &Cube, ask: &Ask<'_>, effort: Effort) -> Self {
-        CurveData::with(cube, ask, None, Scale::Capped, effort)
+    pub fn new(cube: &Cube, ask: &Ask<'_>, rules: Rules) -> Self {
+        CurveData::with(cube, ask, None, Scale::Capped, rules)
     }
 
     /// The data of a history of one of several objectives, whose worst losses belong to the front.
-    pub fn of_objective(cube: &Cube, ask: &Ask<'_>, effort: Effort) -> Self {
-        CurveData::with(cube, ask, None, Scale::Warped, effort)
+    pub fn of_objective(cube: &Cube, ask: &Ask<'_>, rules: Rules) -> Self {
+        CurveData::with(cube, ask, None, Scale::Warped, rules)
     }
 
     /// The data of a history; with `whose`, certainly that one of its trials, and the last report
@@ -96,7 +99,7 @@ impl CurveData {
         ask: &Ask<'_>,
         whose: Option<usize>,
         scale: Scale,
-        effort: Effort,
+        rules: Rules,
     ) -> Self {
         let history = &ask.history;
         let last = |index: usize| history.trials().get(index).and_then(Trial::last_step);
@@ -111,8 +114,9 @@ impl CurveData {
             .collect();
         let targets = Targets::of(&curves, curves.iter().map(Curve::first), scale);
         let target = |loss: f64| targets.of_loss(loss);
-        let apart = (effort == Effort::Reduced && observations(&curves) > MOST)
-            .then(|| ToFit::settled(cube, &curves, scale));
+        let apart = (rules == Rules::Since10 && observations(&curves) > MOST)
+            .then(|| ToFit::settled(cube, &curves, scale, &targets.scale))
+            .flatten();
         let curves = selected(curves, whose);
         let mut data = CurveData {
             points: Vec::new(),
@@ -188,7 +192,7 @@ impl CurveData {
         if let Some(apart) = &self.apart {
             return apart.clone();
         }
-        let count = in_steps(self.reported());
+        let count = fitted_of(self.reported());
         let mut of_trial: Vec<Vec<Observation>> = vec![Vec::new(); self.points.len()];
         let is_own = |observation: &&Observation| observation.trial < count;
         for observation in self.observations.iter().filter(is_own) {
@@ -222,11 +226,21 @@ impl ToFit {
     /// Where the process does not have all observations: the same of all trials that no longer
     /// report, with targets of their own scale, so that whoever else reports changes nothing. Those
     /// that are not among the longest have one observation, their last.
-    fn settled(cube: &Cube, curves: &[Curve<'_>], scale: Scale) -> Self {
+    /// `None`: too few of them, or of another width than all losses, as those that are alike.
+    fn settled(
+        cube: &Cube,
+        curves: &[Curve<'_>],
+        scale: Scale,
+        of_all: &LossScale,
+    ) -> Option<Self> {
         let is_settled =
             |curve: &&Curve<'_>| curve.trial.state.is_finished() || curve.trial.rests();
         let mut settled: Vec<&Curve<'_>> = curves.iter().filter(is_settled).collect();
-        settled.truncate(in_steps(settled.len()));
+        settled.truncate(fitted_of(settled.len()));
+        let is_known = |curve: &&&Curve<'_>| curve.losses.iter().any(|(_, loss)| loss.is_finite());
+        if settled.iter().filter(is_known).count() < NEWEST {
+            return None;
+        }
         let all: Vec<usize> = (0..settled.len()).collect();
         let mut kept: BTreeMap<usize, &[(f64, f64)]> = BTreeMap::new();
         let mut long = all.clone();
@@ -250,6 +264,9 @@ impl ToFit {
             .map(|(at, losses)| Curve { losses: losses.to_vec(), ..*settled[at] })
             .collect();
         let targets = Targets::of(&chosen, sample.iter().map(|at| settled[*at].first()), scale);
+        if !WIDTHS.contains(&targets.scale.width_in(of_all)) {
+            return None;
+        }
         let observations = chosen.iter().enumerate().flat_map(|(trial, curve)| {
             let targets = &targets;
             curve.losses.iter().map(move |(step, loss)| Observation {
@@ -259,21 +276,17 @@ impl ToFit {
                 noise: 0.0,
             })
         });
-        ToFit {
+        Some(ToFit {
             points: chosen.iter().map(|curve| cube.encode(&curve.trial.params)).collect(),
             observations: observations.collect(),
             scale: targets.scale,
-        }
+        })
     }
 }
 
-/// The largest number of trials up to `count` in steps of 1/8.
-fn in_steps(count: usize) -> usize {
-    let mut steps = count.min(6);
-    while steps + 1 + steps / 8 <= count {
-        steps += 1 + steps / 8;
-    }
-    steps
+/// How many of the oldest trials hyperparameters are fitted to.
+fn fitted_of(count: usize) -> usize {
+    in_steps(count, 6, 8)
 }
 
 /// How losses become targets.

@@ -8,9 +8,9 @@ use super::data::{Scale, horizon};
 use super::{CurveData, CurveProcess, FULL, FittedCurves, Lengths, hyperparameters};
 use crate::samplers::Ask;
 use crate::samplers::cube::Cube;
-use crate::samplers::gp::effort::Effort;
 use crate::samplers::gp::kernel::Exponential;
 use crate::samplers::gp::projection::projected;
+use crate::samplers::gp::rules::Rules;
 use crate::samplers::normal::NINETY;
 use crate::study::history::History;
 use crate::study::metric::Direction;
@@ -190,7 +190,8 @@ fn predict_one(
             Some(history.trials().iter().position(|trial| trial.number == number)?)
         }
     };
-    let data = CurveData::with(&cube, ask, place, scale, Effort::Full);
+    // Forecasts have no versions, and keep the rules that they began with.
+    let data = CurveData::with(&cube, ask, place, scale, Rules::Before10);
     let reported = place.and_then(|place| history.trials()[place].last());
     let is_beyond = |value: f64| history.direction().loss(value) > data.cap;
     if scale == Scale::Capped && reported.is_some_and(|(_, value)| is_beyond(value)) {

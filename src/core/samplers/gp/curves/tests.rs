@@ -4,7 +4,7 @@ use super::*;
 use crate::samplers::conformance::trial_of;
 use crate::samplers::fixtures::{ask, number, params, unit_cube};
 use crate::samplers::gp::Gp;
-use crate::samplers::gp::effort::Effort;
+use crate::samplers::gp::rules::Rules;
 use crate::samplers::{Ask, Sampler as _};
 use crate::study::history::History;
 use crate::study::metric::Direction;
@@ -38,7 +38,7 @@ fn asked<'a>(space: &'a Space, trials: &'a [Trial]) -> Ask<'a> {
 
 fn fitted(space: &Space, trials: &[Trial]) -> (Cube, CurveData, CurveHyperparameters) {
     let cube = Cube::new(space);
-    let data = CurveData::new(&cube, &asked(space, trials), Effort::Full);
+    let data = CurveData::new(&cube, &asked(space, trials), Rules::Before10);
     let hyperparameters =
         hyperparameters(&RefCell::default(), &cube, &data, Lengths::Own, Exponential::System);
     (cube, data, hyperparameters)
@@ -48,7 +48,7 @@ fn fitted(space: &Space, trials: &[Trial]) -> (Cube, CurveData, CurveHyperparame
 fn gradients_of_the_posterior_match_finite_differences() {
     let (space, trials) = (unit_cube(2), paused(7));
     let cube = Cube::new(&space);
-    let data = CurveData::new(&cube, &asked(&space, &trials), Effort::Full);
+    let data = CurveData::new(&cube, &asked(&space, &trials), Rules::Before10);
     let ToFit { points, observations, .. } = data.to_fit();
     assert!(observations.len() > 10, "{observations:?}");
     for (lengths, at) in [
@@ -130,14 +130,14 @@ fn a_few_reports_of_each_trial_are_kept_and_of_many_trials_the_long_and_the_new(
     let space = unit_cube(2);
     let cube = Cube::new(&space);
     let few = paused(6);
-    let data = CurveData::new(&cube, &asked(&space, &few), Effort::Full);
+    let data = CurveData::new(&cube, &asked(&space, &few), Rules::Before10);
     let steps = |trial: usize| -> Vec<f64> {
         let own = data.observations.iter().filter(|one| one.trial == trial);
         own.map(|one| (one.step * 27.0 / FULL).round()).collect()
     };
     assert_eq!((steps(0), steps(2)), (vec![2.0, 3.0], vec![2.0, 8.0, 26.0, 27.0]));
     let many = paused(900);
-    let data = CurveData::new(&cube, &asked(&space, &many), Effort::Full);
+    let data = CurveData::new(&cube, &asked(&space, &many), Rules::Before10);
     assert!(data.observations.len() <= 250, "{}", data.observations.len());
     assert!((880..900).all(|trial| data.trials.contains(&Some(trial))));
     let to_fit = data.to_fit().observations;
@@ -145,15 +145,15 @@ fn a_few_reports_of_each_trial_are_kept_and_of_many_trials_the_long_and_the_new(
 }
 
 #[test]
-fn with_reduced_effort_fits_wait_for_more_trials_of_those_that_rest() {
+fn fits_wait_for_more_trials_of_those_that_rest() {
     let (space, cube) = (unit_cube(2), Cube::new(&unit_cube(2)));
-    let to_fit = |trials: &[Trial], effort| {
+    let to_fit = |trials: &[Trial], rules| {
         let ToFit { points, observations, .. } =
-            CurveData::new(&cube, &asked(&space, trials), effort).to_fit();
+            CurveData::new(&cube, &asked(&space, trials), rules).to_fit();
         (points.iter().map(|point| key(point)).collect::<Vec<_>>(), observations)
     };
     let trials = paused(400);
-    let fitted = to_fit(&trials, Effort::Reduced);
+    let fitted = to_fit(&trials, Rules::Since10);
     assert!((50..=90).contains(&fitted.1.len()), "{}", fitted.1.len());
     assert!(fitted.0.len() < 60 && fitted.1.iter().all(|one| one.trial < fitted.0.len()));
     // One more trial, and one that is begun.
@@ -161,22 +161,29 @@ fn with_reduced_effort_fits_wait_for_more_trials_of_those_that_rest() {
     let mut running = more[401].clone();
     running.state = TrialState::Running;
     let more = [&more[..401], &[running]].concat();
-    assert!(to_fit(&more, Effort::Reduced) == fitted);
-    assert!(to_fit(&more, Effort::Full) != to_fit(&trials, Effort::Full));
+    assert!(to_fit(&more, Rules::Since10) == fitted);
+    assert!(to_fit(&more, Rules::Before10) != to_fit(&trials, Rules::Before10));
     // An eighth more.
-    assert!(to_fit(&paused(460), Effort::Reduced) != fitted);
+    assert!(to_fit(&paused(460), Rules::Since10) != fitted);
     // No difference where the process has all observations.
-    assert!(to_fit(&paused(60), Effort::Reduced) == to_fit(&paused(60), Effort::Full));
-    // Nobody rests yet.
+    assert!(to_fit(&paused(60), Rules::Since10) == to_fit(&paused(60), Rules::Before10));
+    // Nor while hardly any trial rests, or those that do are alike.
     let running = |trial: Trial| Trial { state: TrialState::Running, ..trial };
-    let running: Vec<Trial> = paused(400).into_iter().map(running).collect();
-    assert!(to_fit(&running, Effort::Reduced).1.is_empty());
+    let mut few: Vec<Trial> = paused(400).into_iter().map(running).collect();
+    let mut failed = trial_of(400, few[0].params.clone(), TrialState::Failed, None);
+    few.push(failed.clone());
+    assert!(to_fit(&few, Rules::Since10) == to_fit(&few, Rules::Before10));
+    for number in 401..460 {
+        failed.number = TrialNumber(number);
+        few.push(failed.clone());
+    }
+    assert!(to_fit(&few, Rules::Since10) == to_fit(&few, Rules::Before10));
 }
 
 #[test]
 fn a_fit_to_targets_of_another_scale_is_turned_into_that_of_the_process() {
     let (space, cube) = (unit_cube(2), Cube::new(&unit_cube(2)));
-    let data = CurveData::new(&cube, &asked(&space, &paused(400)), Effort::Reduced);
+    let data = CurveData::new(&cube, &asked(&space, &paused(400)), Rules::Since10);
     let memo = RefCell::default();
     let fit = || hyperparameters(&memo, &cube, &data, Lengths::Own, Exponential::Own);
     let (first, again) = (fit(), fit());
@@ -228,7 +235,7 @@ fn what_ends_depend_on_is_not_what_early_losses_depend_on() {
             Trial { curve, ..trial_of(number, params, state, value) }
         })
         .collect();
-    let data = CurveData::new(&cube, &asked(&space, &trials), Effort::Full);
+    let data = CurveData::new(&cube, &asked(&space, &trials), Rules::Before10);
     let missed = |lengths: Lengths| {
         let fitted =
             hyperparameters(&RefCell::default(), &cube, &data, lengths, Exponential::System);
