@@ -35,6 +35,7 @@ mod tables;
 mod trainer;
 pub mod trial_values;
 mod unknown_tables;
+mod yaml;
 
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -315,6 +316,11 @@ fn parse_for(
         return Err(Diagnostics::new(sources, vec![problem.help(help)]));
     }
     let mut tree = syntax::parse(text, 0, &mut problems);
+    if !problems.is_empty()
+        && let Some(problem) = yaml::problem(text, &sources[0].name)
+    {
+        return Err(Diagnostics::new(sources, vec![problem]));
+    }
     for set in overrides {
         let source = overrides::apply(&mut tree, set, sources.len(), &mut problems);
         sources.push(source);

@@ -259,6 +259,24 @@ fn what_is_not_toml_is_explained() {
 }
 
 #[test]
+fn a_file_of_yaml_is_one_error() {
+    let sweep = "# a sweep\nprogram: train.py\nmethod: bayes\nmetric:\n  name: loss\n  goal: \
+        minimize\nparameters:\n  lr:\n    min: 1e-5\n    max: 0.1\n";
+    for (name, text, help) in [
+        ("sweep.yaml", sweep, "docs/wandb.md"),
+        ("study.toml", sweep, "docs/wandb.md"),
+        ("search.yml", "- lr: 1\n- lr: 2\nx\n", "`hpsearch init`"),
+    ] {
+        let site = Site::new("", "");
+        site.write(name, text);
+        let checked = site.run(&["check", name]);
+        assert_eq!(checked.code, 2, "{}", checked.err);
+        assert_eq!(checked.err.matches("error: ").count(), 1, "{}", checked.err);
+        assert_names(&checked.err, &["error: this is YAML, and a study file is TOML", help]);
+    }
+}
+
+#[test]
 fn unknown_tables_and_keys_are_explained() {
     snapshot!(sheet(
         COMMAND,

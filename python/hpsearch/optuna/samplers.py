@@ -28,17 +28,17 @@ class BaseSampler:
 
 
 class TPESampler(BaseSampler):
-    """`tpe`, or `tpe-independent` unless `multivariate=True`."""
+    """`tpe`, or `tpe-independent` with `multivariate=False`."""
 
     _type = "tpe"
     _neutral = {"constant_liar": False, "group": False, "prior_weight": 1.0,
                 "consider_endpoints": False, "consider_magic_clip": True, "consider_prior": True,
                 "warn_independent_sampling": True}
 
-    def __init__(self, *, seed: Optional[int] = None, multivariate: bool = False,
+    def __init__(self, *, seed: Optional[int] = None, multivariate: Optional[bool] = None,
                  n_startup_trials: int = 10, n_ei_candidates: int = 24, **options: Any) -> None:
         super().__init__(seed=seed, **options)
-        self._type = "tpe" if multivariate else "tpe-independent"
+        self._type = "tpe-independent" if multivariate is False else "tpe"
         self._options["n_startup_trials"] = n_startup_trials
         self._options["n_ei_candidates"] = n_ei_candidates
 
