@@ -52,6 +52,17 @@ class OptunaTest(unittest.TestCase):
                     trial.value, (trial.params["x"] - 2) ** 2 + trial.params["z"]
                 )
 
+    def test_the_default_searches_all_parameters_together_as_optunas_does(self):
+        of = optuna.samplers.TPESampler
+        for sampler, expected in (
+            (of(), "tpe"),
+            (of(multivariate=True), "tpe"),
+            (of(multivariate=False), "tpe-independent"),
+        ):
+            self.assertEqual(sampler._spec_for(1)["type"], expected)
+        study = self.study()
+        study.optimize(parabola, n_trials=2)
+
     def test_every_sampler_and_pruner_runs(self):
         def reports(trial):
             value = parabola(trial)

@@ -10,7 +10,8 @@ use std::cell::RefCell;
 
 use self::parzen::Mixture;
 use self::past::Past;
-use self::rules::{GoodWeights, Rules, weights_by_age};
+pub(super) use self::rules::weights_by_age;
+use self::rules::{GoodWeights, Rules};
 use super::cube::{Cube, Point, evenly, slices};
 use super::prior::Prior;
 use super::{

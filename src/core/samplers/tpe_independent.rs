@@ -4,23 +4,29 @@ use rand::RngExt as _;
 
 use super::cube::{evenly, value_at};
 use super::ranking::Ranking;
-use super::tpe::{EI_CANDIDATES, GAMMA, GAMMA_CAP, STARTUP_TRIALS, good_trials};
+use super::tpe::{EI_CANDIDATES, GAMMA, GAMMA_CAP, STARTUP_TRIALS, good_trials, weights_by_age};
 use super::{Ask, Proposal, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::params::Value;
 use crate::study::seed::StreamRng;
 use crate::study::space::{Dimension, Distribution};
 use crate::study::spec::AlgorithmSpec;
+use crate::study::trial::TrialNumber;
 
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "tpe-independent",
     aliases: &[],
     summary: "learns where good values of each parameter lie, one parameter at a time (TPE)",
     // 2: paused trials count with their last report.
-    version: 2,
+    version: CHOICES_SINCE,
     options: &[STARTUP_TRIALS, EI_CANDIDATES, GAMMA, GAMMA_CAP],
     several: true,
     build: |spec, _| Ok(Box::new(TpeIndependent::new(spec))),
 };
+
+/// The first version whose densities of choices are Optuna's. The crate's histogram gives what good
+/// trials lack less, and old bad trials as much as new ones: a search could stay with the worse of
+/// two choices.
+const CHOICES_SINCE: u32 = 3;
 
 /// Draws each parameter where good trials are dense and bad ones are not, regardless of the other
 /// parameters.
@@ -30,13 +36,15 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
 /// (the constant liar). The crate itself sees only ranks, and positions on `[0, 1)`: NaN,
 /// infinities, logarithms, steps and huge ranges do not reach it. Unlike in Optuna, each
 /// parameter's trials are split among those where it is active, and the start-up is a Latin
-/// hypercube.
+/// hypercube. Choices have densities of Optuna's here.
 #[derive(Clone, Copy, Debug)]
 pub struct TpeIndependent {
     startup_trials: u64,
     candidates: usize,
     good_share: f64,
     good_most: usize,
+    /// Whether choices are drawn by the crate's histogram, as before version 3.
+    has_histogram: bool,
 }
 
 impl TpeIndependent {
@@ -47,6 +55,7 @@ impl TpeIndependent {
             candidates: EI_CANDIDATES.of(spec),
             good_share: GAMMA.of(spec),
             good_most: GAMMA_CAP.of(spec),
+            has_histogram: spec.version < CHOICES_SINCE,
         }
     }
 
@@ -56,32 +65,50 @@ impl TpeIndependent {
         ranking: &Ranking<'_>,
         rng: &mut StreamRng,
     ) -> Result<Value, SamplerError> {
-        let mut optimizer = self.optimizer(dimension, ranking)?;
-        Ok(value_at(&dimension.distribution, optimizer.ask(rng).map_err(internal)?))
+        let (observed, good) = self.observed(dimension, ranking);
+        let distribution = &dimension.distribution;
+        let position = match distribution {
+            Distribution::Choice { choices } if !self.has_histogram => {
+                let (good, bad) = observed.split_at(good);
+                chosen(choices.len(), [good, bad], self.candidates, rng)
+            }
+            _ => self.optimizer(distribution, &observed, good)?.ask(rng).map_err(internal)?,
+        };
+        Ok(value_at(distribution, position))
     }
 
-    /// An optimiser fed with the trials in which the dimension was active, by rank.
-    #[expect(clippy::cast_precision_loss, reason = "ranks of trials")]
-    fn optimizer(
+    /// The positions in the trials in which the dimension was active, by rank, and how many of them
+    /// are good.
+    fn observed(
         &self,
         Dimension { name, distribution, .. }: &Dimension,
         ranking: &Ranking<'_>,
-    ) -> Result<tpe::TpeOptimizer, SamplerError> {
+    ) -> (Vec<(TrialNumber, f64)>, usize) {
         let mut values = Vec::with_capacity(ranking.trials.len());
         let (mut informed, mut answered) = (0, 0);
         for (rank, trial) in (0u64..).zip(&ranking.trials) {
             // A value outside the range (the space has changed since) is skipped.
             if let Some(value) = trial.params.get(name).filter(|value| distribution.contains(value))
             {
-                values.push(value);
+                values.push((trial.number, value));
                 informed += usize::from(rank < ranking.informed);
                 answered += usize::from(rank < ranking.answered);
             }
         }
         let good = good_trials(informed, self.good_share, self.good_most);
         thin(&mut values, good..answered);
-        let positions: Vec<f64> =
-            values.into_iter().filter_map(|value| position(distribution, value)).collect();
+        let position = |(trial, value)| Some((trial, position(distribution, value)?));
+        (values.into_iter().filter_map(position).collect(), good)
+    }
+
+    /// An optimiser fed with these positions.
+    #[expect(clippy::cast_precision_loss, reason = "ranks of trials")]
+    fn optimizer(
+        &self,
+        distribution: &Distribution,
+        positions: &[(TrialNumber, f64)],
+        good: usize,
+    ) -> Result<tpe::TpeOptimizer, SamplerError> {
         // The crate takes the best ceil(gamma n); subtracting half a trial makes that exact despite
         // rounding.
         let gamma = if good == 0 { 0.0 } else { (good as f64 - 0.5) / positions.len() as f64 };
@@ -97,8 +124,8 @@ impl TpeIndependent {
             .candidates(self.candidates)
             .build(estimator, range.map_err(internal)?)
             .map_err(internal)?;
-        for (rank, position) in positions.into_iter().enumerate() {
-            optimizer.tell(position, rank as f64).map_err(internal)?;
+        for (rank, (_, position)) in positions.iter().enumerate() {
+            optimizer.tell(*position, rank as f64).map_err(internal)?;
         }
         Ok(optimizer)
     }
@@ -129,6 +156,54 @@ impl Sampler for TpeIndependent {
         })?;
         Ok(Some(point.into()))
     }
+}
+
+/// Of so many draws from the density of good trials the choice whose density there exceeds that of
+/// bad trials most.
+#[expect(clippy::cast_precision_loss, reason = "an index of a list")]
+fn chosen(
+    choices: usize,
+    groups: [&[(TrialNumber, f64)]; 2],
+    candidates: usize,
+    rng: &mut StreamRng,
+) -> f64 {
+    let [good, bad] = groups.map(|group| density(choices, group));
+    let draw = |_| {
+        let mut left = rng.random::<f64>();
+        let found = good.iter().position(|share| {
+            left -= share;
+            left < 0.0
+        });
+        found.unwrap_or(choices - 1)
+    };
+    let ratio = |index: &usize| good[*index] / bad[*index];
+    let best = (0..candidates)
+        .map(draw)
+        .reduce(|best, other| if ratio(&other) > ratio(&best) { other } else { best });
+    best.unwrap_or(0) as f64
+}
+
+/// The density of Optuna's Parzen estimator over choices: a kernel for each trial, weighted by its
+/// age, and the prior.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of trials, and indices as positions"
+)]
+fn density(choices: usize, observed: &[(TrialNumber, f64)]) -> Vec<f64> {
+    let mut by_age = observed.to_vec();
+    by_age.sort_unstable_by_key(|(trial, _)| *trial);
+    let weights = weights_by_age(by_age.len());
+    let total = weights.iter().sum::<f64>() + 1.0;
+    let spread = 1.0 / (by_age.len() + 1) as f64;
+    let kernel = 1.0 + choices as f64 * spread;
+    let any = (total - 1.0) * spread / kernel + 1.0 / choices as f64;
+    let mut shares = vec![any / total; choices];
+    for ((_, position), weight) in by_age.iter().zip(weights) {
+        shares[*position as usize] += weight / kernel / total;
+    }
+    shares
 }
 
 fn internal(error: impl std::fmt::Display) -> SamplerError {
@@ -237,6 +312,41 @@ mod tests {
         assert_eq!(positions[..21], (0..21).map(f64::from).collect::<Vec<_>>());
         assert_eq!(positions[20 + MOST_BAD..], [1020.0, 1021.0, 1022.0, 1023.0, 1024.0]);
         assert!(positions.windows(2).all(|pair| (1.0..=6.0).contains(&(pair[1] - pair[0]))));
+    }
+
+    #[test]
+    fn densities_of_choices_are_those_of_optuna() {
+        // `_ParzenEstimator` of Optuna 5.0, prior weight 1 and its default weights.
+        let observed = |count: u64| -> Vec<(TrialNumber, f64)> {
+            (0..count).rev().map(|n| (TrialNumber(n), (n * n % 3) as f64)).collect()
+        };
+        for (count, expected) in [
+            (0, [0.3333333333333333, 0.3333333333333333, 0.3333333333333333]),
+            (1, [0.4666666666666666, 0.2666666666666667, 0.2666666666666667]),
+            (4, [0.41666666666666663, 0.4166666666666668, 0.16666666666666674]),
+            (40, [0.34214193351484623, 0.6259105767454559, 0.031947489739697514]),
+        ] {
+            let found = density(3, &observed(count));
+            for (found, expected) in found.iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-12, "{count}: {found} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_search_leaves_the_worse_of_two_choices() {
+        let space = space([float("x", -5.0, 5.0), float("y", -5.0, 5.0), choice("z", ["a", "b"])]);
+        let loss = |params: &Params| {
+            let z = if params.get("z") == Some(&"a".into()) { 1.0 } else { 0.0 };
+            number(params, "x").powi(2) + number(params, "y").powi(2) + z
+        };
+        let stuck = |version| {
+            let sampler = TpeIndependent::new(&AlgorithmSpec { version, ..ENTRY.defaults() });
+            let is_stuck = |seed: &u64| best(&search(&sampler, &space, 100, *seed, loss)) >= 1.0;
+            (0..20).filter(is_stuck).count()
+        };
+        assert_eq!(stuck(CHOICES_SINCE), 0);
+        assert!(stuck(2) > 0, "studies of earlier versions keep their proposals");
     }
 
     #[test]

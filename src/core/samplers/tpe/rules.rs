@@ -82,7 +82,7 @@ pub(super) fn deviations(order: &[(f64, usize)], kernels: usize, rules: &Rules) 
 
 /// Optuna's weights by age, oldest first: full weight for the newest 25, decreasing to `1 / n`.
 #[expect(clippy::cast_precision_loss, reason = "numbers of trials")]
-pub(super) fn weights_by_age(count: usize) -> Vec<f64> {
+pub(in super::super) fn weights_by_age(count: usize) -> Vec<f64> {
     let Some(old) = count.checked_sub(25).filter(|old| *old > 0) else { return vec![1.0; count] };
     let first = 1.0 / count as f64;
     let step = if old > 1 { (1.0 - first) / (old - 1) as f64 } else { 0.0 };
