@@ -318,6 +318,7 @@ impl Engine {
                     self.emit(Event::Trial(trial, event));
                 }
             }
+            Input::Unheard { trial, attempt } => self.forget_telling(trial, attempt),
             Input::Peak { trial, attempt, bytes } => self.note_peak(trial, attempt, bytes),
             Input::Load(loads) => self.note_load(&loads),
             Input::AgentJoined { agent, devices, provenance } => {

@@ -109,6 +109,13 @@ pub enum Input {
         /// The request.
         request: Request,
     },
+    /// A trial's command, whose end comes next, did not read that it is to pause.
+    Unheard {
+        /// Number of the trial.
+        trial: TrialNumber,
+        /// Number of the trial's attempt, from 0.
+        attempt: AttemptNumber,
+    },
     /// A trial's process reports its peak memory.
     Peak {
         /// Number of the trial.
@@ -174,6 +181,7 @@ impl Input {
             Input::Launched { trial, attempt, .. }
             | Input::Report { trial, attempt, .. }
             | Input::Heard { trial, attempt }
+            | Input::Unheard { trial, attempt }
             | Input::Remark { trial, attempt, .. }
             | Input::Checkpoint { trial, attempt, .. }
             | Input::Recorded { trial, attempt, .. }

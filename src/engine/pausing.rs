@@ -8,7 +8,7 @@ use crate::study::device::Device;
 use crate::study::event::{DeviceEvent, Event, StateEvent, StudyEvent};
 use crate::study::program::Program;
 use crate::study::spec::MOST_SLOTS;
-use crate::study::trial::{Hold, Trial, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Hold, Trial, TrialNumber, TrialState};
 
 /// The reason of a pause requested by the user.
 const BY_YOU: &str = "paused by you";
@@ -245,6 +245,17 @@ impl Engine {
         running.leaving = Some((Leaving::Holding { told: true }, deadline));
         let why = self.sharing.why_evicted(running.trial).map_or(BY_YOU, String::as_str);
         Some(Decision::Pause(Reason::Held(why.to_owned())))
+    }
+
+    /// Notes that an attempt which ends now did not hear of its pause: if it completes, it is
+    /// complete.
+    pub(super) fn forget_telling(&mut self, trial: TrialNumber, attempt: AttemptNumber) {
+        let Some(index) = self.slots.of_attempt(trial, attempt) else { return };
+        if let Some(running) = &mut self.slots[index].running
+            && let Some((Leaving::Holding { told }, _)) = &mut running.leaving
+        {
+            *told = false;
+        }
     }
 
     /// Withdraws a pause unless a hold remains; if the attempt already knows, its trial is requeued

@@ -388,6 +388,7 @@ impl Listener {
                 self.send([Input::Peak { trial, attempt, bytes }]);
             }
             MessageToRunner::Exit { .. }
+            | MessageToRunner::Unheard {}
             | MessageToRunner::Answer { .. }
             | MessageToRunner::Text { .. }
             | MessageToRunner::At { .. } => {}
@@ -495,6 +496,9 @@ impl Listener {
             AttemptEnd::Failed(if is_oom { FailureCause::Oom } else { cause })
         });
         let (trial, attempt) = (current.expected.trial, current.expected.attempt);
+        if current.is_unheard {
+            self.send([Input::Unheard { trial, attempt }]);
+        }
         self.send([Input::Ended { trial, attempt, end, message }]);
     }
 
@@ -524,6 +528,7 @@ fn read_aside(aside: UnixStream, shared: &Mutex<Shared>, points: &PointQueue) {
                 let (trial, attempt) = (current.expected.trial, current.expected.attempt);
                 points.measure(trial, attempt, peak_memory::measured(bytes));
             }
+            (Some(MessageToRunner::Unheard {}), Some(current)) => current.is_unheard = true,
             (Some(MessageToRunner::End { end, message }), Some(current)) => {
                 current.end.get_or_insert((end, message));
             }

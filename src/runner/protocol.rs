@@ -105,6 +105,9 @@ pub enum MessageToRunner {
         /// The peak memory in bytes.
         bytes: u64,
     },
+    /// The command that ends now was told to pause, and did not read it.
+    #[serde(rename = "hpsearch_unheard")]
+    Unheard {},
     /// A job ended (built-in workers and supervisors).
     #[serde(rename = "hpsearch_end")]
     End {
@@ -564,6 +567,7 @@ mod tests {
             MessageToRunner::End { end: AttemptEnd::Diverged, message: Some("loss is NaN".into()) },
             MessageToRunner::StartsOver { why: "it is damaged".into(), from: None },
             MessageToRunner::Peak { bytes: 1 << 33 },
+            MessageToRunner::Unheard {},
             MessageToRunner::At { what: "tokenising \"a\"".into(), done: 3, of: 4 },
         ];
         for message in messages {

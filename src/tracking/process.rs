@@ -368,6 +368,7 @@ impl Foreground<'_> {
             | Input::Heard { .. }
             | Input::Ended { .. }
             | Input::Request { .. }
+            | Input::Unheard { .. }
             | Input::Peak { .. }
             | Input::AgentJoined { .. }
             | Input::AgentLeft { .. }

@@ -68,7 +68,7 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>, terminated: &
             return if is_refused(&error) { refuse(why) } else { fail(why) };
         }
     };
-    let CommandEnd { runner_lives, was_asked_to_leave, was_killed, rank, status, peak } =
+    let CommandEnd { runner_lives, was_asked_to_leave, was_killed, unheard, rank, status, peak } =
         match supervise(&mut ranks, &job.trial.directory, incoming) {
             Ok(supervised) => supervised,
             Err(error) => {
@@ -92,6 +92,9 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>, terminated: &
         }
         if let Some(status) = status.and_then(exit_status).filter(|_| job.is_tracked) {
             report_end(&MessageToRunner::Exit { status });
+        }
+        if unheard {
+            report_end(&MessageToRunner::Unheard {});
         }
         let has_left = was_asked_to_leave || terminated.load(Ordering::Relaxed);
         let end = end_of(status, has_left, by);
@@ -198,6 +201,8 @@ struct CommandEnd {
     runner_lives: bool,
     was_asked_to_leave: bool,
     was_killed: bool,
+    /// Whether it was told to pause only by a line that it has not read.
+    unheard: bool,
     /// The process whose status it is.
     rank: usize,
     status: Option<ExitStatus>,
@@ -235,6 +240,8 @@ fn supervise(
     let (mut was_killed, mut terminate_at) = (false, None::<Instant>);
     let (mut runner_lives, mut was_asked_to_leave) = (true, false);
     let mut was_terminated = false;
+    // How much it has read once it has read that it is to pause.
+    let mut told_by = None;
     let mut peak = PeakMemory::start();
     loop {
         let next = [terminate_at, ends.deadline()].into_iter().flatten().min();
@@ -265,6 +272,9 @@ fn supervise(
                         // A command waiting for this decision would mistake the next one for it.
                         eprintln!("[hpsearch] {error}; the command gets no more verdicts");
                         verdicts = None;
+                    }
+                    if let (Action::Pause, Some(verdicts)) = (&action, &verdicts) {
+                        told_by.get_or_insert(verdicts.queued());
                     }
                     if action == Action::Stop {
                         terminate_at = Some(Instant::now());
@@ -304,10 +314,14 @@ fn supervise(
         if is_over || ends.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
             let (rank, status) = ends.decisive();
             let peak = peak.bytes();
+            let has_read = |end| verdicts.as_ref().is_none_or(|verdicts| verdicts.read() >= end);
+            let unheard = told_by.is_some_and(|end| !has_read(end))
+                && !(was_terminated || was_asked_to_leave || was_killed);
             return Ok(CommandEnd {
                 runner_lives,
                 was_asked_to_leave,
                 was_killed,
+                unheard,
                 rank,
                 status,
                 peak,

@@ -3,6 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ChildStdin;
@@ -33,6 +34,8 @@ pub(super) enum QueueError {
 /// A queue in front of a command's stdin, so that sending does not block.
 pub(super) struct VerdictQueue {
     shared: Arc<Shared>,
+    /// The command's stdin, to see how much of it is unread.
+    pipe: OwnedFd,
 }
 
 /// A lock rather than a channel, since the sender moves a long queue to a file.
@@ -53,8 +56,20 @@ impl VerdictQueue {
         let shared =
             Arc::new(Shared { spool: Mutex::new(Spool::new(directory)), more: Condvar::new() });
         let writer = Arc::clone(&shared);
+        let pipe = stdin.as_fd().try_clone_to_owned()?;
         threads::spawn("verdicts", move || write_verdicts(stdin, &writer))?;
-        Ok(VerdictQueue { shared })
+        Ok(VerdictQueue { shared, pipe })
+    }
+
+    /// Number of bytes queued so far.
+    pub fn queued(&self) -> u64 {
+        self.shared.lock().queued
+    }
+
+    /// How many of them the command may have read.
+    pub fn read(&self) -> u64 {
+        let sent = self.shared.lock().sent;
+        sent.saturating_sub(rustix::io::ioctl_fionread(&self.pipe).unwrap_or(0))
     }
 
     /// Queues a decision; it is dropped if the command has closed its stdin.
@@ -75,12 +90,15 @@ fn write_verdicts(mut stdin: ChildStdin, shared: &Shared) {
                 Err(_) => break None,
             }
         };
-        let written = chunk.is_some_and(|chunk| {
-            drop(spool);
-            stdin.write_all(&chunk).is_ok()
-        });
+        let length = chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+        // Counted first: what is on its way may have been read.
+        spool.sent += length;
+        drop(spool);
+        let written = chunk.is_some_and(|chunk| stdin.write_all(&chunk).is_ok());
         if !written {
-            shared.lock().is_closed = true;
+            let mut spool = shared.lock();
+            spool.sent -= length;
+            spool.is_closed = true;
             return;
         }
     }
@@ -94,15 +112,28 @@ struct Spool {
     /// Offsets of reading and writing.
     read: u64,
     written: u64,
+    /// Bytes that were queued, and those of them that are in the command's pipe.
+    queued: u64,
+    sent: u64,
     is_closed: bool,
 }
 
 impl Spool {
     fn new(directory: PathBuf) -> Self {
-        Spool { directory, memory: Vec::new(), file: None, read: 0, written: 0, is_closed: false }
+        Spool {
+            directory,
+            memory: Vec::new(),
+            file: None,
+            read: 0,
+            written: 0,
+            queued: 0,
+            sent: 0,
+            is_closed: false,
+        }
     }
 
     fn push(&mut self, line: &str) -> Result<(), QueueError> {
+        self.queued += line.len() as u64 + 1;
         if self.is_closed {
             return Ok(());
         }

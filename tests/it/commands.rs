@@ -122,8 +122,11 @@ fn trials_are_not_compared_with_hidden_ones() {
     let script = "for step in 1 2 3 4 5; do\n\
         echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"\n\
         read -r answer || exit 1; done\n";
-    for pruner in ["\"median\"\nn_startup_trials = 1", "\"wilcoxon\"", "\"asha\"\nmin_resource = 1"]
-    {
+    for pruner in [
+        "\"median\"\nn_startup_trials = 1",
+        "\"wilcoxon\"",
+        "\"asha\"\nmin_resource = 1\nmax_resource = 9",
+    ] {
         for is_earlier in [false, true] {
             let rest = format!(
                 "[devices]\nuse = [\"sim:0\"]\n[[enqueue]]\nx = 0.125\n[[enqueue]]\nx = 0.5\n\

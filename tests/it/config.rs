@@ -15,7 +15,7 @@ use hpsearch::study::spec::{FailureCause, PerTrial, StudySpec, ValueRule, WhileR
 use hpsearch::study::step::StepUnit;
 use proptest::prelude::*;
 
-use crate::harness::assert_names;
+use crate::harness::{Site, assert_names};
 
 const COMMAND: &str = r#"[study]
 metric = "loss"

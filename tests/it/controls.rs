@@ -16,7 +16,7 @@ use serde_json::{Value as Json, json};
 
 use crate::harness::{
     KEEP_ALL, ONE_SLOT, REPORT_X, RESUMABLE, Site, TWO_SLOTS, assert_code, assert_done,
-    assert_names, assert_refused, study, wait_at_most, wait_until,
+    assert_names, assert_refused, held, study, wait_at_most, wait_until,
 };
 
 /// The steps that trials began, each once.
@@ -435,6 +435,27 @@ fn a_trial_that_neither_reports_nor_listens_is_paused_all_the_same() {
     assert_done(&running.end());
     assert_eq!(site.states(), ["paused", "complete"]);
     assert_eq!(site.processes(), [0; 0]);
+}
+
+#[test]
+fn a_command_that_completes_without_reading_that_it_is_to_pause_is_complete() {
+    let report =
+        |step: u32| format!("echo \"@hpsearch {{\\\"step\\\":{step},\\\"loss\\\":$1}}\"\n");
+    for (reads, state) in [("", "complete"), ("read -r a; read -r b\n", "paused")] {
+        // It ends once the answer to its second report has been written.
+        let script = format!("{}{}{reads}", report(1), held(&report(2)));
+        let script = format!("{script}while [ ! -e told ]; do sleep 0.02; done\n");
+        let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
+        let running = site.start_study();
+        site.wait_for("started");
+        assert_done(&site.run(&["pause", "s", "0"]));
+        site.write("go", "");
+        wait_until("step 2 is there", || site.trials()[0]["last_step"] == 2);
+        site.write("told", "");
+        running.end();
+        assert_eq!(site.states(), [state], "{reads}");
+        assert_done(&site.run(&["verify", "s"]));
+    }
 }
 
 #[test]

@@ -235,6 +235,7 @@ impl Carrying {
             | Input::Recorded { .. }
             | Input::Ended { .. }
             | Input::Request { .. }
+            | Input::Unheard { .. }
             | Input::Peak { .. }
             | Input::AgentJoined { .. }
             | Input::AgentLeft { .. }

@@ -42,6 +42,8 @@ pub(super) struct Current {
     remarks: Remarks,
     logged: Logged,
     pub end: Option<End>,
+    /// Whether it did not read that it is to pause.
+    pub is_unheard: bool,
     /// Why nothing could be started, if its supervisor's child says so.
     pub not_started: Option<End>,
     /// The kernel's count of out-of-memory kills when it began.
@@ -81,6 +83,7 @@ impl Current {
             remarks: Remarks::default(),
             logged: Logged::default(),
             end: None,
+            is_unheard: false,
             not_started: None,
             memory_kills: processes::memory_kills(),
         })

@@ -140,6 +140,7 @@ impl<'a> Lines<'a> {
                 ),
                 MessageToRunner::StartsOver { .. }
                 | MessageToRunner::Peak { .. }
+                | MessageToRunner::Unheard {}
                 | MessageToRunner::End { .. }
                 | MessageToRunner::Params { .. }
                 | MessageToRunner::Summary { .. }
