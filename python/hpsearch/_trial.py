@@ -110,6 +110,8 @@ class TrialRun(Run):
         After a report of the study's metric in a study that stops trials, it waits for the answer,
         a second at most.
         """
+        # SIGTERM may come with the answer.
+        self._reads_should_stop = True
         if self._reported > self._answered:
             self._wait(self._is_answered)
         return super().should_stop

@@ -233,6 +233,27 @@ class Trial(Case):
             self.assertEqual(process.stdout.readline(), f"at {step} {verdict == 'stop'}\n")
         self.assertEqual(process.communicate(timeout=60)[0], "")
 
+    def test_sigterm_with_the_first_answer_is_a_request(self) -> None:
+        process = self.start(
+            """
+            import hpsearch
+            run = hpsearch.init()
+            run.log({"loss": 1.0}, step=1)
+            print("at 1", run.should_stop, flush=True)
+            """,
+            stdin=subprocess.PIPE,
+            HPSEARCH_JUDGED='["loss"]',
+        )
+        assert process.stdin is not None and process.stdout is not None
+        while '"loss":1.0,"step":1' not in process.stdout.readline():
+            pass
+        time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        process.stdin.write('{"verdict":"stop","reason":"so"}\n')
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), "at 1 True\n")
+        process.communicate(timeout=60)
+
     def test_should_stop_does_not_wait_where_nothing_stops_trials(self) -> None:
         for judged, seconds in (("", (0, 1)), ('["loss"]', (5, 6, 7))):
             process = self.start(

@@ -125,7 +125,7 @@ fn trials_are_not_compared_with_hidden_ones() {
     for pruner in [
         "\"median\"\nn_startup_trials = 1",
         "\"wilcoxon\"",
-        "\"asha\"\nmin_resource = 1\nmax_resource = 9",
+        "\"asha\"\nmin_resource = 1\nmax_resource = 9\nreduction_factor = 2",
     ] {
         for is_earlier in [false, true] {
             let rest = format!(
