@@ -40,6 +40,7 @@ pub mod retention;
 mod scheduling;
 pub mod simulator;
 mod slots;
+mod superseding;
 mod throughput;
 pub mod verify;
 
@@ -48,7 +49,6 @@ use std::time::Duration;
 
 use agents::AgentSlots;
 pub use agents::SlottedAttempt;
-use attempt::ReportedSteps;
 use batch_halving::OutOfMemory;
 use budgets::Budgets;
 pub use crash_recovery::end_of_killed_runner;
@@ -69,6 +69,7 @@ use restarts::Restarts;
 use retention::Retention;
 pub use scheduling::{seed_of, seed_of_number};
 use slots::Slots;
+use superseding::Superseding;
 
 use crate::pruners::{self, Pruner};
 use crate::samplers::{self, Sampler};
@@ -153,8 +154,8 @@ pub struct Engine {
     remarked: BTreeSet<(TrialNumber, RemarkKind)>,
     /// Open attempts of an earlier runner that may still run, with their slots.
     surviving: Vec<SlottedAttempt>,
-    /// What the open attempts of an earlier runner had reported.
-    open_steps: BTreeMap<TrialNumber, ReportedSteps>,
+    /// What the open attempts of an earlier runner supersede so far.
+    open_attempts: BTreeMap<TrialNumber, Superseding>,
     agent_slots: AgentSlots,
     /// Agents that do not answer at the moment.
     silent_agents: BTreeSet<String>,
@@ -203,7 +204,7 @@ impl Engine {
             is_gone: None,
             remarked: BTreeSet::new(),
             surviving: Vec::new(),
-            open_steps: BTreeMap::new(),
+            open_attempts: BTreeMap::new(),
             agent_slots: AgentSlots::default(),
             silent_agents: BTreeSet::new(),
             killing: Vec::new(),

@@ -216,8 +216,8 @@ impl Engine {
         // The device time up to the end of the earlier runner is accounted for with that.
         let _accounted = self.budgets.meter.start(&slot.devices, self.now);
         let mut running = RunningAttempt::new(trial, attempt, self.now, None);
-        running.steps = self.open_steps.remove(&trial).unwrap_or_default();
-        (running.known_to, running.is_adopted) = (running.steps.last(), true);
+        running.superseding = self.open_attempts.remove(&trial).unwrap_or_default();
+        (running.known_to, running.is_adopted) = (running.superseding.last_step(), true);
         let decided = self.final_decision(trial);
         running.leaving = decided.map(|leaving| (leaving, self.now.after(self.grace)));
         let slot = &mut self.slots[index];

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Effect;
+use super::superseding::Superseding;
 use crate::study::budget::Budget;
 use crate::study::event::AttemptEnd;
 use crate::study::metric::Metrics;
 use crate::study::remark::{RemarkKind, Reports};
-use crate::study::spec::{FailureCause, Objective};
+use crate::study::spec::FailureCause;
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, Trial, TrialNumber};
+use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// Why a running attempt was asked to leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,71 +55,6 @@ impl Leaving {
     }
 }
 
-/// The steps at which an attempt reported an objective, and earlier attempts did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ReportedSteps {
-    /// Steps at which earlier attempts reported an objective (by its place), and it has not.
-    earlier: BTreeSet<(u64, usize)>,
-    /// The lowest and the highest step that it reported.
-    own: Option<(u64, u64)>,
-}
-
-impl ReportedSteps {
-    /// Those of an attempt that begins.
-    pub fn of_trial(trial: &Trial) -> Self {
-        ReportedSteps { earlier: trial.reported_steps(), own: None }
-    }
-
-    /// Those of an attempt, by who reported each objective last.
-    pub fn of_attempt(
-        attempt: AttemptNumber,
-        reporters: &[(String, u64, AttemptNumber)],
-        objectives: &[Objective],
-    ) -> Self {
-        let mut steps = ReportedSteps::default();
-        for (metric, step, by) in reporters {
-            match objectives.iter().position(|objective| objective.metric == *metric) {
-                Some(_) if *by == attempt => steps.extend_to(*step),
-                Some(index) => drop(steps.earlier.insert((*step, index))),
-                None => {}
-            }
-        }
-        steps
-    }
-
-    /// Records a report of some of the objectives.
-    pub fn note(&mut self, step: u64, metrics: &Metrics, objectives: &[Objective]) {
-        for (index, objective) in objectives.iter().enumerate() {
-            if metrics.get(&objective.metric).is_some() {
-                self.earlier.remove(&(step, index));
-                self.extend_to(step);
-            }
-        }
-    }
-
-    fn extend_to(&mut self, step: u64) {
-        let (first, last) = self.own.unwrap_or((step, step));
-        self.own = Some((first.min(step), last.max(step)));
-    }
-
-    /// The highest step that it reported.
-    pub fn last(&self) -> Option<u64> {
-        self.own.map(|(_, last)| last)
-    }
-
-    /// The reports of earlier attempts from its first one on that it did not repeat: steps by
-    /// objective.
-    pub fn superseded(&self, objectives: &[Objective]) -> BTreeMap<String, Vec<u64>> {
-        let mut steps: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-        if let Some((from, _)) = self.own {
-            for (step, index) in self.earlier.range((from, 0)..) {
-                steps.entry(objectives[*index].metric.clone()).or_default().push(*step);
-            }
-        }
-        steps
-    }
-}
-
 /// An attempt on a slot.
 #[derive(Clone, Debug)]
 pub(super) struct RunningAttempt {
@@ -138,7 +74,7 @@ pub(super) struct RunningAttempt {
     /// The upper memory estimate when it started.
     pub expected: Option<u64>,
     pub reports: Reports,
-    pub steps: ReportedSteps,
+    pub superseding: Superseding,
     /// The last step at which it reported each metric.
     pub last_steps: BTreeMap<String, u64>,
     /// The last step that an earlier runner, which started it, had stored of it.
@@ -167,7 +103,7 @@ impl RunningAttempt {
             peak: 0,
             expected,
             reports: Reports::default(),
-            steps: ReportedSteps::default(),
+            superseding: Superseding::default(),
             last_steps: BTreeMap::new(),
             known_to: None,
             is_adopted: false,

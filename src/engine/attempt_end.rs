@@ -1,12 +1,13 @@
 //! The ends of attempts and their consequences: trials finish, pause, are requeued, retried, or
 //! fail.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::Engine;
 use super::attempt::{Leaving, RunningAttempt};
+use super::superseding::{Superseded, Superseding};
 use crate::config;
+use crate::pruners::is_population;
 use crate::study::constraint;
 use crate::study::decision::{Decision, Reason};
 use crate::study::event::{AttemptEnd, AttemptEvent, DecisionEvent, Event, StateEvent};
@@ -33,7 +34,6 @@ impl Engine {
         }
         let leaves_too_early = end == AttemptEnd::Completed && self.leaves_too_early(number);
         let Some(running) = self.slots[slot].running.take() else { return };
-        let superseded = running.steps.superseded(&self.spec.objectives);
         let devices = self.slots[slot].devices().clone();
         if self.slots[slot].closed {
             // What is left of its agents can form another group.
@@ -61,6 +61,7 @@ impl Engine {
             }
         }
         let message = self.with_rows(number, &end, message);
+        let superseded = self.superseded_by(&running.superseding, number, Some(&end));
         let device_micros = Some(self.budgets.meter.end(&devices, self.now));
         self.emit(Event::of(
             number,
@@ -70,9 +71,10 @@ impl Engine {
                 reason: message.clone(),
                 device_micros,
                 memory: self.sharing.memory_used(devices.first(), running.peak),
-                superseded: self.superseded_by_end(number, &end, superseded),
+                superseded: superseded.reports,
             },
         ));
+        self.drop_all(superseded.checkpoints);
         self.forget_gone_of(number);
         let evicted = self.note_end(slot, number, &end);
         if !matches!(end, AttemptEnd::Refused | AttemptEnd::Interrupted) {
@@ -129,20 +131,31 @@ impl Engine {
         self.answer_kill_requests(number);
     }
 
-    /// The reports that an attempt supersedes by its end. A trial that fails to continue past its
-    /// end has those from before again, and a member of a population keeps those of all its
-    /// segments.
-    pub(super) fn superseded_by_end(
+    /// What an attempt supersedes if it ends like this; `None`: as far as it has come. A trial that
+    /// fails to continue past its end has what it had before again, and a member of a population
+    /// keeps the reports of all its segments, and its checkpoints.
+    pub(super) fn superseded_by(
         &self,
+        superseding: &Superseding,
         number: TrialNumber,
-        end: &AttemptEnd,
-        superseded: BTreeMap<String, Vec<u64>>,
-    ) -> BTreeMap<String, Vec<u64>> {
-        let counts = self.state.trial(number).is_some_and(|trial| {
-            (trial.continued.is_none() || *end == AttemptEnd::Completed)
-                && trial.segments.is_empty()
-        });
-        if counts { superseded } else { BTreeMap::new() }
+        end: Option<&AttemptEnd>,
+    ) -> Superseded {
+        let is_completed = end.is_none_or(|end| *end == AttemptEnd::Completed);
+        let counts = |trial: &&Trial| {
+            (trial.continued.is_none() || is_completed) && trial.segments.is_empty()
+        };
+        let Some(trial) = self.state.trial(number).filter(counts) else {
+            return Superseded::default();
+        };
+        let checkpoints = superseding.checkpoints(trial, end);
+        let is_member = is_population(&self.spec.pruner);
+        Superseded {
+            reports: superseding.reports(&self.spec.objectives, end),
+            checkpoints: checkpoints
+                .filter(|_| !is_member)
+                .map(|saved| (number, saved.path.clone()))
+                .collect(),
+        }
     }
 
     /// The pruner's decision on a trial's last report, if it ends the trial's turn. Such a trial

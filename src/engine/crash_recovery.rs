@@ -1,18 +1,23 @@
 //! Crash recovery: the usage of a killed runner, and the fate of its open attempts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
-use super::attempt::{Leaving, ReportedSteps};
+use super::attempt::Leaving;
 use super::device_time::DeviceMeter;
+use super::superseding::Superseding;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::device::DeviceGroup;
 use crate::study::event::{
-    AttemptEnd, AttemptEvent, Event, RunnerEvent, StateEvent, StudyEvent, TrialEvent,
+    AttemptEnd, AttemptEvent, CheckpointEvent, Event, ProposalEvent, RunnerEvent, Seq, StateEvent,
+    StudyEvent, TrialEvent,
 };
-use crate::study::state::TrialResult;
+use crate::study::state::{StudyState, TrialResult};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
+
+/// How many events are read at once.
+const EVENTS_AT_ONCE: u64 = 1000;
 
 /// The end event of a killed runner, written in its place: its last heartbeat, and its running
 /// time, excluding idle periods.
@@ -125,7 +130,7 @@ fn idle_micros(
 }
 
 impl Engine {
-    /// Adds what the open attempts of an earlier runner had reported.
+    /// Adds what the open attempts of an earlier runner had reported and saved.
     ///
     /// # Errors
     /// The store failed.
@@ -134,14 +139,63 @@ impl Engine {
         reader: &dyn StorageReader,
         study: StudyId,
     ) -> Result<Self, StorageError> {
-        for number in self.trials_that(|trial| trial.state == TrialState::Running) {
-            if let Some(attempt) = self.state.trial(number).and_then(Trial::last_attempt) {
-                let reporters = reader.reporters(study, number)?;
-                let steps = ReportedSteps::of_attempt(attempt, &reporters, &self.spec.objectives);
-                self.open_steps.insert(number, steps);
+        let running = self.state.trials.iter().filter(|trial| trial.state == TrialState::Running);
+        let (first, open): (Vec<&Trial>, Vec<&Trial>) =
+            running.partition(|trial| trial.attempts == 1);
+        let open: BTreeSet<TrialNumber> = open.iter().map(|trial| trial.number).collect();
+        self.open_attempts =
+            first.iter().map(|trial| (trial.number, Superseding::of_first(trial))).collect();
+        let (mut pages, mut before) = (Vec::new(), Seq(i64::MAX));
+        let mut uncreated = open.clone();
+        while !uncreated.is_empty() {
+            let mut page = reader.events_before(study, before, EVENTS_AT_ONCE)?;
+            let Some((first, ..)) = page.first() else { break };
+            before = *first;
+            page.retain(|(_, _, event)| event.trial().is_some_and(|trial| open.contains(&trial)));
+            for (_, _, event) in &page {
+                if let Event::Trial(
+                    trial,
+                    TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }),
+                ) = event
+                {
+                    uncreated.remove(trial);
+                }
+            }
+            pages.push(page);
+        }
+        let events = pages.iter().rev().flatten().map(|(_, at, event)| (*at, event));
+        Ok(self.with_events_of_open_attempts(events))
+    }
+
+    /// The same, from all events of their trials, or of more.
+    #[must_use]
+    pub fn with_events_of_open_attempts<'a>(
+        mut self,
+        events: impl IntoIterator<Item = (Timestamp, &'a Event)>,
+    ) -> Self {
+        let mut state = StudyState::new(&self.spec);
+        for (at, event) in events {
+            state.apply(at, event);
+            let Event::Trial(number, event) = event else { continue };
+            match (event, self.open_attempts.get_mut(number)) {
+                (TrialEvent::Attempt(AttemptEvent::Started { resume, .. }), _) => {
+                    let trial = state.trial(*number);
+                    let open = trial.map(|trial| Superseding::of(trial, resume.clone()));
+                    self.open_attempts.extend(open.map(|open| (*number, open)));
+                }
+                (TrialEvent::Attempt(AttemptEvent::Ended { .. }), _) => {
+                    self.open_attempts.remove(number);
+                }
+                (TrialEvent::Attempt(AttemptEvent::Reported { step, metrics, .. }), Some(open)) => {
+                    open.note_report(*step, metrics, &self.spec.objectives);
+                }
+                (TrialEvent::Checkpoint(CheckpointEvent::Saved { step, path, .. }), Some(open)) => {
+                    open.note_checkpoint(*step, path);
+                }
+                _ => {}
             }
         }
-        Ok(self)
+        self
     }
 
     /// Ends the attempts that a dead runner left open.
@@ -153,8 +207,8 @@ impl Engine {
                 self.adopt(number, attempt, &slot);
                 continue;
             }
-            let steps = self.open_steps.remove(&number).unwrap_or_default();
-            let superseded = steps.superseded(&self.spec.objectives);
+            let superseding = self.open_attempts.remove(&number).unwrap_or_default();
+            let superseded = self.superseded_by(&superseding, number, Some(&AttemptEnd::Lost));
             // Its device time is accounted for with the end of that runner.
             self.emit(Event::of(
                 number,
@@ -164,9 +218,10 @@ impl Engine {
                     reason: Some("the runner died".to_owned()),
                     device_micros: Some(0),
                     memory: None,
-                    superseded: self.superseded_by_end(number, &AttemptEnd::Lost, superseded),
+                    superseded: superseded.reports,
                 },
             ));
+            self.drop_all(superseded.checkpoints);
             match (self.final_decision(number), self.hold_of(number)) {
                 _ if self.has_arrived(number) => self.complete(number, None),
                 (Some(Leaving::Stopping(reason)), _) => self.finish_trial(

@@ -216,8 +216,7 @@ impl Engine {
             }
         };
         let device_micros = self.budgets.meter.end(self.slots[index].devices(), self.now);
-        let superseded = running.steps.superseded(&self.spec.objectives);
-        let superseded = self.superseded_by_end(number, &end, superseded);
+        let superseded = self.superseded_by(&running.superseding, number, Some(&end));
         self.emit(Event::of(
             number,
             AttemptEvent::Ended {
@@ -226,9 +225,10 @@ impl Engine {
                 reason,
                 device_micros: Some(device_micros),
                 memory: None,
-                superseded,
+                superseded: superseded.reports,
             },
         ));
+        self.drop_all(superseded.checkpoints);
         match running.leaving?.0 {
             Leaving::Stopping(why) | Leaving::Pausing(why) | Leaving::TimedOut(why) => Some(why),
             _ => None,

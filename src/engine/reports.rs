@@ -73,7 +73,7 @@ impl Engine {
             return;
         }
         let Some(running) = &mut self.slots[slot].running else { return };
-        running.steps.note(step, &metrics, &self.spec.objectives);
+        running.superseding.note_report(step, &metrics, &self.spec.objectives);
         let (metrics, remark) = running.reports.take(self.spec.step, step, metrics);
         let late = running.late(step, &metrics);
         if let Some(remark) = remark {
@@ -153,6 +153,9 @@ impl Engine {
             });
         if is_resent {
             return;
+        }
+        if let Some(running) = &mut self.slots[slot].running {
+            running.superseding.note_checkpoint(step, &path);
         }
         self.emit(Event::of(
             trial,

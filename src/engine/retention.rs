@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::attempt::RunningAttempt;
+use super::superseding::Superseded;
 use super::{Effect, Engine};
 use crate::pruners::{is_asynchronous, is_population};
 use crate::storage::paths::{is_copy, original_of};
@@ -19,7 +20,7 @@ use crate::study::metric::{Direction, Score};
 use crate::study::program::Program;
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::spec::{Objective, StudySpec, ValueRule, WhileRunning};
-use crate::study::state::{StudyState, value_of, value_step};
+use crate::study::state::{StudyState, supersede, value_of, value_step};
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The retention rule of a study.
@@ -351,8 +352,14 @@ impl Retention {
         }
     }
 
-    /// The plan for the whole study.
-    fn plan(&self, spec: &StudySpec, state: &StudyState) -> Option<Plan> {
+    /// The plan for the whole study. `cleared`: trials without what their running attempts have
+    /// superseded, whose files these may be writing again.
+    fn plan(
+        &self,
+        spec: &StudySpec,
+        state: &StudyState,
+        cleared: &BTreeMap<TrialNumber, Trial>,
+    ) -> Option<Plan> {
         let is_limited = self.rule.keep_best.is_some() || self.rule.max_disk.is_some();
         if self.holding.is_empty() || !is_limited {
             return None;
@@ -367,12 +374,28 @@ impl Retention {
             Some(Trial { value: Some(*mean), ..trial.clone() })
         };
         let holding = self.holding.iter().filter_map(|number| state.trial(*number));
+        let size = |trial: &Trial| -> u64 {
+            trial.checkpoints.iter().filter_map(|checkpoint| checkpoint.bytes).sum()
+        };
+        let mut superseded = 0;
         let holding: Vec<Cow<'_, Trial>> = holding
-            .map(|trial| with_mean(trial).map_or(Cow::Borrowed(trial), Cow::Owned))
+            .map(|trial| match cleared.get(&trial.number) {
+                Some(cleared) => {
+                    superseded += size(trial) - size(cleared);
+                    Cow::Borrowed(cleared)
+                }
+                None => with_mean(trial).map_or(Cow::Borrowed(trial), Cow::Owned),
+            })
             .collect();
         let is_several = state.has_several_objectives();
         let compromise = state.best().filter(|_| is_several).map(|best| best.number);
-        Some(self.rule.plan(&holding.iter().map(Cow::as_ref).collect::<Vec<_>>(), compromise))
+        let max_disk = self.rule.max_disk.map(|limit| limit.saturating_sub(superseded));
+        let rule = match superseded {
+            0 => Cow::Borrowed(&self.rule),
+            _ => Cow::Owned(Rule { max_disk, ..self.rule.clone() }),
+        };
+        let plan = rule.plan(&holding.iter().map(Cow::as_ref).collect::<Vec<_>>(), compromise);
+        Some(Plan { exceeded: plan.exceeded.map(|bytes| bytes + superseded), ..plan })
     }
 
     /// Checkpoints that one running trial no longer needs.
@@ -393,10 +416,8 @@ impl Retention {
     }
 
     /// Whether as many complete trials as `keep` allows are better than this one is now.
-    fn cannot_win(&self, state: &StudyState, number: TrialNumber) -> bool {
-        let Some(own) = state.trial(number).and_then(|trial| self.rule.score(trial)) else {
-            return false;
-        };
+    fn cannot_win(&self, state: &StudyState, trial: &Trial) -> bool {
+        let Some(own) = self.rule.score(trial) else { return false };
         let better = state.trials.iter().filter(|trial| {
             trial.state == TrialState::Complete
                 && self.rule.score(trial).is_some_and(|score| score < own)
@@ -425,18 +446,43 @@ impl Engine {
             return self.tidy();
         }
         loop {
-            let Some(trial) = self.state.trial(number) else { return };
-            let dropped = self.retention.superseded(trial);
+            let Some(trial) = self.cleared(number) else { return };
+            let dropped = self.retention.superseded(&trial);
             if !self.forget_gone_beside(&dropped) {
                 return self.drop_all(dropped);
             }
         }
     }
 
+    /// A trial without what its running attempt has superseded of the earlier ones, which goes when
+    /// that ends.
+    fn cleared(&self, number: TrialNumber) -> Option<Cow<'_, Trial>> {
+        let trial = self.state.trial(number)?;
+        let running = self.slots.running().find(|running| running.trial == number);
+        let superseded = running
+            .map(|running| self.superseded_by(&running.superseding, number, None))
+            .unwrap_or_default();
+        if superseded == Superseded::default() {
+            return Some(Cow::Borrowed(trial));
+        }
+        let mut cleared = trial.clone();
+        supersede(&mut cleared, &self.spec.objectives, &superseded.reports);
+        let gone: HashSet<&Path> =
+            superseded.checkpoints.iter().map(|(_, path)| path.as_path()).collect();
+        cleared.checkpoints.retain(|saved| !gone.contains(saved.path.as_path()));
+        Some(Cow::Owned(cleared))
+    }
+
     /// Drops everything that the study no longer needs.
     pub(super) fn tidy(&mut self) {
         let Plan { dropped, exceeded } = loop {
-            let Some(plan) = self.retention.plan(&self.spec, &self.state) else { return };
+            let running = self.slots.running().filter_map(|running| self.cleared(running.trial));
+            let cleared = running.filter_map(|trial| match trial {
+                Cow::Borrowed(_) => None,
+                Cow::Owned(cleared) => Some((cleared.number, cleared)),
+            });
+            let cleared = cleared.collect();
+            let Some(plan) = self.retention.plan(&self.spec, &self.state, &cleared) else { return };
             if !self.forget_gone_beside(&plan.dropped) {
                 break plan;
             }
@@ -527,7 +573,7 @@ impl Engine {
         if self.retention.exceeded
             && !running.is_some_and(RunningAttempt::is_leaving)
             && self.pruner.first_rung(number).is_none()
-            && self.retention.cannot_win(&self.state, number)
+            && self.cleared(number).is_some_and(|own| self.retention.cannot_win(&self.state, &own))
             && self.lists(number, |listed| listed == path)
         {
             let dropped = vec![(number, path.to_owned())];

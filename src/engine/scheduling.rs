@@ -1,9 +1,10 @@
 //! Assigns free slots: a queued trial, a promoted one, a replicate, or a new one.
 
-use super::attempt::{ReportedSteps, RunningAttempt};
+use super::attempt::RunningAttempt;
 use super::batch_halving::BatchHalving;
 use super::decision_window::DecisionWindow;
 use super::goal::is_asked_for;
+use super::superseding::Superseding;
 use super::{Assignment, Effect, Engine, Outcome, Phase};
 use crate::config;
 use crate::pruners::{Gathered, Restart};
@@ -194,21 +195,23 @@ impl Engine {
             self.emit(Event::Study(StudyEvent::Reopened { reason }));
         }
         let resume = assignment.resume.as_ref();
+        let resume = resume.map(|checkpoint| (checkpoint.step, checkpoint.path.clone()));
         let device_micros = self.budgets.meter.start(&assignment.slot.devices, self.now);
         self.emit(Event::of(
             number,
             AttemptEvent::Started {
                 attempt,
                 slot: assignment.slot.clone(),
-                resume: resume.map(|checkpoint| (checkpoint.step, checkpoint.path.clone())),
+                resume: resume.clone(),
                 until: assignment.until,
                 rows_at_once: assignment.rows_at_once.map(|rows| rows.train as u64),
                 device_micros,
             },
         ));
         let mut running = RunningAttempt::new(number, attempt, self.now, expected);
-        let trial = self.state.trial(number);
-        running.steps = trial.map_or_else(ReportedSteps::default, ReportedSteps::of_trial);
+        if let Some(trial) = self.state.trial(number).filter(|_| attempt.0 > 0) {
+            running.superseding = Superseding::of(trial, resume);
+        }
         let slot = &mut self.slots[index];
         slot.warm = true;
         slot.running = Some(running);

@@ -64,6 +64,9 @@ pub type Learning = dyn Fn(f64, &Params) -> f64 + Send + Sync;
 /// The fault of an attempt at a step, if any.
 pub type Faults = dyn Fn(TrialNumber, AttemptNumber, u64) -> Option<Fault> + Send + Sync;
 
+/// Whether an attempt saves a checkpoint at a step.
+pub type Saves = dyn Fn(AttemptNumber, u64) -> bool + Send + Sync;
+
 /// Rows that fit in memory at a step of a trial.
 pub type Room = dyn Fn(TrialNumber, u64) -> usize + Send + Sync;
 
@@ -125,8 +128,12 @@ pub struct Simulation {
     pub start_time: Duration,
     /// Virtual time that a worker takes to exit when asked to.
     pub leave_time: Duration,
-    /// Whether workers save a checkpoint before each report.
+    /// Whether workers save checkpoints.
     pub checkpoints: bool,
+    /// Before which reports they do: all by default.
+    pub saves: Box<Saves>,
+    /// Whether workers continue from the checkpoints that they are given.
+    pub resumes: bool,
     /// Whether workers leave at the step up to which they were started, however it is answered.
     pub leaves: bool,
     /// Size of a checkpoint on disk.
@@ -197,6 +204,8 @@ impl Simulation {
             start_time: Duration::ZERO,
             leave_time: Duration::ZERO,
             checkpoints: true,
+            saves: Box::new(|_, _| true),
+            resumes: true,
             leaves: false,
             checkpoint_bytes: 1000,
             curve: Box::new(curve),
@@ -239,8 +248,10 @@ impl Simulation {
             turns.push(Turn { at, events: vec![end] });
         }
         let ends = events_of(&turns).filter_map(|(_, event)| event.attempt_end());
-        let engine =
-            Engine::new(spec, state, slots)?.with_journal(events_of(&turns)).with_ends(ends);
+        let engine = Engine::new(spec, state, slots)?
+            .with_journal(events_of(&turns))
+            .with_events_of_open_attempts(events_of(&turns))
+            .with_ends(ends);
         Ok(World::new(self, engine, now, turns).run())
     }
 }

@@ -524,6 +524,126 @@ fn of_several_objectives_each_is_superseded_by_itself() {
     assert_done(&site.run(&["verify", "s"]));
 }
 
+/// `say STEP LOSS` and `save STEP`; the files tell whose they are.
+const SAVES: &str = "say() { echo \"@hpsearch {\\\"step\\\":$1,\\\"loss\\\":0$2}\"; }
+save() {
+  echo \"attempt $HPSEARCH_ATTEMPT step $1\" > \"$HPSEARCH_CHECKPOINT_DIR/ck-$1\"
+  echo \"@hpsearch {\\\"step\\\":$1,\\\"checkpoint\\\":\\\"ck-$1\\\"}\"
+}
+";
+
+/// A trial whose attempts say and save this; the first `killed` ones are killed.
+fn saving(attempts: &[&str], killed: usize, rest: &str) -> Site {
+    let cases = attempts.iter().enumerate().map(|(index, lines)| {
+        let end = if index < killed { "; kill -9 $$" } else { "" };
+        format!("{index}) {lines}{end};;\n")
+    });
+    let script = format!("{SAVES}case $HPSEARCH_ATTEMPT in\n{}esac\n", cases.collect::<String>());
+    let retry = "[retry]\nmax = 5\non = [\"worker_lost\"]";
+    let rest = format!("{ONE_SLOT}\n{retry}\n{rest}");
+    Site::new(&study("trials = 1\ncount = \"all\"", &rest), &script)
+}
+
+/// The steps of the trial's listed checkpoints, and what the exported one holds.
+fn exported(site: &Site, name: &str) -> (Vec<u64>, String) {
+    let shown = site.json(&["show", "s", "0", "--json"]);
+    let listed = shown["checkpoints"].as_array().unwrap().iter();
+    let steps = listed.map(|saved| saved["step"].as_u64().unwrap()).collect();
+    assert_done(&site.run(&["export", "s", "-o", "model"]));
+    (steps, std::fs::read_to_string(site.path("model").join(name)).unwrap())
+}
+
+#[test]
+fn the_exported_checkpoint_is_not_that_of_an_attempt_that_was_started_over() {
+    let first = "say 1 .9; save 2; say 2 .8; say 3 .7; say 4 .6; save 5; say 5 .9; say 6 .95";
+    let next = "say 1 .8; say 2 .6; save 3; say 3 .5; say 4 .4; say 5 .1; save 6; say 6 .3";
+    for kept in ["", "while_running = \"needed\"", "keep = \"all\""] {
+        let site = saving(&[first, next], 1, &format!("[checkpoints]\n{kept}"));
+        assert_done(&site.run_study());
+        let (steps, held) = exported(&site, "ck-6");
+        assert_eq!(held, "attempt 1 step 6\n", "{kept}");
+        assert_eq!(steps, if kept == "keep = \"all\"" { vec![3, 6] } else { vec![6] });
+        assert_done(&site.run(&["verify", "s"]));
+    }
+}
+
+#[test]
+fn what_a_longer_attempt_saved_is_gone_once_the_one_after_has_started_over() {
+    let all = |last: usize| -> String {
+        (1..=last).map(|step| format!("save {step}; say {step} .{}{last};", 9 - step)).collect()
+    };
+    let resumed = "cp \"$HPSEARCH_RESUME\" resumed; save 4; say 4 .1";
+    let site = saving(
+        &[all(6).trim_end_matches(';'), all(3).trim_end_matches(';'), resumed],
+        2,
+        "[checkpoints]\nwhile_running = \"needed\"",
+    );
+    assert_done(&site.run_study());
+    let resumed = std::fs::read_to_string(site.path("resumed")).unwrap();
+    assert_eq!(resumed, "attempt 1 step 3\n");
+    assert_eq!(exported(&site, "ck-4"), (vec![4], "attempt 2 step 4\n".to_owned()));
+}
+
+#[test]
+fn an_attempt_that_is_lost_with_its_runner_supersedes_checkpoints_as_well() {
+    let first = "say 1 .9; save 2; say 2 .8; save 3; say 3 .01";
+    let second = "say 1 .5; save 2; say 2 .4; touch said; sleep 309";
+    let site = saving(&[first, second, "true"], 1, "");
+    let mut running = site.start_study();
+    site.wait_for("said");
+    wait_until("it is stored", || steps(&site, 0, "loss").get(1) == Some(&(2, 0.4)));
+    running.child.kill().unwrap();
+    running.child.wait().unwrap();
+    assert_done(&site.run_study());
+    assert_eq!(steps(&site, 0, "loss"), [(1, 0.5), (2, 0.4)]);
+    assert_eq!(exported(&site, "ck-2"), (vec![2], "attempt 1 step 2\n".to_owned()));
+    let shown = site.run(&["show", "s", "0"]);
+    assert_names(&shown.out, &["reports", "step 1 to 2 by attempt 1"]);
+    assert_done(&site.run(&["verify", "s"]));
+}
+
+/// A trial of one limit, `size <= 10`, whose attempts print these lines each.
+fn limited_size(objectives: &str, attempts: [&[&str]; 2]) -> Site {
+    let [first, next] = attempts.map(says);
+    let script = format!("if [ ! -e tried ]; then\n{first}touch tried; exit 7\nfi\n{next}");
+    let text = study("trials = 1\ncount = \"all\"", ONE_SLOT).replace(
+        "[space]",
+        &format!("{objectives}[[constraint]]\nlimit = \"size <= 10\"\n[space]"),
+    );
+    let text = match objectives {
+        "" => text,
+        _ => text.replace("metric = \"loss\"\ndirection = \"minimize\"\nstep", "step"),
+    };
+    let site = Site::new(&text, &script);
+    assert!(site.run_study().code != 0);
+    assert_done(&site.run(&["retry", "s", "0"]));
+    let _failed_or_done = site.run_study();
+    assert_done(&site.run(&["verify", "s"]));
+    site
+}
+
+#[test]
+fn a_limit_does_not_see_a_metric_of_an_attempt_that_was_started_over() {
+    let first = ["{\"step\":1,\"loss\":0.01,\"size\":100}"];
+    let site = limited_size("", [&first, &["{\"step\":1,\"loss\":0.2}"]]);
+    let trial = &site.trials()[0];
+    assert_names(trial["reason"].as_str().unwrap(), &["`size` was never reported"]);
+    // One that continued need not report it again.
+    let site = limited_size("", [&first, &["{\"step\":2,\"loss\":0.2}"]]);
+    assert_eq!(site.trials()[0]["violation"], json!(90.0));
+}
+
+#[test]
+fn an_objective_that_only_an_attempt_before_reported_is_missing() {
+    let objectives = "[[study.objective]]\nmetric = \"loss\"\ndirection = \"minimize\"\n\
+                      [[study.objective]]\nmetric = \"size\"\ndirection = \"minimize\"\n";
+    let first = ["{\"step\":0,\"size\":1}", "{\"step\":1,\"loss\":0.5}"];
+    let site = limited_size(objectives, [&first, &["{\"step\":1,\"loss\":0.3}"]]);
+    let trial = &site.trials()[0];
+    assert_eq!(trial["state"], json!("failed"));
+    assert_names(trial["reason"].as_str().unwrap(), &["no value of `size`"]);
+}
+
 #[test]
 fn the_value_of_folds_is_their_mean() {
     let folds = |values: [f64; 3]| -> String {

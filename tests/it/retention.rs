@@ -2,11 +2,12 @@
 //! a full disk is said.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use hpsearch::engine::retention::{Plan, Rule};
-use hpsearch::engine::simulator::{Simulation, Turn};
-use hpsearch::study::event::{CheckpointEvent, Event, StudyEvent, TrialEvent};
+use hpsearch::engine::simulator::{Fault, Simulation, Turn};
+use hpsearch::study::event::{AttemptEvent, CheckpointEvent, Event, StudyEvent, TrialEvent};
 use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::state::StudyState;
 use hpsearch::study::trial::{Trial, TrialState};
@@ -238,4 +239,68 @@ fn a_rule_that_was_changed_is_applied_when_the_study_is_run_again() {
     assert_eq!(Rule::of(&simulation.spec).plan(&trials, None).dropped.len(), 4);
     let trials: Vec<&Trial> = again.state.trials.iter().collect();
     assert_eq!(Rule::of(&simulation.spec).plan(&trials, None), Plan::default());
+}
+
+/// A trial with its best report at step 5, whose first attempts, `crashed` of them, crash at these
+/// steps, and all start over.
+fn started_over(crashed: &'static [u64]) -> Simulation {
+    // No attempt repeats another's values.
+    let reports = AtomicU32::new(0);
+    #[expect(clippy::cast_precision_loss, reason = "steps are few")]
+    let curve = move |_: &_, step: u64| {
+        let noise = f64::from(reports.fetch_add(1, Ordering::Relaxed)) * 1e-6;
+        (step as f64 - 5.0).abs() + noise
+    };
+    let mut simulation =
+        Simulation::new(spec(1, "random", AlgorithmSpec::named("none")), 1, 9, curve);
+    simulation.resumes = false;
+    simulation.faults = Box::new(|_, attempt, step| {
+        let crashes = crashed.get(attempt.0 as usize) == Some(&step);
+        crashes.then_some(Fault::Crash)
+    });
+    simulation
+}
+
+fn saved_steps(state: &StudyState) -> Vec<u64> {
+    state.trials[0].checkpoints.iter().map(|saved| saved.step).collect()
+}
+
+#[test]
+fn what_an_attempt_before_the_last_one_saved_is_neither_its_newest_nor_its_best() {
+    let mut simulation = started_over(&[8]);
+    simulation.saves = Box::new(|attempt, step| match attempt.0 {
+        0 => [2, 5, 7].contains(&step),
+        _ => [3, 6].contains(&step),
+    });
+    let whole = simulation.run(&[]).unwrap();
+    assert_eq!(saved_steps(&whole.state), [6], "that of step 5 has another attempt's weights");
+    for prefix in 0..whole.turns.len() {
+        let resumed = simulation.run(&whole.turns[..prefix]).unwrap();
+        let begun = resumed.state.trials[0].attempts > 1;
+        assert!(begun && saved_steps(&resumed.state) == [6], "after {prefix} turns");
+    }
+}
+
+#[test]
+fn an_attempt_continues_from_what_the_one_before_saved_after_it_started_over() {
+    // With `keep`, the first one's best at step 5 and its newest at step 7 were kept.
+    let simulation = started_over(&[8, 5]);
+    let run = simulation.run(&[]).unwrap();
+    let resumed: Vec<Option<u64>> = events(&run.turns)
+        .filter_map(|event| match event {
+            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { resume, .. })) => {
+                Some(resume.as_ref().map(|(step, _)| *step))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(resumed, [None, Some(7), Some(4)]);
+}
+
+#[test]
+fn an_attempt_that_continued_keeps_the_best_checkpoint_of_the_one_before() {
+    let mut simulation = started_over(&[8]);
+    simulation.resumes = true;
+    let run = simulation.run(&[]).unwrap();
+    assert_eq!((run.state.trials[0].attempts, saved_steps(&run.state)), (2, vec![5]));
 }

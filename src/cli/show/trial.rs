@@ -37,7 +37,7 @@ use crate::study::series::{SeriesAxis, SeriesSummary, step_json};
 use crate::study::state::shown_params;
 use crate::study::statistics::Statistics;
 use crate::study::tracked::TrackedRun;
-use crate::study::trial::{Origin, Trial, TrialNumber};
+use crate::study::trial::{AttemptNumber, Origin, Trial, TrialNumber};
 
 #[derive(Serialize)]
 struct ShowTrialJson<'a> {
@@ -277,6 +277,9 @@ fn print(
     if let Some((step, last)) = last {
         console.fact("last report", &format!("{last} at {} {step}", spec.step.as_str()))?;
     }
+    for (index, text) in by_earlier_attempts(reader, study, trial)?.iter().enumerate() {
+        console.fact(if index == 0 { "reports" } else { "" }, text)?;
+    }
     let open = if is_dead { ran_until_death(reader, study, trial.number)? } else { None };
     let spent = times_spent(reader, study, std::slice::from_ref(trial))?.remove(&trial.number);
     let busy = spent.unwrap_or_default();
@@ -315,6 +318,27 @@ fn print(
     writeln!(console.out)?;
     provenance::print_attempts(made, is_dead.then_some(open), console)?;
     packages(reader, study, trial, made, console)
+}
+
+/// Which reports of the objectives still are of earlier attempts.
+fn by_earlier_attempts(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+) -> Result<Vec<String>, Failure> {
+    let Some(last) = trial.last_attempt().filter(|last| last.0 > 0) else { return Ok(Vec::new()) };
+    let mut steps: BTreeMap<AttemptNumber, (u64, u64)> = BTreeMap::new();
+    for (metric, step, by) in reader.reporters(study.id, trial.number)? {
+        if by != last && study.spec.is_objective(&metric) {
+            let (first, end) = steps.entry(by).or_insert((step, step));
+            (*first, *end) = (step.min(*first), step.max(*end));
+        }
+    }
+    let in_words = |(by, (first, end)): (AttemptNumber, (u64, u64))| {
+        let to = if end > first { format!(" to {end}") } else { String::new() };
+        format!("{}{to} by attempt {by}", study.spec.step.at(first))
+    };
+    Ok(steps.into_iter().map(in_words).collect())
 }
 
 /// Package changes since the trial before.

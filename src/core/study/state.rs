@@ -11,7 +11,7 @@ use std::path::Path;
 
 pub use changes::{Changes, Mark};
 use checkpoint_paths::CheckpointPaths;
-pub use fold::continues;
+pub use fold::{continues, supersede};
 pub use limits::judged;
 use serde::Serialize;
 pub use value::{

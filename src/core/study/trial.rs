@@ -1,6 +1,6 @@
 //! One evaluation of a configuration: its parameters, state, curve, attempts and end.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -341,13 +341,14 @@ impl Trial {
             || self.vectors.binary_search_by_key(&step, |(at, _)| *at).is_ok()
     }
 
-    /// The steps at which it reported an objective, by the objective's place.
-    pub fn reported_steps(&self) -> BTreeSet<(u64, usize)> {
+    /// What it reported of the objectives, by step and place.
+    pub fn reports_of_objectives(&self) -> BTreeMap<(u64, usize), f64> {
         let of_several = self.vectors.iter().flat_map(|(step, values)| {
-            let known = values.iter().enumerate().filter(|(_, value)| value.is_some());
-            known.map(|(index, _)| (*step, index))
+            let known = values.iter().enumerate();
+            known.filter_map(|(index, value)| Some(((*step, index), (*value)?)))
         });
-        self.curve.iter().map(|(step, _)| (*step, 0)).chain(of_several).collect()
+        let of_first = self.curve.iter().map(|(step, value)| ((*step, 0), *value));
+        of_first.chain(of_several).collect()
     }
 
     /// In a study of several objectives, its values, or those known so far of one that is not
@@ -465,7 +466,6 @@ impl Trial {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
 
     use super::*;
 

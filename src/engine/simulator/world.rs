@@ -270,9 +270,9 @@ impl<'a> World<'a> {
     }
 
     fn launch(&mut self, assignment: Assignment) {
-        let state = assignment.resume.as_ref().and_then(|saved| state_of(&saved.path));
-        let state = state.unwrap_or(1.0);
-        let step = assignment.resume.map_or(0, |checkpoint| checkpoint.step);
+        let resume = assignment.resume.as_ref().filter(|_| self.simulation.resumes);
+        let state = resume.and_then(|saved| state_of(&saved.path)).unwrap_or(1.0);
+        let step = resume.map_or(0, |checkpoint| checkpoint.step);
         let key = (assignment.trial, assignment.attempt);
         self.running.insert(key, self.workers.len());
         let further = assignment.until.filter(|_| assignment.past_its_end);
@@ -444,7 +444,8 @@ impl<'a> World<'a> {
         let bytes = Some(self.simulation.checkpoint_bytes);
         let checkpoint =
             Input::Checkpoint { trial, attempt, step, path, bytes, system: None, digest };
-        let saved = Some(checkpoint).filter(|_| self.simulation.checkpoints);
+        let saves = self.simulation.checkpoints && (self.simulation.saves)(attempt, step);
+        let saved = Some(checkpoint).filter(|_| saves);
         saved.into_iter().chain([Input::Report { trial, attempt, step, metrics }]).collect()
     }
 }

@@ -213,7 +213,7 @@ fn random_event(spec: &StudySpec, trials: &mut u64, rng: &mut StreamRng) -> Even
                     .map(|_| {
                         (
                             [METRIC, OTHER_METRIC][rng.random_range(0..2)].to_owned(),
-                            vec![step, step + 1],
+                            if step % 3 == 0 { Vec::new() } else { vec![step, step + 1] },
                         )
                     })
                     .collect(),

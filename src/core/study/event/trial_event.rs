@@ -144,7 +144,8 @@ pub enum AttemptEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         memory: Option<MemoryUse>,
         /// Steps of earlier attempts' reports that no longer count, ascending, by objective: the
-        /// attempt reported from before them on, and did not repeat these.
+        /// attempt reported from before them on, and did not repeat these. Without steps: another
+        /// metric, whose last value no longer counts, since the attempt started over.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         superseded: BTreeMap<String, Vec<u64>>,
     },

@@ -1,5 +1,6 @@
 //! Applies the events of a journal to the state of a study.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{StudyState, place_of};
@@ -147,9 +148,7 @@ impl StudyState {
                 self.last_metrics.report(&mut trial.last_metrics, metrics, late);
             }
             AttemptEvent::Ended { end, device_micros, superseded, .. } => {
-                for (metric, steps) in superseded {
-                    drop_reports(trial, &self.objectives, metric, steps);
-                }
+                supersede(trial, &self.objectives, superseded);
                 if matches!(end, AttemptEnd::Failed(_)) {
                     trial.failures += 1;
                 }
@@ -324,6 +323,7 @@ fn set_tag(tags: &mut Vec<String>, tag: &str, present: bool) {
         _ => {}
     }
 }
+
 fn insert_report(curve: &mut Vec<(u64, f64)>, step: u64, value: f64) {
     match curve.binary_search_by_key(&step, |(at, _)| *at) {
         Ok(index) => curve[index].1 = value,
@@ -331,7 +331,22 @@ fn insert_report(curve: &mut Vec<(u64, f64)>, step: u64, value: f64) {
     }
 }
 
-/// Adds what a report says of the objectives.
+/// Removes what no longer counts of a trial's earlier attempts, as
+/// [`AttemptEvent::Ended`] has it.
+pub fn supersede(
+    trial: &mut Trial,
+    objectives: &[Objective],
+    superseded: &BTreeMap<String, Vec<u64>>,
+) {
+    for (metric, steps) in superseded {
+        if steps.is_empty() {
+            trial.last_metrics.0.remove(metric);
+        } else {
+            drop_reports(trial, objectives, metric, steps);
+        }
+    }
+}
+
 /// Removes what a trial reported of an objective at these steps, which ascend.
 fn drop_reports(trial: &mut Trial, objectives: &[Objective], metric: &str, steps: &[u64]) {
     let Some(index) = objectives.iter().position(|one| one.metric == metric) else { return };
@@ -345,6 +360,7 @@ fn drop_reports(trial: &mut Trial, objectives: &[Objective], metric: &str, steps
     trial.vectors.retain(|(_, values)| values.iter().any(Option::is_some));
 }
 
+/// Adds what a report says of the objectives.
 fn insert_vector(
     vectors: &mut Vec<(u64, Vec<Option<f64>>)>,
     step: u64,

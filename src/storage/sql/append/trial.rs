@@ -370,12 +370,20 @@ impl Append<'_> {
         }
     }
 
-    /// Removes the reports of these metrics at these steps.
+    /// Removes the reports of these metrics at these steps; without steps, the last values.
     fn drop_reports(
         &mut self,
         id: i64,
         superseded: &BTreeMap<String, Vec<u64>>,
     ) -> Result<(), Fault> {
+        let forgotten: Vec<&String> =
+            superseded.iter().filter(|(_, steps)| steps.is_empty()).map(|(name, _)| name).collect();
+        if !forgotten.is_empty() {
+            let mut known = self.last_metrics(id)?;
+            known.0.retain(|name, _| !forgotten.contains(&name));
+            let sql = "UPDATE trial SET last_metrics = ?2 WHERE id = ?1";
+            self.execute(sql, params![id, to_json(&known)?])?;
+        }
         for (name, steps) in superseded {
             let metric = self.metric(name)?;
             for step in steps {
