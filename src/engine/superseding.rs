@@ -132,8 +132,11 @@ impl Superseding {
         superseded
     }
 
+    /// An attempt that the trial may continue from has not said all yet: what it repeated may be
+    /// its history, so that it supersedes as little as if it had gone on.
     fn steps_superseded(&self, end: Option<&AttemptEnd>) -> impl Iterator<Item = (u64, usize)> {
-        let start = if self.starts_over(end) { Some(0) } else { self.start(self.steps, end) };
+        let steps = if end.is_some_and(is_resumed) { self.other_steps } else { self.steps };
+        let start = if self.starts_over(end) { Some(0) } else { self.start(steps, end) };
         let from = start.map(|start| self.reports.range((start, 0)..));
         from.into_iter().flatten().map(|(at, _)| *at)
     }
@@ -276,9 +279,13 @@ mod tests {
         let completed = Some(&AttemptEnd::Completed);
         let found = |given, steps: &[u64]| superseded(&[1, 2, 3], given, (steps, 0.5), completed);
         let none = (Vec::new(), Vec::new(), false);
-        assert_eq!(found(Some(3), &[1, 2, 3, 4]), none);
-        assert_eq!(found(None, &[1, 2, 3, 4]), none);
-        // What it no longer tells does not count.
+        assert_eq!(
+            (found(Some(3), &[1, 2, 3, 4]), found(None, &[1, 2, 3, 4])),
+            (none.clone(), none.clone())
+        );
+        // What it no longer tells does not count, once it is complete.
         assert_eq!(found(None, &[1, 2]), (vec![3], vec![3], false));
+        let lost = superseded(&[1, 2, 3], None, (&[1, 2], 0.5), Some(&AttemptEnd::Lost));
+        assert_eq!(lost, none);
     }
 }
