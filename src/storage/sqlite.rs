@@ -177,7 +177,9 @@ impl SqliteStore {
         // It writes the log back.
         self.check_files_and(true)?;
         let SqliteReader { connection, path, .. } = &self.reader;
-        secrets::finish(connection).map_err(|fault| fault.at(path, "writing it anew"))?;
+        secrets::finish(connection)
+            .inspect_err(|fault| self.reader.note(fault))
+            .map_err(|fault| fault.at(path, "writing it anew"))?;
         Ok(!secrets::are_left(connection))
     }
 
@@ -257,9 +259,12 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     /// Retries a rescue that other connections of this process prevented. SQLite checkpoints when
-    /// the last connection is closed, which must not happen with a damaged log or a truncated
-    /// index.
+    /// the last connection is closed, which must not happen with a damaged store or log, or a
+    /// truncated index.
     fn drop(&mut self) {
+        if self.reader.files.are_damaged() {
+            leave_log_alone(&self.reader.connection);
+        }
         if self.lost.is_none()
             && let Err(exchanged) = self.look(true)
             && !exchanged.ending.is_empty()
@@ -359,6 +364,13 @@ impl SqliteReader {
         self.migrated.as_ref()
     }
 
+    /// The log of a damaged store stays as it is for whoever repairs it.
+    fn note(&self, fault: &Fault) {
+        if fault.is_damage() {
+            self.files.note_damage();
+        }
+    }
+
     fn is_in_memory(&self) -> bool {
         self.path.as_os_str().is_empty()
     }
@@ -374,7 +386,7 @@ impl Reads for SqliteReader {
             let transaction = self.connection.unchecked_transaction()?;
             work(&*transaction)
         };
-        let done = run();
+        let done = run().inspect_err(|fault| self.note(fault));
         if self.is_outdated() {
             return Err(StorageError::ReadAlone { path: self.path.display().to_string() });
         }
@@ -404,8 +416,10 @@ impl Reads for SqliteReader {
             exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader)
         })?;
         let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
-        let version =
-            version.map_err(|error| Fault::from(error).at(&self.path, "looking for changes"))?;
+        let version = version
+            .map_err(Fault::from)
+            .inspect_err(|fault| self.note(fault))
+            .map_err(|fault| fault.at(&self.path, "looking for changes"))?;
         self.files.learn();
         Ok(self.seen.replace(version) != Some(version))
     }
@@ -468,9 +482,7 @@ impl Writes for SqliteStore {
                 // It may contain ids that were rolled back.
                 *cache = Cache::default();
                 let path = path.clone();
-                if fault.is_damage() {
-                    leave_log_alone(connection);
-                }
+                self.reader.note(&fault);
                 // Files that were replaced meanwhile may be the cause.
                 self.check_files()?;
                 Err(self.reader.known.named(Fault::at(fault, &path, doing)))

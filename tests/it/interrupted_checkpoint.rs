@@ -109,6 +109,39 @@ fn the_log_of_a_store_that_is_damaged_is_not_written_into_it_when_the_run_ends()
     assert!(log.len() > 0, "{}", ended.err);
 }
 
+/// A page of each table that the log does not have.
+#[test]
+fn a_run_that_finds_a_table_damaged_changes_neither_the_store_nor_its_log() {
+    let left = left_by_a_killed_runner();
+    left.place(0, left.log.len());
+    let sql = "SELECT json_group_object(name, rootpage) FROM sqlite_schema
+        WHERE type = 'table' AND rootpage > 1";
+    let roots: BTreeMap<String, usize> =
+        serde_json::from_str(&left.site.query::<String>(sql)).unwrap();
+    let mut found = 0;
+    for (table, root) in roots {
+        let end = root * left.page;
+        if left.pages.contains_key(&root) || end > left.file.len() {
+            continue;
+        }
+        left.place(0, left.log.len());
+        let mut damaged = left.file.clone();
+        damaged[end - left.page..end].fill(0xA5);
+        fs::write(left.site.path(STORE), &damaged).unwrap();
+        let ended = left.site.run_study();
+        if !ended.err.contains("is damaged") {
+            continue;
+        }
+        assert_code(&ended, 5);
+        let log = fs::read(left.site.path(&format!("{STORE}-wal")));
+        let kept = log.is_ok_and(|log| log.starts_with(&left.log[..]));
+        assert!(kept, "the log is gone or overwritten, with `{table}` damaged: {}", ended.err);
+        assert!(fs::read(left.site.path(STORE)).unwrap() == damaged, "{table}: {}", ended.err);
+        found += 1;
+    }
+    assert!(found > 2, "{found} damaged tables were found");
+}
+
 #[test]
 fn a_store_whose_log_was_cut_as_well_is_said_to_be_damaged_and_nothing_of_it_is_changed() {
     let left = left_by_a_killed_runner();

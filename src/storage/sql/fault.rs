@@ -53,10 +53,24 @@ impl Fault {
         Fault::Sql(rusqlite::Error::ToSqlConversionFailure(why.into()))
     }
 
-    /// Whether SQLite found its file damaged.
+    /// Whether a database of SQLite may be damaged: SQLite says so, or finds something unreadable
+    /// where it is not, such as malformed JSON (which has no code of its own).
     pub(in crate::storage) fn is_damage(&self) -> bool {
-        let damaged = Some(ErrorCode::DatabaseCorrupt);
-        matches!(self, Fault::Sql(error) if error.sqlite_error_code() == damaged)
+        use rusqlite::Error;
+        match self {
+            Fault::Sql(
+                Error::FromSqlConversionFailure(..)
+                | Error::IntegralValueOutOfRange(..)
+                | Error::InvalidColumnType(..),
+            ) => true,
+            Fault::Sql(error) => matches!(
+                error.sqlite_error_code(),
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown)
+            ),
+            Fault::Store(error) => matches!(error, StorageError::Corrupt { .. }),
+            #[cfg(feature = "postgres")]
+            Fault::Postgres(_) => false,
+        }
     }
 
     /// The error with the path and the operation.

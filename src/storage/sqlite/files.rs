@@ -13,7 +13,7 @@ use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -92,6 +92,8 @@ pub(super) struct Files {
     /// The largest length of the index so far. It only grows while in use, and is memory-mapped:
     /// accessing a page beyond the end of a truncated file raises SIGBUS.
     longest: AtomicU64,
+    /// Set once a connection has found the store damaged.
+    damaged: AtomicBool,
 }
 
 /// A file that was replaced after it was opened.
@@ -164,6 +166,7 @@ impl Files {
             wal: OnceLock::new(),
             shm: OnceLock::new(),
             longest: AtomicU64::new(0),
+            damaged: AtomicBool::new(false),
         }
     }
 
@@ -178,6 +181,15 @@ impl Files {
                 known.get_or_init(|| file);
             }
         }
+    }
+
+    /// Records that the store is damaged: no connection of this process writes its log back.
+    pub(super) fn note_damage(&self) {
+        self.damaged.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn are_damaged(&self) -> bool {
+        self.damaged.load(Ordering::Relaxed)
     }
 
     fn main(&self) -> Option<Identity> {

@@ -9,6 +9,7 @@ use rusqlite::config::DbConfig;
 
 use super::files::{Exchanged, Files};
 use super::log::Log;
+use crate::storage::sql::fault::Fault;
 
 /// A copy of the store's file without its log lacks at most the writes of this interval.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
@@ -92,7 +93,8 @@ impl Checkpoints {
         self.is_due = true;
     }
 
-    /// Runs a passive checkpoint of a log of `frames` frames if one is due and the log is intact.
+    /// Runs a passive checkpoint of a log of `frames` frames if one is due and the store and its log
+    /// are intact.
     /// SQLite's automatic checkpoints are off in a store opened for writing.
     pub(super) fn tend(
         &mut self,
@@ -105,14 +107,20 @@ impl Checkpoints {
         self.frames = if frames < self.frames { 0 } else { self.frames };
         let is_time = self.last.elapsed() >= self.every
             || frames >= self.frames.saturating_add(CHECKPOINT_FRAMES);
-        if !self.is_due || !is_time || log.check(connection, files, true)?.is_none() {
+        if !self.is_due || !is_time || files.are_damaged() {
+            return Ok(());
+        }
+        if log.check(connection, files, true)?.is_none() {
             return Ok(());
         }
         let counts = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
         // Frames that cannot be checkpointed now are next time; writers report disk errors.
-        let whole = connection
-            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], counts)
-            .is_ok_and(|(all, done)| all == done);
+        let done =
+            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], counts).map_err(Fault::from);
+        if done.as_ref().is_err_and(Fault::is_damage) {
+            files.note_damage();
+        }
+        let whole = done.is_ok_and(|(all, done)| all == done);
         self.is_due = !whole;
         self.last = Instant::now();
         self.frames = frames;

@@ -188,3 +188,55 @@ fn an_index_that_is_cut_is_seen_before_it_is_touched() {
     assert_eq!(stored(&path, &lease), 20);
     assert_sound(&path);
 }
+
+/// Damage that only a query finds, of each page that a killed writer's log does not have.
+#[test]
+fn the_log_of_a_store_that_reading_finds_damaged_is_left() {
+    let (directory, path, mut store, lease) = fresh();
+    store.append(&lease, NOW, &journal(200)).unwrap();
+    drop(store);
+    let mut store = SqliteStore::open(&path).unwrap();
+    store.create_study(NOW, &small_study("another", Direction::Minimize)).unwrap();
+    let log = fs::read(format!("{}-wal", path.display())).unwrap();
+    let file = fs::read(&path).unwrap();
+    assert!(!log.is_empty());
+    let page = 4096;
+    let frames = log[32..].chunks_exact(24 + page);
+    let logged: Vec<usize> =
+        frames.map(|frame| u32::from_be_bytes(*frame.first_chunk().unwrap()) as usize).collect();
+    let (copy, copied_log) =
+        (directory.path().join("copy.db"), directory.path().join("copy.db-wal"));
+    let mut found = std::collections::BTreeSet::new();
+    for number in 1..=file.len() / page {
+        if logged.contains(&number) {
+            continue;
+        }
+        let mut damaged = file.clone();
+        damaged[(number - 1) * page..number * page].fill(0xA5);
+        fs::write(&copy, &damaged).unwrap();
+        fs::write(&copied_log, &log).unwrap();
+        let _not_there = fs::remove_file(directory.path().join("copy.db-shm"));
+        let Ok(mut store) = SqliteStore::open(&copy) else { continue };
+        store.checkpoints.at_once();
+        let failed = [
+            store.study_state(lease.study).map(drop),
+            store.events_after(lease.study, Seq(0), u64::MAX).map(drop),
+            store.studies().map(drop),
+            store.salt().map(drop),
+        ];
+        let failed: Vec<StorageError> = failed.into_iter().filter_map(Result::err).collect();
+        if failed.is_empty() {
+            continue;
+        }
+        store.checkpoints.note();
+        let _may_fail = store.changed();
+        drop(store);
+        assert!(fs::read(&copy).unwrap() == damaged, "page {number}: {failed:?}");
+        assert!(fs::read(&copied_log).unwrap() == log, "page {number}: {failed:?}");
+        found.extend(failed.iter().filter_map(|error| match error {
+            StorageError::Sqlite { doing, .. } => Some(*doing),
+            _ => None,
+        }));
+    }
+    assert!(found.len() > 1, "{found:?}");
+}
