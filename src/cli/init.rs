@@ -22,6 +22,7 @@ use crate::app::missing_files::missing_files;
 use crate::config::{self, ConfigError};
 use crate::report::wording::one_line;
 use crate::study::metric::Direction;
+use crate::study::usual_direction::proposed_direction;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -301,7 +302,7 @@ fn of_command(
         Some(metric) => metric.clone(),
         None => questions.ask("Which metric does it print?", guess.as_deref().unwrap_or("loss"))?,
     };
-    let guess = script::direction(&metric).as_str();
+    let guess = proposed_direction(&metric).as_str();
     let word = questions.ask("Minimize or maximize it?", guess)?.to_ascii_lowercase();
     let means = |way: &Direction| word.len() > 1 && way.as_str().starts_with(&word);
     let ways = [Direction::Minimize, Direction::Maximize];

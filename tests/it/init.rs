@@ -163,6 +163,19 @@ fn a_script_that_reads_its_options_gets_all_parameters_by_their_names() {
 }
 
 #[test]
+fn the_direction_of_common_metrics_is_guessed_by_their_names() {
+    let site = Site::empty();
+    for (metric, direction) in
+        [("mAP50", "maximize"), ("f1_negative", "maximize"), ("brier_score", "minimize")]
+    {
+        let given = ["init", "--command", "python train.py --lr 0.1", "--metric", metric];
+        assert_done(&site.run(&[&given[..], &["-o", &format!("{metric}.toml")]].concat()));
+        let text = site.read(&format!("{metric}.toml"));
+        assert_names(&text, &[&format!("direction = \"{direction}\"")]);
+    }
+}
+
+#[test]
 fn a_command_for_a_shell_is_refused_with_both_ways_out() {
     let site = Site::empty();
     let ran = site.run(&["init", "--command", "python train.py --lr 0.1 | tee log.txt"]);

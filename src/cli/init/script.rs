@@ -5,8 +5,6 @@ use std::path::Path;
 use super::declared::{Declared, Searched, as_it_is, declared, name_of};
 use super::{args, ranges};
 use crate::config::{self, placeholder};
-use crate::study::metric::Direction;
-use crate::study::usual_direction::usual_direction;
 
 /// The analysis of a command.
 #[derive(Clone, Debug, PartialEq)]
@@ -227,13 +225,6 @@ pub fn shared_output(words: &[String]) -> Option<String> {
     })
 }
 
-/// The direction of a metric, by its name.
-pub fn direction(metric: &str) -> Direction {
-    let is_score = ["score", "return"].iter().any(|word| metric.to_lowercase().contains(word));
-    let otherwise = if is_score { Direction::Maximize } else { Direction::Minimize };
-    usual_direction(metric).unwrap_or(otherwise)
-}
-
 /// Options of the command line with numbers, or with values for which the script declares choices:
 /// `--lr 0.01`, `--layers=2`.
 fn given(words: &[String], declared: &[Declared]) -> (Vec<String>, Vec<Searched>) {
@@ -414,7 +405,6 @@ print(f'@hpsearch {{"step": {step}, "val_acc": {acc}}}')
         assert_eq!(script.run, ["python3", "train.py", "{args}"]);
         assert_eq!(script.args_style, Some("dashes"));
         assert_eq!(script.metric.as_deref(), Some("val_acc"));
-        assert_eq!(direction("val_acc"), Direction::Maximize);
     }
 
     #[test]
@@ -587,6 +577,5 @@ parser.add_argument("--amp", action="store_true")
         let script = looked("python3 train.py", "print('hello')");
         assert!(script.space.is_empty() && script.metric.is_none());
         assert_eq!(script.run, ["python3", "train.py"]);
-        assert_eq!(direction("eval_loss"), Direction::Minimize);
     }
 }
