@@ -214,7 +214,7 @@ fn check_patterns(patterns: &[String]) -> Result<(), Failure> {
     let refused = |(index, error): (usize, PatternError)| {
         let pattern = patterns.get(index).map_or("", String::as_str);
         let message = format!("`--pattern {}` {error}: {}", one_line(pattern), error.cause());
-        Failure::usage(message).help(error.help())
+        Failure::usage(message).help(error.help_for_shell())
     };
     Patterns::new(patterns, StepUnit::Step.as_str()).map(drop).map_err(refused)
 }

@@ -120,6 +120,9 @@ fn a_program_that_prints_its_metrics_in_its_own_words_is_tracked_by_a_pattern() 
     let refused = site.run(&words(&["--pattern", r"(?<=loss: )(?<loss>\S+)"], &[]));
     assert_code(&refused, 2);
     assert_names(&refused.err, &["look-around is not supported", "name only the number"]);
+    let refused = site.run(&words(&["--pattern", r"(?<loss>\S+"], &[]));
+    assert_code(&refused, 2);
+    assert_names(&refused.err, &["is not a regular expression", "so that the shell leaves it"]);
     assert_eq!(runs(&site, "runs").len(), 1, "nothing was begun");
     assert_verified(&site, "runs");
 }

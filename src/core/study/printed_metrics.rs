@@ -39,10 +39,7 @@ pub enum PatternError {
 
 impl PatternError {
     fn of_syntax(pattern: &str, why: String) -> Self {
-        let has_reference =
-            || pattern.as_bytes().windows(2).any(|two| two[0] == b'\\' && two[1].is_ascii_digit());
-        let looks = ["(?=", "(?!", "(?<=", "(?<!", "(?P="];
-        if looks.iter().any(|look| pattern.contains(look)) || has_reference() {
+        if is_backtracking(pattern) {
             PatternError::Unsupported(why)
         } else {
             PatternError::Syntax(why)
@@ -58,12 +55,24 @@ impl PatternError {
         }
     }
 
-    /// What to write instead.
+    /// What to write instead in a study file.
     #[must_use]
     pub fn help(&self) -> &'static str {
         match self {
             PatternError::Syntax(_) => {
                 "write it in single quotes, where a backslash stands for itself"
+            }
+            other => other.help_for_shell(),
+        }
+    }
+
+    /// What to write instead on a command line.
+    #[must_use]
+    pub fn help_for_shell(&self) -> &'static str {
+        match self {
+            PatternError::Syntax(_) => {
+                "put it in single quotes, so that the shell leaves it as it is, and a backslash \
+                 before a bracket that stands for itself"
             }
             PatternError::Unsupported(_) => {
                 "there is no look-around and no back-reference: write what stands before the \
@@ -74,6 +83,31 @@ impl PatternError {
             }
         }
     }
+}
+
+/// Whether an invalid pattern uses look-around or a back-reference, outside escapes and classes.
+fn is_backtracking(pattern: &str) -> bool {
+    const LOOKS: [&str; 5] = ["(?=", "(?!", "(?<=", "(?<!", "(?P="];
+    let mut rest = pattern;
+    let mut is_class = false;
+    while let Some(char) = rest.chars().next() {
+        let behind = &rest[char.len_utf8()..];
+        let escaped = behind.chars().next().filter(|_| char == '\\');
+        let is_reference = escaped.is_some_and(|escaped| escaped.is_ascii_digit());
+        if !is_class && (is_reference || LOOKS.iter().any(|look| rest.starts_with(look))) {
+            return true;
+        }
+        rest = &behind[escaped.map_or(0, char::len_utf8)..];
+        if !is_class && char == '[' {
+            is_class = true;
+            // A bracket that begins a class stands for itself.
+            rest = rest.strip_prefix('^').unwrap_or(rest);
+            rest = rest.strip_prefix(']').unwrap_or(rest);
+        } else if char == ']' {
+            is_class = false;
+        }
+    }
+    false
 }
 
 impl Patterns {
@@ -420,6 +454,12 @@ mod tests {
         assert!(matches!(wrong("("), (1, PatternError::Syntax(_))));
         assert!(matches!(wrong("(?<a>.{1000}){1000}"), (1, PatternError::Syntax(_))));
         for text in [r"(?<=loss: )(?<a>\S+)", r"(?<a>\d+)(?! s)", r"(?<a>\d) \1", "(?<a>.)(?P=a)"] {
+            assert!(matches!(wrong(text), (1, PatternError::Unsupported(_))), "{text}");
+        }
+        for text in [r"C:\\1 (loss", "[(?=](loss", r"[^](?!\1](loss", r"\(?=(loss", r"[\](?=](x"] {
+            assert!(matches!(wrong(text), (1, PatternError::Syntax(_))), "{text}");
+        }
+        for text in [r"(?<a>x)\\\1", r"[\]](?=x)", "[]](?!x)", r"[x]\2"] {
             assert!(matches!(wrong(text), (1, PatternError::Unsupported(_))), "{text}");
         }
     }
