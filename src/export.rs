@@ -317,7 +317,7 @@ pub enum ExportError {
     },
 }
 
-/// Who saved a checkpoint.
+/// Who saved a checkpoint; shown as when it was deleted, and who may have done so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SavedBy {
     /// The built-in trainer.
@@ -326,13 +326,12 @@ pub enum SavedBy {
     Program,
 }
 
-/// When it was deleted, and who may have done so.
 impl fmt::Display for SavedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             SavedBy::Trainer => "after it was saved, and not by hpsearch",
             SavedBy::Program => {
-                "after the trial's program registered it, by that program or by somebody else"
+                "after the trial's program registered it, by that program or by another process"
             }
         })
     }

@@ -261,7 +261,7 @@ fn a_checkpoint_that_is_gone_is_named_with_the_way_out() {
     assert_code(&ended, 2);
     let words = ["step 1 of trial 0", "checkpoints/step-1.pt", "moved or deleted", "`--trial N`"];
     // The program itself may delete it.
-    assert!(ended.err.contains("by that program or by somebody else"), "{}", ended.err);
+    assert!(ended.err.contains("by that program or by another process"), "{}", ended.err);
     words.iter().for_each(|word| assert!(ended.err.contains(word), "`{word}` in {}", ended.err));
     assert!(!ended.err.contains("permissions") && !site.exists("model"), "{}", ended.err);
 }

@@ -47,7 +47,7 @@ pub(in crate::storage) trait Reads: Send {
     /// The file that a study's runner keeps locked, if such files are beside the store.
     fn lock_file_of(&self, study: StudyId) -> Option<PathBuf>;
 
-    /// The names of the studies that were read.
+    /// What is kept of what was read: the names of studies and the summaries of trials.
     fn known(&self) -> &Known;
 
     /// The time after which a lease ends unless it is renewed, if leases end.
