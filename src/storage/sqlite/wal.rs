@@ -9,7 +9,6 @@ use rusqlite::config::DbConfig;
 
 use super::files::{Exchanged, Files};
 use super::log::Log;
-use crate::storage::sql::fault::Fault;
 
 /// A copy of the store's file without its log lacks at most the writes of this interval.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
@@ -93,8 +92,8 @@ impl Checkpoints {
         self.is_due = true;
     }
 
-    /// Runs a passive checkpoint of a log of `frames` frames if one is due and the store and its log
-    /// are intact.
+    /// Runs a passive checkpoint of a log of `frames` frames if one is due and the store and its
+    /// log are intact.
     /// SQLite's automatic checkpoints are off in a store opened for writing.
     pub(super) fn tend(
         &mut self,
@@ -115,9 +114,10 @@ impl Checkpoints {
         }
         let counts = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
         // Frames that cannot be checkpointed now are next time; writers report disk errors.
-        let done =
-            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], counts).map_err(Fault::from);
-        if done.as_ref().is_err_and(Fault::is_damage) {
+        let done = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], counts);
+        if let Err(error) = &done
+            && error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
+        {
             files.note_damage();
         }
         let whole = done.is_ok_and(|(all, done)| all == done);
