@@ -88,6 +88,11 @@ impl Complaint {
     }
 }
 
+/// Whether one of these prevents the study from running.
+pub fn has_errors(problems: &[Diagnostic]) -> bool {
+    problems.iter().any(|problem| problem.severity == Severity::Error)
+}
+
 impl Diagnostic {
     /// An error at `place`.
     pub fn error(place: impl Into<Option<SourceSpan>>, message: impl Into<String>) -> Complaint {
@@ -187,7 +192,7 @@ impl Diagnostics {
 
     /// Whether any of them prevents the study from running.
     pub fn has_errors(&self) -> bool {
-        self.list.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
+        has_errors(&self.list)
     }
 
     /// Renders all problems with their snippets, separated by empty lines, and a summary.

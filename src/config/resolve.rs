@@ -5,7 +5,7 @@ use std::path::Path;
 use super::command;
 use super::command_metrics;
 use super::constraint;
-use super::diagnostic::{Diagnostic, SourceSpan};
+use super::diagnostic::{Diagnostic, SourceSpan, has_errors};
 use super::enqueue;
 use super::objective;
 use super::outputs;
@@ -167,10 +167,6 @@ pub(super) fn resolve(
     devices::check_placeholders(&spec, run, problems);
     reproducibility::check(&spec, &budget, &devices_table, problems);
     Some(spec)
-}
-
-fn has_errors(problems: &[Diagnostic]) -> bool {
-    problems.iter().any(|problem| problem.severity == super::Severity::Error)
 }
 
 struct StudyFile<'a> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use super::diagnostic::{Diagnostic, SourceSpan};
+use super::diagnostic::{Diagnostic, SourceSpan, has_errors};
 use super::section::Section;
 use super::syntax::TomlTable;
 use super::tables::{DEFAULT_PRUNER, DEFAULT_SAMPLER, fields_of};
@@ -139,5 +139,5 @@ pub(super) fn read<'a>(
         Section::read(path, header, table, &[fields_of(path), options].concat(), problems);
     let spec = resolve(path, name, section.values_of(options)).ok()?;
     let place = Some(place);
-    (problems.len() == before).then_some(Chosen { spec, place, section, listed })
+    (!has_errors(&problems[before..])).then_some(Chosen { spec, place, section, listed })
 }

@@ -6,7 +6,7 @@ mod range;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use super::diagnostic::{Diagnostic, SourceSpan};
+use super::diagnostic::{Diagnostic, SourceSpan, has_errors};
 use super::space_file::{self, Rows};
 use super::syntax::{Form, Item, TomlEntry, TomlTable, dotted};
 use crate::study::params::Params;
@@ -148,7 +148,7 @@ pub(super) fn read(
     for parameter in &searched.parameters {
         check_references(parameter, &searched, problems);
     }
-    if problems[before..].iter().all(|problem| problem.severity != super::Severity::Error) {
+    if !has_errors(&problems[before..]) {
         searched.space = build(&searched, problems);
         if let (Some(rows), Some(space)) = (&rows, &searched.space) {
             searched.candidates = rows.candidates(space, problems);

@@ -15,7 +15,7 @@ use hpsearch::study::spec::{FailureCause, PerTrial, StudySpec, ValueRule, WhileR
 use hpsearch::study::step::StepUnit;
 use proptest::prelude::*;
 
-use crate::harness::{Site, assert_names};
+use crate::harness::{ONE_SLOT, REPORT_X, Site, assert_done, assert_names, study};
 
 const COMMAND: &str = r#"[study]
 metric = "loss"
@@ -376,6 +376,20 @@ fn problems_of_the_study_table_are_explained() {
             ),
         ]
     ));
+}
+
+/// A warning about a range takes no parameter away.
+#[test]
+fn a_range_whose_bound_is_not_reached_is_searched() {
+    let ranges = "x = { float = [0.0, 1.0], step = 0.3 }\nn = { int = [1, 60], step = 7 }";
+    let file = study("trials = 2", ONE_SLOT).replace("x = { float = [0.0, 1.0] }", ranges);
+    let site = Site::new(&file, REPORT_X);
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert_names(&ended.err, &["never has its upper bound: its largest value is 0.9"]);
+    for trial in site.trials() {
+        assert!(trial["params"]["x"].is_number() && trial["params"]["n"].is_number(), "{trial}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::range::{choices, distribution};
 use super::{EXAMPLE, KEYS, KINDS, Names, Parameter};
-use crate::config::diagnostic::{Diagnostic, SourceSpan};
+use crate::config::diagnostic::{Diagnostic, SourceSpan, has_errors};
 use crate::config::scalar::{ScalarOf, scalar};
 use crate::config::syntax::{Item, Node, TomlEntry, TomlTable};
 use crate::study::params::Value;
@@ -107,7 +107,7 @@ fn defined(
         parameter.dimension.when = Some(condition);
         parameter.when = places;
     }
-    (problems.len() == before).then_some(())
+    (!has_errors(&problems[before..])).then_some(())
 }
 
 /// `when = { other = value }` or `{ other = [values] }`; the parent's name may be dotted or quoted.
