@@ -412,13 +412,22 @@ pub(super) fn is_dumb(term: &str) -> bool {
 pub fn shown(path: &Path) -> String {
     let below = env::current_dir()
         .ok()
-        .and_then(|current| path.strip_prefix(current).ok().map(Path::to_owned));
+        .and_then(|current| path.strip_prefix(current).ok().map(Path::to_owned))
+        .map(|below| if below.as_os_str().is_empty() { ".".into() } else { below });
     one_line(&below.unwrap_or_else(|| path.to_owned()).display().to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_below_the_current_directory_are_relative_to_it() {
+        let current = env::current_dir().unwrap();
+        assert_eq!(shown(&current), ".");
+        assert_eq!(shown(&current.join("runs/files")), "runs/files");
+        assert_eq!(shown(Path::new("/somewhere/else")), "/somewhere/else");
+    }
 
     #[test]
     fn long_texts_are_broken_at_spaces() {
