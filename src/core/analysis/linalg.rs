@@ -41,8 +41,9 @@ impl Matrix {
     }
 
     /// The Cholesky factor: lower triangular `L` with `L L^T` = the matrix, of which only the lower
-    /// part is read; `None` if it is not positive definite.
-    pub fn factor(&self) -> Option<Matrix> {
+    /// part is read; `None` if it is not positive definite. In place, as pages of new memory take
+    /// as long as a tenth of it.
+    pub fn factor(self) -> Option<Matrix> {
         factor(self)
     }
 
@@ -56,8 +57,8 @@ impl Matrix {
         transposed_solve(self, vector)
     }
 
-    /// The inverse of a lower triangular matrix.
-    pub fn inverse_of_factor(&self) -> Matrix {
+    /// The inverse of a lower triangular matrix, in place.
+    pub fn inverse_of_factor(self) -> Matrix {
         inverse_of_factor(self)
     }
 
@@ -117,6 +118,23 @@ vectorised! {
 }
 
 vectorised! {
+    /// The largest square of a value divided by its positive divisor; 0 of none.
+    pub fn largest_quotient(values: &[f64], divisors: &[f64]) -> f64 {
+        let (values, last_values) = values.as_chunks::<{ 2 * LANES }>();
+        let (divisors, last) = divisors.as_chunks::<{ 2 * LANES }>();
+        let mut most = [0.0; 2 * LANES];
+        for (values, divisors) in values.iter().zip(divisors) {
+            for lane in 0..2 * LANES {
+                let quotient = values[lane] * values[lane] / divisors[lane];
+                most[lane] = if quotient > most[lane] { quotient } else { most[lane] };
+            }
+        }
+        let rest = last_values.iter().zip(last).map(|(value, divisor)| value * value / divisor);
+        rest.chain(most).fold(0.0, f64::max)
+    }
+}
+
+vectorised! {
     /// The sum of slices of this length, each times its weight, one after the other.
     pub fn weighted_sum(rows: &[Vec<f64>], weights: &[f64], len: usize) -> Vec<f64> {
         let mut sums = vec![0.0; len];
@@ -128,9 +146,9 @@ vectorised! {
 }
 
 vectorised! {
-    fn factor(matrix: &Matrix) -> Option<Matrix> {
-        let size = matrix.size;
-        let mut factor = Matrix::new(size);
+    fn factor(matrix: Matrix) -> Option<Matrix> {
+        let mut factor = matrix;
+        let size = factor.size;
         for first in (0..size).step_by(ROWS) {
             let count = ROWS.min(size - first);
             let (above, own) = factor.cells.split_at_mut(first * size);
@@ -148,7 +166,7 @@ vectorised! {
                     for (column, sums) in (column..).zip(sums) {
                         let (other, from) = (above(column), whole * LANES);
                         let product = continued(sums, &own[from..column], &other[from..column]);
-                        own[column] = (matrix.row(first + row)[column] - product) / other[column];
+                        own[column] = (own[column] - product) / other[column];
                     }
                 }
             }
@@ -157,9 +175,9 @@ vectorised! {
                 let own = &mut own[..size];
                 for (column, other) in (first..).zip(above.chunks_exact(size)) {
                     let product = dot(&own[..column], &other[..column]);
-                    own[column] = (matrix.row(row)[column] - product) / other[column];
+                    own[column] = (own[column] - product) / other[column];
                 }
-                let square = matrix.row(row)[row] - dot(&own[..row], &own[..row]);
+                let square = own[row] - dot(&own[..row], &own[..row]);
                 if square.is_nan() || square <= 0.0 {
                     return None;
                 }
@@ -214,22 +232,24 @@ vectorised! {
 }
 
 vectorised! {
-    fn inverse_of_factor(factor: &Matrix) -> Matrix {
-        let size = factor.size;
-        let mut inverse = Matrix::new(size);
+    fn inverse_of_factor(factor: Matrix) -> Matrix {
+        let mut inverse = factor;
+        let size = inverse.size;
         for first in (0..size).step_by(ROWS) {
             let end = size.min(first + ROWS);
             let (above, own) = inverse.cells.split_at_mut(first * size);
+            let own = &mut own[..(end - first) * size];
+            let factors = own.to_vec();
+            own.fill(0.0);
             for block in (0..first).step_by(ROWS) {
-                for (row, own) in (first..end).zip(own.chunks_exact_mut(size)) {
-                    let scales = [0, 1, 2, 3].map(|index| -factor.row(row)[block + index]);
+                for (factors, own) in factors.chunks_exact(size).zip(own.chunks_exact_mut(size)) {
+                    let scales = [0, 1, 2, 3].map(|index| -factors[block + index]);
                     add_rows(own, scales, above, block);
                 }
             }
-            for row in first..end {
+            for (row, factors) in (first..end).zip(factors.chunks_exact(size)) {
                 let (above, own) = own.split_at_mut((row - first) * size);
                 let own = &mut own[..size];
-                let factors = factor.row(row);
                 for (column, other) in (first..).zip(above.chunks_exact(size)) {
                     let (before, after) = own[..=column].split_at_mut(first);
                     add([-factors[column]], before, [&other[..first]]);
@@ -364,10 +384,35 @@ fn push_rows(
     vector: &[f64],
     sums: [[f64; LANES]; ROWS],
 ) {
+    if first + ROWS <= matrix.size {
+        let [a, b, c, d] = rows(matrix, first).map(|row| block(row, first));
+        let [e, f, g, h] = block(vector, first);
+        let [of_a, of_b, of_c, mut of_d] = sums;
+        add_products(&mut of_d, &d, &[e, f, g, h]);
+        products.extend([
+            whole(of_a) + a[0] * e,
+            whole(of_b) + (b[0] * e + b[1] * f),
+            whole(of_c) + (c[0] * e + c[1] * f + c[2] * g),
+            whole(of_d),
+        ]);
+        return;
+    }
     for (row, sums) in (first..matrix.size).zip(sums) {
         let own = matrix.row(row);
         products.push(continued(sums, &own[first..=row], &vector[first..=row]));
     }
+}
+
+/// The elements of a row's own block.
+#[inline(always)]
+fn block(row: &[f64], first: usize) -> [f64; LANES] {
+    *row[first..].first_chunk().expect("a whole block")
+}
+
+/// The sum of partial sums.
+#[inline(always)]
+fn whole(sums: [f64; LANES]) -> f64 {
+    (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 /// Partial sums of the products of each row with `other`, of their first lanes.
@@ -426,7 +471,7 @@ fn continued(mut sums: [f64; LANES], a: &[f64], b: &[f64]) -> f64 {
         add_products(&mut sums, a, b);
     }
     let rest: f64 = rest_a.iter().zip(rest_b).map(|(a, b)| a * b).sum();
-    (sums[0] + sums[1]) + (sums[2] + sums[3]) + rest
+    whole(sums) + rest
 }
 
 #[inline(always)]

@@ -280,8 +280,8 @@ impl Fit {
                 cells.for_each(|(cell, other)| *cell += value * other);
             }
         }
-        let factor = normal.factor()?;
         let greatest = (0..unknowns).map(|one| normal.row(one)[one]).fold(0.0, f64::max);
+        let factor = normal.factor()?;
         if (0..unknowns).any(|one| factor.row(one)[one].powi(2) <= 1e-12 * greatest) {
             return None;
         }

@@ -161,10 +161,10 @@ impl<'a> Posterior<'a> {
             cells[row] = variance * (1.0 + 1e-8) + noise + self.noise_variances[row];
         }
         let factor = covariance.factor()?;
+        let log_determinant: f64 = (0..size).map(|row| factor.row(row)[row].ln()).sum();
         let inverse_factor = factor.inverse_of_factor();
         let whitened = inverse_factor.times(self.targets);
         let weights = inverse_factor.transposed_times(&whitened);
-        let log_determinant: f64 = (0..size).map(|row| factor.row(row)[row].ln()).sum();
         let mut value = -0.5 * dot(&whitened, &whitened) - log_determinant;
         let inverse = inverse_factor.gram();
         // Half the trace of (weights weights^T - inverse) times the derivative of the covariance:
@@ -177,7 +177,7 @@ impl<'a> Posterior<'a> {
             let own = inverse.row(row);
             for column in 0..row {
                 let pull = weights[row] * weights[column] - own[column];
-                by_variance += pull * covariance.row(row)[column];
+                by_variance += pull * (variance * kernels.correlations[pair]);
                 pulls[pair] = pull * variance * kernels.derivatives[pair];
                 pair += 1;
             }

@@ -137,10 +137,10 @@ impl<'a> Posterior<'a> {
             cells[index] = own.variance(row.step) + JITTER + own.noise + row.noise;
         }
         let factor = covariance.factor()?;
+        let log_determinant: f64 = (0..rows.len()).map(|row| factor.row(row)[row].ln()).sum();
         let inverse_factor = factor.inverse_of_factor();
         let whitened = inverse_factor.times(&self.targets);
         let weights = inverse_factor.transposed_times(&whitened);
-        let log_determinant: f64 = (0..rows.len()).map(|row| factor.row(row)[row].ln()).sum();
         let mut value = -0.5 * dot(&whitened, &whitened) - log_determinant;
         let inverse = inverse_factor.gram();
         // Half the trace of (weights weights^T - inverse) times the derivative of the covariance:
