@@ -1,5 +1,6 @@
 //! Bayesian optimisation with a Gaussian process over the whole space, by expected improvement.
 
+mod ascent;
 mod curves;
 mod data;
 mod ends;
@@ -65,8 +66,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // over configurations and steps learns from all reports; 7: with separate length scales for
     // final losses and for the approach to them; 8: such a process for each of several objectives;
     // 9: proposals have their predicted values; 10: fits of hyperparameters wait for more trials
-    // whatever the process keeps of them, and exponentials are computed here.
-    version: RULES_SINCE,
+    // whatever the process keeps of them, and exponentials are computed here; 11: ascents are
+    // quasi-Newton's, from fewer draws.
+    version: 11,
     options: &[N_STARTUP_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(Gp::new(spec))),
@@ -86,9 +88,6 @@ const CURVES_OF_SEVERAL_SINCE: u32 = 8;
 
 /// The first version whose proposals have their predicted values.
 const PREDICTED_SINCE: u32 = 9;
-
-/// The first version whose fits wait for more trials.
-const RULES_SINCE: u32 = 10;
 
 /// Expected improvement of a Gaussian process with a Matern 5/2 kernel over warped losses; pending
 /// trials take the process's own predictions (the kriging believer).
@@ -163,7 +162,7 @@ impl Gp {
             objectives_fitted: RefCell::default(),
             limits_fitted: RefCell::default(),
             predicts: spec.version >= PREDICTED_SINCE,
-            rules: if spec.version >= RULES_SINCE { Rules::Since10 } else { Rules::Before10 },
+            rules: Rules::of_version(spec.version),
         }
     }
 

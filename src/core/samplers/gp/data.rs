@@ -103,7 +103,7 @@ impl Data {
             rows.push(TrialWithEnd { end, trial });
         }
         rows.retain(|row| row.end.loss.is_finite());
-        let older = (rules == Rules::Since10 && rows.len() > MOST)
+        let older = (rules >= Rules::Since10 && rows.len() > MOST)
             .then(|| selected(rows[..fitted_of(rows.len())].to_vec()));
         let rows = selected(rows);
         let to_fit = match &older {

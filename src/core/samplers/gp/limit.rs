@@ -55,7 +55,7 @@ impl Limit {
                 let limit = newest(measured.len());
                 let to_fit = match rules {
                     Rules::Before10 => limit.selected(fitted_of(limit.margins.len())),
-                    Rules::Since10 => {
+                    Rules::Since10 | Rules::Since11 => {
                         let older = newest(fitted_of(measured.len()));
                         older.selected(older.margins.len())
                     }

@@ -2,7 +2,7 @@
 
 use super::kernel::{Hyperparameters, Kernels, square};
 use super::widening::widening;
-use crate::analysis::linalg::{Matrix, dot};
+use crate::analysis::linalg::{Matrix, dot, largest_quotient};
 use crate::samplers::cube::{AxisKind, Cube};
 use crate::samplers::normal::{LN_ROOT_TWO_PI, log_cdf, log_expected_improvement};
 use crate::simd::{simd_level, vectorised};
@@ -23,6 +23,8 @@ pub(super) struct GaussianProcess<'a> {
     weights: Vec<f64>,
     /// Additional noise variance of each data point.
     noise_variances: Vec<f64>,
+    /// Prior variance of each, noise included.
+    variances: Vec<f64>,
 }
 
 /// The process at one point.
@@ -59,7 +61,7 @@ impl<'a> GaussianProcess<'a> {
     ) -> Option<Self> {
         let columns = Columns::new(cube, &hyperparameters.inverse_squares, points);
         let mut covariance = Matrix::new(points.len());
-        let mut distances = Vec::new();
+        let (mut distances, mut variances) = (Vec::new(), Vec::with_capacity(points.len()));
         for (row, point) in points.iter().enumerate() {
             columns.distances(point, row, &mut distances);
             hyperparameters.exponential.correlate(&mut distances);
@@ -68,6 +70,7 @@ impl<'a> GaussianProcess<'a> {
                 *cell = hyperparameters.variance * correlation;
             }
             cells[row] = own_variance(hyperparameters) + noise_variances[row];
+            variances.push(cells[row]);
         }
         let inverse_factor = covariance.factor()?.inverse_of_factor();
         let innovations = inverse_factor.times(targets);
@@ -79,6 +82,7 @@ impl<'a> GaussianProcess<'a> {
             innovations,
             weights,
             noise_variances: noise_variances.to_vec(),
+            variances,
         })
     }
 
@@ -108,7 +112,7 @@ impl<'a> GaussianProcess<'a> {
     }
 
     /// Covariances with the data.
-    fn covariances(&self, point: &[f64]) -> Vec<f64> {
+    pub fn covariances(&self, point: &[f64]) -> Vec<f64> {
         let mut distances = self.distances(point);
         self.hyperparameters.exponential.correlate(&mut distances);
         self.scaled(distances)
@@ -122,17 +126,11 @@ impl<'a> GaussianProcess<'a> {
         correlations
     }
 
-    /// An upper bound of the log expected improvement at `point`, at a tenth of the cost: the
-    /// variance is conditioned on the most correlated data point only.
-    pub fn most_improvement(&self, point: &[f64], incumbent: f64) -> f64 {
-        let covariances = self.covariances(point);
-        let own = own_variance(self.hyperparameters);
-        let explained = covariances
-            .iter()
-            .zip(&self.noise_variances)
-            .map(|(covariance, noise_variance)| covariance * covariance / (own + noise_variance))
-            .fold(0.0, f64::max);
-        let mean = dot(&covariances, &self.weights);
+    /// An upper bound of the log expected improvement at a point with these covariances, at a tenth
+    /// of the cost: the variance is conditioned on the most correlated data point only.
+    pub fn most_improvement(&self, covariances: &[f64], incumbent: f64) -> f64 {
+        let explained = largest_quotient(covariances, &self.variances);
+        let mean = dot(covariances, &self.weights);
         Acquisition::Improvement(incumbent).of(mean, self.variance(explained)).0
     }
 
@@ -146,7 +144,12 @@ impl<'a> GaussianProcess<'a> {
     /// The acquisition values at several points.
     pub fn values(&self, points: &[&[f64]], acquisition: Acquisition) -> Vec<f64> {
         let covariances: Vec<_> = points.iter().map(|point| self.covariances(point)).collect();
-        let whitened = self.inverse_factor.times_each(&covariances);
+        self.values_with(&covariances, acquisition)
+    }
+
+    /// The same at points with these covariances.
+    pub fn values_with(&self, covariances: &[Vec<f64>], acquisition: Acquisition) -> Vec<f64> {
+        let whitened = self.inverse_factor.times_each(covariances);
         let value = |(covariances, whitened): (&Vec<f64>, Vec<f64>)| {
             let explained = whitened.iter().map(|part| part * part).sum();
             acquisition.of(dot(covariances, &self.weights), self.variance(explained)).0
@@ -393,7 +396,7 @@ mod tests {
                 assert_eq!(gradient[2], 0.0);
             }
             let improvement = process.values(&[&at], Acquisition::Improvement(-0.5))[0];
-            assert!(process.most_improvement(&at, -0.5) >= improvement);
+            assert!(process.most_improvement(&process.covariances(&at), -0.5) >= improvement);
         }
     }
 

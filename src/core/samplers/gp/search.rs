@@ -1,9 +1,11 @@
 //! Maximises the acquisition function: many random draws, then local ascents from the best of them.
 
 use std::collections::HashSet;
+use std::mem::take;
 
 use rand::RngExt as _;
 
+use super::ascent::{Ascent, QuasiNewton, SignSteps};
 use super::curves::CurveProcess;
 use super::front::HypervolumeImprovement;
 use super::process::{Acquisition, GaussianProcess};
@@ -16,9 +18,6 @@ use crate::samplers::prior::Prior;
 use crate::study::prediction::Prediction;
 use crate::study::seed::StreamRng;
 
-/// Uniform draws, and draws around the best data points.
-const ANYWHERE: usize = 400;
-const AROUND: usize = 300;
 /// Uniform draws if none of those satisfies the constraints.
 const MORE: usize = 5_000;
 /// Number of best points to draw around, with one objective and with several.
@@ -27,6 +26,8 @@ pub(super) const BEST_OF_SEVERAL: usize = 20;
 /// Local ascents, and steps of each.
 const CLIMBS: usize = 5;
 const STEPS: usize = 25;
+/// Rounds of gradient steps and discrete axes.
+const ROUNDS: usize = 2;
 /// How many draws are judged together.
 const TOGETHER: usize = 8;
 /// Alternatives of one choice that an ascent tries.
@@ -63,14 +64,36 @@ impl Model<'_> {
         }
     }
 
-    /// An upper bound of the value at a fraction of its cost, if there is one.
-    fn bound(&self, point: &[f64]) -> Option<f64> {
+    /// Whether the value has an upper bound at a fraction of its cost.
+    fn is_bounded(&self) -> bool {
         match self {
+            Model::One(_, Acquisition::Improvement(_)) | Model::Curves(..) => true,
+            Model::One(_, Acquisition::AtMost(_)) | Model::Front(_) => false,
+        }
+    }
+
+    /// That bound, if there is one, and the covariances that it was computed from.
+    fn bound(&self, point: &[f64]) -> Option<(f64, Vec<f64>)> {
+        let (bound, covariances) = match self {
             Model::One(process, Acquisition::Improvement(incumbent)) => {
-                Some(process.most_improvement(point, *incumbent))
+                let covariances = process.covariances(point);
+                (process.most_improvement(&covariances, *incumbent), covariances)
             }
-            Model::Curves(process, incumbent) => Some(process.most_improvement(point, *incumbent)),
-            Model::One(_, Acquisition::AtMost(_)) | Model::Front(_) => None,
+            Model::Curves(process, incumbent) => {
+                let covariances = process.covariances_of(point);
+                (process.most_improvement(&covariances, *incumbent), covariances)
+            }
+            Model::One(_, Acquisition::AtMost(_)) | Model::Front(_) => return None,
+        };
+        Some((bound, covariances))
+    }
+
+    /// The values at points with these covariances.
+    fn values_with(&self, covariances: &[Vec<f64>]) -> Vec<f64> {
+        match self {
+            Model::One(process, acquisition) => process.values_with(covariances, *acquisition),
+            Model::Curves(process, incumbent) => process.values_with(covariances, *incumbent),
+            Model::Front(_) => unreachable!("fronts have no bound"),
         }
     }
 }
@@ -102,9 +125,10 @@ pub(super) struct Search<'a> {
 impl Search<'_> {
     /// The best point that is not taken; a random one if all found are taken.
     pub fn run(&self, rng: &mut StreamRng) -> Point {
-        let mut drawn: Vec<Point> = Vec::with_capacity(ANYWHERE + AROUND);
-        for index in 0..ANYWHERE + AROUND {
-            let point = if index < ANYWHERE || self.best.is_empty() {
+        let (anywhere, around) = self.rules.draws();
+        let mut drawn: Vec<Point> = Vec::with_capacity(anywhere + around);
+        for index in 0..anywhere + around {
+            let point = if index < anywhere || self.best.is_empty() {
                 self.anywhere(rng)
             } else {
                 self.around(self.best[index % self.centres.min(self.best.len())], rng)
@@ -145,7 +169,10 @@ impl Search<'_> {
         let value = |point: &[f64]| self.acquisition(point);
         let mut bounded: Vec<(f64, usize, Point)> = candidates
             .into_iter()
-            .map(|(index, point)| (self.bound(&point).unwrap_or(f64::INFINITY), index, point))
+            .map(|(index, point)| {
+                let bound = self.bounding().and_then(|model| model.bound(&point));
+                (bound.map_or(f64::INFINITY, |(bound, _)| bound), index, point)
+            })
             .collect();
         bounded.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut best = (f64::NEG_INFINITY, bounded.first().map_or(0, |first| first.1));
@@ -165,28 +192,28 @@ impl Search<'_> {
     /// The points with their acquisition values, except those that their upper bound (a tenth of
     /// the cost) excludes from the best `CLIMBS`.
     fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
-        if drawn.first().is_none_or(|point| self.bound(point).is_none()) {
+        let Some(model) = self.bounding() else {
             let points: Vec<&[f64]> = drawn.iter().map(|point| &point[..]).collect();
             let values = self.acquisitions(&points);
             return values.into_iter().zip(drawn).collect();
-        }
-        let mut bounded: Vec<(f64, Point)> = drawn
-            .into_iter()
-            .map(|point| (self.bound(&point).unwrap_or(f64::INFINITY), point))
-            .collect();
-        sort(&mut bounded);
+        };
+        let bounded = |point: Point| model.bound(&point).map(|bound| (bound, point));
+        let mut bounded: Vec<_> = drawn.into_iter().filter_map(bounded).collect();
+        // Stable: equal bounds keep the order of their draws.
+        bounded.sort_by(|a, b| b.0.0.total_cmp(&a.0.0));
         let mut judged: Vec<(f64, Point)> = Vec::new();
         let mut best: Vec<(f64, Vec<u64>)> = Vec::new();
         // Tolerance for rounding, which affects the bound more than the value.
         let is_excluded = |bound: f64, best: &[(f64, Vec<u64>)]| {
             best.len() == CLIMBS && best.last().is_some_and(|(least, _)| bound + 1e-6 < *least)
         };
-        for together in bounded.chunks(TOGETHER) {
-            if is_excluded(together[0].0, &best) {
+        for together in bounded.chunks_mut(TOGETHER) {
+            if is_excluded(together[0].0.0, &best) {
                 break;
             }
-            let points: Vec<&[f64]> = together.iter().map(|(_, point)| &point[..]).collect();
-            for ((bound, point), value) in together.iter().zip(self.acquisitions(&points)) {
+            let covariances = together.iter_mut().map(|((_, covariances), _)| take(covariances));
+            let values = model.values_with(&covariances.collect::<Vec<_>>());
+            for (((bound, _), point), value) in together.iter().zip(values) {
                 if is_excluded(*bound, &best) {
                     return judged;
                 }
@@ -202,10 +229,10 @@ impl Search<'_> {
         judged
     }
 
-    /// An upper bound of the acquisition value, if it is that of one model alone.
-    fn bound(&self, point: &[f64]) -> Option<f64> {
+    /// The model whose value has an upper bound, if that is all of the acquisition value.
+    fn bounding(&self) -> Option<&Model<'_>> {
         match (&self.models[..], &self.prior) {
-            ([model], None) => model.bound(point),
+            ([model], None) => Some(model).filter(|model| model.is_bounded()),
             _ => None,
         }
     }
@@ -273,29 +300,69 @@ impl Search<'_> {
     /// Local ascents: each alternates gradient steps on numbers with a search over choices and
     /// neighbouring cells, and has a second round if the first one gained enough.
     fn climb(&self, mut climbs: Vec<(f64, Point)>, rng: &mut StreamRng) -> Vec<(f64, Point)> {
-        let points = |climbs: &[&mut (f64, Point)]| {
-            self.slide(climbs.iter().map(|(_, point)| point.clone()).collect())
-        };
-        let slid = points(&climbs.iter_mut().collect::<Vec<_>>());
+        if self.rules >= Rules::Since11 {
+            let mut rising: Vec<&mut (f64, Point)> = climbs.iter_mut().collect();
+            for _ in 0..ROUNDS {
+                let slid = self.slide::<QuasiNewton>(&rising);
+                let has_gained = self.refine_each(&mut rising, slid, rng);
+                let mut has_gained = has_gained.into_iter();
+                rising.retain(|_| has_gained.next() == Some(true));
+            }
+            return climbs;
+        }
+        let slid = self.slide::<SignSteps>(&climbs.iter_mut().collect::<Vec<_>>());
         let mut rising: Vec<&mut (f64, Point)> = Vec::new();
         for (climb, slid) in climbs.iter_mut().zip(slid) {
             if !self.refine(climb, slid, rng) {
                 continue;
             }
-            match self.rules {
-                // The order of draws is that of one ascent after the other.
-                Rules::Before10 => {
-                    let slid = points(&[&mut *climb]).swap_remove(0);
-                    self.refine(climb, slid, rng);
-                }
-                Rules::Since10 => rising.push(climb),
+            if self.rules >= Rules::Since10 {
+                rising.push(climb);
+                continue;
             }
+            // The order of draws is that of one ascent after the other.
+            let slid = self.slide::<SignSteps>(&[&mut *climb]).swap_remove(0);
+            self.refine(climb, slid, rng);
         }
-        let slid = points(&rising);
+        let slid = self.slide::<SignSteps>(&rising);
         for (climb, slid) in rising.into_iter().zip(slid) {
             self.refine(climb, slid, rng);
         }
         climbs
+    }
+
+    /// Moves each ascent to where its gradient steps led, if that is better, and then to the best
+    /// position of each discrete axis. Which of them may gain more.
+    fn refine_each(
+        &self,
+        climbs: &mut [&mut (f64, Point)],
+        slid: Vec<Point>,
+        rng: &mut StreamRng,
+    ) -> Vec<bool> {
+        let before: Vec<f64> = climbs.iter().map(|climb| climb.0).collect();
+        let slid = slid.into_iter().map(|slid| self.cube.walk(self.fixed, |index| slid[index]));
+        self.improve(climbs, slid.enumerate().collect());
+        for index in 0..self.cube.axes.len() {
+            let mut changed = Vec::new();
+            for (of, (_, point)) in climbs.iter().map(|climb| &**climb).enumerate() {
+                for position in self.alternatives(index, point[index], rng) {
+                    changed.push((of, self.with(point, index, position, rng)));
+                }
+            }
+            self.improve(climbs, changed);
+        }
+        climbs.iter().zip(before).map(|(climb, before)| has_gained(before, climb.0)).collect()
+    }
+
+    /// Moves ascents, by their index, to points that are better and allowed.
+    fn improve(&self, climbs: &mut [&mut (f64, Point)], changed: Vec<(usize, Point)>) {
+        let points: Vec<&[f64]> = changed.iter().map(|(_, point)| &point[..]).collect();
+        let values = self.acquisitions(&points);
+        for ((of, point), value) in changed.into_iter().zip(values) {
+            if value > climbs[of].0 && self.allows(&point) {
+                *climbs[of] = (value, point);
+            }
+        }
     }
 
     /// Moves an ascent to where its gradient steps led, if that is better, and then to the best
@@ -317,26 +384,24 @@ impl Search<'_> {
                 }
             }
         }
-        let is_still = *value - before < 1e-3;
-        !is_still
+        has_gained(before, *value)
     }
 
-    /// Rprop along the free numeric axes, from each of several points.
-    fn slide(&self, from: Vec<Point>) -> Vec<Point> {
-        let mut slides: Vec<Slide> = from.into_iter().map(Slide::from).collect();
+    /// Where ascents along the free numeric axes lead from each of several points.
+    fn slide<A: Ascent>(&self, from: &[&mut (f64, Point)]) -> Vec<Point> {
+        let mut ascents: Vec<A> = from.iter().map(|(_, point)| A::from(point.clone())).collect();
         for _ in 0..STEPS {
-            let mut moving: Vec<&mut Slide> =
-                slides.iter_mut().filter(|slide| slide.is_moving()).collect();
-            if moving.is_empty() {
+            let points: Vec<&[f64]> = ascents.iter().filter_map(A::next).collect();
+            if points.is_empty() {
                 break;
             }
-            let points: Vec<&[f64]> = moving.iter().map(|slide| &slide.at[..]).collect();
             let found = self.acquisitions_and_gradients(&points);
-            for (slide, (value, gradient)) in moving.iter_mut().zip(found) {
-                slide.step(value, &gradient, self.fixed);
+            let moving = ascents.iter_mut().filter(|ascent| ascent.next().is_some());
+            for (ascent, (value, gradient)) in moving.zip(found) {
+                ascent.step(value, &gradient, self.fixed);
             }
         }
-        slides.into_iter().map(|slide| slide.best.1).collect()
+        ascents.into_iter().map(A::best).collect()
     }
 
     /// Other positions of a discrete axis.
@@ -375,53 +440,10 @@ impl Search<'_> {
     }
 }
 
-/// State of an ascent along the numeric axes.
-struct Slide {
-    at: Point,
-    steps: Vec<f64>,
-    /// The previous gradient.
-    last: Vec<f64>,
-    /// The best value so far, and its point.
-    best: (f64, Point),
-}
-
-impl Slide {
-    fn from(start: Point) -> Self {
-        Slide {
-            steps: vec![0.05; start.len()],
-            last: vec![0.0; start.len()],
-            best: (f64::NEG_INFINITY, start.clone()),
-            at: start,
-        }
-    }
-
-    fn is_moving(&self) -> bool {
-        self.steps.iter().any(|step| *step >= 1e-4)
-    }
-
-    fn step(&mut self, value: f64, gradient: &[f64], fixed: &[f64]) {
-        let Slide { at, steps, last, best } = self;
-        if value > best.0 {
-            *best = (value, at.clone());
-        }
-        for (index, derivative) in gradient.iter().enumerate() {
-            if *derivative == 0.0
-                || !derivative.is_finite()
-                || at[index].is_nan()
-                || !fixed[index].is_nan()
-            {
-                continue;
-            }
-            let turned: f64 = last[index] * derivative;
-            if turned > 0.0 {
-                steps[index] = f64::min(steps[index] * 1.3, 0.2);
-            } else if turned < 0.0 {
-                steps[index] *= 0.4;
-            }
-            last[index] = *derivative;
-            at[index] = (at[index] + derivative.signum() * steps[index]).clamp(0.0, 1.0);
-        }
-    }
+/// Whether an ascent's last round was worth another one.
+fn has_gained(before: f64, value: f64) -> bool {
+    let is_still = value - before < 1e-3;
+    !is_still
 }
 
 fn sort(found: &mut [(f64, Point)]) {

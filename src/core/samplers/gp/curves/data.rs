@@ -114,7 +114,7 @@ impl CurveData {
             .collect();
         let targets = Targets::of(&curves, curves.iter().map(Curve::first), scale);
         let target = |loss: f64| targets.of_loss(loss);
-        let apart = (rules == Rules::Since10 && observations(&curves) > MOST)
+        let apart = (rules >= Rules::Since10 && observations(&curves) > MOST)
             .then(|| ToFit::settled(cube, &curves, scale, &targets.scale))
             .flatten();
         let curves = selected(curves, whose);

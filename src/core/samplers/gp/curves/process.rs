@@ -2,7 +2,7 @@
 //! and of trials.
 
 use super::{CurveData, CurveHyperparameters, FULL, Matrix};
-use crate::analysis::linalg::dot;
+use crate::analysis::linalg::{dot, largest_quotient};
 use crate::samplers::cube::{Cube, slices};
 use crate::samplers::gp::kernel::{Exponential, Kernels};
 use crate::samplers::gp::process::{Acquisition, Columns};
@@ -180,6 +180,11 @@ impl<'a> CurveProcess<'a> {
         sums
     }
 
+    /// The same of a new configuration.
+    pub fn covariances_of(&self, point: &[f64]) -> Vec<f64> {
+        self.covariances(self.correlations(point).iter())
+    }
+
     fn variance(&self, step: f64, explained: f64) -> f64 {
         (self.hyperparameters.variance(step) - explained).max(1e-9)
     }
@@ -191,7 +196,7 @@ impl<'a> CurveProcess<'a> {
 
     /// The mean at the end of a new configuration.
     pub fn mean_of_new(&self, point: &[f64]) -> f64 {
-        dot(&self.covariances(self.correlations(point).iter()), &self.weights)
+        dot(&self.covariances_of(point), &self.weights)
     }
 
     /// The mean at the end of a trial, by its index in the history, else of a new configuration.
@@ -269,9 +274,13 @@ impl<'a> CurveProcess<'a> {
 
     /// The log expected improvement at the end of several new configurations.
     pub fn values(&self, points: &[&[f64]], incumbent: f64) -> Vec<f64> {
-        let covariances = |point: &&[f64]| self.covariances(self.correlations(point).iter());
-        let covariances: Vec<_> = points.iter().map(covariances).collect();
-        let whitened = self.whitening.times_each(&covariances);
+        let covariances: Vec<_> = points.iter().map(|point| self.covariances_of(point)).collect();
+        self.values_with(&covariances, incumbent)
+    }
+
+    /// The same of configurations with these covariances.
+    pub fn values_with(&self, covariances: &[Vec<f64>], incumbent: f64) -> Vec<f64> {
+        let whitened = self.whitening.times_each(covariances);
         let value = |(covariances, whitened): (&Vec<f64>, Vec<f64>)| {
             let variance = self.variance(FULL, dot(&whitened, &whitened));
             Acquisition::Improvement(incumbent).of(dot(covariances, &self.weights), variance).0
@@ -281,14 +290,9 @@ impl<'a> CurveProcess<'a> {
 
     /// An upper bound of it at a fraction of the cost: the variance is conditioned on the most
     /// informative observation only.
-    pub fn most_improvement(&self, point: &[f64], incumbent: f64) -> f64 {
-        let covariances = self.covariances(self.correlations(point).iter());
-        let explained = covariances
-            .iter()
-            .zip(&self.variances)
-            .map(|(covariance, variance)| covariance * covariance / variance)
-            .fold(0.0, f64::max);
-        let mean = dot(&covariances, &self.weights);
+    pub fn most_improvement(&self, covariances: &[f64], incumbent: f64) -> f64 {
+        let explained = largest_quotient(covariances, &self.variances);
+        let mean = dot(covariances, &self.weights);
         Acquisition::Improvement(incumbent).of(mean, self.variance(FULL, explained)).0
     }
 
