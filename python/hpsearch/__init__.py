@@ -43,6 +43,7 @@ __all__ = [
 
 # Programs that only log do not wait for what a search needs.
 _LATER = frozenset(("AskedTrial", "Search", "study"))
+_MODULES = frozenset(("integrations", "optuna"))
 
 
 def __getattr__(name: str) -> Any:
@@ -50,4 +51,12 @@ def __getattr__(name: str) -> Any:
         from . import _search
 
         return getattr(_search, name)
+    if name in _MODULES:
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module `hpsearch` has no attribute `{name}`")
+
+
+def __dir__() -> "list[str]":
+    return sorted({*globals(), *_LATER, *_MODULES})

@@ -44,7 +44,7 @@ def init(
     HPSEARCH_STORE or `runs/hpsearch.db`; `group` puts runs together; `parent` is the run (a name or
     number of the study) that this one is part of; `system` is how often CPU, memory and GPUs are
     measured (`"10s"` unless given), or `"off"`; `metric` (`loss` unless given) and `direction`
-    (`"minimize"` or `"maximize"`, without which smaller is better) are what a new study compares
+    (`"minimize"` or `"maximize"`, `"min"` or `"max"`, without which smaller is better) are what a new study compares
     its runs by.
 
     Raises TypeError or ValueError for arguments of the wrong kind, and HpsearchError if a run must
@@ -58,8 +58,7 @@ def init(
         raise TypeError("`tags` must be a list of words, not a string")
     words = [str(tag) for tag in tags or ()]
     _check_period(system)
-    if direction not in (None, "minimize", "maximize"):
-        raise ValueError(f'`direction` must be "minimize" or "maximize", not {direction!r}')
+    direction = None if direction is None else _values.direction(direction)
     named_by = (("study", study), ("name", name), ("id", id))
     for what, text in (*named_by, ("group", group), ("metric", metric)):
         if text is not None and not isinstance(text, str):

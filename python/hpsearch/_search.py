@@ -38,6 +38,7 @@ def study(
 
     The space is written as in a study file: `{"lr": {"float": [1e-5, 1], "log": True},
     "layers": {"int": [1, 8]}, "optimizer": ["sgd", "adam"]}`, with `step`, `log` and `when`.
+    `direction` is `"minimize"` or `"maximize"` (`"min"` and `"max"`, too).
     `directions` are those of several objectives, which `metric_names` may name: results are lists then,
     and `best` is the front. `trials` is how many are searched at most; `sampler` and `pruner` are names, or dictionaries
     with `type` and options; `constraints` are as in a study file; `enqueue` are configurations to
@@ -51,8 +52,8 @@ def study(
     request: Dict[str, Any] = {
         "cmd": "init",
         "space": [_parameter(str(key), value) for key, value in space.items()],
-        "direction": direction if directions is None else None,
-        "directions": None if directions is None else list(directions),
+        "direction": _values.direction(direction) if directions is None else None,
+        "directions": None if directions is None else list(map(_values.direction, directions)),
         "metric_names": None if metric_names is None else list(metric_names),
         "n_trials": trials,
         "sampler": _algorithm(sampler),
@@ -312,7 +313,14 @@ def _algorithm(of: Algorithm) -> Optional[Dict[str, Any]]:
 def _parameter(name: str, value: Any) -> Dict[str, Any]:
     """A parameter as `ask-tell` reads it, from how study files write it."""
     if isinstance(value, (list, tuple)):
-        return {"name": name, "type": "cat", "choices": list(value)}
+        choices = list(value)
+        if isinstance(value, tuple) and len(choices) == 2 and all(map(_values.is_number, choices)):
+            kind = "int" if all(isinstance(bound, int) for bound in choices) else "float"
+            raise ValueError(
+                f'`{name}` is a tuple of two numbers: write {{"{kind}": {choices}}} for the range, '
+                f"or {choices} for these two choices"
+            )
+        return {"name": name, "type": "cat", "choices": choices}
     if not isinstance(value, Mapping):
         raise ValueError(
             f'`{name}` must be {{"float": [low, high]}}, {{"int": [low, high]}} or a list of '

@@ -25,6 +25,19 @@ are_floats = frozenset((float,)).issuperset
 _DEPTH = 8
 
 
+def direction(word: Any) -> str:
+    """`"minimize"` or `"maximize"`, of which `"min"` and `"max"` are short forms."""
+    long = {"min": "minimize", "max": "maximize"}.get(word, word) if isinstance(word, str) else word
+    if long not in ("minimize", "maximize"):
+        raise ValueError(f'`direction` must be "minimize" or "maximize", not {word!r}')
+    return str(long)
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a number of Python's own, and no boolean."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def metrics(values: Mapping[str, Any]) -> Dict[str, float]:
     """The numbers among `values`; others are dropped, with one message for each name.
 

@@ -148,6 +148,8 @@ class OptunaTest(unittest.TestCase):
     def test_a_tuple_may_be_a_choice(self):
         study = self.study()
         study.enqueue_trial({"layers": (64, 32)})
+        # Random draws could miss it.
+        study.enqueue_trial({"layers": (64,)})
         choices = [(64,), (64, 32), [True, "relu"]]
         study.optimize(lambda trial: len(trial.suggest_categorical("layers", choices)), n_trials=9)
         self.assertEqual(study.trials[0].params, {"layers": (64, 32)})

@@ -45,6 +45,30 @@ class Searches(Case):
         row = next(row for row in hpsearch.trials("s", store=store) if row["number"] == 1)
         self.assertEqual((row["state"], row["reason"]), ("failed", "ValueError: boom"))
 
+    def test_a_tuple_of_two_numbers_is_neither_a_range_nor_two_choices(self) -> None:
+        for pair, written in (((0, 1), r'"int": \[0, 1\]'), ((1e-5, 1), r'"float": \[1e-05, 1\]')):
+            with self.assertRaisesRegex(ValueError, f"`lr` is a tuple of two .* {{{written}}}"):
+                hpsearch.study(space={"lr": pair})
+        with hpsearch.study(space={"a": ("x", "y"), "b": (1, 2, 3), "c": [0, 1]}) as search:
+            params = next(iter(search)).params
+        self.assertIn(params["a"], ("x", "y"))
+        self.assertIn(params["b"], (1, 2, 3))
+        self.assertIn(params["c"], (0, 1))
+
+    def test_directions_have_short_forms(self) -> None:
+        with hpsearch.study(space=SPACE, direction="max", trials=8) as search:
+            search.optimize(lambda trial: trial.params["x"])
+            best = search.best()
+            self.assertGreater(best["value"], 0.5)
+        with hpsearch.study(space=SPACE, directions=["min", "maximize"], trials=1) as search:
+            search.optimize(lambda trial: [trial.params["x"], 1])
+        with self.assertRaisesRegex(ValueError, '"minimize" or "maximize", not \'up\''):
+            hpsearch.study(space=SPACE, direction="up")
+
+    def test_modules_and_what_is_loaded_late_are_listed(self) -> None:
+        self.assertLessEqual({"integrations", "optuna", "study", "log"}, set(dir(hpsearch)))
+        self.assertTrue(callable(hpsearch.optuna.create_study))
+
     def test_what_is_enqueued_is_run_first_and_what_it_lacks_is_sampled(self) -> None:
         with hpsearch.study(space=SPACE, trials=3) as search:
             search.enqueue({"x": 0.25, "kind": None})

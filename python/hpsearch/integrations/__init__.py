@@ -27,3 +27,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> "list[str]":
+    return sorted({*globals(), *_MODULES})
