@@ -127,7 +127,8 @@ pub fn settle(
         }
     }
     warm_start::take(spec, known.as_ref().map(|known| &known.spec), store)?;
-    Ok(reconcile::settle(store, known, spec)?)
+    let (study, _) = reconcile::settle(store, known, spec)?;
+    Ok(study)
 }
 
 /// Whether the space may grow during the search.

@@ -13,7 +13,7 @@ use crate::storage::address::{RUNS, is_on_server};
 use crate::storage::paths::StudyFiles;
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId};
 use crate::study::budget::Extension;
-use crate::study::event::Event;
+use crate::study::event::{DecisionEvent, Event, TrialEvent};
 use crate::study::provenance::SourceFile;
 use crate::study::spec::StudySpec;
 
@@ -103,16 +103,39 @@ pub fn changes_by_file(
     Ok((moved.map(|(moved, _)| moved), changes))
 }
 
-/// What changed limits change for the complete trials of a study.
+/// What changed limits changed for the complete trials of a study.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JudgedAgain {
+    /// How many keep the limits, and violated them before.
+    pub keep: u64,
+    /// How many violate them, and kept them before.
+    pub violate: u64,
+}
+
+/// What changed limits change for the complete trials of a study, as events and as numbers.
 fn judged_again(
     reader: &dyn StorageReader,
     known: &StoredStudy,
     spec: &StudySpec,
-) -> Result<Vec<Event>, StorageError> {
+) -> Result<(Vec<Event>, Option<JudgedAgain>), StorageError> {
     if known.spec.constraints == spec.constraints {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), None));
     }
-    Ok(reader.study_state(known.id)?.judged_again(spec))
+    let state = reader.study_state(known.id)?;
+    let events = state.judged_again(spec);
+    let mut changed = JudgedAgain::default();
+    for event in &events {
+        let Event::Trial(trial, TrialEvent::Decision(event)) = event else { continue };
+        let DecisionEvent::LimitsJudged { violation, .. } = event else { continue };
+        let violated = state.trial(*trial).is_some_and(|before| before.violation.is_some());
+        match (violated, violation.is_some()) {
+            (true, false) => changed.keep += 1,
+            (false, true) => changed.violate += 1,
+            (true, true) | (false, false) => {}
+        }
+    }
+    let changed = (!events.is_empty()).then_some(changed);
+    Ok((events, changed))
 }
 
 /// The changes of a stored study. `salt`: the store's, for the variables of a command; `now`: what
@@ -203,7 +226,8 @@ pub fn is_same_directory(moved: &Moved) -> bool {
     }
 }
 
-/// Updates the stored study to `spec`.
+/// Updates the stored study to `spec`; with what that changed for complete trials, if its limits
+/// are others.
 ///
 /// # Errors
 /// The store failed, or another process holds the study.
@@ -211,10 +235,10 @@ pub fn settle(
     store: &mut dyn Storage,
     known: Option<StoredStudy>,
     spec: &StudySpec,
-) -> Result<StoredStudy, RunnerError> {
+) -> Result<(StoredStudy, Option<JudgedAgain>), RunnerError> {
     let Some(known) = known else {
         let now = runner::now();
-        return match store.create_study(now, spec) {
+        let created = match store.create_study(now, spec) {
             Ok(id) => Ok(StoredStudy {
                 id,
                 spec: spec.clone(),
@@ -229,15 +253,18 @@ pub fn settle(
                 .ok_or_else(|| error.into()),
             Err(error) => Err(error.into()),
         };
+        return created.map(|study| (study, None));
     };
+    let mut changed = None;
     if known.spec != *spec {
         let lease = runner::take_lease(store, &known)?;
         let judged = judged_again(store, &known, spec);
-        let updated =
-            judged.and_then(|judged| store.update_spec(&lease, runner::now(), spec, &judged));
+        let updated = judged.and_then(|(judged, changed)| {
+            store.update_spec(&lease, runner::now(), spec, &judged).map(|()| changed)
+        });
         store.release(&lease)?;
-        updated?;
+        changed = updated?;
     }
     // Only the file's specification has the values of `[command] env`.
-    Ok(StoredStudy { spec: spec.clone(), ..known })
+    Ok((StoredStudy { spec: spec.clone(), ..known }, changed))
 }

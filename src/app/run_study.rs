@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::prepare_data::{PreparedData, prepare_data};
-use super::reconcile::{self, Consent};
+use super::reconcile::{self, Consent, JudgedAgain};
 use super::warm_start::{self, WarmStartSource};
 use super::worker_job::Progress;
 use super::{AppError, cluster, export, missing_files};
@@ -88,6 +88,8 @@ pub enum RunNotice<'a> {
         /// The study as it is now.
         spec: &'a StudySpec,
     },
+    /// Complete trials were compared with changed limits.
+    Judged(JudgedAgain),
     /// The export of an earlier run was edited.
     EditedExport(&'a ExportError),
     /// Trials of an earlier study were taken.
@@ -244,7 +246,10 @@ pub fn prepare(
         let holder = runner::take_over(&mut store, known)?;
         tell(RunNotice::TakenOver(holder.as_ref()));
     }
-    let study = reconcile::settle(&mut store, known, &spec)?;
+    let (study, judged) = reconcile::settle(&mut store, known, &spec)?;
+    if let Some(judged) = judged {
+        tell(RunNotice::Judged(judged));
+    }
     if options.resume && store.summary(study.id)?.paused.is_some() {
         store.request(study.id, runner::now(), &Request::ResumeStudy)?;
     }

@@ -199,15 +199,17 @@ fn complete_trials_are_judged_again_by_changed_limits() {
         })
     };
     assert!(kept(&site).is_empty());
-    for (limit, values) in [
-        ("latency >= 0.3", &[0.3, 0.4][..]),
-        ("latency >= 0.2", &[0.2, 0.3, 0.4]),
-        ("latency >= 0.4", &[0.4]),
+    for (limit, values, told) in [
+        ("latency >= 0.3", &[0.3, 0.4][..], "2 complete trials now keep them"),
+        ("latency >= 0.2", &[0.2, 0.3, 0.4], "1 complete trial now keeps them"),
+        ("latency >= 0.4", &[0.4], "2 complete trials now violate them"),
+        ("latency >= 0.35", &[0.4], "every complete trial keeps or violates them as before"),
     ] {
         site.write("study.toml", with_limit(limit));
         let refused = site.run_study();
         assert_eq!(refused.code, 6, "{}", refused.err);
-        site.run_study_with(&["--accept"]);
+        let accepted = site.run_study_with(&["--accept"]);
+        assert_names(&accepted.err, &[&format!("limits changed: {told}")]);
         assert_eq!(kept(&site), values, "{limit}");
         let best = site.json(&["best", "--json"]);
         assert_eq!(best["trial"]["value"].as_f64(), Some(values[0]), "{limit}");

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::app::reconcile::JudgedAgain;
 use crate::app::run_study::{RunNotice, RunOptions};
 use crate::cli::changed_study::ChangedStudy;
 use crate::cli::console::{Console, Talk, shown};
@@ -64,6 +65,7 @@ impl<'a> Notices<'a> {
                 let RunOptions { file, set, .. } = *self.options;
                 ChangedStudy { study: &spec.name, file, set, changes, refused }.print(console);
             }
+            RunNotice::Judged(changed) => console.say(&judged(changed)),
             RunNotice::EditedExport(edited) => exported::warn_edited_export(edited, console),
             RunNotice::WarmStart(found, spec) => console.say(&told(found, spec)),
             RunNotice::MissingFile(missing) => console.say(&missing.to_string()),
@@ -151,5 +153,27 @@ impl<'a> Notices<'a> {
             ),
         };
         self.console.say(&format!("{} changed since the last run{earlier}", names.join(", ")));
+    }
+}
+
+/// What changed limits change for complete trials.
+fn judged(JudgedAgain { keep, violate }: JudgedAgain) -> String {
+    let verb = |number: u64, one: &str, several: &str| {
+        format!(
+            "{} now {}",
+            count(number, "complete trial"),
+            if number == 1 { one } else { several }
+        )
+    };
+    let kept = (keep > 0).then(|| verb(keep, "keeps them", "keep them"));
+    let violated = (violate > 0).then(|| verb(violate, "violates them", "violate them"));
+    match (kept, violated) {
+        (None, None) => {
+            "limits changed: every complete trial keeps or violates them as before".to_owned()
+        }
+        (kept, violated) => {
+            let both: Vec<String> = kept.into_iter().chain(violated).collect();
+            format!("limits changed: {}", both.join(", "))
+        }
     }
 }
