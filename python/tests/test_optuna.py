@@ -4,9 +4,12 @@ import json
 import os
 import sqlite3
 import subprocess
+import sys
 import tempfile
 import threading
+import types
 import unittest
+import unittest.mock
 import warnings
 
 import hpsearch
@@ -127,6 +130,63 @@ class OptunaTest(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual((raised, len(study.trials)), ([], 48))
+
+    def test_jobs_are_threads_that_run_as_many_trials_as_are_asked_for(self):
+        study = self.study(sampler=optuna.samplers.RandomSampler(seed=1))
+        together = threading.Barrier(3)
+        numbers = []
+
+        def objective(trial):
+            if trial.number < 3:
+                together.wait(30)
+            return parabola(trial)
+
+        def callback(study, trial):
+            numbers.append((trial.number, len(study.trials)))
+
+        study.optimize(objective, n_trials=20, n_jobs=3, callbacks=[callback])
+        self.assertEqual(sorted(number for number, _ in numbers), list(range(20)))
+        self.assertEqual({trial.state for trial in study.trials}, {TrialState.COMPLETE})
+        # None begins after the first failure but those that were due already.
+        with self.assertRaises(ZeroDivisionError):
+            study.optimize(lambda trial: 1 / 0, n_trials=200, n_jobs=2)
+        self.assertLess(len(study.trials), 200)
+        stop = optuna.study.MaxTrialsCallback(1)
+        count = len(study.trials)
+        study.optimize(parabola, n_trials=200, n_jobs=2, callbacks=[stop])
+        self.assertLess(len(study.trials), count + 5)
+        study.optimize(parabola, timeout=0.0, n_jobs=-1)
+
+    def test_a_progress_bar_is_refused_with_a_warning(self):
+        study = self.study()
+        with self.assertWarnsRegex(UserWarning, "hpsearch watch"):
+            study.optimize(parabola, n_trials=2, show_progress_bar=True)
+        self.assertEqual(len(study.trials), 2)
+
+    def test_a_data_frame_has_optunas_columns(self):
+        study = self.study(direction="max")
+        study.enqueue_trial({"x": 1.0, "kind": "a", "y": 2})
+        study.enqueue_trial({"x": 2.0, "kind": None, "z": 0.5})
+
+        def objective(trial):
+            trial.set_user_attr("size", trial.number + 5)
+            return parabola(trial)
+
+        study.optimize(objective, n_trials=2)
+        pandas = types.SimpleNamespace(DataFrame=dict)
+        with unittest.mock.patch.dict(sys.modules, pandas=pandas):
+            frame = study.trials_dataframe()
+            some = study.trials_dataframe(attrs=("state", "number"))
+            with self.assertRaisesRegex(ValueError, "'colour'"):
+                study.trials_dataframe(attrs=("colour",))
+        self.assertEqual(
+            list(frame),
+            ["number", "value", "datetime_start", "datetime_complete", "duration", "params_kind",
+             "params_x", "params_y", "params_z", "user_attrs_size", "state"],
+        )
+        self.assertEqual((frame["value"], frame["params_y"]), ([3.0, 0.5], [2, None]))
+        self.assertEqual(frame["user_attrs_size"], [5, 6])
+        self.assertEqual(some, {"state": ["COMPLETE", "COMPLETE"], "number": [0, 1]})
 
     def test_a_name_has_one_distribution_in_a_trial(self):
         trial = self.study().ask()
@@ -353,7 +413,9 @@ class OptunaTest(unittest.TestCase):
             ("visualization", lambda: optuna.visualization),
             ("metric_names", lambda: study.metric_names),
             ("CmaEsSampler", lambda: optuna.samplers.CmaEsSampler),
-            ("n_jobs", lambda: study.optimize(parabola, n_trials=1, n_jobs=2)),
+            ("n_jobs", lambda: study.optimize(parabola, n_trials=1, n_jobs=0)),
+            ("enqueue_trial", lambda: study.add_trial(None)),
+            ('sampler="cmaes"', lambda: optuna.samplers.CmaEsSampler),
             ("direction", lambda: optuna.create_study(directions=["minimize", "up"])),
             ("bootstrap_count", lambda: optuna.pruners.SuccessiveHalvingPruner(1, 4, 0, 3)),
             ("mysql", lambda: optuna.create_study(storage="mysql://here")),

@@ -112,8 +112,18 @@ class GridSampler(BaseSampler):
         self._grid = {name: list(values) for name, values in sorted(search_space.items())}
 
 
+#: What to use for samplers that need their space before the first trial, or another program.
+_INSTEAD = {
+    "CmaEsSampler": '`hpsearch.study(space=.., sampler="cmaes")`, or GPSampler',
+    "BruteForceSampler": "GridSampler, with the values of each parameter",
+    "PartialFixedSampler": "the other sampler, and the fixed values in the objective",
+}
+
+
 def __getattr__(name: str) -> Any:
-    raise AttributeError(
-        f"hpsearch.optuna has no `samplers.{name}`: there are TPESampler, RandomSampler, "
-        "QMCSampler, GPSampler, GridSampler, NSGAIISampler and NSGAIIISampler"
+    instead = _INSTEAD.get(name)
+    hint = f"use {instead}" if instead else (
+        "there are TPESampler, RandomSampler, QMCSampler, GPSampler, GridSampler, NSGAIISampler "
+        "and NSGAIIISampler"
     )
+    raise AttributeError(f"hpsearch.optuna has no `samplers.{name}`: {hint}")

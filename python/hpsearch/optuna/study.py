@@ -4,12 +4,16 @@ import copy
 import datetime
 import json
 import os
+import threading
 import time
+import warnings
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Type, Union
 
 from .._binary import HpsearchError
 from .._search import Search
 from .._store import path_of
+from .._values import direction as _direction
 from . import logging
 from .distributions import BaseDistribution
 from .exceptions import DuplicatedStudyError, TrialPruned
@@ -25,6 +29,11 @@ _STATES = {
     "queued": TrialState.WAITING,
     "paused": TrialState.WAITING,
 }
+
+
+#: The attributes of trials that `trials_dataframe` shows.
+_COLUMNS = ("number", "value", "datetime_start", "datetime_complete", "duration", "params",
+            "user_attrs", "system_attrs", "state")
 
 
 class _Done(HpsearchError):
@@ -68,38 +77,44 @@ class Study:
         self._trials: Dict[int, FrozenTrial] = {}
         # Those that this program ran, of which it knows more than the study.
         self._own: Set[int] = set()
+        # Of the two above: `optimize` may have several threads.
+        self._guard = threading.RLock()
         self._refresh()
         # In a grid, each trial has the cell of its number.
         self._cells = _cells(sampler)
 
     def _refresh(self) -> None:
         """Takes in what others have done: who enqueued, and programs that share the study."""
-        for told in self._say({"cmd": "trials"})["trials"]:
-            number = told["id"]
-            if number in self._own:
-                continue
-            frozen = self._trials.setdefault(number, FrozenTrial(number))
-            frozen.state = _STATES[told["state"]]
-            frozen.params = told["params"]
-            if len(self.directions) > 1:
-                frozen.values = [float(value) for value in told.get("values") or []] or None
-                continue
-            frozen.value = None if told["value"] is None else float(told["value"])
-            frozen.intermediate_values = {step: float(value) for step, value in told["reports"]}
+        with self._guard:
+            for told in self._say({"cmd": "trials"})["trials"]:
+                if told["id"] not in self._own:
+                    self._take_in(told)
+
+    def _take_in(self, told: Mapping[str, Any]) -> None:
+        number = told["id"]
+        frozen = self._trials.setdefault(number, FrozenTrial(number))
+        frozen.state = _STATES[told["state"]]
+        frozen.params = told["params"]
+        if len(self.directions) > 1:
+            frozen.values = [float(value) for value in told.get("values") or []] or None
+            return
+        frozen.value = None if told["value"] is None else float(told["value"])
+        frozen.intermediate_values = {step: float(value) for step, value in told["reports"]}
 
     def _say(self, request: Mapping[str, Any]) -> Dict[str, Any]:
         return self._search._say(request)
 
     def ask(self, fixed_distributions: Optional[Mapping[str, BaseDistribution]] = None) -> Trial:
         """A trial to run; its parameters are suggested now where distributions are given."""
-        answer = self._say({"cmd": "ask"})
-        if answer.get("done"):
-            raise _Done(str(answer.get("reason")))
-        number = answer["resume"] if "resume" in answer else answer["id"]
-        fixed = self._cells[number] if self._cells else {}
-        frozen = self._trials.setdefault(number, FrozenTrial(number))
-        self._own.add(number)
-        frozen.state, frozen.params = TrialState.RUNNING, {}
+        with self._guard:
+            answer = self._say({"cmd": "ask"})
+            if answer.get("done"):
+                raise _Done(str(answer.get("reason")))
+            number = answer["resume"] if "resume" in answer else answer["id"]
+            fixed = self._cells[number] if self._cells else {}
+            frozen = self._trials.setdefault(number, FrozenTrial(number))
+            self._own.add(number)
+            frozen.state, frozen.params = TrialState.RUNNING, {}
         frozen.datetime_start = datetime.datetime.now()
         trial = Trial(self, frozen, answer["params"], fixed)
         for name, distribution in (fixed_distributions or {}).items():
@@ -179,35 +194,59 @@ class Study:
         gc_after_trial: bool = False,
         show_progress_bar: bool = False,
     ) -> None:
-        """Runs `func` for trial after trial."""
-        if n_jobs != 1:
-            raise ValueError("hpsearch.optuna runs one trial at a time: leave `n_jobs` at 1")
+        """Runs `func` for trial after trial, in `n_jobs` threads (-1: one for each CPU).
+
+        After an exception that is not in `catch` no further trials begin, and it is raised.
+        """
+        if n_jobs < 1 and n_jobs != -1:
+            raise ValueError(f"`n_jobs` must be a number of threads or -1, not {n_jobs!r}")
         if show_progress_bar:
-            raise NotImplementedError(
-                "hpsearch.optuna has no `show_progress_bar`: `hpsearch watch` shows a stored study"
+            warnings.warn(
+                "hpsearch.optuna has no `show_progress_bar`: `hpsearch watch` shows a stored study",
+                stacklevel=2,
             )
         caught: Tuple[Type[Exception], ...] = (
             (catch,) if isinstance(catch, type) else tuple(catch)
         )
         self._stopped = False
-        begun, ran = time.monotonic(), 0
-        while not self._stopped and (n_trials is None or ran < n_trials):
-            if timeout is not None and time.monotonic() - begun >= timeout:
-                break
-            try:
-                frozen = self._run(func, caught)
-            except _Done:
-                if not self._cells:
-                    raise
-                # Every cell of the grid was tried, or is being tried by another program.
-                break
-            ran += 1
-            if gc_after_trial:
-                import gc
+        ends = None if timeout is None else time.monotonic() + timeout
+        left = iter(range(n_trials)) if n_trials is not None else iter(int, 1)
+        turn = threading.Lock()
 
-                gc.collect()
-            for callback in callbacks or ():
-                callback(self, frozen)
+        def next_is_due() -> bool:
+            with turn:
+                if self._stopped or ends is not None and time.monotonic() >= ends:
+                    return False
+                return next(left, None) is not None
+
+        def work() -> None:
+            while next_is_due():
+                try:
+                    frozen = self._run(func, caught)
+                except _Done:
+                    if not self._cells:
+                        raise
+                    # Every cell of the grid was tried, or is being tried by another program.
+                    break
+                if gc_after_trial:
+                    import gc
+
+                    gc.collect()
+                for callback in callbacks or ():
+                    callback(self, frozen)
+
+        if n_jobs == 1:
+            work()
+            return
+        jobs = (os.cpu_count() or 1) if n_jobs == -1 else n_jobs
+        with ThreadPoolExecutor(jobs) as threads:
+            futures = [threads.submit(work) for _ in range(jobs)]
+            try:
+                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                    future.result()
+            except BaseException:
+                self._stopped = True
+                raise
 
     def _run(
         self, func: Callable[[Trial], Any], caught: Tuple[Type[Exception], ...]
@@ -256,8 +295,9 @@ class Study:
     def get_trials(self, deepcopy: bool = True,
                    states: Optional[Sequence[TrialState]] = None) -> List[FrozenTrial]:
         """All trials, or those in some states."""
-        self._refresh()
-        trials = [self._trials[number] for number in sorted(self._trials)]
+        with self._guard:
+            self._refresh()
+            trials = [self._trials[number] for number in sorted(self._trials)]
         trials = [trial for trial in trials if states is None or trial.state in states]
         return copy.deepcopy(trials) if deepcopy else trials
 
@@ -319,33 +359,44 @@ class Study:
         """Keeps something with the study, for as long as this program runs."""
         self.user_attrs[key] = value
 
-    def trials_dataframe(self, attrs: Any = None, multi_index: bool = False) -> Any:
-        """The trials as a pandas.DataFrame."""
-        if attrs is not None or multi_index:
+    def trials_dataframe(
+        self, attrs: Sequence[str] = _COLUMNS, multi_index: bool = False
+    ) -> Any:
+        """The trials as a pandas.DataFrame, with the columns of these attributes."""
+        if multi_index:
             raise NotImplementedError(
-                "hpsearch.optuna has no `attrs` and no `multi_index` for trials_dataframe"
+                "hpsearch.optuna has no `multi_index` for trials_dataframe: leave it out"
             )
         import pandas
 
-        rows = []
-        for trial in self.trials:
-            row: Dict[str, Any] = {"number": trial.number}
-            if len(self.directions) == 1:
-                row["value"] = trial.value
+        trials = self.trials
+        columns: Dict[str, List[Any]] = {}
+        for attr in attrs:
+            if attr in ("value", "values") and len(self.directions) > 1:
+                for index in range(len(self.directions)):
+                    columns[f"values_{index}"] = [
+                        None if trial.values is None else trial.values[index] for trial in trials
+                    ]
+            elif attr in ("params", "user_attrs", "system_attrs"):
+                of = [getattr(trial, attr) for trial in trials]
+                for name in sorted({name for one in of for name in one}):
+                    columns[f"{attr}_{name}"] = [one.get(name) for one in of]
+            elif attr == "state":
+                columns[attr] = [trial.state.name for trial in trials]
+            elif attr in _COLUMNS:
+                columns[attr] = [getattr(trial, attr) for trial in trials]
             else:
-                values = trial.values or [None] * len(self.directions)
-                row.update((f"values_{index}", value) for index, value in enumerate(values))
-            row.update({"datetime_start": trial.datetime_start,
-                        "datetime_complete": trial.datetime_complete,
-                        "duration": trial.duration})
-            row.update((f"params_{name}", value) for name, value in sorted(trial.params.items()))
-            row.update((f"user_attrs_{key}", value) for key, value in trial.user_attrs.items())
-            row["state"] = trial.state.name
-            rows.append(row)
-        return pandas.DataFrame(rows)
+                raise ValueError(f"trials have no attribute {attr!r}: {', '.join(_COLUMNS)}")
+        return pandas.DataFrame(columns)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"hpsearch.optuna has no `Study.{name}`")
+        instead = {
+            "add_trial": "`enqueue_trial` runs given parameters, "
+                         "`hpsearch import` takes in results",
+            "add_trials": "`hpsearch import` takes in results of other programs",
+        }.get(name)
+        hint = f": {instead}" if instead else ""
+        raise AttributeError(f"hpsearch.optuna has no `Study.{name}`{hint}")
 
 
 def create_study(
@@ -363,10 +414,7 @@ def create_study(
         directions = [direction]
     elif direction is not None:
         raise ValueError("give one of `direction` and `directions`")
-    words = [str(one or "minimize").lower() for one in directions]
-    for word in words:
-        if word not in ("minimize", "maximize"):
-            raise ValueError(f"`direction` must be `minimize` or `maximize`, not {word!r}")
+    words = [_direction(str(one or "minimize").lower()) for one in directions]
     if not words:
         raise ValueError("`directions` is empty")
     return _open(storage, study_name, words, sampler, pruner, load_if_exists)

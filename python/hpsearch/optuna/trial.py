@@ -1,5 +1,6 @@
 """Trials: the one an objective is given, and those that have ended."""
 
+import copy
 import datetime
 import enum
 import warnings
@@ -71,6 +72,14 @@ class FrozenTrial:
     def last_step(self) -> Optional[int]:
         """The step of its last report."""
         return max(self.intermediate_values, default=None)
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "FrozenTrial":
+        other = FrozenTrial(self.number)
+        for name, value in vars(self).items():
+            # Its thread may be adding to a dictionary.
+            value = dict(value) if isinstance(value, dict) else value
+            setattr(other, name, copy.deepcopy(value, memo))
+        return other
 
     def __repr__(self) -> str:
         return (
