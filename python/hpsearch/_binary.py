@@ -55,11 +55,20 @@ def json_of(words: List[str], store: Optional[str], names: Sequence[str] = ()) -
     Raises HpsearchError with the program's own words if it fails.
     """
     import json
+
+    return json.loads(output_of([*words, "--json"], store, names))
+
+
+def output_of(words: List[str], store: Optional[str], names: Sequence[str] = ()) -> bytes:
+    """What the program prints; `names` may begin with a dash.
+
+    Raises HpsearchError with the program's own words if it fails.
+    """
     import subprocess
 
     options = ["--store", os.fspath(store)] if store is not None else []
     done = subprocess.run(
-        [required(), *words, "--json", *options, "--", *names],
+        [required(), *words, *options, "--", *names],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -69,4 +78,4 @@ def json_of(words: List[str], store: Optional[str], names: Sequence[str] = ()) -
         said = done.stderr.decode(errors="replace").strip()
         said = said[len("error: ") :] if said.startswith("error: ") else said
         raise HpsearchError(said or f"`hpsearch {words[0]}` ended with {done.returncode}")
-    return json.loads(done.stdout)
+    return done.stdout

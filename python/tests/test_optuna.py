@@ -157,6 +157,40 @@ class OptunaTest(unittest.TestCase):
         self.assertLess(len(study.trials), count + 5)
         study.optimize(parabola, timeout=0.0, n_jobs=-1)
 
+    def test_user_attributes_are_stored_as_notes(self):
+        study = self.study(study_name="s", storage=self.store)
+
+        def objective(trial):
+            trial.set_user_attr("model", {"layers": [1, 2]})
+            trial.set_user_attr("a: b", "c: 1")
+            trial.set_user_attr("epoch", 1)
+            trial.set_user_attr("epoch", trial.number + 2)
+            return trial.suggest_float("x", 0, 1)
+
+        study.optimize(objective, n_trials=2)
+        out = study.ask()
+        out.set_user_attr("epoch", 7)
+        study.set_user_attr("data", "größe")
+        with self.assertRaisesRegex(TypeError, "`bad` has .*which JSON does not have"):
+            out.set_user_attr("bad", object())
+        known = study.trials
+        study._search._process.kill()
+        study._search.close()
+        noted = [hpsearch.trials("s", store=self.store)[0]["notes"][0]["text"]]
+        self.assertEqual(noted, ['model: {"layers": [1, 2]}'])
+        again = optuna.load_study(study_name="s", storage=self.store)
+        self.addCleanup(again._search.close)
+        self.assertEqual(again.user_attrs, {"data": "größe"})
+        for before, after in zip(known[:2], again.trials):
+            self.assertEqual(after.user_attrs, before.user_attrs)
+            self.assertEqual(after.user_attrs["epoch"], before.number + 2)
+            self.assertLess(abs(after.datetime_start - before.datetime_start).total_seconds(), 5)
+            self.assertGreaterEqual(after.duration.total_seconds(), 0)
+        self.assertEqual(again.best_trial.user_attrs["a: b"], "c: 1")
+        # The one that was out continues with what it had.
+        resumed = again.ask()
+        self.assertEqual((resumed.number, resumed.user_attrs), (2, {"epoch": 7}))
+
     def test_a_progress_bar_is_refused_with_a_warning(self):
         study = self.study()
         with self.assertWarnsRegex(UserWarning, "hpsearch watch"):

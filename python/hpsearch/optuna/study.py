@@ -15,6 +15,7 @@ from .._search import Search
 from .._store import path_of
 from .._values import direction as _direction
 from . import logging
+from ._attributes import Stored
 from .distributions import BaseDistribution
 from .exceptions import DuplicatedStudyError, TrialPruned
 from .pruners import BasePruner, MedianPruner, NopPruner
@@ -56,7 +57,7 @@ class MaxTrialsCallback:
         self._states = states
 
     def __call__(self, study: "Study", trial: FrozenTrial) -> None:
-        if len(study.get_trials(deepcopy=False, states=self._states)) >= self._n_trials:
+        if len(study._listed(self._states)) >= self._n_trials:
             study.stop()
 
 
@@ -64,20 +65,23 @@ class Study:
     """A search; made by `create_study` and `load_study`."""
 
     def __init__(self, search: Search, name: Optional[str], directions: List[str],
-                 sampler: BaseSampler, pruner: BasePruner) -> None:
+                 sampler: BaseSampler, pruner: BasePruner, stored: Optional[Stored]) -> None:
         self._search = search
         self.study_name = name or "no-name"
         #: The direction of each objective.
         self.directions = directions
         self.sampler = sampler
         self.pruner = pruner
-        self.user_attrs: Dict[str, Any] = {}
+        self._stored = stored
+        self._user_attrs: Dict[str, Any] = {}
         self._enqueued: List[Dict[str, Any]] = []
         self._stopped = False
         self._trials: Dict[int, FrozenTrial] = {}
         # Those that this program ran, of which it knows more than the study.
         self._own: Set[int] = set()
-        # Of the two above: `optimize` may have several threads.
+        # Those of others whose attributes and times are known.
+        self._detailed: Set[int] = set()
+        # Of the sets above: `optimize` may have several threads.
         self._guard = threading.RLock()
         self._refresh()
         # In a grid, each trial has the cell of its number.
@@ -89,6 +93,26 @@ class Study:
             for told in self._say({"cmd": "trials"})["trials"]:
                 if told["id"] not in self._own:
                     self._take_in(told)
+
+    def _read_details(self) -> None:
+        """Takes in what the store has of trials that others have ended."""
+        with self._guard:
+            self._refresh()
+            ended = {number for number, trial in self._trials.items() if trial.state.is_finished()}
+            missing = ended - self._own - self._detailed
+            if self._stored is None or not missing:
+                return
+            for row in self._stored.trials():
+                number = row.pop("number")
+                if number in missing:
+                    vars(self._trials[number]).update(row)
+            self._detailed |= missing
+
+    def _listed(self, states: Optional[Sequence[TrialState]]) -> List[FrozenTrial]:
+        with self._guard:
+            self._refresh()
+            trials = [self._trials[number] for number in sorted(self._trials)]
+        return [trial for trial in trials if states is None or trial.state in states]
 
     def _take_in(self, told: Mapping[str, Any]) -> None:
         number = told["id"]
@@ -115,6 +139,8 @@ class Study:
             frozen = self._trials.setdefault(number, FrozenTrial(number))
             self._own.add(number)
             frozen.state, frozen.params = TrialState.RUNNING, {}
+            if self._stored is not None and "resume" in answer:
+                frozen.user_attrs = self._stored.read(number)
         frozen.datetime_start = datetime.datetime.now()
         trial = Trial(self, frozen, answer["params"], fixed)
         for name, distribution in (fixed_distributions or {}).items():
@@ -287,7 +313,7 @@ class Study:
             raise NotImplementedError("hpsearch.optuna has no `user_attrs` for enqueue_trial")
         if self._cells:
             raise NotImplementedError("hpsearch.optuna has no enqueue_trial with a GridSampler")
-        exists = any(trial.params == params for trial in self.get_trials(deepcopy=False))
+        exists = any(trial.params == params for trial in self._listed(None))
         if not (skip_if_exists and (exists or params in self._enqueued)):
             self._search.enqueue(params)
             self._enqueued.append(params)
@@ -295,10 +321,8 @@ class Study:
     def get_trials(self, deepcopy: bool = True,
                    states: Optional[Sequence[TrialState]] = None) -> List[FrozenTrial]:
         """All trials, or those in some states."""
-        with self._guard:
-            self._refresh()
-            trials = [self._trials[number] for number in sorted(self._trials)]
-        trials = [trial for trial in trials if states is None or trial.state in states]
+        self._read_details()
+        trials = self._listed(states)
         return copy.deepcopy(trials) if deepcopy else trials
 
     @property
@@ -328,7 +352,7 @@ class Study:
         except HpsearchError as error:
             raise ValueError(f"No trials are completed yet: {error}") from error
         # After the question: another program may have told the best one just before it.
-        self._refresh()
+        self._read_details()
         return copy.deepcopy(self._trials[best])
 
     @property
@@ -336,7 +360,7 @@ class Study:
         """The trials on the front; of one objective the best complete trial, in a list."""
         if len(self.directions) == 1:
             return [self.best_trial]
-        self._refresh()
+        self._read_details()
         try:
             front = self._search.best()["front"]
         except HpsearchError:
@@ -356,8 +380,18 @@ class Study:
         return value
 
     def set_user_attr(self, key: str, value: Any) -> None:
-        """Keeps something with the study, for as long as this program runs."""
-        self.user_attrs[key] = value
+        """Keeps something that JSON has with the study, in its store if it has one."""
+        self._keep(None, key, value)
+        self._user_attrs[key] = value
+
+    @property
+    def user_attrs(self) -> Dict[str, Any]:
+        """What was set, by this program or another."""
+        return dict(self._user_attrs) if self._stored is None else self._stored.read(None)
+
+    def _keep(self, trial: Optional[int], key: str, value: Any) -> None:
+        if self._stored is not None:
+            self._stored.write(trial, key, value)
 
     def trials_dataframe(
         self, attrs: Sequence[str] = _COLUMNS, multi_index: bool = False
@@ -478,7 +512,8 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
         # In Optuna, the sampler and the pruner are not stored.
         request["accept"] = True
     search = Search(name if path is not None else None, request, path)
-    return Study(search, name, directions, sampler, pruner)
+    stored = None if path is None or name is None else Stored(path, name)
+    return Study(search, name, directions, sampler, pruner, stored)
 
 
 def _path(storage: Any) -> Optional[str]:

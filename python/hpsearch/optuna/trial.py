@@ -173,7 +173,8 @@ class Trial(BaseTrial):
         return self._should_prune
 
     def set_user_attr(self, key: str, value: Any) -> None:
-        """Keeps something with the trial, for as long as this program runs."""
+        """Keeps something that JSON has with the trial, in the store of a stored study."""
+        self.study._keep(self.number, key, value)
         self._frozen.user_attrs[key] = value
 
     def _suggest(self, name: str, distribution: BaseDistribution) -> Any:

@@ -1,0 +1,81 @@
+"""User attributes in a store: notes that read `name: JSON`, as those of an imported study do."""
+
+import datetime
+import json
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+from .._binary import json_of, output_of
+
+
+class Stored:
+    """What a store has of a study beyond what `ask-tell` says."""
+
+    def __init__(self, path: str, study: str) -> None:
+        self._path = path
+        self._study = study
+
+    def write(self, trial: Optional[int], key: str, value: Any) -> None:
+        """Stores an attribute of a trial, or of the study.
+
+        Raises TypeError for what JSON does not have, and HpsearchError if it cannot be stored.
+        """
+        text = f"{key}: {_json(key, value)}"
+        json_of(["note", f"--message={text}"], self._path, self._names(trial))
+
+    def read(self, trial: Optional[int]) -> Dict[str, Any]:
+        """The attributes of a trial, or of the study."""
+        notes = json_of(["note"], self._path, self._names(trial))["notes"]
+        return _attributes(note["text"] for note in notes if note["trial"] == trial)
+
+    def trials(self) -> List[Dict[str, Any]]:
+        """The attributes of every trial, as `user_attrs`, and when it ran."""
+        words = ["export-data", "--format", "json", "--hidden"]
+        rows = json.loads(output_of(words, self._path, [self._study]))
+        return [
+            {
+                "number": row["number"],
+                "user_attrs": _attributes(row["notes"]),
+                "datetime_start": _local(row.get("started")),
+                "datetime_complete": _local(row.get("finished")),
+            }
+            for row in rows
+        ]
+
+    def _names(self, trial: Optional[int]) -> List[str]:
+        return [self._study] if trial is None else [self._study, str(trial)]
+
+
+def _json(key: str, value: Any) -> str:
+    def own(of: Any) -> Any:
+        # A number of numpy or torch.
+        if hasattr(of, "item"):
+            return of.item()
+        raise TypeError(f"the user attribute `{key}` has {of!r}, which JSON does not have")
+
+    return json.dumps(value, default=own, ensure_ascii=False)
+
+
+def _attributes(notes: Iterable[str]) -> Dict[str, Any]:
+    """Those of the notes that are attributes; the last of a name stands."""
+    return dict(one for one in map(_attribute, notes) if one is not None)
+
+
+def _attribute(text: str) -> Optional[Tuple[str, Any]]:
+    key, separator, rest = text.partition(": ")
+    while separator:
+        try:
+            return key, json.loads(rest)
+        except ValueError:
+            # The name may have a colon, too.
+            more, separator, rest = rest.partition(": ")
+            key = f"{key}: {more}"
+    return None
+
+
+def _local(time: Optional[str]) -> Optional[datetime.datetime]:
+    """A time of the store, `2026-01-31T12:00:00.5Z`, as Optuna has it: local, without a zone."""
+    if time is None:
+        return None
+    whole, _, fraction = time.rstrip("Z").partition(".")
+    moment = datetime.datetime.fromisoformat(f"{whole}.{fraction[:6]:0<6}+00:00")
+    return moment.astimezone().replace(tzinfo=None)
