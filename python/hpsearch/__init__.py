@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ._binary import HpsearchError
 from ._init import artifact, checkpoint, finish, image, init, log, summary, table, text
-from ._rows import studies, trials
+from ._rows import series, studies, trials
 from ._run import Run
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ __all__ = [
     "image",
     "init",
     "log",
+    "series",
     "studies",
     "study",
     "summary",

@@ -1,9 +1,10 @@
 """Studies and trials of a store as lists of dictionaries, which pandas and polars take."""
 
+import json
 import os
 from typing import Any, Dict, List, Optional, Union
 
-from ._binary import json_of
+from ._binary import json_of, output_of
 
 Path = Union[str, "os.PathLike[str]"]
 
@@ -21,16 +22,58 @@ def studies(store: Optional[Path] = None) -> List[Dict[str, Any]]:
     return [_flat(study, {"trials": "trials_", "best": "best_"}) for study in listed]
 
 
-def trials(study: Optional[str] = None, store: Optional[Path] = None) -> List[Dict[str, Any]]:
+def trials(
+    study: Optional[str] = None, store: Optional[Path] = None, *, where: Optional[str] = None
+) -> List[Dict[str, Any]]:
     """The trials of a study by number, one flat dictionary each.
 
     Parameters are keys that begin with `params_`; an inactive one is missing in its trial's
-    dictionary. The study may be left out where the store holds only one.
+    dictionary. So are metrics, each as it was reported last, that begin with `metrics_`.
+    `where` is a filter, such as `"state:complete lr<0.1"`. The study may be left out where the
+    store holds only one.
     Raises HpsearchError if there is no such study.
     """
     names = [] if study is None else [study]
-    listed = json_of(["trials", "--sort", "number"], _path(store), names)["trials"]
-    return [_flat(trial, {"params": "params_"}) for trial in listed]
+    options = [] if where is None else ["--where=" + where]
+    words = ["trials", "--sort", "number", *options]
+    listed = json_of(words, _path(store), names)["trials"]
+    exported = {row["number"]: row for row in _exported(options, store, names)}
+    for trial in listed:
+        # A trial that is new since has none of these.
+        row = exported.get(trial["number"], {})
+        trial.update({key: row.get(key) for key in ("started", "finished")})
+        for key in ("value", "last_value"):
+            trial[key] = _number(trial[key])
+        metrics = row.get("metrics") or {}
+        trial["metrics"] = {name: _number(value) for name, value in metrics.items()}
+    return [_flat(trial, {"params": "params_", "metrics": "metrics_"}) for trial in listed]
+
+
+def series(
+    study: Optional[str] = None, store: Optional[Path] = None, *, where: Optional[str] = None
+) -> List[Dict[str, Any]]:
+    """The curves of a study's trials: one dictionary for each point that was reported or logged.
+
+    Each has `trial`, `metric`, `clock` (what `step` counts: `step` or `seconds`), `step`, `value`
+    and `seconds` since the trial began. `where` and `study` are as in `trials`.
+    Raises HpsearchError if there is no such study.
+    """
+    options = [] if where is None else ["--where=" + where]
+    points = _exported(["--series", *options], store, [] if study is None else [study])
+    return [{**point, "value": _number(point["value"])} for point in points]
+
+
+def _exported(
+    options: List[str], store: Optional[Path], names: List[str]
+) -> List[Dict[str, Any]]:
+    words = ["export-data", "--format", "json", *options]
+    rows: List[Dict[str, Any]] = json.loads(output_of(words, _path(store), names))
+    return rows
+
+
+def _number(value: Any) -> Any:
+    """A number as Python has it: JSON has words for NaN and the infinities."""
+    return float(value) if isinstance(value, str) else value
 
 
 def _path(store: Optional[Path]) -> Optional[str]:

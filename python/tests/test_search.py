@@ -1,5 +1,6 @@
 """Searches that a program runs itself: their loop, what is enqueued, and programs that share one."""
 
+import math
 import unittest
 
 import hpsearch
@@ -25,6 +26,31 @@ class Searches(Case):
             state = "pruned" if row["params_x"] > 0.5 else "complete"
             self.assertEqual(row["state"], state, row)
         self.assertEqual(best["value"], min(row["params_x"] for row in rows))
+
+    def test_metrics_and_curves_are_read(self) -> None:
+        store = str(self.path / "a.db")
+        with hpsearch.study("s", SPACE, trials=3, pruner="none", store=store) as search:
+            trial = search.ask()
+            self.assertEqual(hpsearch.series("s", store=store), [])
+            for step, value in ((1, 0.5), (2, math.nan), (3, -math.inf)):
+                trial.report(step, value)
+            trial.tell(0.25, metrics={"acc": 0.75})
+            search.ask().tell(0.5)
+            search.ask()
+        first, second, third = hpsearch.trials("s", store=store)
+        self.assertEqual((first["value"], first["metrics_acc"]), (0.25, 0.75))
+        self.assertEqual(first["metrics_value"], -math.inf)
+        self.assertLess(first["started"], first["finished"])
+        self.assertNotIn("metrics_acc", second)
+        self.assertEqual(third["finished"], None)
+        rows = hpsearch.trials("s", store=store, where="value>0.3")
+        self.assertEqual([row["number"] for row in rows], [1])
+        points = hpsearch.series("s", store, where="number=0")
+        curve = [(row["step"], row["value"]) for row in points if row["metric"] == "value"]
+        self.assertEqual(repr(curve), "[(1, 0.5), (2, nan), (3, -inf)]")
+        self.assertEqual({row["trial"] for row in points}, {0})
+        with self.assertRaisesRegex(hpsearch.HpsearchError, "where"):
+            hpsearch.series("s", store, where="(")
 
     def test_an_exception_in_the_loop_fails_its_trial_and_an_interrupt_does_not(self) -> None:
         store = str(self.path / "a.db")
