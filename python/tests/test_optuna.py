@@ -18,7 +18,7 @@ from hpsearch._binary import required
 from hpsearch._search import Search
 from hpsearch.optuna.trial import TrialState
 
-from .harness import Case
+from .harness import PYTHON, Case
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
 
@@ -190,6 +190,20 @@ class OptunaTest(unittest.TestCase):
         # The one that was out continues with what it had.
         resumed = again.ask()
         self.assertEqual((resumed.number, resumed.user_attrs), (2, {"epoch": 7}))
+
+    def test_the_example_of_the_documentation_runs(self):
+        page = PYTHON.parent / "docs" / "python.md"
+        if not page.exists():
+            self.skipTest("there is no checkout beside the tests")
+        section = page.read_text(encoding="utf-8").split("## Optuna's interface")[1]
+        example = section.split("```python\n")[1].split("```")[0]
+        case = Case()
+        case.setUp()
+        self.addCleanup(case.doCleanups)
+        said = case.run_program(example).stdout
+        self.assertRegex(said, r"^{'x': [0-9.]+} {'data': 'v2'}\n$")
+        rows = hpsearch.trials("digits", store=str(case.path / "runs" / "hpsearch.db"))
+        self.assertEqual(len(rows), 100)
 
     def test_a_progress_bar_is_refused_with_a_warning(self):
         study = self.study()
