@@ -173,6 +173,9 @@ class OptunaTest(unittest.TestCase):
         study.set_user_attr("data", "größe")
         with self.assertRaisesRegex(TypeError, "`bad` has .*which JSON does not have"):
             out.set_user_attr("bad", object())
+        with self.assertRaisesRegex(ValueError, "`long` has 4001 bytes .* set the path"):
+            out.set_user_attr("long", "x" * 3993)
+        study.set_user_attr("long", "x" * 3992)
         known = study.trials
         study._search._process.kill()
         study._search.close()
@@ -180,7 +183,7 @@ class OptunaTest(unittest.TestCase):
         self.assertEqual(noted, ['model: {"layers": [1, 2]}'])
         again = optuna.load_study(study_name="s", storage=self.store)
         self.addCleanup(again._search.close)
-        self.assertEqual(again.user_attrs, {"data": "größe"})
+        self.assertEqual(again.user_attrs, {"data": "größe", "long": "x" * 3992})
         for before, after in zip(known[:2], again.trials):
             self.assertEqual(after.user_attrs, before.user_attrs)
             self.assertEqual(after.user_attrs["epoch"], before.number + 2)

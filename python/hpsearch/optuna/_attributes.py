@@ -7,6 +7,10 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 from .._binary import json_of, output_of
 
 
+#: The most bytes of a note.
+_LONGEST = 4000
+
+
 class Stored:
     """What a store has of a study beyond what `ask-tell` says."""
 
@@ -17,9 +21,16 @@ class Stored:
     def write(self, trial: Optional[int], key: str, value: Any) -> None:
         """Stores an attribute of a trial, or of the study.
 
-        Raises TypeError for what JSON does not have, and HpsearchError if it cannot be stored.
+        Raises TypeError for what JSON does not have, ValueError for what is too long, and
+        HpsearchError if it cannot be stored.
         """
         text = f"{key}: {_json(key, value)}"
+        size = len(text.encode(errors="replace"))
+        if size > _LONGEST:
+            raise ValueError(
+                f"the user attribute `{key}` has {size} bytes with its name, and {_LONGEST} can be "
+                "stored: write it to a file, and set the path"
+            )
         json_of(["note", f"--message={text}"], self._path, self._names(trial))
 
     def read(self, trial: Optional[int]) -> Dict[str, Any]:
