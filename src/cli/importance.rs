@@ -228,8 +228,20 @@ fn print(
         ),
     };
     writeln!(console.out)?;
-    console.hanging("", 0, &format!("{} of {which}: {means}{pruned}", evaluator.as_str()))
+    console.hanging("", 0, &format!("{} of {which}: {means}{pruned}", evaluator.as_str()))?;
+    if evaluator == Evaluator::PedAnova && trials < MANY {
+        let other = match trials - counted.pruned {
+            importance::ENOUGH.. => "; `--evaluator fanova` tells more",
+            _ => "",
+        };
+        let few = "note: the best tenth of so few trials is partly chance";
+        console.hanging("", 0, &format!("{few}{other}"))?;
+    }
+    Ok(())
 }
+
+/// The number of trials whose best tenth says more than chance.
+const MANY: usize = 100;
 
 /// A bar of halves of a column.
 #[expect(

@@ -87,6 +87,12 @@ pub(super) fn read_trainer(
                         .help(PRETRAINED_LAYOUT);
                     if is_of_hub(text) && !cfg!(feature = "hub") {
                         problem = problem.help(of_hub(text));
+                    } else if !directory.exists() && is_of_hub(&format!("org/{text}")) {
+                        // Older models of the Hub have no owner in their names.
+                        problem = problem.help(format!(
+                            "of a model of the Hugging Face Hub, get the files: \
+                             hf download {text} --local-dir DIR"
+                        ));
                     }
                     problems.push(problem);
                 }

@@ -70,7 +70,9 @@ impl TerminalGuard {
     pub fn take() -> io::Result<TerminalGuard> {
         give_back_on_panic();
         enter()?;
-        match blank() {
+        // A process that was killed here has left its last frame on the screen, which frames are
+        // compared with as if it were blank.
+        match cleared() {
             Ok(canvas) => Ok(TerminalGuard { canvas }),
             Err(error) => {
                 give_back();
@@ -82,8 +84,7 @@ impl TerminalGuard {
     /// Forgets what was drawn: the next frame draws every cell. ratatui's own `clear` asks the
     /// terminal where its cursor is, and waits for the answer.
     pub fn clear(&mut self) -> io::Result<()> {
-        execute!(io::stdout(), Clear(ClearType::All))?;
-        self.canvas = blank()?;
+        self.canvas = cleared()?;
         Ok(())
     }
 
@@ -126,7 +127,8 @@ impl Drop for TerminalGuard {
     }
 }
 
-fn blank() -> io::Result<Canvas> {
+fn cleared() -> io::Result<Canvas> {
+    execute!(io::stdout(), Clear(ClearType::All))?;
     Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 16, Screen(io::stdout()))))
 }
 

@@ -141,8 +141,10 @@ pub static ARGUMENTS: &[Field] = &[
         .doc("steps of linear warm-up, or their fraction of all steps when below 1"),
     key("warmup_ratio", UNIT, Float(0.0))
         .doc("warm-up as a fraction of all steps, used when warmup_steps is 0"),
-    key("label_smoothing_factor", FRACTION, Float(0.0))
-        .doc("probability mass spread evenly over all labels"),
+    key("label_smoothing_factor", FRACTION, Float(0.0)).doc(
+        "probability mass spread evenly over all labels in training; unlike Trainer's, \
+              `eval_loss` is without it",
+    ),
     key("mlm_probability", OPEN_UNIT, Derived("0.15"))
         .doc("share of tokens that a masked language model has to tell, in training"),
     key("whole_word_mask", FieldKind::Flag, Derived("false"))
