@@ -1,5 +1,6 @@
 """What the client's tests share: programs in directories of their own, and writers that record."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -99,4 +100,6 @@ def _end(process: "subprocess.Popen[str]") -> None:
     process.wait()
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
-            stream.close()
+            # What was written to a program that has ended is lost.
+            with contextlib.suppress(BrokenPipeError):
+                stream.close()
