@@ -47,12 +47,8 @@ impl ConversionError {
     /// The remedy.
     pub fn remedy(&self) -> String {
         let text = match self {
-            ConversionError::TooManyObjectives { .. } => {
-                "import the other studies of the database by their names: `optuna:FILE#NAME`"
-            }
-            ConversionError::Parameter { .. } => {
-                "the study cannot be imported; the others of the database can, by their names: \
-                 `optuna:FILE#NAME`"
+            ConversionError::TooManyObjectives { .. } | ConversionError::Parameter { .. } => {
+                "the study cannot be imported; others of the database can"
             }
             ConversionError::Name { study, path } => return by_another_name(path, study),
             ConversionError::OtherStudy { .. } => "name another one with --study",
