@@ -13,7 +13,7 @@ use super::{Console, Exit, Failure};
 use crate::app::study_state::{interrupted, times_spent};
 use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{
-    duration, objective_cell, one_line, param, run_name, state_word, value_cell,
+    duration, objective_cell, one_line, param, run_name, state_cell, value_cell,
 };
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::counted::count;
@@ -128,7 +128,7 @@ fn columns(
     }
     columns = columns.left("state", |trial: &Trial| match interrupted.contains(&trial.number) {
         true => "interrupted",
-        false => state_word(trial),
+        false => state_cell(trial),
     });
     if let Some(front) = &study.front {
         let mark = |trial: &Trial| if front.contains(trial.number) { "*" } else { "" };

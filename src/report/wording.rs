@@ -286,6 +286,15 @@ pub fn state_word(trial: &Trial) -> &'static str {
     }
 }
 
+/// The word in a table of trials: a complete trial that violates a limit ranks below all others,
+/// whatever its value.
+pub fn state_cell(trial: &Trial) -> &'static str {
+    match (trial.state, trial.violation) {
+        (TrialState::Complete, Some(_)) => "infeasible",
+        _ => state_word(trial),
+    }
+}
+
 /// The name of a tracked run, if it has one.
 pub fn run_name(trial: &Trial) -> Option<&str> {
     trial.origin.tracked().and_then(|run| run.name.as_deref())

@@ -11,7 +11,7 @@ use crate::cli::selection;
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::report::table::{Align, Column, Columns};
-use crate::report::wording::{metric_names, one_line, param, run_name, state_word, value_cell};
+use crate::report::wording::{metric_names, one_line, param, run_name, state_cell, value_cell};
 use crate::storage::StudySummary;
 use crate::study::counted::count;
 use crate::study::query::{Filter, TrialQuery};
@@ -86,7 +86,7 @@ fn columns(
         columns = columns.left("name", name).optional();
     }
     columns = columns
-        .left("state", |row| state_word(&row.trial))
+        .left("state", |row| state_cell(&row.trial))
         .point(metric.map_or_else(|| "value".to_owned(), one_line), |row| value_cell(&row.trial));
     if metric.is_none() {
         columns = columns.left("metric", |row| metric_names(spec(row)));

@@ -4,7 +4,7 @@ use super::param_pairs;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{
-    metric_names, number, one_line, param, rough_duration, run_name, state_word, value_cell,
+    metric_names, number, one_line, param, rough_duration, run_name, state_cell, value_cell,
 };
 use crate::study::metric::{Direction, significant};
 use crate::study::query::SortKey;
@@ -264,7 +264,7 @@ impl ColumnLayout<'_> {
             ColumnKey::State => {
                 let is_dead = trial.state == TrialState::Running
                     && self.state.seen.is_interrupted(row.key.study);
-                if is_dead { "interrupted" } else { state_word(trial) }.to_owned()
+                if is_dead { "interrupted" } else { state_cell(trial) }.to_owned()
             }
             ColumnKey::Value => values_cell(trial),
             ColumnKey::Step => trial.last_step().map_or_else(String::new, |step| step.to_string()),
