@@ -64,36 +64,47 @@ impl Model<'_> {
         }
     }
 
-    /// Whether the value has an upper bound at a fraction of its cost.
-    fn is_bounded(&self) -> bool {
+    /// The same with an upper bound, if it has one.
+    fn bounded(&self) -> Option<Bounded<'_>> {
         match self {
-            Model::One(_, Acquisition::Improvement(_)) | Model::Curves(..) => true,
-            Model::One(_, Acquisition::AtMost(_)) | Model::Front(_) => false,
+            Model::One(process, Acquisition::Improvement(incumbent)) => {
+                Some(Bounded::One(process, *incumbent))
+            }
+            Model::Curves(process, incumbent) => Some(Bounded::Curves(process, *incumbent)),
+            Model::One(_, Acquisition::AtMost(_)) | Model::Front(_) => None,
+        }
+    }
+}
+
+/// An expected improvement on a value, which has an upper bound at a fraction of its cost.
+#[derive(Clone, Copy)]
+enum Bounded<'a> {
+    One(&'a GaussianProcess<'a>, f64),
+    Curves(&'a CurveProcess<'a>, f64),
+}
+
+impl Bounded<'_> {
+    /// The bound at a point, and the covariances that it was computed from.
+    fn bound(self, point: &[f64]) -> (f64, Vec<f64>) {
+        match self {
+            Bounded::One(process, incumbent) => {
+                let covariances = process.covariances(point);
+                (process.most_improvement(&covariances, incumbent), covariances)
+            }
+            Bounded::Curves(process, incumbent) => {
+                let covariances = process.covariances_of(point);
+                (process.most_improvement(&covariances, incumbent), covariances)
+            }
         }
     }
 
-    /// That bound, if there is one, and the covariances that it was computed from.
-    fn bound(&self, point: &[f64]) -> Option<(f64, Vec<f64>)> {
-        let (bound, covariances) = match self {
-            Model::One(process, Acquisition::Improvement(incumbent)) => {
-                let covariances = process.covariances(point);
-                (process.most_improvement(&covariances, *incumbent), covariances)
-            }
-            Model::Curves(process, incumbent) => {
-                let covariances = process.covariances_of(point);
-                (process.most_improvement(&covariances, *incumbent), covariances)
-            }
-            Model::One(_, Acquisition::AtMost(_)) | Model::Front(_) => return None,
-        };
-        Some((bound, covariances))
-    }
-
     /// The values at points with these covariances.
-    fn values_with(&self, covariances: &[Vec<f64>]) -> Vec<f64> {
+    fn values(self, covariances: &[Vec<f64>]) -> Vec<f64> {
         match self {
-            Model::One(process, acquisition) => process.values_with(covariances, *acquisition),
-            Model::Curves(process, incumbent) => process.values_with(covariances, *incumbent),
-            Model::Front(_) => unreachable!("fronts have no bound"),
+            Bounded::One(process, incumbent) => {
+                process.values_with(covariances, Acquisition::Improvement(incumbent))
+            }
+            Bounded::Curves(process, incumbent) => process.values_with(covariances, incumbent),
         }
     }
 }
@@ -170,8 +181,8 @@ impl Search<'_> {
         let mut bounded: Vec<(f64, usize, Point)> = candidates
             .into_iter()
             .map(|(index, point)| {
-                let bound = self.bounding().and_then(|model| model.bound(&point));
-                (bound.map_or(f64::INFINITY, |(bound, _)| bound), index, point)
+                let bound = self.bounded().map(|model| model.bound(&point).0);
+                (bound.unwrap_or(f64::INFINITY), index, point)
             })
             .collect();
         bounded.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
@@ -192,13 +203,13 @@ impl Search<'_> {
     /// The points with their acquisition values, except those that their upper bound (a tenth of
     /// the cost) excludes from the best `CLIMBS`.
     fn judged(&self, drawn: Vec<Point>) -> Vec<(f64, Point)> {
-        let Some(model) = self.bounding() else {
+        let Some(model) = self.bounded() else {
             let points: Vec<&[f64]> = drawn.iter().map(|point| &point[..]).collect();
             let values = self.acquisitions(&points);
             return values.into_iter().zip(drawn).collect();
         };
-        let bounded = |point: Point| model.bound(&point).map(|bound| (bound, point));
-        let mut bounded: Vec<_> = drawn.into_iter().filter_map(bounded).collect();
+        let mut bounded: Vec<_> =
+            drawn.into_iter().map(|point| (model.bound(&point), point)).collect();
         // Stable: equal bounds keep the order of their draws.
         bounded.sort_by(|a, b| b.0.0.total_cmp(&a.0.0));
         let mut judged: Vec<(f64, Point)> = Vec::new();
@@ -212,7 +223,7 @@ impl Search<'_> {
                 break;
             }
             let covariances = together.iter_mut().map(|((_, covariances), _)| take(covariances));
-            let values = model.values_with(&covariances.collect::<Vec<_>>());
+            let values = model.values(&covariances.collect::<Vec<_>>());
             for (((bound, _), point), value) in together.iter().zip(values) {
                 if is_excluded(*bound, &best) {
                     return judged;
@@ -229,10 +240,10 @@ impl Search<'_> {
         judged
     }
 
-    /// The model whose value has an upper bound, if that is all of the acquisition value.
-    fn bounding(&self) -> Option<&Model<'_>> {
+    /// The acquisition value with an upper bound, if it is that of one model alone.
+    fn bounded(&self) -> Option<Bounded<'_>> {
         match (&self.models[..], &self.prior) {
-            ([model], None) => Some(model).filter(|model| model.is_bounded()),
+            ([model], None) => model.bounded(),
             _ => None,
         }
     }
