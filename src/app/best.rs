@@ -5,7 +5,7 @@ use super::AppError;
 use crate::config::{command_line, shell};
 use crate::engine::seed_of;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
-use crate::study::metric::Metrics;
+use crate::study::metric::{Metrics, Score};
 use crate::study::params::{Params, variable};
 use crate::study::program::Program;
 use crate::study::seed::SeedTree;
@@ -70,19 +70,37 @@ pub fn number(reader: &dyn StorageReader, study: &StudySummary) -> Result<TrialN
 
 fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
     let (name, complete) = (study.spec.name.clone(), study.counts.complete);
-    let state =
-        if complete > 0 { reader.study_state(study.id) } else { Ok(StudyState::new(&study.spec)) };
-    let trials = match state {
-        Ok(state) => state.trials,
+    let state = match reader.study_state(study.id) {
+        Ok(state) => state,
         Err(error) => return error.into(),
     };
-    let is_unreported = complete > 0 && trials.iter().all(|trial| trial.last_step().is_none());
+    let trials = || state.trials.iter();
+    let is_unreported = complete > 0 && trials().all(|trial| trial.last_step().is_none());
     let unreported = is_unreported.then(|| study.spec.objective().metric.clone());
-    let broken = trials.into_iter().filter(|trial| trial.violation.is_some());
-    let nearest = broken
-        .min_by(|a, b| a.violation.unwrap_or(f64::MAX).total_cmp(&b.violation.unwrap_or(f64::MAX)));
-    let nearest = nearest.map(|trial| (trial.number, trial.reason.unwrap_or_default()));
-    AppError::NoBestTrial { study: name, complete, nearest, unreported }
+    let nearest = trials().filter_map(|trial| Some((trial.violation?, trial)));
+    let nearest = nearest.min_by(|a, b| a.0.total_cmp(&b.0));
+    let nearest =
+        nearest.map(|(_, trial)| (trial.number, trial.reason.clone().unwrap_or_default()));
+    let standing = match complete {
+        0 if !state.has_several_objectives() => ahead(&study.spec, &state),
+        _ => None,
+    };
+    AppError::NoBestTrial { study: name, complete, nearest, unreported, standing }
+}
+
+/// The best trial that has not ended, as it stands.
+fn ahead(spec: &StudySpec, state: &StudyState) -> Option<(TrialNumber, String)> {
+    let unfinished = state.trials.iter().filter(|trial| !trial.state.is_finished());
+    let valued = unfinished.filter_map(|trial| {
+        let value = state.value_of(trial)?;
+        Some((Score::new(spec.direction(), value), value, trial))
+    });
+    let (_, value, trial) =
+        valued.filter(|(score, ..)| score.loss().is_finite()).min_by_key(|of| of.0)?;
+    let at = state.reported_step(trial, Some(value));
+    let at = at.map_or_else(String::new, |step| format!(" at {}", spec.step.at(step)));
+    let stands = format!("{} {value}{at}", spec.objective().metric);
+    Some((trial.number, stands))
 }
 
 /// The step of the report that determines the trial's value.

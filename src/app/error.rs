@@ -264,6 +264,8 @@ pub enum AppError {
         nearest: Option<(TrialNumber, String)>,
         /// The study's metric, if no complete trial reported it: tracked runs need not.
         unreported: Option<String>,
+        /// The one that is ahead of those that have not ended, and where it stands.
+        standing: Option<(TrialNumber, String)>,
     },
     /// The trial's checkpoint was removed.
     #[error(
@@ -492,6 +494,11 @@ impl AppError {
                 "`--metric` of the study's first run sets its metric; track runs with another \
                  metric in a study of their own",
             ),
+            AppError::NoBestTrial { study, standing: Some((trial, stands)), .. } => said(format!(
+                "trial {trial} is ahead, with {}; `hpsearch show {} {trial}` has its checkpoints",
+                one_line(stands),
+                one_line(study)
+            )),
             AppError::NoBestTrial { study, .. } => {
                 let words = format!("trials {}", one_line(study));
                 Some(Remedy::Command { words, does: "shows where they stand" })

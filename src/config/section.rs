@@ -206,6 +206,14 @@ fn remedy(field: &Field, node: &Node) -> String {
              `direction` for each"
                 .to_owned()
         }
+        (FieldKind::Integer { .. } | FieldKind::IntegerOrAuto { .. }, Item::Number(share))
+            if (field.name == "per_trial" || field.name == "trials_per_device")
+                && (0.0..1.0).contains(share)
+                && *share > 0.0 =>
+        {
+            let trials = (1.0 / share).round();
+            format!("trials that share a device: `trials_per_device = {trials}`")
+        }
         (_, Item::Date(date)) => format!("write it in quotes: \"{date}\""),
         _ => format!("write for example `{} = {}`", field.name, example(field)),
     }

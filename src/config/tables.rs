@@ -111,8 +111,9 @@ const BUDGET: &[Field] = &[
     ),
     key("failures", COUNT, Absent)
         .doc("the study ends, with exit code 4, after this many failed trials"),
-    key("trial_time", FieldKind::Duration, Absent)
-        .doc("longest running time of one attempt at a trial"),
+    key("trial_time", FieldKind::Duration, Absent).doc(
+        "longest running time of one attempt at a trial; a longer one is ended, and has failed",
+    ),
     key("stall_time", FieldKind::Duration, Absent)
         .doc("longest time without a metric or a checkpoint; then the attempt is killed"),
     key("patience", COUNT, Absent)

@@ -23,9 +23,16 @@ pub(super) struct Budgets {
     pub goal_reached: bool,
     /// The goal that ended the search.
     pub ended_by: Option<Goal>,
+    /// Whether running trials were asked to leave.
+    pub is_cut_off: bool,
 }
 
 impl Budgets {
+    /// Whether the search would go on with more time, device time or patience with failures.
+    pub fn stopped_short(&self) -> bool {
+        self.is_cut_off && self.ended_by.is_none()
+    }
+
     pub fn begin(&mut self, now: Timestamp) {
         self.begun = now;
     }

@@ -20,6 +20,7 @@ impl Engine {
             return;
         }
         self.phase = Phase::Draining(outcome);
+        self.budgets.is_cut_off = true;
         let deadline = self.now.after(self.grace);
         let staying = self.slots.running_mut().filter(|running| running.leaving.is_none());
         self.effects.extend(staying.map(|running| running.leave(Leaving::Draining, deadline)));
@@ -256,9 +257,14 @@ impl Engine {
     }
 
     /// Prunes paused trials that were never promoted, except those paused by the user; then
-    /// finishes the study.
+    /// finishes the study. Where it has no more time, they stay paused: with more they may be
+    /// promoted.
     fn close_study(&mut self, reason: &str) {
-        for trial in self.trials_that(Trial::waits_for_its_pruner) {
+        let waiting = match self.budgets.stopped_short() {
+            true => Vec::new(),
+            false => self.trials_that(Trial::waits_for_its_pruner),
+        };
+        for trial in waiting {
             let reason = self.state.trial(trial).map(|trial| never_promoted(trial, reason));
             self.emit(Event::Trial(trial, TrialEvent::finished(TrialState::Pruned, None, reason)));
         }

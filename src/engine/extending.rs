@@ -6,6 +6,7 @@ use crate::pruners::{POPULATION, is_population};
 use crate::study::budget::{Budget, Extension};
 use crate::study::counted::count;
 use crate::study::event::{Event, StateEvent, StudyEvent};
+use crate::study::goal::Goal;
 use crate::study::program::Program;
 use crate::study::step::StepUnit;
 use crate::study::trial::{LARGEST_STEP, TrialNumber, TrialState};
@@ -71,7 +72,31 @@ impl Engine {
         ];
         let parts = parts.into_iter().zip(added).filter(|(_, (_, is_added, _))| *is_added);
         let parts: Vec<String> = parts.filter_map(|(part, _)| part).collect();
-        Ok(self.when(format!("the budget is {} now", parts.join(" and "))))
+        let done = format!("the budget is {} now", parts.join(" and "));
+        Ok(self
+            .why_none_starts(by)
+            .map_or_else(|| self.when(done.clone()), |why| done.clone() + &why))
+    }
+
+    /// Why the larger budget starts no trial, if it does not.
+    fn why_none_starts(&mut self, by: Extension) -> Option<String> {
+        let limit = self.spec.budget.trials.filter(|_| by.trials > 0);
+        let taken = self.trials_of_budget();
+        if let Some(limit) = limit.filter(|limit| taken >= *limit) {
+            let more = count(taken - limit + 1, "more trial");
+            return Some(format!(
+                ", but {taken} are complete or under way: {more} and a new one starts"
+            ));
+        }
+        let goal = self.goal()?;
+        let key = match goal {
+            Goal::Target { .. } | Goal::Hypervolume { .. } => "target",
+            Goal::Patience { .. } | Goal::FrontPatience { .. } => "patience",
+        };
+        Some(format!(
+            ", but the study ends as before: {goal}; change `{key}` under [budget] of the study \
+             file"
+        ))
     }
 
     /// The budget keys that would overflow the store with `by` added.

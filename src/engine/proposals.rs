@@ -114,10 +114,14 @@ impl Engine {
         trial
     }
 
-    /// Whether the budget allows another trial, given those that count, those that still may, and
-    /// the replicates that each may need.
+    /// Whether the budget allows another trial.
     pub(super) fn may_create(&self) -> bool {
-        let Some(limit) = self.spec.budget.trials else { return true };
+        self.spec.budget.trials.is_none_or(|limit| self.trials_of_budget() < limit)
+    }
+
+    /// The trials that the budget has no room for any more: those that count, those that still may,
+    /// and the replicates that each may need.
+    pub(super) fn trials_of_budget(&self) -> u64 {
         let known = self.known_state();
         let counts = known.counts.without(known.race_counts);
         let pending_replicates = match u64::from(self.spec.replicates) - 1 {
@@ -130,7 +134,7 @@ impl Engine {
             }
         };
         let counted = forecast::counted(counts, pruners::counted_trials(&self.spec));
-        counted + counts.queued + counts.running + counts.paused + pending_replicates < limit
+        counted + counts.queued + counts.running + counts.paused + pending_replicates
     }
 
     /// A new trial, enqueued by the study file or proposed by the sampler.

@@ -91,11 +91,11 @@ impl Rule {
     /// `compromise`: the trial that the study of several objectives would export, which is the
     /// first of the best ones.
     ///
-    /// `keep`: a complete trial keeps its best one while it is among the best; pruned and failed
-    /// ones keep none; an unfinished one keeps the one to continue from, its best, those newer than
-    /// its reports, what it offers to its population, and what it had before it continued past its
-    /// end. One of a command keeps all that the
-    /// command wrote.
+    /// `keep`: a complete trial keeps its best one while it is among the best; a pruned one keeps
+    /// none; a failed one keeps what a retry continues from (not with `keep = "none"`); an
+    /// unfinished one keeps the one to continue from, its best, those newer than its reports, what
+    /// it offers to its population, and what it had before it continued past its end. One of a
+    /// command keeps all that the command wrote.
     ///
     /// `max_disk`: drops more until the rest fits, in this order: what `keep = "all"` and commands
     /// kept beyond that; then those of complete trials, worst first; then the best ones of
@@ -151,8 +151,12 @@ impl Rule {
             ranked.iter().take(keep).map(|trial| trial.number).collect();
         let mut dropped = Vec::new();
         for trial in trials {
-            let is_over = trial.state.is_finished() && !best.contains(&trial.number);
-            let needed = if is_over { Vec::new() } else { self.needed(trial) };
+            let is_kept = match trial.state {
+                TrialState::Complete | TrialState::Pruned => best.contains(&trial.number),
+                TrialState::Failed => keep > 0,
+                TrialState::Queued | TrialState::Running | TrialState::Paused => true,
+            };
+            let needed = if is_kept { self.needed(trial) } else { Vec::new() };
             let unneeded = others(trial, &needed).into_iter();
             dropped.extend(unneeded.filter(|(_, checkpoint)| self.is_free(trial, checkpoint)));
         }
@@ -252,11 +256,13 @@ impl Rule {
         trial.checkpoint_index(value_step(self.value, self.direction, trial), &self.program)
     }
 
-    /// What a trial needs: a complete one its best; an unfinished one what it needs to continue.
+    /// What a trial needs: a complete one its best; a failed one what a retry continues from; an
+    /// unfinished one what it needs to continue.
     fn needed(&self, trial: &Trial) -> Vec<usize> {
         match trial.state {
             TrialState::Complete => self.best_of(trial).into_iter().collect(),
-            TrialState::Pruned | TrialState::Failed => Vec::new(),
+            TrialState::Pruned => Vec::new(),
+            TrialState::Failed => newest_reported(trial).into_iter().collect(),
             TrialState::Queued | TrialState::Running | TrialState::Paused => {
                 self.needed_to_continue(trial)
             }

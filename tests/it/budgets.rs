@@ -177,6 +177,47 @@ fn a_study_whose_device_hours_are_used_starts_nothing_until_it_is_extended() {
     assert_eq!(answers, 1);
 }
 
+/// With more time they may be promoted, or found to be the best of the study.
+#[test]
+fn trials_that_pause_as_the_time_is_up_stay_paused_with_their_checkpoints_until_it_is_extended() {
+    let simulation = |limit: fn(&mut Simulation)| {
+        let mut simulation = limited(1_000.0, 2, asha("promote"));
+        limit(&mut simulation);
+        simulation
+    };
+    let by_time = |simulation: &mut Simulation| {
+        simulation.spec.budget.time = Some(Duration::from_secs(2));
+    };
+    let by_devices = |simulation: &mut Simulation| {
+        simulation.spec.budget.device_hours = Some(3.6 / SECONDS_OF_AN_HOUR);
+    };
+    let more_time = Extension { time: Duration::from_secs(30), ..Extension::default() };
+    let more_devices =
+        Extension { device_hours: 60.0 / SECONDS_OF_AN_HOUR, ..Extension::default() };
+    for (mut simulation, by) in
+        [(simulation(by_time), more_time), (simulation(by_devices), more_devices)]
+    {
+        let run = simulation.run(&[]).unwrap();
+        let paused = |run: &Run| -> Vec<TrialNumber> {
+            let trials = run.state.trials.iter();
+            trials.filter(|trial| trial.waits_for_its_pruner()).map(|trial| trial.number).collect()
+        };
+        let waiting = paused(&run);
+        assert!(run.state.finished.is_some() && waiting.len() > 3, "{waiting:?}");
+        let has_checkpoint =
+            |number: &TrialNumber| !run.state.trial(*number).unwrap().checkpoints.is_empty();
+        assert!(waiting.iter().all(has_checkpoint));
+        simulation.requests = vec![(0, Request::Extend { by })];
+        let extended = simulation.run(&run.turns).unwrap();
+        let went_on = |number: &&TrialNumber| {
+            let last = |run: &Run| run.state.trial(**number).unwrap().last_step();
+            last(&extended) > last(&run)
+        };
+        let first = waiting.iter().find(went_on);
+        assert!(first.is_some(), "none of {waiting:?} was promoted");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(cases(20, 60)))]
 

@@ -779,6 +779,8 @@ fn problems_of_devices_retries_checkpoints_and_exports_are_explained() {
             ("[command]", "[devices]\nuse = [\"sim:3..1\"]\n[command]"),
             ("[command]", "[devices]\ntrials_per_device = 0\n[command]"),
             ("[command]", "[devices]\ntrials_per_device = \"many\"\n[command]"),
+            ("[command]", "[devices]\ntrials_per_device = 0.5\n[command]"),
+            ("[command]", "[devices]\nper_trial = 0.25\n[command]"),
             ("[command]", "[devices]\nmemory = \"9GiB\"\n[command]"),
             ("[command]", "[devices]\ncpu_threads = 0\n[command]"),
             ("[command]", "[retry]\nmax = -1\n[command]"),

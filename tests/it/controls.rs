@@ -296,6 +296,30 @@ fn an_extended_budget_stays_when_the_study_is_run_again() {
 }
 
 #[test]
+fn an_extension_that_starts_no_trial_says_why() {
+    let script = format!("[ -e repaired ] || [ $HPSEARCH_TRIAL != 0 ] || exit 3\n{REPORT_X}");
+    let site = Site::new(&study("trials = 2\ntarget = -1", ONE_SLOT), &script);
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), ["failed", "complete", "complete"]);
+    site.write("repaired", "");
+    assert_done(&site.run(&["retry", "s", "--failed"]));
+    assert_done(&site.run_study());
+    let asked = site.run(&["extend", "s", "--trials", "+1"]);
+    assert_done(&asked);
+    let why = "the budget is 3 trials now, but 3 are complete or under way: 1 more trial and a \
+               new one starts";
+    assert_names(&asked.err, &[why]);
+    assert_done(&site.run(&["extend", "s", "--trials", "+1"]));
+    assert_done(&site.run_study());
+    assert_eq!(site.states(), ["complete"; 4]);
+    // A goal that was reached ends the next run, too.
+    let set = site.run_study_with(&["--set", "budget.target=1"]);
+    assert_done(&set);
+    let asked = site.run(&["extend", "s", "--trials", "+1"]);
+    assert_names(&asked.err, &["the study ends as before: ", "change `target` under [budget]"]);
+}
+
+#[test]
 fn a_complete_trial_goes_on_from_its_checkpoint_to_where_it_is_told() {
     let site = Site::new(&study("trials = 1", &format!("{ONE_SLOT}{KEEP_ALL}")), RESUMABLE);
     assert_done(&site.run_study());

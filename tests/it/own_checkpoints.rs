@@ -91,6 +91,34 @@ fn a_program_finds_all_that_it_saved_until_its_trial_has_ended() {
 }
 
 #[test]
+fn a_retry_of_a_failed_trial_continues_from_what_it_saved() {
+    // Trial 1 fails after its third checkpoint, until the file is there.
+    let script = "out=$HPSEARCH_CHECKPOINT_DIR; at=0\n\
+        [ -z \"$HPSEARCH_RESUME\" ] || at=$(cat \"$HPSEARCH_RESUME\")\n\
+        while [ $at -lt 5 ]; do at=$((at + 1)); echo $at >> steps; echo $at > \"$out/c-$at\"\n\
+        echo \"@hpsearch {\\\"step\\\":$at,\\\"loss\\\":$at}\"; read -r answer\n\
+        echo \"@hpsearch {\\\"checkpoint\\\":\\\"c-$at\\\",\\\"step\\\":$at}\"\n\
+        [ $at -lt 3 ] || [ -e mended ] || exit 3\n\
+        done\n";
+    for (keep, left, steps) in [
+        ("", &["c-3"][..], "1 2 3 4 5"),
+        ("[checkpoints]\nkeep = \"none\"\n", &[], "1 2 3 1 2 3 4 5"),
+    ] {
+        let text = study("trials = 1\nfailures = 1", &format!("{ONE_SLOT}{keep}"));
+        let site = Site::new(&text, script);
+        assert_eq!(site.run_study().code, 4);
+        assert_eq!(saved(&site, 0), left);
+        site.write("mended", "");
+        assert_done(&site.run(&["retry", "s", "--failed"]));
+        assert_done(&site.run_study());
+        assert_eq!(site.states(), ["complete"]);
+        let run: Vec<String> = site.read("steps").split_whitespace().map(str::to_owned).collect();
+        assert_eq!(run.join(" "), steps);
+        assert_done(&site.run(&["verify", "s"]));
+    }
+}
+
+#[test]
 fn what_a_paused_program_saved_is_there_when_it_continues() {
     let tables = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmode = \"promote\"\n\
         min_resource = 2\nmax_resource = 5\nreduction_factor = 2\n";
