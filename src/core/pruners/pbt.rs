@@ -80,7 +80,8 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "population-based training: at each interval the worst members continue from the \
         checkpoints of the best, with perturbed parameters",
-    version: 1,
+    // 2: nothing is decided about a member at its end.
+    version: NONE_AT_END_SINCE,
     options: &[
         POPULATION,
         INTERVAL,
@@ -95,6 +96,9 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     build: |spec, budget| Pbt::new(spec, budget).map(|pbt| Box::new(pbt) as Box<dyn Pruner>),
 };
 
+/// The first version that decides nothing about a member whose report is at its end or beyond.
+const NONE_AT_END_SINCE: u32 = 2;
+
 /// Most milestones that are listed one by one.
 const MOST_LISTED: u64 = 4_096;
 
@@ -105,10 +109,11 @@ const MOST_LISTED: u64 = 4_096;
 ///   one, and so on. A population is created at once, so that its first parameters do not depend on
 ///   timing.
 /// - Every member pauses at each multiple of `interval` below its end, at its **first report at or
-///   after it**. Decisions are made when all members that have not ended are there, in the order
-///   of their numbers, so that they depend on nothing but the reports. Members that failed or were
-///   stopped have left the population; one that diverged waits to be replaced. Where reports are
-///   rarer than `interval`, the next meeting is the first after the last report of any of them.
+///   after it**, unless that is at its end or beyond. Decisions are made when all members that have
+///   not ended are there, in the order of their numbers, so that they depend on nothing but the
+///   reports. Members that failed or were stopped have left the population; one that diverged waits
+///   to be replaced. Where reports are rarer than `interval`, the next meeting is the first after
+///   the last report of any of them.
 /// - *Exploit*: members are ranked by their values at this step. Each of the last
 ///   `ceil(quantile n)`, at most half, continues from the checkpoint of one of as many first
 ///   members, drawn uniformly (Ray Tune's rule, also for fewer than `1 / quantile` members). The
@@ -129,6 +134,8 @@ pub struct Pbt {
     frequencies: Vec<u64>,
     model: bool,
     asynchronous: bool,
+    /// Whether a member waits for decisions at its end, too.
+    waits_at_end: bool,
     end: Option<u64>,
 }
 
@@ -168,6 +175,7 @@ impl Pbt {
             frequencies,
             model,
             asynchronous,
+            waits_at_end: !asynchronous && spec.version < NONE_AT_END_SINCE,
             end,
         })
     }
@@ -344,7 +352,7 @@ impl Pruner for Pbt {
     fn judge(&self, case: &Case<'_>) -> Decision {
         let Case { trial, step, .. } = *case;
         // What is left of it needs no decision.
-        if self.asynchronous && self.end.is_some_and(|end| step >= end) {
+        if !self.waits_at_end && self.end.is_some_and(|end| step >= end) {
             return Decision::CONTINUE;
         }
         // It was sent on to a rung, or has not been decided about yet.

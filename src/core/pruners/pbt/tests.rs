@@ -201,6 +201,28 @@ fn members_that_report_more_rarely_than_they_meet_go_on_to_the_next_rung_ahead()
 }
 
 #[test]
+fn a_member_that_reports_a_step_at_its_end_or_beyond_is_not_decided_about() {
+    let judge = |version: u32, curve: &[(u64, f64)]| {
+        let pbt = Pbt::new(&AlgorithmSpec { version, ..spec(4, 2) }, Some(10)).unwrap();
+        let mut trial = conformance::trial(0, TrialState::Running, curve);
+        trial.until = Some(8);
+        pbt.judge(&Case {
+            space: &unit_space(&["x"]),
+            history: History::of(&[], Direction::Minimize),
+            trial: &trial,
+            step: curve[curve.len() - 1].0,
+            restart: Restart::Unknown,
+        })
+    };
+    let ready = Decision::Pause(Reason::Ready { rung: 8, at_once: false });
+    let beyond = [(7, 0.2), (1_000_000_000_000_000_000, 0.1)];
+    assert_eq!(judge(ENTRY.version, &beyond), Decision::CONTINUE);
+    assert_eq!(judge(ENTRY.version, &[(7, 0.2), (10, 0.1)]), Decision::CONTINUE);
+    assert_eq!(judge(ENTRY.version, &[(7, 0.2), (9, 0.1)]), ready);
+    assert_eq!(judge(NONE_AT_END_SINCE - 1, &beyond), ready, "as stored studies have it");
+}
+
+#[test]
 fn the_interval_is_a_tenth_of_the_trial_and_lies_below_its_end() {
     assert_eq!(Pbt::new(&ENTRY.defaults(), Some(25)).unwrap().interval, 3);
     assert_eq!(Pbt::new(&ENTRY.defaults(), Some(1)).unwrap().first_rung(TrialNumber(0)), None);
