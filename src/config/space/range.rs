@@ -178,14 +178,13 @@ fn range_problem(
                 format!("`space.{name}`: the lower bound {low} is above the upper bound {high}");
             Diagnostic::error(range, message).help("write the smaller bound first")
         }
+        DistributionError::IntegersTooWide { .. } => {
+            Diagnostic::error(range, format!("`space.{name}`: the range is too wide"))
+                .help("bounds lie between -4503599627370496 and 4503599627370496 (2^52)")
+        }
         DistributionError::TooWide { .. } => {
-            let problem =
-                Diagnostic::error(range, format!("`space.{name}`: the range is too wide"));
-            problem.help(if kind.key == "int" {
-                "bounds lie between -4503599627370496 and 4503599627370496 (2^52)"
-            } else {
-                "bring the bounds closer together, or search the logarithm of the parameter"
-            })
+            Diagnostic::error(range, format!("`space.{name}`: the range is too wide"))
+                .help("bring the bounds closer together, or search the logarithm of the parameter")
         }
         DistributionError::LogNeedsPositive { .. } => Diagnostic::error(low.place, message)
             .label("must be above 0")

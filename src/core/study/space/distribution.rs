@@ -57,6 +57,9 @@ pub enum Distribution {
     },
 }
 
+/// The largest bound of integers.
+const LARGEST_INTEGER: i64 = 1 << 52;
+
 /// Why a distribution is invalid.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DistributionError {
@@ -96,6 +99,17 @@ pub enum DistributionError {
         step: f64,
         /// The smallest valid step.
         least: f64,
+    },
+    /// A range of integers beyond those that are exact in any unit.
+    #[error(
+        "the range from `{low}` to `{high}` is too wide: integers lie between -{LARGEST_INTEGER} \
+         and {LARGEST_INTEGER} (2^52)"
+    )]
+    IntegersTooWide {
+        /// Lower bound as given.
+        low: i64,
+        /// Upper bound as given.
+        high: i64,
     },
     /// A range too wide for its type.
     #[error("the range from `{low}` to `{high}` is too wide")]
@@ -221,8 +235,8 @@ impl Distribution {
         if low > high {
             return Err(DistributionError::Reversed { low: low as f64, high: high as f64 });
         }
-        if low < -(1 << 52) || high > 1 << 52 {
-            return Err(DistributionError::TooWide { low: low as f64, high: high as f64 });
+        if low < -LARGEST_INTEGER || high > LARGEST_INTEGER {
+            return Err(DistributionError::IntegersTooWide { low, high });
         }
         if step < 1 {
             return Err(DistributionError::Step { step: step as f64 });
