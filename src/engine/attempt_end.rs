@@ -302,7 +302,7 @@ impl Engine {
         let since = since.map(|path| (number, path)).collect();
         self.emit(Event::of(number, StateEvent::Restored));
         self.drop_all(since);
-        let reason = format!("continued past its end, and then: {reason}");
+        let reason = format!("continued past its end and failed, so it is as before: {reason}");
         self.finish_trial(number, state, (value, values), Some(reason));
     }
 

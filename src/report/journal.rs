@@ -311,7 +311,8 @@ fn said_of_state(
     let trial = known.map(|(_, trial)| trial);
     match event {
         StateEvent::Restored => {
-            "has the reports again from before it continued past its end".to_owned()
+            "failed to continue past its end: its reports and metrics are again those from before"
+                .to_owned()
         }
         StateEvent::Hidden => "is hidden, and its files are removed".to_owned(),
         StateEvent::Removed { moved: None } => "is removed with all that it had".to_owned(),

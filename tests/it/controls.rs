@@ -394,7 +394,10 @@ fn a_trial_that_fails_to_continue_keeps_its_value_its_limits_and_its_checkpoint(
         for trial in site.trials() {
             assert_eq!((&trial["state"], &trial["attempts"]), (&json!("complete"), &json!(2)));
             let reason = trial["reason"].as_str().unwrap();
-            assert_names(reason, &["continued past its end, and then: exit status 1"]);
+            assert_names(
+                reason,
+                &["continued past its end and failed, so it is as before: exit status 1"],
+            );
         }
         let (_, (_, checkpoint), _) = before;
         let saved = std::fs::read_to_string(checkpoint.as_str().unwrap()).unwrap();
