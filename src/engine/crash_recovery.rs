@@ -12,6 +12,7 @@ use crate::study::event::{
     AttemptEnd, AttemptEvent, CheckpointEvent, Event, ProposalEvent, RunnerEvent, Seq, StateEvent,
     StudyEvent, TrialEvent,
 };
+use crate::study::spec::Objective;
 use crate::study::state::{StudyState, TrialResult};
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
@@ -176,26 +177,22 @@ impl Engine {
         let mut state = StudyState::new(&self.spec);
         for (at, event) in events {
             state.apply(at, event);
-            let Event::Trial(number, event) = event else { continue };
-            match (event, self.open_attempts.get_mut(number)) {
-                (TrialEvent::Attempt(AttemptEvent::Started { resume, .. }), _) => {
-                    let trial = state.trial(*number);
-                    let open = trial.map(|trial| Superseding::of(trial, resume.clone()));
-                    self.open_attempts.extend(open.map(|open| (*number, open)));
-                }
-                (TrialEvent::Attempt(AttemptEvent::Ended { .. }), _) => {
-                    self.open_attempts.remove(number);
-                }
-                (TrialEvent::Attempt(AttemptEvent::Reported { step, metrics, .. }), Some(open)) => {
-                    open.note_report(*step, metrics, &self.spec.objectives);
-                }
-                (TrialEvent::Checkpoint(CheckpointEvent::Saved { step, path, .. }), Some(open)) => {
-                    open.note_checkpoint(*step, path);
-                }
-                _ => {}
+            if let Event::Trial(number, event) = event
+                && let Some(trial) = state.trial(*number)
+            {
+                note_of_open(&mut self.open_attempts, &self.spec.objectives, trial, event);
             }
         }
         self
+    }
+
+    /// Notes an event of a journal that is replayed, which has been applied.
+    pub(super) fn note_of_replayed(&mut self, event: &Event) {
+        if let Event::Trial(number, event) = event
+            && let Some(trial) = self.state.trial(*number)
+        {
+            note_of_open(&mut self.open_attempts, &self.spec.objectives, trial, event);
+        }
     }
 
     /// Ends the attempts that a dead runner left open.
@@ -240,6 +237,30 @@ impl Engine {
                 }
             }
         }
+    }
+}
+
+/// Notes what an event of this trial, which contains it, says of what its open attempt supersedes.
+fn note_of_open(
+    attempts: &mut BTreeMap<TrialNumber, Superseding>,
+    objectives: &[Objective],
+    trial: &Trial,
+    event: &TrialEvent,
+) {
+    match (event, attempts.get_mut(&trial.number)) {
+        (TrialEvent::Attempt(AttemptEvent::Started { resume, .. }), _) => {
+            attempts.insert(trial.number, Superseding::of(trial, resume.clone()));
+        }
+        (TrialEvent::Attempt(AttemptEvent::Ended { .. }), _) => {
+            attempts.remove(&trial.number);
+        }
+        (TrialEvent::Attempt(AttemptEvent::Reported { step, metrics, .. }), Some(open)) => {
+            open.note_report(*step, metrics, objectives);
+        }
+        (TrialEvent::Checkpoint(CheckpointEvent::Saved { step, path, .. }), Some(open)) => {
+            open.note_checkpoint(*step, path);
+        }
+        _ => {}
     }
 }
 

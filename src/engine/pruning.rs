@@ -3,13 +3,15 @@
 use std::borrow::Cow;
 
 use super::Engine;
+use super::superseding::Superseding;
 use crate::pruners::{Case, Promotion, Pruner};
 use crate::study::configuration::for_pruners;
 use crate::study::constraint;
 use crate::study::decision::{Decision, Reason};
 use crate::study::event::{Event, StateEvent};
 use crate::study::history::History;
-use crate::study::metric::Number;
+use crate::study::metric::{Metrics, Number};
+use crate::study::spec::PruningLimitRule;
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
 
@@ -34,7 +36,8 @@ impl Engine {
     pub(super) fn judge(&mut self, number: TrialNumber, step: u64) -> Decision {
         let restart = self.restart_of(number);
         let Some(trial) = self.state.trial(number) else { return Decision::CONTINUE };
-        if let Some((limit, over)) = constraint::ends(&self.spec.constraints, &trial.last_metrics) {
+        let metrics = self.counting_metrics(trial);
+        if let Some((limit, over)) = constraint::ends(&self.spec.constraints, &metrics) {
             let (condition, at) = (limit.text().to_owned(), self.spec.step.at(step));
             return Decision::Stop(Reason::Limit { condition, over: Number(over), at });
         }
@@ -51,6 +54,22 @@ impl Engine {
         };
         let history = history.with_step_unit(self.spec.step);
         self.pruner.judge(&Case { space: &self.spec.space, history, trial, step, restart })
+    }
+
+    /// The last metrics of a running trial that limits see.
+    fn counting_metrics<'a>(&self, trial: &'a Trial) -> Cow<'a, Metrics> {
+        let running = self.slots.running().find(|running| running.trial == trial.number);
+        let running = running.map(|running| &running.superseding);
+        let superseding = running.or_else(|| self.open_attempts.get(&trial.number));
+        // A member that took over a checkpoint supersedes nothing.
+        let counts = self.spec.has_pruning_limits()
+            && self.spec.pruning_limit_rule == PruningLimitRule::CountingAttempts
+            && trial.segments.is_empty();
+        let mut metrics = Cow::Borrowed(&trial.last_metrics);
+        for name in superseding.filter(|_| counts).into_iter().flat_map(Superseding::lost_metrics) {
+            metrics.to_mut().0.remove(name);
+        }
+        metrics
     }
 
     /// Resumes a paused trial that the pruner promotes.

@@ -124,12 +124,21 @@ impl Superseding {
         for (step, index) in self.steps_superseded(end) {
             superseded.entry(objectives[index].metric.clone()).or_default().push(step);
         }
-        if self.starts_over(end) {
-            for name in &self.metrics {
-                superseded.entry(name.clone()).or_default();
-            }
+        for name in self.metrics_superseded(end) {
+            superseded.entry(name.to_owned()).or_default();
         }
         superseded
+    }
+
+    /// The metrics that have no value, as far as it has come: it starts over, and has not reported
+    /// them.
+    pub fn lost_metrics(&self) -> impl Iterator<Item = &str> {
+        self.metrics_superseded(None)
+    }
+
+    fn metrics_superseded(&self, end: Option<&AttemptEnd>) -> impl Iterator<Item = &str> {
+        let starts_over = !self.metrics.is_empty() && self.starts_over(end);
+        self.metrics.iter().filter(move |_| starts_over).map(String::as_str)
     }
 
     /// An attempt that the trial may continue from has not said all yet: what it repeated may be

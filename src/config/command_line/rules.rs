@@ -35,6 +35,7 @@ pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
     spec.prior_rule = known.prior_rule;
     spec.space.keep_rounding(&known.space);
     spec.hidden_rule = known.hidden_rule;
+    spec.pruning_limit_rule = known.pruning_limit_rule;
     let is_earlier = has_earlier_rules(known, spec);
     let (Program::Command { args: before, .. }, Program::Command { args, .. }) =
         (&known.program, &mut spec.program)

@@ -67,9 +67,11 @@ pub struct LearningCurveForecast {
 /// optimisation (Swersky, Snoek and Adams 2014) and its successors learn the same from a process
 /// over curves.
 ///
+/// `learns_from`: which trials are read; the others have their measured final losses alone.
 /// `middle`: the definition of the median, which depends on the version of the sampler or pruner.
 pub fn forecast_curves(
     history: &History<'_>,
+    learns_from: impl Fn(&Trial) -> bool,
     space: &Space,
     steps: &[u64],
     middle: Middle,
@@ -92,7 +94,7 @@ pub fn forecast_curves(
             .iter()
             .enumerate()
             .rev()
-            .filter(|(place, _)| reached[*place] > index)
+            .filter(|(place, trial)| reached[*place] > index && learns_from(trial))
             .filter_map(row)
             .take(NEWEST);
         let mut rows: Vec<TrialAtStep<'_>> = newest.collect();

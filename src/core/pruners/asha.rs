@@ -17,7 +17,7 @@ use crate::study::metric::{Middle, Number, Score};
 use crate::study::registry::{Consequence, RegistryError};
 use crate::study::spec::{AlgorithmSpec, Milestones};
 use crate::study::step::UnitStep;
-use crate::study::trial::{Trial, TrialNumber, TrialState};
+use crate::study::trial::{Trial, TrialNumber};
 
 /// The first rung of a ladder.
 pub const MIN_RESOURCE: Field =
@@ -483,9 +483,7 @@ impl Pruner for Asha {
     }
 
     fn conclude(&self, history: History<'_>) -> Option<Promotion> {
-        let trials = history.trials();
-        if self.mode == Mode::Stop || trials.iter().any(|trial| trial.state == TrialState::Complete)
-        {
+        if self.mode == Mode::Stop || history.has_complete_trial() {
             return None;
         }
         let waiting = |index: usize| {

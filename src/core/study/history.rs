@@ -37,7 +37,7 @@ impl<'a> History<'a> {
 
     /// A history of trials outside a study, with the directions of its objectives.
     pub fn of_several(trials: &'a [Trial], directions: &'a [Direction]) -> Self {
-        let (step_unit, hidden_rule) = (StepUnit::Step, HiddenRule::LeftOut);
+        let (step_unit, hidden_rule) = (StepUnit::Step, HiddenRule::Unseen);
         History { trials, directions, changes: None, step_unit, hidden_rule }
     }
 
@@ -71,6 +71,17 @@ impl<'a> History<'a> {
     /// Whether pruners compare others with this trial.
     pub fn compares(&self, trial: &Trial) -> bool {
         is_compared(self.hidden_rule, trial)
+    }
+
+    /// Whether forecasts of pruners learn from this trial.
+    pub fn learns_from(&self, trial: &Trial) -> bool {
+        self.hidden_rule != HiddenRule::Unseen || !trial.hidden
+    }
+
+    /// Whether a trial is complete, as far as pruners know.
+    pub fn has_complete_trial(&self) -> bool {
+        let is_complete = |trial: &Trial| trial.state == TrialState::Complete;
+        self.trials.iter().any(|trial| is_complete(trial) && self.learns_from(trial))
     }
 
     /// Which trials changed recently, if the study records it: lets caches update without reading

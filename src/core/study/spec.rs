@@ -77,15 +77,30 @@ pub enum PriorRule {
     FirstSampled,
 }
 
-/// Whether pruners compare trials with hidden ones.
+/// Whether pruners compare trials with hidden ones, and learn from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HiddenRule {
-    /// As with all others: in studies that began before the other rule existed.
+    /// As with all others: in studies that began before the other rules existed.
     #[default]
     Compared,
-    /// They do not.
+    /// They do not, but forecasts learn from them, and one that is complete keeps a search that
+    /// paused all others from completing one of those: in studies that began before the last rule
+    /// existed.
     LeftOut,
+    /// None of these.
+    Unseen,
+}
+
+/// Whose metrics limits with `prune = true` see while an attempt runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PruningLimitRule {
+    /// Those of all attempts of its trial: in studies that began before the other rule existed.
+    #[default]
+    AllAttempts,
+    /// Those that still count: once it has started over, its own.
+    CountingAttempts,
 }
 
 /// Steps at which a trial must evaluate and report, besides its last.
@@ -455,9 +470,12 @@ pub struct StudySpec {
     pub prior_rule: PriorRule,
     /// The pruner.
     pub pruner: AlgorithmSpec,
-    /// Whether it compares trials with hidden ones.
+    /// Whether it sees hidden trials.
     #[serde(default, skip_serializing_if = "is_default")]
     pub hidden_rule: HiddenRule,
+    /// Whose metrics limits that prune see.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pruning_limit_rule: PruningLimitRule,
     /// What a trial runs.
     pub program: Program,
     /// The devices that trials run on.
@@ -521,7 +539,8 @@ impl StudySpec {
             sampler: AlgorithmSpec::named("random"),
             prior_rule: PriorRule::FirstSampled,
             pruner: AlgorithmSpec::named("none"),
-            hidden_rule: HiddenRule::LeftOut,
+            hidden_rule: HiddenRule::Unseen,
+            pruning_limit_rule: PruningLimitRule::CountingAttempts,
             program,
             devices: DevicesSpec::default(),
             cluster: None,
@@ -583,6 +602,17 @@ impl StudySpec {
         names
     }
 
+    /// What a trial's value is, in words.
+    pub fn value_in_words(&self) -> String {
+        let rule = self.value.in_words();
+        match self.program {
+            Program::Inline if !self.is_tracked() => {
+                format!("what the program tells, or else {rule}")
+            }
+            _ => rule.to_owned(),
+        }
+    }
+
     /// Whether it has several objectives: trials have values instead of one value, and the best of
     /// them are a front.
     pub fn has_several_objectives(&self) -> bool {
@@ -606,8 +636,12 @@ impl StudySpec {
 
     /// Whether reports may end trials.
     pub fn stops_trials(&self) -> bool {
-        self.pruner.name != "none"
-            || self.constraints.iter().any(|one| matches!(one, Constraint::PruningLimit(_)))
+        self.pruner.name != "none" || self.has_pruning_limits()
+    }
+
+    /// Whether limits may end trials.
+    pub fn has_pruning_limits(&self) -> bool {
+        self.constraints.iter().any(|one| matches!(one, Constraint::PruningLimit(_)))
     }
 
     /// The direction of the only objective, or of the first of several.

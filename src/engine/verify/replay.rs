@@ -59,6 +59,7 @@ impl Replay {
         let ends = events().filter_map(|(_, event)| event.attempt_end());
         let slot = Slot::on(0, Device::Cpu);
         let engine = Engine::new(spec, state, vec![slot])?.with_journal(events()).with_ends(ends);
+        let engine = engine.with_events_of_open_attempts(events());
         Ok(Replay { revision, engine, members: VecDeque::new(), goals: Vec::new() })
     }
 
@@ -77,6 +78,7 @@ impl Replay {
         let found = found.or_else(|| {
             let is_judged = self.is_judged(event);
             self.engine.apply(event);
+            self.engine.note_of_replayed(event);
             self.note_goal(event);
             match event {
                 Event::Study(StudyEvent::BudgetExtended { by }) => {

@@ -28,7 +28,7 @@ fn every_third(number: u64, params: Params, curve: &[(u64, f64)]) -> Trial {
 
 fn forecast_at(trials: &[Trial], space: &Space, steps: &[u64]) -> LearningCurveForecast {
     let history = History::of(trials, Direction::Minimize);
-    forecast_curves(&history, space, steps, Middle::Median)
+    forecast_curves(&history, |_| true, space, steps, Middle::Median)
 }
 
 fn ends(trials: &[Trial]) -> Vec<Option<End>> {

@@ -3,7 +3,7 @@
 use super::super::Case;
 use crate::analysis::learning_curve::{End, forecast_curves};
 use crate::study::metric::Middle;
-use crate::study::trial::TrialNumber;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// A trial among those at its rung.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,9 @@ pub(super) fn place(
 ) -> Option<RankAtRung> {
     let trials = case.history.trials();
     // Earlier steps add no information.
-    let forecast_curves = forecast_curves(&case.history, case.space, rungs.get(rung..)?, middle);
+    let steps = rungs.get(rung..)?;
+    let learns_from = |trial: &Trial| case.history.learns_from(trial);
+    let forecast_curves = forecast_curves(&case.history, learns_from, case.space, steps, middle);
     let here = forecast_curves.at.first().filter(|here| here.is_learned)?;
     let of_bracket = || {
         here.trials

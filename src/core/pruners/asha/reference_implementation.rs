@@ -63,7 +63,8 @@ fn promoted(asha: &Asha, history: History<'_>) -> Option<(TrialNumber, Option<u6
 }
 
 fn concluded(asha: &Asha, history: History<'_>) -> Option<TrialNumber> {
-    if history.trials().iter().any(|trial| trial.state == TrialState::Complete) {
+    let is_complete = |trial: &Trial| trial.state == TrialState::Complete && !trial.hidden;
+    if history.trials().iter().any(is_complete) {
         return None;
     }
     (0..asha.rungs.len()).rev().find_map(|index| {

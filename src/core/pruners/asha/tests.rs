@@ -6,8 +6,12 @@ use crate::pruners::conformance::{self, judge_at, trial};
 use crate::samplers::conformance::{float, space, trial_of};
 use crate::study::metric::Direction::Minimize;
 use crate::study::params::Params;
+use crate::study::program::Program;
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
+use crate::study::spec::{HiddenRule, StudySpec};
+use crate::study::state::StudyState;
+use crate::study::trial::TrialState;
 use rand::RngExt as _;
 
 fn asha(spec: AlgorithmSpec, budget: u64) -> Asha {
@@ -204,6 +208,25 @@ fn too_few_trials_for_the_ladder_conclude_with_the_best_at_the_highest_rung() {
 }
 
 #[test]
+fn a_hidden_trial_is_no_complete_one_with_which_a_search_may_end() {
+    let asha = promoting(9);
+    let mut trials = vec![
+        trial_of(0, Params::new(), TrialState::Complete, Some(0.1)),
+        trial(1, TrialState::Paused, &[(1, 0.3)]),
+    ];
+    let spec = StudySpec::new("s", "loss", Minimize, Space::default(), Program::Inline);
+    let concluded = |trials: &[Trial], hidden_rule: HiddenRule| {
+        let mut state = StudyState::new(&StudySpec { hidden_rule, ..spec.clone() });
+        state.trials = trials.to_vec();
+        asha.conclude(History::new(&state)).map(|promotion| promotion.trial)
+    };
+    assert_eq!(concluded(&trials, spec.hidden_rule), None);
+    trials[0].hidden = true;
+    assert_eq!(concluded(&trials, spec.hidden_rule), Some(TrialNumber(1)));
+    assert_eq!(concluded(&trials, HiddenRule::LeftOut), None, "as stored studies have it");
+}
+
+#[test]
 fn a_trial_paused_on_its_way_to_a_rung_is_left_to_the_user() {
     let asha = promoting(9);
     let paused = |number, curve: &[(u64, f64)], until| Trial {
@@ -350,6 +373,43 @@ fn trials_are_ranked_by_final_values_forecast_from_others() {
     );
     // A non-finite loss is ranked by itself.
     assert_eq!(word(&by_end, 0.05, f64::INFINITY).word(), "stop");
+}
+
+#[test]
+fn final_values_are_not_forecast_from_hidden_trials() {
+    let space = space([float("x", 0.0, 1.0)]);
+    let complete = |number: u64, first: f64, end: f64| {
+        let mut params = Params::new();
+        params.insert("x", 0.5);
+        let curve = vec![(1, first), (9, end)];
+        Trial { curve, ..trial_of(number, params, TrialState::Complete, Some(end)) }
+    };
+    // Low values first lead to high ones at the end; bogus trials have it the other way round.
+    let mut trials: Vec<Trial> =
+        (0..20).map(|number| complete(number, number as f64, -(number as f64))).collect();
+    trials.extend((20..80).map(|number| {
+        let place = (number - 20) as f64 / 3.0;
+        Trial { hidden: true, ..complete(number, place, 9.0 * place) }
+    }));
+    trials.push(Trial {
+        curve: vec![(1, 18.5)],
+        ..trial_of(80, trials[0].params.clone(), TrialState::Running, None)
+    });
+    let rule = asha(ENTRY.defaults().with("rank_by", "forecast"), 9);
+    let mut judge = |are_hidden: bool| {
+        trials[20..80].iter_mut().for_each(|trial| trial.hidden = are_hidden);
+        let history = History::of(&trials, Minimize);
+        rule.judge(&Case {
+            space: &space,
+            history,
+            trial: &trials[80],
+            step: 1,
+            restart: Restart::Unknown,
+        })
+    };
+    let words = judge(true).in_words();
+    assert!(words.contains("continue") && words.contains("from 20 that continued"), "{words}");
+    assert_eq!(judge(false).word(), "stop");
 }
 
 #[test]

@@ -163,8 +163,9 @@ pub(super) struct Bandit<'a> {
 impl<'a> Bandit<'a> {
     /// The model of what `all` trials of a population did up to `rung`.
     pub fn new(generation: &'a Generation<'a>, all: &[Trial], interval: u64, rung: u64) -> Self {
+        let known = all.iter().filter(|trial| generation.history.learns_from(trial));
         let mut seen: Vec<Interval> =
-            all.iter().flat_map(|trial| intervals(generation, trial, interval, rung)).collect();
+            known.flat_map(|trial| intervals(generation, trial, interval, rung)).collect();
         // Stable: those of a round in the order of their trials.
         seen.sort_by_key(|seen| seen.round);
         let seen = &seen[seen.len().saturating_sub(MOST)..];

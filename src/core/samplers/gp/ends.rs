@@ -12,7 +12,7 @@ const RATIO: (u64, u64) = (3, 2);
 
 /// The final loss of each trial, by index; `None` if unknown.
 pub(super) fn ends(history: &History<'_>, space: &Space, middle: Middle) -> Vec<Option<End>> {
-    forecast_curves(history, space, &levels(history), middle).ends
+    forecast_curves(history, |_| true, space, &levels(history), middle).ends
 }
 
 /// Where a pruned trial was stopped, and its loss there.

@@ -176,6 +176,27 @@ fn the_model_finds_where_members_improve_most_and_spreads_a_batch() {
 }
 
 #[test]
+fn the_model_does_not_learn_from_hidden_trials() {
+    let mut trials = improving(12, 4);
+    let choice = |trials: &[Trial]| {
+        in_generation(trials, |generation| {
+            let bandit = Bandit::new(generation, trials, 1, 4);
+            let donor = Member::at(generation, &trials[0], 4);
+            bandit.choose(&donor, &params(0.1, 1.0), &mut generation.seeds.stream("0"))
+        })
+    };
+    let expected = choice(&trials);
+    let bogus = Trial {
+        curve: (1..=4).map(|step| (step, -9.0 * step as f64)).collect(),
+        ..trials[1].clone()
+    };
+    trials.push(Trial { number: TrialNumber(12), state: TrialState::Pruned, ..bogus });
+    assert_ne!(choice(&trials), expected);
+    trials[12].hidden = true;
+    assert_eq!(choice(&trials), expected);
+}
+
+#[test]
 fn without_two_rounds_there_is_no_model() {
     let trials = improving(12, 1);
     in_generation(&trials, |generation| {
