@@ -29,7 +29,7 @@ use crate::study::event::Seq;
 use crate::study::field;
 use crate::study::metric::{Direction, Number, Score, median};
 use crate::study::provenance::AgentProvenance;
-use crate::study::spec::StudySpec;
+use crate::study::spec::{StudySpec, ValueRule};
 use crate::study::state::{Counts, shown_params};
 use crate::study::trial::{Origin, Trial, TrialState};
 use domination::{Domination, trials_in_words};
@@ -140,7 +140,7 @@ pub fn explain(arguments: &ExplainArguments, console: &mut Console) -> Result<Ex
         return console.json(Some(&study.spec.name), &output);
     }
     let compared = comparison
-        .map(|comparison| compared(&trial, &comparison))
+        .map(|comparison| compared(&study.spec, &trial, &comparison))
         .or(domination.map(|domination| domination.in_words(&trial)));
     print(&study, &trial, &story, compared, console)?;
     if let Some(Family { stage_lines, tree, .. }) = family {
@@ -194,7 +194,9 @@ fn comparison(
     study: &StudySummary,
     trial: &Trial,
 ) -> Result<Option<Comparison>, Failure> {
-    let (Some(value), Some(best)) = (shown_value(trial), study.best) else { return Ok(None) };
+    let (Some(value), Some(best)) = (shown_value(&study.spec, trial), study.best) else {
+        return Ok(None);
+    };
     let direction = study.spec.direction();
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
     let others = outcomes
@@ -491,7 +493,7 @@ fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static 
     lines
 }
 
-fn compared(trial: &Trial, comparison: &Comparison) -> String {
+fn compared(spec: &StudySpec, trial: &Trial, comparison: &Comparison) -> String {
     let Comparison { value, rank, of, best, median } = comparison;
     let is_best = best.number == trial.number;
     let trials = count(*of as u64, "complete trial");
@@ -503,7 +505,11 @@ fn compared(trial: &Trial, comparison: &Comparison) -> String {
         | TrialState::Paused
         | TrialState::Pruned
         | TrialState::Failed => {
-            format!("its last report; among complete trials it would have rank {rank} of {of}")
+            let what = match spec.value {
+                ValueRule::Mean => "the mean of its reports",
+                ValueRule::Last | ValueRule::Best => "its last report",
+            };
+            format!("{what}; among complete trials it would have rank {rank} of {of}")
         }
     };
     let to_best = if is_best {

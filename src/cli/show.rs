@@ -328,7 +328,7 @@ fn state_in_words(
 
 fn rules(study: &StudySummary, console: &Console) -> Vec<(&'static str, String)> {
     let spec = &study.spec;
-    let value = spec.value.in_words();
+    let value = spec.value_in_words();
     let threads = count(u64::from(spec.devices.cpu_threads), "thread");
     let within =
         spec.devices.memory.map(|memory| format!(" within {}", bytes(memory))).unwrap_or_default();

@@ -17,8 +17,8 @@ use crate::study::front::Front;
 use crate::study::metric::significant;
 use crate::study::params::{Params, Value};
 use crate::study::prediction::Prediction;
-use crate::study::spec::{FailureCause, Objective, StudySpec};
-use crate::study::state::Counts;
+use crate::study::spec::{FailureCause, Objective, StudySpec, ValueRule};
+use crate::study::state::{Counts, value_of};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// A metric value with five significant digits; `NaN`, `inf` and `-inf` by these names.
@@ -315,12 +315,17 @@ pub fn no_best<'a>(counts: Counts, specs: impl IntoIterator<Item = &'a StudySpec
     }
 }
 
-/// The displayed value of a trial: its value if complete, else its last report.
-pub fn shown_value(trial: &Trial) -> Option<f64> {
-    trial.value.or_else(|| trial.last().map(|(_, value)| value))
+/// The value of a trial to compare with others: its value if complete, else its last report, or the
+/// mean of its reports where that is a trial's value.
+pub fn shown_value(spec: &StudySpec, trial: &Trial) -> Option<f64> {
+    trial.value.or_else(|| match spec.value {
+        ValueRule::Mean => value_of(spec.value, spec.direction(), trial),
+        ValueRule::Last | ValueRule::Best => trial.last().map(|(_, value)| value),
+    })
 }
 
-/// The same for a table cell: in parentheses if the trial is not complete.
+/// The value of a trial for a table cell, or in parentheses the last report of one that is not
+/// complete.
 pub fn value_cell(trial: &Trial) -> String {
     if !trial.values.is_empty() {
         return values(&trial.values);

@@ -674,10 +674,31 @@ fn a_database_of_optuna_is_no_store_and_says_how_it_becomes_one() {
 }
 
 #[test]
+fn integers_of_optuna_beyond_the_limit_are_refused_with_the_parameter_and_the_limit() {
+    let site = Site::new("", "");
+    let path = database(&site);
+    add_studies(&path, &[("large", None, &[(&[0.5], &[])])]);
+    let range = r#"{"name":"IntDistribution","attributes":{"low":0,"high":9223372036854775807}}"#;
+    let sql = format!(
+        "UPDATE trial_params SET param_name = 'salt', param_value = 7, distribution_json = \
+         '{range}' WHERE trial_id = 10000"
+    );
+    assert_eq!(rusqlite::Connection::open(path).unwrap().execute(&sql, []).unwrap(), 1);
+    let limit = "from `0` to `9223372036854775807` is too wide: integers lie between \
+                 -4503599627370496 and 4503599627370496 (2^52)";
+    let refused = site.run(&["import", "optuna:optuna.db#large"]);
+    assert_refused(&refused, &["parameter `salt` of study `large`", limit, "cannot be imported"]);
+    // The others are.
+    assert_names(&site.run(&["import", "optuna.db"]).err, &["12 trials are new", limit]);
+}
+
+#[test]
 fn a_value_that_no_report_had_is_at_no_step() {
     let site = Site::new("", "");
     database(&site);
     assert_done(&site.run(&["import", "optuna.db"]));
+    let rule = "what the program tells, or else the best report of a trial";
+    assert_names(&site.run(&["show", "demo"]).out, &[rule]);
     let best = site.run(&["best", "demo"]).out;
     let first = best.lines().next().unwrap();
     assert!(first.contains(": value ") && !first.contains(" at step"), "{first}");

@@ -634,6 +634,34 @@ fn a_limit_does_not_see_a_metric_of_an_attempt_that_was_started_over() {
 }
 
 #[test]
+fn a_limit_that_prunes_does_not_see_a_metric_of_an_attempt_that_was_started_over() {
+    let first = says(&["{\"step\":1,\"loss\":0.3}", "{\"step\":3,\"size\":100}"]);
+    let next = ["{\"step\":1,\"loss\":0.2}", "{\"step\":2,\"loss\":0.1}"];
+    let next = says(&[&next[..], &["{\"step\":3,\"loss\":0.1,\"size\":5}"]].concat());
+    let limit = "[[constraint]]\nlimit = \"size <= 10\"\nprune = true\n";
+    let text = study("trials = 1\ncount = \"all\"", &format!("{limit}{ONE_SLOT}"));
+    let script = format!("if [ ! -e tried ]; then\n{first}touch tried; exit 7\nfi\n{next}");
+    let retried = |is_stored: bool| {
+        let site = Site::new(&text, &script);
+        assert!(site.run_study().code != 0);
+        for table in ["study", "study_revision"].into_iter().filter(|_| is_stored) {
+            // As studies were stored before.
+            let field = "'\"pruning_limit_rule\":\"counting_attempts\",'";
+            let sql = format!("UPDATE {table} SET spec = replace(spec, {field}, '')");
+            assert_eq!(site.database().execute(&sql, []).unwrap(), 1, "{table}");
+        }
+        assert_done(&site.run(&["retry", "s", "0"]));
+        let _done_or_pruned = site.run_study();
+        assert_done(&site.run(&["verify", "s"]));
+        let trial = site.trials()[0].clone();
+        (trial["state"].clone(), trial["violation"].clone(), trial["reason"].clone())
+    };
+    assert_eq!(retried(false), (json!("complete"), Json::Null, Json::Null));
+    let violated = json!("`size <= 10` is violated by 90 at step 2");
+    assert_eq!(retried(true), (json!("pruned"), Json::Null, violated));
+}
+
+#[test]
 fn an_objective_that_only_an_attempt_before_reported_is_missing() {
     let objectives = "[[study.objective]]\nmetric = \"loss\"\ndirection = \"minimize\"\n\
                       [[study.objective]]\nmetric = \"size\"\ndirection = \"minimize\"\n";
@@ -668,6 +696,26 @@ fn the_value_of_folds_is_their_mean() {
     assert_done(&site.run(&["verify", "s"]));
     let shown = site.run(&["show", "s"]);
     assert_names(&shown.out, &["the mean of a trial's reports"]);
+}
+
+#[test]
+fn a_trial_that_was_pruned_among_folds_is_compared_by_the_mean_of_its_reports() {
+    let first = says(&["{\"step\":1,\"loss\":0.3,\"size\":1}", "{\"step\":2,\"loss\":0.5}"]);
+    // Its last fold alone would be the best.
+    let next = says(&["{\"step\":1,\"loss\":0.9}", "{\"step\":2,\"loss\":0.1,\"size\":9}"]);
+    let script = format!("if [ $HPSEARCH_TRIAL = 0 ]; then\n{first}else\n{next}fi\n");
+    let limit = "[[constraint]]\nlimit = \"loss + size < 5\"\nprune = true\n";
+    let text = study("trials = 2\ncount = \"all\"", &format!("{limit}{ONE_SLOT}"))
+        .replace("step = \"step\"", "step = \"step\"\nvalue = \"mean\"");
+    let site = Site::new(&text, &script);
+    assert_done(&site.run_study());
+    assert_eq!(site.json(&["show", "s", "1", "--json"])["trial"]["state"], json!("pruned"));
+    let shown = site.run(&["show", "s", "1"]);
+    assert_names(&shown.out, &["last report 0.1 at step 2", "mean so far 0.5 of 2 reports"]);
+    let explained = site.run(&["explain", "s", "1"]);
+    let place = "0.5 is the mean of its reports; among complete trials it would have rank 2 of 2";
+    assert_names(&explained.out, &[place]);
+    assert!(!site.run(&["show", "s", "0"]).out.contains("mean so far"));
 }
 
 #[test]

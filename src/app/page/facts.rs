@@ -119,7 +119,7 @@ pub fn used(reader: &dyn StorageReader, study: &StudySummary) -> Result<Vec<Fact
 /// The rules of the search.
 pub fn rules(study: &StudySummary, privacy: &Privacy) -> Vec<Fact> {
     let spec = &study.spec;
-    let value = spec.value.in_words();
+    let value = spec.value_in_words();
     let mut facts =
         vec![("value", format!("{value}; reports are counted in {}", spec.step.plural()))];
     if !spec.is_tracked() {

@@ -352,7 +352,11 @@ impl<'a> Teller<'a> {
         let (distance, trial) = near.min_by(|(mine, one), (theirs, other)| {
             mine.total_cmp(theirs).then(other.number.cmp(&one.number))
         })?;
-        Some(Neighbour { trial: trial.number, distance, value: shown_value(trial).map(Number) })
+        Some(Neighbour {
+            trial: trial.number,
+            distance,
+            value: shown_value(self.spec, trial).map(Number),
+        })
     }
 
     /// The rank of `value` among all reports at `step`.

@@ -19,7 +19,7 @@ use crate::cli::{Console, Exit, Failure};
 use crate::engine::batch_halving::BatchHalving;
 use crate::engine::seed_of;
 use crate::report::wording::{
-    duration, number, one_line, param, proposed_with, remarked, result, state_word,
+    duration, number, one_line, param, proposed_with, remarked, result, shown_value, state_word,
 };
 use crate::runner::removal::is_missing;
 use crate::runner::untracked_sources::as_new_file;
@@ -34,6 +34,7 @@ use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
 use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesAxis, SeriesSummary, step_json};
+use crate::study::spec::ValueRule;
 use crate::study::state::shown_params;
 use crate::study::statistics::Statistics;
 use crate::study::tracked::TrackedRun;
@@ -276,6 +277,13 @@ fn print(
     };
     if let Some((step, last)) = last {
         console.fact("last report", &format!("{last} at {} {step}", spec.step.as_str()))?;
+    }
+    if let Some(mean) = shown_value(spec, trial)
+        && spec.value == ValueRule::Mean
+        && trial.value.is_none()
+    {
+        let reports = count(trial.curve.len() as u64, "report");
+        console.fact("mean so far", &format!("{} of {reports}", number(mean)))?;
     }
     for (index, text) in by_earlier_attempts(reader, study, trial)?.iter().enumerate() {
         console.fact(if index == 0 { "reports" } else { "" }, text)?;
