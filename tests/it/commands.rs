@@ -138,7 +138,7 @@ fn trials_are_not_compared_with_hidden_ones() {
             if is_earlier {
                 // As studies were stored before.
                 for table in ["study", "study_revision"] {
-                    let field = "'\"hidden_rule\":\"left_out\",'";
+                    let field = "'\"hidden_rule\":\"unseen\",'";
                     let sql = format!("UPDATE {table} SET spec = replace(spec, {field}, '')");
                     assert_eq!(site.database().execute(&sql, []).unwrap(), 1, "{table}");
                 }
