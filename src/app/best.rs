@@ -12,7 +12,7 @@ use crate::study::seed::SeedTree;
 use crate::study::spec::{Duplicates, StudySpec};
 use crate::study::state::{self, StudyState, shown_params};
 use crate::study::statistics::Statistics;
-use crate::study::trial::{Trial, TrialNumber};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The best trial.
 #[derive(Clone, Debug)]
@@ -69,15 +69,18 @@ pub fn number(reader: &dyn StorageReader, study: &StudySummary) -> Result<TrialN
 }
 
 fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
-    let (name, complete) = (study.spec.name.clone(), study.counts.complete);
+    let name = study.spec.name.clone();
     let state = match reader.study_state(study.id) {
         Ok(state) => state,
         Err(error) => return error.into(),
     };
-    let trials = || state.trials.iter();
-    let is_unreported = complete > 0 && trials().all(|trial| trial.last_step().is_none());
+    let shown = || state.trials.iter().filter(|trial| !trial.hidden);
+    let is_complete = |trial: &&Trial| trial.state == TrialState::Complete;
+    let complete = shown().filter(is_complete).count() as u64;
+    let hidden = state.trials.iter().filter(is_complete).count() as u64 - complete;
+    let is_unreported = complete > 0 && shown().all(|trial| trial.last_step().is_none());
     let unreported = is_unreported.then(|| study.spec.objective().metric.clone());
-    let nearest = trials().filter_map(|trial| Some((trial.violation?, trial)));
+    let nearest = shown().filter_map(|trial| Some((trial.violation?, trial)));
     let nearest = nearest.min_by(|a, b| a.0.total_cmp(&b.0));
     let nearest =
         nearest.map(|(_, trial)| (trial.number, trial.reason.clone().unwrap_or_default()));
@@ -85,13 +88,13 @@ fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
         0 if !state.has_several_objectives() => ahead(&study.spec, &state),
         _ => None,
     };
-    AppError::NoBestTrial { study: name, complete, nearest, unreported, standing }
+    AppError::NoBestTrial { study: name, complete, hidden, nearest, unreported, standing }
 }
 
 /// The best trial that has not ended, as it stands.
 fn ahead(spec: &StudySpec, state: &StudyState) -> Option<(TrialNumber, String)> {
-    let unfinished = state.trials.iter().filter(|trial| !trial.state.is_finished());
-    let valued = unfinished.filter_map(|trial| {
+    let unfinished = |trial: &&Trial| !trial.state.is_finished() && !trial.hidden;
+    let valued = state.trials.iter().filter(unfinished).filter_map(|trial| {
         let value = state.value_of(trial)?;
         Some((Score::new(spec.direction(), value), value, trial))
     });

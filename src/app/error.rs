@@ -254,12 +254,14 @@ pub enum AppError {
         state: StudyStatus,
     },
     /// No trial has a value.
-    #[error("{}", no_value(study, *complete, nearest.is_some(), unreported.as_deref()))]
+    #[error("{}", no_value(study, [*complete, *hidden], nearest.is_some(), unreported.as_deref()))]
     NoBestTrial {
         /// The study's name.
         study: String,
-        /// How many trials are complete.
+        /// How many trials are complete and not hidden.
         complete: u64,
+        /// How many complete trials are hidden.
+        hidden: u64,
         /// The one that violates the limits least, and how.
         nearest: Option<(TrialNumber, String)>,
         /// The study's metric, if no complete trial reported it: tracked runs need not.
@@ -606,9 +608,18 @@ fn held(names: &[String]) -> String {
     }
 }
 
-fn no_value(study: &str, complete: u64, breaks_limits: bool, unreported: Option<&str>) -> String {
+fn no_value(
+    study: &str,
+    [complete, hidden]: [u64; 2],
+    breaks_limits: bool,
+    unreported: Option<&str>,
+) -> String {
     let study = one_line(study);
     let none = match complete {
+        0 if hidden > 0 => {
+            let hidden = count(hidden, "hidden one");
+            return format!("no trial of `{study}` is complete yet, apart from {hidden}");
+        }
         0 => return format!("no trial of `{study}` is complete yet"),
         1 => format!("the only complete trial of `{study}`"),
         complete => format!("none of the {complete} complete trials of `{study}`"),

@@ -222,7 +222,8 @@ impl Engine {
             return None;
         }
         let is_complete = |trial: &&Trial| trial.state == TrialState::Complete;
-        let complete: Vec<&Trial> = self.state.trials.iter().filter(is_complete).collect();
+        let (hidden, complete): (Vec<&Trial>, Vec<&Trial>) =
+            self.state.trials.iter().filter(is_complete).partition(|trial| trial.hidden);
         let those =
             |which: fn(&Trial) -> bool| complete.iter().filter(|trial| which(trial)).count();
         let all = complete.len();
@@ -237,7 +238,11 @@ impl Engine {
             .filter(|_| breaking > 0)
             .map_or_else(String::new, |why| format!(": {why}"));
         Some(match all {
-            0 => "no trial completed".to_owned(),
+            0 if hidden.is_empty() => "no trial completed".to_owned(),
+            0 => format!(
+                "no trial completed, apart from {}",
+                count(hidden.len() as u64, "hidden one")
+            ),
             1 if nan == all => "the one complete trial has no value: it reported NaN".to_owned(),
             1 if breaking == all => format!("the one complete trial violates a limit{misspelt}"),
             _ if nan == all => {

@@ -306,12 +306,17 @@ pub fn no_best<'a>(counts: Counts, specs: impl IntoIterator<Item = &'a StudySpec
     let has_limits = constraints.any(|constraint| constraint.limit().is_some());
     match (counts.complete, has_limits) {
         (0, _) => "no complete trial yet".to_owned(),
-        (1, true) => "the one complete trial has no value (NaN) or violates a limit".to_owned(),
-        (1, false) => "the one complete trial has no value (NaN)".to_owned(),
-        (complete, true) => {
-            format!("none of {complete} complete trials has a value and keeps all limits")
+        (1, true) => {
+            "the one complete trial has no value (NaN), violates a limit, or is hidden".to_owned()
         }
-        (complete, false) => format!("none of {complete} complete trials has a value (NaN)"),
+        (1, false) => "the one complete trial has no value (NaN), or is hidden".to_owned(),
+        (complete, true) => format!(
+            "none of {complete} complete trials has a value and keeps all limits, or those are \
+             hidden"
+        ),
+        (complete, false) => format!(
+            "none of {complete} complete trials has a value (NaN), or those that have are hidden"
+        ),
     }
 }
 

@@ -456,6 +456,22 @@ fn a_trial_of_a_search_is_hidden_and_its_journal_stays_whole() {
 }
 
 #[test]
+fn a_study_whose_complete_trials_are_all_hidden_says_so() {
+    let budget = |trials: u64| format!("trials = {trials}\ncount = \"all\"");
+    let site = Site::finished(&budget(1));
+    assert_done(&site.run(&["rm", "s", "0", "--yes"]));
+    let none = "complete yet, apart from 1 hidden one";
+    let best = site.run(&["best", "s"]);
+    assert_code(&best, 3);
+    assert_names(&best.err, &["no trial of `s` is", none]);
+    assert_names(&site.run(&["show", "s"]).out, &["has no value (NaN), or is hidden"]);
+    site.write("study.toml", study(&budget(2), ONE_SLOT));
+    site.write("trial.sh", "exit 1\n");
+    let ended = site.run_study();
+    assert_names(&(ended.out + &ended.err), &["no trial completed, apart from 1 hidden one"]);
+}
+
+#[test]
 fn a_trial_is_hidden_while_its_study_runs_unless_it_is_not_over() {
     let script = format!("[ $HPSEARCH_TRIAL = 0 ] || {{ {} }}\n{REPORT_X}", held("").trim_end());
     let site = Site::new(&text_of("s"), &format!("{SAVES}{script}"));
