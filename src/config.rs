@@ -29,6 +29,7 @@ pub mod shown;
 mod space;
 mod space_file;
 pub mod step_unit;
+mod strategies;
 mod suitability;
 mod syntax;
 mod tables;

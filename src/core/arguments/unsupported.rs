@@ -32,7 +32,11 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "save_strategy",
         "a checkpoint is written at every evaluation; `[checkpoints] keep` decides which are kept",
     ),
-    ("save_steps", "a checkpoint is written at every evaluation: set `eval_steps`"),
+    (
+        "save_steps",
+        "a checkpoint is written at every evaluation: set `eval_strategy = \"steps\"` and \
+         `eval_steps`",
+    ),
     ("save_only_model", "set `[checkpoints] keep`"),
     (
         "load_best_model_at_end",
