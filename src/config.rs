@@ -5,6 +5,7 @@ mod command;
 pub mod command_line;
 mod command_metrics;
 mod constraint;
+mod data_overrides;
 mod devices;
 mod diagnostic;
 mod difference;
@@ -41,6 +42,7 @@ mod yaml;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+pub use data_overrides::data_overrides;
 pub use diagnostic::{Diagnostic, Diagnostics, Look, Severity, Source, SourceSpan};
 pub use difference::{Change, ChangeClass, Measured, difference, difference_to_stored};
 pub use json::{JsonSearch, Search};

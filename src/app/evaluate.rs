@@ -10,12 +10,43 @@ use super::AppError;
 use super::worker_job::{self, OnProgress, Progress, halving};
 use crate::arguments::{DataArguments, PRETRAINED, RowsAtOnce, TaskKind};
 use crate::export::{Draft, Purpose, Recipe};
+use crate::runner::inputs::{data_digest, data_files};
 use crate::runner::protocol::Job;
 use crate::study::device::Device;
 use crate::study::metric::Metrics;
+use crate::study::provenance::SourceFile;
 
 /// Arguments of `[data]` that say where rows come from.
 pub const WHERE_FROM: [&str; 5] = ["train", "validation", "test", "validation_split", "test_split"];
+
+/// Data of its training that a model is measured on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// `train`, of which rows may have been held out, or `validation`.
+    pub split: &'static str,
+    /// Whether the file has other contents than then.
+    pub is_changed: bool,
+}
+
+/// Whether `file` is what the model of `recipe` was trained on, or its trial was chosen by: a file
+/// with the same contents, wherever it is, or the same file.
+pub fn seen(recipe: &Recipe, file: &Path) -> Option<Seen> {
+    let digest = data_digest(file).ok();
+    let file = file.canonicalize().ok()?;
+    let splits = SourceFile::DATA.into_iter().filter(|split| *split != SourceFile::TEST);
+    let mut data = splits.filter_map(|split| Some((split, recipe.data.get(split)?.as_str()?)));
+    data.find_map(|(split, path)| {
+        let recorded = recipe.digests.get(path);
+        if digest.is_some() && digest.as_ref() == recorded {
+            return Some(Seen { split, is_changed: false });
+        }
+        let path = Path::new(path);
+        let files = data_files(path).ok()?.paths;
+        let is_it = files.iter().any(|path| path.canonicalize().is_ok_and(|path| path == file));
+        let is_changed = recorded.is_some() && data_digest(path).ok().as_ref() != recorded;
+        is_it.then_some(Seen { split, is_changed })
+    })
+}
 
 /// The metrics of the model in `directory`, an export with its `recipe`, on the rows of `file`, as
 /// `test_loss` and so on. Both paths are absolute. `data`: arguments of `[data]` in place of those

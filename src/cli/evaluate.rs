@@ -1,22 +1,19 @@
 //! `hpsearch evaluate`: measures an exported model on a file of labelled rows.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde_json::{Value as Json, json};
+use serde::Serialize;
 
 use super::exported;
 use super::waiting::listener;
 use super::{Console, Exit, Failure};
-use crate::app::evaluate::{WHERE_FROM, evaluate as measure};
-use crate::arguments::DATA_ARGUMENTS;
-use crate::config;
+use crate::app::evaluate::{Seen, WHERE_FROM, evaluate as measure, seen};
+use crate::config::{self, ConfigError};
 use crate::export::Recipe;
-use crate::report::wording::number;
-use crate::study::field;
-use crate::study::suggestion::nearest;
+use crate::report::wording::{number, one_line};
+use crate::study::metric::Metrics;
 
 /// Arguments of `hpsearch evaluate`.
 #[derive(Clone, Debug, Args)]
@@ -41,6 +38,15 @@ pub struct EvaluateArguments {
     pub device: String,
 }
 
+/// The metrics of a file.
+#[derive(Serialize)]
+struct EvaluationJson {
+    metrics: Metrics,
+    /// The split of its training that the file is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seen: Option<&'static str>,
+}
+
 /// Measures it.
 pub fn evaluate(arguments: &EvaluateArguments, console: &mut Console) -> Result<Exit, Failure> {
     let device = exported::device(&arguments.device)?;
@@ -52,7 +58,11 @@ pub fn evaluate(arguments: &EvaluateArguments, console: &mut Console) -> Result<
         ))
         .help("`hpsearch export STUDY -o DIR` writes one beside the model"));
     };
-    let data = arguments.set.iter().map(|set| data_argument(set)).collect::<Result<_, _>>()?;
+    let data = config::data_overrides(&arguments.set, &recipe.data_arguments())
+        .map_err(ConfigError::Invalid)?;
+    if let Some(key) = WHERE_FROM.into_iter().find(|key| data.contains_key(*key)) {
+        return Err(Failure::usage(format!("`{key}` is not read: the rows are those of the file")));
+    }
     let file = std::path::absolute(&arguments.file)?;
     if !file.exists() {
         let failure = Failure::usage(format!("there is no `{}`", arguments.file.display()));
@@ -61,13 +71,17 @@ pub fn evaluate(arguments: &EvaluateArguments, console: &mut Console) -> Result<
             None => failure,
         });
     }
+    let seen = seen(&recipe, &file);
     let (directory, file) = (in_unicode(&directory)?, in_unicode(&file)?);
+    if let Some(seen) = &seen {
+        console.say(&format!("warning: {}", in_words(seen, &recipe)));
+    }
     let mut hear = listener(console);
     let metrics = measure(directory, &recipe, file, data, &device, &mut hear);
     drop(hear);
     let metrics = metrics?;
     if arguments.json {
-        console.json(None, &json!({ "metrics": metrics }))?;
+        console.json(None, &EvaluationJson { metrics, seen: seen.map(|seen| seen.split) })?;
     } else {
         for (name, value) in metrics.iter() {
             writeln!(console.out, "{name} {}", number(value))?;
@@ -76,33 +90,20 @@ pub fn evaluate(arguments: &EvaluateArguments, console: &mut Console) -> Result<
     Ok(Exit::Done)
 }
 
-/// An argument of `[data]` from the command line, its value as TOML or as a word.
-fn data_argument(set: &str) -> Result<(String, Json), Failure> {
-    let Some((key, value)) = set.split_once('=') else {
-        return Err(Failure::usage(format!("`--set {set}` has no `=`"))
-            .help("write for example `--set label=intent`"));
+/// Why the metrics are not those of new rows.
+fn in_words(Seen { split, is_changed }: &Seen, recipe: &Recipe) -> String {
+    let study = one_line(&recipe.study);
+    let these = match is_changed {
+        true => {
+            format!("this file, which has changed since, was `data.{split}` of study `{study}`")
+        }
+        false => format!("these rows are `data.{split}` of study `{study}`"),
     };
-    let key = key.trim().trim_start_matches("data.");
-    if WHERE_FROM.contains(&key) {
-        return Err(Failure::usage(format!("`{key}` is not read: the rows are those of the file")));
-    }
-    let Some(field) = field::find(DATA_ARGUMENTS, key) else {
-        let failure = Failure::usage(format!("[data] has no argument `{key}`"));
-        let near = nearest(key, DATA_ARGUMENTS.iter().map(|field| field.name));
-        return Err(match near {
-            Some(near) => failure.help(format!("did you mean `{near}`?")),
-            None => failure.help("docs/study-file.md lists them, under `[data]`"),
-        });
+    let used = match *split {
+        "train" => "the model was trained on",
+        _ => "the trial was chosen by",
     };
-    let parsed: Option<BTreeMap<String, toml::Value>> =
-        toml::from_str(&format!("value = {value}")).ok();
-    let parsed = parsed.and_then(|mut table| table.remove("value"));
-    let value = match parsed {
-        Some(value) => serde_json::to_value(value)
-            .map_err(|error| Failure::usage(format!("`--set {set}`: {error}")))?,
-        None => Json::from(value),
-    };
-    Ok((field.name.to_owned(), value))
+    format!("{these}, which {used}: new rows may give worse metrics")
 }
 
 /// A path as arguments can name it.

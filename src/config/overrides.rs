@@ -8,6 +8,17 @@ use super::tables::{self, Contents, TABLES};
 use crate::study::field;
 use crate::study::suggestion::nearest;
 
+/// How the overrides of a verb are written, for its messages.
+#[derive(Clone, Copy)]
+pub(super) struct Spelling {
+    /// Their form.
+    pub form: &'static str,
+    /// One of them.
+    pub example: &'static str,
+}
+
+const SPELLING: Spelling = Spelling { form: "table.key=value", example: "budget.trials=48" };
+
 /// Applies one override, with source number `source`, to `tree`.
 pub(super) fn apply(
     tree: &mut TomlTable,
@@ -15,7 +26,7 @@ pub(super) fn apply(
     source: usize,
     problems: &mut Vec<Diagnostic>,
 ) -> Source {
-    let (text, overlay) = read(text, source, problems);
+    let (text, overlay) = read(text, source, SPELLING, problems);
     for entry in overlay.into_iter().flat_map(|overlay| overlay.entries) {
         if let Some(problem) = misplaced(&entry).or_else(|| whole_table(&entry)) {
             problems.push(problem);
@@ -30,13 +41,16 @@ pub(super) fn apply(
 }
 
 /// Parses an override; a bare word becomes a string.
-fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, Option<TomlTable>) {
+pub(super) fn read(
+    text: &str,
+    source: usize,
+    Spelling { form, example }: Spelling,
+    problems: &mut Vec<Diagnostic>,
+) -> (String, Option<TomlTable>) {
     let everything = SourceSpan { source, start: 0, end: text.len() };
     let Some((key, value)) = text.split_once('=') else {
         let problem = Diagnostic::error(everything, format!("the override `{text}` has no `=`"));
-        problems.push(
-            problem.help("write `--set table.key=value`, for example `--set budget.trials=48`"),
-        );
+        problems.push(problem.help(format!("write `--set {form}`, for example `--set {example}`")));
         return (text.to_owned(), None);
     };
     let mut own = Vec::new();
@@ -62,7 +76,7 @@ fn read(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -> (String, O
     }
     own.truncate(1);
     problems.extend(own.into_iter().map(|problem| {
-        problem.help("an override is `--set table.key=value`, with the value as TOML")
+        problem.help(format!("an override is `--set {form}`, with the value as TOML"))
     }));
     (text.to_owned(), None)
 }
@@ -219,7 +233,12 @@ fn of_objective(tree: &mut TomlTable, mut entry: TomlEntry) -> TomlEntry {
 }
 
 /// Inserts `entry` at `path`, whether the file writes that path dotted, quoted or nested.
-fn put(table: &mut TomlTable, mut entry: TomlEntry, path: &str, problems: &mut Vec<Diagnostic>) {
+pub(super) fn put(
+    table: &mut TomlTable,
+    mut entry: TomlEntry,
+    path: &str,
+    problems: &mut Vec<Diagnostic>,
+) {
     let found = table.entries.iter_mut().find(|own| {
         path == own.key
             || path.strip_prefix(own.key.as_str()).is_some_and(|rest| rest.starts_with('.'))

@@ -402,6 +402,26 @@ pub(super) fn read_data(
     values
 }
 
+/// Reads arguments of `[data]` that replace or join `others`; they need not name the data.
+pub(super) fn read_some_data(
+    table: &TomlTable,
+    others: &BTreeMap<String, Json>,
+    problems: &mut Vec<Diagnostic>,
+) -> BTreeMap<String, Json> {
+    let leaves = once_each(table, DATA_ARGUMENTS, problems);
+    let name = |leaf: &Leaf<'_>| canonical(DATA_ARGUMENTS, &leaf.name).to_owned();
+    let values: BTreeMap<String, Json> =
+        leaves.iter().map(|leaf| (name(leaf), leaf.value.to_json())).collect();
+    let mut all = others.clone();
+    all.extend(values.clone());
+    for problem in DataArguments::resolve(&all).err().unwrap_or_default() {
+        if let Some(leaf) = leaves.iter().find(|leaf| name(leaf) == problem.key) {
+            problems.push(of_argument("data", DATA_ARGUMENTS, leaf, problem));
+        }
+    }
+    values
+}
+
 /// The leaves of a table of arguments, each argument once, whatever its spelling.
 fn once_each<'a>(
     table: &'a TomlTable,

@@ -152,15 +152,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("sha2", &["cluster/starter", "trainer/hub", "runner/artifacts", "report/document/html"]),
     (
         "toml",
-        &[
-            "config",
-            "report/wording",
-            "export/recipe",
-            "export/card",
-            "cli/train",
-            "cli/enqueue",
-            "cli/evaluate",
-        ],
+        &["config", "report/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"],
     ),
     ("parquet", &["cli/export_data", "arguments/data_file/columns"]),
     ("bytes", &["arguments/data_file/columns"]),

@@ -87,7 +87,8 @@ fn evaluates_as_the_export_says(directory: &Path) {
     for (arguments, said) in [
         (&["--set", "labl=topic"], "did you mean `label`?"),
         (&["--set", "train=a.csv"], "`train` is not read"),
-        (&["--set", "label"], "has no `=`"),
+        (&["--set", "label"], "write `--set key=value`, for example `--set label=intent`"),
+        (&["--set", "max_length=long"], "max_length"),
     ] {
         let refused = evaluate(&data, arguments);
         assert_code(&refused, 2);
@@ -102,6 +103,20 @@ fn evaluates_as_the_export_says(directory: &Path) {
     let pipe = evaluate(Path::new("pipe.csv"), &[]);
     assert_code(&pipe, 2);
     assert_names(&pipe.err, &["pipe.csv", "it is a pipe or a device, not a file"]);
+    // Rows that it was trained on are told, wherever they are; others are not.
+    let train = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/data/train.csv");
+    fs::copy(&train, directory.join("copy.csv")).unwrap();
+    for file in [&*train, Path::new("copy.csv")] {
+        let seen = evaluate(file, &["--json"]);
+        assert_done(&seen);
+        assert_names(&seen.err, &["warning: these rows are `data.train` of study", "trained on"]);
+        let json: Value = seen.json();
+        assert_eq!(json["seen"], "train");
+    }
+    let new = evaluate(Path::new("one.csv"), &["--set", "data.text=words", "--set", "label=topic"]);
+    assert_done(&new);
+    assert!(!new.err.contains("warning"), "{}", new.err);
+    assert!(json.get("seen").is_none() && !measured.err.contains("warning"), "{json}");
     let config = directory.join("model/config.json");
     let bytes = fs::read(&config).unwrap();
     fs::remove_file(&config).unwrap();
