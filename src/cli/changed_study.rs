@@ -34,17 +34,32 @@ impl ChangedStudy<'_> {
         let run = format!("run {}{}", shown(self.file), sets(self.set));
         let [accept, fork] =
             ["--accept", "--fork NAME"].map(|option| console.next(&format!("{run} {option}")));
+        let is_of_data =
+            |change: &Change| change.class != ChangeClass::Free && change.path.starts_with("data.");
+        let is_data = self.changes.iter().any(is_of_data);
         match self.refused {
             None => {}
-            Some(ChangeClass::NeedsFork) => lines.push(format!(
-                "its trials cannot be compared with others any more: {fork} starts a new study \
-                 without them (`warm_start = [\"{study}\"]` under [sampler] learns from them); or \
-                 undo the change"
-            )),
-            Some(_) => lines.push(format!(
-                "{accept} continues with the change and keeps the trials; {fork} starts a new \
-                 study without them; or undo the change"
-            )),
+            Some(ChangeClass::NeedsFork) => {
+                let why = match is_data {
+                    true => {
+                        "it does not continue: its trials were trained and measured on other data, \
+                         and values of further trials could not be compared with theirs"
+                    }
+                    false => "its trials cannot be compared with others any more",
+                };
+                lines.push(format!(
+                    "{why}: {fork} starts a new study without them (`warm_start = [\"{study}\"]` \
+                     under [sampler] learns from them); or undo the change"
+                ));
+            }
+            Some(_) => {
+                let began =
+                    if is_data { " (those that began go on with the new data)" } else { "" };
+                lines.push(format!(
+                    "{accept} continues with the change and keeps the trials{began}; {fork} starts \
+                     a new study without them; or undo the change"
+                ));
+            }
         }
         lines
     }

@@ -103,15 +103,21 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
     if !arguments.json {
         return match found? {
             Found::Fit(found) => print(&found, arguments, console),
-            Found::Refused(lines) => {
+            Found::Refused { lines, data } => {
                 lines.iter().for_each(|line| console.complain(line));
+                print_data(&data?, console)?;
                 Ok(Exit::StudyChanged)
             }
         };
     }
     let (exit, output) = match found {
         Ok(Found::Fit(found)) => (Exit::Done, CheckJson::of(&found)),
-        Ok(Found::Refused(lines)) => (Exit::StudyChanged, CheckJson::of_refusal(&lines)),
+        Ok(Found::Refused { lines, data: Ok(data) }) => {
+            (Exit::StudyChanged, CheckJson::of_refusal(&lines, data))
+        }
+        Ok(Found::Refused { lines, data: Err(failure) }) => {
+            (Exit::Usage, CheckJson::of_failure(failure)?.and_refusal(&lines))
+        }
         Err(failure) => (Exit::Usage, CheckJson::of_failure(failure)?),
     };
     console.json(None, &output)?;
@@ -122,8 +128,13 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
 enum Found {
     /// The study can be run.
     Fit(Box<CheckedStudy>),
-    /// The stored study does not take the file's changes, in the words of `run`.
-    Refused(Vec<String>),
+    /// The stored study does not take the file's changes.
+    Refused {
+        /// Why, in the words of `run`.
+        lines: Vec<String>,
+        /// Lines about the data, which a new study would read.
+        data: Result<Vec<String>, Failure>,
+    },
 }
 
 fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Failure> {
@@ -164,7 +175,9 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
         let (file, set, changes) = (&arguments.study, &arguments.set, &changes);
         let changed = ChangedStudy { study: &spec.name, file, set, changes, refused };
         if refused.is_some() {
-            return Ok(Found::Refused(changed.lines(console)));
+            let data = prepare_data(&spec, &store, &mut listener(console));
+            let data = data.map(|data| data.findings).map_err(Failure::from);
+            return Ok(Found::Refused { lines: changed.lines(console), data });
         }
         if !arguments.json {
             changed.print(console);
@@ -243,9 +256,7 @@ fn print(
         writeln!(console.out, "note      {note}")?;
     }
     found.missing.iter().for_each(|missing| console.say(&missing.to_string()));
-    for line in &found.data {
-        writeln!(console.out, "data      {}", one_line(line))?;
-    }
+    print_data(&found.data, console)?;
     if let Some(why) = &found.unmeasured {
         writeln!(console.out, "goal      {}", one_line(&why.to_string()))?;
     }
@@ -259,6 +270,13 @@ fn print(
     let run = console.next(&format!("run {}{}", typed(&arguments.study), sets(&arguments.set)));
     writeln!(console.out, "{run} runs it")?;
     Ok(Exit::Done)
+}
+
+fn print_data(lines: &[String], console: &mut Console) -> Result<(), Failure> {
+    for line in lines {
+        writeln!(console.out, "data      {}", one_line(line))?;
+    }
+    Ok(())
 }
 
 /// The working directory of a command, if it is not this process's.

@@ -179,6 +179,47 @@ fn a_folder_is_its_training_file_with_the_splits_beside_it() {
 
 #[cfg(feature = "train")]
 #[test]
+fn changed_data_of_a_stored_study_is_told_and_checked() {
+    let site = Site::empty();
+    let rows = format!("text,label\n{}", rows(|index| format!("text {index},{}", index % 3)));
+    site.write("t.csv", &rows);
+    site.write(
+        "s.toml",
+        "[study]\nname = \"s\"\nmetric = \"eval_accuracy\"\ndirection = \"maximize\"\n\
+         [budget]\ntrials = 1\n[data]\ntrain = \"t.csv\"\n[trainer]\nmax_steps = 2\n\
+         [space]\nlearning_rate = [0.001]\n",
+    );
+    let before = site.run(&["check", "s.toml"]);
+    assert_done(&before);
+    assert_done(&site.run(&["run", "s.toml", "--plain"]));
+    site.write("t.csv", format!("{rows}more,1\nmore,2\n"));
+    let told = site.run(&["check", "s.toml"]);
+    assert_eq!(told.code, 6, "{}", told.err);
+    assert_names(
+        &told.err,
+        &[
+            "data.train: contents ",
+            "its trials were trained and measured on other data",
+            "`hpsearch run s.toml --fork NAME` starts a new study",
+        ],
+    );
+    assert_names(&told.out, &["data ", " training, ", "repeats a text with another label"]);
+    assert_ne!(told.out, before.out);
+    let told: Json = site.run(&["check", "s.toml", "--json"]).json();
+    assert!(told["data"].as_array().is_some_and(|data| data.len() > 1), "{told}");
+    // New rows that cannot be read are told as well.
+    site.write("t.csv", rows.replace("text,label", "body,label"));
+    let told = site.run(&["check", "s.toml"]);
+    assert_eq!(told.code, 2, "{}", told.err);
+    assert_names(&told.err, &["data.train: contents ", "--fork NAME", "column `text`"]);
+    let told = site.run(&["check", "s.toml", "--json"]);
+    assert_eq!(told.code, 2, "{}", told.err);
+    let json: Json = told.json();
+    assert_eq!(json["problems"].as_array().map(Vec::len), Some(2), "{json}");
+}
+
+#[cfg(feature = "train")]
+#[test]
 fn a_pattern_names_the_files_of_a_split() {
     let site = Site::empty();
     fs::create_dir(site.path("data")).unwrap();

@@ -17,6 +17,9 @@ pub struct CheckJson {
     problems: Vec<Problem>,
     #[serde(skip_serializing_if = "Option::is_none")]
     study: Option<CheckedStudyJson>,
+    /// Findings about the data of a file whose changes are refused.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    data: Vec<String>,
 }
 
 /// A problem or a warning.
@@ -94,15 +97,18 @@ impl CheckJson {
         problems.extend(found.steps.map(|note| plain("warning", note.to_owned(), None)));
         let unmeasured = found.unmeasured.iter();
         problems.extend(unmeasured.map(|why| plain("warning", why.to_string(), None)));
-        CheckJson { valid: true, problems, study: Some(study) }
+        CheckJson { valid: true, problems, study: Some(study), data: Vec::new() }
     }
 
     /// For a study that does not take the file's changes: what changed, and last what to do.
-    pub fn of_refusal(lines: &[String]) -> Self {
-        let (help, changes) =
-            lines.split_last().map_or((None, lines), |(last, rest)| (Some(last.clone()), rest));
-        let message = changes.join("\n");
-        CheckJson { valid: false, problems: vec![plain("error", message, help)], study: None }
+    pub fn of_refusal(lines: &[String], data: Vec<String>) -> Self {
+        CheckJson { valid: false, problems: vec![refused(lines)], study: None, data }
+    }
+
+    /// The same, with the problems of the file's data.
+    pub fn and_refusal(mut self, lines: &[String]) -> Self {
+        self.problems.insert(0, refused(lines));
+        self
     }
 
     /// For an invalid study; other failures are returned.
@@ -115,8 +121,15 @@ impl CheckJson {
             }
             other => return Err(other),
         };
-        Ok(CheckJson { valid: false, problems, study: None })
+        Ok(CheckJson { valid: false, problems, study: None, data: Vec::new() })
     }
+}
+
+/// That the stored study does not take the file's changes.
+fn refused(lines: &[String]) -> Problem {
+    let (help, changes) =
+        lines.split_last().map_or((None, lines), |(last, rest)| (Some(last.clone()), rest));
+    plain("error", changes.join("\n"), help)
 }
 
 /// A problem without a location in the file.
