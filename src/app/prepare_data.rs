@@ -69,10 +69,20 @@ pub fn prepare_data(
     }
     let findings = answer["findings"].as_array().into_iter().flatten();
     Ok(PreparedData {
-        findings: findings
-            .filter_map(|finding| finding["message"].as_str().map(str::to_owned))
-            .collect(),
+        findings: findings.filter_map(|finding| in_words(finding, spec)).collect(),
         directory: answer["directory"].as_str().map(PathBuf::from),
+    })
+}
+
+/// A finding, with what it means for the study's metric.
+fn in_words(finding: &Json, spec: &StudySpec) -> Option<String> {
+    let message = finding["message"].as_str()?;
+    let is_accuracy = spec.objectives.iter().any(|one| one.metric == "eval_accuracy");
+    Some(match finding["code"].as_str() {
+        Some("imbalance") if is_accuracy => format!(
+            "{message}; `metric = \"eval_macro_f1\"` under [study] tells more than accuracy here"
+        ),
+        _ => message.to_owned(),
     })
 }
 
@@ -174,6 +184,22 @@ mod tests {
         for other in other_models(&spec) {
             assert!(TrainerArguments::resolve(&with(arguments, &other)).is_ok(), "{other}");
         }
+    }
+
+    #[test]
+    fn only_accuracy_is_told_that_another_metric_tells_more_of_uneven_labels() {
+        let mut spec = study(FEW, "");
+        let message = |spec: &StudySpec, code: &str| {
+            let finding = serde_json::json!({"code": code, "message": "labels are uneven"});
+            in_words(&finding, spec).unwrap()
+        };
+        for metric in ["eval_macro_f1", "eval_loss"] {
+            spec.objectives[0].metric = metric.to_owned();
+            assert_eq!(message(&spec, "imbalance"), "labels are uneven");
+        }
+        spec.objectives[0].metric = "eval_accuracy".to_owned();
+        assert!(message(&spec, "imbalance").contains("eval_macro_f1"));
+        assert_eq!(message(&spec, "rows"), "labels are uneven");
     }
 
     #[test]

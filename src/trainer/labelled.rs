@@ -29,7 +29,7 @@ pub(super) fn prepare(
     let targets = Targets::of(kind, &splits, data, &sources.labels_of_model()?)?;
     note_overlap(&splits, data, &mut findings);
     note_contradictions(&splits, &mut findings);
-    targets.note(&splits, &mut findings);
+    targets.note(&splits, data, &mut findings);
 
     let (trained, unknown) = tokenizer_of(sources, staged, &texts(&splits[0]), &[])?;
     sources.progress.begin_stage("tokenising the texts", sources.bytes * TOKENISE);

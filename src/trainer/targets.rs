@@ -8,6 +8,7 @@ use super::prepared::Split;
 use super::{DataProblem, Finding};
 use hpsearch_core::arguments::data_file::{DataRow, list_of};
 use hpsearch_core::arguments::{DataArguments, TaskKind};
+use hpsearch_core::study::counted::count;
 
 /// The labels of a dataset, and how rows encode theirs.
 pub(super) struct Targets<'a> {
@@ -114,8 +115,13 @@ impl<'a> Targets<'a> {
         ids.into_iter().collect()
     }
 
-    /// Adds findings about the labels of the training rows.
-    pub(super) fn note(&self, splits: &[Vec<DataRow>; 3], findings: &mut Vec<Finding>) {
+    /// Adds findings about the labels of the rows.
+    pub(super) fn note(
+        &self,
+        splits: &[Vec<DataRow>; 3],
+        data: &DataArguments,
+        findings: &mut Vec<Finding>,
+    ) {
         let train = &splits[0];
         let counted = format!("{} rows", in_splits(splits.each_ref().map(Vec::len)));
         if self.kind == TaskKind::TextRegression {
@@ -146,13 +152,7 @@ impl<'a> Targets<'a> {
         }
         findings
             .push(Finding::note("rows", format!("{counted} with {} labels", self.labels.len())));
-        let mut counts: BTreeMap<&str, usize> =
-            self.labels.iter().map(|label| (label.as_str(), 0)).collect();
-        for name in train.iter().flat_map(|row| self.names(row)) {
-            *counts.entry(name).or_default() += 1;
-        }
-        let counts: Vec<(usize, &str)> =
-            counts.into_iter().map(|(label, count)| (count, label)).collect();
+        let counts = self.counts(train);
         let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else { return };
         if most.0 >= 10 * least.0 {
             let weights = match self.kind {
@@ -164,14 +164,67 @@ impl<'a> Targets<'a> {
             findings.push(Finding::warning(
                 "imbalance",
                 format!(
-                    "labels are uneven: {} training rows of `{}`, {} of `{}`; eval_macro_f1 tells \
-                     more than accuracy{weights}",
+                    "labels are uneven: {} training rows of `{}`, {} of `{}`{weights}",
                     most.0, most.1, least.0, least.1
                 ),
             ));
         }
+        self.note_unmeasured(&splits[1], data, findings);
+    }
+
+    /// The numbers of rows with each label, and the labels, in their alphabetical order.
+    fn counts<'t>(&'t self, rows: &'t [DataRow]) -> Vec<(usize, &'t str)> {
+        let mut counts: BTreeMap<&str, usize> =
+            self.labels.iter().map(|label| (label.as_str(), 0)).collect();
+        for name in rows.iter().flat_map(|row| self.names(row)) {
+            *counts.entry(name).or_default() += 1;
+        }
+        counts.into_iter().map(|(label, count)| (count, label)).collect()
+    }
+
+    /// Warns of labels that the validation rows measure by one row, or not at all.
+    fn note_unmeasured(
+        &self,
+        validation: &[DataRow],
+        data: &DataArguments,
+        findings: &mut Vec<Finding>,
+    ) {
+        let few: Vec<_> =
+            self.counts(validation).into_iter().filter(|(count, _)| *count < 2).collect();
+        if few.is_empty() {
+            return;
+        }
+        let shown: Vec<String> = few
+            .iter()
+            .take(MOST_LABELS)
+            .map(|(count, label)| format!("`{label}` ({count})"))
+            .collect();
+        let more = match few.len() - shown.len() {
+            0 => String::new(),
+            more => format!(" and {}", count(more as u64, "other")),
+        };
+        let remedy = match (&data.validation, data.validation_split) {
+            (None, Some(_)) if !data.stratify && self.kind == TaskKind::TextClassification => {
+                "`stratify = true` under [data] holds out rows of each label".to_owned()
+            }
+            (None, Some(share)) => {
+                format!("a larger `validation_split` than {share} helps, or more rows of them")
+            }
+            _ => "add rows of them to `[data] validation`".to_owned(),
+        };
+        findings.push(Finding::warning(
+            "unmeasured_labels",
+            format!(
+                "labels with one validation row or none, of which metrics tell little: {}{more}; \
+                 {remedy}",
+                shown.join(", ")
+            ),
+        ));
     }
 }
+
+/// Labels that a finding names at most.
+const MOST_LABELS: usize = 5;
 
 /// Labels in the order of their ids: that of `known` if it has the same ones, so that a pretrained
 /// model keeps its head (as transformers' examples do); else sorted, as numbers if all are.

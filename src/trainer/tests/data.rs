@@ -193,6 +193,50 @@ fn findings_are_kept_with_the_data() {
 }
 
 #[test]
+fn labels_that_the_validation_rows_hardly_measure_are_named() {
+    let labelled = |counts: &[(&str, usize)]| {
+        let rows = counts.iter().flat_map(|(label, count)| vec![*label; *count]).enumerate();
+        let rows: String = rows.map(|(row, label)| format!("text {row},{label}\n")).collect();
+        format!("text,label\n{rows}")
+    };
+    let found = |train: &[(&str, usize)], validation: &[(&str, usize)], more: Value| {
+        let (train, validation) = (labelled(train), labelled(validation));
+        let directory =
+            write_files(&[("t.csv", train.as_bytes()), ("v.csv", validation.as_bytes())]);
+        let values = merged(json!({"train": "t.csv"}), more);
+        let kind = TaskKind::TextClassification;
+        let (prepared, _) = prepare_logged(directory.path(), kind, values, &words());
+        let code = "unmeasured_labels";
+        let prepared = prepared.unwrap();
+        let found = prepared.findings().iter().find(|finding| finding.code == code);
+        found.map(|finding| finding.message.clone())
+    };
+    let few = "labels with one validation row or none, of which metrics tell little: ";
+    let held_out = json!({"validation_split": 0.2});
+    let rows = [("a", 40), ("b", 40), ("c", 3), ("d", 1)];
+    assert_eq!(
+        found(&rows, &[], held_out.clone()).unwrap(),
+        format!(
+            "{few}`c` (1), `d` (0); a larger `validation_split` than 0.2 helps, or more rows of \
+             them"
+        )
+    );
+    assert_eq!(found(&[("a", 40), ("b", 8)], &[], held_out), None);
+    let at_random = json!({"validation_split": 0.2, "stratify": false});
+    let said = found(&[("a", 400), ("b", 1)], &[], at_random).unwrap();
+    assert!(
+        said.ends_with("`stratify = true` under [data] holds out rows of each label"),
+        "{said}"
+    );
+    let own = json!({"validation": "v.csv"});
+    assert_eq!(
+        found(&[("a", 9), ("b", 9)], &[("a", 2)], own.clone()).unwrap(),
+        format!("{few}`b` (0); add rows of them to `[data] validation`")
+    );
+    assert_eq!(found(&[("a", 9), ("b", 9)], &[("a", 2), ("b", 2)], own), None);
+}
+
+#[test]
 fn preparing_again_uses_the_cache_and_a_changed_file_does_not() {
     let fixture = Fixture::new();
     let again = |name: &str| {
