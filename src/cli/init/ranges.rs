@@ -52,6 +52,8 @@ enum Meaning {
     Penalty,
     /// Powers of two, mostly: a batch, a width.
     Size,
+    /// Of numbers: quantisation, hashes.
+    Bits,
     Unknown,
 }
 
@@ -74,6 +76,8 @@ fn meaning(name: &str) -> Meaning {
         Meaning::Penalty
     } else if is("batch hidden dim size unit units width channels bs") {
         Meaning::Size
+    } else if is("bit bits nbits wbits bitwidth") {
+        Meaning::Bits
     } else if is("rate") {
         Meaning::Share
     } else {
@@ -87,6 +91,7 @@ pub fn around(option: &str, value: &str, kind: Option<&str>) -> Option<String> {
     let meaning = meaning(option);
     if let (Ok(int), false) = (value.parse::<i64>(), kind == Some("float")) {
         return match int {
+            1..=64 if meaning == Meaning::Bits => Some(bits(int)),
             1.. if meaning == Meaning::Size && int >= 8 => {
                 Some(format!("{{ int = [{}, {}], log = true }}", int / 4, int.checked_mul(4)?))
             }
@@ -116,6 +121,19 @@ pub fn around(option: &str, value: &str, kind: Option<&str>) -> Option<String> {
         _ if (0.5..1.0).contains(&float) => "{ float = [0.5, 0.999] }".to_owned(),
         _ => logarithmic(float),
     })
+}
+
+/// Four powers of two, or all integers up to one where the present number is none.
+fn bits(present: i64) -> String {
+    let is_power = present.count_ones() == 1;
+    let mut most = if present == 1 { 8 } else { 16 };
+    while most < present {
+        most *= 2;
+    }
+    match is_power {
+        true => format!("[{}, {}, {}, {most}]", most / 8, most / 4, most / 2),
+        false => format!("{{ int = [2, {most}] }}"),
+    }
 }
 
 const RATES: &str = "{ float = [1e-5, 1e-1], log = true }";
@@ -187,6 +205,12 @@ mod tests {
             ("--temperature", "2.0", None, "{ float = [2e-1, 2e1], log = true }"),
             ("--batch-size", "64", None, "{ int = [16, 256], log = true }"),
             ("--layers", "3", None, "{ int = [1, 12] }"),
+            ("--bits", "14", None, "{ int = [2, 16] }"),
+            ("--n-bits", "4", Some("int"), "[2, 4, 8, 16]"),
+            ("--wbits", "1", None, "[1, 2, 4, 8]"),
+            ("--weight_bits", "32", None, "[4, 8, 16, 32]"),
+            ("--hash-bits", "18", None, "{ int = [2, 32] }"),
+            ("--bits", "500", None, "{ int = [125, 2000] }"),
             ("--subsample", "1.0", Some("float"), "{ float = [0.3, 1.0] }"),
             ("--colsample_bytree", "0.8", None, "{ float = [0.3, 1.0] }"),
             ("--feature-fraction", "0.2", None, "{ float = [0.1, 1.0] }"),

@@ -513,15 +513,30 @@ impl<'a> Choice<'a> {
             self.take(study, task, &format!("several labels per text{between}"));
             return Ok(());
         }
-        study.is_unbalanced = label.largest_share() > 0.6;
+        let single = values.iter().filter(|(_, rows)| **rows == 1);
+        let single: Vec<String> = single.map(|(name, _)| format!("`{}`", one_line(name))).collect();
+        if let [first, ..] = single.as_slice() {
+            let others = match single.len() - 1 {
+                0 => String::new(),
+                others => format!(" and {}", count(others as u64, "other")),
+            };
+            study.findings.push(format!(
+                "labels with a single row, in training or in validation but never in both: \
+                 {first}{others}; give them more rows, or leave them out"
+            ));
+        }
+        let (rows, largest) = (values.values().sum::<u64>(), values.iter().max_by_key(|one| one.1));
         let what = if second.is_some() { "one label per pair" } else { "one label per text" };
-        let metric = if study.is_unbalanced {
-            format!(
-                "{what}; metric eval_macro_f1: {:.0} % of the rows have one label",
-                100.0 * label.largest_share()
-            )
-        } else {
-            what.to_owned()
+        let metric = match largest {
+            Some((name, most)) if most * 5 > rows * 3 => {
+                study.is_unbalanced = true;
+                format!(
+                    "{what}; metric eval_macro_f1, since {most} of {rows} rows have the label \
+                     `{}`: a model that always predicts it has a high accuracy",
+                    one_line(name)
+                )
+            }
+            _ => what.to_owned(),
         };
         self.take(study, task, &metric);
         Ok(())

@@ -251,12 +251,4 @@ impl Column {
     pub fn mean_characters(&self) -> f64 {
         self.characters as f64 / self.words.len().max(1) as f64
     }
-
-    /// The share of the most frequent value.
-    #[expect(clippy::cast_precision_loss, reason = "a share for a guess")]
-    pub fn largest_share(&self) -> f64 {
-        let largest =
-            self.values.as_ref().and_then(|values| values.values().max()).copied().unwrap_or(0);
-        largest as f64 / self.words.len().max(1) as f64
-    }
 }
