@@ -20,6 +20,7 @@ pub mod sparkline;
 pub mod specification;
 pub mod table;
 pub mod wording;
+pub mod yaml;
 
 use std::io;
 

@@ -7,7 +7,7 @@ use crate::engine::seed_of;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::metric::{Metrics, Score};
 use crate::study::params::{Params, variable};
-use crate::study::program::Program;
+use crate::study::program::{ArgsRules, Program};
 use crate::study::seed::SeedTree;
 use crate::study::spec::{Duplicates, StudySpec};
 use crate::study::state::{self, StudyState, shown_params};
@@ -203,6 +203,17 @@ pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
     let filled = command_line::words(run, *args, &spec.space, params, own);
     words.push(shell::quoted(&filled));
     Some(words.join(" "))
+}
+
+/// A trial's parameters as the arguments that `{args}` stands for, for a shell.
+pub fn args(spec: &StudySpec, trial: &Trial) -> String {
+    let rules = match &spec.program {
+        Program::Command { args, .. } => *args,
+        Program::Trainer { .. } | Program::Inline => ArgsRules::default(),
+    };
+    let all = [format!("{{{}}}", command_line::ARGS)];
+    let params = shown_params(spec, trial);
+    shell::quoted(&command_line::words(&all, rules, &spec.space, params, |_| None))
 }
 
 /// The variable that names a file of parameters, with a command that writes one: that of the trial

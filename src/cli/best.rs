@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use super::console::shown;
 use super::trial_json::TrialJson;
 use super::{Console, Exit, Failure};
-use crate::app::best::{self, Best, command};
+use crate::app::best::{self, Best, args, command};
 use crate::app::best_runs::{self, RunsJson};
 use crate::app::export::stages;
 use crate::export::recipe;
@@ -17,9 +17,11 @@ use crate::report::populations::stage_lines;
 use crate::report::wording::{
     duration, front_in_words, micros, number, one_line, toml_key, toml_value,
 };
+use crate::report::yaml;
 use crate::runner::removal::is_missing;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Metrics, Number};
+use crate::study::params::Params;
 use crate::study::program::Program;
 use crate::study::spec::{Objective, StudySpec};
 use crate::study::state::{reported_step, shown_params};
@@ -30,7 +32,10 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch best digits
   hpsearch best digits --command           its command line, to run it again
-  hpsearch best digits --json | jq .trial.params";
+  hpsearch best digits --format yaml       its parameters, for another tool
+  hpsearch best digits --format args       the same as arguments
+  hpsearch best digits --json | jq .trial.params
+  hpsearch show digits 7 --json | jq .trial.params   another trial's";
 
 /// Arguments of `hpsearch best`.
 #[derive(Clone, Debug, Args)]
@@ -41,9 +46,23 @@ pub struct BestArguments {
     /// Print only the command line of the best trial, for a shell
     #[arg(long, conflicts_with = "json")]
     pub command: bool,
+    /// Print only the parameters, in the format of another tool
+    #[arg(long, value_name = "FORMAT", conflicts_with_all = ["json", "command"])]
+    pub format: Option<ParametersFormat>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// A format of parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ParametersFormat {
+    /// `name = value`, a line each
+    Toml,
+    /// `name: value`, a line each
+    Yaml,
+    /// Arguments for a shell, in the style of the study's `{args}`: `--name value` by default
+    Args,
 }
 
 /// A trial with its metrics and its checkpoint.
@@ -114,16 +133,53 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
         false => stages(&reader, &study, &best.trial, best.step)?,
     };
     let stages = stage_lines(study.spec.step, &stages);
-    if !arguments.command {
+    if let Some(format) = arguments.format {
+        print_parameters(format, &study.spec, &best.trial, console)?;
+    } else if arguments.command {
+        print_command(&study.spec, &best.trial, console)?;
+    } else {
         print(&study, &best, &stages, console)?;
         return Ok(Exit::Done);
     }
-    let command = command(&study.spec, &best.trial).ok_or_else(|| {
-        Failure::usage(format!("`{}` does not run a command", one_line(&study.spec.name)))
+    if let Some(last) = of_last_stage(&study.spec, &best.trial, &stages) {
+        console.say(&format!("warning: {last}"));
+    }
+    Ok(Exit::Done)
+}
+
+fn print_parameters(
+    format: ParametersFormat,
+    spec: &StudySpec,
+    trial: &Trial,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let params = shown_params(spec, trial);
+    match format {
+        ParametersFormat::Toml => print_toml(params, console)?,
+        ParametersFormat::Yaml => {
+            for (name, value) in params.iter() {
+                writeln!(console.out, "{}: {}", yaml::key(name), yaml::value(value))?;
+            }
+        }
+        ParametersFormat::Args => writeln!(console.out, "{}", args(spec, trial))?,
+    }
+    Ok(())
+}
+
+fn print_toml(params: &Params, console: &mut Console) -> Result<(), Failure> {
+    for (name, value) in params.iter() {
+        writeln!(console.out, "{} = {}", toml_key(name), toml_value(value))?;
+    }
+    Ok(())
+}
+
+fn print_command(spec: &StudySpec, trial: &Trial, console: &mut Console) -> Result<(), Failure> {
+    let command = command(spec, trial).ok_or_else(|| {
+        Failure::usage(format!("`{}` does not run a command", one_line(&spec.name)))
             .help("`hpsearch export` and `hpsearch train` are for studies of the built-in trainer")
     })?;
     writeln!(console.out, "{command}")?;
-    if let Program::Command { env, .. } = &study.spec.program
+    if let Program::Command { env, .. } = &spec.program
         && !env.is_empty()
     {
         let names = quoted(env.keys().map(String::as_str));
@@ -131,10 +187,7 @@ pub fn best(arguments: &BestArguments, console: &mut Console) -> Result<Exit, Fa
             "note: its trials also have {names}, from `[command] env`: the values are not stored"
         ));
     }
-    if let Some(last) = of_last_stage(&study.spec, &best.trial, &stages) {
-        console.say(&format!("warning: {last}"));
-    }
-    Ok(Exit::Done)
+    Ok(())
 }
 
 impl BestTrialJson {
@@ -242,8 +295,5 @@ fn print(
     for comment in comments {
         writeln!(console.out, "# {}", one_line(&comment))?;
     }
-    for (name, value) in shown_params(spec, trial).iter() {
-        writeln!(console.out, "{} = {}", toml_key(name), toml_value(value))?;
-    }
-    Ok(())
+    print_toml(shown_params(spec, trial), console)
 }

@@ -65,6 +65,19 @@ fn a_command_names_its_trial_and_a_parameter_that_no_argument_names_is_noted() {
     assert!(line.contains(&format!(" {seed} ")) && line.contains("{trial_dir}/{trial}"), "{line}");
     let told = site.run(&["best", "s", "--command"]).err;
     assert_names(&told, &["note: its trials also have `MINE`, from `[command] env`"]);
+    // Its parameters alone, for other tools.
+    let formatted = |format: &str| site.run(&["best", "s", "--format", format]).out;
+    let params = site.json(&["best", "s", "--json"])["trial"]["params"].take();
+    let whole = site.run(&["best", "s"]).out;
+    let toml: String = whole.split_inclusive('\n').filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(formatted("toml"), toml);
+    let (yaml, args) = (formatted("yaml"), formatted("args"));
+    for (name, value) in params.as_object().unwrap() {
+        assert!(yaml.contains(&format!("{name}: {value}\n")), "{yaml} {params}");
+        let is_named = args.split_whitespace().any(|word| word == format!("--{name}"));
+        assert_eq!(is_named, *value != false, "{args} {params}");
+    }
+    assert_eq!((yaml.lines().count(), args.lines().count()), (toml.lines().count(), 1));
     let where_nothing_is = site.run(&["trials", "s", "--where", "adamm"]);
     assert!(where_nothing_is.err.contains("warning: no trial holds the text `adamm`"));
 }
