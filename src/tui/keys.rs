@@ -201,6 +201,11 @@ impl KeyLine {
         Some(self.footer).filter(|word| !word.is_empty())
     }
 
+    /// Whether it stops the study or one of its trials.
+    pub fn stops(&self) -> bool {
+        matches!(self.action, Action::Stop | Action::Kill)
+    }
+
     /// Whether it works on `screen`.
     pub fn works_on(&self, screen: Screen) -> bool {
         self.screens.contains(&screen)

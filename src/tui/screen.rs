@@ -4,7 +4,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
 
-use super::keys::{KEYS, Screen};
+use super::keys::{KEYS, KeyLine, Screen};
 use super::picture::Subject;
 use super::search::SearchView;
 use super::state::{Overlay, RunPhase, TuiState};
@@ -219,7 +219,8 @@ fn draw_footer(frame: &mut Frame<'_>, area: Rect, state: &TuiState, theme: Theme
     }
     let mut spans = Vec::new();
     let mut used = 0;
-    for line in KEYS.iter().filter(|line| line.works_on(state.screen)) {
+    let works = |line: &&KeyLine| line.works_on(state.screen) && !state.is_in_vain(line);
+    for line in KEYS.iter().filter(works) {
         let Some(word) = line.footer() else {
             continue;
         };

@@ -5,11 +5,12 @@ use ratatui::crossterm::event::KeyCode;
 
 use super::prompt::Purpose;
 use super::{Command, Confirmation, Overlay, RunPhase, TuiState};
+use crate::report::wording::StudyStatus;
 use crate::study::params::Params;
 use crate::study::request::{Request, Retried};
 use crate::study::trial::{Trial, TrialState};
 use crate::tui::form::Form;
-use crate::tui::keys::Screen;
+use crate::tui::keys::{KeyLine, Screen};
 use crate::tui::list::Movement;
 use crate::tui::{Detach, TuiExit, TuiMode, clipboard};
 
@@ -43,10 +44,25 @@ impl TuiState {
 
     pub(super) fn ask_to_stop(&mut self) -> Command {
         match self.phase {
-            RunPhase::Open => self.question(Confirmation::Stop),
+            _ if self.is_over() => self.note("the study is over"),
             RunPhase::Stopping => self.note("the study is stopping already"),
-            RunPhase::Over(_) => self.note("the study is over"),
+            RunPhase::Open | RunPhase::Over(_) => self.question(Confirmation::Stop),
         }
+    }
+
+    /// Whether the run of this process is over, or the study that is watched.
+    fn is_over(&self) -> bool {
+        let is_watched_to_its_end = self.mode == TuiMode::Watching
+            && matches!(
+                self.seen.state,
+                StudyStatus::Finished | StudyStatus::Failed | StudyStatus::Stopped
+            );
+        matches!(self.phase, RunPhase::Over(_)) || is_watched_to_its_end
+    }
+
+    /// Whether the line's action would only be answered that the study is over.
+    pub fn is_in_vain(&self, line: &KeyLine) -> bool {
+        line.stops() && self.is_over()
     }
 
     pub(super) fn ask_to_kill(&mut self) -> Command {

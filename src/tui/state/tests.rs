@@ -130,6 +130,33 @@ fn a_run_that_is_over_runs_again_when_more_was_asked_of_it_and_answered() {
 }
 
 #[test]
+fn the_footer_offers_to_stop_only_what_is_not_over() {
+    let of_size = || Shown::new(mixed(), (200, 40));
+    let (mut run, mut watched) = (of_size(), of_size());
+    run.state.mode = TuiMode::Embedded;
+    for shown in [&mut run, &mut watched] {
+        let frame = shown.frame();
+        assert!(frame.contains("S stop study") && frame.contains("x kill"), "{frame}");
+    }
+    run.state.over("24 trials are done".into());
+    let reason = "24 trials are done".to_owned();
+    watched.script.append(&[Event::Study(StudyEvent::Finished {
+        reason,
+        goal: None,
+        front: None,
+    })]);
+    let lease = watched.script.lease.clone();
+    watched.script.store.release(&lease).unwrap();
+    for shown in [&mut run, &mut watched] {
+        let frame = shown.frame();
+        assert!(!frame.contains("S stop") && !frame.contains("x kill"), "{frame}");
+        press(shown, "S");
+        assert_eq!(question(shown), None);
+        assert!(shown.frame().contains("the study is over"));
+    }
+}
+
+#[test]
 fn stopping_alone_leaves_the_screen_open() {
     let mut shown = embedded();
     press(&mut shown, "S");
