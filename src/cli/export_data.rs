@@ -38,8 +38,10 @@ Examples:
   hpsearch export-data --all -o trials.csv     every study, named in a column
   hpsearch export-data digits --series -o points.parquet
 
-Columns metrics.NAME have what a trial reported last; `hpsearch best --json` has
-the metrics at the step of its value, and --reports those of every step.
+The value is that of a complete trial, by [study] value; last_value is the last
+report of any trial. Columns metrics.NAME have what it reported last;
+`hpsearch best --json` has the metrics at the step of its value, and --reports
+those of every step.
 In CSV and TSV, absent values are empty cells, and NaN is NaN; cells with
 separators or line breaks are quoted."))]
 pub struct ExportDataArguments {

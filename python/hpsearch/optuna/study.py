@@ -222,6 +222,7 @@ class Study:
     ) -> None:
         """Runs `func` for trial after trial, in `n_jobs` threads (-1: one for each CPU).
 
+        They all see the same devices: an objective that trains on a GPU chooses it itself.
         After an exception that is not in `catch` no further trials begin, and it is raised.
         """
         if n_jobs < 1 and n_jobs != -1:
