@@ -155,8 +155,8 @@ pub(super) fn resolve(
         let fixed = arguments.as_ref().and_then(|arguments| arguments.place_of(name));
         fixed.or_else(|| searched.next().map(|parameter| parameter.place))
     };
-    step_unit::check_parts(&spec, &of_argument, problems);
-    strategies::check(&spec, &of_argument, problems);
+    step_unit::check_parts(&spec, of_argument, problems);
+    strategies::check(&spec, of_argument, problems);
     let length = arguments.as_ref().and_then(|arguments| arguments.place_of_length(spec.step));
     suitability::check_pruner(&spec, &pruner, length, problems);
     populations::check(&spec, &pruner, &study, &budget, &searched, problems);
