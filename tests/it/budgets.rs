@@ -16,7 +16,7 @@ use hpsearch::study::trial::TrialNumber;
 use proptest::prelude::*;
 
 use crate::harness::{
-    REPORT_X, Site, asha, assert_done, cases, loss, on_pairs_of_agents, spec, study,
+    REPORT_X, Site, asha, assert_done, assert_names, cases, loss, on_pairs_of_agents, spec, study,
 };
 
 const SECONDS_OF_AN_HOUR: f64 = 3600.0;
@@ -175,6 +175,23 @@ fn a_study_whose_device_hours_are_used_starts_nothing_until_it_is_extended() {
         .filter(|event| format!("{event:?}").contains("budget.cost` is not set"))
         .count();
     assert_eq!(answers, 1);
+}
+
+#[test]
+fn a_study_whose_time_is_up_says_how_its_trials_go_on() {
+    let rest = "[devices]\nuse = [\"sim:0\"]\n[pruner]\ntype = \"asha\"\nmode = \"promote\"\n\
+        max_resource = 81\n";
+    let script = "at=0; out=$HPSEARCH_CHECKPOINT_DIR\n\
+        while [ $at -lt 81 ]; do sleep 0.1; at=$((at + 1)); echo $at > $out/$at\n\
+        echo \"@hpsearch {\\\"checkpoint\\\":\\\"$at\\\",\\\"step\\\":$at}\"\n\
+        echo \"@hpsearch {\\\"step\\\":$at,\\\"loss\\\":$at}\"; read -r answer\n\
+        case $answer in *pause*|*stop*) exit 0;; esac; done\n";
+    let site = Site::new(&study("time = \"2s\"", rest), script);
+    let ended = site.run_study();
+    assert_eq!(ended.code, 3, "{}", ended.err);
+    let both = ended.out + &ended.err;
+    assert_names(&both, &["the time budget is used up", "`hpsearch extend s --time +1h` lets"]);
+    assert!(site.states().iter().all(|state| state == "paused" || state == "queued"));
 }
 
 /// With more time they may be promoted, or found to be the best of the study.

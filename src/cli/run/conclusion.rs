@@ -21,6 +21,8 @@ use crate::storage::any::{AnyReader, AnyStore};
 use crate::storage::{StorageReader, StoredStudy};
 use crate::study::counted::count;
 use crate::study::front::Front;
+use crate::study::state::Counts;
+use crate::study::trial::{Trial, TrialState};
 
 /// Prints the outcome, exports if configured, and returns the exit code.
 pub(super) fn conclude(
@@ -99,12 +101,14 @@ pub(super) fn conclude(
                     .map(|words| console.next(&words));
                 console.say(&format!("{best} shows it, {export} takes it"));
             }
+            say_what_waits(&reader, study, summary.counts, console)?;
             Ok(Exit::Done)
         }
         Outcome::NoValue(_) => {
             let [trials, logs] = [format!("trials {name}"), format!("logs {name} N")]
                 .map(|words| console.next(&words));
             console.say(&format!("{trials} says why each trial ended, {logs} what it printed"));
+            say_what_waits(&reader, study, summary.counts, console)?;
             if summary.counts.failed > 0 {
                 failures::print_next_steps(&reader, &summary, &again, console)?;
             }
@@ -143,4 +147,31 @@ pub(super) fn conclude(
 fn command_to_continue(arguments: &RunArguments, file: &str, console: &Console) -> String {
     let fork = arguments.fork.as_ref().map_or(String::new(), |fork| format!(" --fork {fork}"));
     format!("hpsearch run {file}{}{fork}{}", sets(&arguments.set), console.store_option())
+}
+
+/// Says how trials go on that wait where the study has used up its time, devices or cost.
+fn say_what_waits(
+    reader: &dyn StorageReader,
+    study: &StoredStudy,
+    counts: Counts,
+    console: &Console,
+) -> Result<(), Failure> {
+    let budget = &study.spec.budget;
+    let option = match (budget.time, budget.device_hours, budget.cost) {
+        _ if counts.paused + counts.queued == 0 => return Ok(()),
+        (Some(_), ..) => "--time +1h",
+        (_, Some(_), _) => "--device-hours +1",
+        (.., Some(_)) => "--cost +1",
+        (None, None, None) => return Ok(()),
+    };
+    let state = reader.study_state(study.id)?;
+    let waits = |trial: &&Trial| trial.waits_for_its_pruner() || trial.state == TrialState::Queued;
+    let (waiting, them) = match state.trials.iter().filter(waits).count() {
+        0 => return Ok(()),
+        1 => ("one trial waits".to_owned(), "it"),
+        more => (format!("{more} trials wait"), "them"),
+    };
+    let extend = console.next(&format!("extend {} {option}", study.spec.name));
+    console.say(&format!("{waiting}: {extend} lets {them} continue when the study is run"));
+    Ok(())
 }
