@@ -164,6 +164,8 @@ pub fn situation(spec: &StudySpec, counts: Counts, number: TrialNumber) -> Situa
         number,
         finished: counts.complete + counts.pruned + counts.failed + counts.paused,
         stopped: counts.pruned + counts.paused,
+        paused: counts.paused,
+        complete: counts.complete,
         unfinished: counts.queued + counts.running,
         budget: spec.budget.trials,
         objectives: spec.objectives.len(),

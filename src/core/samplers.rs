@@ -106,6 +106,10 @@ pub struct Situation<'a> {
     pub finished: u64,
     /// Those of them that were pruned or are paused.
     pub stopped: u64,
+    /// Those of them that are paused.
+    pub paused: u64,
+    /// Those of them that are complete.
+    pub complete: u64,
     /// Queued and running trials.
     pub unfinished: u64,
     /// Maximum number of trials, if the study has one.
@@ -167,11 +171,18 @@ impl<'a> Ask<'a> {
             trials.iter().filter(|trial| is_counted(trial.state)).count() as u64
         };
         let finished = count(|state| state.is_finished() || state == TrialState::Paused);
-        let stopped = count(|state| matches!(state, TrialState::Pruned | TrialState::Paused));
-        let unfinished = trials.len() as u64 - finished;
         let Ask { space, number, budget, .. } = *self;
-        let objectives = self.history.directions().len();
-        Situation { space, number, finished, stopped, unfinished, budget, objectives }
+        Situation {
+            space,
+            number,
+            finished,
+            stopped: count(|state| matches!(state, TrialState::Pruned | TrialState::Paused)),
+            paused: count(|state| state == TrialState::Paused),
+            complete: count(|state| state == TrialState::Complete),
+            unfinished: trials.len() as u64 - finished,
+            budget,
+            objectives: self.history.directions().len(),
+        }
     }
 }
 

@@ -19,8 +19,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     aliases: &[],
     summary: "selects a sampler by the space, the budget and the trials so far; `explain` names it",
     // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5; 7: of several objectives whose
-    // trials are paused all reports count, as in `gp` 8; 8: proposals have their predicted values.
-    version: PREDICTED_SINCE,
+    // trials are paused all reports count, as in `gp` 8; 8: proposals have their predicted values;
+    // 9: where trials are paused, some of the first ones learn from all reports, as in `gp` 11.
+    version: CURVES_SINCE,
     options: &[],
     several: true,
     build: |spec, space| Ok(Box::new(Auto::new(spec, space))),
@@ -31,6 +32,11 @@ const CURVES_OF_SEVERAL_SINCE: u32 = 7;
 
 /// The first version whose proposals have their predicted values.
 const PREDICTED_SINCE: u32 = 8;
+
+/// The first version that learns from all reports of one objective, while few trials are complete.
+const CURVES_SINCE: u32 = 9;
+/// So many.
+const FEW_COMPLETE: u64 = 10;
 
 /// With more finished trials than this, the Gaussian process is no longer worth its cost: its lead
 /// over TPE is largest in the first hundred, and its training set is capped at this size.
@@ -54,6 +60,8 @@ pub struct Auto {
     gp: Gp,
     /// A `gp` that also learns from stopped trials during its start-up.
     early_gp: Gp,
+    /// A `gp` that learns from all reports where trials are paused.
+    curves_gp: Option<Gp>,
     tpe: Tpe,
     /// Set if all parameters are numeric and always active.
     cmaes: Option<CmaEs>,
@@ -62,9 +70,9 @@ pub struct Auto {
 impl Auto {
     /// From checked options.
     pub fn new(spec: &AlgorithmSpec, space: &Space) -> Self {
-        // Not the process over configurations and steps of later versions: it is ahead of these
-        // rules neither on rows of a pool nor on nearest rows. With several objectives it is
-        // (benches/search/README.md).
+        // Not the process over configurations and steps of later versions, but for some of the
+        // first trials: it is ahead of these rules neither on rows of a pool nor on nearest rows.
+        // With several objectives it is (benches/search/README.md).
         let gp = AlgorithmSpec {
             version: if spec.version < 6 { 4 } else { MEDIAN_SINCE },
             ..AlgorithmSpec::named("gp")
@@ -86,7 +94,9 @@ impl Auto {
         };
         let early_gp = predicting(Gp::learning_from_stopped_trials(&gp));
         let own = predicting(Gp::new(&gp));
+        let curves = AlgorithmSpec { version: 11, ..AlgorithmSpec::named("gp") };
         Auto {
+            curves_gp: (spec.version >= CURVES_SINCE).then(|| Gp::new(&curves)),
             points,
             cmaes,
             grid,
@@ -112,13 +122,13 @@ impl Auto {
     ///    the trials costs little. In small spaces without stopped trials, `gp` alone is as good or
     ///    better (benches/search/README.md). Where trials are stopped early, `gp` continues its
     ///    initial design until ten trials are complete; every fourth trial learns from stopped
-    ///    trials instead of waiting.
+    ///    trials instead of waiting, and where trials are paused another fourth from all reports.
     ///
     /// With several objectives the rules are the same but for these: never `cmaes`; `tpe` beyond
     /// three objectives, for which `gp` has no exact acquisition function; and in 4. `gp` alone,
     /// which is far ahead of `tpe` and `nsga2` (benches/search/fronts.py).
     fn decide(&self, situation: &Situation<'_>) -> (&dyn Sampler, Choice) {
-        let Situation { space, number, finished, stopped, unfinished, budget, objectives } =
+        let Situation { space, number, finished, stopped, unfinished, budget, objectives, .. } =
             *situation;
         let gp = |reason| (&self.gp as &dyn Sampler, Choice { sampler: "gp", reason });
         let tpe = |reason| (&self.tpe as &dyn Sampler, Choice { sampler: "tpe", reason });
@@ -179,6 +189,18 @@ impl Auto {
             );
             return (&self.early_gp, Choice { sampler: "gp", reason });
         }
+        if let Some(curves_gp) = &self.curves_gp
+            && situation.paused > 0
+            && situation.complete < FEW_COMPLETE
+            && number.0 % 4 == 2
+        {
+            let reason = format!(
+                "while fewer than {FEW_COMPLETE} trials are complete, {} so far, every fourth trial \
+                 is left to a Gaussian process that learns from all reports of paused ones",
+                situation.complete
+            );
+            return (curves_gp, Choice { sampler: "gp", reason });
+        }
         gp(format!(
             "no parameter is conditional, and fewer than {GP_MOST} trials are finished, {finished} \
              so far"
@@ -189,10 +211,17 @@ impl Auto {
 impl Sampler for Auto {
     fn takes_of_earlier(&self, space: &Space, objectives: usize) -> OfEarlier {
         let of = |number| {
-            let (finished, stopped, unfinished, budget) = (0, 0, 0, None);
-            let number = TrialNumber(number);
-            let situation =
-                Situation { space, number, finished, stopped, unfinished, budget, objectives };
+            let situation = Situation {
+                space,
+                number: TrialNumber(number),
+                finished: 0,
+                stopped: 0,
+                paused: 0,
+                complete: 0,
+                unfinished: 0,
+                budget: None,
+                objectives,
+            };
             self.decide(&situation).0.takes_of_earlier(space, objectives)
         };
         // Two samplers may alternate.
@@ -230,9 +259,17 @@ mod tests {
     use crate::study::trial::{Trial, TrialNumber, TrialState};
 
     fn situation(space: &Space, finished: u64, unfinished: u64) -> Situation<'_> {
-        let number = TrialNumber(finished + unfinished);
-        let (stopped, budget, objectives) = (0, None, 1);
-        Situation { space, number, finished, stopped, unfinished, budget, objectives }
+        Situation {
+            space,
+            number: TrialNumber(finished + unfinished),
+            finished,
+            stopped: 0,
+            paused: 0,
+            complete: finished,
+            unfinished,
+            budget: None,
+            objectives: 1,
+        }
     }
 
     fn chosen(situation: Situation<'_>) -> Choice {
@@ -270,6 +307,30 @@ mod tests {
         ] {
             let situation = Situation { budget, ..situation(&space, finished, unfinished) };
             assert_eq!(chosen(situation).sampler, sampler, "{situation:?}");
+        }
+    }
+
+    #[test]
+    fn the_first_trials_of_a_search_that_pauses_learn_from_all_reports_in_turn() {
+        let space = unit_cube(2);
+        let reason = |version: u32, number: u64, paused: u64, complete: u64| {
+            let auto = Auto::new(&AlgorithmSpec { version, ..ENTRY.defaults() }, &space);
+            let situation = Situation {
+                number: TrialNumber(number),
+                stopped: paused,
+                paused,
+                complete,
+                ..situation(&space, paused + complete, 0)
+            };
+            auto.choice(&situation).unwrap().reason
+        };
+        let from_all = "while fewer than 10 trials are complete, 3 so far, every fourth trial is \
+                        left to a Gaussian process that learns from all reports of paused ones";
+        assert_eq!(reason(CURVES_SINCE, 22, 19, 3), from_all);
+        for (version, number, paused, complete) in
+            [(PREDICTED_SINCE, 22, 19, 3), (9, 21, 19, 3), (9, 22, 0, 3), (9, 22, 19, 10)]
+        {
+            assert_ne!(reason(version, number, paused, complete), from_all);
         }
     }
 
