@@ -287,7 +287,9 @@ impl Listener {
         let Some(current) = shared.current.as_mut() else { return };
         let (trial, attempt) = (current.expected.trial, current.expected.attempt);
         match up {
-            MessageToRunner::Report { step, metrics } => self.send([current.report(step, metrics)]),
+            MessageToRunner::Report { step, metrics } => {
+                self.send([current.report(step, metrics, &self.points)]);
+            }
             MessageToRunner::Points { axis, step, metrics } => {
                 self.send(current.log_points(axis, step, metrics, &self.points));
             }

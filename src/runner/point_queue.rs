@@ -75,6 +75,29 @@ impl PointQueue {
         waiting.add((trial, attempt), axis, step, metrics);
     }
 
+    /// Adds a report to those series that have points which are not written yet. They are written
+    /// after it although they came before: of one step, the report's value stands.
+    pub fn report(
+        &self,
+        key: (TrialNumber, AttemptNumber),
+        axis: SeriesAxis,
+        step: f64,
+        metrics: &Metrics,
+    ) {
+        let mut waiting = self.lock();
+        let waiting = &mut *waiting;
+        let Some(points) = waiting.attempts.get_mut(&key) else { return };
+        let Some(series) = points.series.get_mut(&axis) else { return };
+        let came = Instant::now();
+        for (name, value) in metrics.iter() {
+            if let Some(series) = series.get_mut(name) {
+                series.push((Some(step), value, came));
+                points.count += 1;
+                waiting.count += 1;
+            }
+        }
+    }
+
     /// Adds measurements of an attempt's processes, on the axis of seconds.
     pub fn measure(&self, trial: TrialNumber, attempt: AttemptNumber, metrics: Metrics) {
         self.lock().add((trial, attempt), SeriesAxis::Seconds, None, metrics);
@@ -232,6 +255,19 @@ mod tests {
         assert!(seconds.is_some_and(|seconds| (5.0..60.0).contains(&seconds)), "{seconds:?}");
         assert!(logged[0].points[0].at >= Timestamp(5_000_000));
         assert!(take(&queue, clock).is_empty());
+    }
+
+    #[test]
+    fn a_report_follows_the_points_that_came_before_it() {
+        let (queue, clock) = (PointQueue::default(), Clock::start(Timestamp(0), None));
+        queue.report(KEY, SeriesAxis::Step, 1.0, &metrics(&[("a", 0.1)]));
+        queue.log(KEY, SeriesAxis::Step, Some(2.0), metrics(&[("a", 0.2)]));
+        queue.report(KEY, SeriesAxis::Step, 2.0, &metrics(&[("a", 0.3), ("b", 0.4)]));
+        queue.report(KEY, SeriesAxis::Epoch, 3.0, &metrics(&[("a", 0.5)]));
+        let logged = take(&queue, clock);
+        let points = logged[0].points.iter().map(|point| (point.step, point.value));
+        assert_eq!(points.collect::<Vec<_>>(), [(Some(2.0), 0.2), (Some(2.0), 0.3)]);
+        assert_eq!(logged.len(), 1);
     }
 
     #[test]

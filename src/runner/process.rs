@@ -199,6 +199,7 @@ impl ProcessLauncher {
             attempt: assignment.attempt,
             cwd,
             step_counter,
+            is_resumed: assignment.resume.is_some(),
             metric: self.spec.objective().metric.clone(),
             reported: Arc::clone(&self.reported),
             printed: printed.map(|printed| [printed.clone(), printed]),

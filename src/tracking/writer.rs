@@ -177,7 +177,7 @@ fn follow(
     say(Notice::Run { study: study.spec.name.clone(), trial, name });
     requests::refuse_old(storage, &run)?;
     let last = storage.trial(study.id, trial)?.and_then(|trial| trial.last());
-    let last = last.map_or(0, |(step, _)| step);
+    let last = (last.map_or(0, |(step, _)| step), storage.series(study.id, &[trial])?);
     let copies = study.files(store).artifacts(trial);
     let mut measuring = Measuring::start(&run, header);
     let mut lines = Lines::new(&run, (spool, header), last, copies, say);

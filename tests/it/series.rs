@@ -60,6 +60,30 @@ read -r answer; echo "second $answer"
 }
 
 #[test]
+fn points_without_a_step_follow_the_reports_of_their_metric_and_the_later_of_one_step_stands() {
+    let script = r#"
+echo '@hpsearch {"loss":1,"accuracy":0.5}'
+read -r answer
+echo '@hpsearch {"accuracy":0.6}'
+echo '@hpsearch {"accuracy":0.7}'
+echo '@hpsearch {"step":7,"accuracy":0.8}'
+echo '@hpsearch {"accuracy":0.9}'
+echo '@hpsearch {"step":7,"loss":0.5,"accuracy":0.1}'
+read -r answer
+"#;
+    let expected = [(1.0, 0.5), (2.0, 0.6), (3.0, 0.7), (7.0, 0.1), (8.0, 0.9)];
+    let expected = expected.map(|(step, value)| (step, json!(value)));
+    let site = Site::new(&study("trials = 1", ONE_SLOT), script);
+    assert_done(&site.run_study());
+    assert_eq!(points(&site, "0", "accuracy", "step"), expected);
+    assert_done(&site.run(&["verify", "s"]));
+    let tracked = Site::empty();
+    tracked.write("run.sh", script.replace("read -r answer", ":"));
+    assert_done(&tracked.run(&["track", "--study", "s", "--", "sh", "run.sh"]));
+    assert_eq!(points(&tracked, "0", "accuracy", "step"), expected);
+}
+
+#[test]
 fn series_are_named_in_filters_and_drawn_for_whole_studies() {
     let script = r#"
 echo '@hpsearch {"step":10,"train/loss":0.9}'

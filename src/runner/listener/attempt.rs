@@ -1,6 +1,6 @@
 //! The attempt of a child: its log, the metrics in it, and remarks about its lines.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -61,6 +61,8 @@ pub(in crate::runner) struct Expected {
     pub cwd: PathBuf,
     /// Counts its steps, from the checkpoint from which the attempt continues.
     pub step_counter: StepCounter,
+    /// Whether it continues from a checkpoint.
+    pub is_resumed: bool,
     /// The study's metric.
     pub metric: String,
     /// The metrics whose lines are reports, including the study's.
@@ -194,7 +196,7 @@ impl Current {
         let mut inputs = Vec::new();
         for (step, metrics) in found {
             if self.is_report(&metrics) {
-                inputs.push(self.report(step, metrics));
+                inputs.push(self.report(step, metrics, points));
             } else {
                 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
                 let step = step as f64;
@@ -217,19 +219,30 @@ impl Current {
         metrics: Metrics,
         points: &PointQueue,
     ) -> Option<Input> {
-        let Expected { trial, attempt, step_counter, .. } = self.expected;
+        let Expected { trial, attempt, step_counter, is_resumed, .. } = self.expected;
         self.logged.note(&metrics);
         // In reports, `step` is the study's step.
         let own = SeriesAxis::from(step_counter.unit);
         let is_own = axis == SeriesAxis::Step || axis == own;
-        let Some(step) = step.filter(|_| is_own) else {
-            points.log((trial, attempt), axis, step, metrics);
+        let Some(step) = step else {
+            for (name, value) in metrics.0 {
+                // Only the store knows what an attempt counted that this one continues.
+                let step = (!is_resumed).then(|| self.logged.count(&name));
+                points.log((trial, attempt), axis, step, [(name, value)].into_iter().collect());
+            }
             return None;
         };
+        if axis == SeriesAxis::Step {
+            self.logged.reach(step, &metrics);
+        }
+        if !is_own {
+            points.log((trial, attempt), axis, Some(step), metrics);
+            return None;
+        }
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
         if self.remarks.reports.last_step().is_some_and(|last| last as f64 == step) {
             let last = self.remarks.reports.last_step()?;
-            return Some(self.report(last, metrics));
+            return Some(self.report(last, metrics, points));
         }
         self.logged.hold(step, &metrics);
         points.log((trial, attempt), axis, Some(step), metrics);
@@ -237,9 +250,16 @@ impl Current {
     }
 
     /// A report; remarks about it go to the log, and the engine makes the same ones.
-    pub fn report(&mut self, step: u64, metrics: Metrics) -> Input {
+    pub fn report(&mut self, step: u64, metrics: Metrics, points: &PointQueue) -> Input {
         let Expected { trial, attempt, step_counter, .. } = self.expected;
         let metrics = self.logged.merged_report(step, metrics);
+        let axis = SeriesAxis::from(step_counter.unit);
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+        let at = step as f64;
+        points.report((trial, attempt), axis, at, &metrics);
+        if axis == SeriesAxis::Step {
+            self.logged.reach(at, &metrics);
+        }
         if let (_, Some(remark)) =
             self.remarks.reports.take(step_counter.unit, step, metrics.clone())
         {
@@ -283,6 +303,8 @@ struct Logged {
     names: BTreeSet<String>,
     /// Metrics of a step that may still be reported.
     held: Option<(f64, Metrics)>,
+    /// The largest step of each metric, reports included, on the axis `step`.
+    reached: BTreeMap<String, f64>,
 }
 
 /// Maximum number of metrics' names in a message.
@@ -293,6 +315,24 @@ impl Logged {
         if self.names.len() < NAMES {
             let new = metrics.iter().map(|(name, _)| name);
             self.names.extend(new.take(NAMES).map(str::to_owned));
+        }
+    }
+
+    /// The step of a point that comes without one.
+    fn count(&mut self, name: &str) -> f64 {
+        let step = self.reached.get(name).map_or(1.0, |last| last + 1.0);
+        self.reach_by(name, step);
+        step
+    }
+
+    fn reach(&mut self, step: f64, metrics: &Metrics) {
+        metrics.iter().for_each(|(name, _)| self.reach_by(name, step));
+    }
+
+    fn reach_by(&mut self, name: &str, step: f64) {
+        match self.reached.get_mut(name) {
+            Some(last) => *last = last.max(step),
+            None => drop(self.reached.insert(name.to_owned(), step)),
         }
     }
 

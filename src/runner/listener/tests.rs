@@ -32,6 +32,7 @@ fn a_worker_that_is_gone_before_its_trial_is_expected_is_refused() {
         attempt: fixtures::ATTEMPT,
         cwd: PathBuf::new(),
         step_counter: StepCounter::after(StepUnit::Step, 0),
+        is_resumed: false,
         metric: "loss".to_owned(),
         reported: Arc::new(["loss".to_owned()]),
         printed: None,

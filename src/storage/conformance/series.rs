@@ -171,6 +171,15 @@ fn counted(open: &mut Opener) -> Result<(), StorageError> {
     store.append(&lease, Timestamp(4), &[Event::Trial(TRIAL, resumed)])?;
     log(&mut *store, &lease, logged(2, "a", &[(None, 9.0)]))?;
     assert_eq!(read(&*store, lease.study, "a")?, [(1.0, 7.0), (2.0, 8.0), (3.0, 9.0)]);
+    // After the reports of the metric, on their axis.
+    store.append(&lease, Timestamp(5), &[reported(0, 2, 2, 0.5)])?;
+    let axis = SeriesAxis::Epoch;
+    for value in [0.25, 0.125] {
+        log(&mut *store, &lease, LoggedSeries { axis, ..logged(2, METRIC, &[(None, value)]) })?;
+    }
+    let points = store.series_points(lease.study, TRIAL, METRIC, axis, ALL)?;
+    let points: Vec<_> = points.iter().map(|point| (point.step, point.value)).collect();
+    assert_eq!(points, [(2.0, 0.5), (3.0, 0.25), (4.0, 0.125)]);
     Ok(())
 }
 

@@ -17,6 +17,12 @@ pub(in crate::storage) struct SeriesKey {
     pub axis: SeriesAxis,
 }
 
+/// A report as a point, and the attempt that reported it.
+pub(in crate::storage) struct Report {
+    pub point: Point,
+    attempt: i64,
+}
+
 /// The row of a series.
 struct SeriesRow {
     id: i64,
@@ -48,7 +54,7 @@ pub(in crate::storage) fn write(
     key: SeriesKey,
     attempt: AttemptNumber,
     points: &[LoggedPoint],
-    reported: impl FnOnce() -> Result<Vec<Point>, Fault>,
+    reported: impl FnOnce() -> Result<Vec<Report>, Fault>,
 ) -> Result<(), Fault> {
     let (attempt, found) = (i64::from(attempt.0), row(connection, key)?);
     if found.as_ref().is_some_and(|row| row.attempt > attempt) {
@@ -58,16 +64,22 @@ pub(in crate::storage) fn write(
         Some(row) if row.attempt == attempt => true,
         _ => is_resumed(connection, key.trial, attempt)?,
     };
-    let counted_from = found.as_ref().filter(|_| continues).and_then(|row| row.last_step);
+    let reports = if found.is_none() { reported()? } else { Vec::new() };
+    let counted_from = match &found {
+        Some(row) => row.last_step.filter(|_| continues),
+        None => {
+            let own = |report: &&Report| continues || report.attempt == attempt;
+            reports.iter().rfind(own).map(|report| report.point.step)
+        }
+    };
     let points = in_order(points, counted_from.unwrap_or(0.0));
     let Some(first) = points.first() else { return Ok(()) };
     let (id, before) = match &found {
         Some(row) => (row.id, row.attempt),
         None => (create(connection, key, attempt)?, attempt),
     };
-    if found.is_none() {
-        merge(connection, id, &reported()?)?;
-    }
+    let reports: Vec<Point> = reports.into_iter().map(|report| report.point).collect();
+    merge(connection, id, &reports)?;
     if before < attempt {
         truncate(connection, id, first.step)?;
     }
@@ -290,18 +302,19 @@ fn summarise(connection: &dyn Connection, id: i64, attempt: i64) -> Result<(), F
     Ok(())
 }
 
-/// The reports of a metric by a trial, as points.
+/// The reports of a metric by a trial, by step.
 pub(in crate::storage) fn reported(
     connection: &dyn Connection,
     trial: i64,
     metric: i64,
-) -> Result<Vec<Point>, Fault> {
-    let sql = "SELECT step, value, at FROM report WHERE trial_id = ?1 AND metric_id = ?2 ORDER BY \
-        step";
+) -> Result<Vec<Report>, Fault> {
+    let sql = "SELECT step, value, at, attempt FROM report WHERE trial_id = ?1 AND metric_id = ?2 \
+        ORDER BY step";
     rows(connection, sql, [trial, metric], |row| {
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
         let step = row.get::<i64>(0)? as f64;
-        Ok(Point { step, value: from_real(row.get(1)?), at: Timestamp(row.get(2)?) })
+        let point = Point { step, value: from_real(row.get(1)?), at: Timestamp(row.get(2)?) };
+        Ok(Report { point, attempt: row.get(3)? })
     })
 }
 

@@ -93,7 +93,8 @@ fn point_source(
     Ok(match find(connection, SeriesKey { trial, metric, axis })? {
         Some(id) => PointSource::Chunks(id),
         None if axis == study_axis(connection, study)? => {
-            PointSource::Reports(reported(connection, trial, metric)?)
+            let reports = reported(connection, trial, metric)?.into_iter();
+            PointSource::Reports(reports.map(|report| report.point).collect())
         }
         None => PointSource::Nowhere,
     })

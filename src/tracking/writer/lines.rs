@@ -11,8 +11,9 @@ use crate::runner::artifacts::{self, Places};
 use crate::runner::protocol::{MessageToRunner, PREFIX, Reported, Spoken, StepCounter};
 use crate::study::artifact::NewArtifact;
 use crate::study::event::{AttemptEvent, CheckpointEvent, EntryEvent, RecordEvent, TrialEvent};
+use crate::study::metric::Metrics;
 use crate::study::params::{Params, Value};
-use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis};
+use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis, SeriesSummary};
 use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
@@ -32,15 +33,18 @@ pub(super) struct Lines<'a> {
     cwd: PathBuf,
     places: Places,
     step_counter: StepCounter,
+    /// The largest step of each metric, reports included, on the axis `step`.
+    reached: BTreeMap<String, f64>,
     pub say: &'a mut dyn FnMut(Notice),
 }
 
 impl<'a> Lines<'a> {
-    /// Lines of `run`, whose last report is of step `last`; its artifacts are kept in `copies`.
+    /// Lines of `run`, which has these series, and whose last report is of step `last`; its
+    /// artifacts are kept in `copies`.
     pub fn new(
         run: &Run,
         (spool, header): (&Spool, &Header),
-        last: u64,
+        (last, series): (u64, Vec<SeriesSummary>),
         copies: PathBuf,
         say: &'a mut dyn FnMut(Notice),
     ) -> Self {
@@ -54,6 +58,11 @@ impl<'a> Lines<'a> {
             places: Places { looked_for: vec![cwd.clone()], copies },
             cwd,
             step_counter: StepCounter::after(StepUnit::Step, last),
+            reached: series
+                .into_iter()
+                .filter(|series| series.axis == SeriesAxis::Step)
+                .map(|series| (series.metric, series.last))
+                .collect(),
             say,
         }
     }
@@ -107,6 +116,7 @@ impl<'a> Lines<'a> {
         if record.is_empty() {
             return;
         }
+        self.count_report_from(&record);
         let said = format!("{PREFIX}{}", Json::Object(record));
         let (taken, remarks) = match Spoken::read(
             said.as_bytes(),
@@ -120,6 +130,7 @@ impl<'a> Lines<'a> {
         for message in taken {
             match message {
                 MessageToRunner::Report { step, metrics } => {
+                    self.report(step, &metrics, at);
                     events.push(TrialEvent::Attempt(AttemptEvent::reported(
                         self.attempt,
                         step,
@@ -128,6 +139,10 @@ impl<'a> Lines<'a> {
                 }
                 MessageToRunner::Points { axis, step, metrics } => {
                     for (metric, value) in metrics.0 {
+                        let step = match axis {
+                            SeriesAxis::Step => Some(self.reach(&metric, step)),
+                            _ => step,
+                        };
                         let point = LoggedPoint { step, value, at };
                         self.points.entry((axis, metric)).or_default().push(point);
                     }
@@ -152,6 +167,51 @@ impl<'a> Lines<'a> {
         }
         for remark in remarks {
             self.note(remark.why);
+        }
+    }
+
+    /// A report without a step is one past what its metrics have reached.
+    fn count_report_from(&mut self, record: &Map<String, Json>) {
+        if !record.contains_key(&self.metric) {
+            return;
+        }
+        let reached = record.keys().filter_map(|name| self.reached.get(name));
+        let reached = reached.copied().fold(0.0, f64::max);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "saturates; a step is not negative"
+        )]
+        let reached = reached as u64;
+        self.step_counter.last = self.step_counter.last.max(reached);
+    }
+
+    /// Adds a report to those series that have points which are not taken yet. They are written
+    /// after it although they came before: of one step, the report's value stands.
+    fn report(&mut self, step: u64, metrics: &Metrics, at: Timestamp) {
+        #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+        let step = step as f64;
+        for (name, value) in metrics.iter() {
+            self.reach(name, Some(step));
+            if let Some(points) = self.points.get_mut(&(SeriesAxis::Step, name.to_owned())) {
+                points.push(LoggedPoint { step: Some(step), value, at });
+            }
+        }
+    }
+
+    /// A step of a metric; if it is `None`, one past the largest.
+    fn reach(&mut self, metric: &str, step: Option<f64>) -> f64 {
+        match self.reached.get_mut(metric) {
+            Some(reached) => {
+                let step = step.unwrap_or(*reached + 1.0);
+                *reached = reached.max(step);
+                step
+            }
+            None => {
+                let step = step.unwrap_or(1.0);
+                self.reached.insert(metric.to_owned(), step);
+                step
+            }
         }
     }
 
