@@ -8,6 +8,8 @@ from ._binary import json_of, output_of
 
 Path = Union[str, "os.PathLike[str]"]
 
+_MOMENTS = ("created", "started", "finished")
+
 
 def studies(store: Optional[Path] = None) -> List[Dict[str, Any]]:
     """The studies of a store, one flat dictionary each.
@@ -28,7 +30,10 @@ def trials(
     """The trials of a study by number, one flat dictionary each.
 
     Parameters are keys that begin with `params_`; an inactive one is missing in its trial's
-    dictionary. So are metrics, each as it was reported last, that begin with `metrics_`.
+    dictionary. So are metrics, each as it was reported last, that begin with `metrics_`, and the
+    values of summaries, that begin with `summary_`.
+    `created` is when it was proposed or begun, `started` when its last attempt started, `seconds`
+    what all of its attempts took.
     `where` is a filter, such as `"state:complete lr<0.1"`. The study may be left out where the
     store holds only one.
     Raises HpsearchError if there is no such study.
@@ -41,12 +46,15 @@ def trials(
     for trial in listed:
         # A trial that is new since has none of these.
         row = exported.get(trial["number"], {})
-        trial.update({key: row.get(key) for key in ("started", "finished")})
+        trial.update({key: row.get(key) for key in ("failures", *_MOMENTS)})
+        trial["origin"] = _origin(row.get("origin"))
         for key in ("value", "last_value"):
             trial[key] = _number(trial[key])
         metrics = row.get("metrics") or {}
         trial["metrics"] = {name: _number(value) for name, value in metrics.items()}
-    return [_flat(trial, {"params": "params_", "metrics": "metrics_"}) for trial in listed]
+        trial["summary"] = row.get("summary") or {}
+    prefixes = {"params": "params_", "metrics": "metrics_", "summary": "summary_"}
+    return [_flat(trial, prefixes) for trial in listed]
 
 
 def series(
@@ -69,6 +77,14 @@ def _exported(
     words = ["export-data", "--format", "json", *options]
     rows: List[Dict[str, Any]] = json.loads(output_of(words, _path(store), names))
     return rows
+
+
+def _origin(origin: Any) -> Any:
+    """The sampler, or the kind of another origin, as in the table of `export-data`."""
+    if not isinstance(origin, dict):
+        return origin
+    kind, of = next(iter(origin.items()))
+    return of if kind == "sampled" else kind
 
 
 def _number(value: Any) -> Any:

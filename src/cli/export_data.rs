@@ -41,7 +41,8 @@ Examples:
 The value is that of a complete trial, by [study] value; last_value is the last
 report of any trial. Columns metrics.NAME have what it reported last;
 `hpsearch best --json` has the metrics at the step of its value, and --reports
-those of every step.
+those of every step. Columns summary.NAME have its summary; seconds is the time
+of all its attempts, started the beginning of the last.
 In CSV and TSV, absent values are empty cells, and NaN is NaN; cells with
 separators or line breaks are quoted."))]
 pub struct ExportDataArguments {

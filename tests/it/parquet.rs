@@ -17,6 +17,7 @@ echo '@hpsearch {"epoch":0.5,"speed":NaN,"gain":Infinity,"fall":-Infinity,"tiny"
 echo "@hpsearch {\"step\":1,\"loss\":$loss,\"accuracy\":0.1}"
 read -r answer
 echo "@hpsearch {\"step\":2,\"loss\":$loss}"
+echo '@hpsearch {"summary":{"test":0.5,"rows":7,"done":true,"verdict":"a, b"}}'
 "#;
 
 fn site() -> Site {
@@ -58,7 +59,7 @@ fn lines(site: &Site, words: &[&str]) -> Vec<BTreeMap<String, Json>> {
         for (name, value) in serde_json::from_str::<serde_json::Map<String, Json>>(line).unwrap() {
             match (name.as_str(), value) {
                 (_, Json::Null) => {}
-                ("params" | "metrics", Json::Object(of)) => {
+                ("params" | "metrics" | "summary", Json::Object(of)) => {
                     row.extend(of.into_iter().map(|(key, json)| (format!("{name}.{key}"), json)));
                 }
                 (_, value) => drop(row.insert(name, value)),

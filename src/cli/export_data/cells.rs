@@ -5,6 +5,7 @@ use std::io::Write;
 use super::rows::{RowOf, TrialLine, TrialTable, origin, value_of};
 use crate::cli::{Exit, Failure};
 use crate::study::device::DeviceGroup;
+use crate::study::params::Value;
 
 /// The columns of trials, before parameters and metrics.
 const CELLS: &str = "number state value last_value last_step seconds attempts failures device \
@@ -34,6 +35,8 @@ impl TrialTable<'_> {
     fn trials_as_cells(&self, csv: &mut Csv<'_>) -> Result<u64, Failure> {
         let params = self.params()?;
         let metrics = self.metrics()?;
+        let summaries = self.summaries()?;
+        let summary_names = summaries.names();
         let is_tracked = self.studies.iter().any(|(study, _)| study.spec.is_tracked());
         let own = if is_tracked { " name group" } else { "" };
         let cells = format!("{CELLS}{own}");
@@ -42,10 +45,12 @@ impl TrialTable<'_> {
         let names = names.chain(objectives.iter().map(|name| format!("values.{name}")));
         let params_named = params.iter().map(|name| format!("params.{name}"));
         let metrics_named = metrics.iter().map(|name| format!("metrics.{name}"));
-        let titles = self.titles(names.chain(params_named).chain(metrics_named));
+        let summary_named = summary_names.iter().map(|name| format!("summary.{name}"));
+        let own = names.chain(params_named).chain(metrics_named).chain(summary_named);
+        let titles = self.titles(own);
         csv.write_record(titles).map_err(csv_failure)?;
         self.each_trial(|study, trial| {
-            let told = TrialLine::new(&study.spec, trial);
+            let told = TrialLine::new(&study.spec, trial, summaries.of(study, trial));
             let mut cells: Vec<String> = self.name(study).map(str::to_owned).into_iter().collect();
             cells.extend([
                 told.number.to_string(),
@@ -79,6 +84,10 @@ impl TrialTable<'_> {
                 }),
             );
             cells.extend(metrics.iter().map(|name| cell(trial.last_metrics.get(name))));
+            cells.extend(summary_names.iter().map(|name| {
+                let value = told.summary.get(name).and_then(Value::from_json);
+                value.map_or_else(String::new, |value| value.to_string())
+            }));
             csv.write_record(&cells).map_err(csv_failure)?;
             Ok(1)
         })

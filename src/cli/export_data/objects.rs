@@ -31,8 +31,10 @@ impl TrialTable<'_> {
                 object(out, std::mem::replace(&mut before, next), &row, end)
             });
         }
+        let summaries = self.summaries()?;
         self.each_trial(|study, trial| {
-            let row = TrialLine { study: self.name(study), ..TrialLine::new(&study.spec, trial) };
+            let line = TrialLine::new(&study.spec, trial, summaries.of(study, trial));
+            let row = TrialLine { study: self.name(study), ..line };
             object(out, std::mem::replace(&mut before, next), &row, end).map(|()| 1)
         })
     }

@@ -1,8 +1,9 @@
 //! The rows of the table: trials, reported numbers, or points of series.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
+use serde_json::Value as Json;
 
 use super::Format;
 use crate::app::exact_points::exact_points;
@@ -10,7 +11,7 @@ use crate::cli::Failure;
 use crate::cli::moments::instant;
 use crate::cli::trial_json::{origin_kind, seconds};
 use crate::storage::any::AnyReader;
-use crate::storage::{StorageError, StorageReader as _, StudySummary};
+use crate::storage::{StorageError, StorageReader as _, StudyId, StudySummary, Summaries};
 use crate::study::device::DeviceGroup;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Params;
@@ -162,6 +163,34 @@ impl TrialTable<'_> {
         }
         Ok(names.into_iter().collect())
     }
+
+    pub(super) fn summaries(&self) -> Result<TrialSummaries, StorageError> {
+        let mut summaries = TrialSummaries::default();
+        for (study, _) in &self.studies {
+            summaries.of.insert(study.id, self.reader.trial_summaries(study.id)?);
+        }
+        Ok(summaries)
+    }
+}
+
+/// The summaries of all trials of the table.
+#[derive(Default)]
+pub(super) struct TrialSummaries {
+    of: BTreeMap<StudyId, Summaries>,
+    none: BTreeMap<String, Json>,
+}
+
+impl TrialSummaries {
+    /// The summary of a trial.
+    pub fn of(&self, study: &StudySummary, trial: &Trial) -> &BTreeMap<String, Json> {
+        self.of.get(&study.id).and_then(|of| of.get(&trial.number)).unwrap_or(&self.none)
+    }
+
+    /// The names in all of them.
+    pub fn names(&self) -> Vec<String> {
+        let all = self.of.values().flat_map(Summaries::values);
+        all.flat_map(BTreeMap::keys).collect::<BTreeSet<_>>().into_iter().cloned().collect()
+    }
 }
 
 /// A trial with all its data except curves.
@@ -178,6 +207,7 @@ pub(super) struct TrialLine<'a> {
     pub last_step: Option<u64>,
     pub params: &'a Params,
     pub metrics: &'a Metrics,
+    pub summary: &'a BTreeMap<String, Json>,
     pub device: Option<&'a DeviceGroup>,
     pub seconds: f64,
     pub attempts: u32,
@@ -192,7 +222,7 @@ pub(super) struct TrialLine<'a> {
 }
 
 impl<'a> TrialLine<'a> {
-    pub fn new(spec: &StudySpec, trial: &'a Trial) -> Self {
+    pub fn new(spec: &StudySpec, trial: &'a Trial, summary: &'a BTreeMap<String, Json>) -> Self {
         TrialLine {
             study: None,
             number: trial.number.0,
@@ -204,6 +234,7 @@ impl<'a> TrialLine<'a> {
             last_step: trial.last_step(),
             params: shown_params(spec, trial),
             metrics: &trial.last_metrics,
+            summary,
             device: trial.devices.as_ref(),
             seconds: seconds(trial.busy_micros),
             attempts: trial.attempts,

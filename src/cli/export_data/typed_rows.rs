@@ -6,7 +6,10 @@ use super::super::Failure;
 use super::columns::{Cell, Kind, common, kind_of};
 use super::parquet::ParquetTable;
 use super::rows::{RowOf, TrialLine, TrialTable, origin, value_of};
+use crate::storage::StudySummary;
 use crate::study::device::DeviceGroup;
+use crate::study::params::Value;
+use crate::study::trial::Trial;
 
 impl TrialTable<'_> {
     /// Writes the rows with typed columns.
@@ -96,11 +99,21 @@ impl TrialTable<'_> {
         ];
         let params = self.params()?;
         let metrics = self.metrics()?;
-        // A first pass determines the type of each parameter.
+        let summaries = self.summaries()?;
+        let summary_names = summaries.names();
+        let summarised = |study: &StudySummary, trial: &Trial, name: &String| {
+            summaries.of(study, trial).get(name).and_then(Value::from_json)
+        };
+        // A first pass determines the type of each parameter and value of summaries.
         let mut kinds = vec![None; params.len()];
-        self.each_trial(|_, trial| {
+        let mut summary_kinds = vec![None; summary_names.len()];
+        self.each_trial(|study, trial| {
             for (name, kind) in params.iter().zip(&mut kinds) {
                 *kind = common(*kind, trial.params.get(name).and_then(kind_of));
+            }
+            for (name, kind) in summary_names.iter().zip(&mut summary_kinds) {
+                let value = summarised(study, trial, name);
+                *kind = common(*kind, value.as_ref().and_then(kind_of));
             }
             Ok(0)
         })?;
@@ -111,10 +124,14 @@ impl TrialTable<'_> {
         let of_metrics = metrics.iter().map(|name| (format!("metrics.{name}"), Kind::Number));
         let objectives = self.objectives();
         let of_objectives = objectives.iter().map(|name| (format!("values.{name}"), Kind::Number));
-        let more = of_objectives.chain(of_params).chain(of_metrics).collect();
+        let of_summaries = summary_names
+            .iter()
+            .zip(&summary_kinds)
+            .map(|(name, kind)| (format!("summary.{name}"), kind.unwrap_or(Kind::Text)));
+        let more = of_objectives.chain(of_params).chain(of_metrics).chain(of_summaries).collect();
         let mut table = self.table(out, &columns, more)?;
         let rows = self.each_trial(|study, trial| {
-            let line = TrialLine::new(&study.spec, trial);
+            let line = TrialLine::new(&study.spec, trial, summaries.of(study, trial));
             let text = |text: &str| Cell::Text(text.to_owned());
             let run = trial.origin.tracked();
             let of = |text: Option<&Option<String>>| Cell::of(text.cloned().flatten(), Cell::Text);
@@ -144,9 +161,12 @@ impl TrialTable<'_> {
             let params = params.iter().map(|name| Cell::of(line.params.get(name), Cell::value));
             let last =
                 metrics.iter().map(|name| Cell::of(trial.last_metrics.get(name), Cell::Number));
+            let summary = summary_names
+                .iter()
+                .map(|name| Cell::of(summarised(study, trial, name).as_ref(), Cell::value));
             let study = self.name(study).map(text);
             let cells = study.into_iter().chain(own).chain(values).chain(params).chain(last);
-            table.row(cells.collect()).map(|()| 1)
+            table.row(cells.chain(summary).collect()).map(|()| 1)
         })?;
         table.finish().map(|()| rows)
     }
