@@ -1,6 +1,6 @@
 //! Imports runs recorded by other tools into studies of tracked runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::AppError;
@@ -69,11 +69,42 @@ pub struct Outcome {
     pub remarks: Vec<(PathBuf, String)>,
     /// Number of sources.
     pub sources: u64,
+    /// The metrics of all runs.
+    metrics: BTreeSet<String>,
 }
 
+/// Maximum number of metrics that a remark names.
+const METRICS: usize = 8;
+
 impl Outcome {
+    /// Adds a remark if no run has the metric by which they are to be compared.
+    fn remark_absent_metric(&mut self, wanted: &Wanted) {
+        let Some(metric) = wanted.goal.metric.as_deref() else { return };
+        if self.studies.is_empty() || self.metrics.contains(metric) {
+            return;
+        }
+        // Those of the machine compare no runs.
+        let logged = || self.metrics.iter().filter(|name| !name.starts_with("system/"));
+        let names: Vec<String> = logged().take(METRICS).map(|name| format!("`{name}`")).collect();
+        let more = match logged().count().saturating_sub(METRICS) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let there = match names.is_empty() {
+            true => "they have none".to_owned(),
+            false => format!("there are {}{more}", names.join(", ")),
+        };
+        let why = format!("no run has the metric `{metric}`: {there}");
+        self.remarks.insert(0, (wanted.path.clone(), why));
+    }
+
     fn count(&mut self, study: &str, taken: &Taken, run: &RecordedRun) {
         self.studies.entry(study.to_owned()).or_default().count(taken, run);
+        for (metric, _) in run.series.keys() {
+            if !self.metrics.contains(metric) {
+                self.metrics.insert(metric.clone());
+            }
+        }
         let remark = match taken {
             Taken::Fewer => {
                 "it has less now than when it was imported, and is left as it was".to_owned()
@@ -202,7 +233,7 @@ fn study_of(run: &RecordedRun, source: &Source, root: &Path) -> String {
 /// Nothing can be read, or the store failed.
 pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outcome, AppError> {
     let mut known: BTreeMap<String, Option<(StoredStudy, KnownRuns)>> = BTreeMap::new();
-    each(&with_usual_metric(reader, wanted)?, |name, run, outcome| {
+    let mut outcome = each(&with_usual_metric(reader, wanted)?, |name, run, outcome| {
         if !known.contains_key(name) {
             let study = reader.map(|reader| reader.study(name)).transpose()?.flatten();
             let runs = match (study, reader) {
@@ -226,7 +257,9 @@ pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outco
         };
         outcome.count(name, &taken, run);
         Ok(())
-    })
+    })?;
+    outcome.remark_absent_metric(wanted);
+    Ok(outcome)
 }
 
 /// Imports the runs one by one into the store at `path`: after an error the earlier ones stay, and
@@ -242,7 +275,7 @@ pub fn import(
 ) -> Result<Outcome, AppError> {
     let mut known: BTreeMap<String, (StoredStudy, KnownRuns)> = BTreeMap::new();
     let wanted = &with_usual_metric(Some(&*store), wanted)?;
-    each(wanted, |name, run, outcome| {
+    let mut outcome = each(wanted, |name, run, outcome| {
         if !known.contains_key(name) {
             let assumed = AssumedDirection::of(store, name, &wanted.goal)?;
             let study = open_study(store, path, name, &wanted.goal, runner::now())?;
@@ -256,5 +289,7 @@ pub fn import(
         outcome.count(name, &taken, run);
         progress(run);
         Ok(())
-    })
+    })?;
+    outcome.remark_absent_metric(wanted);
+    Ok(outcome)
 }

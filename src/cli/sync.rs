@@ -5,7 +5,8 @@ use clap::Args;
 use super::console::{credentials, shown};
 use super::selection::SeveralArguments;
 use super::{Console, Exit, Failure};
-use crate::app::{find, sync::sync};
+use crate::app::find;
+use crate::app::sync::{not_written, sync};
 use crate::report::wording::one_line;
 use crate::study::counted::count;
 use crate::study::destination::Destination;
@@ -73,6 +74,14 @@ pub fn sync_studies(arguments: &SyncArguments, console: &mut Console) -> Result<
                 count(written.points, "point"),
                 count(written.runs, "run"),
             ));
+            let missing = not_written(&reader, study, destination.tool)?;
+            if !missing.is_empty() {
+                console.say(&format!(
+                    "`{name}`: not written there: {}; `hpsearch show` and `hpsearch artifacts` \
+                     have them",
+                    missing.join(", "),
+                ));
+            }
         }
     }
     Ok(Exit::Done)

@@ -16,7 +16,7 @@ mod run_file;
 mod tensorboard;
 pub(super) mod wandb;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, TryLockError};
 use std::io;
 use std::ops::RangeInclusive;
@@ -154,6 +154,8 @@ pub(super) struct Run<'a> {
     study: &'a StudySummary,
     trial: &'a Trial,
     series: Vec<SeriesSummary>,
+    /// Its summary, by name.
+    summary: BTreeMap<String, serde_json::Value>,
     /// When its first attempt started.
     began: Timestamp,
 }
@@ -317,7 +319,9 @@ impl Mirror {
                 Some(trial) => {
                     let began = reader.began(self.study, number)?.unwrap_or(trial.created);
                     let series = reader.series(self.study, &[number])?;
-                    let run = Run { reader, study: &study, trial: &trial, series, began };
+                    let summary = reader.trial_summary(self.study, number)?;
+                    let (study, trial) = (&study, &trial);
+                    let run = Run { reader, study, trial, series, summary, began };
                     match self.target.write(&run) {
                         Ok(points) => {
                             written.points += points.unwrap_or(0);

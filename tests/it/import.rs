@@ -745,6 +745,46 @@ fn item(key: &str, json: &str) -> Vec<u8> {
 }
 
 #[test]
+fn nested_summaries_are_values_with_dots_and_media_are_counted_and_left_out() {
+    let site = Site::new("", "");
+    let image =
+        [item("im._type", "\"image-file\""), item("im.height", "8"), item("im.path", "\"p\"")];
+    let row = |step: &str| {
+        let own = [item("loss", step), item("eval", "{\"acc\":0.5}"), item("_step", step)];
+        field(2, &[own.concat(), image.concat()].concat())
+    };
+    let summary = [
+        item("loss", "2"),
+        item("d.x", "1"),
+        item("e", "{\"f\":{\"g\":2.5},\"word\":\"ok\"}"),
+        item("list", "[1,2]"),
+        item("h", "{\"_type\":\"histogram\",\"bins\":[0,1],\"values\":[3]}"),
+        image.concat(),
+    ];
+    let run = field(17, &[field(1, b"a"), field(3, b"p")].concat());
+    let early = field(3, &image.concat());
+    let records = [run, early, row("1"), row("2"), field(3, &summary.concat())];
+    fs::create_dir(site.path("w")).unwrap();
+    site.write("w/run-a.wandb", wandb_file(&records));
+    let done = site.run(&["import", "w", "--metric", "los"]);
+    assert_done(&done);
+    assert_names(
+        &done.err,
+        &[
+            "no run has the metric `los`: there are `eval.acc`, `loss`",
+            "skipped, since they are not numbers: `list`",
+            "skipped 3 objects of media: `h` (histogram), 2 of `im` (image-file)",
+        ],
+    );
+    let shown = json(&site, &["show", "p", "0", "--json"]);
+    let expected = serde_json::json!({ "d.x": 1, "e.f.g": 2.5, "e.word": "ok" });
+    assert_eq!(shown["summary"], expected);
+    let points = points(&site, "p");
+    assert!(points.iter().all(|point| !point.contains("im.")), "{points:?}");
+    assert!(points.iter().any(|point| point.contains("eval.acc")), "{points:?}");
+}
+
+#[test]
 fn hostile_words_and_numbers_are_kept_or_left_out_and_break_nothing() {
     let site = Site::new("", "");
     let odd =

@@ -147,6 +147,27 @@ fn files_that_somebody_else_put_there_are_left_and_the_other_runs_are_written() 
 }
 
 #[test]
+fn summaries_are_written_and_what_is_not_written_is_named() {
+    let more = r#"
+echo '@hpsearch {"summary":{"verdict":"good","accuracy":0.125}}'
+echo '@hpsearch {"text":{"sample":"once"}}'
+echo '@hpsearch {"table":{"columns":["a"],"rows":[[1]]},"name":"t"}'
+"#;
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &format!("{LOGS}{more}"));
+    assert_done(&site.run_study());
+    let said = site.run(&["sync", "s", "--to", "wandb:w"]).err;
+    assert_names(&said, &["not written there: 2 tables, 2 texts;", "hpsearch artifacts"]);
+    let said = site.run(&["sync", "s", "--to", "tensorboard:tb"]).err;
+    assert_names(&said, &["2 tables, 2 texts, the summaries of 2 runs;"]);
+    assert_done(&site.run(&["import", "w", "--study", "back"]));
+    let back = site.json(&["show", "back", "0", "--json"]);
+    assert_eq!(back["summary"]["verdict"], "good", "{back}");
+    let files = files(&site, "w/s", ".wandb");
+    assert!(files.values().all(|bytes| is_in(bytes, "0.125")), "the summary's own value");
+    assert!(!site.run(&["sync", "s", "--to", "wandb:w"]).err.contains("not written"));
+}
+
+#[test]
 fn destinations_are_written_while_a_study_runs_and_one_that_cannot_be_delays_nothing() {
     let text = study("trials = 2", &format!("{ONE_SLOT}{KEEP_ALL}"));
     let to = "[track]\nto = [\"tensorboard:tb\", \"wandb:blocked\"]\n";

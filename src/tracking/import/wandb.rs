@@ -3,7 +3,7 @@
 //! `Record` 2 history, 3 summary, 5 config, 7 system metrics, 17 run, 18 exit; items have the key
 //! in 1, or its parts in 2, and the value as JSON in 16 (wandb/proto/wandb_internal.proto).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
@@ -11,6 +11,7 @@ use std::path::Path;
 use super::recorded_run::moment;
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun};
 use crate::runner::metric_files::{Content, Fields, crc};
+use crate::study::counted;
 use crate::study::params::Value;
 use crate::study::series::SeriesAxis;
 use crate::study::time::Timestamp;
@@ -156,6 +157,42 @@ fn item(data: &[u8]) -> Option<Item<'_>> {
     Some(item)
 }
 
+/// The media among items, by key, with their kind: objects with `_type`, whole or in parts.
+fn media_of(items: &[Item<'_>]) -> BTreeMap<String, String> {
+    let mut media = BTreeMap::new();
+    for item in items {
+        let json = || item.json();
+        let (name, kind) = match item.key.strip_suffix("._type") {
+            Some(name) => (name, json()),
+            None if item.json.starts_with(b"{") => {
+                (item.key.as_str(), json().and_then(|json| json.get("_type").cloned()))
+            }
+            None => continue,
+        };
+        if let Some(serde_json::Value::String(kind)) = kind {
+            media.insert(name.to_owned(), kind);
+        }
+    }
+    media
+}
+
+/// Whether a key is that of a medium, or of a part of one.
+fn is_part(key: &str, media: &BTreeMap<String, String>) -> bool {
+    media.contains_key(key) || key.match_indices('.').any(|(at, _)| media.contains_key(&key[..at]))
+}
+
+/// Calls `take` for each value in objects of objects, with its dotted name.
+fn leaves(name: &str, json: &serde_json::Value, take: &mut dyn FnMut(&str, &serde_json::Value)) {
+    match json {
+        serde_json::Value::Object(parts) => {
+            for (part, json) in parts {
+                leaves(&format!("{name}.{part}"), json, take);
+            }
+        }
+        leaf => take(name, leaf),
+    }
+}
+
 #[derive(Default)]
 struct Reading {
     run: RecordedRun,
@@ -164,8 +201,10 @@ struct Reading {
     runtime: u64,
     /// The latest time in the run.
     last: Option<Timestamp>,
-    /// Keys whose values are not numbers.
+    /// Keys whose values are neither numbers nor, outside the history, texts or flags.
     left: BTreeSet<String>,
+    /// Media by key: the kind, and how often the history has it.
+    media: BTreeMap<String, (String, u64)>,
 }
 
 impl Reading {
@@ -291,33 +330,64 @@ impl Reading {
         };
         let Some(step) = step else { return Some(()) };
         let at = at.or(self.last).or(self.run.began).unwrap_or_default();
+        let media = media_of(&items);
+        for (name, kind) in &media {
+            let (_, count) = self.media.entry(name.clone()).or_insert((kind.clone(), 0));
+            *count += 1;
+        }
         for (index, item) in items.iter().enumerate() {
-            if item.key.starts_with('_') || Some(index) == axis_item {
+            let is_own = item.key.starts_with('_') || Some(index) == axis_item;
+            if is_own || is_part(&item.key, &media) {
                 continue;
             }
-            match item.number() {
-                Some(value) => self.run.log(&item.key, axis, RecordedPoint { step, value, at }),
-                None if self.left.contains(&item.key) => {}
-                None => drop(self.left.insert(item.key.clone())),
+            if let Some(value) = item.number() {
+                self.run.log(&item.key, axis, RecordedPoint { step, value, at });
+                continue;
             }
+            let (mut numbers, mut left) = (Vec::new(), Vec::new());
+            if let Some(json) = item.json() {
+                leaves(&item.key, &json, &mut |name, leaf| match leaf.as_f64() {
+                    Some(value) => numbers.push((name.to_owned(), value)),
+                    None => left.push(name.to_owned()),
+                });
+            } else {
+                left.push(item.key.clone());
+            }
+            for (name, value) in numbers {
+                self.run.log(&name, axis, RecordedPoint { step, value, at });
+            }
+            self.left.extend(left);
         }
         Some(())
     }
 
+    /// Numbers, texts and flags; objects become values with dotted names.
     fn summary(&mut self, data: &[u8]) -> Option<()> {
+        let mut items = Vec::new();
         for field in Fields(data) {
-            let (1, Content::Bytes(update)) = field? else { continue };
-            let item = item(update)?;
+            if let (1, Content::Bytes(update)) = field? {
+                items.push(item(update)?);
+            }
+        }
+        let media = media_of(&items);
+        for item in &items {
             match item.key.as_str() {
                 "_timestamp" => self.last = self.last.max(item.number().and_then(moment)),
-                key if key.starts_with('_') => {}
-                key => match item.json() {
-                    Some(json) if !json.is_object() && !json.is_array() && !json.is_null() => {
-                        self.run.summary.insert(key.to_owned(), json);
-                    }
-                    _ => {}
-                },
+                key if key.starts_with('_') || is_part(key, &media) => {}
+                key => {
+                    let Some(json) = item.json() else { continue };
+                    let (summary, left) = (&mut self.run.summary, &mut self.left);
+                    leaves(key, &json, &mut |name, leaf| match leaf {
+                        serde_json::Value::Array(_) => drop(left.insert(name.to_owned())),
+                        serde_json::Value::Null => {}
+                        leaf => drop(summary.insert(name.to_owned(), leaf.clone())),
+                    });
+                }
             }
+        }
+        // Those that were logged are counted in the history.
+        for (name, kind) in media {
+            self.media.entry(name).or_insert((kind, 0));
         }
         Some(())
     }
@@ -373,7 +443,7 @@ impl Reading {
     }
 
     fn finish(self) -> RecordedRun {
-        let Reading { mut run, runtime, last, left, is_own } = self;
+        let Reading { mut run, runtime, last, left, is_own, media } = self;
         let end = run.began.map(|began| {
             let micros = i64::try_from(runtime.saturating_mul(1_000_000)).unwrap_or(i64::MAX);
             Timestamp(began.0.saturating_add(micros))
@@ -395,6 +465,18 @@ impl Reading {
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             let names = names.join("`, `");
             run.remarks.push(format!("skipped, since they are not numbers: `{names}`{more}"));
+        }
+        if !media.is_empty() {
+            let names = media.iter().take(5).map(|(name, (kind, count))| {
+                let times = if *count > 1 { format!("{count} of ") } else { String::new() };
+                format!("{times}`{name}` ({kind})")
+            });
+            let names: Vec<String> = names.collect();
+            let more = media.len().saturating_sub(names.len());
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let all =
+                counted::count(media.values().map(|(_, count)| *count.max(&1)).sum(), "object");
+            run.remarks.push(format!("skipped {all} of media: {}{more}", names.join(", ")));
         }
         run
     }

@@ -208,8 +208,12 @@ fn end(run: &Run<'_>, step: Option<i64>, log: &mut Log<'_>) -> io::Result<()> {
     let at = run.trial.finished.unwrap_or(run.began);
     let runtime = (seconds(at) - seconds(run.began)).max(0.0);
     let mut summary = Message::new();
-    for series in &run.series {
+    let is_own = |series: &&SeriesSummary| run.summary.contains_key(&series.metric);
+    for series in run.series.iter().filter(|series| !is_own(series)) {
         summary = summary.message(1, &item(&series.metric, &number(series.last_value)));
+    }
+    for (name, value) in &run.summary {
+        summary = summary.message(1, &item(name, &value.to_string()));
     }
     if let Some(step) = step {
         summary = summary.message(1, &item("_step", &step.to_string()));
