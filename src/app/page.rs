@@ -25,6 +25,7 @@ use crate::report::document::privacy::Privacy;
 use crate::report::figure::{Mark, Series, SeriesRole};
 use crate::report::wording::{attempt_end, one_line, proposed, run_name};
 use crate::storage::{Attempt, StorageError, StorageReader, StudySummary};
+use crate::study::artifact::{Artifact, StoredArtifact};
 use crate::study::front::Front;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
@@ -216,6 +217,8 @@ pub struct TrialPart {
     attempts_made: Vec<AttemptLine>,
     checkpoints: Vec<u64>,
     series: Vec<SeriesLine>,
+    /// Files, images, texts and tables that it kept.
+    artifacts: Vec<ArtifactLine>,
 }
 
 #[derive(Debug, Serialize)]
@@ -233,6 +236,22 @@ struct AttemptLine {
     ended: Option<Timestamp>,
     end: &'static str,
     reason: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ArtifactLine {
+    /// The name with its version, by which it is written to a file.
+    name: String,
+    kind: &'static str,
+    bytes: u64,
+    step: Option<u64>,
+}
+
+impl From<StoredArtifact> for ArtifactLine {
+    fn from(stored: StoredArtifact) -> Self {
+        let Artifact { kind, bytes, step, .. } = stored.artifact;
+        ArtifactLine { name: one_line(&stored.label()), kind: kind.as_str(), bytes, step }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -415,6 +434,7 @@ pub fn trial(
     let step = best::value_step(&study.spec, trial);
     let is_tracked = study.spec.is_tracked();
     let all_series = reader.series(study.id, &[trial.number])?;
+    let artifacts = reader.artifacts(study.id, Some(trial.number))?;
     let family = family(reader, study, trial)?;
     let (schedule, tree) = family.map(|family| (family.stage_lines, family.tree)).unzip();
     Ok(TrialPart {
@@ -435,6 +455,7 @@ pub fn trial(
         attempts_made: attempts.into_iter().map(attempt).collect(),
         checkpoints: trial.checkpoints.iter().map(|checkpoint| checkpoint.step).collect(),
         series: all_series.into_iter().map(series).collect(),
+        artifacts: artifacts.into_iter().map(ArtifactLine::from).collect(),
     })
 }
 

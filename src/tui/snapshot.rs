@@ -13,6 +13,7 @@ use super::trial_key::TrialKey;
 use crate::app::log_tail::LogTail;
 use crate::report::wording::StudyStatus;
 use crate::storage::{Attempt, Remarked, StudyId, StudySummary};
+use crate::study::artifact::StoredArtifact;
 use crate::study::condition::TrialNames;
 use crate::study::params::Params;
 use crate::study::prediction::Prediction;
@@ -113,6 +114,8 @@ pub struct Detail {
     pub logged: Vec<LoggedCurve>,
     /// Its summary; read for its own screen only.
     pub summary: BTreeMap<String, Json>,
+    /// The files, images, texts and tables that it kept; read for its own screen only.
+    pub artifacts: Vec<StoredArtifact>,
     /// What was remarked on its lines; read for its own screen only.
     pub remarks: Vec<Remarked>,
     /// The values that were predicted when it was proposed; read for its own screen only.

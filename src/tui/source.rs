@@ -350,6 +350,7 @@ impl Source {
             detail.remarks = self.remarks(study, *trial)?;
             detail.predicted = self.predicted(study, *trial)?;
             detail.summary = self.reader.trial_summary(study, *trial)?;
+            detail.artifacts = self.reader.artifacts(study, Some(*trial))?;
         }
         let metric = metric.as_ref().unwrap_or(&summary.spec.objective().metric);
         let field = self.field(study, metric, summary.counts.total())?;
@@ -379,8 +380,16 @@ impl Source {
         let metrics: Vec<(String, Curve)> =
             reports.chunk_by(|one, next| one.0 == next.0).map(curve).collect();
         let logged = self.logged(study, number, &metrics)?;
-        let (summary, remarks, predicted) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Ok(Some(Detail { trial, attempts, metrics, logged, summary, remarks, predicted }))
+        Ok(Some(Detail {
+            trial,
+            attempts,
+            metrics,
+            logged,
+            summary: BTreeMap::new(),
+            artifacts: Vec::new(),
+            remarks: Vec::new(),
+            predicted: Vec::new(),
+        }))
     }
 
     /// The series of a trial that are no reports.

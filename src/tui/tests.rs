@@ -27,6 +27,7 @@ use super::{HolderLife, TuiMode};
 use crate::report::sparkline::Charset;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{Holder, Lease, Storage, StorageReader, StudyId, StudySummary, Takeover};
+use crate::study::artifact::{Artifact, ArtifactKind};
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::{Device, Slot};
 use crate::study::event::{
@@ -471,6 +472,26 @@ fn the_summary_of_a_trial_stands_on_its_screen() {
     let at = lines.iter().position(|line| line.contains(" summary ")).unwrap_or_default();
     assert!(lines[at + 1].contains("note           ok"), "{frame}");
     assert!(lines[at + 2].contains("test_accuracy  0.91"), "{frame}");
+}
+
+#[test]
+fn what_a_trial_kept_stands_on_its_screen_with_the_command_to_get_it() {
+    let mut script = mixed();
+    let artifact = Artifact {
+        name: "confusion matrix".to_owned(),
+        kind: ArtifactKind::Image,
+        digest: "0".repeat(64),
+        bytes: 2048,
+        step: Some(3),
+        path: None,
+        copied: true,
+    };
+    let saved = RecordEvent::ArtifactSaved { artifact, content: None };
+    script.append(&[Event::Trial(TrialNumber(0), TrialEvent::Record(saved))]);
+    let frame = Shown::new(script, (120, 60)).press("\n").frame();
+    assert!(frame.contains("confusion matrix:v1  image  2.0 KiB  "), "{frame}");
+    assert!(frame.contains("hpsearch artifacts digits-baseline 0 --get"), "{frame}");
+    assert!(frame.contains("  'confusion matrix:v1'"), "{frame}");
 }
 
 #[test]

@@ -113,13 +113,15 @@ fn the_table_has_all_trials_and_the_best_have_pages() {
     let page = &table["pages"][0];
     assert_eq!((&page["number"], page["curve"].as_array().unwrap().len()), (&Json::from(0), 3));
     assert_eq!(page["summary"], serde_json::json!({}));
+    assert_eq!(page["artifacts"], serde_json::json!([]));
     assert_refused(&scene.run(&["report", "digits", "--trial", "99", "-o", "-"]), &["99"]);
 }
 
 #[test]
 fn a_trials_page_has_its_summary() {
     let script = "echo \"@hpsearch {\\\"step\\\":1,\\\"loss\\\":$1}\"\n\
-        echo '@hpsearch {\"summary\":{\"test_accuracy\":0.5,\"verdict\":\"<b>good</b>\"}}'\n";
+        echo '@hpsearch {\"summary\":{\"test_accuracy\":0.5,\"verdict\":\"<b>good</b>\"}}'\n\
+        echo '@hpsearch {\"text\":{\"sample\":\"once\"},\"step\":1}'\n";
     let site = Site::new(&study("trials = 2", ONE_SLOT), script);
     assert_done(&site.run_study());
     let report = site.run(&["report", "s", "-o", "-"]);
@@ -127,6 +129,7 @@ fn a_trials_page_has_its_summary() {
     let page = &data(&report.out)["studies"][0]["pages"][1];
     let summary = serde_json::json!({ "test_accuracy": 0.5, "verdict": "<b>good</b>" });
     assert_eq!(page["summary"], summary, "{page}");
+    assert_eq!(page["artifacts"], serde_json::json!([["sample:v1", "text", 4, 1]]), "{page}");
 }
 
 #[test]

@@ -6,8 +6,10 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use hpsearch::runner::artifacts::digest_of;
 use hpsearch::server::Limits;
 use hpsearch::storage::{Storage as _, StorageReader as _, StudyId};
+use hpsearch::study::artifact::{Artifact, ArtifactKind};
 use hpsearch::study::event::{Event, RecordEvent, TrialEvent};
 use hpsearch::study::request::Request;
 use hpsearch::study::time::Timestamp;
@@ -698,7 +700,12 @@ fn the_parts_of_the_page_are_what_the_verbs_print() {
     let mut scene = Scene::digits();
     let summary = [("test_accuracy".to_owned(), json!(0.91))].into_iter().collect();
     let recorded = TrialEvent::Record(RecordEvent::SummaryRecorded { summary });
-    scene.append(&[Event::Trial(TrialNumber(1), recorded)]);
+    let (kind, digest) = (ArtifactKind::Text, digest_of(b"once"));
+    let (name, step) = ("sample".to_owned(), Some(3));
+    let artifact = Artifact { name, kind, digest, bytes: 4, step, path: None, copied: false };
+    let content = Some("once".to_owned());
+    let saved = TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content });
+    scene.append(&[recorded, saved].map(|event| Event::Trial(TrialNumber(1), event)));
     scene.leave();
     let browser = Browser::with_limits(&scene, Limits::default(), false);
     let studies = browser.json("/api/studies");
@@ -745,6 +752,8 @@ fn the_parts_of_the_page_are_what_the_verbs_print() {
     assert_eq!(browser.get("/api/trials?study=digits&sort=nothing").code, 400);
     let trial = browser.json("/api/trial?study=digits&trial=1");
     assert_eq!(trial["summary"], json!({"test_accuracy": 0.91}));
+    let kept = json!([{"name": "sample:v1", "kind": "text", "bytes": 4, "step": 3}]);
+    assert_eq!(trial["artifacts"], kept);
     assert_eq!((&trial["state"], &trial["params"]["momentum"]), (&json!("pruned"), &json!(0.9)));
     assert_eq!(trial["attempts_made"][0]["device"], "cpu");
     assert_eq!(browser.get("/api/trial?study=digits&trial=9").code, 404);

@@ -11,6 +11,7 @@ use crate::app::page::{objectives, space};
 use crate::report::document::privacy::{PrivatePart, PublicJson};
 use crate::report::wording::{attempt_end, one_line, proposed};
 use crate::storage::{StorageError, StorageReader, StudySummary, Summaries};
+use crate::study::artifact::Artifact;
 use crate::study::metric::Number;
 use crate::study::params::Value;
 use crate::study::series::step_json;
@@ -115,6 +116,10 @@ impl Scope<'_> {
                 Number(series.last_value)
             ])
         });
+        let artifacts = reader.artifacts(study.id, Some(trial.number))?.into_iter().map(|stored| {
+            let Artifact { kind, bytes, step, .. } = &stored.artifact;
+            json!([one_line(&stored.label()), kind.as_str(), bytes, step])
+        });
         let notes = trial.notes.iter().map(|note| json!([note.at, note.text]));
         let mut page = json!({
             "number": trial.number,
@@ -127,6 +132,7 @@ impl Scope<'_> {
             "attempts": attempts.collect::<Vec<_>>(),
             "series": series.collect::<Vec<_>>(),
             "summary": summary,
+            "artifacts": artifacts.collect::<Vec<_>>(),
             "notes": notes.collect::<Vec<_>>(),
         });
         if self.privacy.includes(PrivatePart::Logs)

@@ -47,6 +47,11 @@ export function bytes(size) {
   return `${number(Math.round(size * 10) / 10)} ${units[unit]}`;
 }
 
+/// A word for a shell.
+export function quoted(word) {
+  return /^[\w./:@%+=,-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
 /// Trials by state, the states that there are.
 export function counts(trials) {
   const words = ["running", "queued", "paused", "complete", "pruned", "failed"];

@@ -1,7 +1,7 @@
 // One trial: its parameters, curve, decisions, attempts and notes.
 
 import { element, facts, fill, state, table, tags } from "/elements.js";
-import { duration, moment, number, param } from "/format.js";
+import { bytes, duration, moment, number, param, quoted } from "/format.js";
 import { actOn, controlsOf } from "/control.js";
 import { curvesOf } from "/figures.js";
 import { logOf } from "/log.js";
@@ -50,6 +50,9 @@ export function showTrial(context) {
         table("Decisions", cells([study.clock, "decision", "reason"]), trial.decisions.map((one) => row([one.step, one.decision, one.text])))),
       trial.series.length > 0 && element("section", {}, element("h2", {}, "Series"),
         table("Series", cells(["metric", "clock", "points", "last", "at"]), trial.series.map((one) => row([one.metric, one.clock, one.points, number(one.last_value), one.last_step])))),
+      trial.artifacts.length > 0 && element("section", {}, element("h2", {}, "Artifacts"),
+        table("Artifacts", cells(["name", "kind", "size", "step"]), trial.artifacts.map((one) => row([one.name, one.kind, bytes(one.bytes), one.step ?? ""]))),
+        element("p", {}, "To write one to a file: ", element("code", {}, `hpsearch artifacts ${quoted(study.name)} ${trial.number} --get ${quoted(trial.artifacts[0].name)}`))),
       element("section", {}, element("h2", {}, "Attempts"),
         table("Attempts", cells(["attempt", "device", "started", "ended", "end", "reason"]),
           trial.attempts_made.map((one) => row([one.attempt, one.device, moment(one.started), moment(one.ended), one.end, one.reason ?? ""])))));

@@ -3,14 +3,16 @@
 use ratatui::text::Line;
 use serde_json::Value as Json;
 
+use crate::config::shell::quoted;
 use crate::engine::batch_halving::BatchHalving;
 use crate::report::populations::segment_lines;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{
-    attempt_end, duration, number, one_line, param, predictions, remarked, rough_duration,
+    attempt_end, bytes, duration, number, one_line, param, predictions, remarked, rough_duration,
 };
 use crate::storage::{Attempt, Remarked};
+use crate::study::artifact::StoredArtifact;
 use crate::study::counted::count;
 use crate::study::metric::Score;
 use crate::study::spec::StudySpec;
@@ -42,6 +44,9 @@ pub(super) fn sections(
     }
     if !detail.summary.is_empty() {
         section(&mut lines, "summary", summary(detail), theme);
+    }
+    if !detail.artifacts.is_empty() {
+        section(&mut lines, "artifacts", artifacts(state.spec(), detail), theme);
     }
     if !detail.remarks.is_empty() {
         let remark = |remark: &Remarked| {
@@ -153,6 +158,25 @@ fn summary(detail: &Detail) -> Vec<String> {
     let table =
         Columns::of(&pairs).left("", |(name, _)| one_line(name)).left("", |(_, value)| text(value));
     rows(table.end(), pairs.len())
+}
+
+fn artifacts(spec: &StudySpec, detail: &Detail) -> Vec<String> {
+    let all = &detail.artifacts;
+    let step = |stored: &StoredArtifact| match stored.artifact.step {
+        Some(step) => format!("{} {step}", spec.step.as_str()),
+        None => String::new(),
+    };
+    let table = Columns::of(all)
+        .left("", |stored| one_line(&stored.label()))
+        .left("", |stored| stored.artifact.kind.as_str())
+        .right("", |stored| bytes(stored.artifact.bytes))
+        .left("", step);
+    let mut lines = rows(table.end(), all.len());
+    let words = ["hpsearch", "artifacts", &spec.name, &detail.trial.number.to_string(), "--get"];
+    let words = words.map(str::to_owned).into_iter();
+    let words: Vec<String> = words.chain(all.first().map(StoredArtifact::label)).collect();
+    lines.push(one_line(&quoted(&words)));
+    lines
 }
 
 fn decisions(trial: &Trial, step_unit: StepUnit) -> Vec<String> {

@@ -4,7 +4,7 @@
 import { FilterError, parseFilter, STATES, trialOf, valueText } from "./filter.js";
 import { chart } from "/chart.js";
 import { element, facts, fill, state, table } from "/elements.js";
-import { count, duration, number, param } from "/format.js";
+import { bytes, count, duration, number, param, quoted } from "/format.js";
 
 const ROWS = 100;
 // Many more at once keep a browser busy for seconds, each time that they are sorted.
@@ -192,6 +192,8 @@ function pageOf(study, trial, page, close) {
     listed(trial, "Decisions", [study.step, "decision and reason"], page.decisions.map(([step, , text]) => [step, text])),
     listed(trial, "Attempts", ["attempt", "device", "started", "ended", "how", "reason"], page.attempts.map(([at, device, started, ended, end, reason]) => [at, device, utc(started), utc(ended), end, reason ?? ""])),
     listed(trial, "Series", ["metric", "by", "points", "last", "value"], page.series.map(([metric, clock, points, last, value]) => [metric, clock, points, last, number(value)])),
+    listed(trial, "Artifacts", ["name", "kind", "size", "step"], page.artifacts.map(([name, kind, size, step]) => [name, kind, bytes(size), step ?? ""])),
+    page.artifacts.length > 0 && element("p", {}, "To write one to a file, where the store is: ", element("code", {}, `hpsearch artifacts ${quoted(study.study)} ${trial.number} --get ${quoted(page.artifacts[0][0])}`)),
     page.notes.length > 0 && [element("h4", {}, "Notes"), element("ul", { class: "notes" }, page.notes.map(([at, text]) => element("li", {}, element("time", {}, utc(at)), " ", text)))],
     page.log !== undefined && [element("h4", {}, "End of the log"), element("pre", { tabindex: "0" }, page.log)]);
 }
