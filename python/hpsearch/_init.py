@@ -12,6 +12,21 @@ _current: Optional[Run] = None
 _error: Optional[BaseException] = None
 _is_hooked = False
 
+#: What to write for arguments that other tools have.
+_INSTEAD = {
+    "project": ": the project of a run is its `study`",
+    "experiment": ": the experiment of a run is its `study`",
+    "experiment_name": ": the experiment of a run is its `study`",
+    "run_name": ": a run is called by its `name`",
+    "params": ": parameters are its `config`",
+    "job_type": ": use `group`, or a word in `tags`",
+    "notes": ": use `run.text(\"notes\", ..)`, or `hpsearch note STUDY RUN TEXT`",
+    "entity": ": a store has no users; leave it out",
+    "mode": ": runs are always local and need no server; leave it out",
+    "dir": ": the file that runs are stored in is its `store`",
+    "reinit": ": each `init` ends the run before it; leave it out",
+}
+
 #: The longest name of a study or a run, in characters.
 LONGEST_NAME = 200
 
@@ -29,6 +44,7 @@ def init(
     system: Optional[str] = None,
     metric: Optional[str] = None,
     direction: Optional[str] = None,
+    **unknown: Any,
 ) -> Run:
     """Begins a run, and ends the one before, if there is one.
 
@@ -53,6 +69,8 @@ def init(
     said once on standard error: the program continues.
     """
     global _current
+    for word in unknown:
+        raise TypeError(f"`hpsearch.init` has no argument `{word}`{_INSTEAD.get(word, '')}")
     parameters = _values.configuration(config)
     if isinstance(tags, str):
         raise TypeError("`tags` must be a list of words, not a string")

@@ -1,5 +1,6 @@
 """What programs log as plain numbers, and their configurations as plain data."""
 
+import json
 import operator
 from typing import Any, Dict, Mapping, Optional, Set, Tuple
 
@@ -74,10 +75,30 @@ def _take(found: Dict[str, float], name: Any, value: Any, depth: int) -> None:
     if number is None:
         _messages.once(
             f"number {name}",
-            f"`{name}` must be a number, not {_shown(value)}: such values are not logged",
+            f"`{name}` must be a number, not {_shown(value)}: such values are not logged"
+            f"{_instead(value)}",
         )
     else:
         found[name] = number
+
+
+def _instead(value: Any) -> str:
+    """What keeps such a value, for a message."""
+    if isinstance(value, (str, bytes)):
+        method = "text(name, text)"
+    elif hasattr(value, "savefig") or type(value).__module__.partition(".")[0] == "PIL":
+        method = "image(name, image)"
+    elif hasattr(value, "columns") or _is_rows(value):
+        method = "table(name, rows)"
+    elif getattr(value, "ndim", 0) in (2, 3):
+        method = "image(name, array)` or, of numbers, `run.table(name, columns, rows)"
+    else:
+        return ""
+    return f"; `run.{method}` keeps one"
+
+
+def _is_rows(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and bool(value) and isinstance(value[0], Mapping)
 
 
 def as_number(value: Any) -> Optional[float]:
@@ -161,7 +182,16 @@ def _leaves(name: str, value: Any, depth: int) -> Tuple[Tuple[str, Any], ...]:
             for inner, below in value.items()
             for leaf in _leaves(f"{name}.{inner}", below, depth - 1)
         )
+    if _has_mapping(value, depth):
+        # The store's lists have no objects: they are kept as JSON.
+        return ((name, json.dumps(_json(value, depth), ensure_ascii=False)),)
     return ((name, _json(value, depth)),)
+
+
+def _has_mapping(value: Any, depth: int) -> bool:
+    if not isinstance(value, (list, tuple)) or depth == 0:
+        return False
+    return any(isinstance(item, Mapping) or _has_mapping(item, depth - 1) for item in value)
 
 
 def _short(value: int) -> str:
@@ -183,6 +213,8 @@ def _json(value: Any, depth: int) -> Any:
         return int(value) if -(2**63) <= value < 2**64 else _short(value)
     if isinstance(value, (list, tuple)) and depth > 0:
         return [_json(item, depth - 1) for item in value]
+    if isinstance(value, Mapping) and value and depth > 0:
+        return {str(name): _json(item, depth - 1) for name, item in value.items()}
     if hasattr(value, "item"):
         try:
             if type(value).__name__ in ("float16", "float32"):

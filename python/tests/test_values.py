@@ -55,6 +55,22 @@ class Values(Case):
         taken = _values.metrics({"train": {"loss": 1.0, "by class": {"a": 2.0}}, "lr": 0.1})
         self.assertEqual(taken, {"train/loss": 1.0, "train/by class/a": 2.0, "lr": 0.1})
 
+    def test_what_is_not_logged_says_what_keeps_it(self) -> None:
+        class Figure:
+            def savefig(self) -> None:
+                """As matplotlib's."""
+
+        values = {"word": "text", "plot": Figure(), "rows": [{"a": 1}], "none": None}
+        self.assertEqual(_values.metrics(values), {})
+        kept = [text.rpartition("`run.")[2].partition("(")[0] for text in self.said]
+        self.assertEqual(kept[:3], ["text", "image", "table"])
+        self.assertNotIn("run.", self.said[3])
+
+    def test_a_list_of_dictionaries_is_kept_as_json(self) -> None:
+        config = {"layers": [{"n": 1}, {"n": [2, {"m": None}]}], "sizes": [1, 2], "a": {"b": []}}
+        flat = {"layers": '[{"n": 1}, {"n": [2, {"m": null}]}]', "sizes": [1, 2], "a.b": []}
+        self.assertEqual(_values.plain(config), flat)
+
     def test_what_is_no_number_is_dropped_with_one_message_a_name(self) -> None:
         odd = {"word": "0.5", "none": None, "huge": 10**400, "own": Hostile(), "loss": 1.0}
         for _ in range(3):

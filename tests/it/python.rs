@@ -196,6 +196,54 @@ fn the_summary_and_the_tags_of_a_program_are_its_trials_in_a_search() {
 }
 
 #[test]
+fn what_is_logged_without_a_step_is_one_past_the_last_of_its_metrics() {
+    let program = "
+import hpsearch
+with hpsearch.init('digits', name='a') as run:
+    run.log({'acc': 0.1})
+    run.log({'loss': 1.0, 'acc': 0.5})
+    run.log({'acc': 0.6})
+    run.log({'loss': 0.4})
+    run.log({'acc': 0.7, 'loss': 0.3}, step=10)
+    run.log({'acc': 0.8})
+run = hpsearch.init('digits', name='a', resume=True)
+run.log({'acc': 0.9})
+run.summary({'best': {'acc': 0.9}})
+run.finish()
+try:
+    hpsearch.init(project='digits')
+except TypeError as error:
+    print(error)
+";
+    let site = Site::empty();
+    let Some(started) = start(&site, program) else { return };
+    let ended = started.end();
+    assert_done(&ended);
+    assert_names(&ended.out, &["has no argument `project`", "its `study`"]);
+    wait_until("both attempts are stored", || {
+        let runs = runs(&site);
+        runs.len() == 1 && runs[0]["attempts"] == 2 && runs[0]["state"] == "complete"
+    });
+    let points = site.run(&["export-data", "digits", "--series", "--format", "tsv"]).out;
+    let points = points.lines().filter(|line| line.contains("\tstep\t"));
+    let point = |line: &str| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        format!("{} {} {}", cells[1], cells[3], cells[4])
+    };
+    let points: Vec<String> = points.skip(1).map(point).collect();
+    let acc = ["acc 1 0.1", "acc 2 0.5", "acc 3 0.6", "acc 10 0.7", "acc 11 0.8", "acc 12 0.9"];
+    let loss = ["loss 2 1.0", "loss 3 0.4", "loss 10 0.3"];
+    assert_eq!(points, [&acc[..], &loss].concat());
+    let reads = "
+import hpsearch
+[row] = hpsearch.trials('digits')
+print(row['summary_best.acc'], row['origin'], row['failures'], row['created'] < row['started'])
+";
+    let Some(read) = start(&site, reads) else { return };
+    assert_eq!(read.end().out.trim(), "0.9 tracked 0 True");
+}
+
+#[test]
 fn a_program_that_is_killed_leaves_an_interrupted_run_that_can_go_on() {
     let site = Site::empty();
     let Some(program) = start(&site, &format!("{LOGS}time.sleep(600)")) else { return };
