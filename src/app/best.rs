@@ -177,7 +177,8 @@ pub fn runs(state: &StudyState) -> Option<Runs> {
 }
 
 /// The shell command line of a trial, if its study runs a command. Parameters that it does not name
-/// are environment variables, and in a new file that `HPSEARCH_PARAMS` names.
+/// are environment variables, and in a new file that `HPSEARCH_PARAMS` names; so is its seed, and a
+/// new directory for checkpoints if it saved some.
 pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
     if let Some(run) = trial.origin.tracked() {
         return (!run.command.is_empty()).then(|| shell::quoted(&run.command));
@@ -194,11 +195,17 @@ pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
         })
         .chain(file)
         .collect();
+    let seed = seed_of(SeedTree::new(spec.seed), trial);
+    if !run.iter().any(|word| word.contains("{seed}")) {
+        words.insert(0, format!("HPSEARCH_SEED={seed}"));
+    }
+    if !trial.checkpoints.is_empty() {
+        words.insert(0, "HPSEARCH_CHECKPOINT_DIR=$(mktemp -d)".to_owned());
+    }
     if std::env::current_dir().is_ok_and(|here| here != *cwd) {
         words.insert(0, format!("cd {} &&", quoted(cwd.display().to_string())));
     }
     // `{trial}` and `{trial_dir}` stay literal: a second run must not overwrite the trial's files.
-    let seed = seed_of(SeedTree::new(spec.seed), trial);
     let own = |name: &str| (name == "seed").then(|| seed.to_string());
     let filled = command_line::words(run, *args, &spec.space, params, own);
     words.push(shell::quoted(&filled));

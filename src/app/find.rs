@@ -258,7 +258,8 @@ pub fn study_and_trials(
     }
     let (named, trials) = match words.split_first() {
         None => (None, words),
-        Some((first, _)) if numbers(first).is_some() => (None, words),
+        // A study may be called `20261130`.
+        Some((first, _)) if numbers(first).is_some() && !is_study(reader, first) => (None, words),
         Some((first, others)) => (Some(first.as_str()), others),
     };
     let found = study(reader, named);
@@ -291,11 +292,16 @@ pub fn study_and_trial(
 /// Trials of one study, in the order given.
 pub type TrialsOf = (StudySummary, Vec<TrialNumber>);
 
+/// Whether the store holds a study of this name.
+fn is_study(reader: &dyn StorageReader, name: &str) -> bool {
+    reader.study(name).is_ok_and(|study| study.is_some())
+}
+
 /// The trials of a study named by a word like `sms/3` or `runs/baseline`; `None` for other words.
 /// Both names may contain slashes: the longest match of a study counts.
 fn addressed(reader: &dyn StorageReader, word: &str) -> Option<Result<TrialsOf, AppError>> {
     // The name of a study, or of a file, is not a run's.
-    if word.ends_with(".toml") || reader.study(word).is_ok_and(|study| study.is_some()) {
+    if word.ends_with(".toml") || is_study(reader, word) {
         return None;
     }
     let places = word.rmatch_indices('/').map(|(place, _)| word.split_at(place));
@@ -369,9 +375,16 @@ pub fn studies_or_trials(reader: &dyn StorageReader, words: &[String]) -> Result
         words.split_first().map_or((None, words), |(one, more)| (Some(one), more));
     let of = study(reader, first.map(String::as_str))?;
     let is_study = |word: &str| Ok::<_, AppError>(reader.study(word)?.is_some());
+    // A study called `20261130` beside one without such a trial is meant.
+    let has = |number: &TrialNumber| reader.trial(of.id, *number).is_ok_and(|it| it.is_some());
+    let are_numbers = |word: &str| {
+        numbers(word).is_some_and(|numbers| {
+            numbers.iter().any(has) || !reader.study(word).is_ok_and(|it| it.is_some())
+        })
+    };
     let runs = if of.spec.is_tracked() { run_names(reader, &of)? } else { Vec::new() };
     let is_run = |word: &String| runs.iter().any(|(name, _)| name == word);
-    let is_trial = |word: &String| is_run(word) || numbers(word).is_some();
+    let is_trial = |word: &String| is_run(word) || are_numbers(word);
     for word in others.iter().filter(|word| is_trial(word)) {
         if is_study(word)? {
             return Err(AppError::StudyOrRun { study: of.spec.name, word: word.clone() });

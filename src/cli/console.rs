@@ -218,6 +218,11 @@ impl Console {
         self.print_message(&lines(text));
     }
 
+    /// Prints a message also with `-q`: an error, or what a run waits for.
+    pub fn say_anyway(&self, text: &str) {
+        self.print_lines(&lines(text));
+    }
+
     /// Prints a message that must not block a run on a stalled reader.
     pub fn mention(&self, text: &str) {
         if has_room(io::stderr()) {

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::selection::readable;
 use super::study_columns::columns;
-use super::trial_json::{BestJson, FrontJson, ObjectiveJson, objectives};
+use super::trial_json::{BestJson, FrontJson, ObjectiveJson, as_instant, objectives};
 use super::{Console, Exit, Failure};
 use crate::app::find::{self, Archived, is_archived};
 use crate::app::study_state::{elapsed, state_in};
@@ -16,6 +16,7 @@ use crate::report::wording::{StudyStatus, duration};
 use crate::storage::StudySummary;
 use crate::study::metric::Direction;
 use crate::study::state::Counts;
+use crate::study::time::Timestamp;
 
 /// Arguments of `hpsearch ls`.
 #[derive(Clone, Debug, Args)]
@@ -45,6 +46,8 @@ struct ListedStudyJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     trials: Counts,
+    #[serde(serialize_with = "as_instant")]
+    created: Timestamp,
     best: Option<BestJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<FrontJson<'a>>,
@@ -108,6 +111,7 @@ fn line(study: &StudySummary, state: StudyStatus) -> ListedStudyJson<'_> {
         state: state.as_str(),
         reason: study.finished.as_deref().or(study.paused.as_deref()),
         trials: study.counts,
+        created: study.created,
         best: study.best.map(BestJson::from),
         front: study.front.as_ref().map(FrontJson::from),
         objectives: objectives(&study.spec),

@@ -31,6 +31,8 @@ use crate::runner::RunnerError;
 use crate::runner::notifier::{Mailbox, Notifier, Recipients};
 use crate::runner::ownership::{self, Unreachable};
 use crate::runner::signals::{HangUp, SignalWatch};
+use crate::storage::StorageReader as _;
+use crate::storage::any::AnyReader;
 use crate::study::spec::StudySpec;
 use crate::tracking::{Behind, Follower, Listener};
 
@@ -166,6 +168,13 @@ fn attend(
         Some((notifier, mailbox)) => (Some(notifier), Some(mailbox)),
         None => (None, None),
     };
+    if console.talk == Talk::Quiet && AnyReader::open(path)?.summary(study.id)?.paused.is_some() {
+        let resume = console.next(&format!("resume {}", study.spec.name));
+        console.say_anyway(&format!(
+            "study `{}` is paused, so that nothing starts: {resume} lets it continue",
+            study.spec.name
+        ));
+    }
     let (outcome, signal) = if form == Form::Lines {
         let mut runner = start.runner(&mut store, &study)?;
         if let Some(mailbox) = mailbox {

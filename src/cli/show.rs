@@ -13,7 +13,7 @@ use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
 use super::moments::moment;
 use super::provenance;
-use super::trial_json::{BestJson, ForecastJson, FrontJson};
+use super::trial_json::{BestJson, ForecastJson, FrontJson, as_instant};
 use crate::analysis::forecast::Forecast;
 use crate::app::best;
 use crate::app::best_runs::{self, RunsJson};
@@ -38,6 +38,7 @@ use crate::study::provenance::Provenance;
 use crate::study::space::Dimension;
 use crate::study::spec::{PerTrial, StudySpec};
 use crate::study::state::{Counts, StudyState};
+use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
 use crate::study::unmeasured::Unmeasured;
 use crate::tracking::{Behind, behind};
@@ -74,6 +75,8 @@ struct ShowJson<'a> {
     state: &'static str,
     finished: Option<&'a str>,
     trials: Counts,
+    #[serde(serialize_with = "as_instant")]
+    created: Timestamp,
     best: Option<BestJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<FrontJson<'a>>,
@@ -138,6 +141,7 @@ pub fn show(arguments: &ShowArguments, console: &mut Console) -> Result<Exit, Fa
             state: state.as_str(),
             finished: study.finished.as_deref(),
             trials: study.counts,
+            created: study.created,
             best: study.best.map(BestJson::from),
             front: study.front.as_ref().map(FrontJson::from),
             unmeasured: unmeasured.as_ref().map(ToString::to_string),

@@ -13,7 +13,7 @@ use serde_json::{Value as Json, json};
 
 use crate::harness::{
     Ended, ONE_SLOT, PROGRAM, REPORT_X, Running, Site, TWO_SLOTS, assert_code, assert_done,
-    assert_names, held, study, wait_at_most, wait_until,
+    assert_names, assert_refused, held, study, wait_at_most, wait_until,
 };
 
 #[test]
@@ -969,4 +969,38 @@ fn a_command_that_runs_past_its_pauses_is_told_so_and_completes() {
     );
     let ended = site.run_study();
     assert_names(&ended.out, &[told]);
+}
+
+#[test]
+fn a_script_that_asks_for_quiet_is_told_why_a_study_ended_badly() {
+    let fails = Site::new(&study("trials = 2\nfailures = 1", ONE_SLOT), "exit 3\n");
+    let quiet = fails.run(&["run", "study.toml", "-q"]);
+    assert_eq!((quiet.code, quiet.out.as_str()), (4, ""));
+    assert!(quiet.err.starts_with("error: study `s`: "), "{}", quiet.err);
+    let nan = "echo '@hpsearch {\"step\":1,\"loss\":NaN}'\n";
+    let none = Site::new(&study("trials = 1", ONE_SLOT), nan);
+    let quiet = none.run(&["run", "study.toml", "-q"]);
+    assert_eq!(quiet.code, 3);
+    assert_names(&quiet.err, &["error: study `s`: the budget of 1 trial is used up"]);
+    assert_eq!(Site::finished("trials = 1").run(&["run", "study.toml", "-q"]).err, "");
+}
+
+#[test]
+fn a_study_called_by_a_number_is_that_study() {
+    let named = |name: &str| study("trials = 2", ONE_SLOT).replace("\"s\"", &format!("{name:?}"));
+    let site = Site::new(&named("1"), REPORT_X);
+    assert_done(&site.run_study());
+    for name in ["20261130", "2026-11"] {
+        site.write("other.toml", named(name));
+        assert_done(&site.run(&["run", "other.toml", "--plain"]));
+        assert_eq!(site.json(&["show", name, "--json"])["specification"]["name"], name);
+        assert_eq!(site.json(&["show", name, "1", "--json"])["number"], 1);
+    }
+    assert_done(&site.run(&["tag", "1", "+keep"]));
+    let tagged = site.json(&["trials", "1", "--json"]);
+    assert!(tagged["trials"][1]["tags"].as_array().is_none_or(Vec::is_empty), "{tagged}");
+    // Beside a study that has such a trial, it is not clear what is meant.
+    assert_refused(&site.run(&["rm", "20261130", "1", "--yes"]), &["`1` is a study, and a trial"]);
+    assert_done(&site.run(&["rm", "20261130", "2026-11", "--yes"]));
+    assert_eq!(site.json(&["ls", "--json"])["studies"].as_array().map(Vec::len), Some(1));
 }

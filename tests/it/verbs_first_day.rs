@@ -138,7 +138,8 @@ fn a_choice_that_always_fails_is_named_and_the_best_command_can_be_typed() {
     let site = Site::new(&text, script);
     let ran = site.run(&["run", "--plain"]);
     assert!(ran.err.contains("warning: all 2 trials with kind=b failed\n"), "{}", ran.err);
-    let command = "sh trial.sh 0.5 a\n";
+    let seed = site.json(&["show", "0", "--json"])["seed"].to_string();
+    let command = format!("HPSEARCH_SEED={seed} sh trial.sh 0.5 a\n");
     assert_eq!(site.run(&["best", "--command"]).out, command);
     assert!(site.run(&["best"]).out.contains(&format!("# command: {command}")));
     let missing = site.run(&["check", "studdy.toml"]);

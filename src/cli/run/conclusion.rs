@@ -58,6 +58,12 @@ pub(super) fn conclude(
     if let (Some(why), false) = (unmeasured(&reader, &summary)?, is_told) {
         console.say(&one_line(&why.to_string()));
     }
+    // Without a word, a script's log would have a number only.
+    if let (Outcome::NoValue(why) | Outcome::TooManyFailures(why), Talk::Quiet) =
+        (outcome, console.talk)
+    {
+        console.say_anyway(&format!("error: study `{name}`: {why}"));
+    }
     match outcome {
         Outcome::Finished(_) => {
             let store = console.absolute_store()?;
