@@ -15,6 +15,7 @@ pub mod decision;
 pub mod destination;
 pub mod device;
 pub mod duration;
+pub mod escape_sequence;
 pub mod event;
 pub mod field;
 pub mod finalists;

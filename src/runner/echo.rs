@@ -3,14 +3,20 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::study::escape_sequence::EscapeSequence;
+
 /// Prefix of a line for hpsearch.
 const TAG: &[u8] = b"@hpsearch";
 
 /// The state within a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
-    /// This many bytes of the tag have matched, after blanks.
+    /// This many bytes of the tag have matched, after blanks and escape sequences.
     Tag(usize),
+    /// In an escape sequence before the tag.
+    Colors(EscapeSequence),
+    /// In one between the tag and the message.
+    ColorsBehind(EscapeSequence),
     /// After the tag: the next byte decides whether the line is for hpsearch.
     Behind,
     /// In a line that is echoed.
@@ -38,6 +44,7 @@ impl Filter {
         let mut shown = Vec::with_capacity(bytes.len());
         for byte in bytes.iter().copied() {
             let ends = matches!(byte, b'\n' | b'\r');
+            let begun = EscapeSequence::begin(byte);
             match self.at {
                 At::Return if byte == b'\n' => {
                     self.at = At::Tag(0);
@@ -57,6 +64,24 @@ impl Filter {
                 At::Tag(0) | At::Return if matches!(byte, b' ' | b'\t') => {
                     self.at = At::Tag(0);
                     self.held.push(byte);
+                    continue;
+                }
+                At::Tag(0) | At::Return | At::Behind if let Some(begun) = begun => {
+                    self.held.push(byte);
+                    self.at = match self.at {
+                        At::Behind => At::ColorsBehind(begun),
+                        _ => At::Colors(begun),
+                    };
+                    continue;
+                }
+                At::Colors(sequence) if !ends => {
+                    self.held.push(byte);
+                    self.at = sequence.after(byte).map_or(At::Tag(0), At::Colors);
+                    continue;
+                }
+                At::ColorsBehind(sequence) if !ends => {
+                    self.held.push(byte);
+                    self.at = sequence.after(byte).map_or(At::Behind, At::ColorsBehind);
                     continue;
                 }
                 At::Tag(known) if byte == TAG[known] => {
@@ -171,6 +196,9 @@ mod tests {
             ("see @hpsearch {}\n", "see @hpsearch {}\n"),
             (" 10%\r 20%\r@hpsearch {}\r@hpsearch {}\rdone\n", " 10%\r 20%\rdone\n"),
             ("@@hpsearch {}\n", "@@hpsearch {}\n"),
+            ("\x1b[3ma\x1b[0m\n \x1b[3m@hpsearch\x1b[m {}\x1b[0m\nb\n", "\x1b[3ma\x1b[0m\nb\n"),
+            ("\x1b[3m@hpsearch\x1b[0m\n\x1b]0;t\nb", "\x1b[3m@hpsearch\x1b[0m\n\x1b]0;t\nb"),
+            ("\r\x1b[K@hpsearch {}\n", "\r"),
         ] {
             assert_eq!(shown(text), expected, "{text:?}");
         }

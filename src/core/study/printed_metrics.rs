@@ -5,6 +5,7 @@ use std::sync::Arc;
 use regex_lite::{Captures, Regex, RegexBuilder};
 use thiserror::Error;
 
+use super::escape_sequence::without_escape_sequences;
 use super::metric::Metrics;
 use super::series::SeriesAxis;
 use super::trial::LARGEST_STEP;
@@ -247,7 +248,8 @@ impl PrintedMetrics {
 
 fn find(patterns: &Patterns, line: &[u8], mut matched: impl FnMut(usize)) -> LineMatches {
     let mut found = LineMatches::default();
-    let line = without_colors(&String::from_utf8_lossy(&line[..line.len().min(LONGEST_LINE)]));
+    let line = without_escape_sequences(&line[..line.len().min(LONGEST_LINE)]);
+    let line = String::from_utf8_lossy(&line);
     let line = line.trim_end_matches(['\r', '\n']);
     for (index, regex) in patterns.patterns.iter().enumerate() {
         for captures in regex.captures_iter(line) {
@@ -323,18 +325,6 @@ fn grouped(text: &str) -> Option<String> {
     let first = groups.next()?.trim_start_matches(['-', '+']).len();
     ((1..=3).contains(&first) && groups.all(|group| group.len() == 3) && !rest.contains(','))
         .then(|| text.replace(',', ""))
-}
-
-/// Removes escape sequences.
-fn without_colors(line: &str) -> String {
-    let mut plain = String::with_capacity(line.len());
-    let mut rest = line;
-    while let Some((before, after)) = rest.split_once("\u{1b}[") {
-        plain.push_str(before);
-        let end = after.find(|char: char| ('@'..='~').contains(&char));
-        rest = end.map_or("", |end| &after[end + 1..]);
-    }
-    plain + rest
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ pub use self::step::{StepCounter, step_of};
 use self::step::{StepKey, any, range_beside, whole};
 use super::kept::{cut, kept};
 use super::{MessageToRunner, WireError, quote_non_finite};
+use crate::study::escape_sequence::without_escape_sequences;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value as Scalar;
 use crate::study::remark::{Remark, RemarkKind};
@@ -20,6 +21,9 @@ use crate::study::trial::LARGEST_STEP;
 
 /// Prefix of a line for the runner, without the space.
 const TAG: &[u8] = b"@hpsearch";
+
+/// Bytes of an overlong line in which the prefix is looked for.
+const LONGEST_BEGIN: usize = 1024;
 
 /// The kind of a line.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +40,10 @@ impl Spoken {
     /// Parses a complete line, with or without terminator. A report without a step is counted: one
     /// after the last.
     pub fn read(line: &[u8], step_counter: &mut StepCounter, reported: Reported<'_>) -> Spoken {
+        if find(line, TAG).is_none() {
+            return Spoken::Log;
+        }
+        let line = &*without_escape_sequences(line);
         let Some(at) = find(line, TAG) else { return Spoken::Log };
         let text = String::from_utf8_lossy(&line[at + TAG.len()..]);
         let (begins, text) = (text.starts_with([' ', '\t', '{']), text.trim());
@@ -95,7 +103,8 @@ impl Spoken {
 
     /// An overlong line, by its first piece.
     pub fn of_long(piece: &[u8]) -> Spoken {
-        match piece.strip_prefix(TAG).and_then(<[u8]>::first) {
+        let begin = without_escape_sequences(&piece[..piece.len().min(LONGEST_BEGIN)]);
+        match begin.trim_ascii_start().strip_prefix(TAG).and_then(<[u8]>::first) {
             Some(b' ' | b'\t' | b'{') => Spoken::Missed(Remark::new(
                 RemarkKind::TooLong,
                 format!("a line of more than {} bytes is not a message", super::LONGEST_LINE),
@@ -439,6 +448,8 @@ mod tests {
             (r#"@hpsearch {"step":3,"loss":2,"lr":"low","ok":true}"#, &["loss=2"][..], &words[..]),
             ("@hpsearch {\"step\":3,\"checkpoint\":\"a\",\"loss\":2}\r\n", &["loss=2", "a"], &[]),
             ("\t @hpsearch {\"step\":3,\"loss\":nan,\"a\":-inf}", &["a=-inf loss=NaN"], &[]),
+            ("\x1b[32m@hpsearch \x1b[1m{\"step\":3,\"loss\":2}\x1b[0m\n", &["loss=2"], &[]),
+            (" \x1b[2K@hpsearch {\"step\":3,\"loss\":2}\x1b(B\x1b[m\r\n", &["loss=2"], &[]),
             // The space is optional.
             (r#"@hpsearch{"step":3,"loss":2}"#, &["loss=2"], &[]),
         ] {
@@ -484,6 +495,7 @@ mod tests {
             ("@hpsearch {}", nothing),
             ("@hpsearch 5", "`5` is not an object"),
             ("@hpsearch nonsense", "`nonsense` is not JSON: "),
+            ("\x1b[32m@hpsearch nonsense\x1b[0m", "`nonsense` is not JSON: "),
             (&long, "`xxx"),
             (r#"@hpsearch {"step":1,"checkpoint":7}"#, "`checkpoint` must be a path, not `7`"),
             (r#"10%|## | 1/10@hpsearch {"loss":NaN}"#, "`@hpsearch` follows other text"),
