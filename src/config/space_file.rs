@@ -6,9 +6,9 @@ use std::path::Path;
 use super::diagnostic::Diagnostic;
 use super::file;
 use super::syntax::TomlEntry;
-use crate::arguments::data_file::{CLOSE_IT, NEVER_CLOSED, QuotedInput};
+use crate::arguments::data_file::{CLOSE_IT, NEVER_CLOSED, QuotedInput, separator_of_header};
 use crate::study::params::{Params, Value};
-use crate::study::space::{Dimension, Distribution, Scale, Space};
+use crate::study::space::{Dimension, Distribution, NAME_RULE, Scale, Space, is_plain_name};
 use crate::study::suggestion::{nearest, quoted};
 
 /// A row of the file: its line, and its cells.
@@ -44,7 +44,8 @@ impl<'a> Rows<'a> {
                 return None;
             }
         };
-        let delimiter = if name.ends_with(".tsv") { b'\t' } else { b',' };
+        let first_line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let delimiter = separator_of_header(Path::new(name), first_line);
         let mut reader = csv::ReaderBuilder::new()
             .delimiter(delimiter)
             .trim(csv::Trim::All)
@@ -90,6 +91,14 @@ impl<'a> Rows<'a> {
             problems.push(refuse(wrong).help(help));
             return None;
         }
+        if let Some(column) = columns.iter().find(|column| !is_plain_name(column)) {
+            let problem = refuse(format!(
+                "`{name}`: the column `{}` cannot be the name of a parameter",
+                column.escape_debug()
+            ));
+            problems.push(problem.help(NAME_RULE));
+            return None;
+        }
         Some(Rows { entry, columns, rows })
     }
 
@@ -122,7 +131,8 @@ impl<'a> Rows<'a> {
             return distribution;
         }
         let mut choices: Vec<Value> = Vec::new();
-        for value in filled().map(scalar) {
+        let is_text = filled().any(|cell| matches!(scalar(cell), Value::Text(_)));
+        for value in filled().map(|cell| if is_text { as_written(cell) } else { scalar(cell) }) {
             if !choices.iter().any(|choice| choice.same(&value)) {
                 choices.push(value);
             }
@@ -169,8 +179,9 @@ impl<'a> Rows<'a> {
             let value = scalar(cell);
             let normal = space.dimension(column).and_then(|dimension| {
                 let distribution = &dimension.distribution;
+                let written = distribution.normalize(&as_written(cell));
                 let as_text = || distribution.normalize(&Value::Text(cell.clone()));
-                distribution.normalize(&value).or_else(as_text)
+                written.or_else(|| distribution.normalize(&value)).or_else(as_text)
             });
             params.insert(column.clone(), normal.unwrap_or(value));
         }
@@ -185,6 +196,12 @@ fn bounds<T: Copy + PartialOrd>(values: &[T]) -> Option<(T, T)> {
         (if *value < low { *value } else { low }, if *value > high { *value } else { high })
     });
     (low < high).then_some((low, high))
+}
+
+/// A cell beside texts: a scalar only if it is written as commands get it, unlike `1e5` and `007`.
+fn as_written(cell: &str) -> Value {
+    let value = scalar(cell);
+    if value.to_string() == cell { value } else { Value::Text(cell.to_owned()) }
 }
 
 /// A cell as the scalar that it looks like.

@@ -67,6 +67,11 @@ fn rows_that_are_no_configurations_are_refused_with_their_lines() {
     assert_refused(&checked, &["`rows.csv` has no column `x`", "its columns are `y`"]);
     fs::write(site.path("rows.csv"), "x,x\n1,2\n").unwrap();
     assert_refused(&site.run(&["check", "study.toml"]), &["`rows.csv` has the column `x` twice"]);
+    for name in ["a b", "\"a,b\"", "k=1", "{k}", "\"a\nb\""] {
+        fs::write(site.path("rows.csv"), format!("x,{name}\n0.5,1\n0.7,2\n")).unwrap();
+        let checked = site.run(&["check", "study.toml"]);
+        assert_refused(&checked, &["`rows.csv`: the column `", "letters, digits"]);
+    }
     fs::write(site.path("rows.csv"), "x,kind\n0.5,\"a\n0.7,b\n0.9,c\n").unwrap();
     let open = "`rows.csv`: line 2: a quote is opened here and never closed";
     assert_refused(&site.run(&["check", "study.toml"]), &[open, "close it"]);
@@ -78,6 +83,17 @@ fn rows_that_are_no_configurations_are_refused_with_their_lines() {
     let checked = site.run(&["check", "study.toml"]);
     assert_refused(&checked, &["`rows.csv` cannot be read", "1 problem in"]);
     assert!(!checked.err.contains("not a parameter"), "{}", checked.err);
+}
+
+#[test]
+fn semicolons_and_tabs_separate_columns_and_beside_texts_numbers_stay_as_they_are_written() {
+    for separator in [";", "\t"] {
+        let rows = "x,kind,width\n0.5,1e5,8\n0.25,auto,16\n0.75,007,8\n".replace(',', separator);
+        let site = site(&rows, "trials = 3", "grid", "");
+        assert_done(&site.run_study());
+        let kinds = ["1e5", "auto", "007"].map(str::to_owned);
+        assert_eq!(tried(&site).into_iter().map(|row| row.1).collect::<Vec<_>>(), kinds);
+    }
 }
 
 #[test]

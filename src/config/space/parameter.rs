@@ -6,7 +6,7 @@ use crate::config::diagnostic::{Diagnostic, SourceSpan, has_errors};
 use crate::config::scalar::{ScalarOf, scalar};
 use crate::config::syntax::{Item, Node, TomlEntry, TomlTable};
 use crate::study::params::Value;
-use crate::study::space::{Condition, Dimension, Distribution};
+use crate::study::space::{Condition, Dimension, Distribution, NAME_RULE, is_plain_name};
 use crate::study::suggestion::{nearest, quoted};
 
 pub(super) fn parameter(
@@ -15,13 +15,12 @@ pub(super) fn parameter(
     names: Names,
     problems: &mut Vec<Diagnostic>,
 ) -> Option<Parameter> {
-    let is_plain = name.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));
-    if names == Names::Plain && !is_plain || name.is_empty() {
+    if names == Names::Plain && !is_plain_name(name) || name.is_empty() {
         let problem = Diagnostic::error(
             entry.place,
             format!("`{}` cannot be the name of a parameter", name.escape_debug()),
         );
-        problems.push(problem.help("names have letters, digits, `_`, `-` and `.`"));
+        problems.push(problem.help(NAME_RULE));
         return None;
     }
     let mut parameter = Parameter {

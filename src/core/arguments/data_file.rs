@@ -158,6 +158,15 @@ pub fn shown_separator(separator: u8) -> String {
     }
 }
 
+/// The separator of a table whose header names parameters and metrics, by its first line: commas,
+/// or else semicolons or tabs.
+#[must_use]
+pub fn separator_of_header(path: &Path, first_line: &[u8]) -> u8 {
+    let usual = usual_separator(path);
+    let candidates = [usual, b';', b'\t'];
+    candidates.into_iter().find(|separator| first_line.contains(separator)).unwrap_or(usual)
+}
+
 /// Candidate separators, the most likely first.
 const SEPARATORS: [u8; 4] = [b',', b';', b'\t', b'|'];
 

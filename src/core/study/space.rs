@@ -47,6 +47,14 @@ fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, 
     Value::deserialize(deserializer).map(Some)
 }
 
+/// The rule for names of parameters in study files, for error messages.
+pub const NAME_RULE: &str = "names have letters, digits, `_`, `-` and `.`";
+
+/// Whether commands and the environment can name a parameter so, by [`NAME_RULE`].
+pub fn is_plain_name(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|char| char.is_alphanumeric() || "_-.".contains(char))
+}
+
 impl Dimension {
     /// Whether it can be null.
     pub fn is_nullable(&self) -> bool {

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun};
-use crate::arguments::data_file::QuotedInput;
+use crate::arguments::data_file::{QuotedInput, separator_of_header};
 use crate::runner;
 use crate::study::params::{Params, Value};
 use crate::study::series::SeriesAxis;
@@ -137,16 +137,12 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
     }
 }
 
-/// What separates the columns: commas, or else the semicolons or tabs of the first line.
+/// What separates the columns, by the first line.
 fn separator(path: &Path) -> std::io::Result<u8> {
-    if path.extension().is_some_and(|extension| extension == "tsv") {
-        return Ok(b'\t');
-    }
     let mut first = Vec::new();
     let file = File::open(path)?.take(LONGEST_HEADER);
     BufReader::new(file).read_until(b'\n', &mut first)?;
-    let found = [b',', b';', b'\t'].into_iter().find(|separator| first.contains(separator));
-    Ok(found.unwrap_or(b','))
+    Ok(separator_of_header(path, &first))
 }
 
 /// The bytes of the first line that are searched for what separates columns.
