@@ -312,7 +312,8 @@ impl<W: Write> StoredSession<W> {
     fn check_store(&self) -> Result<(), StorageError> {
         let (path, name) = &self.place;
         let Some(id) = &self.store_id else { return Ok(()) };
-        let moved = |what| StorageError::Moved { path: path.display().to_string(), what };
+        let moved =
+            |what| StorageError::Moved { path: path.display().to_string(), what, log: None };
         let reader = match AnyReader::open(path) {
             Err(StorageError::Missing { .. }) => return Err(moved("was moved or deleted")),
             opened => opened?,

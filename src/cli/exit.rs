@@ -453,7 +453,8 @@ mod tests {
             StorageError::Missing { path: path() },
             StorageError::OrphanedLog { path: path(), log: path() },
             StorageError::NotAFile { path: path(), what: "a directory" },
-            StorageError::Moved { path: path(), what: "was removed" },
+            StorageError::Moved { path: path(), what: "was removed", log: None },
+            StorageError::Moved { path: path(), what: "was truncated", log: Some(path()) },
             StorageError::Exchanged { path: path(), what: "was removed", rescue: Rescue::Saved },
             StorageError::HolderStopped { study: text("s"), holder },
             StorageError::Sqlite {

@@ -185,12 +185,17 @@ pub enum StorageError {
         what: &'static str,
     },
     /// The opened file is no longer at its path: later writes would be lost.
-    #[error("the store `{path}` {what} while it was in use, and nothing more is written")]
+    #[error(
+        "the store `{path}` {what} while it was in use, and nothing more is written{}",
+        log.as_ref().map(|log| format!("; its log was renamed to `{log}`")).unwrap_or_default()
+    )]
     Moved {
         /// The path.
         path: String,
         /// What happened to it.
         what: &'static str,
+        /// Where its log is, which SQLite would have applied to the file that is there now.
+        log: Option<String>,
     },
     /// The store's `-wal` or `-shm` file is not the one that was opened.
     #[error("`{path}` {what} while the store was in use, and nothing more is written: {rescue}")]
@@ -542,6 +547,13 @@ impl StorageError {
                 );
             }
             StorageError::NotAFile { .. } => "name one by `--store PATH`",
+            StorageError::Moved { path, log: Some(_), .. } => {
+                return format!(
+                    "to continue with the earlier one, put it back with that log as `{path}-wal`, \
+                     or name its new place with `--store PATH`; to continue with the one that is \
+                     there now, run the same command again"
+                );
+            }
             StorageError::Moved { .. } => {
                 "put it back with its `-wal` file, or name its new place with `--store PATH`, then \
                  run the same command again"

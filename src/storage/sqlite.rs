@@ -31,7 +31,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use self::files::{Contents, Exchanged, Files};
+use self::files::{Contents, Exchanged, Extent, Files};
 use self::log::Log;
 use self::migrate::MIGRATIONS;
 use self::place::{
@@ -213,7 +213,7 @@ impl SqliteStore {
     }
 
     fn look(&mut self, whole: bool) -> Result<Option<u32>, Exchanged> {
-        self.reader.files.check()?;
+        self.reader.check_files()?;
         self.log.check(&self.reader.connection, &self.reader.files, whole)
     }
 
@@ -226,6 +226,7 @@ impl SqliteStore {
             (None, Ok(found)) => Ok(found),
             (None, Err(exchanged)) => {
                 let rescued = if exchanged.ending.is_empty() {
+                    self.give_up(exchanged);
                     Rescue::Refused
                 } else {
                     self.save(exchanged)
@@ -235,6 +236,17 @@ impl SqliteStore {
                 error(self, (exchanged, rescued))
             }
         }
+    }
+
+    /// Keeps the log from a file that lies at the path of the store and is another one.
+    fn give_up(&self, exchanged: Exchanged) {
+        let SqliteReader { connection, files, .. } = &self.reader;
+        if exchanged.is_in_place() {
+            // SQLite itself looks only whether the file was moved.
+            leave_log_alone(connection);
+            files.note_damage();
+        }
+        files.set_log_aside(exchanged);
     }
 
     /// Saves what can be saved after a file beside the store was replaced, or the log was changed
@@ -257,6 +269,13 @@ impl SqliteStore {
     }
 }
 
+impl SqliteStore {
+    fn is_back(&mut self) -> bool {
+        self.reader.files.put_log_back();
+        self.look(true).is_ok()
+    }
+}
+
 impl Drop for SqliteStore {
     /// Retries a rescue that other connections of this process prevented. SQLite checkpoints when
     /// the last connection is closed, which must not happen with a damaged store or log, or a
@@ -267,9 +286,14 @@ impl Drop for SqliteStore {
         }
         if self.lost.is_none()
             && let Err(exchanged) = self.look(true)
-            && !exchanged.ending.is_empty()
         {
-            self.lost = Some((exchanged, self.save(exchanged)));
+            let is_main = exchanged.ending.is_empty();
+            let rescued = if is_main { Rescue::Refused } else { self.save(exchanged) };
+            self.lost = Some((exchanged, rescued));
+        }
+        // Another file may have come since.
+        if let Some((exchanged, _)) = self.lost.filter(|(lost, _)| lost.ending.is_empty()) {
+            self.give_up(exchanged);
         }
         if let Some((_, Rescue::Later)) = self.lost {
             let files = &self.reader.files;
@@ -371,6 +395,22 @@ impl SqliteReader {
         }
     }
 
+    /// An error if a file of the store was replaced.
+    fn check_files(&self) -> Result<(), Exchanged> {
+        self.files.check()?;
+        self.files.check_length(|| self.extent().ok())
+    }
+
+    /// By one snapshot, outside of a transaction.
+    fn extent(&self) -> rusqlite::Result<Extent> {
+        let transaction = self.connection.unchecked_transaction()?;
+        let number = |pragma| transaction.query_row(pragma, [], |row| row.get::<_, i64>(0));
+        let schema = number("PRAGMA schema_version")?;
+        let pages = number("PRAGMA page_count")?;
+        let length = pages.saturating_mul(number("PRAGMA page_size")?).unsigned_abs();
+        Ok(Extent { schema, length })
+    }
+
     fn is_in_memory(&self) -> bool {
         self.path.as_os_str().is_empty()
     }
@@ -412,7 +452,7 @@ impl Reads for SqliteReader {
         if self.alone.is_some() {
             return Ok(self.seen.replace(0).is_none());
         }
-        self.files.check().map_err(|exchanged| {
+        self.check_files().map_err(|exchanged| {
             exchanged_error(&self.files, &self.path, exchanged, Rescue::Reader)
         })?;
         let version = self.connection.query_row("PRAGMA data_version", [], |row| row.get(0));
@@ -495,7 +535,7 @@ impl Writes for SqliteStore {
         let is_as_left = || self.left.is_some() && self.left == self.reader.files.contents();
         if self.lost.is_some_and(|(exchanged, _)| exchanged.ending.is_empty())
             && is_as_left()
-            && self.look(true).is_ok()
+            && self.is_back()
         {
             (self.lost, self.left) = (None, None);
             self.cache = Cache::default();
@@ -513,7 +553,11 @@ fn exchanged_error(
 ) -> StorageError {
     let Exchanged { ending, what } = exchanged;
     match ending {
-        "" => StorageError::Moved { path: path.display().to_string(), what },
+        "" => StorageError::Moved {
+            path: path.display().to_string(),
+            what,
+            log: files.log_set_aside().map(|log| log.display().to_string()),
+        },
         _ => StorageError::Exchanged {
             path: files.beside(ending).display().to_string(),
             what,

@@ -477,8 +477,39 @@ fn a_store_that_is_replaced_is_not_written_to() {
     let place = site.path("runs/hpsearch.db");
     fs::copy(&place, site.path("copy.db")).unwrap();
     fs::rename(site.path("copy.db"), &place).unwrap();
-    told_that_it_went(&running.end(), "was replaced by another file");
+    let ended = running.end();
+    told_that_it_went(&ended, "was replaced by another file");
     assert_eq!(site.processes(), [0; 0]);
+    // Nor does the next process write the log of the earlier file into it.
+    assert_names(&ended.err, &["its log was renamed to", "hpsearch.db-wal.replaced`"]);
+    assert!(site.path("runs/hpsearch.db-wal.replaced").exists());
+    assert!(site.states().is_empty());
+    site.write("trial.sh", REPORT_X);
+    assert_done(&site.run_study());
+    all_complete(&site, 1);
+}
+
+#[test]
+fn a_store_that_is_overwritten_by_an_older_copy_is_missed_and_its_log_is_not_applied_to_it() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &steps(60));
+    let place = site.path("runs/hpsearch.db");
+    let running = site.start_study();
+    site.wait_for_lines("steps.0", 1);
+    let early = fs::read(&place).unwrap();
+    wait_until("the file grows", || {
+        let checkpoint = "PRAGMA wal_checkpoint(PASSIVE)";
+        let _busy_at_times = site.database().query_row(checkpoint, [], |row| row.get::<_, i64>(0));
+        fs::metadata(&place).unwrap().len() > early.len() as u64
+    });
+    // What SQLite has written back since, it has no need to write again.
+    site.wait_for_lines("steps.0", site.lines("steps.0").len() + 2);
+    fs::write(&place, &early).unwrap();
+    let ended = running.end();
+    told_that_it_went(&ended, "was overwritten by an older or another one");
+    assert_eq!(site.processes(), [0; 0]);
+    assert_names(&ended.err, &["its log was renamed to", "hpsearch.db-wal.replaced`"]);
+    assert_eq!(fs::read(&place).unwrap(), early);
+    site.assert_sound();
 }
 
 #[test]

@@ -78,6 +78,13 @@ pub(super) struct Contents {
     changed: (i64, i64),
 }
 
+/// The length of a store, and the version of its schema, which each vacuum changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Extent {
+    pub(super) schema: i64,
+    pub(super) length: u64,
+}
+
 /// The files of one store when it was opened; the default is for a store in memory, which has none.
 #[derive(Debug, Default)]
 pub(super) struct Files {
@@ -92,8 +99,14 @@ pub(super) struct Files {
     /// The largest length of the index so far. It only grows while in use, and is memory-mapped:
     /// accessing a page beyond the end of a truncated file raises SIGBUS.
     longest: AtomicU64,
+    /// How long the store's file is at least. A mutex rather than a channel: all connections of
+    /// this process share it.
+    shortest: Mutex<Option<Extent>>,
     /// Set once a connection has found the store damaged.
     damaged: AtomicBool,
+    /// Where the log was set aside, since another file lies at the path of the store. Shared in the
+    /// same way.
+    aside: Mutex<Option<PathBuf>>,
 }
 
 /// A file that was replaced after it was opened.
@@ -103,6 +116,21 @@ pub(super) struct Exchanged {
     pub(super) ending: &'static str,
     /// What became of it.
     pub(super) what: &'static str,
+}
+
+/// A store whose file was changed in place.
+pub(super) const OVERWRITTEN: Exchanged =
+    Exchanged { ending: "", what: "was overwritten by an older or another one" };
+const TRUNCATED: &str = "was truncated";
+
+/// What follows the name of a log that was set aside.
+const SET_ASIDE: &str = ".replaced";
+
+impl Exchanged {
+    /// Whether the store's file was changed, and is where it was.
+    pub(super) fn is_in_place(self) -> bool {
+        self.ending.is_empty() && [TRUNCATED, OVERWRITTEN.what].contains(&self.what)
+    }
 }
 
 // A mutex rather than a channel: every thread that opens a file reads this plain data.
@@ -166,7 +194,9 @@ impl Files {
             wal: OnceLock::new(),
             shm: OnceLock::new(),
             longest: AtomicU64::new(0),
+            shortest: Mutex::new(None),
             damaged: AtomicBool::new(false),
+            aside: Mutex::new(None),
         }
     }
 
@@ -236,7 +266,7 @@ impl Files {
                         if metadata.len() >= shortest {
                             return Ok(());
                         }
-                        "was truncated"
+                        TRUNCATED
                     }
                     Ok(_) => "was replaced by another file",
                     Err(error)
@@ -260,6 +290,79 @@ impl Files {
                 };
                 Err(Exchanged { ending, what })
             })
+    }
+
+    /// An error if the store's file is shorter than it can be: it grows only, by checkpoints, until
+    /// it is vacuumed. `extent` asks SQLite.
+    pub(super) fn check_length(
+        &self,
+        extent: impl Fn() -> Option<Extent>,
+    ) -> Result<(), Exchanged> {
+        let mut shortest = self.shortest.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Contents { length, .. }) = self.contents() else { return Ok(()) };
+        if shortest.is_some_and(|shortest| shortest.length == length) {
+            return Ok(());
+        }
+        let Some(now) = extent() else { return Ok(()) };
+        let is_short = |shortest: Extent| {
+            length < shortest.length
+                && now.schema == shortest.schema
+                && now.length >= shortest.length
+        };
+        if shortest.is_some_and(is_short) {
+            return Err(OVERWRITTEN);
+        }
+        // Part of it may be in the log only, or be cut off by the checkpoint of a vacuum.
+        *shortest = Some(Extent { length: length.min(now.length), ..now });
+        Ok(())
+    }
+
+    /// Renames the log and its index if the file that lies at the path of the store is not the
+    /// one that they belong to: SQLite would apply them to it. `exchanged`: what happened to the
+    /// store.
+    pub(super) fn set_log_aside(&self, exchanged: Exchanged) {
+        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_other = fs::metadata(&self.path).is_ok_and(|metadata| {
+            let is_other = Some(identity_of(&metadata)) != self.main();
+            // An empty one is not opened beside a log.
+            metadata.len() > 0 && (is_other || exchanged.is_in_place())
+        });
+        if !exchanged.ending.is_empty() || aside.is_some() || !is_other || !self.has_own_log() {
+            return;
+        }
+        let is_free = |end: &String| !self.beside(&format!("-wal{end}")).exists();
+        let numbered = (2..).map(|number| format!("{SET_ASIDE}-{number}"));
+        let ends = std::iter::once(SET_ASIDE.to_owned()).chain(numbered);
+        let Some(end) = ends.take(LOOKS as usize).find(is_free) else { return };
+        let log = self.beside(&format!("-wal{end}"));
+        if fs::rename(self.beside("-wal"), &log).is_ok() {
+            if self.has_own_index() {
+                let to = self.beside(&format!("-shm{end}"));
+                let _rebuilt_for_another_log = fs::rename(self.beside("-shm"), to);
+            }
+            *aside = Some(log);
+        }
+    }
+
+    /// Undoes that for a store that is back.
+    pub(super) fn put_log_back(&self) {
+        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_free = |ending: &&str| !self.beside(ending).exists();
+        let Some(log) = aside.take_if(|_| {
+            identity(&self.path) == self.main() && ["-wal", "-shm"].iter().all(is_free)
+        }) else {
+            return;
+        };
+        let end = log.to_string_lossy().rsplit_once("-wal").map(|(_, end)| format!("-shm{end}"));
+        for (from, ending) in [(Some(log), "-wal"), (end.map(|end| self.beside(&end)), "-shm")] {
+            // What is not there is missed by the next check.
+            let _missed = from.map(|from| fs::rename(from, self.beside(ending)));
+        }
+    }
+
+    /// Where the log was set aside.
+    pub(super) fn log_set_aside(&self) -> Option<PathBuf> {
+        self.aside.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The length of the file at the path of the log, if it is not the log that was opened.

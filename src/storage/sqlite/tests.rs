@@ -677,6 +677,46 @@ fn a_store_that_is_back_as_it_was_is_written_again_once_that_is_asked_for() {
 }
 
 #[test]
+fn a_store_that_another_one_replaced_for_a_while_has_its_log_when_it_is_back() {
+    let (_directory, [path, away, log], mut store, lease) = moved_away();
+    let aside = files::with_ending(&path, "-wal.replaced");
+    fs::write(&aside, "of an earlier one").unwrap();
+    fs::write(&path, "another").unwrap();
+    let error = store.append(&lease, NOW, &[]).unwrap_err();
+    assert_says(&error, &["another file", "hpsearch.db-wal.replaced-2`", "--store"]);
+    assert!(!log.exists() && files::with_ending(&path, "-wal.replaced-2").exists());
+    assert_eq!(fs::read(&aside).unwrap(), b"of an earlier one");
+    fs::rename(&away, &path).unwrap();
+    Writes::look_for_return(&mut store).unwrap();
+    store.append(&lease, NOW, &journal(40)[20..]).unwrap();
+    drop(store);
+    assert_eq!(stored(&path, &lease), 40);
+    assert_sound(&path);
+}
+
+#[test]
+fn a_store_that_is_vacuumed_by_another_process_is_shorter_and_the_same() {
+    let (_directory, path, mut store, lease) = fresh();
+    let other = Connection::open(&path).unwrap();
+    let length = || fs::metadata(&path).unwrap().len();
+    let fill = "CREATE TABLE of_mine AS SELECT randomblob(100000) AS x";
+    let truncate = "PRAGMA wal_checkpoint(TRUNCATE)";
+    other.execute_batch(&format!("{fill}; {truncate}")).unwrap();
+    store.append(&lease, NOW, &journal(20)).unwrap();
+    let before = length();
+    other.execute_batch(&format!("DROP TABLE of_mine; VACUUM; {truncate}")).unwrap();
+    assert!(length() < before);
+    store.append(&lease, NOW, &journal(40)[20..]).unwrap();
+    // It grows again before this process looks.
+    let grown = format!("DROP TABLE IF EXISTS of_mine; VACUUM; {truncate}; {fill}");
+    other.execute_batch(&grown).unwrap();
+    store.changed().unwrap();
+    drop(other);
+    drop(store);
+    assert_eq!(stored(&path, &lease), 40);
+}
+
+#[test]
 fn a_store_that_was_changed_while_it_was_away_is_not_written_again() {
     let (_directory, [path, away, _], mut store, lease) = moved_away();
     assert!(store.append(&lease, NOW, &[]).is_err());
