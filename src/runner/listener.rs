@@ -370,8 +370,8 @@ impl Listener {
             }
             MessageToRunner::End { end, message } => {
                 shared.failed |= matches!(end, AttemptEnd::Failed(_) | AttemptEnd::Refused);
-                if let Some(current) = shared.current.take() {
-                    self.send_end(&current, end, message);
+                if let Some(mut current) = shared.current.take() {
+                    self.send_end(&mut current, end, message);
                 }
             }
             MessageToRunner::StartsOver { why, from } => {
@@ -437,7 +437,7 @@ impl Listener {
             (Some(end), _) => end,
             (None, _) => self.end_without_message(&current, status),
         };
-        self.send_end(&current, end, message);
+        self.send_end(&mut current, end, message);
     }
 
     /// The end of a process that did not report one.
@@ -466,8 +466,9 @@ impl Listener {
         (AttemptEnd::Failed(cause), Some(how))
     }
 
-    fn send_end(&self, current: &Current, end: AttemptEnd, message: Option<String>) {
+    fn send_end(&self, current: &mut Current, end: AttemptEnd, message: Option<String>) {
         use FailureCause::{DeviceLost, Exit, Program};
+        current.log.write_end();
         // A trial without its files has not failed by itself.
         let (end, message) = match self.registrar.gone() {
             Some(why) if matches!(end, AttemptEnd::Failed(_)) && !self.is_shown => {

@@ -1,6 +1,6 @@
 //! The attempt of a child: its log, the metrics in it, and remarks about its lines.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -21,8 +21,11 @@ use crate::study::series::SeriesAxis;
 use crate::study::step::StepUnit;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
-/// Size limit of a log; the rest is dropped, which the log says.
+/// Size limit of a log; of the rest, the end is kept, which the log says.
 const LOG_LIMIT: u64 = 64 << 20;
+
+/// Bytes at the end of a longer log that are kept.
+const LOG_END: usize = 1 << 20;
 
 /// How an attempt ended, and one sentence about it.
 pub(super) type End = (AttemptEnd, Option<String>);
@@ -384,6 +387,9 @@ struct Remarks {
 pub(super) struct AttemptLog {
     file: File,
     written: u64,
+    /// The last bytes beyond the limit, written when the attempt ends: tracebacks are there.
+    end: VecDeque<u8>,
+    left_out: u64,
 }
 
 impl AttemptLog {
@@ -403,20 +409,41 @@ impl AttemptLog {
         }
         // An agent appends what other nodes print.
         let file = File::options().append(true).create_new(true).open(path)?;
-        Ok(AttemptLog { file, written: 0 })
+        Ok(AttemptLog { file, written: 0, end: VecDeque::new(), left_out: 0 })
     }
 
     /// Appends; a log that cannot be written (a full disk) does not stop a trial.
     pub fn write(&mut self, bytes: &[u8]) {
         if self.written >= LOG_LIMIT {
+            self.end.extend(bytes);
+            let beyond = self.end.len().saturating_sub(LOG_END);
+            self.end.drain(..beyond);
+            self.left_out += beyond as u64;
             return;
         }
         self.written += bytes.len() as u64;
         let _disk_full = self.file.write_all(bytes);
         if self.written >= LOG_LIMIT {
-            let _disk_full = self
-                .file
-                .write_all(b"\n[hpsearch] this log reached 64 MiB; the rest is not kept\n");
+            let _disk_full = self.file.write_all(
+                b"\n[hpsearch] this log reached 64 MiB; of the rest, the last 1 MiB is kept when \
+                  the attempt ends\n",
+            );
         }
+    }
+
+    /// Appends the end of a log beyond the limit, in whole lines if something before it is left
+    /// out.
+    pub fn write_end(&mut self) {
+        let mut end = Vec::from(std::mem::take(&mut self.end));
+        let mut left_out = std::mem::take(&mut self.left_out);
+        if left_out > 0 {
+            let line_end = end.iter().position(|byte| *byte == b'\n');
+            let partial = line_end.map_or(0, |at| at + 1);
+            end.drain(..partial);
+            left_out += partial as u64;
+            let note = format!("[hpsearch] {left_out} bytes are left out here\n");
+            let _disk_full = self.file.write_all(note.as_bytes());
+        }
+        let _disk_full = self.file.write_all(&end);
     }
 }
