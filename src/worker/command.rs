@@ -64,6 +64,14 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>, terminated: &
         Ok(ranks) => ranks,
         Err(error) => {
             processes::kill_descendants(std::process::id(), &BTreeSet::new(), KILL_TIMEOUT);
+            // Only what is certainly not there is gone.
+            if job.cwd.try_exists().is_ok_and(|exists| !exists) {
+                return refuse(format!(
+                    "the working directory of the command, `{}`, is not there: put it back, or \
+                     correct `cwd` in [command]",
+                    job.cwd.display()
+                ));
+            }
             let why = format!("cannot start `{}` in `{}`: {error}", job.run[0], job.cwd.display());
             return if is_refused(&error) { refuse(why) } else { fail(why) };
         }

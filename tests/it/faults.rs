@@ -937,6 +937,38 @@ fn files_that_are_moved_away_are_waited_for_and_no_others_are_made_in_their_plac
 }
 
 #[test]
+fn a_store_with_another_name_is_warned_of() {
+    let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
+    let first = site.run_study();
+    assert!(!first.err.contains("hard links"), "{}", first.err);
+    fs::hard_link(site.path("runs/hpsearch.db"), site.path("copy.db")).unwrap();
+    let again = site.run_study_with(&["--set", "budget.trials=2"]);
+    assert_done(&again);
+    assert_names(&again.err, &["warning: the store", "has other names (hard links)"]);
+}
+
+#[test]
+fn a_working_directory_that_is_moved_away_is_waited_for() {
+    let text = study("trials = 2", ONE_SLOT).replace("\"trial.sh\"", "\"../trial.sh\"");
+    let text = text.replace("[command]\n", "[command]\ncwd = \"work\"\n");
+    let wait = "while [ ! -e ../go ]; do sleep 0.02; done";
+    let site = Site::new(&text, &format!("echo >> ../begun\n{wait}\n{REPORT_X}"));
+    fs::create_dir(site.path("work")).unwrap();
+    let running = site.start_study();
+    site.wait_for("begun");
+    fs::rename(site.path("work"), site.path("away")).unwrap();
+    site.write("go", "");
+    wait_until("a trial waits", || {
+        let journal = site.run(&["events", "s", "--json"]).out;
+        let is_said = |words: &str| journal.contains(words);
+        is_said("the working directory of the command, `") && is_said("put it back")
+    });
+    fs::rename(site.path("away"), site.path("work")).unwrap();
+    assert_done(&running.end());
+    all_complete(&site, 2);
+}
+
+#[test]
 fn a_study_file_that_finds_no_space_is_not_left_half_written() {
     let site = Site::empty();
     site.write("train.py", "import sys\n");
