@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::export::Holds;
+use crate::runner::checkpoint_digest::checkpoint_digest;
 use crate::runner::disk;
 use crate::storage::paths::is_copy;
 use crate::storage::{StorageError, StorageReader, StudyId};
@@ -33,7 +34,11 @@ pub fn holds(
     checkpoint: &Checkpoint,
     step: Option<u64>,
 ) -> Result<Holds, StorageError> {
-    if was_written_to(reader, study, spec, trial, checkpoint)? {
+    let was_written_to = match &checkpoint.digest {
+        Some(digest) => checkpoint_digest(&checkpoint.path).is_some_and(|found| found != *digest),
+        None => was_written_to(reader, study, spec, trial, checkpoint)?,
+    };
+    if was_written_to {
         return Ok(Holds::Unknown { registered: checkpoint.step });
     }
     if step == Some(checkpoint.step) {

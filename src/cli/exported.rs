@@ -198,7 +198,7 @@ fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
             ))
         }
         Holds::Unknown { registered } => Some(format!(
-            "warning: the checkpoint was written to after it was registered at {step_unit} \
+            "warning: the checkpoint was changed after it was registered at {step_unit} \
              {registered}, so that it is unknown which {step_unit} this export holds; the value of \
              trial {number_of} is {value}. Register a checkpoint once it is complete, and write \
              each to a path of its own"

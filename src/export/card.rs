@@ -145,7 +145,7 @@ fn reached(exported: &Exported<'_>) -> String {
             )
         }
         Holds::Unknown { registered } => format!(
-            "and **which {step_unit} it holds is not known**: it was written to after it was \
+            "and **which {step_unit} it holds is not known**: it was changed after it was \
              registered at {step_unit} {registered}; the trial's value is {value}{at}"
         ),
     }

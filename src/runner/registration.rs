@@ -63,7 +63,7 @@ pub(super) struct Registered {
     pub bytes: Option<u64>,
     /// Why a required copy is missing.
     pub uncopied: Option<String>,
-    /// The digest of its content, if the registrar computes digests.
+    /// The digest of its content, if the registrar computes digests, or it is a small file.
     pub digest: Option<String>,
 }
 
@@ -156,7 +156,8 @@ impl Registrar {
                 // The next run cleans up a copy that arrives too late.
                 let _receiver_timed_out = copied_tx.send(taken);
             }
-            let _receiver_timed_out = bytes_tx.send(counted.map(|path| measure(&path)));
+            let measured = counted.map(|path| (measure(&path), small_digest(&path)));
+            let _receiver_timed_out = bytes_tx.send(measured);
         });
         spawned.map_err(|error| format!("`{}` could not be examined: {error}", whole.display()))?;
         let (place, seconds) = (whole.display(), self.patience.as_secs());
@@ -188,11 +189,18 @@ impl Registrar {
             },
             _ => (path, None),
         };
-        let bytes = bytes_rx.recv_timeout(self.patience).ok().flatten().filter(|bytes| *bytes > 0);
+        let (bytes, digest) = bytes_rx.recv_timeout(self.patience).ok().flatten().unzip();
+        let bytes = bytes.filter(|bytes| *bytes > 0);
         // Read completely, however long that takes: a decision depends on it.
-        let digest = if self.digests { checkpoint_digest(&path) } else { None };
+        let digest = if self.digests { checkpoint_digest(&path) } else { digest.flatten() };
         Ok(Some(Registered { path, bytes, uncopied, digest }))
     }
+}
+
+/// The digest of a checkpoint that is a small file, by which an export knows that it is unchanged.
+fn small_digest(path: &Path) -> Option<String> {
+    let metadata = fs::symlink_metadata(path).ok()?;
+    (metadata.is_file() && metadata.len() <= SMALL).then(|| checkpoint_digest(path)).flatten()
 }
 
 /// Whether an announcement follows within the next moments.
@@ -214,6 +222,9 @@ const CHANGED: &str = "`{}` was written to while it was copied, by its trial or 
     shares the path (a trial that \
                        writes it again reads the answer to the report of its step first, or puts \
                        the step into its name)";
+
+/// Files up to this size have digests in every study.
+const SMALL: u64 = 16 << 20;
 
 /// A valid checkpoint.
 struct ValidCheckpoint {
@@ -356,7 +367,7 @@ mod tests {
         let own = site.write_own("a");
         let taken = site.register(&own).unwrap();
         assert_eq!(taken.path, own);
-        assert!(taken.bytes.is_some_and(|bytes| bytes > 0));
+        assert!(taken.bytes.is_some_and(|bytes| bytes > 0) && taken.digest.is_some());
         let roundabout = site.files.trial(TRIAL).join("../trial-2/checkpoints/a");
         assert_eq!(site.register(roundabout), Ok(taken));
         let mine =

@@ -206,19 +206,23 @@ fn a_file_that_was_written_to_after_it_was_taken_claims_no_step() {
     assert_done(&site.run_study());
     let ended = site.run(&["export", "s", "-o", "model"]);
     assert_done(&ended);
-    assert_names(&ended.err, &["was written to after it was registered at step 1"]);
+    assert_names(&ended.err, &["was changed after it was registered at step 1"]);
     let metrics = site.read_json("model/metrics.json");
     assert_eq!(
         (&metrics["step"], &metrics["value"], &metrics["metrics"]),
         (&Json::Null, &Json::Null, &Json::Object(Default::default()))
     );
-    // What its user does to it later is their own doing.
+    // The same content, and another one, that its user writes later.
     let kept = self::site(1, "$HPSEARCH_CHECKPOINT_DIR/step-1.pt", "1", "");
     assert_done(&kept.run_study());
     kept.write("runs/files/s/trial-0/checkpoints/step-1.pt", "1\n");
     assert_done(&kept.run(&["export", "s", "-o", "model"]));
     let metrics = kept.read_json("model/metrics.json");
     assert_eq!(metrics["step"], 1);
+    kept.write("runs/files/s/trial-0/checkpoints/step-1.pt", "2\n");
+    let ended = kept.run(&["export", "s", "-o", "model"]);
+    assert_names(&ended.err, &["was changed after it was registered at step 1"]);
+    assert_eq!(kept.read_json("model/metrics.json")["step"], Json::Null);
 }
 
 #[test]

@@ -14,7 +14,8 @@ pub struct Checkpoint {
     /// Its size on disk, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// The digest of its content, if it was computed: for pruners that copy checkpoints.
+    /// The digest of its content, if it was computed: of small files, and for pruners that copy
+    /// checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
 }
