@@ -62,7 +62,14 @@ fn cache_directory() -> io::Result<PathBuf> {
             std::env::temp_dir().join(format!("hpsearch-agents-{user}"))
         }
     };
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
+        let why = format!(
+            "`{}` cannot be made: {error}; set `XDG_CACHE_HOME` to a directory that this user may \
+             write",
+            directory.display()
+        );
+        io::Error::new(error.kind(), why)
+    })?;
     let metadata = fs::symlink_metadata(&directory)?;
     if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() {
         let why = format!("`{}` belongs to another user", directory.display());

@@ -172,6 +172,9 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
 
 fn in_words(news: &AgentNews) -> String {
     match news {
+        AgentNews::Unreachable { why, left } => {
+            format!("cannot reach its runner: {why}; tries for another {} s", left.as_secs())
+        }
         AgentNews::TakenOn { study, name } => format!("works for study {study} as {name}"),
         AgentNews::Started { assignment, step_unit } => {
             let step = assignment.resume.as_ref().map(|checkpoint| checkpoint.step);

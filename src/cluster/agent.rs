@@ -62,6 +62,13 @@ pub enum AgentEnd {
 /// What an agent reports to its user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentNews {
+    /// It cannot reach its runner, and tries again.
+    Unreachable {
+        /// Why.
+        why: String,
+        /// How long it tries before it ends.
+        left: Duration,
+    },
     /// It works for a runner, which it has found or found again elsewhere.
     TakenOn {
         /// The study.
@@ -243,7 +250,7 @@ impl Agent {
                     self.send();
                 }
                 LinkEvent::Closed | LinkEvent::Refused(_) | LinkEvent::NoRunner => return,
-                LinkEvent::Open(..) | LinkEvent::Greet(_) => {}
+                LinkEvent::Open(..) | LinkEvent::Greet(_) | LinkEvent::Unreachable(_) => {}
             }
         }
     }
@@ -265,6 +272,10 @@ impl Agent {
             }
             LinkEvent::Refused(why) => return Some(AgentEnd::Unusable(why)),
             LinkEvent::Closed => self.link = None,
+            LinkEvent::Unreachable(why) => {
+                let left = self.lease.saturating_duration_since(Instant::now());
+                self.news.push(AgentNews::Unreachable { why, left });
+            }
             LinkEvent::NoRunner => {
                 let is_idle = self.work.as_ref().is_some_and(|work| work.jobs.is_empty());
                 return is_idle.then_some(AgentEnd::Dismissed);

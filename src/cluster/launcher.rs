@@ -168,6 +168,14 @@ fn serve(listener: &TcpListener, hub: &Hub, token: Token) {
         let served = threads::spawn_small("agent", move || {
             let connected = admit(&stream, &token);
             strangers.fetch_sub(1, Ordering::Relaxed);
+            if let Err(error) = &connected
+                && error.kind() == io::ErrorKind::PermissionDenied
+                && let Ok(peer) = stream.peer_addr()
+            {
+                let why = "what connects from there has another token: start agents with the \
+                    file that this run has written";
+                hub.tell_trouble(&peer.ip().to_string(), why);
+            }
             // A stranger, or a link that breaks: the agent tries again.
             let _ended = connected.and_then(|(reader, writer)| {
                 stream.set_read_timeout(Some(hub.silence()))?;

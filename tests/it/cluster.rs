@@ -404,12 +404,39 @@ fn strangers_are_not_let_in() {
         let _closed = stranger.read_to_end(&mut answer);
         assert!(answer.is_empty(), "{answer:?}");
     }
+    let mut homeless = site.command(&["agent", "--carry", FILE]);
+    homeless.env("HOME", "/proc/1").env_remove("XDG_CACHE_HOME");
+    let homeless = Running::start(homeless).end();
+    assert_code(&homeless, 5);
+    assert_names(&homeless.err, &["`/proc/1/.cache/hpsearch/agents` cannot be made"]);
     let right = agent(&site, FILE);
-    assert_done(&runner.end());
+    let ended = runner.end();
+    assert_done(&ended);
+    assert_names(&ended.out, &["127.0.0.1", "has another token"]);
     assert_complete(&site, 2, 10);
     assert_done(&right.end());
     assert!(!wrong.has_ended());
     wrong.kill();
+    let refused = wrong.end();
+    assert_names(&refused.err, &["cannot reach its runner", "the token in the file is not that"]);
+}
+
+#[test]
+fn an_agent_says_at_once_that_it_cannot_reach_its_runner() {
+    let site = Site::new(&study(2, 10, ""), TRIAL);
+    let mut runner = start(&site);
+    let file = site.read(FILE);
+    runner.kill();
+    let address = site.read_json(FILE)["addresses"][0].as_str().unwrap().to_owned();
+    site.write("old.json", file);
+    let mut lost = agent(&site, "old.json");
+    wait_until("it says so", || {
+        let said = lost.complained_so_far();
+        ["cannot reach its runner", &address, "tries for another 1"]
+            .iter()
+            .all(|words| said.contains(words))
+    });
+    lost.kill();
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub(super) enum LinkEvent {
     Frame(Envelope<ToAgent>),
     /// It is closed.
     Closed,
+    /// It cannot be opened, and is tried again.
+    Unreachable(String),
     /// The runner does not take the agent on.
     Refused(String),
     /// The file of the runner was removed, as a runner does at its end.
@@ -117,9 +119,19 @@ fn serve_relays(path: &Path, events: &Events) {
 fn connect_again_and_again(path: &Path, events: &Events) {
     let (first, longest) = PAUSES;
     let mut pause = first;
+    let mut told = None;
     loop {
         let begun = Instant::now();
-        let result = open(path).and_then(|(streams, own)| serve(streams, own, events));
+        let opened = open(path);
+        // Of a file that is not there its user knows.
+        let why = opened.as_ref().err().filter(|_| path.exists()).map(ToString::to_string);
+        if let Some(why) = why.as_ref().filter(|why| told.as_ref() != Some(*why))
+            && !events.send(LinkEvent::Unreachable(why.clone()))
+        {
+            return;
+        }
+        told = why;
+        let result = opened.and_then(|(streams, own)| serve(streams, own, events));
         // A directory that cannot be reached says nothing.
         let is_there = |parent: &Path| parent == Path::new("") || parent.exists();
         let has_ended = || !path.exists() && path.parent().is_some_and(is_there);
@@ -151,11 +163,13 @@ fn open(path: &Path) -> io::Result<((FrameReader, FrameWriter), Option<IpAddr>)>
     let rendezvous = Rendezvous::read(path)?;
     let token = rendezvous.token().ok_or(io::ErrorKind::InvalidData)?;
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let at =
+        |name: &str, error: &io::Error| io::Error::new(error.kind(), format!("`{name}`: {error}"));
     for name in &rendezvous.addresses {
         let addresses = match name.to_socket_addrs() {
             Ok(addresses) => addresses,
             Err(error) => {
-                last = error;
+                last = at(name, &error);
                 continue;
             }
         };
@@ -163,9 +177,10 @@ fn open(path: &Path) -> io::Result<((FrameReader, FrameWriter), Option<IpAddr>)>
             match TcpStream::connect_timeout(&address, PATIENCE) {
                 Ok(stream) => {
                     let own = stream.local_addr().ok().map(|address| address.ip());
-                    return Ok((greet_securely(&stream, &token)?, own));
+                    let streams = greet_securely(&stream, &token);
+                    return Ok((streams.map_err(|error| at(name, &refusal(error)))?, own));
                 }
-                Err(error) => last = error,
+                Err(error) => last = at(name, &error),
             }
         }
     }
@@ -180,6 +195,16 @@ fn greet_securely(
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     connect(stream.try_clone()?, stream.try_clone()?, token)
+}
+
+/// A runner closes a connection without a word if its token is another one.
+fn refusal(error: io::Error) -> io::Error {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    if !matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof) {
+        return error;
+    }
+    let why = "the connection was refused: the token in the file is not that of the runner there";
+    io::Error::new(io::ErrorKind::PermissionDenied, why)
 }
 
 /// How a connection ended.
