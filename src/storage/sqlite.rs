@@ -125,6 +125,7 @@ impl SqliteStore {
             }
             Missing::Refused => refuse_missing(path, &file)?,
         }
+        files::put_log_back(&file);
         let open = || {
             let mut connection = Connection::open_with_flags(&file, flags)?;
             let migrated = prepare(&mut connection, path, &file).inspect_err(|fault| {
@@ -231,6 +232,11 @@ impl SqliteStore {
                 } else {
                     self.save(exchanged)
                 };
+                // All files of it may go, one after the other.
+                let (exchanged, rescued) = match self.reader.files.check() {
+                    Err(now) if now.ending.is_empty() => (now, Rescue::Refused),
+                    _ => (exchanged, rescued),
+                };
                 self.lost = Some((exchanged, rescued));
                 self.left = self.reader.files.contents();
                 error(self, (exchanged, rescued))
@@ -310,6 +316,7 @@ impl SqliteReader {
         refuse_what_is_no_file(path, &file)?;
         refuse_missing(path, &file)?;
         refuse_network(path, &directory_of(&file))?;
+        files::put_log_back(&file);
         let (connection, version, alone) = open_anywhere(path, &file)?;
         if version == 0 {
             return Err(missing(path));

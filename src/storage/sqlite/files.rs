@@ -58,6 +58,18 @@ impl OpenedFile {
         Some(OpenedFile { identity: identity(path)? })
     }
 
+    /// The same file, held once more.
+    #[cfg(target_os = "linux")]
+    fn again(&self) -> Option<OpenedFile> {
+        let hold = Some(self.hold.as_ref()?.try_clone().ok()?);
+        Some(OpenedFile { identity: self.identity, hold })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn again(&self) -> Option<OpenedFile> {
+        None
+    }
+
     /// The file's metadata, whatever its name is now.
     #[cfg(target_os = "linux")]
     fn metadata(&self) -> Option<fs::Metadata> {
@@ -140,6 +152,43 @@ fn open_files() -> MutexGuard<'static, Vec<Weak<Files>>> {
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     open.retain(|files| files.strong_count() > 0);
     open
+}
+
+/// A store whose log was set aside.
+#[derive(Debug)]
+struct SetAside {
+    main: OpenedFile,
+    real: PathBuf,
+    log: PathBuf,
+}
+
+/// Those that this process knows. Kept, so that their inodes are not used again.
+static ASIDE: Mutex<Vec<SetAside>> = Mutex::new(Vec::new());
+
+fn set_aside() -> MutexGuard<'static, Vec<SetAside>> {
+    ASIDE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Puts the log of a store back that this process has set aside, if the store is back at its path.
+pub(super) fn put_log_back(path: &Path) {
+    let Some(identity) = identity(path) else { return };
+    set_aside().retain(|store| store.main.identity != identity || !store.put_back());
+}
+
+impl SetAside {
+    /// Whether the log is back.
+    fn put_back(&self) -> bool {
+        let [wal, shm] = ["-wal", "-shm"].map(|ending| with_ending(&self.real, ending));
+        if wal.exists() || shm.exists() {
+            return false;
+        }
+        let log = self.log.as_os_str().as_encoded_bytes();
+        let end = &log[wal.as_os_str().len()..];
+        let aside = with_ending(&shm, &String::from_utf8_lossy(end));
+        // Rebuilt if it is not there; a store in use misses it.
+        let _rebuilt = fs::rename(aside, shm);
+        fs::rename(&self.log, wal).is_ok()
+    }
 }
 
 impl Files {
@@ -340,23 +389,18 @@ impl Files {
                 let to = self.beside(&format!("-shm{end}"));
                 let _rebuilt_for_another_log = fs::rename(self.beside("-shm"), to);
             }
+            if let Some(main) = self.main.as_ref().and_then(OpenedFile::again) {
+                set_aside().push(SetAside { main, real: self.real.clone(), log: log.clone() });
+            }
             *aside = Some(log);
         }
     }
 
     /// Undoes that for a store that is back.
     pub(super) fn put_log_back(&self) {
-        let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_free = |ending: &&str| !self.beside(ending).exists();
-        let Some(log) = aside.take_if(|_| {
-            identity(&self.path) == self.main() && ["-wal", "-shm"].iter().all(is_free)
-        }) else {
-            return;
-        };
-        let end = log.to_string_lossy().rsplit_once("-wal").map(|(_, end)| format!("-shm{end}"));
-        for (from, ending) in [(Some(log), "-wal"), (end.map(|end| self.beside(&end)), "-shm")] {
-            // What is not there is missed by the next check.
-            let _missed = from.map(|from| fs::rename(from, self.beside(ending)));
+        put_log_back(&self.path);
+        if self.has_own_log() {
+            self.aside.lock().unwrap_or_else(PoisonError::into_inner).take();
         }
     }
 

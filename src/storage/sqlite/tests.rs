@@ -695,6 +695,22 @@ fn a_store_that_another_one_replaced_for_a_while_has_its_log_when_it_is_back() {
 }
 
 #[test]
+fn a_store_that_is_opened_again_when_it_is_back_has_its_log() {
+    let (_directory, [path, away, log], mut store, lease) = moved_away();
+    drop(SqliteStore::open(&path.with_file_name("other.db")).unwrap());
+    fs::rename(path.with_file_name("other.db"), &path).unwrap();
+    assert_says(&store.append(&lease, NOW, &[]).unwrap_err(), &["hpsearch.db-wal.replaced`"]);
+    drop(store);
+    drop(SqliteStore::open(&path).unwrap());
+    assert_sound(&path);
+    assert!(!log.exists());
+    fs::rename(&away, &path).unwrap();
+    drop(SqliteStore::open_existing(&path).unwrap());
+    assert_eq!(stored(&path, &lease), 20);
+    assert_sound(&path);
+}
+
+#[test]
 fn a_store_that_is_vacuumed_by_another_process_is_shorter_and_the_same() {
     let (_directory, path, mut store, lease) = fresh();
     let other = Connection::open(&path).unwrap();
