@@ -191,11 +191,21 @@ pub fn sort_key(
         .map_err(|error| refused(error, text))
 }
 
+/// Characters of a long text that are shown before, in and after the location of an error.
+const AROUND: usize = 40;
+
 /// The error with the given text, and marks under its location.
 fn refused(error: ExpressionError, text: &str) -> Failure {
-    let before = " ".repeat(width(&text[..error.span.start]));
-    let marks = "^".repeat(width(&text[error.span]).max(1));
-    let failure = Failure::usage(format!("{}\n  {text}\n  {before}{marks}", error.message));
+    let (start, end) = (error.span.start, error.span.end);
+    let from = text[..start].char_indices().rev().nth(AROUND - 1).map_or(0, |(at, _)| at);
+    let after =
+        |at: usize| text[at..].char_indices().nth(AROUND).map_or(text.len(), |it| at + it.0);
+    let (end, to) = (end.min(after(start)), after(end.min(after(start))));
+    let [left, right] = [from > 0, to < text.len()].map(|is_cut| if is_cut { ".." } else { "" });
+    let before = " ".repeat(left.len() + width(&text[from..start]));
+    let marks = "^".repeat(width(&text[start..end]).max(1));
+    let shown = format!("{left}{}{right}", &text[from..to]);
+    let failure = Failure::usage(format!("{}\n  {shown}\n  {before}{marks}", error.message));
     match error.help {
         Some(help) => failure.help(help),
         None => failure,

@@ -20,7 +20,7 @@ mod without_index;
 
 pub use at::{StoreAt, store_at, studies_at};
 pub use files::{is_database, is_open_here, open_file, read_file};
-pub use place::orphaned_log;
+pub use place::{has_other_names, orphaned_log};
 pub use soundness::sqlite_version;
 pub use wal::Rescue;
 

@@ -156,6 +156,10 @@ fn a_filter_that_is_wrong_says_what_to_write() {
       ^^^
     help: the study's parameters are `learning_rate`, `model.num_layers`, `optim`, `momentum`; its metric is `eval_loss`
     ");
+    let long = format!("{}zzz<1{}", "optim=adamw ".repeat(500), " optim=adamw".repeat(500));
+    let ran = scene.run(&["trials", "--where", &long]);
+    assert!(ran.err.lines().all(|line| line.chars().count() < 150), "{}", ran.err);
+    assert!(ran.err.contains("\n  ..") && ran.err.contains(" zzz<1 optim"), "{}", ran.err);
     let ran = scene.run(&["trials", "--sort", "los"]);
     assert_eq!(ran.code, 2);
     let ran = scene.run(&["trials", "--where", "state:failed"]);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::files::with_ending;
@@ -96,6 +96,12 @@ pub fn orphaned_log(path: &Path) -> Option<PathBuf> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => wal.or(journal),
         Err(_) => None,
     }
+}
+
+/// Whether the file of a store has other names (hard links). A process that opens it by one of them
+/// has a log of its own, and the two write over each other.
+pub fn has_other_names(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| metadata.nlink() > 1)
 }
 
 /// Where symbolic links lead, also to a file that is not there.

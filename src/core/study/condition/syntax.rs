@@ -261,7 +261,13 @@ impl Word {
 
     /// Whether it can only be a name.
     pub fn is_name(&self) -> bool {
-        self.chars.iter().all(|(_, char, quoted)| *quoted || *char == '-' || is_name_char(*char))
+        let is_number = matches!(self.sign(0), Some('0'..='9' | '.' | '-'))
+            && self.text().parse::<f64>().is_ok();
+        !is_number
+            && self
+                .chars
+                .iter()
+                .all(|(_, char, quoted)| *quoted || *char == '-' || is_name_char(*char))
     }
 
     /// The parts before and after its first operator.

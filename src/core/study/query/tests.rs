@@ -148,6 +148,7 @@ fn every_kind_of_term_tells_trials_apart() {
         ("0 < learning_rate <= 1e-3", "num_layers * batch == 65"),
         ("num_layers * batch == 64 and optim == 'adamw'", "optim == 'sgd' or batch<16"),
         ("num_layers*batch<=64", "num_layers*batch<64"),
+        ("0<learning_rate<=1e-3", "-1<learning_rate<1e-9"),
         ("batch<8 or state:complete", "batch<8 or state:failed"),
         ("not batch<8", "not (batch<8 or state:complete)"),
         ("(adamw or lion) -state:failed", "(sgd or lion) cuda"),
