@@ -2,6 +2,7 @@
 //! several.
 
 use super::AppError;
+use super::error::Standing;
 use crate::config::{command_line, shell};
 use crate::engine::seed_of;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
@@ -92,7 +93,7 @@ fn no_best_trial(reader: &dyn StorageReader, study: &StudySummary) -> AppError {
 }
 
 /// The best trial that has not ended, as it stands.
-fn ahead(spec: &StudySpec, state: &StudyState) -> Option<(TrialNumber, String)> {
+fn ahead(spec: &StudySpec, state: &StudyState) -> Option<Box<Standing>> {
     let unfinished = |trial: &&Trial| !trial.state.is_finished() && !trial.hidden;
     let valued = state.trials.iter().filter(unfinished).filter_map(|trial| {
         let value = state.value_of(trial)?;
@@ -103,7 +104,7 @@ fn ahead(spec: &StudySpec, state: &StudyState) -> Option<(TrialNumber, String)> 
     let at = state.reported_step(trial, Some(value));
     let at = at.map_or_else(String::new, |step| format!(" at {}", spec.step.at(step)));
     let stands = format!("{} {}{at}", spec.objective().metric, significant(value, 5));
-    Some((trial.number, stands))
+    Some(Box::new(Standing { trial: trial.number, stands }))
 }
 
 /// The step of the report that determines the trial's value.

@@ -19,6 +19,15 @@ use crate::study::trial::{TrialNumber, TrialState};
 use crate::tracking::import::ImportError;
 use crate::tracking::{SyncError, TrackingError};
 
+/// Where a trial that has not ended stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The trial.
+    pub trial: TrialNumber,
+    /// Its value and step, in words.
+    pub stands: String,
+}
+
 /// Why a use case failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
@@ -267,7 +276,7 @@ pub enum AppError {
         /// The study's metric, if no complete trial reported it: tracked runs need not.
         unreported: Option<String>,
         /// The one that is ahead of those that have not ended, and where it stands.
-        standing: Option<(TrialNumber, String)>,
+        standing: Option<Box<Standing>>,
     },
     /// The trial's checkpoint was removed.
     #[error(
@@ -496,11 +505,15 @@ impl AppError {
                 "`--metric` of the study's first run sets its metric; track runs with another \
                  metric in a study of their own",
             ),
-            AppError::NoBestTrial { study, standing: Some((trial, stands)), .. } => said(format!(
-                "trial {trial} is ahead, with {}; `hpsearch show {} {trial}` has its checkpoints",
-                one_line(stands),
-                one_line(study)
-            )),
+            AppError::NoBestTrial { study, standing: Some(standing), .. } => {
+                let Standing { trial, stands } = standing.as_ref();
+                said(format!(
+                    "trial {trial} is ahead, with {}; `hpsearch show {} {trial}` has its \
+                     checkpoints",
+                    one_line(stands),
+                    one_line(study)
+                ))
+            }
             AppError::NoBestTrial { study, .. } => {
                 let words = format!("trials {}", one_line(study));
                 Some(Remedy::Command { words, does: "shows where they stand" })

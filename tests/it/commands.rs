@@ -994,7 +994,7 @@ fn a_study_called_by_a_number_is_that_study() {
         site.write("other.toml", named(name));
         assert_done(&site.run(&["run", "other.toml", "--plain"]));
         assert_eq!(site.json(&["show", name, "--json"])["specification"]["name"], name);
-        assert_eq!(site.json(&["show", name, "1", "--json"])["number"], 1);
+        assert_eq!(site.json(&["show", name, "1", "--json"])["trial"]["number"], 1);
     }
     assert_done(&site.run(&["tag", "1", "+keep"]));
     let tagged = site.json(&["trials", "1", "--json"]);

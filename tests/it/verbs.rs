@@ -27,7 +27,7 @@ fn ls_lists_studies_and_their_best() {
 #[test]
 fn ls_as_json_has_the_contracts_shape() {
     let expected = json!({"version": 1, "studies": [{
-        "name": "digits", "state": "running",
+        "name": "digits", "state": "running", "created": "2025-11-24T16:00:00Z",
         "trials": {"queued": 0, "running": 1, "paused": 0, "complete": 2, "pruned": 1, "failed": 0},
         "best": {"number": 0, "value": 0.184_213}, "metric": "eval_loss", "direction": "minimize",
     }]});

@@ -195,8 +195,8 @@ impl Auto {
             && number.0 % 4 == 2
         {
             let reason = format!(
-                "while fewer than {FEW_COMPLETE} trials are complete, {} so far, every fourth trial \
-                 is left to a Gaussian process that learns from all reports of paused ones",
+                "while fewer than {FEW_COMPLETE} trials are complete, {} so far, every fourth \
+                 trial is left to a Gaussian process that learns from all reports of paused ones",
                 situation.complete
             );
             return (curves_gp, Choice { sampler: "gp", reason });
