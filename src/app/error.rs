@@ -508,8 +508,7 @@ impl AppError {
             AppError::NoBestTrial { study, standing: Some(standing), .. } => {
                 let Standing { trial, stands } = standing.as_ref();
                 said(format!(
-                    "trial {trial} is ahead, with {}; `hpsearch show {} {trial}` has its \
-                     checkpoints",
+                    "trial {trial} is ahead, with {}; `hpsearch show {} {trial}` shows it",
                     one_line(stands),
                     one_line(study)
                 ))

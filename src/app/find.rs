@@ -378,9 +378,7 @@ pub fn studies_or_trials(reader: &dyn StorageReader, words: &[String]) -> Result
     // A study called `20261130` beside one without such a trial is meant.
     let has = |number: &TrialNumber| reader.trial(of.id, *number).is_ok_and(|it| it.is_some());
     let are_numbers = |word: &str| {
-        numbers(word).is_some_and(|numbers| {
-            numbers.iter().any(has) || !reader.study(word).is_ok_and(|it| it.is_some())
-        })
+        numbers(word).is_some_and(|them| !self::is_study(reader, word) || them.iter().any(has))
     };
     let runs = if of.spec.is_tracked() { run_names(reader, &of)? } else { Vec::new() };
     let is_run = |word: &String| runs.iter().any(|(name, _)| name == word);

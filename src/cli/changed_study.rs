@@ -54,7 +54,7 @@ impl ChangedStudy<'_> {
             }
             Some(_) => {
                 let began =
-                    if is_data { " (those that began go on with the new data)" } else { "" };
+                    if is_data { " (those that began continue with the new data)" } else { "" };
                 lines.push(format!(
                     "{accept} continues with the change and keeps the trials{began}; {fork} starts \
                      a new study without them; or undo the change"

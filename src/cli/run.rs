@@ -168,7 +168,8 @@ fn attend(
         Some((notifier, mailbox)) => (Some(notifier), Some(mailbox)),
         None => (None, None),
     };
-    if console.talk == Talk::Quiet && AnyReader::open(path)?.summary(study.id)?.paused.is_some() {
+    let may_wait = console.talk == Talk::Quiet && !arguments.resume;
+    if may_wait && AnyReader::open(path)?.summary(study.id)?.paused.is_some() {
         let resume = console.next(&format!("resume {}", study.spec.name));
         console.say_anyway(&format!(
             "study `{}` is paused, so that nothing starts: {resume} lets it continue",

@@ -28,7 +28,7 @@ pub(super) struct Budgets {
 }
 
 impl Budgets {
-    /// Whether the search would go on with more time, device time or patience with failures.
+    /// Whether the search would continue with more time, device time or patience with failures.
     pub fn stopped_short(&self) -> bool {
         self.is_cut_off && self.ended_by.is_none()
     }

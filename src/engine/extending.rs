@@ -73,9 +73,10 @@ impl Engine {
         let parts = parts.into_iter().zip(added).filter(|(_, (_, is_added, _))| *is_added);
         let parts: Vec<String> = parts.filter_map(|(part, _)| part).collect();
         let done = format!("the budget is {} now", parts.join(" and "));
-        Ok(self
-            .why_none_starts(by)
-            .map_or_else(|| self.when(done.clone()), |why| done.clone() + &why))
+        Ok(match self.why_none_starts(by) {
+            Some(why) => done + &why,
+            None => self.when(done),
+        })
     }
 
     /// Why the larger budget starts no trial, if it does not.

@@ -255,6 +255,12 @@ impl SqliteStore {
         files.set_log_aside(exchanged);
     }
 
+    /// Whether the file is back, with its log.
+    fn is_back(&mut self) -> bool {
+        self.reader.files.put_log_back();
+        self.look(true).is_ok()
+    }
+
     /// Saves what can be saved after a file beside the store was replaced, or the log was changed
     /// in place.
     fn save(&self, exchanged: Exchanged) -> Rescue {
@@ -272,13 +278,6 @@ impl SqliteStore {
     fn rescue(&self) -> Rescue {
         let files = &self.reader.files;
         rescue(&self.reader.connection, files, || Arc::strong_count(files))
-    }
-}
-
-impl SqliteStore {
-    fn is_back(&mut self) -> bool {
-        self.reader.files.put_log_back();
-        self.look(true).is_ok()
     }
 }
 

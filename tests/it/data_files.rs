@@ -207,7 +207,7 @@ fn changed_data_of_a_stored_study_is_told_and_checked() {
     assert_ne!(told.out, before.out);
     let told: Json = site.run(&["check", "s.toml", "--json"]).json();
     assert!(told["data"].as_array().is_some_and(|data| data.len() > 1), "{told}");
-    // New rows that cannot be read are told as well.
+    // New rows that cannot be read are reported as well.
     site.write("t.csv", rows.replace("text,label", "body,label"));
     let told = site.run(&["check", "s.toml"]);
     assert_eq!(told.code, 2, "{}", told.err);

@@ -103,7 +103,7 @@ fn evaluates_as_the_export_says(directory: &Path) {
     let pipe = evaluate(Path::new("pipe.csv"), &[]);
     assert_code(&pipe, 2);
     assert_names(&pipe.err, &["pipe.csv", "it is a pipe or a device, not a file"]);
-    // Rows that it was trained on are told, wherever they are; others are not.
+    // Rows that it was trained on are named, wherever they are; others are not.
     let train = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/data/train.csv");
     fs::copy(&train, directory.join("copy.csv")).unwrap();
     for file in [&*train, Path::new("copy.csv")] {

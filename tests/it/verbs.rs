@@ -179,7 +179,7 @@ fn without_a_complete_trial_there_is_no_best_and_the_exit_code_says_so() {
     scene.report(1, &[0.6]);
     let help = scene.run(&["best"]).err;
     let ahead = "help: trial 0 is ahead, with eval_loss 0.5 at epoch 1; `hpsearch show fresh 0` \
-                 has its checkpoints";
+                 shows it";
     assert_names(&help, &[ahead]);
 }
 

@@ -155,7 +155,7 @@ fn command_to_continue(arguments: &RunArguments, file: &str, console: &Console) 
     format!("hpsearch run {file}{}{fork}{}", sets(&arguments.set), console.store_option())
 }
 
-/// Says how trials go on that wait where the study has used up its time, devices or cost.
+/// Says how waiting trials continue where the study has used up its time, devices or cost.
 fn say_what_waits(
     reader: &dyn StorageReader,
     study: &StoredStudy,
