@@ -290,6 +290,16 @@ pub fn check_objectives(pruner: &AlgorithmSpec, objectives: usize) -> Result<(),
     Ok(())
 }
 
+/// Whether this program has the rules of the version that a stored pruner names.
+pub fn has_rules_of(pruner: &AlgorithmSpec) -> bool {
+    REGISTRY.has_rules_of(pruner)
+}
+
+/// Gives `new` the version of the stored pruner if its table is unchanged and its rules are here.
+pub fn keep_version(stored: &AlgorithmSpec, new: &mut AlgorithmSpec) {
+    REGISTRY.keep_version(stored, new);
+}
+
 /// The stored form of a pruner's table, with its options checked; all problems at once.
 pub fn resolve(
     name: &str,

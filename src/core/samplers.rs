@@ -465,6 +465,16 @@ pub fn check_objectives(sampler: &AlgorithmSpec, objectives: usize) -> Result<()
     REGISTRY.check_objectives(&sampler.name, objectives)
 }
 
+/// Whether this program has the rules of the version that a stored sampler names.
+pub fn has_rules_of(sampler: &AlgorithmSpec) -> bool {
+    REGISTRY.has_rules_of(sampler)
+}
+
+/// Gives `new` the version of the stored sampler if its table is unchanged and its rules are here.
+pub fn keep_version(stored: &AlgorithmSpec, new: &mut AlgorithmSpec) {
+    REGISTRY.keep_version(stored, new);
+}
+
 /// The stored form of a sampler's table, with its options checked; all problems at once.
 pub fn resolve(
     name: &str,

@@ -13,8 +13,8 @@ pub use tables::hold_tables;
 use serde::Serialize;
 
 use super::EngineError;
-use crate::pruners::PRUNERS;
-use crate::samplers::SAMPLERS;
+use crate::pruners;
+use crate::samplers;
 use crate::study::event::{Event, ProposalEvent, Seq, StateEvent, TrialEvent};
 use crate::study::spec::{AlgorithmSpec, StudySpec};
 use crate::study::state::StudyState;
@@ -42,7 +42,7 @@ pub struct Verified {
     pub values: u64,
     /// Ends of the study by a goal or with a front, recomputed from its trials.
     pub ends: u64,
-    /// Samplers and pruners whose rules have changed since they decided.
+    /// Samplers and pruners that decided by rules of versions that this program does not have.
     pub versions: Vec<VersionChange>,
     /// The first entry that differs from the replay.
     pub difference: Option<Difference>,
@@ -196,16 +196,17 @@ fn fold_again(spec: &StudySpec, journal: &[StoredEvent], tables: &StudyState) ->
     Verified { difference, ..Verified::default() }
 }
 
+/// Notes rules that this program no longer has, or not yet.
 fn note_versions(spec: &StudySpec, found: &mut Vec<VersionChange>) {
     let (sampler, pruner) = (&spec.sampler, &spec.pruner);
-    let sampler_here = SAMPLERS.iter().find(|entry| entry.name == sampler.name);
-    let pruner_here = PRUNERS.iter().find(|entry| entry.name == pruner.name);
-    for (kind, algorithm, here) in [
-        ("sampler", sampler, sampler_here.map(|entry| entry.version)),
-        ("pruner", pruner, pruner_here.map(|entry| entry.version)),
+    let sampler_here = samplers::find(&sampler.name).ok().map(|entry| entry.version);
+    let pruner_here = pruners::find(&pruner.name).ok().map(|entry| entry.version);
+    for (kind, algorithm, here, has_rules) in [
+        ("sampler", sampler, sampler_here, samplers::has_rules_of(sampler)),
+        ("pruner", pruner, pruner_here, pruners::has_rules_of(pruner)),
     ] {
         let AlgorithmSpec { name, version, .. } = algorithm;
-        if let Some(here) = here.filter(|here| here != version) {
+        if let Some(here) = here.filter(|_| !has_rules) {
             found.push(VersionChange { kind, name: name.clone(), stored: *version, here });
         }
     }

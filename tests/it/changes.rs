@@ -153,6 +153,39 @@ fn space_sampler_pruner_constraints_and_enqueued_configurations_need_accept() {
     }
 }
 
+/// After an update of hpsearch: the study is decided by the rules with which it began.
+#[test]
+fn a_study_of_an_earlier_version_continues_with_its_rules_and_repeats() {
+    let text = |trials, sampler| {
+        file("trials = 2", &format!("trials = {trials}"))
+            .replace("\"random\"", &format!("\"{sampler}\""))
+    };
+    let (sampler, version) = ("gp", 8);
+    let site = Site::finished("trials = 2");
+    assert_eq!(again(&site, &text(2, sampler), &["--accept"]).0, 0);
+    assert!(stored(&site)["sampler"]["version"].as_i64().unwrap() > version);
+    let connection = site.database();
+    for table in ["study", "study_revision"] {
+        let sql = format!("UPDATE {table} SET spec = json_set(spec, '$.sampler.version', ?1)");
+        connection.execute(&sql, [version]).unwrap();
+    }
+    drop(connection);
+    let (code, said) = again(&site, &text(14, sampler), &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(!said.contains("sampler"), "{said}");
+    assert_eq!(stored(&site)["sampler"]["version"], version);
+    assert_eq!(site.trials().len(), 14);
+    let verified = site.run(&["verify", "s"]);
+    assert_eq!(verified.code, 0, "{}", verified.err);
+    assert!(!verified.err.contains("version"), "{}", verified.err);
+    // With another table, and consent, it has the present rules.
+    let changed = text(15, sampler)
+        .replace(&format!("\"{sampler}\""), &format!("\"{sampler}\"\nn_startup_trials = 5"));
+    assert_eq!(again(&site, &changed, &[]).0, 6);
+    assert_eq!(again(&site, &changed, &["--accept"]).0, 0);
+    assert!(stored(&site)["sampler"]["version"].as_i64().unwrap() > version);
+}
+
 #[test]
 fn metric_direction_value_step_seed_and_command_need_a_fork() {
     let rows = [

@@ -31,6 +31,8 @@ pub fn has_earlier_rules(known: &StudySpec, spec: &StudySpec) -> bool {
 
 /// Gives `spec`, read from a file, the rules of the stored study.
 pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
+    crate::samplers::keep_version(&known.sampler, &mut spec.sampler);
+    crate::pruners::keep_version(&known.pruner, &mut spec.pruner);
     spec.last_metrics = known.last_metrics;
     spec.prior_rule = known.prior_rule;
     spec.space.keep_rounding(&known.space);

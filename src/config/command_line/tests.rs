@@ -214,6 +214,25 @@ fn studies_that_began_with_limits_on_the_last_report_keep_them() {
 }
 
 #[test]
+fn studies_keep_the_versions_of_their_sampler_and_pruner_while_the_tables_are_the_same() {
+    let mut spec = StudySpec::new("s", "loss", Direction::Minimize, space(), Program::Inline);
+    spec.sampler = crate::samplers::find("auto").unwrap().defaults();
+    spec.pruner = crate::pruners::find("asha").unwrap().defaults();
+    let mut known = spec.clone();
+    known.sampler.version -= 1;
+    known.pruner.version -= 1;
+    let fresh = spec.clone();
+    keep_rules(&known, &mut spec);
+    assert_eq!(spec, known);
+    // A changed table, which needs consent, has the present rules.
+    let mut other = fresh.clone();
+    other.pruner = other.pruner.with("reduction_factor", 4);
+    keep_rules(&known, &mut other);
+    assert_eq!(other.pruner.version, fresh.pruner.version);
+    assert_eq!(other.sampler, known.sampler);
+}
+
+#[test]
 fn studies_that_began_with_values_of_grids_as_they_are_computed_keep_them() {
     let grid = |decimals: &str| {
         let numbers = format!(r#""low":0.0,"high":1.0,"scale":"linear","step":0.3{decimals}"#);

@@ -81,6 +81,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     // promoted by; 5: the reason has the forecast; 6: of several objectives, trials are ranked once
     // all are known, and ties do not go to the oldest; 7: pauses are priced.
     version: PRICED_SINCE,
+    oldest: 2,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RUNG_FACTOR, RANK_BY, BRACKETS, MODE],
     several: true,
     build: |spec, budget| Asha::new(spec, budget).map(|asha| Box::new(asha) as Box<dyn Pruner>),

@@ -32,6 +32,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         the learning curves of others",
     // 2: the median of an even number of values is the mean of the middle two.
     version: MEDIAN_SINCE,
+    oldest: 1,
     options: &[
         MIN_RESOURCE,
         MAX_RESOURCE,

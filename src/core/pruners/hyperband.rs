@@ -20,6 +20,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         ones",
     // 2 to 7: as `asha`.
     version: PRICED_SINCE,
+    oldest: 2,
     options: &[MIN_RESOURCE, MAX_RESOURCE, REDUCTION_FACTOR, RANK_BY, MODE],
     several: true,
     build: |spec, budget| Ok(Box::new(Asha::with_every_bracket(spec, budget)?)),

@@ -12,6 +12,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         that step",
     // As `percentile`.
     version: ALL_KNOWN_SINCE,
+    oldest: 1,
     options: &[N_STARTUP_TRIALS, N_WARMUP_STEPS, INTERVAL_STEPS, N_MIN_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(PercentileRule::median(spec))),

@@ -9,6 +9,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "lets every trial run to its end",
     version: 1,
+    oldest: 1,
     options: &[],
     several: true,
     build: |_, _| Ok(Box::new(NoPruning)),

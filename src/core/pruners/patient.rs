@@ -35,6 +35,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "stops a trial whose last reports are all worse than its best before them",
     version: 1,
+    oldest: 1,
     options: &[PATIENCE, MIN_DELTA, WRAPPED],
     several: false,
     build: |spec, _| Ok(Box::new(PatientRule::new(spec))),

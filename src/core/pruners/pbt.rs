@@ -82,6 +82,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         checkpoints of the best, with perturbed parameters",
     // 2: nothing is decided about a member at its end.
     version: NONE_AT_END_SINCE,
+    oldest: 1,
     options: &[
         POPULATION,
         INTERVAL,

@@ -45,6 +45,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     // 2: of several objectives, trials are ranked once all are known, and ties do not go to the
     // oldest.
     version: ALL_KNOWN_SINCE,
+    oldest: 1,
     options: &[PERCENTILE, N_STARTUP_TRIALS, N_WARMUP_STEPS, INTERVAL_STEPS, N_MIN_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(PercentileRule::new(spec))),

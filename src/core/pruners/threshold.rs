@@ -27,6 +27,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "stops a trial whose report is NaN, below `lower` or above `upper`",
     version: 1,
+    oldest: 1,
     options: &[LOWER, UPPER, N_WARMUP_STEPS, INTERVAL_STEPS],
     several: false,
     build: |spec, _| Ok(Box::new(ThresholdRule::new(spec)?)),

@@ -29,6 +29,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     summary: "stops a trial that a signed-rank test finds worse than the best trial at the same \
         steps (folds, problems)",
     version: 1,
+    oldest: 1,
     options: &[P_THRESHOLD, N_STARTUP_STEPS],
     several: false,
     build: |spec, _| Ok(Box::new(WilcoxonRule::new(spec))),

@@ -22,6 +22,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // trials are paused all reports count, as in `gp` 8; 8: proposals have their predicted values;
     // 9: where trials are paused, some of the first ones learn from all reports, as in `gp` 11.
     version: CURVES_SINCE,
+    oldest: 5,
     options: &[],
     several: true,
     build: |spec, space| Ok(Box::new(Auto::new(spec, space))),

@@ -44,6 +44,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
         parameters (CMA-ES with margin and restarts)",
     // 2: paused trials count with their last report.
     version: 2,
+    oldest: 2,
     options: &[POPULATION, SIGMA],
     several: false,
     build: |spec, space| Ok(Box::new(CmaEs::new(spec, space)?)),

@@ -69,6 +69,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // whatever the process keeps of them, and exponentials are computed here; 11: ascents are
     // quasi-Newton's, from fewer draws.
     version: 11,
+    oldest: 4,
     options: &[N_STARTUP_TRIALS],
     several: true,
     build: |spec, _| Ok(Box::new(Gp::new(spec))),

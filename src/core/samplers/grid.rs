@@ -30,6 +30,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     aliases: &[],
     summary: "tries every combination once; continuous parameters at a few points of their axis",
     version: 1,
+    oldest: 1,
     options: &[POINTS, ORDER],
     several: true,
     build: |spec, space| Grid::new(spec, space).map(|grid| Box::new(grid) as Box<dyn Sampler>),

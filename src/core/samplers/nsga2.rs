@@ -18,6 +18,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "crosses and mutates the best trials, by Pareto rank and then by distance to their \
         neighbours, for many trials of two or three objectives (NSGA-II)",
     version: 1,
+    oldest: 1,
     options: &[POPULATION_SIZE, CROSSOVER_PROB, MUTATION_PROB],
     several: true,
     build: |spec, _| Ok(Box::new(Nsga2::new(spec))),

@@ -26,6 +26,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "as nsga2, spread along even reference directions, for many trials of more than \
         three objectives (NSGA-III)",
     version: 1,
+    oldest: 1,
     options: &[POPULATION_SIZE, CROSSOVER_PROB, MUTATION_PROB, DIVISIONS],
     several: true,
     build: |spec, _| Ok(Box::new(Nsga3::new(spec))),

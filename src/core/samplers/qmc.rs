@@ -13,6 +13,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "spreads points evenly over the space, regardless of results (scrambled Sobol \
         sequence)",
     version: 1,
+    oldest: 1,
     options: &[],
     several: true,
     build: |_, _| Ok(Box::new(Qmc)),

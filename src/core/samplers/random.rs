@@ -11,6 +11,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     aliases: &[],
     summary: "draws every parameter uniformly on its axis (logarithmic ones in the logarithm)",
     version: 1,
+    oldest: 1,
     options: &[],
     several: true,
     build: |_, _| Ok(Box::new(Random)),

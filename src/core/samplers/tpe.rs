@@ -63,6 +63,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
         branch (joint TPE)",
     // 3: every fourth trial is drawn by Optuna's rules unless a set of rules is chosen.
     version: 3,
+    oldest: 3,
     options: &[STARTUP_TRIALS, EI_CANDIDATES, GAMMA, GAMMA_CAP, RULES],
     several: true,
     build: |spec, _| Ok(Box::new(Tpe::new(spec))),

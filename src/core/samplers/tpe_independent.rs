@@ -18,6 +18,7 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "learns where good values of each parameter lie, one parameter at a time (TPE)",
     // 2: paused trials count with their last report.
     version: CHOICES_SINCE,
+    oldest: 2,
     options: &[STARTUP_TRIALS, EI_CANDIDATES, GAMMA, GAMMA_CAP],
     several: true,
     build: |spec, _| Ok(Box::new(TpeIndependent::new(spec))),

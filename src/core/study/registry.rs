@@ -18,6 +18,8 @@ pub struct RegistryEntry<Build> {
     pub summary: &'static str,
     /// Version of its rules: raised whenever the same history gives other decisions.
     pub version: u32,
+    /// The oldest version whose rules it still has: a stored study continues with its own.
+    pub oldest: u32,
     /// Its options.
     pub options: &'static [Field],
     /// Whether it serves studies of several objectives.
@@ -124,6 +126,21 @@ impl<Build> Registry<Build> {
         }
     }
 
+    /// Whether this program has the rules of the version that `spec` names.
+    pub fn has_rules_of(&self, spec: &AlgorithmSpec) -> bool {
+        let entry = self.entries.iter().find(|entry| entry.name == spec.name);
+        entry.is_some_and(|entry| (entry.oldest..=entry.version).contains(&spec.version))
+    }
+
+    /// Gives `new`, an unchanged table, the version of the stored one, if its rules are still here:
+    /// an update of this program does not change how a study is decided.
+    pub fn keep_version(&self, stored: &AlgorithmSpec, new: &mut AlgorithmSpec) {
+        let is_unchanged = stored.name == new.name && stored.options == new.options;
+        if is_unchanged && self.has_rules_of(stored) {
+            new.version = stored.version;
+        }
+    }
+
     /// The stored form of a table: name resolved, options checked. All problems at once.
     pub fn resolve(
         &self,
@@ -162,8 +179,16 @@ impl<Build> Registry<Build> {
 impl<Build> RegistryEntry<Build> {
     /// The entry without its builder.
     pub fn described(&self) -> RegistryEntry<()> {
-        let RegistryEntry { name, aliases, summary, version, options, several, .. } = *self;
-        RegistryEntry { name, aliases, summary, version, options, several, build: () }
+        RegistryEntry {
+            name: self.name,
+            aliases: self.aliases,
+            summary: self.summary,
+            version: self.version,
+            oldest: self.oldest,
+            options: self.options,
+            several: self.several,
+            build: (),
+        }
     }
 
     /// The specification with default options.
@@ -253,6 +278,7 @@ mod tests {
             aliases: &["sha"],
             summary: "",
             version: 3,
+            oldest: 2,
             options: &[],
             several: false,
             build: (),
@@ -265,6 +291,27 @@ mod tests {
             ("halving", Some("sha"), 3)
         );
         assert_eq!(samplers::resolve("random", BTreeMap::new()).unwrap().alias, None);
+    }
+
+    #[test]
+    fn an_unchanged_table_keeps_the_stored_version_while_its_rules_are_here() {
+        let version_after = |stored: AlgorithmSpec, new: AlgorithmSpec| {
+            let mut new = new;
+            samplers::REGISTRY.keep_version(&stored, &mut new);
+            new.version
+        };
+        let entry = samplers::find("gp").unwrap();
+        let of = |version| AlgorithmSpec { version, ..entry.defaults() };
+        let newest = entry.version;
+        assert_eq!(version_after(of(newest - 1), of(newest)), newest - 1);
+        assert_eq!(version_after(of(entry.oldest), of(newest)), entry.oldest);
+        // Rules that are gone, of a newer program, of another table, and of another sampler.
+        assert_eq!(version_after(of(entry.oldest - 1), of(newest)), newest);
+        assert_eq!(version_after(of(newest + 1), of(newest)), newest);
+        let changed = of(newest).with("n_startup_trials", 5);
+        assert_eq!(version_after(of(newest - 1), changed), newest);
+        let other = AlgorithmSpec { version: 5, ..samplers::find("auto").unwrap().defaults() };
+        assert_eq!(version_after(other, of(newest)), newest);
     }
 
     #[test]
@@ -341,6 +388,9 @@ mod tests {
     #[test]
     fn names_are_unique_and_written_defaults_pass_their_own_check() {
         fn check<Build>(entries: &[RegistryEntry<Build>], not_yet: &[&str]) {
+            for RegistryEntry { name, oldest, version, .. } in entries {
+                assert!((1..=*version).contains(oldest), "{name}");
+            }
             let mut names: Vec<&str> = entries
                 .iter()
                 .flat_map(|entry| std::iter::once(&entry.name).chain(entry.aliases))
