@@ -141,8 +141,8 @@ class Spool:
         if self._dropped:
             _messages.once(
                 "dropped",
-                f"`{self.path}` takes nothing, and {LONGEST_QUEUE} records wait: newer ones are "
-                "dropped",
+                f"`{self.path}` cannot be written, and {LONGEST_QUEUE} records are waiting: newer "
+                "ones are dropped",
             )
         wrote = False
         with self._writing:

@@ -141,7 +141,7 @@ class TrackedRun(Run):
             # The writer is to see the end of this program only when the file is complete.
             _messages.say(
                 f"`{path}` is still being written: what was logged last is lost if this program "
-                "ends before"
+                "ends before that is done"
             )
             return
         has_left = self._writer.close(time.monotonic() + PATIENCE)
@@ -152,13 +152,13 @@ class TrackedRun(Run):
             )
         elif not has_left and self._writer.status not in (None, 0):
             _messages.say(
-                f"the store could not be written (status {self._writer.status}); what is missing "
-                f"lies in `{path}`, and the next run takes it over"
+                f"the store could not be written (status {self._writer.status}); the rest is in "
+                f"`{path}`, and the next run stores it"
             )
         elif not has_left:
             _messages.say(
-                f"the store is still being written; what is missing lies in `{path}` "
-                "and is not lost: the writer continues, or the next run takes it over"
+                f"the store is still being written; the rest is in `{path}` and is not lost: "
+                "the writer continues, or the next run stores it"
             )
 
     def _abandon(self) -> None:

@@ -76,7 +76,8 @@ class TrialRun(Run):
             except OSError as error:
                 _messages.once(
                     "output",
-                    f"standard output cannot be written ({error}): the search learns nothing more",
+                    f"standard output cannot be written ({error}): no further reports reach the "
+                    "search",
                 )
 
     def _add_params(self, values: Dict[str, Any]) -> Dict[str, Any]:

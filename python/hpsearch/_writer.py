@@ -83,7 +83,9 @@ class Writer:
             )
         except OSError as error:
             self._has_refused = True
-            _messages.say(f"`{words[0]}` cannot be started ({error}); `{self._words[2]}` keeps all")
+            _messages.say(
+                f"`{words[0]}` cannot be started ({error}); all records stay in `{self._words[2]}`"
+            )
             return
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
@@ -163,8 +165,8 @@ class Writer:
         if self._failures >= MOST_FAILURES:
             _messages.once(
                 "failing",
-                f"`{self._program} writer` ended {self._failures} times in a row, at last with "
-                f"status {status}, and is tried again; meanwhile `{self._words[2]}` keeps all",
+                f"`{self._program} writer` ended {self._failures} times in a row, last with "
+                f"status {status}, and is tried again; all records stay in `{self._words[2]}`",
             )
 
     def _has_pipe(self, process: "subprocess.Popen[bytes]") -> bool:

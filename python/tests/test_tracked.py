@@ -286,7 +286,7 @@ class Tracked(Case):
             """
         done = self.run_program(program, HPSEARCH_BINARY=self.recorder(HANGS))
         self.assertEqual(done.stdout, "True\n")
-        self.assertIn("what is missing lies in", done.stderr)
+        self.assertIn("the rest is in", done.stderr)
         (spool,) = self.spools()
         self.assertEqual((len(logged(spool)), spool[-1]["finish"]), (1, "complete"))
 
@@ -538,7 +538,7 @@ class Tracked(Case):
             ),
         )
         _, err = process.communicate(timeout=60)
-        self.assertEqual(err.count("times in a row, at last with status 1"), 1, err)
+        self.assertEqual(err.count("times in a row, last with status 1"), 1, err)
         (spool,) = self.spools()
         self.assertEqual((len(logged(spool)), spool[-1]["finish"]), (1, "complete"))
 

@@ -406,7 +406,7 @@ class Trial(Case):
         os.close(read)
         os.close(write)
         _, err = process.communicate(timeout=60)
-        self.assertEqual((process.returncode, err.count("the search learns nothing more")), (0, 1))
+        self.assertEqual((process.returncode, err.count("no further reports reach the search")), (0, 1))
         self.assertIn("end", err)
 
 
