@@ -177,7 +177,7 @@ pub(super) fn check(
         problems.push(Diagnostic::error(nodes, message).help(format!("give more of them: {key}")));
     }
     if spec.deterministic {
-        let message = "with [cluster] the number of slots is not known, and `deterministic = true` \
+        let message = "with [cluster] the number of slots is unknown, so `deterministic = true` \
              cannot hold";
         problems.push(Diagnostic::error(section.place, message).help("leave one of the two out"));
     }

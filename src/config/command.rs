@@ -106,7 +106,7 @@ fn check_positional(
                  are left out where it is {absent}"
             ))
             .help(format!(
-                "or take it out: where it has a value, the program finds it in the environment \
+                "or remove it: where it has a value, the program finds it in the environment \
                  variable {}",
                 variable(name)
             ));
@@ -127,7 +127,7 @@ fn check_args(words: &[Node], searched: &Searched, problems: &mut Vec<Diagnostic
             continue;
         }
         if let Some(parameter) = searched.get(command_line::ARGS) {
-            let message = "`{args}` is the parameter `args` here, and not all parameters";
+            let message = "`{args}` is the parameter `args` here, not all parameters";
             let problem = Diagnostic::warning(word.place, message);
             problems.push(
                 problem

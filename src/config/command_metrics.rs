@@ -75,8 +75,8 @@ fn check_groups(
                  it"
             ),
             false => {
-                "a group has letters, digits, `_` and `.` in its name: give the metric such a \
-                name, too"
+                "the name of a group consists of letters, digits, `_` and `.`: give the metric \
+                such a name"
                     .to_owned()
             }
         };
@@ -98,12 +98,12 @@ fn check_path(
     let mut names = names(text, |name| dimension(name).is_some()).peekable();
     if names.peek().is_none() && Path::new(text).is_absolute() {
         let message = format!(
-            "all trials write to the same `command.metrics.{key}`: those that run at the same time \
-             may be given each other's results"
+            "all trials write to the same `command.metrics.{key}`: trials that run at the same \
+             time may receive each other's results"
         );
         let problem = Diagnostic::warning(place, message).label("names no trial");
         problems.push(problem.help(
-            "put `{trial}` into it, or take a relative path: it lies in the trial's directory; \
+            "put `{trial}` into it, or use a relative path, which lies in the trial's directory; \
              with one device and `trials_per_device = 1` under [devices] only one trial runs at a \
              time",
         ));
@@ -118,7 +118,7 @@ fn check_path(
             problems.push(problem.help("name `{trial}` instead"));
             continue;
         }
-        let message = format!("`{{{name}}}` is no value of a trial");
+        let message = format!("`{{{name}}}` is not a value of a trial");
         let problem = Diagnostic::error(place, message);
         let known = || {
             let dimensions = spec.space.dimensions().iter().map(|known| known.name.as_str());

@@ -142,7 +142,7 @@ pub(super) fn check_enqueued(
                     broken.expression().text()
                 ),
             );
-            problems.push(problem.help("change its values, or take it out"));
+            problems.push(problem.help("change its values, or remove it"));
         }
     }
 }

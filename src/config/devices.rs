@@ -22,8 +22,7 @@ pub(super) fn read(
         .map_or_else(|| DevicesSpec::default().select, |node| selected(node, problems));
     let automatic_concurrency = section.text("trials_per_device") == Some("auto");
     if let Some(place) = section.place_of("memory").filter(|_| !automatic_concurrency) {
-        let message =
-            "`devices.memory` is kept where devices share themselves out, and nowhere else";
+        let message = "`devices.memory` requires `trials_per_device = \"auto\"`";
         problems.push(
             Diagnostic::error(place, message)
                 .help("write trials_per_device = \"auto\" beside it, or leave it out"),

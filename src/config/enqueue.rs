@@ -56,8 +56,7 @@ pub(super) fn check_candidates(
     for params in enqueue.iter().filter(|params| !is_row(params)) {
         let message = format!("no row of `[space] file` has {params}");
         let problem = Diagnostic::error(entry.map(|entry| entry.place), message);
-        problems
-            .push(problem.help("only its rows are run: add one, or take this configuration out"));
+        problems.push(problem.help("only its rows are run: add one, or remove this configuration"));
     }
 }
 
@@ -93,8 +92,9 @@ fn configuration(table: &TomlTable, searched: &Searched, problems: &mut Vec<Diag
                     .label(format!("not {}", parameter.dimension.distribution))
                     .related(parameter.range, "the range");
                 problems.push(match value {
-                    Value::List(_) => problem
-                        .help("give one value; other configurations are [[enqueue]]s of their own"),
+                    Value::List(_) => problem.help(
+                        "give one value, and other configurations in separate [[enqueue]] tables",
+                    ),
                     _ => problem.help("give a value of the range, or widen it under [space]"),
                 });
             }
@@ -135,7 +135,7 @@ fn inactive(leaf: &Leaf<'_>, dimension: &Dimension, params: &Params) -> Option<D
                 return Some(
                     problem
                         .label(format!("needs `{parent}` to be {values}"))
-                        .help("take it out of this configuration"),
+                        .help("remove it from this configuration"),
                 );
             }
             None => {

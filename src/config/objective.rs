@@ -97,7 +97,7 @@ fn listed(
         if let Some(index) = objectives.iter().position(same) {
             let problem = Diagnostic::error(
                 section.place_of("metric"),
-                format!("`{}` is an objective already", objective.metric),
+                format!("`{}` is already an objective", objective.metric),
             );
             problems.push(problem.related(Some(places[index]), "the other").help("remove one"));
         }
@@ -142,14 +142,14 @@ pub(super) fn check_several(
     if study.node("value").is_some_and(|node| node.text() == Some("best")) {
         refuse(
             study.place_of("value"),
-            "`value = \"best\"` has no meaning",
+            "`value = \"best\"` requires a single objective",
             "a trial's values are those of its last reports, all of one model; leave `value` out",
         );
     }
     if study.node("value").is_some_and(|node| node.text() == Some("mean")) {
         refuse(
             study.place_of("value"),
-            "`value = \"mean\"` is of one metric",
+            "`value = \"mean\"` requires a single objective",
             "a trial's values are those of its last reports; leave `value` out, and let the \
              program report the means of its folds so far",
         );
@@ -244,7 +244,7 @@ pub(super) fn check_metric(
                 let without = if has_scores { "with" } else { "without" };
                 format!("`{metric}` is not reported for pairs {without} `[data] score`")
             }
-            true => format!("`{metric}` is no objective: it says nothing about a model"),
+            true => format!("`{metric}` cannot be an objective: it does not measure the model"),
             false if is_of_another => {
                 format!("`{}` reports no metric `{metric}`", task.line().name)
             }
@@ -258,8 +258,10 @@ pub(super) fn check_metric(
         return;
     }
     if !writes && task.metrics_of_texts().contains(&metric) {
-        let message =
-            format!("`{metric}` is of texts that `predict_with_generate = false` does not write");
+        let message = format!(
+            "`{metric}` measures generated texts, which `predict_with_generate = false` does not \
+             write"
+        );
         let problem = Diagnostic::error(place("metric"), message);
         problems.push(problem.help("leave that out of [trainer], or search for `eval_loss`"));
         return;

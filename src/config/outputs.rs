@@ -26,7 +26,7 @@ pub(super) fn checkpoints(
         problems.push(
             Diagnostic::error(place, format!("`checkpoints.dir`: {what}"))
                 .label(what)
-                .help(format!("`{}` is no directory: name another", file.display())),
+                .help(format!("`{}` is not a directory: name another", file.display())),
         );
     }
     let keep_best = keep_best(&section.get::<String>("keep")).unwrap_or_default();

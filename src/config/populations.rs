@@ -43,8 +43,8 @@ pub(super) fn check(
         }
     }
     if spec.deterministic && is_asynchronous(&spec.pruner) {
-        let message = "with `asynchronous`, a population depends on who is faster: `deterministic` \
-            does not hold";
+        let message = "with `asynchronous`, decisions depend on which member is faster: \
+            `deterministic` cannot hold";
         let problem = Diagnostic::error(study.place_of("deterministic"), message);
         problems.push(problem.help("leave one of the two out"));
     }

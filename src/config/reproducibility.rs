@@ -30,8 +30,8 @@ pub(super) fn check(
         return;
     }
     if spec.devices.automatic_concurrency {
-        let message = "how many trials share a device is measured, and `deterministic = true` \
-            cannot hold then";
+        let message = "how many trials share a device is measured, so `deterministic = true` \
+            cannot hold";
         let place = devices.place_of("trials_per_device");
         problems.push(
             Diagnostic::error(place, message)
@@ -41,8 +41,7 @@ pub(super) fn check(
     for node in CLOCKS.iter().filter_map(|key| budget.node(key)) {
         let problem = Diagnostic::warning(
             node.place,
-            "this ends trials or the study by the clock, and `deterministic = true` cannot hold \
-             then",
+            "this ends trials or the study by the clock, so `deterministic = true` cannot hold",
         );
         problems.push(problem.help(
             "as long as it is not reached, decisions do not depend on timing; `budget.trials` ends \

@@ -233,7 +233,7 @@ impl<'a> StudyFile<'a> {
                 places.sort_unstable();
                 let message = "a study has [trainer] or [command], not both";
                 let problem = Diagnostic::error(places[1], message).label("second");
-                problems.push(problem.related(places[0], "first").help("take one of them out"));
+                problems.push(problem.related(places[0], "first").help("remove one of them"));
                 (None, None)
             }
             (None, None) if !self.lacks("trainer") || !self.lacks("command") => (None, None),
@@ -252,7 +252,7 @@ impl<'a> StudyFile<'a> {
                 if let Some(data) = self.tree.get("data") {
                     let message = "[data] belongs to [trainer]; a command reads its own data";
                     let problem = Diagnostic::error(header(data), message);
-                    let help = "take it out, and give the program its files in `run`";
+                    let help = "remove it, and pass the program its files in `run`";
                     problems.push(problem.help(help));
                 }
                 let program = self.table("command").and_then(|(table, place)| {

@@ -63,13 +63,13 @@ impl Chosen<'_> {
                 }
                 if *consequence == Some(Consequence::NothingStops) {
                     return problem.related(length, "a full trial's length").help(format!(
-                        "make `{option}` smaller, or trials longer; `--set pruner.type=none` \
-                             stops none"
+                        "make `{option}` smaller or trials longer; `--set pruner.type=none` turns \
+                         pruning off"
                     ));
                 }
                 problem.help(format!(
-                    "change `{option}`, or leave it out: `hpsearch list {}` tells \
-                    what `{algorithm}` takes",
+                    "change or remove `{option}`: `hpsearch list {}` shows the options of \
+                     `{algorithm}`",
                     self.listed
                 ))
             }

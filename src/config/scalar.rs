@@ -24,9 +24,8 @@ pub(super) fn scalar(
         let problem = node.wrong(format!("{of} must be {}", FieldKind::Scalar));
         problems.push(match (&node.item, of) {
             (Item::Date(date), _) => problem.help(format!("write it in quotes: \"{date}\"")),
-            (_, ScalarOf::Enqueued(_)) => {
-                problem.help("give one value; other configurations are [[enqueue]]s of their own")
-            }
+            (_, ScalarOf::Enqueued(_)) => problem
+                .help("give one value, and other configurations in separate [[enqueue]] tables"),
             (Item::List(_), _) => problem.help(
                 "a choice that is a list has numbers, strings and booleans in it: `[64, 32]`",
             ),

@@ -124,7 +124,7 @@ fn unknown_key(path: &str, entry: &TomlEntry, fields: &[Field]) -> Diagnostic {
 /// An error for text with a NUL, which ends C strings: paths, arguments and variables of programs.
 pub(super) fn nul(what: impl fmt::Display, node: &Node) -> Diagnostic {
     Diagnostic::error(node.place, format!("{what} has a NUL character (\\u0000)"))
-        .help("take it out: no path, argument or variable holds one")
+        .help("remove it: no path, argument or variable can hold one")
 }
 
 /// The canonical value of a field, or what is wrong with it.

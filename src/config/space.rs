@@ -253,6 +253,6 @@ fn build(searched: &Searched, problems: &mut Vec<Diagnostic>) -> Option<Space> {
     });
     let problem = Diagnostic::error(places.next(), error.to_string());
     let problem = places.fold(problem, |problem, place| problem.related(place, "and this"));
-    problems.push(problem.help("take one of the conditions away"));
+    problems.push(problem.help("remove one of the conditions"));
     None
 }

@@ -174,7 +174,7 @@ pub(super) fn check_parts(
     };
     problems.push(
         Diagnostic::warning(of_argument(name), message)
-            .help("rungs and tables take it for that; the metric `epoch` of a report is exact")
+            .help("rungs and tables treat it as one; the metric `epoch` of a report is exact")
             .help("`step = \"step\"` under [study] counts optimiser steps"),
     );
 }
@@ -188,8 +188,8 @@ pub fn note(stored: Option<StepUnit>) -> Option<&'static str> {
              epochs; `step = \"epoch\"` under [study] counts epochs",
         ),
         Some(StepUnit::Epoch) => Some(
-            "the study began with epochs as its steps, and continues so: evaluations between whole \
-             epochs are only logged; `--fork NAME` begins a study that reports them",
+            "the study started with epochs as its steps, and keeps them: evaluations between whole \
+             epochs are only logged; `--fork NAME` starts a study that reports them",
         ),
         Some(StepUnit::Step | StepUnit::Samples) => None,
     }

@@ -76,7 +76,7 @@ fn check_warm_start(
         }
         OfEarlier::Nothing => {
             let help = "`type = \"tpe\"` learns from the results of these studies";
-            (format!("`{name}` takes nothing of `warm_start`"), help)
+            (format!("`{name}` ignores `warm_start`"), help)
         }
     };
     let problem = Diagnostic::warning(sampler.section.place_of("warm_start"), message);
@@ -103,7 +103,8 @@ fn check_requirements(
         && let Err(SamplerError::Constraints { draws, rejected }) =
             samplers::propose(sampler, &ask, &mut seeds.stream("sampler/0"))
     {
-        let message = format!("none of {draws} random points keeps the constraints: {rejected}");
+        let message =
+            format!("none of {draws} random points satisfies the constraints: {rejected}");
         let problem = Diagnostic::error(of_constraints, message);
         problems.push(
             problem.help("loosen a `[[constraint]]`, or narrow `[space]` to where they hold"),

@@ -61,12 +61,12 @@ const STUDY: &[Field] = &[
     key("name", FieldKind::Text, Derived("the file's name"))
         .doc("the study's name, its key in the store"),
     key("description", FieldKind::Text, Absent).doc("one sentence about the study"),
-    key("tags", FieldKind::Texts, Of(|| json!([]))).doc("words to find the study by"),
+    key("tags", FieldKind::Texts, Of(|| json!([]))).doc("words by which to find the study"),
     OBJECTIVE[0],
     OBJECTIVE[1],
     key("value", FieldKind::Choice(&["best", "last", "mean"]), Of(|| json!(ValueRule::default())))
         .doc(
-            "which report of a trial is its value; `mean`: their mean, as of folds of a \
+            "which report of a trial is its value; `mean`: their mean, as for the folds of a \
              cross-validation",
         ),
     key(
@@ -86,9 +86,9 @@ const STUDY: &[Field] = &[
     )
     .doc("what to do with a repeated proposal"),
     key("deterministic", FieldKind::Flag, Flag(false))
-        .doc("whether several slots give the same study every time"),
+        .doc("whether a study with several slots is reproducible"),
     key("replicates", FieldKind::Integer { min: 1, max: 1_000 }, Int(1))
-        .doc("runs of each configuration that completes, each with another seed"),
+        .doc("runs of each configuration that completes, each with a different seed"),
     key("race", FieldKind::Integer { min: 0, max: 1_000 }, Int(0))
         .doc("how many of the best run again on fresh seeds at the end, in addition to the budget"),
     key("objective", FieldKind::Objectives, Absent)
@@ -104,18 +104,17 @@ const BUDGET: &[Field] = &[
     )
     .doc("which trials count: completed and pruned, completed, or failed ones too"),
     key("time", FieldKind::Duration, Absent)
-        .doc("the study ends after this time, all runs of the runner together"),
+        .doc("the study ends after this running time, summed over all runs of the runner"),
     key("target", NUMBER, Absent).doc(
         "the study ends when a trial reaches this value, or the front of several objectives this \
          hypervolume",
     ),
     key("failures", COUNT, Absent)
         .doc("the study ends, with exit code 4, after this many failed trials"),
-    key("trial_time", FieldKind::Duration, Absent).doc(
-        "longest running time of one attempt at a trial; a longer one is ended, and has failed",
-    ),
+    key("trial_time", FieldKind::Duration, Absent)
+        .doc("longest running time of one attempt of a trial; a longer attempt is ended and fails"),
     key("stall_time", FieldKind::Duration, Absent)
-        .doc("longest time without a metric or a checkpoint; then the attempt is killed"),
+        .doc("longest time without a metric or a checkpoint, after which the attempt is killed"),
     key("patience", COUNT, Absent)
         .doc("the study ends after this many complete and pruned trials without a better one"),
     key("device_hours", POSITIVE, Absent).doc(
@@ -164,7 +163,7 @@ const CLUSTER: &[Field] = &[
     key("shared_dir", FieldKind::Path, Derived("`checkpoints.dir`"))
         .doc("a directory that all machines see at this path, for the files of trials"),
     key("listen", FieldKind::Text, Derived("0.0.0.0:0"))
-        .doc("the address at which agents reach the runner; port 0: any"),
+        .doc("the address at which agents reach the runner; port 0: any free port"),
     key("lost_after", FieldKind::Duration, Derived("2m"))
         .doc("time without an answer after which an agent stops its trials"),
     key("partition", FieldKind::Text, Absent).doc("slurm: `--partition`"),
@@ -174,12 +173,12 @@ const CLUSTER: &[Field] = &[
     key("cpus", COUNT, Absent).doc("slurm: `--cpus-per-task`"),
     key("memory", FieldKind::Text, Absent).doc("slurm: `--mem` of a job"),
     key("max_jobs", FieldKind::Integer { min: 1, max: 10_000 }, Derived("1"))
-        .doc("slurm, command: most agents at a time"),
+        .doc("slurm, command: maximum number of agents at a time"),
     key("extra", FieldKind::Texts, Of(|| json!([]))).doc("slurm: more options of `sbatch`"),
     key("host", FieldKind::List, Absent).doc("ssh: tables of `name` and `devices`"),
     key("run", FieldKind::Texts, Of(|| json!([]))).doc(
-        "command: program and arguments that start an agent; `{file}` is the file by which it \
-         finds the runner",
+        "command: program and arguments that start an agent; `{file}` is the file \
+         from which the agent learns where the runner is",
     ),
 ];
 
@@ -191,7 +190,7 @@ pub(super) const CLUSTER_HOST: &[Field] = &[
 
 const RETRY: &[Field] = &[
     key("max", FieldKind::Integer { min: 0, max: 1_000 }, Of(|| json!(RetrySpec::default().max)))
-        .doc("most retries of a trial"),
+        .doc("maximum number of retries of a trial"),
     key("on", FieldKind::Words(CAUSES), Of(|| json!(RetrySpec::default().on))).doc(
         "causes that are retried; `program`: its own failure, such as a non-zero exit status; a \
          built-in trial that runs out of memory first continues with a smaller batch size, which \
@@ -203,10 +202,9 @@ const CHECKPOINTS: &[Field] = &[
     key("keep", FieldKind::Keep, Of(|| json!(keep_word(CheckpointsSpec::default().keep_best))))
         .doc("how many of the best trials keep their checkpoints"),
     key("dir", FieldKind::Path, Derived("beside the store")).doc("directory of the trials' files"),
-    key("max_disk", FieldKind::Size, Absent)
-        .doc("most bytes that the study's checkpoints may take"),
+    key("max_disk", FieldKind::Size, Absent).doc("maximum size of the study's checkpoints"),
     key("while_running", FieldKind::Choice(WhileRunning::WORDS), Of(|| json!("all"))).doc(
-        "what is kept of that which a command saved until its trial has ended: `all`, or what is \
+        "which of a command's checkpoints are kept until its trial has ended: `all`, or those \
          `needed` to continue and to export",
     ),
 ];
@@ -304,8 +302,8 @@ pub static TABLES: &[TableSchema] = &[
         Contents::Configurations,
         "configurations to run first; missing parameters are sampled",
     ),
-    table("sampler", SAMPLER, Contents::Sampler, "who proposes configurations"),
-    table("pruner", PRUNER, Contents::Pruner, "who stops trials early"),
+    table("sampler", SAMPLER, Contents::Sampler, "the algorithm that proposes configurations"),
+    table("pruner", PRUNER, Contents::Pruner, "the algorithm that stops trials early"),
     table("trainer", &[], Contents::Trainer, "fixed arguments of the built-in trainer"),
     table("command", COMMAND, Contents::Keys, "a program in any language, instead of [trainer]"),
     table("data", &[], Contents::Data, "the rows the built-in trainer learns from"),

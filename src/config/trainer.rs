@@ -90,8 +90,8 @@ pub(super) fn read_trainer(
                     } else if !directory.exists() && is_of_hub(&format!("org/{text}")) {
                         // Older models of the Hub have no owner in their names.
                         problem = problem.help(format!(
-                            "of a model of the Hugging Face Hub, get the files: \
-                             hf download {text} --local-dir DIR"
+                            "for a model of the Hugging Face Hub, download its files: hf download \
+                             {text} --local-dir DIR"
                         ));
                     }
                     problems.push(problem);
@@ -124,7 +124,7 @@ pub(super) fn check_searched(
             )
             .label("searched here");
             problems.push(
-                problem.related(*place, "fixed here").help("take it out of one of the two tables"),
+                problem.related(*place, "fixed here").help("remove it from one of the two tables"),
             );
         }
         if let Some(other) = seen.insert(argument, parameter) {
@@ -159,8 +159,8 @@ pub(crate) fn is_of_hub(text: &str) -> bool {
 pub(crate) fn of_hub(name: &str) -> String {
     let name = name.split('@').next().unwrap_or(name);
     format!(
-        "names of the Hugging Face Hub need `--features hub` when hpsearch is built; or get it: \
-         hf download {name} --local-dir DIR"
+        "names of the Hugging Face Hub need `--features hub` when hpsearch is built; or download \
+         it: hf download {name} --local-dir DIR"
     )
 }
 
@@ -176,10 +176,10 @@ fn check_directories(parameter: &Parameter, problems: &mut Vec<Diagnostic>) {
     }) {
         let problem = Diagnostic::error(
             parameter.range,
-            format!("`{}`: `{wrong}` is no directory", parameter.dimension.name),
+            format!("`{}`: `{wrong}` is not a directory", parameter.dimension.name),
         );
         let problem =
-            problem.help("give each model's directory by its whole path, beginning with /");
+            problem.help("give each model's directory as an absolute path, beginning with /");
         problems.push(if is_of_hub(&wrong) { problem.help(of_hub(&wrong)) } else { problem });
     }
 }
@@ -188,9 +188,9 @@ fn note_older_name(name: &str, place: SourceSpan, problems: &mut Vec<Diagnostic>
     if let Some(newer) = newer_name(name) {
         let problem = Diagnostic::warning(
             place,
-            format!("`{name}` is an older name, which transformers has given up"),
+            format!("`{name}` is an older name, which transformers no longer uses"),
         );
-        problems.push(problem.help(format!("it is taken; today's is {newer}")));
+        problems.push(problem.help(format!("it is accepted; the current name is {newer}")));
     }
 }
 
@@ -286,7 +286,7 @@ pub(super) fn check_together(
             ));
         }
         if !is_explained {
-            warning = warning.help("such trials fail: take one of the values out");
+            warning = warning.help("such trials fail: remove one of the values");
         }
         warning.help.extend(problem.help);
         warning
@@ -363,8 +363,8 @@ pub(super) fn read_data(
                     Diagnostic::error(leaf.value.place, message)
                         .label("this binary was built without the feature `hub`")
                         .help(
-                            "build it with `--features hub`, or get the files: hf download \
-                               OWNER/NAME --repo-type dataset --local-dir DIR",
+                            "build it with `--features hub`, or download the files: hf download \
+                             OWNER/NAME --repo-type dataset --local-dir DIR",
                         ),
                 );
             }

@@ -27,7 +27,7 @@ pub(super) fn check_tables(tree: &TomlTable, problems: &mut Vec<Diagnostic>) {
                 let problem = problem.label(format!("this is {}", entry.value.describe()));
                 let first = field::find(table.fields, "type").map_or("...", |field| field.name);
                 problems.push(problem.help(format!(
-                    "write [{}] on a line of its own, and `{first} = {}` under it",
+                    "write [{}] on a separate line, and `{first} = {}` under it",
                     table.name,
                     entry.value.to_json()
                 )));

@@ -224,7 +224,7 @@ pub(crate) static REGISTRY: Registry<BuildPruner> = Registry {
     kind: "pruner",
     entries: PRUNERS,
     not_yet: NOT_YET,
-    for_several: "take `asha`, `hyperband`, `median`, `percentile` or `none`",
+    for_several: "use `asha`, `hyperband`, `median`, `percentile` or `none`",
 };
 
 /// The entry of the pruner called `name`.
@@ -272,7 +272,7 @@ pub fn check_program(pruner: &AlgorithmSpec, program: &Program) -> Result<(), Re
             algorithm: pruner.name.clone(),
             why: "members continue from each other's checkpoints, and closures and programs that \
                   ask and tell save none",
-            advice: "search a [command] or a [trainer] with it, or take `asha`",
+            advice: "search a [command] or a [trainer] with it, or use `asha`",
         });
     }
     Ok(())

@@ -208,7 +208,7 @@ pub enum SamplerError {
     },
     /// No drawn configuration satisfies the constraints.
     #[error(
-        "none of {draws} random points keeps the constraints: {rejected}; loosen a \
+        "none of {draws} random points satisfies the constraints: {rejected}; loosen a \
          `[[constraint]]`, or narrow `[space]` to where they hold"
     )]
     Constraints {
@@ -441,7 +441,7 @@ pub(crate) static REGISTRY: Registry<BuildSampler> = Registry {
     kind: "sampler",
     entries: SAMPLERS,
     not_yet: NOT_YET,
-    for_several: "take `auto`, `tpe`, `gp`, `nsga2` or `nsga3`",
+    for_several: "use `auto`, `tpe`, `gp`, `nsga2` or `nsga3`",
 };
 
 /// The entry of the sampler called `name` (or an alias).

@@ -40,7 +40,7 @@ pub(super) fn contradictions(
         )
     {
         let message =
-            format!("`label_smoothing_factor` means nothing to `{}`", arguments.task.line().name);
+            format!("`label_smoothing_factor` does not apply to `{}`", arguments.task.line().name);
         problems.add("label_smoothing_factor", message, "leave it out");
     }
     learning_rate_schedule(arguments, &mut problems);
@@ -160,7 +160,8 @@ fn model_shape(arguments: &TrainerArguments, problems: &mut Problems) {
     {
         let accepted: Vec<String> =
             task.tokenizers.iter().map(|tokenizer| format!("\"{}\"", tokenizer.word())).collect();
-        let message = format!("`{}` takes no tokenizer `{}`", task.name, tokenizer.word());
+        let message =
+            format!("`{}` does not support the tokenizer `{}`", task.name, tokenizer.word());
         problems.add("model.tokenizer", message, format!("it takes {}", accepted.join(", ")));
     }
     if let Some(vocab_size) = model.vocab_size.filter(|size| *size < BYTE_ENTRIES)
@@ -192,7 +193,7 @@ fn schedule_free(arguments: &TrainerArguments, problems: &mut Problems) {
     if arguments.ema_decay.is_some() {
         problems.add(
             "ema_decay",
-            "`schedule_free_adamw` averages the weights itself: `ema_decay` means nothing to it",
+            "`schedule_free_adamw` averages the weights itself: `ema_decay` does not apply to it",
             "leave `ema_decay` out",
         );
     }
@@ -224,7 +225,7 @@ fn learning_rate_schedule(arguments: &TrainerArguments, problems: &mut Problems)
             };
             problems.add(
                 &format!("lr_scheduler_kwargs.{key}"),
-                format!("`lr_scheduler_kwargs.{key}` means nothing to `{name}`"),
+                format!("`lr_scheduler_kwargs.{key}` does not apply to `{name}`"),
                 help,
             );
         }
@@ -294,7 +295,7 @@ fn fine_tuning_and_batches(
         && arguments.task != TaskKind::TextClassification
         && arguments.task.is_of_encoders()
     {
-        let message = format!("`class_weights` means nothing to `{}`", arguments.task.line().name);
+        let message = format!("`class_weights` does not apply to `{}`", arguments.task.line().name);
         problems.add(
             "class_weights",
             message,

@@ -102,7 +102,7 @@ pub struct Clean {
 pub static DATA_ARGUMENTS: &[Field] = &[
     key("train", FieldKind::AnyText, Required).doc(
         "file of training rows, or folder or pattern (train-*.csv) of files: .csv, .tsv, .jsonl, \
-         .json, .parquet, .arrow, .conll; to model language also .txt",
+         .json, .parquet, .arrow, .conll; for language modeling also .txt",
     ),
     key("validation", FieldKind::AnyText, Absent)
         .doc("file of validation rows; without it they are cut from train"),
@@ -116,7 +116,7 @@ pub static DATA_ARGUMENTS: &[Field] = &[
     key("max_target_length", FieldKind::Integer { min: 2, max: 8_192 }, Derived("max_length"))
         .doc("longest text to write in tokens, the end included; longer ones are cut"),
     key("source_prefix", FieldKind::AnyText, Absent)
-        .doc("what is put before each text: \"translate English to German: \" for a T5"),
+        .doc("prefix of each text: \"translate English to German: \" for a T5"),
     key("label", FieldKind::AnyText, Text(LABEL)).doc("column of labels"),
     key("score", FieldKind::AnyText, Absent)
         .doc("column of similarities of pairs, from -1 to 1; without it each pair means the same"),
@@ -151,7 +151,8 @@ pub static DATA_ARGUMENTS: &[Field] = &[
         .doc("whether held-out rows keep the proportions of the labels"),
     key("seed", NATURAL, Int(0)).doc("seed of the splits"),
     key("max_length", FieldKind::Integer { min: 3, max: 8_192 }, Int(128)).doc(
-        "longest row in tokens, special tokens included; to model language the tokens of a window",
+        "longest row in tokens, special tokens included; for language modeling the tokens of a \
+         window",
     ),
     key("clean.drop_empty", FieldKind::Flag, Flag(true)).doc("leave out rows with an empty text"),
     key("clean.deduplicate", FieldKind::Flag, Flag(false))
@@ -404,7 +405,7 @@ impl DataArguments {
                 || is_on_hub(file);
             if format_of(file).is_none() && !may_be_folder {
                 let message = format!("`{}` is not a data file", file.display());
-                let help = format!("the ending determines the format: {KNOWN_ENDINGS}");
+                let help = format!("the extension determines the format: {KNOWN_ENDINGS}");
                 problems.push(ArgumentProblem::new(key, message).with_help(help));
             }
         }
@@ -482,7 +483,7 @@ impl DataArguments {
             ("column_names", self.column_names.is_some()),
         ];
         for (key, _) in given.into_iter().filter(|(_, is_given)| *is_given && !has_table) {
-            let message = format!("`{key}` is for .csv and .tsv files, and there is none here");
+            let message = format!("`{key}` is for .csv and .tsv files, but there is none here");
             problems.push(ArgumentProblem::new(key, message).with_help("leave it out"));
         }
         if let Some(separator) = self.separator.as_ref().filter(|_| self.separator_byte().is_none())

@@ -255,7 +255,7 @@ pub fn rows(
         ) => json::lines(path, content, columns)?,
         Some(DataFormat::Text) | None => {
             return Err(DataProblem::new(path, None, "not a file with rows")
-                .with_help(format!("the ending determines the format: {KNOWN_ENDINGS}")));
+                .with_help(format!("the extension determines the format: {KNOWN_ENDINGS}")));
         }
     };
     if rows.is_empty() {
@@ -385,7 +385,7 @@ fn check_names(path: &Path, names: &[String], first: &[String]) -> Result<(), Da
         let message =
             "the first line holds the names in `[data] column_names`: it is a header, not a row";
         return Err(DataProblem::new(path, Some(1), message)
-            .with_help("take `column_names` out: it is for files without a header"));
+            .with_help("remove `column_names`: it is for files without a header"));
     }
     Ok(())
 }

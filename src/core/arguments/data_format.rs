@@ -59,7 +59,7 @@ pub fn is_on_hub(path: &Path) -> bool {
 
 /// The endings of data files, in words.
 pub const KNOWN_ENDINGS: &str =
-    ".csv, .tsv, .jsonl, .json, .parquet, .arrow, .conll or .txt, also with .gz or .zst behind it";
+    ".csv, .tsv, .jsonl, .json, .parquet, .arrow, .conll or .txt, also with .gz or .zst appended";
 
 impl DataFormat {
     /// Whether it has rows with columns.

@@ -262,8 +262,8 @@ pub const TRAINER_TASKS: &[TrainerTask] = &[
     TrainerTask {
         kind: TaskKind::SentenceSimilarity,
         name: "sentence-similarity",
-        doc: "a vector per text, near those of texts that mean the same: pairs of texts, with \
-            their similarity or without",
+        doc: "a vector for each text, close to the vectors of texts with the same meaning: pairs \
+            of texts, with or without their similarity",
         metrics: &["eval_loss", "eval_accuracy", "eval_mrr", "eval_pearson", "eval_spearmanr"],
         tokenizers: ENCODER_TOKENIZERS,
         lowercase: true,

@@ -68,7 +68,7 @@ fn all_problems_are_reported_at_once() {
     assert_eq!(
         message("model.dropout"),
         "`model.dropout` must be a number of at least 0 and below 1, not `1.0` (dropout (default: \
-         0.1, or that of the pretrained model))"
+         0.1, or the pretrained model's value))"
     );
 }
 
@@ -335,7 +335,7 @@ fn a_model_of_another_kind_than_the_task_needs_is_refused_with_those_that_fit() 
     );
     assert!(
         problem(json!({"task": "text-regression", "label_smoothing_factor": 0.1}))
-            .contains("means nothing to `text-regression`")
+            .contains("does not apply to `text-regression`")
     );
 }
 
@@ -423,7 +423,7 @@ fn what_says_nothing_beside_the_rest_is_refused() {
     let reason = |key: &str| check_key(key).unwrap_err().to_string();
     assert_eq!(
         reason("torch_compile"),
-        "`torch_compile` means nothing here (leave it out: operations are fused already)"
+        "`torch_compile` does not apply here (leave it out: operations are fused already)"
     );
     assert!(reason("use_peft").contains("`lora_r` above 0"));
 }
@@ -514,7 +514,7 @@ fn every_optimiser_of_transformers_is_taken_or_refused_with_what_to_do() {
         help("paged_adamw_8bit"),
         "`adamw` is the same rule, with its state in f32, and `adamw_8bit` in 8 bits"
     );
-    assert_eq!(help("grokadamw"), "it is not implemented; `adamw` is transformers' default, too");
+    assert_eq!(help("grokadamw"), "it is not implemented; `adamw` is also transformers' default");
     assert_eq!(help("paged_lion_8bit"), "`lion_32bit` is the same rule, with its state in f32");
     assert_eq!(help("rmsprop_bnb"), "`rmsprop` is the same rule, with its state in f32");
 }

@@ -146,25 +146,26 @@ pub static ARGUMENTS: &[Field] = &[
               `eval_loss` is without it",
     ),
     key("mlm_probability", OPEN_UNIT, Derived("0.15"))
-        .doc("share of tokens that a masked language model has to tell, in training"),
+        .doc("share of tokens that a masked language model has to predict, in training"),
     key("whole_word_mask", FieldKind::Flag, Derived("false"))
         .doc("mask all tokens of a word together"),
     key("predict_with_generate", FieldKind::Flag, Derived("true")).doc(
-        "write texts in evaluations, for eval_bleu, eval_rougeL and the like, besides eval_loss",
+        "write texts in evaluations, for eval_bleu, eval_rougeL and the like, in addition to \
+         eval_loss",
     ),
     key(
         "generation_max_length",
         up_to(MOST_NEW_TOKENS as i64),
         Derived("[data] max_target_length"),
     )
-    .doc("most tokens of a text that an evaluation writes"),
+    .doc("maximum number of tokens of a text that an evaluation writes"),
     key(
         "generation_num_beams",
         up_to(MOST_BEAMS as i64),
-        Derived("1, or that of the pretrained model"),
+        Derived("1, or the pretrained model's value"),
     )
     .or(&["num_beams"])
-    .doc("beams of the texts that evaluations write; 1: the likeliest token each time"),
+    .doc("number of beams for the texts that evaluations write; 1: greedy search"),
     key("gradient_accumulation_steps", up_to(65_536), Int(1))
         .doc("micro-batches per optimiser step"),
     // Off in transformers, where every halving changes the effective batch size; here it stays the
@@ -288,15 +289,15 @@ pub static ARGUMENTS: &[Field] = &[
     )
     .or(&["model.n_inner"])
     .doc("width of the feed-forward part"),
-    key("model.dropout", FRACTION, Derived("0.1, or that of the pretrained model"))
+    key("model.dropout", FRACTION, Derived("0.1, or the pretrained model's value"))
         .or(&["hidden_dropout_prob", "model.hidden_dropout_prob"])
         .doc("dropout"),
     key(
         "model.attention_dropout",
         FRACTION,
         Derived(
-            "model.dropout for t5 and mt5, 0 for modernbert, else 0.1, or that of the pretrained \
-             model",
+            "model.dropout for t5 and mt5, 0 for modernbert, else 0.1, or the pretrained model's \
+             value",
         ),
     )
     .or(&["attention_probs_dropout_prob", "model.attention_probs_dropout_prob"])
@@ -304,7 +305,7 @@ pub static ARGUMENTS: &[Field] = &[
     key(
         "model.classifier_dropout",
         FRACTION,
-        Derived("model.dropout, or that of the pretrained model"),
+        Derived("model.dropout, or the pretrained model's value"),
     )
     .or(&["classifier_dropout"])
     .doc("dropout before the classifier"),
@@ -327,7 +328,7 @@ pub static ARGUMENTS: &[Field] = &[
     )
     .doc("kind of tokenizer trained on the training texts"),
     key("model.vocab_size", FieldKind::Integer { min: 5, max: 1_000_000 }, Int(8_000))
-        .doc("largest vocabulary of the tokenizer"),
+        .doc("maximum vocabulary size of the tokenizer"),
     key("model.lowercase", FieldKind::Flag, Derived("true for classification, else false"))
         .doc("whether texts are lowercased first"),
     key(

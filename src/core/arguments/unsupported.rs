@@ -170,7 +170,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     (
         "optim_target_modules",
         "leave it out: it belongs to optimisers that are not implemented (GaLore, APOLLO); \
-         `lora_r` trains few parameters, too",
+         `lora_r` also trains few parameters",
     ),
     ("neftune_noise_alpha", "leave it out: `model.dropout` is the only noise"),
     ("use_dora", "leave it out: adapters are LoRA's, optionally with `use_rslora`"),
@@ -181,7 +181,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
 pub(super) fn problem(key: &str) -> Option<ArgumentProblem> {
     let lists = [
         (ELSEWHERE, "is not a trainer argument here", ""),
-        (NOT_APPLICABLE, "means nothing here", "leave it out: "),
+        (NOT_APPLICABLE, "does not apply here", "leave it out: "),
         (UNSUPPORTED, "is not supported", ""),
     ];
     lists.into_iter().find_map(|(list, what, before)| {
@@ -209,7 +209,7 @@ pub(super) fn instead_of(name: &str, value: &str) -> Option<&'static str> {
             Some("`adamw` is the same rule, with its state in f32, and `adamw_8bit` in 8 bits")
         }
         _ if has(NOT_IMPLEMENTED) => {
-            Some("it is not implemented; `adamw` is transformers' default, too")
+            Some("it is not implemented; `adamw` is also transformers' default")
         }
         _ if has(&["schedule_free"]) => Some("it is not implemented; `schedule_free_adamw` is"),
         _ if has(&["lion"]) => Some("`lion_32bit` is the same rule, with its state in f32"),

@@ -28,8 +28,8 @@ const N_STARTUP_TRIALS: Field = field(
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     name: "curve",
     aliases: &[],
-    summary: "as asha, and stops trials that are unlikely to end better than the best, judged by \
-        the learning curves of others",
+    summary: "like asha, and also stops trials that are unlikely to end better than the best, \
+        judged by the learning curves of others",
     // 2: the median of an even number of values is the mean of the middle two.
     version: MEDIAN_SINCE,
     oldest: 1,

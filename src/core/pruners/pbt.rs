@@ -39,14 +39,14 @@ const QUANTILE: Field = field(
     "quantile",
     FieldKind::Float { low: std::ops::Bound::Excluded(0.0), high: std::ops::Bound::Included(0.5) },
     FieldDefault::Float(0.25),
-    "share of the members that are replaced, and of those that they are replaced by",
+    "share of the members that are replaced, and of the members that replace them",
 );
 
 const RESAMPLE: Field = field(
     "resample_probability",
     FieldKind::Float { low: std::ops::Bound::Included(0.0), high: std::ops::Bound::Included(1.0) },
     FieldDefault::Float(0.25),
-    "probability that a parameter is drawn anew instead of being perturbed",
+    "probability that a parameter is resampled instead of perturbed",
 );
 
 const FREQUENCIES: Field = field(
@@ -71,8 +71,8 @@ pub const ASYNCHRONOUS: Field = field(
     "asynchronous",
     FieldKind::Flag,
     FieldDefault::Flag(false),
-    "whether a member that reaches its interval is decided about at once, by the latest results \
-     of the others, without a meeting: decisions depend on who is faster",
+    "whether to rank a member as soon as it reaches its interval, among the latest results of \
+     the others, without waiting for them; decisions then depend on which member is faster",
 );
 
 pub(super) const ENTRY: PrunerEntry = PrunerEntry {

@@ -23,7 +23,7 @@ const DIVISIONS: Field = field(
 pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     name: "nsga3",
     aliases: &["nsga-iii"],
-    summary: "as nsga2, spread along even reference directions, for many trials of more than \
+    summary: "like nsga2, but spread along even reference directions, for many trials of more than \
         three objectives (NSGA-III)",
     version: 1,
     oldest: 1,

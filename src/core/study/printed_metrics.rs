@@ -31,7 +31,7 @@ pub enum PatternError {
     #[error("is not a regular expression")]
     Syntax(String),
     /// It uses look-around or a back-reference.
-    #[error("uses what regular expressions in linear time do not have")]
+    #[error("uses a feature that regular expressions in linear time do not have")]
     Unsupported(String),
     /// It has no named group.
     #[error("names no metric")]

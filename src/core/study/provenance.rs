@@ -225,7 +225,7 @@ impl AgentProvenance {
     /// One line.
     pub fn in_words(&self) -> String {
         let word = |(title, text): (String, String)| match title.as_str() {
-            "host" | "system" | "processor" | "job" => text,
+            "host" | "system" | "cpu" | "job" => text,
             title => format!("{title} {text}"),
         };
         let facts = self.plain_facts(Digests::Short).into_iter();
@@ -499,7 +499,7 @@ impl Machine {
         vec![
             ("host".to_owned(), self.host.clone()),
             ("system".to_owned(), self.system.clone()),
-            ("processor".to_owned(), format!("{processor}, {cores}")),
+            ("cpu".to_owned(), format!("{processor}, {cores}")),
             ("gpu".to_owned(), gpus),
         ]
     }

@@ -350,7 +350,7 @@ mod tests {
         check(&pruners::REGISTRY);
         assert_eq!(
             samplers::check_objectives(&AlgorithmSpec::named("cmaes"), 2).unwrap_err().to_string(),
-            "`cmaes` cannot serve this study: it has several objectives, and this serves one; take \
+            "`cmaes` cannot serve this study: it has several objectives, and this serves one; use \
              `auto`, `tpe`, `gp`, `nsga2` or `nsga3`"
         );
         let forecast = AlgorithmSpec::named("hyperband").with("rank_by", "forecast");

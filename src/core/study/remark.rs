@@ -93,11 +93,11 @@ impl RemarkKind {
             RemarkKind::TooLong => "the line is ignored; print less in one line",
             RemarkKind::Checkpoint => {
                 "the trial cannot continue from it; save it before its path is printed, and give \
-                 each trial a path of its own, such as one in HPSEARCH_CHECKPOINT_DIR"
+                 each trial its own path, such as one in HPSEARCH_CHECKPOINT_DIR"
             }
             RemarkKind::Uncopied => {
-                "once it is written again its step is lost; write each step to a path of its own, \
-                 with the step in its name"
+                "once it is written again its step is lost; write each step to its own path, with \
+                 the step in its name"
             }
             RemarkKind::Superseded => {
                 "the later one is used; to keep each, read the answer to the report of its step \
@@ -247,6 +247,6 @@ mod tests {
         let why = "`last.pt` was written to while it was copied";
         let text = Remark::new(RemarkKind::Checkpoint, why).text();
         assert!(text.starts_with(why) && text.contains(": the trial cannot continue from it; "));
-        assert!(text.ends_with("a path of its own, such as one in HPSEARCH_CHECKPOINT_DIR"));
+        assert!(text.ends_with("its own path, such as one in HPSEARCH_CHECKPOINT_DIR"));
     }
 }

@@ -44,7 +44,7 @@ fn unpacked(path: &Path, bytes: &[u8], compression: Compression) -> Result<Vec<u
         }
         Ok(_) => Ok(all),
         Err(error) => Err(DataProblem::new(path, None, format!("cannot be unpacked: {error}"))
-            .with_help("was it written completely, and is its ending right?")),
+            .with_help("was it written completely, and is its extension right?")),
     }
 }
 

@@ -110,7 +110,7 @@ pub fn rows_inside(path: &Path, content: &str) -> Option<DataProblem> {
             "write them as a list: `python -c \"import json; json.dump(json.load(open('{from}'))\
              ['{key}'], open('{to}', 'x'))\"`"
         ),
-        false => "write that list alone into a file of its own".to_owned(),
+        false => "write that list alone into a separate file".to_owned(),
     }))
 }
 
@@ -175,7 +175,7 @@ fn row_of(path: &Path, line: u64, value: &Value, columns: Columns) -> Result<Dat
         Some(value) => {
             let shown = shortened(&value.to_string());
             Err(DataProblem::new(path, Some(line), format!("`{name}` is `{shown}`, not text"))
-                .with_help("write it as a string, or take the row out"))
+                .with_help("write it as a string, or remove the row"))
         }
         // Found to be missing before.
         None => Ok(String::new()),
@@ -253,7 +253,7 @@ mod tests {
         }
         let odd = r#"{"da'ta$(x)": [{"text": "x"}]}"#;
         let refused = read("d/a.json", odd, Layout::default()).unwrap_err();
-        assert!(refused.contains("(write that list alone into a file of its own)"), "{refused}");
+        assert!(refused.contains("(write that list alone into a separate file)"), "{refused}");
         let by_column = r#"{"text": {"0": "a", "1": "b"}, "label": {"0": "x", "1": "y"}}"#;
         let refused = read("a.json", by_column, Layout::default()).unwrap_err();
         assert_begins(&refused, "a.json: it has an object of values for each column, not rows");
