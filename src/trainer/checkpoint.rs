@@ -283,7 +283,7 @@ impl VerifiedDirectory {
 
     fn json<T: DeserializeOwned>(&self, name: &str) -> Result<T, TrainerError> {
         serde_json::from_slice(&self.read(name)?)
-            .map_err(|error| self.problem(name, &format!("cannot be understood: {error}")))
+            .map_err(|error| self.problem(name, &format!("cannot be parsed: {error}")))
     }
 
     /// Opens a file of tensors, whose digest is verified without reading the file into memory.

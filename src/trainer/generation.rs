@@ -51,7 +51,7 @@ pub fn generate(
     on_text: &mut dyn FnMut(&str),
 ) -> Result<GenerationSummary, TrainerError> {
     let device = device::open(device)?;
-    let otherwise = "it is no language model and continues no text: use `hpsearch predict`";
+    let otherwise = "it is not a language model and cannot continue a text: use `hpsearch predict`";
     let (model, values, mut tokenizer) =
         SavedModel::load_as::<LanguageModel>(directory, &device, otherwise)?;
     let unusable = unusable_tokenizer(directory);

@@ -203,8 +203,8 @@ fn download(
                 lacks(SINGLE)
             ));
         }
-        for name in shards(&directory)
-            .ok_or_else(|| format!("has a `{INDEX}` that cannot be understood"))?
+        for name in
+            shards(&directory).ok_or_else(|| format!("has a `{INDEX}` that cannot be parsed"))?
         {
             if !fetch(&name)? {
                 return Err(lacks(&name));

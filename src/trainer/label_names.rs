@@ -43,7 +43,7 @@ fn alike(labels: &[String]) -> Option<Finding> {
         "alike_labels",
         format!(
             "labels that differ only in case, in spaces around them or in how a number is written \
-             are classes of their own: {named}{more}"
+             are separate classes: {named}{more}"
         ),
     ))
 }
@@ -55,8 +55,8 @@ fn missing(labels: &[String]) -> Option<Finding> {
     Some(Finding::warning(
         "missing_labels",
         format!(
-            "{} {verb} taken for a label, though tables write missing values so: where that is \
-             meant, leave these rows out of the data (with pandas, `dropna` before `to_csv`), or \
+            "{} {verb} taken for a label, though tables write missing values this way: if it is \
+             one, leave these rows out of the data (with pandas, `dropna` before `to_csv`), or \
              `{first}` is a class that the model learns",
             quoted(&found)
         ),
@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn labels_that_are_nearly_the_same_are_found() {
         let alike = "labels that differ only in case, in spaces around them or in how a number is \
-                     written are classes of their own: ";
+                     written are separate classes: ";
         assert_eq!(found(&[" spam", "Spam", "ham"]), [format!("{alike}` spam`, `Spam`")]);
         assert_eq!(found(&["1", "1.0", "2"]), [format!("{alike}`1`, `1.0`")]);
         let many = ["A", "B", "C", "D", "E", "a", "b", "c", "d", "e"];

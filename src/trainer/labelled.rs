@@ -52,10 +52,13 @@ pub(super) fn prepare(
         note_tokens(split, &ids, ("max_length", data.max_length), unknown, &mut findings);
         note_blank(&trained, (split, rows), &ids, &mut findings);
         if let Some((_, row)) = ids.iter().zip(rows).find(|(ids, _)| ids.is_empty()) {
-            let message =
-                format!("the tokenizer makes nothing of the {} text `{}`", split.name(), row.text);
+            let message = format!(
+                "the tokenizer produces no tokens for the {} text `{}`",
+                split.name(),
+                row.text
+            );
             let problem = sources.problem_of(split, Some(row.line), message);
-            return Err(problem.with_help("take the row out").into());
+            return Err(problem.with_help("remove the row").into());
         }
         let pairs = ids.into_iter().zip(rows);
         let encoded: Vec<_> =
@@ -168,7 +171,7 @@ pub(super) fn note_overlap(
             (true, false) => {
                 "they repeat no row, since their labels or targets differ: correct these"
             }
-            (false, _) => "take them out of one of the two files",
+            (false, _) => "remove them from one of the two files",
         };
         let shared = rows.iter().filter(|row| train.contains(&both_texts(row))).count();
         if shared > 0 {

@@ -178,7 +178,7 @@ pub enum HostVerdict {
 
 /// The connection to the runner is lost.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the runner is gone: {message}")]
+#[error("the runner disconnected: {message}")]
 pub struct HostError {
     /// The cause.
     pub message: String,

@@ -118,8 +118,8 @@ pub fn check_training(
     let is_alone = arguments.per_device_train_batch_size == 1 || plan.has_single_rows();
     if arguments.task == TaskKind::SentenceSimilarity && is_alone && !data.has_scores() {
         return Err(TrainerError::arguments(
-            "each text is to be told from those of other rows of its batch, and every batch has \
-             one row: give a greater `per_device_train_batch_size` or `max_tokens_per_batch`",
+            "each text is compared with those of the other rows in its batch, but every batch has \
+             one row: increase `per_device_train_batch_size` or `max_tokens_per_batch`",
         ));
     }
     findings.extend(plan.findings(arguments));
@@ -190,7 +190,7 @@ pub fn undefined_metrics(
         _ => return None,
     };
     if !are_numbers {
-        let why = "the only validation row has no other texts to be told from".to_owned();
+        let why = "the only validation row has no other texts to be compared with".to_owned();
         return (measured == 1)
             .then(|| undefined(&["eval_loss", "eval_accuracy", "eval_mrr"], why));
     }

@@ -64,7 +64,7 @@ pub(super) fn config(directory: &Path) -> Result<Map<String, Value>, TrainerErro
     let bytes = file(directory, "config.json")?;
     serde_json::from_slice(&bytes)
         .map(|config| with_generation(directory, config))
-        .map_err(|error| TrainerError::config(directory, &format!("cannot be understood: {error}")))
+        .map_err(|error| TrainerError::config(directory, &format!("cannot be parsed: {error}")))
 }
 
 /// What `generation_config.json` says about writing texts, which `config.json` said in earlier
@@ -211,7 +211,7 @@ pub(super) fn mask_token(directory: &Path, tokenizer: &Tokenizer) -> Result<u32,
         || {
             TrainerError::model(
                 directory,
-                "has a tokenizer without a mask token: it was not pretrained on hidden tokens",
+                "has a tokenizer without a mask token: it was not pretrained on masked tokens",
             )
         },
     )

@@ -67,9 +67,9 @@ pub(super) fn prepare(
         let is_empty = |pair: (&Vec<u32>, &Vec<u32>)| pair.0.is_empty() || pair.1.is_empty();
         let empty = source.iter().zip(&target).position(is_empty);
         if let Some(row) = empty.and_then(|row| rows.get(row)) {
-            let message = format!("the tokenizer makes nothing of a {} text", split.name());
+            let message = format!("the tokenizer produces no tokens for a {} text", split.name());
             let problem = sources.problem_of(split, Some(row.line), message);
-            return Err(problem.with_help("take the row out").into());
+            return Err(problem.with_help("remove the row").into());
         }
         let encoded: Vec<_> = source.into_iter().map(|ids| (ids, 0)).collect();
         let remedy = "give fewer rows, or a smaller `max_length`";

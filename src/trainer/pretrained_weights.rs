@@ -69,8 +69,8 @@ pub(super) fn check_finite(directory: &Path, model: &dyn Model) -> Result<(), Tr
 
 fn not_finite(directory: &Path, name: &str) -> TrainerError {
     let message = format!(
-        "has values in `{name}` that are infinite or no numbers: it was saved by a training that \
-         diverged, or is damaged; take an earlier checkpoint, or download it again"
+        "has values in `{name}` that are infinite or NaN: it was saved by a training that \
+         diverged, or is damaged; use an earlier checkpoint, or download it again"
     );
     TrainerError::model(directory, message)
 }

@@ -348,15 +348,16 @@ fn problem_of_window(
 ) -> TrainerError {
     let (message, help) = match problem {
         NoWindow::NoTokens => (
-            format!("the tokenizer makes nothing of the context `{}`", row.text_pair),
-            "take the row out",
+            format!("the tokenizer produces no tokens for the context `{}`", row.text_pair),
+            "remove the row",
         ),
         NoWindow::NoRoom => (
             format!(
-                "the question has no room for its context within `[data] max_length` = {} tokens",
+                "the question leaves no room for its context within `[data] max_length` = {} \
+                 tokens",
                 sources.data.max_length
             ),
-            "give a greater `max_length`, or take the row out",
+            "give a greater `max_length`, or remove the row",
         ),
     };
     sources.problem_of(split, Some(row.line), message).with_help(help).into()
@@ -413,7 +414,7 @@ fn located<'r>(
             place(&row.text_pair, text, start).ok_or_else(|| {
                 let message = format!("the answer `{text}` is not in its context");
                 sources.problem_of(split, Some(row.line), message).with_help(
-                    "an answer is a part of the context, letter by letter; or take the row out",
+                    "an answer is a part of the context, letter by letter; or remove the row",
                 )
             })
         });

@@ -48,9 +48,9 @@ pub(super) fn prepare(
             .zip(&second)
             .position(|(first, second)| first.is_empty() || second.is_empty());
         if let Some(row) = empty.and_then(|row| rows.get(row)) {
-            let message = format!("the tokenizer makes nothing of a {} text", split.name());
+            let message = format!("the tokenizer produces no tokens for a {} text", split.name());
             let problem = sources.problem_of(split, Some(row.line), message);
-            return Err(problem.with_help("take the row out").into());
+            return Err(problem.with_help("remove the row").into());
         }
         // Without similarities all are the same.
         let score = |row: &DataRow| number(&row.label).unwrap_or(1.0).to_bits();
@@ -83,10 +83,10 @@ fn read(sources: &Sources, findings: &mut Vec<Finding>) -> Result<[Vec<DataRow>;
                 && number(&row.label).is_none_or(|score| !(-1.0..=1.0).contains(&score))
         };
         if let Some(row) = rows.iter().find(is_wrong) {
-            let message = format!("similarity `{}` is no number from -1 to 1", row.label);
+            let message = format!("similarity `{}` is not a number from -1 to 1", row.label);
             return Err(sources
                 .problem_of(split, Some(row.line), message)
-                .with_help("divide similarities by the largest, so that the same is 1")
+                .with_help("divide similarities by the largest, so that identical texts have 1")
                 .into());
         }
     }

@@ -329,7 +329,7 @@ fn check_lengths(rows: &[DataRow], path: &Path) -> Result<(), DataProblem> {
     let length = |row: &DataRow| row.text.len().max(row.text_pair.len());
     match rows.iter().find(|row| length(row) > LONGEST_TEXT) {
         Some(row) => Err(too_long(path, row.line, "the text", length(row))
-            .with_help("give it as several rows, or take the row out")),
+            .with_help("give it as several rows, or remove the row")),
         None => Ok(()),
     }
 }

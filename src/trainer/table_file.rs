@@ -163,7 +163,7 @@ impl RawFile {
             Some(row) => {
                 let message = format!("the label in column `{label}` is empty");
                 Err(DataProblem::new(path, Some(row.line), message)
-                    .with_help("give it a label, or take the row out"))
+                    .with_help("give it a label, or remove the row"))
             }
             None => Ok(rows),
         }

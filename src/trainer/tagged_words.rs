@@ -69,9 +69,9 @@ pub(super) fn prepare(
         if let Some((_, row)) = aligned.iter().zip(rows).find(|(labels, _)| is_empty(labels)) {
             let text = row.words.join(" ");
             let message =
-                format!("the tokenizer makes nothing of the {} words `{text}`", split.name());
+                format!("the tokenizer produces no tokens for the {} words `{text}`", split.name());
             let problem = sources.problem_of(split, Some(row.line), message);
-            return Err(problem.with_help("take the row out").into());
+            return Err(problem.with_help("remove the row").into());
         }
         let rows: Vec<_> = ids.into_iter().map(|ids| (ids, 0)).collect();
         sources.write_rows(staged, split, &rows, "give fewer rows, or a smaller `max_length`")?;
@@ -159,7 +159,9 @@ fn words_of(sources: &Sources, split: Split, row: &DataRow) -> Result<TaggedWord
         let message = format!("a label in column `{}` is empty", data.label);
         return Err(sources
             .problem_of(split, Some(row.line), message)
-            .with_help("give each word a label; `O` is the usual one of words outside of all")
+            .with_help(
+                "give each word a label; `O` is the usual one for words outside all entities",
+            )
             .into());
     }
     let words = if data.clean.normalize {
@@ -263,7 +265,7 @@ fn small(id: usize) -> u32 {
 pub(super) fn spaced(tokenizer: Tokenizer) -> Result<Tokenizer, TrainerError> {
     let text = tokenizer.to_string(false).map_err(TrainerError::tokenizer)?;
     let mut file: Value = serde_json::from_str(&text).map_err(|error| {
-        TrainerError::tokenizer(format!("`tokenizer.json` cannot be understood: {error}"))
+        TrainerError::tokenizer(format!("`tokenizer.json` cannot be parsed: {error}"))
     })?;
     if !add_prefix_space(&mut file["pre_tokenizer"]) {
         return Ok(tokenizer);

@@ -39,7 +39,7 @@ impl<'a> Targets<'a> {
         if kind == TaskKind::TextRegression {
             for (rows, file) in splits.iter().zip(files) {
                 if let Some(row) = rows.iter().find(|row| number(&row.label).is_none()) {
-                    let message = format!("label `{}` is no number", row.label);
+                    let message = format!("label `{}` is not a number", row.label);
                     return Err(DataProblem::new(file, Some(row.line), message).with_help(
                         "`text-regression` learns numbers; `text-classification` learns labels",
                     ));
@@ -208,15 +208,15 @@ impl<'a> Targets<'a> {
                 "`stratify = true` under [data] holds out rows of each label".to_owned()
             }
             (None, Some(share)) => {
-                format!("a larger `validation_split` than {share} helps, or more rows of them")
+                format!("use a larger `validation_split` than {share}, or add rows of them")
             }
             _ => "add rows of them to `[data] validation`".to_owned(),
         };
         findings.push(Finding::warning(
             "unmeasured_labels",
             format!(
-                "labels with one validation row or none, of which metrics tell little: {}{more}; \
-                 {remedy}",
+                "labels with at most one validation row, for which metrics are unreliable: \
+                 {}{more}; {remedy}",
                 shown.join(", ")
             ),
         ));

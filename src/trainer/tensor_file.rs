@@ -129,7 +129,7 @@ pub(super) fn f32_from_le_bytes(bytes: &[u8]) -> Vec<f32> {
 fn damage(file: &[u8], error: &SafeTensorError) -> String {
     let bytes = file.len();
     if file.starts_with(b"version https://git-lfs") {
-        return "is a pointer of Git LFS instead of the weights: `git lfs pull` in its directory \
+        return "is a Git LFS pointer instead of the weights: `git lfs pull` in its directory \
             fetches them"
             .to_owned();
     }
@@ -155,7 +155,7 @@ fn damage(file: &[u8], error: &SafeTensorError) -> String {
             "a tensor's shape has more numbers than there can be".to_owned()
         }
         SafeTensorError::InvalidHeader(_) | SafeTensorError::InvalidHeaderDeserialization(_) => {
-            format!("its header cannot be understood ({error})")
+            format!("its header cannot be parsed ({error})")
         }
         other => other.to_string(),
     };
@@ -243,7 +243,7 @@ mod tests {
             r#"{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"#,
             r#""b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}"#
         );
-        let not_json = "its header cannot be understood";
+        let not_json = "its header cannot be parsed";
         for (header, bytes, expected) in [
             (
                 one("[2]", 0, 8),

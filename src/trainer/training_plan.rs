@@ -199,7 +199,7 @@ impl TrainingPlan {
                 "token_budget",
                 format!(
                     "`max_tokens_per_batch` = {tokens} is less than {longer} of {} {}: each of \
-                     them is a batch of its own",
+                     them forms a separate batch",
                     count(rows, "training row"),
                     if longer == 1 { "has" } else { "have" },
                 ),

@@ -154,7 +154,7 @@ fn model_and_trainer(
             (model!(WordLevel), trainer.into())
         }
         kind @ (TokenizerKind::Chars | TokenizerKind::Bytes) => {
-            let message = format!("`{}` is of language models", kind.word());
+            let message = format!("`{}` is for language models", kind.word());
             return Err(TrainerError::tokenizer(message));
         }
     })

@@ -55,21 +55,20 @@ impl Weights {
             )));
         }
         let text = fs::read(&path).map_err(TrainerError::io("read", &path))?;
-        let index: WeightIndex = serde_json::from_slice(&text).map_err(|error| {
-            weights.problem(&format!("`{INDEX}` cannot be understood: {error}"))
-        })?;
+        let index: WeightIndex = serde_json::from_slice(&text)
+            .map_err(|error| weights.problem(&format!("`{INDEX}` cannot be parsed: {error}")))?;
         let files: BTreeSet<&String> = index.weight_map.values().collect();
         for name in &files {
             // A name from a file must not lead out of the directory.
             if name.contains(['/', '\\']) || !directory.join(name).is_file() {
                 return Err(weights
-                    .problem(&format!("`{INDEX}` names the file `{name}`, which is not there")));
+                    .problem(&format!("`{INDEX}` names the file `{name}`, which does not exist")));
             }
             weights.map(name)?;
         }
         match index.weight_map.iter().find(|(tensor, _)| !weights.file_of.contains_key(*tensor)) {
             Some((tensor, file)) => Err(weights.problem(&format!(
-                "`{INDEX}` says that `{file}` has the tensor `{tensor}`, and it has not"
+                "`{INDEX}` says that `{file}` has the tensor `{tensor}`, but it does not"
             ))),
             None => Ok(weights),
         }
@@ -82,7 +81,7 @@ impl Weights {
         for tensor in file.names() {
             if self.file_of.insert(tensor.to_owned(), self.files.len()).is_some() {
                 return Err(self.problem(&format!(
-                    "has the tensor `{tensor}` twice, once of them in `{name}`"
+                    "has the tensor `{tensor}` twice, one of them in `{name}`"
                 )));
             }
         }

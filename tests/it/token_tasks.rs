@@ -206,7 +206,7 @@ fn a_text_is_written_for_each_text() {
     assert!(card.contains("pipeline_tag: translation"), "{card}");
     let other = run(directory, &["generate", "model", "yesterday"]);
     assert_ne!(other.code, 0);
-    assert!(other.err.contains("continues no text: use `hpsearch predict`"), "{}", other.err);
+    assert!(other.err.contains("cannot continue a text: use `hpsearch predict`"), "{}", other.err);
     // The column of texts to write is named, and labels are not.
     let study = fs::read_to_string(directory.join("small.toml")).unwrap();
     let wrong = study.replace("target = \"other\"", "label = \"other\"");
@@ -220,5 +220,5 @@ fn a_text_is_written_for_each_text() {
     fs::write(directory.join("wrong.toml"), wrong).unwrap();
     let refused = run(directory, &["check", "wrong.toml"]);
     assert_code(&refused, 2);
-    assert!(refused.err.contains("`eval_chrf` is of texts that"), "{}", refused.err);
+    assert!(refused.err.contains("`eval_chrf` measures generated texts"), "{}", refused.err);
 }

@@ -685,7 +685,7 @@ fn no_trial_starts_on_data_that_changed_since_its_run_began() {
     fs::write(&own, format!("{rows}more rows,transit\n")).unwrap();
     let ended = running.end();
     assert_ne!(ended.code, 0);
-    assert_names(&ended.err, &["train.csv` is not what it was when this run began", "--fork NAME"]);
+    assert_names(&ended.err, &["train.csv` has changed since this run began", "--fork NAME"]);
     fs::write(&own, &rows).unwrap();
     run_small(directory);
     assert!(trials(directory).iter().all(|trial| trial["state"] == "complete"));

@@ -76,7 +76,9 @@ pub(super) fn data(
     on_progress: ProgressCallback<'_>,
 ) -> Result<PathBuf, String> {
     let of = DataReference::parse(uri).ok_or_else(|| {
-        format!("is no path of a data set: write {HUB_DATA}OWNER/NAME/PATH, or NAME@REVISION/PATH")
+        format!(
+            "is not the path of a data set: write {HUB_DATA}OWNER/NAME/PATH, or NAME@REVISION/PATH"
+        )
     })?;
     let cache = Cache::of(&settings.cache, "datasets", &of.repository);
     if let Some(found) = cached(&cache, &of) {
@@ -132,7 +134,7 @@ fn download(
         let names = list(&client, &commit, &of.path)?;
         for name in &names {
             if !store(name)? {
-                return Err(format!("has no `{name}` any more"));
+                return Err(format!("no longer has `{name}`"));
             }
         }
         cache.set_listing(&commit, &of.path, &names)?;
@@ -300,7 +302,10 @@ mod tests {
             ("hf://datasets/org/small/nothing", "has no file or folder `nothing` on the Hub"),
             ("hf://datasets/org/small/data/train 3.csv", "has no file or folder"),
             ("hf://datasets/org/small/data/dev*.csv", "has no file or folder `data/dev*.csv`"),
-            ("hf://datasets/small", "is no path of a data set: write hf://datasets/OWNER/NAME"),
+            (
+                "hf://datasets/small",
+                "is not the path of a data set: write hf://datasets/OWNER/NAME",
+            ),
         ] {
             let said = get(&settings, uri).unwrap_err();
             assert!(said.contains(expected), "{uri}: {said}");

@@ -193,7 +193,10 @@ fn what_cannot_be_asked_is_a_problem_of_its_row() {
         }),
     );
     let said = problem(&[fine.clone(), long], json!({}));
-    assert!(said.starts_with("train.jsonl:2: the question has no room for its context"), "{said}");
+    assert!(
+        said.starts_with("train.jsonl:2: the question leaves no room for its context"),
+        "{said}"
+    );
     let bracket = merged(other(json!("[1]")), json!({"context": "see [1] there"}));
     let said = problem(
         &[fine.clone(), bracket, other(json!({"text": ["bob"], "answer_start": []}))],

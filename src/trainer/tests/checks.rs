@@ -45,7 +45,7 @@ fn trainings_of_a_few_steps_are_found() {
     assert_eq!(found(json!({"max_steps": 2, "warmup_steps": 0})), "", "as it was asked for");
     assert_contains(
         &found(json!({"max_tokens_per_batch": 2})),
-        "each of them is a batch of its own",
+        "each of them forms a separate batch",
     );
 }
 
@@ -126,7 +126,7 @@ fn a_batch_of_one_pair_has_nothing_to_be_told_from() {
         check_training(&arguments(merged(values, tokens)), &data)
     };
     let none = |problem: TrainerError| {
-        assert_contains(&problem.to_string(), "told from those of other rows");
+        assert_contains(&problem.to_string(), "compared with those of the other rows");
     };
     none(check(1, json!({})).unwrap_err());
     none(check(8, json!({"max_tokens_per_batch": 3})).unwrap_err());

@@ -106,7 +106,7 @@ fn broken_quoting_is_found_at_its_line() {
 #[test]
 fn quoted_line_breaks_count_as_lines() {
     let expected =
-        "a.csv:5: the label in column `label` is empty (give it a label, or take the row out)";
+        "a.csv:5: the label in column `label` is empty (give it a label, or remove the row)";
     assert_eq!(csv_problem("text,label\n\"x\ny\",1\n\"a \"\"b\"\"\",2\nz,\n"), expected);
 }
 
@@ -162,7 +162,7 @@ fn json_lines_are_located_too() {
 }
 
 const OVERLAP: &str = "1 of 1 validation texts also occur in train, so that metrics are too good: \
-    take them out of one of the two files";
+    remove them from one of the two files";
 
 #[test]
 fn findings_are_kept_with_the_data() {
@@ -211,14 +211,13 @@ fn labels_that_the_validation_rows_hardly_measure_are_named() {
         let found = prepared.findings().iter().find(|finding| finding.code == code);
         found.map(|finding| finding.message.clone())
     };
-    let few = "labels with one validation row or none, of which metrics tell little: ";
+    let few = "labels with at most one validation row, for which metrics are unreliable: ";
     let held_out = json!({"validation_split": 0.2});
     let rows = [("a", 40), ("b", 40), ("c", 3), ("d", 1)];
     assert_eq!(
         found(&rows, &[], held_out.clone()).unwrap(),
         format!(
-            "{few}`c` (1), `d` (0); a larger `validation_split` than 0.2 helps, or more rows of \
-             them"
+            "{few}`c` (1), `d` (0); use a larger `validation_split` than 0.2, or add rows of them"
         )
     );
     assert_eq!(found(&[("a", 40), ("b", 8)], &[], held_out), None);
@@ -282,7 +281,7 @@ fn damaged_prepared_data_is_refused() {
 fn a_text_that_no_memory_suffices_for_is_refused_at_its_line() {
     let long = "word ".repeat((32 << 20) / 5 + 1);
     let expected = "a.csv:3: the text has 32 MiB, and 32 MiB are the most (give it as several \
-        rows, or take the row out)";
+        rows, or remove the row)";
     assert_eq!(csv_problem(&format!("text,label\na,b\n{long},c\n")), expected);
     let text = format!("two\nlines of words\n{}\nmore", "x".repeat((32 << 20) + 1));
     let problem = problem_with(

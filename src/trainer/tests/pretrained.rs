@@ -175,7 +175,7 @@ fn half_precision_and_several_files_are_read() {
     study.prepare(json!({"seed": 1})).unwrap();
     index.insert("classifier.bias".to_owned(), json!("../../elsewhere"));
     fs::write(&path, json!({"weight_map": index}).to_string()).unwrap();
-    study.assert_problem("`../../elsewhere`, which is not there");
+    study.assert_problem("`../../elsewhere`, which does not exist");
 }
 
 #[test]
@@ -316,7 +316,7 @@ fn several_labels_and_numbers_are_learnt() {
     assert!(predictions[0].labels()[0].score > predictions[1].labels()[0].score + 0.5);
 
     let problem = study.prepare_for(TaskKind::TextRegression, json!({})).unwrap_err().to_string();
-    assert_contains(&problem, "is no number");
+    assert_contains(&problem, "is not a number");
 }
 
 #[test]
@@ -403,7 +403,7 @@ fn weights_that_are_no_numbers_are_refused_before_anything_is_trained() {
         Some((Dtype::F32, shape.to_vec(), bytes))
     });
     let problem = check_training(&arguments, &data).unwrap_err().to_string();
-    assert_contains(&problem, &format!("`{damaged}` that are infinite or no numbers"));
+    assert_contains(&problem, &format!("`{damaged}` that are infinite or NaN"));
 }
 
 #[test]

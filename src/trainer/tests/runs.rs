@@ -206,7 +206,7 @@ fn a_run_that_diverges_says_where() {
     let end = train(&fixture.job(&arguments, &directory), &mut Runner::default()).unwrap();
     let RunEnd::Diverged { step, what } = end else { panic!("{end:?}") };
     assert!(step > 1 && what.starts_with("the "), "{step} {what}");
-    let culprits = ["is not finite any more", "the first gradient that is not finite"];
+    let culprits = ["is no longer finite", "the first gradient that is not finite"];
     assert!(culprits.iter().any(|culprit| what.contains(culprit)), "{what}");
 }
 

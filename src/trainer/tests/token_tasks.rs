@@ -399,6 +399,6 @@ fn similarities_are_numbers_from_minus_one_to_one() {
     let values = json!({"train": "train.jsonl", "text_pair": "b", "score": "s"});
     let files = [("train.jsonl", rows.as_bytes())];
     let said = problem_with(&files, TaskKind::SentenceSimilarity, values, &words());
-    let expected = "train.jsonl:2: similarity `4.5` is no number from -1 to 1 (divide";
+    let expected = "train.jsonl:2: similarity `4.5` is not a number from -1 to 1 (divide";
     assert!(said.starts_with(expected), "{said}");
 }

@@ -130,7 +130,7 @@ impl TrainingRun<'_> {
                 let (parameters, values) =
                     (self.model.parameters(), Gradients::from(self.values.clone()));
                 let culprit = match values.first_non_finite(parameters)? {
-                    Some(name) => format!("; the parameter `{name}` is not finite any more"),
+                    Some(name) => format!("; the parameter `{name}` is no longer finite"),
                     None => gradients.first_non_finite(parameters)?.map_or(String::new(), |name| {
                         format!("; the first gradient that is not finite is `{name}`'s")
                     }),

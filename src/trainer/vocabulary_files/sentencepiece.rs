@@ -66,7 +66,7 @@ impl SentencePieces {
             }
         }
         if algorithm != UNIGRAM {
-            return Err("it was not trained by Unigram, the one algorithm that is supported".into());
+            return Err("it was not trained by Unigram, the only supported algorithm".into());
         }
         if !has_trainer || !has_normalizer {
             return Err("it is not a SentencePiece model, or it is cut off".into());
