@@ -360,8 +360,8 @@ impl Study {
         let out = self.held.study_state().counts.running;
         let over = self.held.outcome().map(|outcome| outcome.reason().to_owned());
         let reason = over.unwrap_or_else(|| match out {
-            1 => "one trial is out: tell how it ended, then ask again".to_owned(),
-            _ => format!("{out} trials are out: tell how they ended, then ask again"),
+            1 => "one trial is open: tell how it ended, then ask again".to_owned(),
+            _ => format!("{out} trials are open: tell how they ended, then ask again"),
         });
         json!({ "done": true, "reason": reason })
     }
@@ -375,7 +375,7 @@ impl Study {
             .ok_or_else(|| Refusal(TellError::Unknown { number }.to_string()))?;
         match self.owners.get(&number) {
             Some(owner) if *owner != speaker.client => {
-                refuse!("trial {number} is out with another program: it was given again")
+                refuse!("trial {number} is now open in another program: it was given again")
             }
             _ => Ok(trial),
         }
@@ -405,12 +405,12 @@ impl Study {
                 "trial {number} is {}: it continues when `ask` answers {{\"resume\":{number}}}",
                 trial.state.as_str()
             ),
-            (state, _) => refuse!("trial {number} is {}: it reports no more", state.as_str()),
+            (state, _) => refuse!("trial {number} is {}: it can no longer report", state.as_str()),
         };
         let (_, decision) =
             self.held.step(Input::Report { trial: number, attempt, step, metrics })?;
         let Some(decision) = decision else {
-            refuse!("trial {number} is not out");
+            refuse!("trial {number} is not open");
         };
         if let Decision::Pause(_) = &decision {
             // This answer pauses the trial, without a confirmation by the program.

@@ -64,8 +64,8 @@ fn cache_directory() -> io::Result<PathBuf> {
     };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
         let why = format!(
-            "`{}` cannot be made: {error}; set `XDG_CACHE_HOME` to a directory that this user may \
-             write",
+            "`{}` cannot be created: {error}; set `XDG_CACHE_HOME` to a directory that this user \
+             may write",
             directory.display()
         );
         io::Error::new(error.kind(), why)

@@ -143,7 +143,7 @@ impl ConfigError {
             }
             ConfigError::Configuration { path } => format!(
                 "`{}` has the values of one configuration, as `hpsearch best` prints them, and is \
-                 no study file",
+                 not a study file",
                 path.display()
             ),
             ConfigError::NotText { path, line, byte } => format!(
@@ -158,7 +158,7 @@ impl ConfigError {
     fn help(&self) -> String {
         let help = match self {
             ConfigError::DataFile { path } => {
-                return format!("`hpsearch init {}` makes a study of it", path.display());
+                return format!("`hpsearch init {}` writes a study file for it", path.display());
             }
             ConfigError::Configuration { .. } => {
                 "`hpsearch export STUDY -o DIR` writes DIR/best.toml, which `hpsearch train` \

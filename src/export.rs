@@ -194,7 +194,7 @@ impl fmt::Display for Obstacle {
                 "it lies in {what} (`{}`), which hpsearch removes when it is no longer needed",
                 path.display()
             ),
-            Obstacle::NoDirectory => f.write_str("it is no directory"),
+            Obstacle::NoDirectory => f.write_str("it is not a directory"),
             Obstacle::NoExport(names) => {
                 write!(f, "it is not an export of hpsearch: it holds {}", some(names))
             }
@@ -262,7 +262,7 @@ pub enum ExportError {
     },
     /// The checkpoint is missing.
     #[error(
-        "the checkpoint of step {step} of trial {trial} is not at `{}` any more: it was moved or \
+        "the checkpoint of step {step} of trial {trial} is no longer at `{}`: it was moved or \
          deleted {saved_by}; put it back there, or export another trial with `--trial N`{}",
         path.display(),
         among(others)
@@ -351,7 +351,7 @@ fn among(trials: &[TrialNumber]) -> String {
 fn what_to_do(doing: &str) -> &'static str {
     match doing {
         "read" => {
-            "see that it is there and that you may read it, then run the command again, or export \
+            "check that it exists and that you may read it, then run the command again, or export \
              another trial with `--trial N`"
         }
         _ => "check its permissions and the space left, or export to another directory",

@@ -101,7 +101,7 @@ pub enum StudyError {
         key: &'static str,
     },
     /// Two objectives have the same metric.
-    #[error("`{metric}` is an objective already: give the other one a metric of its own")]
+    #[error("`{metric}` is already an objective: give the other one a different metric")]
     RepeatedObjective {
         /// The metric.
         metric: String,

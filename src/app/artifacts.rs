@@ -20,10 +20,10 @@ pub enum ArtifactError {
     #[error(transparent)]
     Storage(#[from] StorageError),
     /// The target path exists already.
-    #[error("`{}` is there already", .0.display())]
+    #[error("`{}` already exists", .0.display())]
     Exists(PathBuf),
     /// The content is missing.
-    #[error("the content of `{label}` is not there: {why}")]
+    #[error("the content of `{label}` is missing: {why}")]
     Missing {
         /// Its name and version.
         label: String,

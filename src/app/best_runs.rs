@@ -64,7 +64,7 @@ pub fn race(state: &StudyState) -> Option<String> {
     let finalists = finalists.join(", ");
     Some(match (&race.winner, race.void) {
         (_, true) => format!(
-            "between trials {finalists}; the search continued since, and ends with another one"
+            "between trials {finalists}; the search has continued since, and ends with another race"
         ),
         (Some(winner), false) => {
             one_line(&format!("won by trial {} of {finalists}: {}", winner.trial, winner.reason))
@@ -73,7 +73,8 @@ pub fn race(state: &StudyState) -> Option<String> {
             let running: Vec<String> = race.running().map(|trial| trial.to_string()).collect();
             match running.is_empty() {
                 true => format!(
-                    "between trials {finalists}; a run of each failed, so there is no winner"
+                    "between trials {finalists}; each of them had a failed run, so there is no \
+                     winner"
                 ),
                 false => format!("between trials {finalists}; still in it: {}", running.join(", ")),
             }

@@ -68,7 +68,7 @@ pub enum AppError {
     #[error(transparent)]
     Conversion(#[from] ConversionError),
     /// A database does not have exactly one matching study.
-    #[error("one study is meant, and {} has {count} of that name", path.display())]
+    #[error("expected one study of that name in `{}`, found {count}", path.display())]
     OptunaStudies {
         /// The database.
         path: PathBuf,
@@ -114,13 +114,13 @@ pub enum AppError {
         most: Option<usize>,
     },
     /// A word cannot be a tag.
-    #[error("`{}` is no tag", one_line(word))]
+    #[error("`{}` is not a valid tag", one_line(word))]
     NoTag {
         /// As written.
         word: String,
     },
     /// A trial was to be killed that has ended.
-    #[error("trial {trial} is {} already", state.as_str())]
+    #[error("trial {trial} is already {}", state.as_str())]
     EndedAlready {
         /// The study's name.
         study: String,
@@ -145,7 +145,7 @@ pub enum AppError {
         names: Vec<String>,
     },
     /// The store was named instead of a study file.
-    #[error("`{path}` is the store, and no study file")]
+    #[error("`{path}` is the store, not a study file")]
     StoreAsFile {
         /// As written.
         path: String,
@@ -195,7 +195,7 @@ pub enum AppError {
         study: String,
     },
     /// Runs were to be moved to the study that they are in.
-    #[error("these runs are in `{}` already", one_line(study))]
+    #[error("these runs are already in `{}`", one_line(study))]
     MovedToItself {
         /// The study's name.
         study: String,
@@ -223,7 +223,7 @@ pub enum AppError {
     },
     /// The directory of a moved run stays where it was.
     #[error(
-        "the run is moved, and its directory `{}` is not yet (to `{}`)",
+        "the run was moved, but its directory `{}` not yet (to `{}`)",
         from.display(),
         to.display()
     )]
@@ -280,8 +280,7 @@ pub enum AppError {
     },
     /// The trial's checkpoint was removed.
     #[error(
-        "trial {trial} has no checkpoint any more (`[checkpoints] keep` decides which are \
-        kept)"
+        "the checkpoint of trial {trial} was removed (`[checkpoints] keep` decides which are kept)"
     )]
     NoCheckpoint {
         /// The trial.
@@ -307,7 +306,7 @@ pub enum AppError {
         between_epochs: bool,
     },
     /// Parameters that are not a configuration of the study.
-    #[error("this is no configuration of `{}`:\n  {}", one_line(study), problems.join("\n  "))]
+    #[error("this is not a configuration of `{}`:\n  {}", one_line(study), problems.join("\n  "))]
     NoConfiguration {
         /// The study's name.
         study: String,
@@ -315,7 +314,7 @@ pub enum AppError {
         problems: Vec<String>,
     },
     /// A configuration that was tried before.
-    #[error("trial {trial} has these parameters already")]
+    #[error("trial {trial} already has these parameters")]
     Tried {
         /// The trial that has the configuration.
         trial: TrialNumber,
@@ -348,14 +347,14 @@ pub enum AppError {
         name: String,
     },
     /// The study already has this name.
-    #[error("the study is called `{}` already", one_line(name))]
+    #[error("the study is already called `{}`", one_line(name))]
     SameName {
         /// Its name.
         name: String,
     },
     /// A study from which runs were removed cannot be copied: the journal lacks them.
     #[error(
-        "runs were removed from `{}`, or moved, and its journal cannot be written again",
+        "runs of `{}` were removed or moved, so its journal cannot be written again",
         one_line(study)
     )]
     CopyOfRemoved {
@@ -417,7 +416,7 @@ fn no_trial_word(study: &str, word: &str, has_names: bool) -> String {
     let word = one_line(word);
     match has_names {
         true => format!("`{}` has no run `{word}`", one_line(study)),
-        false => format!("`{word}` is no trial number"),
+        false => format!("`{word}` is not a trial number"),
     }
 }
 
@@ -457,7 +456,7 @@ impl AppError {
             }
             AppError::StoreAsFile { .. } => text("name a study, or the file it is run from"),
             AppError::NoTrialWord { near: Some(near), .. } => {
-                said(format!("`{}` may be meant", one_line(near)))
+                said(format!("did you mean `{}`?", one_line(near)))
             }
             AppError::NoTrialWord { has_names: true, study, .. } => {
                 said(format!("`hpsearch trials {}` lists its runs", one_line(study)))
@@ -467,7 +466,7 @@ impl AppError {
             }
             AppError::TooManyTrials { .. } => text("name fewer"),
             AppError::UnknownTrial { is_removed: true, .. } => {
-                text("it was removed: its number is not given again")
+                text("it was removed; run numbers are not reused")
             }
             AppError::UnknownTrial { last: None, .. } => text("the study has no trials"),
             AppError::UnknownTrial { trials, last: Some(last), .. } => {
@@ -477,23 +476,23 @@ impl AppError {
                 said(format!("write `{}/{}` for the latter", one_line(study), one_line(word)))
             }
             AppError::RunNeeded { by, trial, .. } => said(format!(
-                "wait until that trial has ended and dropped it, or remove trial {trial} of `{}` \
-                 first",
+                "wait until that trial has ended and no longer needs it, or remove trial {trial} \
+                 of `{}` first",
                 one_line(by)
             )),
             AppError::SearchNotMoved { .. } => text(
                 "`hpsearch rm STUDY TRIAL` hides a trial; `hpsearch mv STUDY NEW` renames a study",
             ),
-            AppError::MovedToItself { .. } => text("name another study by `--to`"),
+            AppError::MovedToItself { .. } => text("name another study with `--to`"),
             AppError::OtherGoal { .. } => {
-                text("name another study by `--to`: one that is not there is made")
+                text("name another study with `--to`; it is created if it does not exist")
             }
             AppError::ForeignFiles { .. } => text(
-                "the mark `.hpsearch-store` of its study's directory is missing or names another \
+                "the marker `.hpsearch-store` of its study's directory is missing or names another \
                  store, as after a backup was restored: move them aside by hand, and try again",
             ),
             AppError::NotMoved { .. } => {
-                text("see that both directories may be written; `hpsearch gc` tries it again")
+                text("make both directories writable; `hpsearch gc` then tries again")
             }
             AppError::NotRunning { .. } => {
                 Some(Remedy::Command { words: "ls".to_owned(), does: "shows which studies run" })
@@ -503,7 +502,7 @@ impl AppError {
             }
             AppError::NoBestTrial { unreported: Some(_), .. } => text(
                 "`--metric` of the study's first run sets its metric; track runs with another \
-                 metric in a study of their own",
+                 metric in a separate study",
             ),
             AppError::NoBestTrial { study, standing: Some(standing), .. } => {
                 let Standing { trial, stands } = standing.as_ref();
@@ -519,7 +518,7 @@ impl AppError {
             }
             AppError::NoCheckpoint { others, .. } => match exportable(others) {
                 Some(others) => said(others),
-                None => text("export the best trial, or set keep = \"all\" before a study"),
+                None => text("export the best trial, or set keep = \"all\" before the study runs"),
             },
             AppError::NotQuantizable { .. } => text("export it without `quantize`"),
             AppError::NotOfTheTrainer => text("`hpsearch run` runs it"),
@@ -546,7 +545,9 @@ impl AppError {
             AppError::Storage(error) | AppError::Runner(RunnerError::Storage(error)) => {
                 said(error.remedy())
             }
-            AppError::WarmStartUnreadable { .. } => text("name a store of hpsearch, or remove it"),
+            AppError::WarmStartUnreadable { .. } => {
+                text("name a store of hpsearch, or remove the entry")
+            }
             AppError::WarmStartUnknown { .. } => {
                 text("write the name of a study, `store.db`, or `store.db:study`")
             }
@@ -562,18 +563,18 @@ impl AppError {
                  `optuna:optuna.db#study`",
             ),
             AppError::OptunaStudies { .. } => text(
-                "name one of its studies, as in `optuna:optuna.db#study`; without a name all of \
-                 them are imported, each by its own",
+                "name one of its studies, as in `optuna:optuna.db#study`; without a name, all of \
+                 them are imported, each under its own name",
             ),
             AppError::NoStudyName { .. } => text(STUDY_NAME_RULE),
-            AppError::SameName { .. } => text("write another name behind it"),
+            AppError::SameName { .. } => text("write a different name after it"),
             AppError::CopyOfRemoved { .. } => text(
                 "`hpsearch mv STUDY RUN.. --to OTHER` moves its runs to a new study, which can be \
                  copied",
             ),
             AppError::CopyDiffers { .. } => text(
-                "see what `hpsearch doctor` says about both stores, and report it if they are \
-                 sound",
+                "check both stores with `hpsearch doctor`; if it finds no fault, please report \
+                 this as a bug",
             ),
             AppError::NoMatch { names, .. } if names.is_empty() => {
                 text("the store holds no study yet: `hpsearch run study.toml` starts one")
@@ -638,7 +639,7 @@ fn no_value(
     };
     match (breaks_limits, unreported, complete) {
         (true, _, 1) => format!("{none} violates a limit"),
-        (true, ..) => format!("{none} keeps all limits"),
+        (true, ..) => format!("{none} satisfies all limits"),
         (false, Some(metric), 1) => format!("{none} did not report `{}`", one_line(metric)),
         (false, Some(metric), _) => format!("{none} reported `{}`", one_line(metric)),
         (false, None, 1) => format!("{none} has no value: it reported only NaN"),

@@ -182,7 +182,7 @@ fn missing_program(spec: &StudySpec, program: Option<&str>) -> Option<MissingFil
         if path.is_file() {
             return Some(MissingFile {
                 message: format!(
-                    "`{}` may not be executed, so every trial would fail",
+                    "`{}` is not executable, so every trial would fail",
                     path.display()
                 ),
                 help: format!(

@@ -61,7 +61,7 @@ pub fn prepare_data(
     let objective = spec.objectives.iter().find(|one| undefined.contains(&&*one.metric));
     if let Some(objective) = objective {
         return Err(JobError::Failed(format!(
-            "`{}` says nothing about a model here: {}; give more validation rows, or search for \
+            "`{}` does not measure the model here: {}; give more validation rows, or choose \
              another metric",
             objective.metric,
             answer["undefined"]["why"].as_str().unwrap_or_default()
@@ -80,7 +80,8 @@ fn in_words(finding: &Json, spec: &StudySpec) -> Option<String> {
     let is_accuracy = spec.objectives.iter().any(|one| one.metric == "eval_accuracy");
     Some(match finding["code"].as_str() {
         Some("imbalance") if is_accuracy => format!(
-            "{message}; `metric = \"eval_macro_f1\"` under [study] tells more than accuracy here"
+            "{message}; `metric = \"eval_macro_f1\"` under [study] is more informative \
+             than accuracy here"
         ),
         _ => message.to_owned(),
     })

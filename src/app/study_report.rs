@@ -320,7 +320,9 @@ impl Scope<'_> {
     ) -> Result<String, AppError> {
         let name = one_line(&study.spec.name);
         if study.counts.total() > MOST_VERIFIED {
-            return Ok(format!("not done here for so many trials: `hpsearch verify {name}`"));
+            return Ok(format!(
+                "skipped because the study has too many trials: run `hpsearch verify {name}`"
+            ));
         }
         Ok(match verify(self.reader, study, self.store, on_progress) {
             Ok(verified) => match &verified.difference {

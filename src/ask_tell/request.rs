@@ -26,7 +26,7 @@ pub(super) const INIT: &[Field] = &[
     field("workers", COUNT, Absent, "maximum number of outstanding trials"),
     field("sampler", FieldKind::Object, Absent, "`{\"type\":\"..\"}` with its options beside"),
     field("pruner", FieldKind::Object, Absent, "`{\"type\":\"..\"}` with its options beside"),
-    field("constraints", FieldKind::List, Absent, "conditions, as of [[constraint]]"),
+    field("constraints", FieldKind::List, Absent, "conditions, as in [[constraint]]"),
     field("enqueue", FieldKind::List, Absent, "configurations to run first"),
     field("define", FieldKind::Flag, Flag(false), "whether `suggest` adds parameters"),
     field(
@@ -53,7 +53,7 @@ const REPORT: &[Field] = &[
 ];
 const SUGGEST: &[Field] = &[
     ID,
-    field("param", FieldKind::Object, Required, "a parameter, as of `space`"),
+    field("param", FieldKind::Object, Required, "a parameter, as in `space`"),
     field("value", FieldKind::List, Absent, "its value, as a list of one"),
 ];
 const TELL: &[Field] = &[
@@ -69,7 +69,7 @@ const ENQUEUE: &[Field] = &[field(
     "params",
     FieldKind::Object,
     Required,
-    "the values of parameters; those that are left out are sampled",
+    "the values of parameters; missing ones are sampled",
 )];
 
 /// Every command with its keys besides `cmd`.

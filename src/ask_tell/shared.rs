@@ -367,7 +367,7 @@ impl<W: Write> StoredSession<W> {
         let lock = settled.store.lock_file(settled.study.id);
         if let (None, Some(lock)) = (&self.file, &lock) {
             let file = ClientFile::create(lock).map_err(|error| {
-                Refusal(format!("no file can be made beside `{}`: {error}", lock.display()))
+                Refusal(format!("no file can be created beside `{}`: {error}", lock.display()))
             })?;
             self.file = Some(file);
         }

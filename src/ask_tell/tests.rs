@@ -74,7 +74,7 @@ fn several_trials_may_be_out_and_an_ask_says_when_to_come_back() {
     assert!(points[0] != points[1] && points[1] != points[2]);
     assert_eq!(
         ask(&mut session),
-        json!({ "done": true, "reason": "3 trials are out: tell how they ended, then ask again" })
+        json!({ "done": true, "reason": "3 trials are open: tell how they ended, then ask again" })
     );
     for id in [2, 0, 1] {
         tell(&mut session, id, id);
@@ -109,7 +109,7 @@ fn asha_stops_the_worse_and_its_reason_has_numbers() {
     let pruned = say(&mut session, r#"{"cmd":"tell","id":2,"state":"pruned"}"#);
     assert_eq!(pruned, json!({ "ok": true }));
     let late = report(&mut session, 2, 2, 1);
-    assert_eq!(late, json!({ "error": "trial 2 is pruned: it reports no more" }));
+    assert_eq!(late, json!({ "error": "trial 2 is pruned: it can no longer report" }));
 }
 
 #[test]
@@ -382,8 +382,8 @@ fn what_is_required_is_never_asked_for_otherwise_and_the_best_keeps_the_limits()
 fn constraints_that_reject_everything_are_named() {
     let mut session = begun(r#","constraints":[{"require":"x ** 2 > 30"},{"require":"x > 1"}]"#);
     let said = refusal(&mut session, r#"{"cmd":"ask"}"#);
-    let start = "none of 10000 random points keeps the constraints: `x ** 2 > 30` rejects every \
-        one, `x > 1` rejects ";
+    let start = "none of 10000 random points satisfies the constraints: `x ** 2 > 30` rejects \
+        every one, `x > 1` rejects ";
     assert!(said.starts_with(start), "{said}");
 }
 

@@ -43,7 +43,7 @@ pub struct AgentArguments {
     /// Speak to the runner over standard input and output
     #[arg(long, conflicts_with = "file")]
     pub stdio: bool,
-    /// With --stdio, the name of an agent that goes on when the streams end
+    /// With --stdio, the name of an agent that continues when the streams end
     #[arg(long, value_name = "KEY", requires = "stdio")]
     pub keep: Option<String>,
     /// Wait at this socket for what connects the runner
@@ -86,7 +86,7 @@ pub struct AgentArguments {
 pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, Failure> {
     if let Some(key) = &arguments.keep {
         if !config::is_study_name(key) {
-            return Err(Failure::usage(format!("`{}` is no key", one_line(key)))
+            return Err(Failure::usage(format!("`{}` is not a valid key", one_line(key)))
                 .help(config::STUDY_NAME_RULE));
         }
         return match relay(key, &arguments.devices) {
@@ -150,7 +150,7 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
     match end {
         AgentEnd::Dismissed => Ok(Exit::Done),
         AgentEnd::Interrupted => {
-            console.mention("interrupted: its trials have saved, and run elsewhere");
+            console.mention("interrupted: its trials saved checkpoints and continue elsewhere");
             Ok(match signals.received() {
                 Some(SIGTERM) => Exit::Terminated,
                 Some(SIGHUP) => Exit::HungUp,
@@ -161,8 +161,7 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
             let where_to = arguments.file.as_ref().map(|file| file.display().to_string());
             Err(Failure::new(Exit::Store, format!("this agent ends: {why}")).help(match where_to {
                 Some(file) => format!(
-                    "run the study; its runner writes `{file}`, and agents that are started then \
-                     find it"
+                    "run the study: its runner writes `{file}`, from which new agents find it"
                 ),
                 None => "the runner starts it again".to_owned(),
             }))
@@ -173,7 +172,7 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
 fn in_words(news: &AgentNews) -> String {
     match news {
         AgentNews::Unreachable { why, left } => {
-            format!("cannot reach its runner: {why}; tries for another {} s", left.as_secs())
+            format!("cannot reach its runner: {why}; retrying for another {} s", left.as_secs())
         }
         AgentNews::TakenOn { study, name } => format!("works for study {study} as {name}"),
         AgentNews::Started { assignment, step_unit } => {

@@ -36,7 +36,7 @@ Digests (SHA-256) are checked; existing files are not overwritten.";
     override_usage = "hpsearch artifacts [OPTIONS] [STUDY] [TRIAL]..."
 )]
 pub struct ArtifactsArguments {
-    /// The study's name or file, then numbers of trials (7 or 3,5 or 0-4); all without any
+    /// The study's name or file, then numbers of trials (7 or 3,5 or 0-4) [default: all]
     #[arg(value_name = "STUDY, TRIAL")]
     pub words: Vec<String>,
     /// Write this artifact of the trial to a directory, as often as needed
@@ -70,7 +70,7 @@ pub fn artifacts(arguments: &ArtifactsArguments, console: &mut Console) -> Resul
     }
     if !arguments.get.is_empty() {
         let [trial] = trials.as_slice() else {
-            return Err(Failure::usage("`--get` is about one trial")
+            return Err(Failure::usage("`--get` requires one trial")
                 .help(format!("write `hpsearch artifacts {name} 7 --get NAME`")));
         };
         return get(arguments, (&reader, &study, *trial), &artifacts, console);

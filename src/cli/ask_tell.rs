@@ -30,11 +30,11 @@ the conversation continues. NaN and Infinity may be bare or quoted.
 init also takes: seed, direction, sampler and pruner ({"type":"asha", options}),
 enqueue (a list of params to try first), workers, constraints (a list of
 {"require":"lr * width <= 3"} over parameters and {"limit":"latency <= 20"}
-over what tell says under "metrics"); a parameter: type "int" or "cat" (with
+over the "metrics" of tell); a parameter: type "int" or "cat" (with
 choices), step, when ({"param":"optim","in":["sgd"]}).
 ask may also answer {"resume":3,"until":9}, a paused trial that continues, or
 {"done":true}. report may answer "pause" or "stop"; tell takes "state":"failed"
-or "pruned" instead of a value. Several trials may be out at a time.
+or "pruned" instead of a value. Several trials may be open at a time.
 
 With several objectives init takes "directions" (and "metric_names"), report
 and tell take "values", and best answers the front:
@@ -44,14 +44,14 @@ With candidates, a new trial gets one of these configurations, by its index:
   {"cmd":"ask","candidates":[{"lr":0.1},{"lr":1}]}
   {"id":1,"candidate":0,"params":..}
 
-enqueue runs a configuration before any other; what it leaves out is sampled:
+enqueue runs a configuration before any other; missing parameters are sampled:
   {"cmd":"enqueue","params":{"lr":0.1}}             {"ok":true}
 
 With --study every answer is in the store before it is given, where watch,
-trials and best read it. Say the same init again to continue: it is answered
-with "open", the trials that were out, which ask gives first. Several programs
-may say it at the same time: they share the study, and each trial goes to one.
-"accept":true in init takes what was changed; {"cmd":"trials"} lists all.
+trials and best read it. Send the same init again to continue: the answer lists
+open trials under "open", and ask returns these first. Several programs may send
+it at the same time: they share the study, and each trial goes to one of them.
+"accept":true in init accepts a changed study; {"cmd":"trials"} lists all.
 With "define":true in init, suggest adds a parameter to a trial and the space:
   {"cmd":"suggest","id":0,"param":{"name":"x","type":"int","low":1,"high":9}}
                                                     {"value":4}"#;

@@ -256,7 +256,7 @@ fn print(
     };
     if let Some(until) = trial.until.filter(|_| trial.continued.is_some()) {
         comments.push(format!(
-            "it continues past its end, to {unit} {until}: this is what it has measured up to now"
+            "it continues past its end, to {unit} {until}: these are its results so far"
         ));
     }
     if let Some(runs) = &best.runs {
@@ -283,7 +283,7 @@ fn print(
     });
     if let Some((first, until)) = recipe::continued(spec, trial, step) {
         comments.push(recipe::not_the_same(spec.step, first));
-        comments.push(format!("its length: {unit} {until}, whatever stands below"));
+        comments.push(format!("its length is {unit} {until}, regardless of the parameters below"));
     }
     if let Some(last) = of_last_stage(spec, trial, stages) {
         comments.push(last);

@@ -42,10 +42,10 @@ impl ChangedStudy<'_> {
             Some(ChangeClass::NeedsFork) => {
                 let why = match is_data {
                     true => {
-                        "it does not continue: its trials were trained and measured on other data, \
-                         and values of further trials could not be compared with theirs"
+                        "it cannot continue: its trials were trained and measured on other data, \
+                         so values of further trials would not be comparable with theirs"
                     }
-                    false => "its trials cannot be compared with others any more",
+                    false => "its trials would no longer be comparable with new ones",
                 };
                 lines.push(format!(
                     "{why}: {fork} starts a new study without them (`warm_start = [\"{study}\"]` \

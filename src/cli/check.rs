@@ -245,8 +245,8 @@ fn print(
     for flag in command_line::unstyled_flags(spec) {
         writeln!(
             console.out,
-            "flags     `{flag}` is written as true and false; `args_style = \"dashes\"` under \
-             [command] makes a flag of it, or nothing"
+            "flags     `{flag}` is written as true and false; with `args_style = \"dashes\"` under \
+             [command] it is a flag that is given or left out"
         )?;
     }
     if let Some(note) = command_line::unnamed_parameters(spec) {

@@ -19,12 +19,12 @@ Examples:
   hpsearch copy digits sms --to postgres://me@db/lab       to a server
   hpsearch copy digits --store postgres://me@db/lab --to runs/hpsearch.db
 
-The journal is written again in the other store, with its times, and compared
-with the original, and so are all series. A study is copied while it does not
-run. Files of trials stay where they are: the copy knows the paths of its
-checkpoints, and lacks logs and the files of artifacts, unless both stores are
-in one directory. The original is kept. A copy that is interrupted is called
-`.copy-of-STUDY` there; the next one replaces it.";
+The journal, with its times, and all series are written to the other store and
+compared with the original. A study can be copied only while it is not running.
+Files of trials stay where they are: the copy refers to its checkpoints by path,
+and has no logs or artifact files unless both stores are in one directory. The
+original is kept. An interrupted copy stays in the other store as
+`.copy-of-STUDY`; the next one replaces it.";
 
 /// Arguments of `hpsearch copy`.
 #[derive(Clone, Debug, Args)]
@@ -62,7 +62,7 @@ pub fn copy(arguments: &CopyArguments, console: &mut Console) -> Result<Exit, Fa
             )));
         }
         console.say(&format!(
-            "`{}` is in `{}`, too: {}, {} and {} series, compared with the original",
+            "`{}` is now in `{}`, too: {}, {} and {} series, compared with the original",
             one_line(&study.spec.name),
             one_line(&shown(&arguments.to)),
             count(copied.trials, "trial"),

@@ -26,7 +26,7 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 const EXAMPLES: &str = "\
 Examples:
   hpsearch curves                        the best trials of the only study
-  hpsearch curves digits 3 7             two trials, over each other
+  hpsearch curves digits 3 7             two trials, overlaid
   hpsearch curves digits 0-9 --metric eval_accuracy
   hpsearch curves digits 7 --metric train/loss --clock step
   hpsearch curves digits 7 --metric system/memory
@@ -45,7 +45,7 @@ const SHOWN: u64 = 6;
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES, override_usage = "hpsearch curves [OPTIONS] [STUDY] [TRIAL]...")]
 pub struct CurvesArguments {
-    /// The study's name or file, then numbers of trials (7 or 3,5 or 0-4); the best six without any
+    /// The study's name or file, then numbers of trials (7 or 3,5 or 0-4) [default: the best six]
     #[arg(value_name = "STUDY, TRIAL")]
     pub words: Vec<String>,
     /// Several studies instead.

@@ -21,7 +21,7 @@ Examples:
   hpsearch doctor --json | jq '.findings[] | select(.state != \"ok\")'
 
 Exit code 1 means that something is broken; warnings alone give exit code 0.
-A large store takes a while: every page of it is read.";
+Checking a large store takes a while, since every page is read.";
 
 /// Arguments of `hpsearch doctor`.
 #[derive(Clone, Debug, Args)]

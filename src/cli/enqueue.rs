@@ -20,11 +20,11 @@ use crate::study::trial::TrialNumber;
 const EXAMPLES: &str = "\
 Examples:
   hpsearch enqueue digits learning_rate=3e-4 optim=adamw   the rest is sampled
-  hpsearch enqueue digits --from 7 learning_rate=1e-3   as trial 7 but that
+  hpsearch enqueue digits --from 7 learning_rate=1e-3   as trial 7, except this
   hpsearch enqueue digits --file params.toml               what `best` printed
 
-It runs as soon as a slot is free, and counts towards the budget while that is
-not exhausted. A configuration that was tried is refused without --again.";
+It runs as soon as a slot is free, and counts towards the budget unless that is
+exhausted. A configuration that was tried before is refused without --again.";
 
 /// Arguments of `hpsearch enqueue`.
 #[derive(Clone, Debug, Args)]
@@ -50,7 +50,7 @@ pub fn enqueue(arguments: &EnqueueArguments, console: &mut Console) -> Result<Ex
     let (values, words): (Vec<&String>, Vec<&String>) =
         arguments.words.iter().partition(|word| word.contains('='));
     if let [_, second, ..] = &words[..] {
-        return Err(Failure::usage(format!("`{}` is no value", one_line(second)))
+        return Err(Failure::usage(format!("`{}` is not a value", one_line(second)))
             .help("values are written KEY=VALUE, after the study"));
     }
     let (reader, study) = console.study(words.first().map(|word| word.as_str()))?;

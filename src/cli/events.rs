@@ -252,7 +252,7 @@ pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit
     if arguments.follow {
         follow(&mut teller, &mut reader, study.id, console)?;
     } else if !printed {
-        console.say("nothing of the kind happened yet");
+        console.say("no such event yet");
     }
     Ok(Exit::Done)
 }

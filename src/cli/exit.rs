@@ -213,8 +213,8 @@ impl From<io::Error> for Failure {
 impl From<serde_json::Error> for Failure {
     fn from(error: serde_json::Error) -> Self {
         Failure::new(Exit::Internal, error).help(
-            "run the command again with the hpsearch that \
-            wrote the data; please report it if this stays",
+            "run the command again with the hpsearch that wrote the data; please report it if this \
+            persists",
         )
     }
 }
@@ -520,7 +520,7 @@ mod tests {
             .chain(shown.into_iter().map(Failure::from))
             .chain([system().into()]);
         let steps = "help: |`hpsearch |`--|choose another|to another directory|use a newer|run the \
-            same command again|keep a copy|run the command again|name one by|mount the disk|lets \
+            same command again|keep a copy|run the command again|name one with|mount the disk|lets \
             it continue|or name another";
         for failure in failures {
             let said = failure.to_string();

@@ -26,7 +26,7 @@ pub struct ExportArguments {
     /// The directory to write
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
-    /// Another trial than the best one: its number, or a tracked run's name
+    /// A trial other than the best one: its number, or a tracked run's name
     #[arg(long, value_name = "TRIAL")]
     pub trial: Option<String>,
     /// Smaller weights, for hpsearch only: int8, with a scale for each channel

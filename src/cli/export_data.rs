@@ -162,8 +162,8 @@ fn form_of(path: &Path) -> Result<Format, Failure> {
         "parquet" | "pq" => Ok(Format::Parquet),
         other => {
             let help = format!(
-                "end the name in .csv, .tsv, .json, .jsonl or .parquet: `-o {}`; or say with \
-                 `--format` what to write into it",
+                "end the name in .csv, .tsv, .json, .jsonl or .parquet: `-o {}`; or choose the \
+                 format with `--format`",
                 path.with_extension("csv").display()
             );
             Err(Failure::usage(format!(
@@ -183,12 +183,12 @@ fn check_parquet(form: Format, to_output: bool) -> Result<(), Failure> {
     if cfg!(not(feature = "parquet")) {
         let failure = Failure::usage("this build does not write Parquet");
         return Err(failure.help(
-            "write `.csv` or `.jsonl`, which pandas and polars read, too; or build hpsearch with \
+            "write `.csv` or `.jsonl`, which pandas and polars also read, or build hpsearch with \
              `--features parquet`",
         ));
     }
     if to_output && std::io::stdout().is_terminal() {
-        let failure = Failure::usage("Parquet is not for terminals");
+        let failure = Failure::usage("Parquet cannot be written to a terminal");
         return Err(failure.help("name a file: `-o trials.parquet`"));
     }
     Ok(())

@@ -49,7 +49,8 @@ pub fn text(directory: &Path) -> Option<String> {
 /// The device that a command line names.
 pub fn device(name: &str) -> Result<Device, Failure> {
     name.parse().map_err(|error| {
-        Failure::new(Exit::Usage, error).help("`hpsearch devices` lists what is here")
+        Failure::new(Exit::Usage, error)
+            .help("`hpsearch devices` lists the devices of this machine")
     })
 }
 
@@ -75,7 +76,7 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
     console.say(&format!("exported trial {trial}{value} to {directory}"));
     if let Some((study, before)) = &exported.replaced {
         console.say(&format!(
-            "it replaced the export of trial {before} of `{}` that was there",
+            "it replaced the previous export there (trial {before} of `{}`)",
             one_line(study)
         ));
     }
@@ -134,8 +135,8 @@ pub fn print_export_directory(placed: &Placed, console: &mut Console) {
     }
     for kept in &placed.kept {
         console.say(&format!(
-            "the export that was there is kept as {}: it holds what hpsearch did \
-                not write, or has no list of its files",
+            "the previous export is kept as {}: it holds files that hpsearch did not write, or has \
+             no list of its files",
             shown(kept)
         ));
     }

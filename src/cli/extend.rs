@@ -18,8 +18,8 @@ Examples:
   hpsearch extend --trials +20 --time +30m     the only study of the store
   hpsearch extend digits --device-hours +4 --cost +20
 
-It is added to the study file's budget, and stays added when the study is run
-again or the file is changed. A finished study continues when it is run.";
+The amount is added to the study file's budget, and stays added when the study
+is run again or the file changes. A finished study continues when it is run.";
 
 /// Arguments of `hpsearch extend`.
 #[derive(Clone, Debug, Args)]

@@ -17,15 +17,15 @@ use crate::study::counted::count;
 
 const EXAMPLES: &str = "\
 Examples:
-  hpsearch gc --dry-run            what would be removed, and how much it takes
+  hpsearch gc --dry-run            what would be removed, and its size
   hpsearch gc                      the same, then asks
   hpsearch gc --yes                without asking
 
 It removes files that a crash left half-written, checkpoints of finished trials
 that the store does not list, files of trials and studies that it does not have,
 and tokenised data that no study has used. Files of running, queued and paused
-trials are kept, and so are logs and a command's own files. Studies may run
-meanwhile.";
+trials are kept, and so are logs and a command's own files. Studies may be
+running.";
 
 /// Arguments of `hpsearch gc`.
 #[derive(Clone, Debug, Args)]
@@ -106,13 +106,13 @@ fn tell_what_is_left_alone(garbage: &Garbage, console: &Console) {
     if let Some(file) = &garbage.unreadable {
         let file = one_line(&shown(file));
         console.say(&format!(
-            "`{file}` may be a store and cannot be read: what may belong to its studies is left \
+            "`{file}` may be a store but cannot be read: what may belong to its studies is left \
              alone"
         ));
     }
     if garbage.has_copy {
         console.say(
-            "there is a copy of this store beside it: files that only one of the two knows are \
+            "there is a copy of this store beside it: files that only one of the two lists are \
              left alone",
         );
     }
@@ -121,15 +121,15 @@ fn tell_what_is_left_alone(garbage: &Garbage, console: &Console) {
         let path = |path: &Path| one_line(&shown(path));
         console.say(&match why {
             Foreign::StoreGone(store) => format!(
-                "`{directory}` belongs to a store that was at `{}` and is not there: if it is gone \
-                 for good, remove it yourself",
+                "`{directory}` belongs to the store `{}`, which no longer exists: if that store is \
+                 gone for good, remove the directory yourself",
                 path(store)
             ),
             Foreign::OtherStore(store) => {
                 format!("`{directory}` belongs to the store `{}`, and is left alone", path(store))
             }
             Foreign::Unmarked => format!(
-                "`{directory}` has files of trials and no mark of a store, and is left alone: if \
+                "`{directory}` has files of trials but no marker of a store, and is left alone: if \
                  you know that no study needs it, remove it yourself"
             ),
             Foreign::CopyOf(name) => format!(
@@ -137,10 +137,10 @@ fn tell_what_is_left_alone(garbage: &Garbage, console: &Console) {
                  left alone: if you do not need it, remove it yourself",
                 one_line(name)
             ),
-            Foreign::Kept(why) => format!("`{directory}` is left: {}", why_kept(why)),
+            Foreign::Kept(why) => format!("`{directory}` is left alone: {}", why_kept(why)),
             Foreign::Unreadable => format!(
-                "`{directory}` has a mark that cannot be read, and is left alone: if you know that \
-                 no study needs it, remove it yourself"
+                "`{directory}` has a marker that cannot be read, and is left alone: if you know \
+                 that no study needs it, remove it yourself"
             ),
         });
     }

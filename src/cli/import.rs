@@ -31,19 +31,19 @@ Examples:
   hpsearch import optuna.db                  all studies of Optuna's database
   hpsearch import 'optuna:optuna.db#demo' --study digits
   hpsearch import mlflow:http://127.0.0.1:5000 --experiment digits
-  hpsearch import wandb --dry-run            what would come
+  hpsearch import wandb --dry-run            what would be imported
 
 Each run becomes a tracked run with its parameters, series, tags and notes; a
-run of TensorBoard is a directory with event files. Run again, it adds what is
-new. Without --study, runs go to a study called as their project in W&B or their
-experiment in MLflow, or as the directory or file.
+run of TensorBoard is a directory with event files. A repeated import adds what
+is new. Without --study, the study is named after the project in W&B, the
+experiment in MLflow, or the directory or file.
 
 A study of Optuna stays a search: `hpsearch ask-tell --study` and Python's
 `hpsearch.optuna` continue it, and `warm_start` in a study file learns from it.
 
-Of a table, each row is a run with one value of the metric; all other columns
-are parameters. With --step, rows are points: those of one --run together, and
-all other columns are metrics.";
+Each row of a table is a run with one value of the metric; all other columns
+are parameters. With --step, each row is a point of the run that its --run
+column names, and all other columns are metrics.";
 
 /// Maximum number of remarks shown.
 const REMARKS: usize = 20;
@@ -55,16 +55,16 @@ pub struct ImportArguments {
     /// A directory or file, or wandb:PATH, tensorboard:PATH, csv:PATH, optuna:PATH#STUDY,
     /// mlflow:URL
     pub source: String,
-    /// The study that the runs go to; it is made where there is none
+    /// The study to import into; created if it does not exist
     #[arg(long, value_name = "NAME")]
     pub study: Option<String>,
-    /// The experiment of a server of MLflow; without it, all
+    /// The experiment of an MLflow server; all if not given
     #[arg(long, value_name = "NAME")]
     pub experiment: Option<String>,
-    /// The metric that runs are compared by
+    /// The metric by which runs are compared
     #[arg(long, value_name = "METRIC")]
     pub metric: Option<String>,
-    /// Whether smaller or larger values of it are better
+    /// Whether smaller or larger values of the metric are better
     #[arg(long, value_name = "WAY", value_enum)]
     pub direction: Option<Way>,
     /// Columns of a table that are parameters
@@ -79,7 +79,7 @@ pub struct ImportArguments {
     /// The column with the names of runs
     #[arg(long, value_name = "COLUMN")]
     pub run: Option<String>,
-    /// Say what would come, and write nothing
+    /// List what would be imported, and write nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Print JSON
@@ -189,7 +189,7 @@ fn server(arguments: &ImportArguments) -> Result<Option<ServerPlace>, Failure> {
     let source = &arguments.source;
     if !source.starts_with(&format!("{}:", Tool::MlFlow.as_str())) {
         if arguments.experiment.is_some() {
-            return Err(Failure::usage("`--experiment` is about a server of MLflow")
+            return Err(Failure::usage("`--experiment` applies only to an MLflow server")
                 .help("name one, as in `mlflow:http://127.0.0.1:5000`, or leave the option out"));
         }
         return Ok(None);

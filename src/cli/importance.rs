@@ -111,7 +111,7 @@ pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Res
         let metric = arguments.metric.clone().unwrap_or_default();
         let known = spec.objective_names();
         let message =
-            format!("`{}` is no objective of `{}`", one_line(&metric), one_line(&spec.name));
+            format!("`{}` is not an objective of `{}`", one_line(&metric), one_line(&spec.name));
         let known = known.iter().map(String::as_str);
         return Err(Failure::usage(message).known(&metric, "it searches", known));
     }
@@ -231,10 +231,10 @@ fn print(
     console.hanging("", 0, &format!("{} of {which}: {means}{pruned}", evaluator.as_str()))?;
     if evaluator == Evaluator::PedAnova && trials < MANY {
         let other = match trials - counted.pruned {
-            importance::ENOUGH.. => "; `--evaluator fanova` tells more",
+            importance::ENOUGH.. => "; `--evaluator fanova` is more informative",
             _ => "",
         };
-        let few = "note: the best tenth of so few trials is partly chance";
+        let few = "note: with so few trials, the best tenth is partly due to chance";
         console.hanging("", 0, &format!("{few}{other}"))?;
     }
     Ok(())

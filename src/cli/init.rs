@@ -36,9 +36,9 @@ Examples:
   hpsearch init --command \"python train.py\"     any program
   hpsearch init --command \"./train --lr 0.01\"   numbers become parameters
 
-What is in the file is guessed: what separates its cells, whether it has a
-header, the task, the columns of texts and labels, the classes, the lengths.
-Files beside it called validation or test are taken as such.
+The content of the file is guessed: the separator, whether there is a header,
+the task, the columns of texts and labels, the classes, the lengths. Files
+beside it called validation or test are used as these splits.
 An existing file is never overwritten.";
 
 /// Arguments of `hpsearch init`.
@@ -61,11 +61,11 @@ pub struct InitArguments {
     /// The study file to write
     #[arg(short, long, value_name = "STUDY.toml", default_value = "study.toml")]
     pub output: PathBuf,
-    /// The study's name; by default that of the study file, or of the data or the
-    /// script where that is study.toml
+    /// The study's name; by default that of the study file or, if that is study.toml, of the data
+    /// or the script
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// The task, one of `hpsearch list tasks`; by default what the columns look like
+    /// The task, one of `hpsearch list tasks`; by default guessed from the columns
     #[arg(long, value_name = "TASK")]
     pub task: Option<String>,
     /// The column of texts
@@ -100,7 +100,7 @@ pub struct InitArguments {
         value_parser = clap::value_parser!(u64).range(1..)
     )]
     pub trials: u64,
-    /// Take all guesses without asking
+    /// Accept all guesses without asking
     #[arg(short, long)]
     pub yes: bool,
 }
@@ -118,7 +118,7 @@ impl Questions {
         }
         let answer = ask(&format!("{question} [{}] ", one_line(guess)))?.ok_or_else(|| {
             Failure::usage("nothing was written")
-                .help("`hpsearch init --yes` takes the guesses without asking")
+                .help("`hpsearch init --yes` accepts the guesses without asking")
         })?;
         Ok(if answer.is_empty() { guess.to_owned() } else { answer })
     }
@@ -143,7 +143,7 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
             arguments.output.display()
         ))
         .help(
-            "`hpsearch init -o OTHER.toml` writes another file, `hpsearch check` looks at this one",
+            "`hpsearch init -o OTHER.toml` writes another file, `hpsearch check` checks this one",
         ));
     }
     let questions = Questions { asks: !arguments.yes && can_ask() };
@@ -184,8 +184,11 @@ fn as_named(path: &Path, study: &Path) -> Result<String, Failure> {
     let named =
         if is_here && path.is_relative() { path.to_owned() } else { std::path::absolute(path)? };
     named.to_str().map(str::to_owned).ok_or_else(|| {
-        Failure::usage(format!("`{}` is no UTF-8 name, and study files are UTF-8", path.display()))
-            .help("rename it, or link to it under another name")
+        Failure::usage(format!(
+            "`{}` is not a UTF-8 name, and study files are UTF-8",
+            path.display()
+        ))
+        .help("rename it, or link to it under another name")
     })
 }
 
@@ -228,7 +231,7 @@ fn name(arguments: &InitArguments, file: &Path) -> String {
 fn asked_trials(questions: &Questions, guess: u64) -> Result<u64, Failure> {
     let answer = questions.ask("How many trials?", &guess.to_string())?;
     answer.parse().ok().filter(|trials| *trials > 0).ok_or_else(|| {
-        Failure::usage(format!("`{}` is no number of trials", one_line(&answer)))
+        Failure::usage(format!("`{}` is not a number of trials", one_line(&answer)))
             .help("write an integer, such as 24")
     })
 }
@@ -240,7 +243,7 @@ fn of_command(
     console: &mut Console,
 ) -> Result<String, Failure> {
     let mut words = script::words(command).map_err(|why| {
-        Failure::usage(format!("`{}` is no command: {why}", one_line(command)))
+        Failure::usage(format!("`{}` is not a command: {why}", one_line(command)))
             .help("write it as you type it: --command \"python train.py\"")
     })?;
     let directory = arguments
@@ -260,13 +263,13 @@ fn of_command(
             ""
         };
         return Err(Failure::usage(message).help(format!(
-            "{pipe}name the shell: --command \"sh -c '...'\", and write `{{name}}` into its text \
-             for what is searched"
+            "{pipe}name the shell: --command \"sh -c '...'\", and write `{{name}}` in its text for \
+             each value that is searched"
         )));
     }
     if let Some((at, added)) = script::own_outputs(&words, directory) {
         console.say(&format!(
-            "each trial writes to a directory of its own: {}",
+            "each trial writes to its own directory: {}",
             one_line(&added.join(" "))
         ));
         words.splice(at + 1..at + 1, added);
@@ -294,8 +297,8 @@ fn of_command(
     let guess = arguments.metric.clone().or_else(|| script.metric.clone());
     if guess.is_none() {
         console.say(
-            "the program must print lines like `@hpsearch {\"step\": 1, \"loss\": 0.5}`, \
-            or `pattern` under [command.metrics] find the metric in its own",
+            "the program must print lines like `@hpsearch {\"step\": 1, \"loss\": 0.5}`, or \
+            `pattern` under [command.metrics] must find the metric in its own",
         );
     }
     let metric = match &arguments.metric {

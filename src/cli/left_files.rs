@@ -18,7 +18,7 @@ pub fn why_kept(why: &Kept) -> String {
             format!("the store `{}` is there, or a file that may be one", one_line(&shown(store)))
         }
         Kept::HoldsMark(directory) => {
-            format!("`{}` has the mark of a store", one_line(&shown(directory)))
+            format!("`{}` has the marker of a store", one_line(&shown(directory)))
         }
         Kept::Unreadable(error) => format!("it cannot be read: {error}"),
         Kept::Link => "a symbolic link leads there, and nothing behind one is removed: remove it \
@@ -41,7 +41,7 @@ pub fn print_left<'a>(left: impl IntoIterator<Item = &'a LeftFile>, console: &Co
     }
     if let Some(more) = not_written.checked_sub(MOST_NAMED).filter(|more| *more > 0) {
         let files = count(more as u64, "more file");
-        console.say(&format!("{files} that hpsearch did not write are left there"));
+        console.say(&format!("{files} that hpsearch did not write are kept"));
     }
 }
 
@@ -50,35 +50,35 @@ fn in_words(LeftFile { path, why }: &LeftFile) -> String {
     let if_you_know = "if you know that nothing needs it, remove it yourself";
     match why {
         Left::NotThere => format!(
-            "its files were in `{path}`, which is not there, and none are removed: if they were \
+            "its files were in `{path}`, which does not exist, so none are removed: if they were \
              moved elsewhere, remove them yourself"
         ),
-        Left::Unmarked => format!("`{path}` has no mark of a store, and is left: {if_you_know}"),
+        Left::Unmarked => format!("`{path}` has no marker of a store, and is kept: {if_you_know}"),
         Left::Unreadable => {
-            format!("`{path}` has a mark that cannot be read, and is left: {if_you_know}")
+            format!("`{path}` has a marker that cannot be read, and is kept: {if_you_know}")
         }
         Left::OtherStore(store) => format!(
-            "`{path}` has the mark of the store `{}`, and is left to that one: {if_you_know}",
+            "`{path}` has the marker of the store `{}`, and is kept for that one: {if_you_know}",
             one_line(&shown(store))
         ),
         Left::NotMoved(store) => format!(
-            "`{path}` has the mark of a store that was at `{}` and is not there, and is left: this \
+            "`{path}` is kept: its marker names the store `{}`, which no longer exists there; this \
              store may be a copy of that one; {if_you_know}",
             one_line(&shown(store))
         ),
         Left::NeededBy(study) => format!(
-            "`{path}` has a checkpoint that the study `{}` needs, and is left",
+            "`{path}` is kept: it has a checkpoint that the study `{}` needs",
             one_line(study)
         ),
         Left::Copied => format!(
-            "`{path}` is left: a copy of the store lies beside, and may need it; `hpsearch gc` \
-             looks again"
+            "`{path}` is kept: a copy of the store lies beside it and may need it; `hpsearch gc` \
+             checks again"
         ),
         Left::NeededByCopy(store) => format!(
-            "`{path}` is left: a copy of the study in `{}` has checkpoints there, or may have; \
-             `hpsearch gc` looks again",
+            "`{path}` is kept: a copy of the study in `{}` has checkpoints there, or may have; \
+             `hpsearch gc` checks again",
             one_line(&shown(store))
         ),
-        Left::Kept(why) => format!("`{path}` is left: {}", why_kept(why)),
+        Left::Kept(why) => format!("`{path}` is kept: {}", why_kept(why)),
     }
 }

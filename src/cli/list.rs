@@ -112,7 +112,7 @@ fn print(entries: &[ListEntryJson], later: &[&str], console: &mut Console) -> Re
         writeln!(console.out, "{}{aliases}", entry.name)?;
         console.hanging("  ", 2, entry.summary)?;
         if entry.several_objectives == Some(true) {
-            writeln!(console.out, "  for several objectives, too")?;
+            writeln!(console.out, "  supports several objectives")?;
         }
         for option in &entry.options {
             console.hanging(

@@ -142,12 +142,13 @@ pub fn logs(arguments: &LogsArguments, console: &mut Console) -> Result<Exit, Fa
         let is_tracked = trial.origin.tracked().is_some_and(|run| run.source.is_none());
         failure.help(match is_tracked {
             true => {
-                "what a program prints that begins its run itself (`hpsearch.init`) is kept only \
-                 under `hpsearch track -- COMMAND`; the files of one that was run so may have been \
+                "a program that starts its run itself (`hpsearch.init`) has a log only under \
+                 `hpsearch track -- COMMAND`; if it was run that way, the files may have been \
                  moved or removed"
             }
             false => {
-                "built-in and commanded trials write one; the files may have been moved or removed"
+                "trials of the built-in trainer and of commands have logs; the files may have been \
+                 moved or removed"
             }
         })
     })?;

@@ -20,12 +20,13 @@ Examples:
   hpsearch mv --archive digits         `hpsearch ls` leaves it out from now on
   hpsearch mv --unarchive digits       and lists it again
 
-The files of a renamed study stay where they are. A study is renamed while it
-does not run, and archived at any time: it has the tag `archived` then.
+The files of a renamed study stay where they are. A study can be renamed only
+while it is not running; it can be archived at any time, and then has the tag
+`archived`.
 
-A tracked run moves with all that it has, once it has ended. It gets the next
-number in the other study, which is made where there is none and has to have
-the same metric and direction; its name gets a number where it is taken.";
+A tracked run that has ended moves with all its data. It gets the next number in
+the other study, which is created if needed and must have the same metric and
+direction; a name that is taken gets a number.";
 
 /// Arguments of `hpsearch mv`.
 #[derive(Clone, Debug, Args)]
@@ -81,7 +82,7 @@ pub fn mv(arguments: &MvArguments, console: &mut Console) -> Result<Exit, Failur
     }
     console.say(&format!(
         "`{old}` is `{new}` now. Write `name = \"{new}\"` under [study] in its study file, or \
-         `hpsearch run` begins a new study `{old}` with it"
+         `hpsearch run` starts a new study `{old}` from it"
     ));
     Ok(Exit::Done)
 }

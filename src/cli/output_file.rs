@@ -37,7 +37,7 @@ pub fn refuse_existing(output: &Path) -> Result<(), Failure> {
     if opened.iter().any(|name| output.starts_with(name)) || !output.is_file() {
         return Ok(());
     }
-    let message = format!("`{}` exists already, and is not overwritten", output.display());
+    let message = format!("`{}` already exists, and is not overwritten", output.display());
     Err(Failure::usage(message).help("give another file to `-o`, or pass `--overwrite`"))
 }
 
@@ -79,7 +79,7 @@ pub fn whole_file<T>(
     let name = format!("`{name}`");
     let unwritten = |error: io::Error| unwritten(&name, error);
     if is_open_here(path) {
-        return Err(refused("belongs to the store, which is not written over"));
+        return Err(refused("belongs to the store, which is not overwritten"));
     }
     let existing = fs::metadata(path).ok();
     if existing.as_ref().is_some_and(Metadata::is_dir) {
@@ -93,7 +93,7 @@ pub fn whole_file<T>(
         return Err(unwritten(io::ErrorKind::PermissionDenied.into()));
     }
     if existing.is_none() && path.is_symlink() {
-        return Err(refused("is a link to nothing"));
+        return Err(refused("is a dangling link"));
     }
     // Replaces the target of a link, not the link.
     let place = if existing.is_some() {
@@ -101,7 +101,7 @@ pub fn whole_file<T>(
     } else {
         path.to_owned()
     };
-    let file_name = place.file_name().ok_or_else(|| refused("is no name of a file"))?;
+    let file_name = place.file_name().ok_or_else(|| refused("is not a file name"))?;
     let mut number = 0;
     let (beside, file) = loop {
         // Avoids a leftover of a killed process: in containers process ids repeat.
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(reader.join().unwrap(), "new");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
         symlink("nowhere", directory.path().join("dangling")).unwrap();
-        for (name, said) in [("", "is a directory"), ("dangling", "is a link to nothing")] {
+        for (name, said) in [("", "is a directory"), ("dangling", "is a dangling link")] {
             assert!(written(&directory.path().join(name)).unwrap_err().contains(said));
         }
     }

@@ -20,7 +20,7 @@ report (it reads \"pause\", and gets SIGTERM 3 s later; after 30 s without a
 report, SIGTERM at once). It still counts towards the budget, and only
 `hpsearch resume` continues it.
 
-A paused study stays paused, also when it is run again: its runner waits,
+A paused study stays paused even when it is run again: its runner waits,
 holding no memory, until `hpsearch resume`, or `hpsearch run --resume`.
 `hpsearch stop` ends a waiting runner. While nothing runs, the time budget does
 not advance.";

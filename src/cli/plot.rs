@@ -33,7 +33,7 @@ Examples:
   hpsearch plot digits parallel --width 120 --height 30
   hpsearch plot contour --param learning_rate --param dropout -o contour.png
   hpsearch plot curves --metric train/loss --clock step --smooth 0.6
-  hpsearch plot curves sms digits     the curves of two studies, over each other
+  hpsearch plot curves sms digits     the curves of two studies, overlaid
   hpsearch plot history --study 'sms*' -o history.svg
 
 `hpsearch plot` lists the kinds. In the terminal: braille if it is
@@ -67,13 +67,13 @@ pub struct PlotArguments {
     /// Of `curves`: which series.
     #[command(flatten)]
     pub choice: SeriesArguments,
-    /// Of `slice` and `contour`: this parameter, as often as needed
+    /// For `slice` and `contour`: this parameter, as often as needed
     #[arg(long, value_name = "NAME")]
     pub param: Vec<String>,
-    /// Of `system`: this trial [default: the best]
+    /// For `system`: this trial [default: the best]
     #[arg(long, value_name = "NUMBER")]
     pub trial: Option<u64>,
-    /// Of `curves`: the weight of the past in an exponential moving average
+    /// For `curves`: the weight of the past in an exponential moving average
     #[arg(
         long,
         value_name = "WEIGHT",
@@ -188,7 +188,7 @@ fn kind_of(words: &[String]) -> Result<(FigureKind, &[String]), Failure> {
                 let first = words.first().map_or("", String::as_str);
                 Failure::usage(format!("`{}` is not a kind of plot", one_line(first))).help(
                     format!(
-                        "the kinds are {}; of a study it is `hpsearch plot {} {}`",
+                        "the kinds are {}; for a study, run `hpsearch plot {} {}`",
                         kinds.join(", "),
                         kinds[0],
                         one_line(&words.join(" ")),
@@ -284,7 +284,7 @@ fn refuse_options_of_others(arguments: &PlotArguments, kind: FigureKind) -> Resu
             || arguments.height.is_some_and(|height| height > MOST_ROWS))
     {
         let message = format!("a drawing has at most {MOST_COLUMNS} columns and {MOST_ROWS} rows");
-        return Err(Failure::usage(message).help("`-o FILE` takes more: they are pixels there"));
+        return Err(Failure::usage(message).help("`-o FILE` allows more: there they are pixels"));
     }
     if arguments.trial.is_some() && kind != FigureKind::System {
         let message = "`--trial` is for `plot system`";
@@ -421,7 +421,7 @@ mod tests {
             (&["history"][..], "History of "),
             (&["acc", "slice"], "Slice of acc"),
             (&["curves", "acc", "sms"], "Curves of acc, sms"),
-            (&["acc"], "of a study it is `hpsearch plot history acc`"),
+            (&["acc"], "for a study, run `hpsearch plot history acc`"),
             (&["all", "acc"], "`all` is not a kind of plot"),
             (&["acc", "histroy"], "`histroy` is not a kind of plot"),
             (&["curvs"], "did you mean `curves`?"),

@@ -44,22 +44,22 @@ pub struct PredictArguments {
     /// standard input
     #[arg(long, value_name = "FILE", conflicts_with = "texts")]
     pub file: Option<PathBuf>,
-    /// The second text of each, of a model of pairs of texts; the context of questions
+    /// The second text, for a model of text pairs; the context, for a model that answers questions
     #[arg(long, value_name = "TEXT", conflicts_with = "file")]
     pub text_pair: Option<String>,
     /// The column of texts in that file; by default the one that the model was trained on, or
     /// `text`
     #[arg(long, value_name = "NAME", requires = "file", conflicts_with = "texts")]
     pub column: Option<String>,
-    /// The column of second texts in that file, of a model of pairs, or of contexts, of questions;
-    /// by default the one that the model was trained on
+    /// The column of second texts in that file, or of contexts for questions; by default the one
+    /// that the model was trained on
     #[arg(long, value_name = "NAME", requires = "file", conflicts_with = "texts")]
     pub pair_column: Option<String>,
     /// The first line of that .csv or .tsv file is a row; its columns are called column1, column2,
     /// ..
     #[arg(long, requires = "file", conflicts_with = "texts")]
     pub no_header: bool,
-    /// Columns of that file that are written, too, before each text and with --json
+    /// Columns of that file to write as well, before each text and with --json
     #[arg(
         long,
         value_name = "NAMES",
@@ -68,8 +68,8 @@ pub struct PredictArguments {
         value_delimiter = ','
     )]
     pub keep: Vec<String>,
-    /// Write a .csv with each text, its labels and their scores; of entities and hidden tokens, one
-    /// row each; of several labels those with a score of at least 0.5
+    /// Write a .csv with each text, its labels and their scores; entities and masked tokens get one
+    /// row each; of several labels, those with a score of at least 0.5 are written
     #[arg(short, long, value_name = "OUT.csv")]
     pub output: Option<PathBuf>,
     /// Replace that file if it exists
@@ -79,21 +79,21 @@ pub struct PredictArguments {
     /// score of at least 0.05, five tokens, with -o the first
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub top_k: Option<u32>,
-    /// The most tokens of a text that the model writes; by default those of its training
+    /// Maximum number of tokens to write; default: as in training
     #[arg(
         long,
         value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_NEW_TOKENS))
     )]
     pub max_new_tokens: Option<u32>,
-    /// Beams of a text that the model writes; 1: the likeliest token each time
+    /// Number of beams; 1 is greedy search
     #[arg(
         long,
         value_name = "N",
         value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BEAMS))
     )]
     pub num_beams: Option<u32>,
-    /// The power of its length that a beam's score is divided by: above 0, longer texts are
+    /// Exponent of the length by which a beam's score is divided; above 0, longer texts are
     /// preferred
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     pub length_penalty: Option<f64>,
@@ -139,7 +139,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         }
         if output.extension().is_some_and(|extension| !extension.eq_ignore_ascii_case("csv")) {
             return Err(Failure::usage(format!(
-                "`{}` is not called .csv, the one format that is written here",
+                "`{}` does not end in .csv, the only format that is written here",
                 output.display()
             ))
             .help(format!("`-o {}`", output.with_extension("csv").display())));
@@ -149,8 +149,8 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     let Inputs { texts, pairs, kept } = inputs(arguments, pair_column.as_ref(), console)?;
     check_pairs(arguments, pair_column.as_ref(), pairs.is_some())?;
     if arguments.length_penalty.is_some_and(|penalty| !penalty.is_finite()) {
-        return Err(Failure::usage("`--length-penalty` is no finite number")
-            .help("give a power, for example 1, or 0 for none"));
+        return Err(Failure::usage("`--length-penalty` is not a finite number")
+            .help("give an exponent, for example 1, or 0 for no penalty"));
     }
     if let Some(warning) = empty(&texts, pairs.as_deref()) {
         console.say(&warning);
@@ -238,7 +238,7 @@ fn truncated(answer: &Json, texts: usize) -> Option<String> {
     };
     Some(format!(
         "warning: {which} longer than {} tokens, what the model was trained on or reads at most \
-         (`max_length`): the rest is not looked at",
+         (`max_length`): the rest is ignored",
         answer["max_length"]
     ))
 }
@@ -254,7 +254,7 @@ fn empty(texts: &[String], pairs: Option<&[String]>) -> Option<String> {
         (all, 1) => format!("1 of {all} texts (number {}) is", first + 1),
         (all, some) => format!("{some} of {all} texts (the first is number {}) are", first + 1),
     };
-    Some(format!("warning: {which} empty: what is answered to it says nothing"))
+    Some(format!("warning: {which} empty: predictions for such texts are meaningless"))
 }
 
 fn answers_questions(directory: &Path) -> bool {
@@ -279,7 +279,7 @@ fn check_options(arguments: &PredictArguments) -> Result<(), Failure> {
     let (option, models) = match of_writing.into_iter().find(|(_, given)| *given) {
         Some((option, _)) if !task.is_sequence_to_sequence() => (option, "that write texts"),
         _ if arguments.top_k.is_some() && !labels => {
-            ("--top-k", "that label texts or tell hidden tokens")
+            ("--top-k", "that label texts or predict masked tokens")
         }
         _ => return Ok(()),
     };
@@ -370,7 +370,7 @@ fn given(texts: &[String], arguments: &PredictArguments) -> Result<Vec<String>, 
     let directory = arguments.directory.display();
     if texts.iter().any(|text| text == "-") {
         return Err(Failure::usage(
-            "`-` means standard input, and there are other texts beside it",
+            "`-` means standard input, but there are other texts besides it",
         )
         .help(format!(
             "give `-` alone, or write all texts to standard input, one a line: `cat \

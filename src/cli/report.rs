@@ -48,10 +48,11 @@ pub struct ReportArguments {
     /// --markdown]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Write Markdown, as GitHub shows it, as is done to a file whose name ends in .md
+    /// Write GitHub-flavoured Markdown; the default for a file whose name ends in .md
     #[arg(long)]
     pub markdown: bool,
-    /// Trials that get a page besides the best 100: 7, 3,5, 0-4; of several studies: digits/7
+    /// Trials that get a page in addition to the best 100: 7, 3,5, 0-4; of several studies:
+    /// digits/7
     #[arg(long, value_name = "TRIAL")]
     pub trial: Vec<String>,
     /// Private parts to include

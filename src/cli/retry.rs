@@ -9,7 +9,7 @@ use crate::study::request::{Request, Retried};
 const EXAMPLES: &str = "\
 Examples:
   hpsearch retry digits 7        one trial
-  hpsearch retry digits --failed all that failed, also those that were killed
+  hpsearch retry digits --failed all that failed, including killed ones
 
 They start from scratch, unless `[checkpoints] keep = \"all\"` has kept their
 checkpoints. If the study is not running, they start when it is run.";

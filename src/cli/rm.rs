@@ -20,24 +20,25 @@ use crate::study::counted::count;
 
 const EXAMPLES: &str = "\
 Examples:
-  hpsearch rm digits --dry-run     what would go, and how much it takes
+  hpsearch rm digits --dry-run     what would be removed, and its size
   hpsearch rm digits               the same, then asks
   hpsearch rm digits sms --yes     two studies, without asking
   hpsearch rm digits 3 7-9         trials: hidden, and their files removed
   hpsearch rm runs baseline 4      runs of `hpsearch track`, by name and number
   hpsearch rm runs/baseline        the same, as other verbs address a run
 
-A study goes with its trials, metrics, decisions, logs and checkpoints; nothing
-brings it back. Checkpoints that its command saved elsewhere stay, and so does
-the study file: `hpsearch run` begins a new study with it. The store's file
-keeps its size and fills what was freed first.
+Removing a study also removes its trials, metrics, decisions, logs and
+checkpoints. This cannot be undone. Checkpoints that its command saved elsewhere
+are kept, and so is the study file: `hpsearch run` starts a new study from it.
+The store's file keeps its size; the freed space is reused first.
 
 A trial of a search stays in the journal, since later proposals depend on it:
 tables leave it out (`trials --hidden` lists it), and it is never the best.
 
-A tracked run, and a study of them, goes with all that it had, and the store's
-file is written anew without it. A run's number is not given again, and the
-journal only says that it was removed. One that is tracked has to end first.";
+A tracked run, or a study of tracked runs, is removed with everything it
+recorded, and the store's file is rewritten without it. Run numbers are not
+reused; the journal records only the removal. A run that is still being tracked
+must end first.";
 
 /// Arguments of `hpsearch rm`.
 #[derive(Clone, Debug, Args)]
@@ -53,7 +54,7 @@ pub struct RmArguments {
     /// Only list what would be removed
     #[arg(long)]
     pub dry_run: bool,
-    /// Remove it without asking
+    /// Remove without asking
     #[arg(long, conflicts_with = "dry_run")]
     pub yes: bool,
     /// Print JSON; removes only with --yes
@@ -172,15 +173,15 @@ fn print_orphaned(remaining_files: &RemainingFiles, console: &Console) {
         // A run's, its study's, or that of all studies.
         if directory.ancestors().take(3).any(Path::is_symlink) {
             console.say(&format!(
-                "`{}` is left: a symbolic link leads there, and nothing behind one is removed: \
+                "`{}` is kept: a symbolic link leads there, and nothing behind one is removed: \
                  remove it yourself",
                 shown(directory)
             ));
             continue;
         }
         console.say(&format!(
-            "`{}` is left: a copy of the store lies beside, another study needs a file in it, or \
-             it cannot be removed; {} looks again",
+            "`{}` is kept: a copy of the store lies beside it, another study needs a file in it, \
+             or it cannot be removed; {} checks again",
             shown(directory),
             console.next("gc")
         ));

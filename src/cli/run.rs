@@ -70,8 +70,8 @@ pub struct RunArguments {
     /// Resume a study that was paused with `hpsearch pause`
     #[arg(long)]
     pub resume: bool,
-    /// Take the study from a runner on another host that is gone: a container
-    /// that was restarted under another name
+    /// Take over the study from a dead runner on another host, such as a container that was
+    /// restarted under another name
     #[arg(long)]
     pub take_over: bool,
     /// Continue without missing checkpoints, which are gone for good

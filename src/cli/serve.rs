@@ -50,7 +50,7 @@ pub struct ServeArguments {
 pub fn serve(arguments: &ServeArguments, console: &mut Console) -> Result<Exit, Failure> {
     let listen = address(&arguments.listen)?;
     if let Some(name) = arguments.allow_host.iter().find(|name| !is_host(name)) {
-        return Err(Failure::usage(format!("`{}` is no host name", one_line(name)))
+        return Err(Failure::usage(format!("`{}` is not a host name", one_line(name)))
             .help("write it as browsers do, without scheme and path: lab.example"));
     }
     // An unreadable store is an error now; one that is not there yet may come.
@@ -136,7 +136,7 @@ fn address(text: &str) -> Result<SocketAddr, Failure> {
     };
     let found = whole.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     found.ok_or_else(|| {
-        Failure::usage(format!("`{}` is no address to listen on", one_line(text)))
+        Failure::usage(format!("`{}` is not an address to listen on", one_line(text)))
             .help("write an address of this machine and a port: 127.0.0.1:7373, [::1]:7373")
     })
 }
@@ -156,7 +156,7 @@ fn not_listening(error: &io::Error, listen: &str) -> Failure {
             )
         }
         io::ErrorKind::AddrNotAvailable => {
-            Failure::usage(format!("{listen} is no address of this machine"))
+            Failure::usage(format!("{listen} is not an address of this machine"))
                 .help("`--listen 127.0.0.1:7373` serves this machine alone")
         }
         io::ErrorKind::PermissionDenied => {

@@ -42,7 +42,7 @@ pub fn stop(arguments: &StopArguments, console: &mut Console) -> Result<Exit, Fa
         let (name, number) = (&study.spec.name, trial.number);
         return Err(Failure::usage("a single trial of a search is paused or killed, not stopped")
             .help(format!(
-                "{} lets it save and leave",
+                "{} lets it save and exit",
                 console.next(&format!("pause {name} {number}"))
             )));
     }

@@ -19,11 +19,11 @@ Examples:
   wandb sync wandb/digits/offline-run-*
   hpsearch sync digits --to mlflow:http://127.0.0.1:5000
 
-Each study gets a directory of its own, with one for each trial or run; on a
-server of MLflow an experiment. Names and passwords of servers are taken from
-the environment: MLFLOW_TRACKING_USERNAME, _PASSWORD or _TOKEN. Run
-again, it adds what is new. `[track] to = [\"tensorboard:tb\"]` in a study file
-does the same while the study runs.";
+Each study gets its own directory, with one for each trial or run; on an MLflow
+server, an experiment. Names and passwords of servers are taken from the
+environment: MLFLOW_TRACKING_USERNAME, _PASSWORD or _TOKEN. A repeated sync adds
+what is new. `[track] to = [\"tensorboard:tb\"]` in a study file does the same
+while the study runs.";
 
 /// Arguments of `hpsearch sync`.
 #[derive(Clone, Debug, Args)]
@@ -60,8 +60,8 @@ pub fn sync_studies(arguments: &SyncArguments, console: &mut Console) -> Result<
             let name = one_line(&study.spec.name);
             if written.left_alone > 0 {
                 console.say(&format!(
-                    "`{name}`: {} deleted in MLflow and left so; `mlflow runs restore` brings them \
-                     back",
+                    "`{name}`: {} deleted in MLflow and left deleted; `mlflow runs restore` brings \
+                     them back",
                     count(written.left_alone, "run"),
                 ));
             }

@@ -85,7 +85,7 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
     let recipe = read(arguments, console)?;
     for file in recipe.changed_files() {
         console.say(&format!(
-            "warning: `{}` is not what it was when this was written: the result may differ",
+            "warning: `{}` has changed since this was written: the result may differ",
             file.display()
         ));
     }
@@ -105,7 +105,7 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
         if let Some(other) = other_length(checkpoint, &recipe) {
             console.say(&format!(
                 "warning: the checkpoint is of a training with {other}: a learning rate that \
-                 depends on the length is not that of one training"
+                 depends on the length differs from that of one uninterrupted training"
             ));
         }
         if recipe.rule == ValueRule::Best {
@@ -192,15 +192,15 @@ fn carry_out(
 fn check_checkpoint(checkpoint: &Path, recipe: &Recipe) -> Result<(), Failure> {
     if !recipe.schedule.is_empty() {
         return Err(Failure::usage(
-            "this best.toml is of a trial of a population, whose stages are trained one after \
-             another from the first",
+            "this best.toml is of a trial of a population: its stages are always trained in \
+             order, from the first",
         )
         .help("leave out `--resume-from-checkpoint`"));
     }
     if !checkpoint.join("optimizer.safetensors").is_file() {
-        let message = format!("`{}` is no checkpoint of a training", checkpoint.display());
+        let message = format!("`{}` is not a training checkpoint", checkpoint.display());
         return Err(Failure::usage(message)
-            .help("give the directory that an interrupted `hpsearch train` said it kept"));
+            .help("give the directory that the interrupted `hpsearch train` reported as kept"));
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ pub struct TrialsArguments {
     /// Reverse the order
     #[arg(short, long)]
     pub reverse: bool,
-    /// Only the first N trials; of each study, where their values do not compare
+    /// Only the first N trials; N of each study if their values cannot be compared
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
     /// List hidden trials, too

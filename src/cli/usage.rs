@@ -131,7 +131,7 @@ fn dashed(verb: &Command, words: &[&str]) -> Option<Failure> {
         .find(|word| word.starts_with('-') && word.contains(char::is_whitespace))?;
     let failure = Failure::usage(format!("`{}` begins with `-`, as options do", lines(text)));
     Some(failure.help(format!(
-        "write `--` before the texts, behind all options: hpsearch {} -- [{positional}]",
+        "write `--` before the texts, after all options: hpsearch {} -- [{positional}]",
         verb.get_name()
     )))
 }
@@ -141,7 +141,7 @@ fn negative(verb: &Command, word: &str) -> Option<Failure> {
     word.strip_prefix('-')?.parse::<f64>().ok()?;
     let text = of_texts(verb).map_or("", |_| "; a text that begins with `-` comes after `--`");
     Some(
-        Failure::usage(format!("`{word}` is negative, and no number here may be"))
+        Failure::usage(format!("`{word}` is negative, and numbers here cannot be"))
             .help(format!("give a number of at least 0{text}")),
     )
 }
@@ -151,7 +151,7 @@ fn without_dashes(verb: &Command, word: &str) -> Option<Failure> {
     let takes_command = verb.get_positionals().any(clap::Arg::is_last_set);
     (takes_command && !word.starts_with('-')).then(|| {
         let (verb, word) = (verb.get_name(), lines(word));
-        Failure::usage(format!("`{word}` is no option of `hpsearch {verb}`"))
+        Failure::usage(format!("`{word}` is not an option of `hpsearch {verb}`"))
             .help(format!("put `--` before the command: hpsearch {verb} [OPTIONS] -- {word} .."))
     })
 }

@@ -24,9 +24,9 @@ Examples:
   hpsearch watch
   hpsearch watch digits --store /data/hpsearch.db
   hpsearch watch --all                       trials of all studies in one table
-  hpsearch watch digits 'sms*'               of some")]
+  hpsearch watch digits 'sms*'               of some studies")]
 pub struct WatchArguments {
-    /// The study's name or file; a list to choose from, if the store holds several. Of several
+    /// The study's name or file; a list to choose from, if the store holds several. With several
     /// names or patterns ('sms*'), all trials are in one table
     #[arg(value_name = "STUDY")]
     pub studies: Vec<String>,

@@ -22,8 +22,8 @@ const EXAMPLES: &str = "\
 Examples:
   hpsearch writer --spool runs/spool/20261123-120000-1f3a5c.9d0e1b2c.jsonl
 
-The Python client starts it. By hand it writes an orphaned spool, and ends its
-run.";
+The Python client starts it. Run by hand, it stores an orphaned spool and ends
+its run.";
 
 /// Polling interval, unless the program announces more.
 const INTERVAL: Duration = Duration::from_secs(1);

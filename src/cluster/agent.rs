@@ -206,10 +206,10 @@ impl Agent {
                     }
                     // A pipe that is closed comes back never.
                     Err(_) if self.attempts.is_empty() => {
-                        break AgentEnd::Lost("its runner is gone".to_owned());
+                        break AgentEnd::Lost("its runner disconnected".to_owned());
                     }
                     Err(_) => {
-                        self.leave(AgentEnd::Lost("its runner is gone".to_owned()));
+                        self.leave(AgentEnd::Lost("its runner disconnected".to_owned()));
                         threads::sleep(LOOK);
                     }
                 },

@@ -262,8 +262,8 @@ impl Launcher for ClusterLauncher {
         let hub = self.hub().filter(|hub| hub.launch(assignment));
         let Some(hub) = hub.cloned() else {
             let why = match agents.as_slice() {
-                [agent] => format!("the agent `{agent}` is gone"),
-                agents => format!("one of the agents `{}` is gone", agents.join("`, `")),
+                [agent] => format!("the agent `{agent}` disconnected"),
+                agents => format!("one of the agents `{}` disconnected", agents.join("`, `")),
             };
             return Err(LaunchError::Refused(why));
         };

@@ -171,7 +171,7 @@ impl Walk<'_> {
             fs::symlink_metadata(path).map_err(ExportError::io("read", path))?.is_symlink();
         let metadata = match fs::metadata(path) {
             Err(_) if is_link => {
-                return Err(self.damaged(format!("`{}` is a link to nothing", inner.display())));
+                return Err(self.damaged(format!("`{}` is a dangling link", inner.display())));
             }
             metadata => metadata.map_err(ExportError::io("read", path))?,
         };

@@ -111,7 +111,7 @@ pub fn before_the_first(spec: &StudySpec) -> String {
         .map(|trials| format!("{trials}{}{}", each.unwrap_or_default(), all.unwrap_or_default()));
     let known: Vec<String> = work.into_iter().chain(time).chain(hours).collect();
     let known = if known.is_empty() { "nothing limits it".to_owned() } else { known.join("; ") };
-    format!("{known}; what a trial takes is known when the first ones have run")
+    format!("{known}; how much a trial takes is known once the first ones have run")
 }
 
 /// `1.25 device-hours`, with the significant decimals.
@@ -200,7 +200,7 @@ mod tests {
         spec.budget.device_hours = Some(3.0);
         let said = "24 trials of up to 27 epochs, 648 epochs at most; 2 h 00 min at most; 3.0 \
             device-hours at most; \
-                    what a trial takes is known when the first ones have run";
+                    how much a trial takes is known once the first ones have run";
         assert_eq!(before_the_first(&spec), said);
     }
 }

@@ -177,12 +177,12 @@ pub fn said(
             agent,
             change: AgentChange::Joined { slots, .. },
         }) => {
-            format!("agent {agent} is here, with {}", count(*slots, "slot"))
+            format!("agent {agent} connected, with {}", count(*slots, "slot"))
         }
         Event::Device(DeviceEvent::AgentChanged {
             agent,
             change: AgentChange::Left { reason },
-        }) => format!("agent {agent} is gone: {reason}"),
+        }) => format!("agent {agent} disconnected: {reason}"),
         Event::Device(DeviceEvent::AgentChanged { agent, change: AgentChange::Silent }) => {
             format!("agent {agent} does not answer: nothing new is started there")
         }
@@ -249,13 +249,13 @@ fn said_of_trial(
                 format!("{what} at {}{}", step_unit.at(*step), because(verdict.reason()))
             }
             DecisionEvent::LimitsBroken { reason, .. } => {
-                format!("breaks limits: {reason}")
+                format!("violates limits: {reason}")
             }
             DecisionEvent::LimitsJudged { violation: Some(_), reason } => {
-                format!("breaks the changed limits{}", because(reason.as_ref()))
+                format!("violates the changed limits{}", because(reason.as_ref()))
             }
             DecisionEvent::LimitsJudged { violation: None, .. } => {
-                "keeps the changed limits".to_owned()
+                "satisfies the changed limits".to_owned()
             }
         },
         TrialEvent::State(event) => said_of_state(event, step_unit, known, is_best),
@@ -315,7 +315,7 @@ fn said_of_state(
                 .to_owned()
         }
         StateEvent::Hidden => "is hidden, and its files are removed".to_owned(),
-        StateEvent::Removed { moved: None } => "is removed with all that it had".to_owned(),
+        StateEvent::Removed { moved: None } => "is removed with everything it recorded".to_owned(),
         StateEvent::Removed { moved: Some(MovedRun { study, run }) } => {
             format!("is moved: it is trial {run} of `{study}`")
         }
@@ -332,7 +332,7 @@ fn said_of_state(
                 last.map(|(step, _)| format!(" at {}", step_unit.at(step))).unwrap_or_default();
             format!("paused{at}: {reason}")
         }
-        StateEvent::Held { hold: Some(_), .. } => "is to pause: it saves and leaves".to_owned(),
+        StateEvent::Held { hold: Some(_), .. } => "is to pause: it saves and exits".to_owned(),
         StateEvent::Held { hold: None, .. } => "no longer has to pause".to_owned(),
         StateEvent::Continued { until, from, .. } => {
             format!("continues past its end, to {} (was {})", step_unit.at(*until), from.as_str())

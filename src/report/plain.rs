@@ -227,7 +227,7 @@ impl Reporter for Plain {
 
     fn store_failed(&mut self, out: &mut dyn Write, why: &str, trials: usize) -> io::Result<()> {
         let trials = count(trials as u64, "running trial");
-        writeln!(out, "{}; {trials} may save and leave", one_line(why))?;
+        writeln!(out, "{}; {trials} may save and exit", one_line(why))?;
         out.flush()
     }
 

@@ -175,7 +175,7 @@ pub fn extension(by: Extension) -> String {
 /// The message about checkpoints that exceed `max_disk` although all are needed.
 pub fn disk_exceeded(taken: u64, limit: u64) -> String {
     format!(
-        "the checkpoints take {}, more than max_disk = {}, and trials that run or are paused need \
+        "the checkpoints take {}, more than max_disk = {}, but trials that run or are paused need \
          them: raise `[checkpoints] max_disk`, or run fewer trials at a time",
         bytes(taken),
         bytes(limit)
@@ -311,7 +311,7 @@ pub fn no_best<'a>(counts: Counts, specs: impl IntoIterator<Item = &'a StudySpec
         }
         (1, false) => "the one complete trial has no value (NaN), or is hidden".to_owned(),
         (complete, true) => format!(
-            "none of {complete} complete trials has a value and keeps all limits, or those are \
+            "none of {complete} complete trials has a value and satisfies all limits, or those are \
              hidden"
         ),
         (complete, false) => format!(

@@ -35,7 +35,7 @@ pub enum RunnerError {
     /// The directory of the study's files cannot be used.
     #[error(
         "the directory `{}` cannot be used for the files of trials: check its permissions and the \
-         space left, or name another by `[checkpoints] dir`",
+         space left, or name another with `[checkpoints] dir`",
         directory.display()
     )]
     Files {

@@ -48,16 +48,16 @@ const KILLED: &[&str] = &["died with <Signals.SIGKILL: 9>"];
 const ADVICE: &[(&[&str], &str)] = &[
     (
         &["the \"nvrtc\" shared library"],
-        "libnvrtc compiles kernels and is not there: install the CUDA toolkit, or add its \
+        "libnvrtc, which compiles kernels, is missing: install the CUDA toolkit, or add its \
          directory to LD_LIBRARY_PATH",
     ),
     (
         &["the \"cuda\" shared library"],
-        "libcuda is not there: install NVIDIA's driver, or use = [\"cpu\"] in [devices]",
+        "libcuda is missing: install NVIDIA's driver, or use = [\"cpu\"] in [devices]",
     ),
     (
         &["cuda_runtime.h", "cuda_fp16.h"],
-        "the CUDA headers are not there: install the CUDA toolkit, or let CUDA_PATH name its \
+        "the CUDA headers are missing: install the CUDA toolkit, or let CUDA_PATH name its \
          directory",
     ),
     (
@@ -74,7 +74,7 @@ const ADVICE: &[(&[&str], &str)] = &[
     ),
     (
         &["CUDA_ERROR_DEVICE_UNAVAILABLE", "busy or unavailable"],
-        "another process has it for itself: `nvidia-smi -c 0` lets several share it, \
+        "another process uses it exclusively: `nvidia-smi -c 0` lets several share it, \
          trials_per_device = 1 needs only one",
     ),
     (&["CUDA_ERROR_NO_DEVICE"], "no GPU is visible to it: `hpsearch devices` says why"),

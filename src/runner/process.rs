@@ -238,8 +238,8 @@ impl Launcher for ProcessLauncher {
     ) -> Result<Box<dyn Job>, LaunchError> {
         if let Some(path) = self.known.changed() {
             return Err(LaunchError::Refused(format!(
-                "`{path}` is not what it was when this run began, and trials of both could not be \
-                 compared: restore it, or stop and run with `--fork NAME`"
+                "`{path}` has changed since this run began, and trials of both versions could not \
+                 be compared: restore it, or stop and run with `--fork NAME`"
             )));
         }
         if let Some(why) = self.registrar.gone() {

@@ -192,8 +192,8 @@ fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
     if gpu.exclusive && here > 1 {
         said.push(format!(
             "cuda:{index} takes one process at a time (its compute mode is `exclusive`), and \
-             {here} trials will share it; `nvidia-smi -c 0` lets several in, trials_per_device \
-             = 1 needs only one"
+             {here} trials will share it; `nvidia-smi -c 0` allows several, trials_per_device = 1 \
+             needs only one"
         ));
     }
     if !gpu.processes.is_empty() {
@@ -203,7 +203,7 @@ fn remarks_on(gpu: &Gpu, places: &[Slot]) -> Vec<String> {
         };
         let who: Vec<String> = gpu.processes.iter().map(who).collect();
         said.push(format!(
-            "cuda:{index} is in use already, by {}: trials get the remaining memory",
+            "cuda:{index} is already in use, by {}: trials get the remaining memory",
             who.join(", ")
         ));
     }
@@ -468,7 +468,7 @@ mod tests {
         let shared = Gpu { processes, ..free.clone() };
         assert_eq!(
             remarks_on(&shared, &places),
-            ["cuda:1 is in use already, by process 77 with 3.0 GiB, process 78: trials get \
+            ["cuda:1 is already in use, by process 77 with 3.0 GiB, process 78: trials get \
              the remaining memory"]
         );
         let exclusive = Gpu { exclusive: true, ..free };

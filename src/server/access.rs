@@ -209,7 +209,7 @@ fn unauthorized(head: &Head) -> Response {
     if head.path.starts_with("/api/") {
         return Response::problem(
             Status::Unauthorized,
-            "this browser is not signed in, or the server was started anew",
+            "this browser is not signed in, or the server was restarted",
             Some("open the address that `hpsearch serve` printed"),
         );
     }

@@ -97,7 +97,7 @@ fn unreadable(why: &str) -> Response {
 fn request_of(mut request: Map<String, Json>, study: &StudySummary) -> Result<Request, String> {
     if request.get("type").and_then(Json::as_str) == Some("enqueue") {
         let Some(Json::Object(given)) = request.remove("params") else {
-            return Err("`params` is no object of parameters".to_owned());
+            return Err("`params` is not an object of parameters".to_owned());
         };
         return Ok(Request::Enqueue { params: params(&given, study)? });
     }

@@ -85,7 +85,7 @@ pub fn head(input: &[u8], scanned: &mut usize) -> Result<Option<(Head, usize)>, 
     let Some(first) = input.first() else { return Ok(None) };
     // A program that speaks another protocol, such as TLS, is not waited for.
     if !first.is_ascii_uppercase() {
-        return Err(malformed("it is no HTTP request"));
+        return Err(malformed("it is not an HTTP request"));
     }
     let from = scanned.saturating_sub(3);
     let Some(end) = input[from..].windows(4).position(|four| four == b"\r\n\r\n") else {
@@ -120,7 +120,10 @@ fn parsed(text: &[u8]) -> Result<Head, Response> {
         Ok(_) => return Err(malformed("its head has no end")),
         Err(ParseError::TooManyHeaders) => return Err(too_large()),
         Err(ParseError::Version) => {
-            return Err(Response::text(Status::VersionNotSupported, "HTTP/1.1 is spoken here\n"));
+            return Err(Response::text(
+                Status::VersionNotSupported,
+                "only HTTP/1.1 is supported here\n",
+            ));
         }
         Err(error) => return Err(malformed(&error.to_string())),
     }
@@ -143,7 +146,7 @@ fn parsed(text: &[u8]) -> Result<Head, Response> {
     let headers = headers.collect::<Result<_, Response>>()?;
     let target = request.path.unwrap_or_default();
     if !target.starts_with('/') {
-        return Err(malformed("its target is no path"));
+        return Err(malformed("its target is not a path"));
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let query = decoded_query(query).ok_or_else(|| malformed("its query cannot be decoded"))?;
@@ -193,7 +196,7 @@ fn body_length(head: &Head) -> Result<usize, Response> {
                     Status::ContentTooLarge,
                     format!("the body is longer than {MOST_BODY} bytes\n"),
                 )),
-                _ => Err(malformed("its length is no number")),
+                _ => Err(malformed("its length is not a number")),
             }
         }
         _ => Err(malformed("it has several lengths")),

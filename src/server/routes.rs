@@ -229,7 +229,7 @@ fn log(head: &Head, reader: &AnyReader, store: &Path) -> RouteResult {
         None | Some("") => Ok(None),
         Some(text) => {
             let read = text.parse().map(|number| Some(AttemptNumber(number)));
-            read.map_err(|_| Refusal::Query(format!("`{name}` is no number of an attempt")))
+            read.map_err(|_| Refusal::Query(format!("`{name}` is not the number of an attempt")))
         }
     };
     let asked = attempt("attempt")?;
@@ -247,7 +247,7 @@ fn axis_and_by(head: &Head) -> Result<(Option<SeriesAxis>, By), Refusal> {
         None | Some("") => None,
         Some(axis) => {
             let named = SeriesAxis::ALL.into_iter().find(|own| own.as_str() == axis);
-            Some(named.ok_or_else(|| Refusal::Query("`clock` is no axis".to_owned()))?)
+            Some(named.ok_or_else(|| Refusal::Query("`clock` is not an axis".to_owned()))?)
         }
     };
     match head.query("by") {

@@ -38,7 +38,7 @@ pub enum StorageError {
         wrote: String,
     },
     /// The lease was taken over: its former holder must stop writing.
-    #[error("`{name}` was taken over by another process, and this one writes no more")]
+    #[error("`{name}` was taken over by another process, and this one no longer writes")]
     Fenced {
         /// The study whose lease was lost.
         study: StudyId,
@@ -67,13 +67,13 @@ pub enum StorageError {
         study: String,
     },
     /// Another process writes a tracked run, or it has ended.
-    #[error("run {trial} was resumed by another process, or has ended: this one writes no more")]
+    #[error("run {trial} was resumed by another process, or has ended: this one no longer writes")]
     RunFenced {
         /// Its number.
         trial: TrialNumber,
     },
     /// A study with this name exists.
-    #[error("a study called `{name}` exists already")]
+    #[error("a study called `{name}` already exists")]
     Exists {
         /// The name.
         name: String,
@@ -169,7 +169,7 @@ pub enum StorageError {
         path: String,
     },
     /// A store cannot be created: SQLite would delete the log of the one that was there.
-    #[error("`{log}` is the log of a store, and its file `{path}` is not there")]
+    #[error("`{log}` is the log of a store whose file `{path}` does not exist")]
     OrphanedLog {
         /// The path of the store.
         path: String,
@@ -346,11 +346,11 @@ impl PostgresFailure {
     fn remedy(self) -> &'static str {
         match self {
             PostgresFailure::Unreachable => {
-                "what was written before is safe: start the server or mend the network, then run \
+                "what was written before is safe: start the server or repair the network, then run \
                  the same command again"
             }
             PostgresFailure::Refused => {
-                "name the user in the address, and the password by `PGPASSWORD` or in `~/.pgpass`"
+                "give the user in the address, and the password in `PGPASSWORD` or `~/.pgpass`"
             }
             PostgresFailure::NoDatabase => {
                 "create it with `createdb`, or name another in the address"
@@ -400,8 +400,8 @@ impl SqliteFailure {
         match self {
             SqliteFailure::DiskFull => format!("no space is left for the store `{path}`"),
             SqliteFailure::WriteFailed => format!(
-                "the store `{path}` cannot be written any more, by a quota, a limit on file sizes \
-                 (`ulimit -f`) or an error of the disk"
+                "the store `{path}` can no longer be written, because of a quota, a limit on file \
+                 sizes (`ulimit -f`) or an error of the disk"
             ),
             SqliteFailure::NotUsable => {
                 format!("the store `{path}` cannot be opened or written")
@@ -418,11 +418,11 @@ impl SqliteFailure {
     fn remedy(self, path: &str) -> String {
         match self {
             SqliteFailure::DiskFull => "what was written before is safe: free some space \
-                (`hpsearch gc --yes` removes files that no study needs, also while the disk is \
+                (`hpsearch gc --yes` removes files that no study needs, even while the disk is \
                 full), then run the same command again"
                 .to_owned(),
-            SqliteFailure::WriteFailed => "what was written before is safe: repair that (`dmesg` \
-                shows errors of the disk), then run the same command again"
+            SqliteFailure::WriteFailed => "what was written before is safe: remove the cause \
+                (`dmesg` shows errors of the disk), then run the same command again"
                 .to_owned(),
             SqliteFailure::NotUsable => "check the permissions of the file and its directory, or \
                 choose another place with `--store PATH`"
@@ -430,7 +430,7 @@ impl SqliteFailure {
             SqliteFailure::Damaged => format!(
                 "copy it, with its `-wal` if there is one, before anything else; then put back a \
                  backup, or save what can be read: `sqlite3 '{path}' .recover | sqlite3 NEW`, with \
-                 `sqlite3` of sqlite.org (that of Debian may lack `.recover`)"
+                 the `sqlite3` from sqlite.org (Debian's may lack `.recover`)"
             ),
             SqliteFailure::Locked => {
                 format!("find it with `fuser '{path}'`, then run the same command again")
@@ -445,8 +445,8 @@ impl SqliteFailure {
 /// Ids come from the store: a study that is not there was there before.
 fn no_study(name: Option<&str>) -> String {
     match name {
-        Some(name) => format!("`{name}` is not in the store any more: another process removed it"),
-        None => "the study is not in the store any more: another process removed it".to_owned(),
+        Some(name) => format!("`{name}` is no longer in the store: another process removed it"),
+        None => "the study is no longer in the store: another process removed it".to_owned(),
     }
 }
 
@@ -468,10 +468,10 @@ impl StorageError {
             }
             StorageError::HeldElsewhere { study, .. } => {
                 return format!(
-                    "if it is gone, as after a container was restarted under another name, run \
-                     again with `--take-over` (a Rust program: `take_over`). If it lives, \
+                    "if it is dead, as after a container was restarted under another name, run \
+                     again with `--take-over` (a Rust program: `take_over`). If it is alive, \
                      `hpsearch watch {study}` shows it: taking over ends its run at its next \
-                     word, and its trials lose what they did since their last checkpoint"
+                     write, and its trials lose what they did since their last checkpoint"
                 );
             }
             StorageError::HolderStopped { holder: Holder { pid, .. }, .. } => {
@@ -483,8 +483,8 @@ impl StorageError {
             StorageError::Sqlite { path, failure, .. } => return failure.remedy(path),
             StorageError::Forbidden { file, .. } => {
                 return format!(
-                    "`ls -ld '{file}'` shows owner and mode: allow it, for example by `chmod u+rw \
-                     '{file}'`, or choose another place with `--store PATH`"
+                    "`ls -ld '{file}'` shows owner and mode: grant access, for example with `chmod \
+                     u+rw '{file}'`, or choose another place with `--store PATH`"
                 );
             }
             StorageError::ReadAlone { .. } => "run the same command again",
@@ -493,7 +493,7 @@ impl StorageError {
                 "`--store PATH` names a file, `--store postgres://USER@HOST/DATABASE` a database"
             }
             StorageError::WithoutPostgres { .. } => {
-                "build one with `--features postgres`, or name a file by `--store PATH`"
+                "build one with `--features postgres`, or name a file with `--store PATH`"
             }
             StorageError::Fenced { .. } => {
                 "`hpsearch ls` shows who has it; the next run continues from what is stored"
@@ -503,16 +503,16 @@ impl StorageError {
             }
             StorageError::RunTracked { study, run } => {
                 return format!(
-                    "`hpsearch stop {study} {run}` lets it save and leave: wait until it has ended"
+                    "`hpsearch stop {study} {run}` lets it save and exit: wait until it has ended"
                 );
             }
-            StorageError::Searched { .. } => "name another one by `--study NAME`",
+            StorageError::Searched { .. } => "name another one with `--study NAME`",
             StorageError::RunFenced { .. } => "`hpsearch show STUDY RUN` shows its attempts",
             StorageError::Exists { .. } => {
-                "choose another name, or continue with that one by `hpsearch run`"
+                "choose another name, or continue that one with `hpsearch run`"
             }
             StorageError::OutOfOrder { .. } => {
-                "run the command again, and report it if this comes back"
+                "run the command again, and report it if this persists"
             }
             StorageError::NoStudy { .. } => "`hpsearch ls` lists those that are there",
             StorageError::NoTrial { .. } => {
@@ -524,8 +524,8 @@ impl StorageError {
             StorageError::NotAStore { .. } => "choose another file with `--store PATH`",
             StorageError::Optuna { path } => {
                 return format!(
-                    "`hpsearch import {path} --store runs/hpsearch.db` takes its studies into a \
-                     store, where they continue"
+                    "`hpsearch import {path} --store runs/hpsearch.db` imports its studies into a \
+                     store, where they can continue"
                 );
             }
             StorageError::NotText { .. } => "choose another one with `--store PATH`",
@@ -534,19 +534,19 @@ impl StorageError {
                 "put the store on a local disk with `--store PATH`"
             }
             StorageError::Corrupt { .. } => {
-                "keep a copy of it, and see what `hpsearch doctor` says"
+                "keep a copy of it, and check it with `hpsearch doctor`"
             }
             StorageError::Missing { .. } => {
-                "`hpsearch run study.toml` makes one, `--store PATH` names another"
+                "`hpsearch run study.toml` creates one, `--store PATH` names another"
             }
             StorageError::OrphanedLog { path, log } => {
                 return format!(
                     "a new store would delete it, and with it what the other one wrote last: put \
                      that file back as `{path}`; or, if it is not needed, `mv '{log}' \
-                     '{log}.old'`; or name another store by `--store PATH`"
+                     '{log}.old'`; or name another store with `--store PATH`"
                 );
             }
-            StorageError::NotAFile { .. } => "name one by `--store PATH`",
+            StorageError::NotAFile { .. } => "name one with `--store PATH`",
             StorageError::Moved { path, log: Some(_), .. } => {
                 return format!(
                     "to continue with the earlier one, put it back with that log as `{path}-wal`, \

@@ -68,7 +68,7 @@ pub enum TrackingError {
         run: String,
     },
     /// There is such a run, and there must be none.
-    #[error("`{study}` has a run `{}` already", one_line(run))]
+    #[error("`{study}` already has a run `{}`", one_line(run))]
     Exists {
         /// The study's name.
         study: String,
@@ -116,7 +116,7 @@ impl TrackingError {
                 format!("a tag is one word: {}", crate::study::tag::TAG_RULE)
             }
             TrackingError::OtherMetric { .. } => {
-                "leave `--metric` and `--direction` out, or name another study by `--study NAME`"
+                "leave `--metric` and `--direction` out, or name another study with `--study NAME`"
                     .to_owned()
             }
             TrackingError::NoRun { study, .. } => {

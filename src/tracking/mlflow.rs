@@ -62,7 +62,7 @@ impl Refusal {
     /// In words.
     pub fn what(self) -> String {
         match self {
-            Refusal::Missing => "what was asked for is not there".to_owned(),
+            Refusal::Missing => "the server has no such object".to_owned(),
             Refusal::Refused(what) | Refusal::Unavailable(what) => what,
         }
     }

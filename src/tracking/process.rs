@@ -291,7 +291,7 @@ impl Foreground<'_> {
         self.looked = Instant::now();
         let trial = self.run.number();
         let answer = |asked| match asked {
-            Asked::Leave => format!("run {trial} is asked to save and leave, as by Ctrl-C"),
+            Asked::Leave => format!("run {trial} is asked to save and exit, as with Ctrl-C"),
             Asked::Kill => format!("run {trial} is killed: it will count as failed"),
         };
         match (requests::take(self.storage, &self.run, &answer), &mut self.job) {
@@ -429,7 +429,7 @@ impl Foreground<'_> {
             let text = error.to_string();
             let is_of_lost_file =
                 matches!(&error, TrackingError::Storage(error) if error.is_of_lost_file());
-            (self.tell)(&format!("{text}; the program continues, and writing is tried again"));
+            (self.tell)(&format!("{text}; the program continues, and writing is retried"));
             self.trouble = Some(Trouble { text, is_of_lost_file });
         }
     }

@@ -61,7 +61,7 @@ impl AssumedDirection {
         let (study, metric) = (&self.study, one_line(&self.metric));
         format!(
             "no direction is named, so smaller values of `{metric}` are better in the new study \
-             `{study}`; if larger ones are, `hpsearch rm {study}` and begin it with `{maximize}`"
+             `{study}`; if larger ones are, `hpsearch rm {study}` and start it with `{maximize}`"
         )
     }
 }

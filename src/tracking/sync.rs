@@ -84,7 +84,7 @@ pub enum SyncError {
         what: String,
     },
     /// The server rejects a run; others may be accepted.
-    #[error("{address} does not take {}: {what}", one_line(run))]
+    #[error("{address} does not accept {}: {what}", one_line(run))]
     Refused {
         /// Its address.
         address: String,
@@ -120,10 +120,10 @@ impl SyncError {
     /// What to do about it.
     pub fn remedy(&self) -> &'static str {
         match self {
-            SyncError::Storage(_) => "see what `hpsearch doctor` says of the store",
+            SyncError::Storage(_) => "check the store with `hpsearch doctor`",
             SyncError::Io { .. } => {
-                "see that the directory may be written and the disk has room, then run `hpsearch \
-                 sync` again: it continues where it was"
+                "check that the directory is writable and the disk has free space, then run \
+                 `hpsearch sync` again: it continues where it was"
             }
             SyncError::Busy { .. } => {
                 "a run of the study with `[track] to`, or another `hpsearch sync`: it writes the \
@@ -132,17 +132,18 @@ impl SyncError {
             SyncError::OtherStudy { .. } => "name another directory",
             SyncError::NotOurs { .. } => {
                 "move it away, or name another directory, and run `hpsearch sync` again; other \
-                 runs are written all the same"
+                 runs are written regardless"
             }
             SyncError::Refused { .. } => {
-                "see what the server says; other runs are sent all the same, and `hpsearch sync` \
+                "read the server's answer; other runs are sent regardless, and `hpsearch sync` \
                  tries this one again"
             }
             SyncError::NotBuilt => "build it with `cargo build --release --features mlflow`",
             SyncError::Server { .. } => {
-                "see that the server runs, that it is MLflow's, and that MLFLOW_TRACKING_USERNAME \
-                 and MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN are set if it asks for \
-                 them; then run `hpsearch sync` again: it continues where it was"
+                "check that the server is running, that it is an MLflow server, and that \
+                 MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN \
+                 are set if it requires them; then run `hpsearch sync` again: it continues where \
+                 it was"
             }
         }
     }

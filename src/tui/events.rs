@@ -24,7 +24,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut TuiState, theme: Them
         let text = if state.journal.text.is_empty() {
             "nothing has happened yet"
         } else {
-            "nothing holds this text; Esc shows everything"
+            "no event contains this text; Esc shows everything"
         };
         return theme.say(frame, area, text);
     }

@@ -174,7 +174,7 @@ fn draw_several(
         let key = state.list.trial().map(|trial| trial.study);
         let selected = key.and_then(|study| together.study(study));
         let selected = selected.map_or_else(String::new, |study| {
-            format!(" screens 2 to 6 and commands are about `{}`", one_line(&study.spec.name))
+            format!(" screens 2 to 6 and commands apply to `{}`", one_line(&study.spec.name))
         });
         vec![
             first,

@@ -301,7 +301,7 @@ pub static KEYS: &[KeyLine] = keys! {
         "tag the study; the same tag again removes it";
     NONE [char('P')] "P", PauseStudy, EVERYWHERE, CHANGE, "pause or resume the study";
     NONE [char('S')] "S", Stop, EVERYWHERE, CHANGE,
-        "stop the study: trials save and leave (asks first)", "stop study";
+        "stop the study: trials save and exit (asks first)", "stop study";
     NONE [Up, char('k')] "Up Down", Move(Movement::By(-1)), EVERYWHERE, MOVE, "one row (also k \
         and j)";
     NONE [Down, char('j')] "Down", Move(Movement::By(1)), EVERYWHERE, MOVE, "";

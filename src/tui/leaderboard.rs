@@ -56,7 +56,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &mut TuiState, now: Timest
 
 fn nothing(state: &TuiState) -> &'static str {
     match state.seen.state {
-        _ if !state.filter.is_all() => "no trial passes the filter; Esc takes it away",
+        _ if !state.filter.is_all() => "no trial passes the filter; Esc removes it",
         StudyStatus::Running => "waiting for the first trial",
         StudyStatus::Idle => "no runs: `hpsearch track` adds one",
         _ => "no trials yet: `hpsearch run` starts the study",

@@ -153,7 +153,7 @@ fn notice(state: &TuiState) -> Option<Notice> {
         }
         (_, Some(notice)) => Some(warning(one_line(notice))),
         (RunPhase::Stopping, None) => {
-            Some(warning("stopping: running trials save a checkpoint and leave".to_owned()))
+            Some(warning("stopping: running trials save a checkpoint and exit".to_owned()))
         }
         (RunPhase::Open, None) => of_filter(),
     }

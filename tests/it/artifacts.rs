@@ -92,7 +92,7 @@ fn files_directories_images_texts_and_tables_are_kept_with_versions_and_fetched(
     );
     assert_refused(
         &site.run(&["artifacts", "s", "0", "--get", "model", "-o", "got"]),
-        &["is there already"],
+        &["already exists"],
     );
     assert_done(&site.run(&["artifacts", "s", "0", "--get", "model:v1", "-o", "older"]));
     assert_eq!(text("older/model.bin"), "weights\n");

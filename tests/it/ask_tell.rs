@@ -196,8 +196,8 @@ fn a_hundred_conditions_in_a_row_are_followed_and_a_thousand_refused() {
     let answers = served(format!("{}\n{}\n{{\"cmd\":\"ask\"}}", init(1000), init(100)).as_bytes());
     assert_eq!(
         answers[0]["error"],
-        "the conditions are nested 1000 deep; 100 can be followed at most (take one of the \
-         conditions away)"
+        "the conditions are nested 1000 deep; 100 can be followed at most (remove one of the \
+         conditions)"
     );
     assert_eq!(answers[1], json!({ "ok": true }));
     assert!(answers[2]["params"]["p0"].is_i64());

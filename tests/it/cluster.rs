@@ -170,7 +170,7 @@ fn trials_run_on_agents_that_come_while_the_study_runs() {
     let second = agent(&site, FILE);
     let ended = runner.end();
     assert_done(&ended);
-    assert_names(&ended.out, &["waiting for agents", "is here, with 2 slots"]);
+    assert_names(&ended.out, &["waiting for agents", "connected, with 2 slots"]);
     assert_complete(&site, 9, 4);
     for agent in [first, second] {
         let ended = agent.end();
@@ -200,7 +200,7 @@ fn assert_tells_machine(site: &Site) {
         assert!(agent["memory"].as_u64().unwrap() > 1 << 20, "{verb}: {agent}");
         assert_eq!(agent["job"], serde_json::json!({ "scheduler": "pbs", "id": "17.test" }));
     }
-    assert_names(&site.run(&["show", "s", "0"]).out, &["agent's processor", "PBS job 17.test"]);
+    assert_names(&site.run(&["show", "s", "0"]).out, &["agent's cpu", "PBS job 17.test"]);
     assert_names(&site.run(&["explain", "s", "0"]).out, &["attempt 0 ran on", "PBS job 17.test"]);
 }
 
@@ -266,7 +266,7 @@ fn the_trials_of_an_agent_that_is_killed_run_elsewhere() {
     let second = agent(&site, FILE);
     let ended = runner.end();
     assert_done(&ended);
-    assert_names(&ended.out, &["is gone: it has not answered for"]);
+    assert_names(&ended.out, &["disconnected: it has not answered for"]);
     assert_done(&second.end());
     assert!(site.trials().iter().all(|trial| trial["state"] == "complete"));
 }
@@ -283,7 +283,10 @@ fn an_agent_that_is_told_to_leave_hands_its_trials_over() {
     assert_code(&first.end(), 143);
     let ended = runner.end();
     assert_done(&ended);
-    assert_names(&ended.out, &["is gone: its machine asks it to leave", "queued again: left "]);
+    assert_names(
+        &ended.out,
+        &["disconnected: its machine asks it to leave", "queued again: left "],
+    );
     assert_done(&second.end());
     assert!(site.trials().iter().all(|trial| trial["state"] == "complete"));
 }
@@ -408,7 +411,7 @@ fn strangers_are_not_let_in() {
     homeless.env("HOME", "/proc/1").env_remove("XDG_CACHE_HOME");
     let homeless = Running::start(homeless).end();
     assert_code(&homeless, 5);
-    assert_names(&homeless.err, &["`/proc/1/.cache/hpsearch/agents` cannot be made"]);
+    assert_names(&homeless.err, &["`/proc/1/.cache/hpsearch/agents` cannot be created"]);
     let right = agent(&site, FILE);
     let ended = runner.end();
     assert_done(&ended);
@@ -432,7 +435,7 @@ fn an_agent_says_at_once_that_it_cannot_reach_its_runner() {
     let mut lost = agent(&site, "old.json");
     wait_until("it says so", || {
         let said = lost.complained_so_far();
-        ["cannot reach its runner", &address, "tries for another 1"]
+        ["cannot reach its runner", &address, "retrying for another 1"]
             .iter()
             .all(|words| said.contains(words))
     });
@@ -558,7 +561,7 @@ fn an_agent_that_cannot_be_used_says_why_on_both_sides() {
     assert_code(&ended, 5);
     assert_names(&ended.err, &["`cuda:77` is not on this machine"]);
     wait_until("the runner says it", || {
-        runner.said_so_far().contains("is gone: `cuda:77` is not on this machine")
+        runner.said_so_far().contains("disconnected: `cuda:77` is not on this machine")
     });
     runner.kill();
 }

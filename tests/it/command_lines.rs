@@ -137,9 +137,9 @@ fn check_prints_two_command_lines_and_what_becomes_of_booleans() {
         checked.out
     );
     assert!(
-        checked
-            .out
-            .contains("flags     `fast` is written as true and false; `args_style = \"dashes\""),
+        checked.out.contains(
+            "flags     `fast` is written as true and false; with `args_style = \"dashes\""
+        ),
         "{}",
         checked.out
     );
@@ -250,7 +250,7 @@ fn init_keeps_the_scripts_other_options_and_leaves_out_what_is_no_hyperparameter
     let spec = config::load(&site.path("study.toml"), &[]).unwrap();
     let Program::Command { run, .. } = &spec.program else { panic!("not a command") };
     assert_eq!(run[2..], ["--log_dir", "{trial_dir}/logs", "{args}", "--epochs", "3"]);
-    assert_names(&ended.err, &["a directory of its own: --log_dir {trial_dir}/logs"]);
+    assert_names(&ended.err, &["its own directory: --log_dir {trial_dir}/logs"]);
     let searched: Vec<&str> =
         spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
     assert_eq!(searched, ["lr", "dropout", "max-samples"]);
@@ -380,7 +380,7 @@ fn run_says_which_store_it_uses_and_begins_no_study_again_unasked() {
          directory\n\
          help: `hpsearch run {file} --set budget.trials=2 --store {}` continues with it; `hpsearch \
          run {file} --set budget.trials=2 --store \
-         runs/hpsearch.db` begins it anew here\n",
+         runs/hpsearch.db` starts it again here\n",
         store.display()
     );
     assert_eq!((refused.code, refused.err.as_str()), (2, expected.as_str()));

@@ -86,7 +86,7 @@ fn where_no_trial_keeps_the_limits_the_nearest_one_is_named() {
     assert_eq!(best.code, 3);
     assert!(
         best.err.starts_with(
-            "error: none of the 4 complete trials of `s` keeps all \
+            "error: none of the 4 complete trials of `s` satisfies all \
         limits\nhelp: trial 0 comes nearest: `size <= 1` has no value: `size` was never \
         reported"
         ),
@@ -203,7 +203,7 @@ fn complete_trials_are_judged_again_by_changed_limits() {
         ("latency >= 0.3", &[0.3, 0.4][..], "2 complete trials now keep them"),
         ("latency >= 0.2", &[0.2, 0.3, 0.4], "1 complete trial now keeps them"),
         ("latency >= 0.4", &[0.4], "2 complete trials now violate them"),
-        ("latency >= 0.35", &[0.4], "every complete trial keeps or violates them as before"),
+        ("latency >= 0.35", &[0.4], "every complete trial satisfies or violates them as before"),
     ] {
         site.write("study.toml", with_limit(limit));
         let refused = site.run_study();
@@ -221,7 +221,10 @@ fn complete_trials_are_judged_again_by_changed_limits() {
         }
     }
     let told = site.run(&["events", "s"]).out;
-    assert_names(&told, &["keeps the changed limits", "breaks the changed limits: `latency >="]);
+    assert_names(
+        &told,
+        &["satisfies the changed limits", "violates the changed limits: `latency >="],
+    );
     // Tables tell them from others; what scripts read keeps the state's name.
     assert_eq!(site.run(&["trials", "s"]).out.matches("infeasible").count(), 3);
     assert!(site.trials().iter().all(|trial| trial["state"] == "complete"));

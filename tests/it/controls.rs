@@ -184,7 +184,10 @@ fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
     assert!(site.run(&["tag", "s", "0", "+more"]).err.contains("tagged"));
     assert!(site.run(&["note", "s", "1"]).err.contains("no notes"));
     for verb in ["explain", "kill", "logs"] {
-        assert_refused(&site.run(&[verb, "s"]), &["no trial number", "the study comes before"]);
+        assert_refused(
+            &site.run(&[verb, "s"]),
+            &["is not a trial number", "the study comes before"],
+        );
     }
     site.assert_folds();
 }
@@ -205,7 +208,7 @@ fn configurations_of_ones_own_run_next_and_nothing_wrong_is_taken() {
             "nothing was enqueued",
         ],
     );
-    assert_refused(&site.run(&["enqueue", "s", "t", "x=0.5"]), &["`t` is no value"]);
+    assert_refused(&site.run(&["enqueue", "s", "t", "x=0.5"]), &["`t` is not a value"]);
     assert_refused(&site.run(&["enqueue", "s", "--from", "9"]), &["no trial 9"]);
     assert_eq!(site.trials().len(), 2);
     let asked = site.run(&["enqueue", "s", "x=.5", "kind=2"]);
@@ -214,7 +217,7 @@ fn configurations_of_ones_own_run_next_and_nothing_wrong_is_taken() {
     assert_eq!(listed(&site)["state"], "stopped", "there is something to do again");
     assert_refused(
         &site.run(&["enqueue", "s", "--from", "2"]),
-        &["trial 2 has these parameters already", "--again"],
+        &["trial 2 already has these parameters", "--again"],
     );
     assert_done(&site.run(&["enqueue", "s", "--from", "2", "kind=b", "depth=4"]));
     assert_done(&site.run(&["enqueue", "s", "--from", "3", "kind=a"]));

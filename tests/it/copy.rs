@@ -35,7 +35,7 @@ fn a_copied_study_has_the_same_tables_and_decisions_and_continues() {
     assert_done(&copied);
     assert_names(&site.run(&["ls"]).out, &["6/7"]);
     assert_names(&site.run(&["--store", "other.db", "ls"]).out, &["6/7"]);
-    assert_names(&copied.err, &["`s` is in", "6 trials", "`runs` is in", "1 trial"]);
+    assert_names(&copied.err, &["`s` is now in", "6 trials", "`runs` is now in", "1 trial"]);
     for name in ["s", "runs"] {
         assert_eq!(table(&site, "runs/hpsearch.db", name), table(&site, "other.db", name));
         assert_done(&site.run(&["--store", "other.db", "verify", name]));
@@ -62,7 +62,7 @@ fn a_study_that_is_there_or_lacks_runs_is_not_copied() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
     assert_done(&site.run_study());
     assert_done(&site.run(&["copy", "s", "--to", "other.db"]));
-    assert_refused(&site.run(&["copy", "s", "--to", "other.db"]), &["`s`", "exists already"]);
+    assert_refused(&site.run(&["copy", "s", "--to", "other.db"]), &["`s`", "already exists"]);
     assert_refused(&site.run(&["copy", "none", "--to", "other.db"]), &["none"]);
     assert_refused(&site.run(&["copy", "none", "--to", "new.db"]), &["none"]);
     for value in ["1", "2"] {
@@ -71,7 +71,7 @@ fn a_study_that_is_there_or_lacks_runs_is_not_copied() {
     }
     assert_done(&site.run(&["rm", "runs", "0", "--yes"]));
     let refused = site.run(&["copy", "runs", "--to", "other.db"]);
-    assert_names(&refused.err, &["runs were removed from `runs`", "hpsearch mv"]);
+    assert_names(&refused.err, &["runs of `runs` were removed", "hpsearch mv"]);
     assert!(refused.code != 0 && !site.run(&["--store", "other.db", "ls"]).out.contains("runs"));
     assert!(site.run(&["copy", "runs", "--to", "new.db"]).code != 0);
     assert!(!site.exists("new.db"), "a refused copy makes no store");

@@ -264,7 +264,7 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
             2,
             "error: there is no data file in `d`\n\
              help: give the path of the file to learn from: .csv, .tsv, .jsonl, .json, .parquet, \
-             .arrow, .conll or .txt, also with .gz or .zst behind it\n"
+             .arrow, .conll or .txt, also with .gz or .zst appended\n"
         )
     );
     site.write("d/a.csv", "text,label\n");
@@ -274,9 +274,9 @@ fn a_folder_in_which_nothing_is_the_training_file_says_what_there_is() {
         (ran.code, ran.err.as_str()),
         (
             2,
-            "error: which file in `d` is to learn from? There are `d/a.csv`, `d/b.csv`\nhelp: \
-             name it: `hpsearch init d/a.csv`; if they are parts of one set, give a pattern: \
-             `hpsearch init 'd/*.csv'`\n"
+            "error: several data files in `d`: `d/a.csv`, `d/b.csv`; which one is the training \
+             file?\nhelp: name it: `hpsearch init d/a.csv`; if they are parts of one set, \
+             give a pattern: `hpsearch init 'd/*.csv'`\n"
         )
     );
     fs::create_dir(site.path("gz")).unwrap();
@@ -336,8 +336,8 @@ fn a_model_that_cannot_be_fine_tuned_is_refused_before_a_study_is_written() {
     for (arguments, said) in [
         (
             &["r.csv", "--model", "t6"][..],
-            "`t6` is of the architecture `t6` (`model_type`), which is not known\nhelp: those \
-             known are",
+            "`t6` is of the architecture `t6` (`model_type`), which is not supported\nhelp: \
+             supported architectures are",
         ),
         (&["r.csv", "--model", "t5"], "the model writes texts, and no column looks like them"),
         (
@@ -351,7 +351,7 @@ fn a_model_that_cannot_be_fine_tuned_is_refused_before_a_study_is_written() {
         (&["r.csv", "--model", "bare"], "`bare` has no model.safetensors\nhelp: `AutoModel"),
         (
             &["r.csv", "--model", "nowhere"],
-            "`nowhere` is no directory\nhelp: a pretrained model is a directory with",
+            "`nowhere` is not a directory\nhelp: a pretrained model is a directory with",
         ),
         (
             &["plain.txt", "--model", "bert"],
@@ -387,7 +387,7 @@ fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
         (
             &["-", "x"],
             b"",
-            "error: `-` means standard input, and there are other texts beside it\n",
+            "error: `-` means standard input, but there are other texts besides it\n",
         ),
         (
             &[],
@@ -406,8 +406,8 @@ fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
         (
             &["x", "-o", "out.parquet"],
             b"",
-            "error: `out.parquet` is not called .csv, the one format that is written here\nhelp: \
-             `-o out.csv`",
+            "error: `out.parquet` does not end in .csv, the only format that is written here\n\
+             help: `-o out.csv`",
         ),
         (&["x", "--keep", "id"], b"", "error: the argument '[TEXT]...' cannot be used with"),
         (&["x", "--column", "id"], b"", "error: the argument '[TEXT]...' cannot be used with"),
@@ -524,7 +524,7 @@ fn a_data_file_in_the_place_of_a_study_file_is_told_to_go_to_init() {
             (
                 2,
                 "error: `new.csv` is a data file, not a study file\nhelp: `hpsearch init new.csv` \
-                 makes a study of it\n"
+                 writes a study file for it\n"
             ),
             "{verb}"
         );

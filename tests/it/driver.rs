@@ -244,7 +244,7 @@ fn who_shares_a_gpu_with_others_is_told() {
         ),
         "{said}"
     );
-    assert!(said.contains("cuda:0 is in use already, by process"), "{said}");
+    assert!(said.contains("cuda:0 is already in use, by process"), "{said}");
     let absent = DriverSite::new(
         &study("trials = 2", &devices.replace("cuda:0", "cuda:4")),
         TAKES_MEMORY,

@@ -51,7 +51,7 @@ fn a_study_that_began_with_epochs_keeps_them() {
     let more = ["budget.trials=3"];
     let continued = run(directory, &by_steps(&["run", "small.toml", "--plain"], &more));
     assert_done(&continued);
-    assert_says(&continued, &["note: the study began with epochs as its steps, and continues so"]);
+    assert_says(&continued, &["note: the study started with epochs as its steps, and keeps them"]);
     assert!(trials(directory).len() > 2);
     assert_done(&run(directory, &by_steps(&["check", "small.toml"], &more)));
     assert_done(&run(directory, &["verify", "small"]));

@@ -127,7 +127,7 @@ fn a_directory_of_the_study_file_that_cannot_be_exported_to_is_told_before_the_f
         ("runs", "the store"),
         ("mine", "`notes.md`"),
         ("runs/files/s/x", "trials' files"),
-        ("trial.sh/x", "no directory"),
+        ("trial.sh/x", "not a directory"),
     ] {
         let site = site(&format!("[export]\ndir = \"{dir}\"\non_finish = true\n"), "touch ran");
         fs::create_dir(site.path("mine")).unwrap();
@@ -267,7 +267,7 @@ fn what_is_there_is_written_over_where_that_is_said_only() {
     let site = finished();
     site.write("notes.csv", "mine");
     let refused = site.run(&["export-data", "s", "-o", "notes.csv"]);
-    assert_refused(&refused, &["exists already, and is not overwritten", "`--overwrite`"]);
+    assert_refused(&refused, &["already exists, and is not overwritten", "`--overwrite`"]);
     assert_eq!(site.read("notes.csv"), "mine");
     assert_done(&site.run(&["export-data", "s", "-o", "notes.csv", "--overwrite"]));
     assert!(site.read("notes.csv").starts_with("number,"), "{}", site.read("notes.csv"));
@@ -278,7 +278,7 @@ fn what_is_there_is_written_over_where_that_is_said_only() {
     let refused = site.run(&["predict", "model", "--file", "a.csv", "-o", "labels.csv"]);
     assert_refused(
         &refused,
-        &["`labels.csv` exists already, and is not overwritten", "`--overwrite`"],
+        &["`labels.csv` already exists, and is not overwritten", "`--overwrite`"],
     );
     assert_eq!(site.read("labels.csv"), "mine");
 }
@@ -289,7 +289,7 @@ fn a_memory_file_is_not_written_over_and_standard_output_is() {
     let memory = tempfile::Builder::new().suffix(".csv").tempfile_in("/dev/shm").unwrap();
     fs::write(memory.path(), "mine").unwrap();
     let refused = site.run(&["export-data", "s", "-o", memory.path().to_str().unwrap()]);
-    assert_refused(&refused, &["exists already, and is not overwritten"]);
+    assert_refused(&refused, &["already exists, and is not overwritten"]);
     assert_eq!(fs::read_to_string(memory.path()).unwrap(), "mine");
     for stdout in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
         let written = site.run(&["export-data", "s", "--format", "csv", "-o", stdout]);
@@ -369,7 +369,7 @@ fn an_export_says_whose_export_it_replaces() {
     let site = site("", "");
     assert_done(&site.run(&["run", "study.toml", "--set", "budget.trials=2"]));
     let export = |trial: &str| site.run(&["export", "s", "--trial", trial, "-o", "model"]).err;
-    let replaced = "it replaced the export of trial 0 of `s` that was there\n";
+    let replaced = "it replaced the previous export there (trial 0 of `s`)\n";
     assert!(!export("0").contains("replaced"));
     assert!(!export("0").contains("replaced"));
     assert_names(&export("1"), &[replaced]);

@@ -273,8 +273,8 @@ fn a_disk_that_takes_no_more_ends_the_run_with_what_to_do_and_the_study_goes_on_
     limit_files(running.child.id(), Some(64 << 10));
     let ended = running.end();
     assert_code(&ended, 5);
-    assert_names(&ended.err, &["cannot be written any more", "run the same command again"]);
-    assert_names(&ended.out, &["running trials may save and leave"]);
+    assert_names(&ended.err, &["can no longer be written", "run the same command again"]);
+    assert_names(&ended.out, &["running trials may save and exit"]);
     assert!(site.exists("left.0") || site.exists("left.1"));
     assert_eq!(site.processes(), [0; 0]);
     site.assert_sound();

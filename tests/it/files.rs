@@ -179,7 +179,7 @@ fn a_new_store_beside_old_files_gives_no_trial_another_ones_directory() {
     let listed = site.run(&["gc", "--yes"]);
     assert!(
         listed.out.contains("nothing to remove")
-            && listed.err.contains("`runs/files/s` belongs to a store that was at"),
+            && listed.err.contains("`runs/files/s` belongs to the store `"),
         "{}",
         listed.err
     );
@@ -203,7 +203,7 @@ fn gc_leaves_files_of_stores_whatever_their_names_and_of_those_it_cannot_read() 
     drop(connection);
     let kept = gc();
     assert!(kept.out.contains("nothing to remove") && others.exists(), "{}", kept.out);
-    assert_names(&kept.err, &["may be a store and cannot be read"]);
+    assert_names(&kept.err, &["may be a store but cannot be read"]);
     fs::remove_file(site.path("runs/experiments")).unwrap();
     // Without a mark it may be anybody's, even a directory that looks like a study's.
     assert!(gc().out.contains("nothing to remove") && others.exists());

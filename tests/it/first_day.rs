@@ -355,7 +355,7 @@ fn pruned_trials_count_for_importance_where_they_can_and_that_is_said() {
         &[
             &format!("{} completed and {pruned} pruned trials", 24 - pruned),
             "pruned ones count as worse",
-            "the best tenth of so few trials is partly chance",
+            "with so few trials, the best tenth is partly due to chance",
         ],
     );
     let variance = site.run(&["importance", "s", "--evaluator", "fanova"]);

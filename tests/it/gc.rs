@@ -128,9 +128,9 @@ fn what_is_left_alone_is_not_said_to_belong_to_a_study() {
     plant(&files.join("found/trial-0"));
     let unmarked = gc();
     assert_names(&unmarked.out, &["nothing to remove: what is not this store's is left alone"]);
-    assert_names(&unmarked.err, &["`runs/files/found`", "no mark of a store"]);
+    assert_names(&unmarked.err, &["`runs/files/found`", "no marker of a store"]);
     fs::write(files.join("found/.hpsearch-store"), "torn").unwrap();
-    assert_names(&gc().err, &["`runs/files/found` has a mark that cannot be read"]);
+    assert_names(&gc().err, &["`runs/files/found` has a marker that cannot be read"]);
     assert!(files.join("found/trial-0").exists());
 }
 
@@ -141,7 +141,7 @@ fn a_trials_directory_that_no_trial_wrote_is_its_users() {
     let draft = plant(&site.path(&format!("runs/files/s/.notes.{DEAD}-gc.tmp")));
     let ended = site.run(&["gc", "--yes"]);
     assert_done(&ended);
-    assert_names(&ended.err, &["`runs/files/s/trial-78` is left: hpsearch did not write it"]);
+    assert_names(&ended.err, &["`runs/files/s/trial-78` is left alone: hpsearch did not write it"]);
     assert_names(&ended.out, &["nothing to remove"]);
     assert!(mine.join("weights").exists() && draft.join("weights").exists());
 }
@@ -192,8 +192,8 @@ fn a_store_in_files_that_no_study_needs_keeps_them() {
     assert_names(
         &ended.err,
         &[
-            "`runs/files/s/trial-78` is left: the store `runs/files/s/trial-78/deep/mine.db`",
-            "`runs/files/gone/trial-1` is left: hpsearch did not write it",
+            "`runs/files/s/trial-78` is left alone: the store `runs/files/s/trial-78/deep/mine.db`",
+            "`runs/files/gone/trial-1` is left alone: hpsearch did not write it",
         ],
     );
     assert!(store.exists() && gone.join("trial-1").exists() && !gone.join("trial-0").exists());

@@ -458,7 +458,7 @@ fn a_study_of_optuna_continues_here_and_is_learned_from() {
     assert!(best.to_string().contains("12"), "{best}");
     assert_done(&site.run(&["verify", "demo"]));
     let refused = site.run(&["import", "optuna:optuna.db#other"]);
-    assert_refused(&refused, &["has 0 of that name", "optuna:optuna.db#study"]);
+    assert_refused(&refused, &["found 0", "optuna:optuna.db#study"]);
     site.write("text.db", "no database");
     assert_refused(&site.run(&["import", "optuna:text.db"]), &["text.db", "RDBStorage"]);
     let own = site.run(&["import", "runs/hpsearch.db"]);
@@ -869,7 +869,7 @@ fn columns_of_one_name_are_refused_and_numbers_beyond_the_range_are_said() {
         site.write("twice.csv", format!("{header}\n1,2,3\n"));
         let refused = site.run(&["import", "twice.csv", "--metric", "loss"]);
         assert_eq!(refused.code, 2, "{}", refused.err);
-        assert_names(&refused.err, &["two columns that are called", "rename one"]);
+        assert_names(&refused.err, &["two columns named", "rename one"]);
     }
     site.write("large.csv", "x,loss\n1,1e309\n2,inf\n");
     let taken = site.run(&["import", "large.csv", "--metric", "loss"]);

@@ -469,7 +469,7 @@ fn a_task_that_is_named_needs_its_columns() {
             "`label` looks like the column of labels or numbers, but it has one value",
         ),
         ("text,score\na b,1.5\nc d,\ne f,2.5\n", &[], "numbers, but it is empty in 1 row"),
-        ("text,score\na b,37%\nc d,1\ne f,2.5\n", &[], "but `37%` is no number"),
+        ("text,score\na b,37%\nc d,1\ne f,2.5\n", &[], "but `37%` is not a number"),
         (
             "text,label\na b,x\nc d,\ne f,x\ng h,\ni j,x\nk l,\nm n,x\no p,y\n",
             &[],
@@ -479,7 +479,7 @@ fn a_task_that_is_named_needs_its_columns() {
         (
             "sentence1,sentence2,score\na b,c d,3.5\ne f,g h,0.5\n",
             &["--task", "sentence-similarity"],
-            "`score` holds numbers from 0.5 to 3.5, no similarities",
+            "`score` holds numbers from 0.5 to 3.5, not similarities",
         ),
     ] {
         site.write("odd.csv", content);
@@ -541,7 +541,7 @@ fn parts_of_a_set_are_taken_together_and_tests_without_labels_are_left_out() {
     );
     let mixed = site.run(&["init", "hf/*.csv", "-o", "mixed.toml"]);
     assert_eq!(mixed.code, 2);
-    assert_names(&mixed.err, &["`hf/*.csv` stands for files of several splits"]);
+    assert_names(&mixed.err, &["`hf/*.csv` matches files of several splits"]);
     let none = site.run(&["init", "shards/none-*.csv"]);
     assert_eq!(none.code, 2);
     assert_names(&none.err, &["no data file has a name like `none-*.csv`"]);

@@ -258,8 +258,8 @@ fn a_figure_that_cannot_be_written_leaves_the_file_as_it_was() {
         assert_eq!(ran.code, 2, "{name}");
         assert_names(&ran.err, words);
     };
-    refused("figure.jpeg", &["names no format", ".svg, .png, .html or .json"]);
-    refused("figure", &["names no format"]);
+    refused("figure.jpeg", &["does not name a format", ".svg, .png, .html or .json"]);
+    refused("figure", &["does not name a format"]);
     refused("nowhere/figure.svg", &["cannot be written", "an existing, writable directory"]);
     // The store is an input, by whatever name.
     let store = scene.path("runs/hpsearch.db");

@@ -256,7 +256,10 @@ fn a_run_that_is_deleted_there_is_left_so_and_one_that_is_lost_is_sent_again() {
         |is_deleted| server.with(|it| it.runs.values_mut().next().unwrap().is_deleted = is_deleted);
     delete(true);
     assert_done(&site.run(&["note", "t", "0", "-m", "more"]));
-    assert_names(&sync(&site, &server), &["1 run deleted in MLflow and left so", "has all of it"]);
+    assert_names(
+        &sync(&site, &server),
+        &["1 run deleted in MLflow and left deleted", "has all of it"],
+    );
     assert_eq!(server.with(|content| content.active().len()), 1);
     delete(false);
     sync(&site, &server);
@@ -304,7 +307,7 @@ fn long_parameters_of_any_script_fit_into_requests_and_one_refused_run_holds_up_
     let refused = site.run(&["sync", "t", "--to", &other.destination()]);
     assert_refused(
         &refused,
-        &["does not take run-0", "a fault", "other runs are sent all the same"],
+        &["does not accept run-0", "a fault", "other runs are sent regardless"],
     );
     assert_eq!(other.with(|content| content.active().keys().copied().collect::<Vec<_>>()), [1]);
     sync(&site, &other);

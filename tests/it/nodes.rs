@@ -211,7 +211,7 @@ fn a_group_goes_on_while_its_runner_is_killed_and_run_again() {
     let first = pids(&site, 0);
     runner.kill();
     let runner = start(&site);
-    wait_until("both are back", || runner.said_so_far().matches("is here, with").count() == 2);
+    wait_until("both are back", || runner.said_so_far().matches("connected, with").count() == 2);
     fs::write(site.path("go"), "").unwrap();
     assert_all_done(runner, agents);
     assert!(first.into_iter().all(|pid| !processes::exists(pid)));
@@ -242,7 +242,10 @@ fn when_one_agent_leaves_the_trial_saves_and_goes_on_with_another() {
     let ended = runner.end();
     assert_done(&ended);
     drop(leaving.end());
-    assert_names(&ended.out, &["is gone: its machine asks it to leave", "queued again: left "]);
+    assert_names(
+        &ended.out,
+        &["disconnected: its machine asks it to leave", "queued again: left "],
+    );
     assert!(first.into_iter().all(|pid| !processes::exists(pid)));
     for rank in 0..4 {
         assert_eq!(site.read(&format!("resumed.{rank}")).trim(), "7", "rank {rank}");

@@ -104,7 +104,7 @@ fn that_the_output_of_a_program_that_logs_itself_is_not_kept_is_told() {
     assert_code(&told, 2);
     assert_names(
         &told.err,
-        &["begins its run itself (`hpsearch.init`)", "`hpsearch track -- COMMAND`"],
+        &["starts its run itself (`hpsearch.init`)", "`hpsearch track -- COMMAND`"],
     );
 }
 
@@ -335,8 +335,8 @@ fn a_run_is_resumed_only_where_it_is_meant_to_be_there() {
         ("name='a', resume='must'", "0"),
         ("resume='a'", "0"),
         ("resume=0", "0"),
-        ("id='x', resume='never'", "`digits` has a run `x` already"),
-        ("name='a', resume='never'", "`digits` has a run `a` already"),
+        ("id='x', resume='never'", "`digits` already has a run `x`"),
+        ("name='a', resume='never'", "`digits` already has a run `a`"),
         ("id='y', resume='must'", "`digits` has no run `y`"),
         ("resume='must be'", "`digits` has no run `must be`"),
         ("resume=7", "`digits` has no run `7`"),

@@ -61,7 +61,7 @@ fn what_hpsearch_did_not_write_in_a_studys_directory_stays_and_is_named() {
     fs::copy(site.path("runs/hpsearch.db"), &backup).unwrap();
     plant(&files.join("trial-0/mine/of-the-trial"));
     let words = ["notes.txt", "mine", "r.html", "trial-78", "backup.db"]
-        .map(|name| format!("`runs/files/s/{name}` is left: hpsearch did not write it"));
+        .map(|name| format!("`runs/files/s/{name}` is kept: hpsearch did not write it"));
     let listed = site.run(&["rm", "s", "--dry-run"]);
     assert_names(&listed.err, &words.each_ref().map(String::as_str));
     let ended = site.run(&["rm", "s", "--yes"]);
@@ -83,7 +83,7 @@ fn the_files_of_a_study_stay_while_its_copy_in_another_store_needs_them() {
         assert_done(&site.run(&["copy", "s", "--to", to]));
         let words: &[&str] = if with_a_trial { &["rm", "s", "1"] } else { &["rm", "s"] };
         let listed = site.run(&[words, &["--dry-run"]].concat());
-        let why = format!("is left: a copy of the study in `{to}` has checkpoints there");
+        let why = format!("is kept: a copy of the study in `{to}` has checkpoints there");
         assert_names(&listed.err, &[why.as_str()]);
         let ended = site.run(&[words, &["--yes"]].concat());
         assert_done(&ended);
@@ -149,14 +149,14 @@ fn a_store_in_a_studys_directory_stays_with_its_files() {
         assert_done(&site.run(&["--store", store, "run", "other.toml", "--plain"]));
     }
     let inner = site.path("runs/files/s/trial-1");
-    let why = "`runs/files/s/trial-1` is left: the store `runs/files/s/trial-1/inner.db` is there";
+    let why = "`runs/files/s/trial-1` is kept: the store `runs/files/s/trial-1/inner.db` is there";
     let hidden = site.run(&["rm", "s", "1", "--yes"]);
     assert_done(&hidden);
     assert_names(&hidden.err, &[why]);
     assert!(inner.join("inner.db").exists());
     let ended = site.run(&["rm", "s", "--yes"]);
     assert_done(&ended);
-    assert_names(&ended.err, &[why, "`runs/files/s/mine` is left"]);
+    assert_names(&ended.err, &[why, "`runs/files/s/mine` is kept"]);
     for store in ["runs/files/s/mine/other.db", "runs/files/s/trial-1/inner.db"] {
         assert_done(&site.run(&["--store", store, "verify", "t"]));
         let files = Path::new(store).with_file_name("files/t").join(CHECKPOINT);
@@ -172,8 +172,9 @@ fn files_of_another_store_in_a_studys_directory_stay() {
     run_project(&site, "deep", &site.path("runs/files/s/trial-0/x").display().to_string());
     let ended = site.run(&["rm", "s", "--yes"]);
     assert_done(&ended);
-    let mark = "`runs/files/s/trial-0` is left: `runs/files/s/trial-0/x/s` has the mark of a store";
-    assert_names(&ended.err, &["`runs/files/s/nest` is left", mark]);
+    let mark =
+        "`runs/files/s/trial-0` is kept: `runs/files/s/trial-0/x/s` has the marker of a store";
+    assert_names(&ended.err, &["`runs/files/s/nest` is kept", mark]);
     for below in ["nest/s", "trial-0/x/s"] {
         assert!(site.exists(&format!("runs/files/s/{below}/{CHECKPOINT}")), "{below}");
     }
@@ -190,7 +191,7 @@ fn a_copy_whose_original_is_away_removes_nothing_of_the_directory_that_both_name
     for verb in [&["rm", "s", "1", "--yes"][..], &["gc", "--yes"], &["rm", "s", "--yes"]] {
         let ended = site.run(&[&["--store", &store_of("copy")][..], verb].concat());
         assert_done(&ended);
-        assert_names(&ended.err, &["`shared/s", "`proj/runs/hpsearch.db`", "is not there"]);
+        assert_names(&ended.err, &["`shared/s", "`proj/runs/hpsearch.db`", "no longer exists"]);
         assert!(shared.join("s").join(CHECKPOINT).exists(), "{verb:?}");
     }
     // For the original, they are where it left them.
@@ -224,7 +225,7 @@ fn checkpoints_that_a_copy_of_the_store_lists_stay_when_a_trial_is_removed() {
     fs::copy(site.path("runs/hpsearch.db"), site.path("runs/copy.sqlite")).unwrap();
     let ended = site.run(&["rm", "s", "1", "--yes"]);
     assert_done(&ended);
-    assert_names(&ended.err, &["`runs/files/s/trial-1` is left: a copy of the store lies beside"]);
+    assert_names(&ended.err, &["`runs/files/s/trial-1` is kept: a copy of the store lies beside"]);
     assert!(site.path("runs/files/s").join(CHECKPOINT).exists());
     fs::remove_file(site.path("runs/copy.sqlite")).unwrap();
     assert_done(&site.run(&["gc", "--yes"]));
@@ -252,11 +253,11 @@ type Change = fn(&Site);
 fn files_of_a_trial_that_stay_are_named_with_the_reason() {
     const MARK: &str = "runs/files/s/.hpsearch-store";
     let cases: [(Change, &str); 4] = [
-        (|site| fs::remove_file(site.path(MARK)).unwrap(), "has no mark of a store"),
-        (|site| site.write(MARK, "torn"), "has a mark that cannot be read"),
+        (|site| fs::remove_file(site.path(MARK)).unwrap(), "has no marker of a store"),
+        (|site| site.write(MARK, "torn"), "has a marker that cannot be read"),
         (
             |site| site.write(MARK, "{\"version\":1,\"store\":\"x\",\"path\":\"/y/z.db\"}"),
-            "has the mark of the store `/y/z.db`",
+            "has the marker of the store `/y/z.db`",
         ),
         (
             |site| {

@@ -204,7 +204,7 @@ fn files_that_rm_does_not_find_or_may_not_remove_are_named_with_the_reason() {
     let site = project_elsewhere(&["cp", "-r"]);
     let ended = site.run(&["--store", "after/runs/hpsearch.db", "rm", "s", "--yes"]);
     assert_done(&ended);
-    let of_original = "has the mark of the store `before/runs/hpsearch.db`, and is left";
+    let of_original = "has the marker of the store `before/runs/hpsearch.db`, and is kept";
     assert_names(&ended.err, &["`before/big/s`", "`after/big/s`", of_original]);
     for project in ["before", "after"] {
         assert!(site.exists(&format!("{project}/big/s/trial-1/checkpoints/step-1")));
@@ -213,7 +213,7 @@ fn files_that_rm_does_not_find_or_may_not_remove_are_named_with_the_reason() {
     fs::rename(site.path("after/big"), site.path("elsewhere")).unwrap();
     let ended = site.run(&["--store", "after/runs/hpsearch.db", "rm", "s", "--yes"]);
     assert_done(&ended);
-    assert_names(&ended.err, &["its files were in `before/big/s`, which is not there"]);
+    assert_names(&ended.err, &["its files were in `before/big/s`, which does not exist"]);
     assert!(site.exists("elsewhere/s/trial-1"));
 }
 
@@ -381,7 +381,7 @@ fn names_that_no_study_can_have_are_refused() {
         assert!(!refused.err.contains('\u{1b}'), "{:?}", refused.err);
     }
     assert_refused(&site.run(&["mv", "a", "-x"]), &["-x"]);
-    assert_refused(&site.run(&["mv", "a", "b"]), &["exists already"]);
+    assert_refused(&site.run(&["mv", "a", "b"]), &["already exists"]);
     assert_refused(&site.run(&["mv", "a", "a"]), &["already"]);
     assert_refused(&site.run(&["mv", "a"]), &["new name"]);
     assert_refused(&site.run(&["mv", "a", "b", "c"]), &["new name"]);

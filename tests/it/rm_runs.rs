@@ -271,7 +271,7 @@ fn runs_move_only_where_they_belong() {
         &["loss (maximize)", "loss (minimize)", "--to"],
     );
     refused(&["mv", "runs", "a", "--to", "s"], &["`s` is a search"]);
-    refused(&["mv", "runs", "a", "--to", "runs"], &["are in `runs` already"]);
+    refused(&["mv", "runs", "a", "--to", "runs"], &["are already in `runs`"]);
     refused(&["mv", "s", "0", "--to", "runs"], &["`s` is a search: its trials are not moved"]);
     refused(&["mv", "runs", "--to", "old"], &["none is named", "RUN --to OTHER"]);
     refused(&["mv", "runs", "d", "--to", "old"], &["no run `d`"]);
@@ -620,7 +620,7 @@ fn a_runs_name_stands_wherever_a_trial_does() {
         assert_done(&site.run(&[&["tag"], address, &["+x"]].concat()));
         assert_names(
             &site.run(&[&["kill"], address].concat()).err,
-            &["trial 1 is complete already"],
+            &["trial 1 is already complete"],
         );
         for verb in ["stop", "pause", "resume", "retry"] {
             let said = site.run(&[&[verb], address].concat());

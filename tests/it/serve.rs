@@ -481,7 +481,7 @@ fn a_port_that_is_taken_is_an_error_with_a_way_out() {
     assert_code(&wrong, 2);
     let wrong = scene.run(&["serve", "--allow-host", "https://lab.example/"]);
     assert_code(&wrong, 2);
-    assert_names(&wrong.err, &["is no host name", "lab.example"]);
+    assert_names(&wrong.err, &["is not a host name", "lab.example"]);
 }
 
 #[test]
@@ -575,8 +575,8 @@ fn wrong_writes_are_refused_in_the_words_of_the_verbs() {
         (json!({"type": "note", "text": "  "}), &["400", "the note is empty"][..]),
         (json!({"type": "note", "text": "x".repeat(5_000)}), &["400", "longer than 4000 bytes"]),
         (json!({"type": "note", "trial": 99, "text": "x"}), &["404", "no trial 99"]),
-        (json!({"type": "tag", "tag": "a b", "present": true}), &["400", "is no tag"]),
-        (json!({"type": "kill", "trial": 0}), &["409", "trial 0 is complete already"]),
+        (json!({"type": "tag", "tag": "a b", "present": true}), &["400", "is not a valid tag"]),
+        (json!({"type": "kill", "trial": 0}), &["409", "trial 0 is already complete"]),
         (json!({"type": "stop"}), &["409", "is not running"]),
         (json!({"type": "enqueue", "params": {"optim": "adam"}}), &["400", "optim"]),
         (json!({"type": "enqueue", "params": {"learning_rate": 7.0}}), &["400", "learning_rate"]),

@@ -232,7 +232,7 @@ fn figures_show_the_front_and_each_objective_in_turn() {
     assert_eq!(one["charts"].as_array().unwrap().len(), 2);
     assert_refused(
         &site.run(&["plot", "history", "s", "--metric", "spede"]),
-        &["`spede` is no objective", "`speed`"],
+        &["`spede` is not an objective", "`speed`"],
     );
     for kind in ["history", "parallel", "importance", "edf", "comparison", "contour", "curves"] {
         assert_done(&site.run(&["plot", kind, "s"]));
@@ -268,7 +268,7 @@ fn lists_of_samplers_and_pruners_say_which_take_several_objectives() {
             entry["several_objectives"].clone()
         };
         assert_eq!([is_marked(with), is_marked(without)], [json!(true), json!(false)]);
-        assert_names(&site.run(&["list", kind]).out, &["  for several objectives, too"]);
+        assert_names(&site.run(&["list", kind]).out, &["  supports several objectives"]);
     }
 }
 
@@ -371,10 +371,10 @@ fn a_sampler_that_does_not_learn_from_a_warm_start_is_said_by_check_and_run() {
         assert_names(&told, &["`warm_start` with 2 objectives"]);
     }
     for told in warm("random") {
-        assert_names(&told, &["`random` takes nothing of `warm_start`"]);
+        assert_names(&told, &["`random` ignores `warm_start`"]);
     }
     for told in warm("tpe") {
-        assert!(!told.contains("does not learn") && !told.contains("takes nothing"), "{told}");
+        assert!(!told.contains("does not learn") && !told.contains("ignores"), "{told}");
     }
 }
 

@@ -224,7 +224,7 @@ fn histories_and_curves_of_several_studies_lie_over_each_other() {
     assert_refused(&site.run(&["plot", "history", "sms-a", "nope"]), &["no study `nope`"]);
     assert_refused(
         &site.run(&["plot", "history", "sms-a", "--metric", "x"]),
-        &["`x` is no objective", "`loss`"],
+        &["`x` is not an objective", "`loss`"],
     );
 }
 

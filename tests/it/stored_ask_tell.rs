@@ -256,7 +256,7 @@ fn several_programs_share_a_study_and_each_trial_is_out_with_one() {
     let yours = second.say(ASK)["id"].clone();
     assert_eq!((&mine, &yours), (&json!(0), &json!(1)));
     let stolen = second.say(r#"{"cmd":"tell","id":0,"value":1}"#);
-    assert!(stolen["error"].as_str().unwrap().contains("out with another program"), "{stolen}");
+    assert!(stolen["error"].as_str().unwrap().contains("now open in another program"), "{stolen}");
     let report = r#"{"cmd":"report","id":1,"step":1,"value":0.5}"#;
     assert_eq!(second.say(report)["verdict"], "continue");
     assert_eq!(second.say(r#"{"cmd":"tell","id":1,"value":0.5}"#), json!({ "ok": true }));

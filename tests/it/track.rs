@@ -538,13 +538,13 @@ fn the_name_of_a_run_stands_wherever_its_number_may() {
     assert_names(&site.run(&["note", "demo", "0"]).out, &["trial 0: the slow one"]);
     assert_refused(
         &site.run(&["show", "demo", "secnd"]),
-        &["`demo` has no run `secnd`", "`second` may be meant"],
+        &["`demo` has no run `secnd`", "did you mean `second`?"],
     );
     assert_refused(
         &site.run(&["kill", "demo", "other"]),
         &["`demo` has no run `other`", "`hpsearch trials demo` lists its runs"],
     );
-    assert_refused(&site.run(&["kill", "demo", "first"]), &["trial 0 is complete already"]);
+    assert_refused(&site.run(&["kill", "demo", "first"]), &["trial 0 is already complete"]);
 }
 
 #[test]

@@ -227,7 +227,7 @@ fn stop_and_kill_are_requests_to_the_runner() {
     assert_eq!(asked, [Request::Kill { trial: TrialNumber(3) }, Request::Stop]);
     assert_eq!(
         scene.run(&["kill", "0"]).err,
-        "error: trial 0 is complete already\nhelp: `hpsearch explain digits 0` says how it ended\n"
+        "error: trial 0 is already complete\nhelp: `hpsearch explain digits 0` says how it ended\n"
     );
 }
 
@@ -288,7 +288,7 @@ fn a_missing_store_is_answered_with_what_makes_one() {
     assert_eq!(ran.code, 5);
     insta::assert_snapshot!(ran.err, @r"
     error: there is no store at `runs/hpsearch.db`
-    help: `hpsearch run study.toml` makes one, `--store PATH` names another
+    help: `hpsearch run study.toml` creates one, `--store PATH` names another
     ");
 }
 

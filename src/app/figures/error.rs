@@ -45,7 +45,7 @@ pub enum FigureError {
         known: Vec<&'static str>,
     },
     /// A metric that the study does not optimise.
-    #[error("`{}` is no objective of `{}`", one_line(metric), one_line(study))]
+    #[error("`{}` is not an objective of `{}`", one_line(metric), one_line(study))]
     NotAnObjective {
         /// The study.
         study: String,

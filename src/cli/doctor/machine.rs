@@ -154,8 +154,8 @@ pub(super) fn room(directory: &Path) -> Finding {
     let Ok(disk) = rustix::fs::statvfs(directory) else {
         return Finding::warning(
             "disk",
-            format!("the system does not say how full the disk of `{}` is", directory.display()),
-            "look with `df -h`",
+            format!("the free space on the disk of `{}` is unknown", directory.display()),
+            "check with `df -h`",
         );
     };
     let free = disk.f_bavail.saturating_mul(disk.f_frsize);

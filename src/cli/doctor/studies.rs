@@ -116,7 +116,7 @@ fn unfinished_moves(reader: &AnyReader, console: &Console) -> Result<Option<Find
 
 /// An error of the store as a finding: its message includes the remedy.
 fn unusable(error: &StorageError) -> Finding {
-    Finding::broken("store", error.with_remedy(), "`hpsearch doctor` then looks again")
+    Finding::broken("store", error.with_remedy(), "run `hpsearch doctor` again afterwards")
 }
 
 /// Entries of a journal that are read at once.
@@ -130,8 +130,8 @@ fn journal(reader: &AnyReader, study: &StudySummary) -> Option<Finding> {
             Ok(entries) => last = entries.last()?.0,
             Err(error) => {
                 let name = one_line(&study.spec.name);
-                let next = "restore the store from a copy of before; until then trials, best and \
-                            export read the tables, which have what the journal said";
+                let next = "restore the store from an earlier copy; until then trials, best and \
+                            export read the tables, which still have what the journal recorded";
                 return Some(Finding::broken("journal", format!("study `{name}`: {error}"), next));
             }
         }
@@ -202,7 +202,7 @@ fn of_study(
         return Ok(found);
     }
     if let (Some(held), false) = (&study.held, is_run) {
-        let what = format!("`{name}` was left by process {}, which is gone", held.holder.pid);
+        let what = format!("`{name}` was left by process {}, which has exited", held.holder.pid);
         found.push(Finding::warning(
             "runner",
             what,
@@ -259,8 +259,8 @@ fn of_study(
             named_trials(&of),
             shown(&first.path),
         );
-        let next = "mount its disk or move it back; where it was removed, the next `hpsearch run` \
-                    forgets it, and `hpsearch export --trial N` takes another trial";
+        let next = "mount its disk or move it back; if it was removed, the next `hpsearch run` \
+                    forgets it, and `hpsearch export --trial N` exports another trial";
         found.push(Finding::warning("files", what, next));
     }
     let files = files_directory(&study.spec, &console.store);

@@ -284,8 +284,8 @@ impl<'a> Teller<'a> {
                 }
                 DecisionEvent::LimitsJudged { violation, reason } => {
                     let what = match violation {
-                        Some(_) => "breaks the changed limits",
-                        None => "keeps the changed limits",
+                        Some(_) => "violates the changed limits",
+                        None => "satisfies the changed limits",
                     };
                     turn(what, reason.as_ref());
                 }

@@ -202,26 +202,26 @@ fn unknown(path: &Path, ending: &str, separator: Option<u8>) -> Failure {
             )
         }
         ("gz" | "zst", _) => {
-            "the ending before it has to say what is in it, as in data.csv.gz".to_owned()
+            "the extension before it must name the format, as in data.csv.gz".to_owned()
         }
         ("xz" | "bz2" | "zip", _) => "unpack it first".to_owned(),
         (_, Some(b'\t')) => format!(
-            "its rows look separated by tabs: call it {}",
+            "its rows look separated by tabs: rename it to {}",
             path.with_extension("tsv").display()
         ),
         (_, Some(separator)) => {
             format!(
-                "its rows look separated by {}: call it {}",
+                "its rows look separated by {}: rename it to {}",
                 data_file::shown_separator(separator),
                 path.with_extension("csv").display()
             )
         }
-        (_, None) => format!("known are, by their endings, {KNOWN_ENDINGS}"),
+        (_, None) => format!("supported extensions are {KNOWN_ENDINGS}"),
     };
     let what = if ending.is_empty() {
-        "its name has no ending".to_owned()
+        "its name has no extension".to_owned()
     } else {
-        format!("`.{ending}` files are not known")
+        format!("`.{ending}` files are not supported")
     };
     Failure::usage(format!("`{file}` cannot be read as data: {what}")).help(help)
 }
@@ -348,10 +348,10 @@ pub mod tests {
             (
                 "SMSSpamCollection",
                 b"ham\tGo on\nspam\tWin\n",
-                "its rows look separated by tabs: call it SMSSpamCollection.tsv",
+                "its rows look separated by tabs: rename it to SMSSpamCollection.tsv",
             ),
-            ("a.data", b"x;1\ny;2\n", "separated by `;`: call it a.csv"),
-            ("a.json", b"[\n{\"a\": 1},\n{\"a\"}]", "a.json:3: no list of JSON objects: "),
+            ("a.data", b"x;1\ny;2\n", "separated by `;`: rename it to a.csv"),
+            ("a.json", b"[\n{\"a\": 1},\n{\"a\"}]", "a.json:3: not a list of JSON objects: "),
             ("a.xlsx", b"PK", "read_excel"),
             ("a.csv.gz", b"text,label\n", "a.csv.gz: cannot be unpacked: "),
             ("a.gz", b"text,label\n", "as in data.csv.gz"),

@@ -163,7 +163,7 @@ fn source(data: &Path) -> Result<Source, Failure> {
         (Err(_), Some(files)) if !model::is_one(data) => {
             if let Some([train, other]) = several_splits(&files.paths) {
                 let message = format!(
-                    "`{}` stands for files of several splits: `{}` and `{}`",
+                    "`{}` matches files of several splits: `{}` and `{}`",
                     data.display(),
                     train.display(),
                     other.display()
@@ -238,7 +238,7 @@ fn take_running_text(task: Option<TaskKind>, study: &mut TrainerStudy) -> Result
 
 fn size(data: &Path) -> Result<u64, Failure> {
     let found = fs::metadata(data).and_then(|found| {
-        if found.is_file() { Ok(found) } else { Err(io::Error::other("it is no file")) }
+        if found.is_file() { Ok(found) } else { Err(io::Error::other("it is not a file")) }
     });
     found.map(|found| found.len()).map_err(|error| {
         Failure::usage(format!("`{}` cannot be read: {error}", data.display()))
@@ -287,7 +287,7 @@ pub fn training_file(directory: &Path) -> Result<PathBuf, Failure> {
         files.iter().take(5).map(|path| format!("`{}`", shown(path))).collect();
     let more = if files.len() > 5 { ", ..." } else { "" };
     Err(Failure::usage(format!(
-        "which file in `{place}` is to learn from? There are {}{more}",
+        "several data files in `{place}`: {}{more}; which one is the training file?",
         names.join(", ")
     ))
     .help(help_of_several(directory, first, &files)))

@@ -60,7 +60,7 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
         let what = if directory.exists() {
             "is a file, not the directory of a model"
         } else {
-            "is no directory"
+            "is not a directory"
         };
         let help = if config::is_of_hub(model) && !directory.exists() {
             config::of_hub(model)
@@ -78,7 +78,7 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
     })?;
     let described: Map<String, Value> = serde_json::from_str(&text).map_err(|error| {
         Failure::usage(format!(
-            "`{}` cannot be understood: {error}",
+            "`{}` cannot be parsed: {error}",
             directory.join("config.json").display()
         ))
         .help("copy the model again")
@@ -86,7 +86,7 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
     if !holds_weights(directory) {
         return Err(lacks(
             "model.safetensors",
-            "`AutoModel.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes it of \
+            "`AutoModel.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes it from \
              other weights",
         ));
     }
@@ -98,7 +98,7 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
         return Err(lacks(
             "tokenizer.json",
             "`AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)` of transformers writes it \
-             of what else there is",
+             from the other tokenizer files",
         ));
     }
     let family = match model_type.as_str() {
@@ -109,13 +109,12 @@ pub fn look(model: &str, output: &Path) -> Result<Pretrained, Failure> {
             let known: Vec<&str> =
                 ENCODER_TYPES.into_iter().chain(DECODER_TYPES).chain(SEQ2SEQ_TYPES).collect();
             let message = format!(
-                "`{}` is of the architecture `{}` (`model_type`), which is not known",
+                "`{}` is of the architecture `{}` (`model_type`), which is not supported",
                 directory.display(),
                 one_line(other)
             );
-            return Err(
-                Failure::usage(message).help(format!("those known are {}", known.join(", ")))
-            );
+            return Err(Failure::usage(message)
+                .help(format!("supported architectures are {}", known.join(", "))));
         }
     };
     let number = |key: &str| {

@@ -190,7 +190,7 @@ impl<'a> Choice<'a> {
                 let empty = values.get("").copied().unwrap_or(0);
                 format!("it is empty in {}", count(empty, "row"))
             }
-            (_, Some(other)) => format!("`{}` is no number", one_line(other)),
+            (_, Some(other)) => format!("`{}` is not a number", one_line(other)),
             _ => format!("its {} hold too many different values", count(rows, "row")),
         };
         Failure::usage(format!("`{name}` looks like the column of labels or numbers, but {why}"))
@@ -467,7 +467,7 @@ impl<'a> Choice<'a> {
             let [low, high] = label.range;
             if task == TaskKind::SentenceSimilarity && !label.is_of_similarities() {
                 let message =
-                    format!("`{name}` holds numbers from {low} to {high}, no similarities");
+                    format!("`{name}` holds numbers from {low} to {high}, not similarities");
                 return Err(Failure::usage(message).help(
                     "divide them, so that they are from -1 to 1; or `--task text-regression` \
                      learns them as they are",
@@ -490,12 +490,16 @@ impl<'a> Choice<'a> {
         let empty = counted.as_ref().and_then(|values| values.get("")).filter(|_| !is_multiple);
         if let Some(rows) = empty {
             let message = format!("`{name}` is empty in {}", count(*rows, "row"));
-            return Err(Failure::usage(message).help("take them out of the file, or label them"));
+            return Err(
+                Failure::usage(message).help("remove these rows from the file, or label them")
+            );
         }
         let Some(values) = counted else {
             if label.values.as_ref().is_some_and(|values| values.len() < 2) {
-                return Err(Failure::usage(format!("`{name}` has one value only, no labels"))
-                    .help("`--label COLUMN` names another column"));
+                return Err(Failure::usage(format!(
+                    "`{name}` has only one value, so it does not hold labels"
+                ))
+                .help("`--label COLUMN` names another column"));
             }
             return Err(Failure::usage(format!(
                 "`{name}` holds no labels: it has more than a thousand values"

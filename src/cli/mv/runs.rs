@@ -18,7 +18,7 @@ pub fn move_to(to: &str, arguments: &MvArguments, console: &mut Console) -> Resu
     {
         let reader = console.reader()?;
         let Meant::Trials(trials) = find::studies_or_trials(&reader, &arguments.words)? else {
-            return Err(Failure::usage("runs are moved to another study, and none is named")
+            return Err(Failure::usage("runs are moved to another study, but none is named")
                 .help("write `hpsearch mv STUDY RUN --to OTHER`"));
         };
         for (study, mut numbers) in trials {

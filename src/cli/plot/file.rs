@@ -49,7 +49,7 @@ impl<'a> Target<'a> {
         let format = FORMATS.iter().find(|(name, _)| name.eq_ignore_ascii_case(end));
         let shown = one_line(&path.display().to_string());
         let Some((_, format)) = format else {
-            return Err(Failure::usage(format!("`{shown}` names no format of figures"))
+            return Err(Failure::usage(format!("`{shown}` does not name a format of figures"))
                 .help("end it with .svg, .png, .html or .json"));
         };
         refuse_inputs(path, inputs)?;

@@ -251,9 +251,10 @@ impl Entity {
 /// The error about texts of which none has a mask.
 pub(super) fn without_masks(predictions: &[Shown]) -> Option<Failure> {
     let has_none = |shown: &Shown| matches!(shown, Shown::Masks(masks) if masks.is_empty());
-    let failure = Failure::usage("no text has a mask token, whose place the model would tell");
+    let failure = Failure::usage("no text has a mask token for the model to predict");
     (!predictions.is_empty() && predictions.iter().all(has_none)).then(|| {
-        failure.help("write `[MASK]`, or the model's own mask token, where a token is to be told")
+        failure
+            .help("write `[MASK]`, or the model's own mask token, where a token is to be predicted")
     })
 }
 

@@ -124,10 +124,10 @@ impl<'a> Notices<'a> {
             Taken::ByCopyOf { name } => {
                 format!("is a copy of the directory `{}`, or was renamed", one_line(name))
             }
-            Taken::Unreadable => "has the mark of a store that cannot be read".to_owned(),
+            Taken::Unreadable => "has a marker of a store that cannot be read".to_owned(),
             Taken::ByData => "is that of tokenised data".to_owned(),
             Taken::Unmarked => {
-                "has files without the mark of a store, which may be anybody's".to_owned()
+                "has files without the marker of a store, which may be anybody's".to_owned()
             }
         }
     }
@@ -176,7 +176,7 @@ fn judged(JudgedAgain { keep, violate }: JudgedAgain) -> String {
     let violated = (violate > 0).then(|| verb(violate, "violates them", "violate them"));
     match (kept, violated) {
         (None, None) => {
-            "limits changed: every complete trial keeps or violates them as before".to_owned()
+            "limits changed: every complete trial satisfies or violates them as before".to_owned()
         }
         (kept, violated) => {
             let both: Vec<String> = kept.into_iter().chain(violated).collect();

@@ -58,7 +58,8 @@ pub(super) fn stored_beside_its_file(
     ));
     let run = format!("hpsearch run {}{}", typed(file), sets(&arguments.set));
     Some(failure.help(format!(
-        "`{run} --store {}` continues with it; `{run} --store {DEFAULT_STORE}` begins it anew here",
+        "`{run} --store {}` continues with it; `{run} --store {DEFAULT_STORE}` starts it again \
+         here",
         typed(&there)
     )))
 }

@@ -190,13 +190,13 @@ fn changes(
         new_files.extend(text.map(|text| as_new_file(path, &text)));
     }
     if text.is_none() && new_files.is_empty() {
-        let failure = Failure::usage(format!("no changes of the code are kept of trial {number}"));
+        let failure = Failure::usage(format!("no code changes of trial {number} were kept"));
         let show = console.next(&format!("show {} {number}", study.spec.name));
-        return Err(failure.help(format!("{show} tells its commit, if it had one")));
+        return Err(failure.help(format!("{show} prints its commit, if it had one")));
     };
     write!(console.out, "{}{}", text.unwrap_or_default(), new_files.concat())?;
     if kept.is_some_and(|changes| changes.cut) {
-        console.say("note: there was more; it is cut");
+        console.say("note: there were more changes; they are cut");
     }
     Ok(())
 }
@@ -260,7 +260,9 @@ fn print(
     }
     if is_dead {
         let reason = match tracked {
-            Some(_) => "its process was killed; the next `hpsearch track` writes its end",
+            Some(_) => {
+                "its process was killed; the next `hpsearch track` in this study records its end"
+            }
             None => "its runner was killed; it continues when the study is run again",
         };
         console.fact("reason", reason)?;

@@ -107,7 +107,7 @@ impl Work {
             if !cwd.is_dir() {
                 return Err(format!(
                     "the working directory of the study's command, `{}`, is not on this machine: \
-                     make it there, with what the command needs",
+                     create it there, with what the command needs",
                     cwd.display()
                 ));
             }

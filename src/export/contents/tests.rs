@@ -79,7 +79,7 @@ fn a_link_to_nothing_is_no_complete_checkpoint() {
     let fixture = ExportFixture::new();
     symlink("gone", fixture.path("checkpoint/inner")).unwrap();
     let refused = fixture.export().unwrap_err().to_string();
-    assert!(refused.contains("`inner` is a link to nothing"), "{refused}");
+    assert!(refused.contains("`inner` is a dangling link"), "{refused}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::visible::{Nameable, visible};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoGpus {
     /// There is no driver: the common case, not a problem.
-    #[error("no NVIDIA driver is installed (libnvidia-ml.so.1 is not there)")]
+    #[error("no NVIDIA driver is installed (libnvidia-ml.so.1 is missing)")]
     NoDriver,
     /// This build does not support it.
     #[error("this binary was built without `nvml`")]

@@ -63,7 +63,7 @@ async function note(page, study, trial) {
 }
 
 async function tag(page, study, trial, present) {
-  const text = await line(`Tag ${NAMED(trial)}`, "A tag to add; one that is there is removed");
+  const text = await line(`Tag ${NAMED(trial)}`, "A tag to add, or an existing tag to remove");
   if (!text) return;
   await carryOut(page, study, { type: "tag", trial: trial?.number ?? null, tag: text, present: !present.includes(text) });
 }

@@ -11,7 +11,7 @@ export function showEvents(context) {
   const { page, at, body, study } = context;
   let entries = [];
   let before = null;
-  const text = element("input", { type: "search", placeholder: "text, or trial 7", "aria-label": "Entries that hold this text", oninput: () => show() });
+  const text = element("input", { type: "search", placeholder: "text, or trial 7", "aria-label": "Entries that contain this text", oninput: () => show() });
   const reports = element("input", { type: "checkbox", onchange: () => show() });
   const list = element("ol", { class: "journal", "aria-label": "Journal, the newest first" });
   const more = element("button", { onclick: () => older() }, "Earlier entries");
@@ -30,7 +30,7 @@ export function showEvents(context) {
     element("span", {}, entry.text));
   const show = () => {
     const shown = entries.filter(shows);
-    if (shown.length === 0) fill(list, element("li", { class: "empty" }, text.value ? "Nothing holds this text." : "Nothing has happened yet."));
+    if (shown.length === 0) fill(list, element("li", { class: "empty" }, text.value ? "No entry contains this text." : "Nothing has happened yet."));
     else fill(list, shown.slice().reverse().map(line));
     more.hidden = before === null;
   };

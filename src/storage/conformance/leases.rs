@@ -48,7 +48,7 @@ fn removed(open: &mut Opener) -> Result<(), StorageError> {
     reader.names()?;
     store.remove_study(&lease, Timestamp(3), &directories)?;
     let gone = refused(reader.study_state(study), "reading a removed study that was listed");
-    assert!(gone.to_string().starts_with("`s` is not in the store any more"), "{gone}");
+    assert!(gone.to_string().starts_with("`s` is no longer in the store"), "{gone}");
     let left = [RemovedStudy { id: study, name: "s".to_owned(), directories: directories.into() }];
     assert_eq!(open().removed_studies()?, left);
     assert_eq!(open().names()?, [(kept, "kept".to_owned())]);

@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path, mapping: &Mapping) -> Result<Vec<RecordedRun>, I
     let taken = header.iter().zip(&columns).filter(|(_, column)| **column != Column::Other);
     let mut names = BTreeSet::new();
     if let Some((name, _)) = taken.into_iter().find(|(name, _)| !names.insert(*name)) {
-        let why = format!("it has two columns that are called `{name}`: rename one of them");
+        let why = format!("it has two columns named `{name}`: rename one of them");
         return Err(ImportError::malformed(path, why));
     }
     let at = |kind| columns.iter().position(|column| *column == kind);

@@ -105,9 +105,10 @@ impl ImportError {
                 "name the column of the metric with `--metric`, or that of the step with `--step`"
             }
             ImportError::Server { .. } => {
-                "see that the server runs, that it is MLflow's, and that MLFLOW_TRACKING_USERNAME \
-                 and MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN are set if it asks for \
-                 them; what was imported stays, and the next import adds the rest"
+                "check that the server is running, that it is an MLflow server, and that \
+                 MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD or MLFLOW_TRACKING_TOKEN \
+                 are set if it requires them; what was imported stays, and the next import adds \
+                 the rest"
             }
             ImportError::NotBuilt => "build it with `cargo build --release --features mlflow`",
         }

@@ -64,7 +64,7 @@ pub(super) fn study_of(
     };
     match &error {
         TrackingError::OtherMetric { .. } => {
-            say(Notice::Note(format!("{error}; the run goes there all the same")));
+            say(Notice::Note(format!("{error}; the run goes there regardless")));
             open_study(storage, store, named, &Goal::default(), runner::now())
         }
         TrackingError::StudyName { .. } | TrackingError::Storage(StorageError::Searched { .. })

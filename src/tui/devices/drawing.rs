@@ -134,7 +134,7 @@ fn title(load: &DeviceLoad, data: &DevicesData, room: usize, theme: Theme) -> Li
         (_, Some(gpu)) => one_line(&gpu.name),
         (Device::Cuda(_), None) => "not seen by the driver now".to_owned(),
         (Device::Wgpu(_), _) => "a GPU, through Vulkan or Metal".to_owned(),
-        (Device::Ndarray, _) => "the processor, through a second backend".to_owned(),
+        (Device::Ndarray, _) => "the CPU, through a second backend".to_owned(),
         (Device::Sim(_), _) => "simulated".to_owned(),
         (Device::Remote(_), _) => "on another machine".to_owned(),
     };

@@ -19,7 +19,7 @@ pub(super) fn extension(text: &str) -> Result<Extension, String> {
                     "trials" => {
                         by.trials = by.trials.saturating_add(
                             trials(amount)
-                                .ok_or_else(|| format!("`{amount}` is no number of trials"))?,
+                                .ok_or_else(|| format!("`{amount}` is not a number of trials"))?,
                         )
                     }
                     "time" => by.time = by.time.saturating_add(time(amount)?),
@@ -53,7 +53,7 @@ fn number(word: &str) -> Result<f64, String> {
     let amount: Option<f64> = bare(word).parse().ok();
     amount
         .filter(|amount| amount.is_finite() && *amount > 0.0)
-        .ok_or_else(|| format!("`{word}` is no amount above zero"))
+        .ok_or_else(|| format!("`{word}` is not an amount above zero"))
 }
 
 #[cfg(test)]

@@ -107,7 +107,7 @@ impl TuiState {
         self.overlay = None;
         self.phase = RunPhase::Stopping;
         self.leave_when_over |= question == Confirmation::StopAndLeave;
-        self.ask(Request::Stop, "stopping: running trials save a checkpoint and leave")
+        self.ask(Request::Stop, "stopping: running trials save a checkpoint and exit")
     }
 
     pub(super) fn pause_trial(&mut self) -> Command {
@@ -118,13 +118,13 @@ impl TuiState {
         match state {
             TrialState::Queued | TrialState::Running if !is_leaving => {
                 let notice = format!(
-                    "asked for trial {trial} to be paused: it saves a checkpoint and leaves; p \
+                    "asked for trial {trial} to be paused: it saves a checkpoint and exits; p \
                      again lets it continue"
                 );
                 self.ask(Request::PauseTrial { trial }, notice)
             }
             TrialState::Complete | TrialState::Pruned | TrialState::Failed => {
-                self.note(format!("trial {trial} is {} already", state.as_str()))
+                self.note(format!("trial {trial} is already {}", state.as_str()))
             }
             TrialState::Queued | TrialState::Running | TrialState::Paused => {
                 let notice = format!("asked for trial {trial} to continue");
@@ -142,8 +142,8 @@ impl TuiState {
         }
         self.ask(
             Request::PauseStudy,
-            "asked for the study to be paused: running trials save a \
-            checkpoint and leave; P again lets it continue",
+            "asked for the study to be paused: running trials save a checkpoint and exit; P again \
+            lets it continue",
         )
     }
 

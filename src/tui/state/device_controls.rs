@@ -34,9 +34,8 @@ impl TuiState {
             return self.ask(Request::ResumeDevice { device, slots: None }, notice);
         }
         let notice = format!(
-            "asked for {device} to be paused: its trials save, leave and continue elsewhere; p \
-             again \
-             uses it"
+            "asked for {device} to be paused: its trials save, exit and continue elsewhere; p \
+             again uses it"
         );
         self.ask(Request::PauseDevice { device }, notice)
     }
@@ -56,12 +55,12 @@ impl TuiState {
     pub(super) fn slots_of(&self, text: &str) -> Result<(Device, u32), String> {
         let (device, slots) = text
             .rsplit_once(char::is_whitespace)
-            .ok_or("say how many trials at a time behind the device")?;
+            .ok_or("write how many trials at a time after the device")?;
         let slots = slots
             .parse()
             .ok()
             .filter(|slots| (1..=1024).contains(slots))
-            .ok_or_else(|| format!("`{slots}` is no number from 1 to 1024"))?;
+            .ok_or_else(|| format!("`{slots}` is not a number from 1 to 1024"))?;
         Ok((self.device_of(device.trim())?, slots))
     }
 }

@@ -75,7 +75,7 @@ impl Prompt {
             Purpose::Note => (format!("note on {subject}"), "Enter writes it into the store"),
             Purpose::Tag => (
                 format!("tag {subject}"),
-                "one word; Enter adds the tag, or removes it if it is there",
+                "one word; Enter adds the tag, or removes it if it is set",
             ),
             Purpose::Extend => ("raise the budget by".to_owned(), budget_line::HINT),
             Purpose::Continue => (
@@ -145,7 +145,7 @@ impl TuiState {
             },
             Purpose::JournalSearch => self.journal.text = text,
             Purpose::Tag if !text.is_empty() && !is_tag(&text) && !there => {
-                prompt.problem = Some(format!("no tag: tags are {TAG_RULE}"));
+                prompt.problem = Some(format!("not a tag: tags are {TAG_RULE}"));
             }
             Purpose::Extend => prompt.problem = budget_line::extension(&text).err(),
             _ => {}
@@ -205,7 +205,7 @@ impl TuiState {
                         format!("asked for trial {trial} to continue to {step_unit} {until}");
                     self.ask(Request::Continue { trial, until }, notice)
                 }
-                None => self.mend(prompt, format!("`{text}` is no step: an integer")),
+                None => self.mend(prompt, format!("`{text}` is not a step: write an integer")),
             },
             (Purpose::Device, _) => match self.device_of(&text) {
                 Ok(device) => self.turn_device(device),

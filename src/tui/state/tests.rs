@@ -345,7 +345,7 @@ fn a_tag_is_held_to_the_rule_of_the_command_line() {
     let trial = Some(TrialNumber(0));
     for word in ["ta b\n".to_owned(), "ta:b\n".to_owned(), format!("t{}\n", "x".repeat(65))] {
         assert_eq!(press(&mut shown, &word), Command::Redraw, "{word}");
-        let why = "no tag: tags are letters, digits and any of `._/-`, up to 64";
+        let why = "not a tag: tags are letters, digits and any of `._/-`, up to 64";
         assert_eq!(problem(&shown), Some(why), "{word}");
         shown.state.overlay = None;
     }
@@ -463,7 +463,7 @@ fn a_trial_that_has_ended_is_continued_to_a_step_that_is_typed() {
     let mut shown = shown();
     select(&mut shown, 0);
     press(&mut shown, "Cx\n");
-    assert_eq!(problem(&shown), Some("`x` is no step: an integer"));
+    assert_eq!(problem(&shown), Some("`x` is not a step: write an integer"));
     press(&mut shown, "\u{1b}");
     asks(&mut shown, "C20\n", Request::Continue { trial: TrialNumber(0), until: 20 });
     select(&mut shown, 5);
@@ -500,7 +500,7 @@ fn a_device_is_paused_used_again_and_given_another_number_of_slots() {
     asks(&mut shown, "rp", Request::ResumeDevice { device: Device::Cpu, slots: None });
     asks(&mut shown, "n3\n", Request::ResumeDevice { device: Device::Cpu, slots: Some(3) });
     press(&mut shown, "n0\n");
-    assert_eq!(problem(&shown), Some("`0` is no number from 1 to 1024"));
+    assert_eq!(problem(&shown), Some("`0` is not a number from 1 to 1024"));
     press(&mut shown, "\u{1b}");
     // With several devices it is said which one.
     let slot = Slot::on(1, Device::Sim(1));

@@ -21,8 +21,7 @@ pub(super) fn lines(path: &Path, input: impl BufRead) -> Result<DataTable, DataP
             io::ErrorKind::InvalidData => {
                 problem("not UTF-8".to_owned()).with_help(data_file::encoding_help(&[]))
             }
-            _ => problem(format!("cannot be read: {error}"))
-                .with_help("see that the file may be read"),
+            _ => problem(format!("cannot be read: {error}")).with_help("make the file readable"),
         })?;
         if text.trim().is_empty() {
             continue;
@@ -34,10 +33,10 @@ pub(super) fn lines(path: &Path, input: impl BufRead) -> Result<DataTable, DataP
         }
         if bytes >= BYTES {
             return Err(problem(format!("a line of more than {} MiB", BYTES >> 20))
-                .with_help("is it a file of rows? Each row has a line"));
+                .with_help("is it a file of rows? It must have one row per line"));
         }
         let row: Ordered = serde_json::from_str(&text).map_err(|error| {
-            problem(format!("no JSON object: {error}"))
+            problem(format!("not a JSON object: {error}"))
                 .with_help("a .jsonl file has one JSON object on each line")
         })?;
         table.add(row);
@@ -49,7 +48,7 @@ pub(super) fn lines(path: &Path, input: impl BufRead) -> Result<DataTable, DataP
 pub(super) fn list(path: &Path, input: impl Read) -> Result<DataTable, DataProblem> {
     let rows: Vec<Ordered> = serde_json::from_reader(input).map_err(|error| {
         let line = u64::try_from(error.line()).ok().filter(|line| *line > 0);
-        DataProblem::new(path, line, format!("no list of JSON objects: {error}"))
+        DataProblem::new(path, line, format!("not a list of JSON objects: {error}"))
             .with_help("a .json file has a list of objects, or one object on each line")
     })?;
     let mut table = DataTable::new(Vec::new());
