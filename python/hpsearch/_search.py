@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import threading
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
@@ -250,6 +251,11 @@ class Search:
                 process.wait()
         _close(process.stdout)
         _close(process.stderr)
+
+    def __del__(self) -> None:
+        # `subprocess` keeps a process that nobody waits for, with its pipe open.
+        if hasattr(self, "_process") and not sys.is_finalizing():
+            self.close()
 
     def __enter__(self) -> "Search":
         return self

@@ -104,7 +104,7 @@ class OptunaTest(unittest.TestCase):
             told = study.tell(stopped, 0.5 if state is None else None, state=state)
             self.assertEqual((told.state, told.value), (TrialState.PRUNED, 5.0))
             self.assertEqual(study.tell(other, 0.25).state, TrialState.COMPLETE)
-        with self.assertRaises(hpsearch.HpsearchError):
+        with self.assertRaisesRegex(ValueError, "trial 0 is PRUNED already"):
             study.tell(0, 0.5)
         self.assertEqual((study.trials[0].value, study.best_value), (5.0, 0.25))
 
@@ -450,8 +450,8 @@ class OptunaTest(unittest.TestCase):
         for name in ("best_trial", "best_value", "direction"):
             with self.assertRaises(RuntimeError):
                 getattr(study, name)
-        with self.assertRaises(ValueError):
-            study.tell(study.ask(), 1.0)
+        with self.assertRaisesRegex(ValueError, "the number of values 1 did not match"):
+            study.tell(study.ask(), 1.0, state=TrialState.COMPLETE)
         study._search.close()
         again = optuna.load_study(study_name="m", storage=self.store)
         self.addCleanup(again._search.close)
@@ -461,13 +461,18 @@ class OptunaTest(unittest.TestCase):
     def test_what_there_is_not_is_named(self):
         study = self.study()
         for name, use in (
-            ("visualization", lambda: optuna.visualization),
-            ("metric_names", lambda: study.metric_names),
-            ("CmaEsSampler", lambda: optuna.samplers.CmaEsSampler),
+            ("artifacts", lambda: optuna.artifacts.FileSystemArtifactStore("files")),
+            ("integration", lambda: optuna.integration.TensorBoardCallback("logs", "loss")),
+            ("terminator", lambda: optuna.terminator.TerminatorCallback()),
+            ("runs/hpsearch.db", lambda: optuna.storages.JournalStorage(None)),
+            ("JournalFileBackend", lambda: optuna.storages.journal.JournalFileBackend("a.log")),
+            ("GridSampler", lambda: optuna.samplers.BruteForceSampler),
+            ("Distribution", lambda: optuna.distributions.UniformDistribution),
+            ("hpsearch.optuna.samplers", lambda: optuna.create_study(sampler="tpe")),
             ("n_jobs", lambda: study.optimize(parabola, n_trials=1, n_jobs=0)),
-            ("enqueue_trial", lambda: study.add_trial(None)),
-            ('sampler="cmaes"', lambda: optuna.samplers.CmaEsSampler),
+            ("system_attrs", lambda: study.system_attrs),
             ("direction", lambda: optuna.create_study(directions=["minimize", "up"])),
+            ("HyperbandPruner needs `max_resource`", lambda: optuna.pruners.HyperbandPruner()),
             ("bootstrap_count", lambda: optuna.pruners.SuccessiveHalvingPruner(1, 4, 0, 3)),
             ("mysql", lambda: optuna.create_study(storage="mysql://here")),
         ):

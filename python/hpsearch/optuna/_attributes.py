@@ -5,6 +5,7 @@ import json
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from .._binary import json_of, output_of
+from .distributions import BaseDistribution, of_store
 
 
 #: The most bytes of a note.
@@ -51,6 +52,11 @@ class Stored:
             }
             for row in rows
         ]
+
+    def space(self) -> Dict[str, BaseDistribution]:
+        """The parameters of the study."""
+        parameters = json_of(["show"], self._path, [self._study])["specification"]["space"]
+        return {one["name"]: of_store(one["distribution"]) for one in parameters}
 
     def _names(self, trial: Optional[int]) -> List[str]:
         return [self._study] if trial is None else [self._study, str(trial)]

@@ -1,5 +1,8 @@
 """The distributions of parameters."""
 
+import json
+import math
+import random
 from typing import Any, Dict, Optional, Sequence
 
 
@@ -8,6 +11,19 @@ class BaseDistribution:
 
     def _parameter(self, name: str) -> Dict[str, Any]:
         raise NotImplementedError
+
+    def single(self) -> bool:
+        """Whether there is one value only."""
+        raise NotImplementedError
+
+    def _contains(self, value: Any) -> bool:
+        raise NotImplementedError
+
+    def _draw(self, rng: random.Random) -> Any:
+        raise NotImplementedError
+
+    def _asdict(self) -> Dict[str, Any]:
+        return dict(vars(self))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -28,11 +44,27 @@ class FloatDistribution(BaseDistribution):
     ) -> None:
         if log and step is not None:
             raise ValueError("`log` and `step` cannot be given together")
+        _check(low, high, step, log)
         self.low, self.high, self.log, self.step = float(low), float(high), log, step
 
     def _parameter(self, name: str) -> Dict[str, Any]:
         parameter = {"name": name, "type": "float", "low": self.low, "high": self.high}
         return _with(parameter, self.log, self.step)
+
+    def single(self) -> bool:
+        return self.low == self.high
+
+    def _contains(self, value: Any) -> bool:
+        return bool(self.low <= value <= self.high)
+
+    def _draw(self, rng: random.Random) -> float:
+        if self.log:
+            return math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
+        if self.step is None:
+            return rng.uniform(self.low, self.high)
+        # The last one may be a hair too small in binary.
+        count = int((self.high - self.low) / self.step + 1e-8)
+        return min(self.low + rng.randint(0, count) * self.step, self.high)
 
 
 class IntDistribution(BaseDistribution):
@@ -41,11 +73,24 @@ class IntDistribution(BaseDistribution):
     def __init__(self, low: int, high: int, log: bool = False, step: int = 1) -> None:
         if log and step != 1:
             raise ValueError("`log` and `step` cannot be given together")
+        _check(low, high, step, log)
         self.low, self.high, self.log, self.step = int(low), int(high), log, int(step)
 
     def _parameter(self, name: str) -> Dict[str, Any]:
         parameter = {"name": name, "type": "int", "low": self.low, "high": self.high}
         return _with(parameter, self.log, None if self.step == 1 else self.step)
+
+    def single(self) -> bool:
+        return self.low == self.high
+
+    def _contains(self, value: Any) -> bool:
+        return bool(self.low <= value <= self.high and value == int(value))
+
+    def _draw(self, rng: random.Random) -> int:
+        if self.log:
+            drawn = math.exp(rng.uniform(math.log(self.low - 0.5), math.log(self.high + 0.5)))
+            return min(max(round(drawn), self.low), self.high)
+        return rng.randrange(self.low, self.high + 1, self.step)
 
 
 class CategoricalDistribution(BaseDistribution):
@@ -65,12 +110,78 @@ class CategoricalDistribution(BaseDistribution):
                 )
         return {"name": name, "type": "cat", "choices": list(self.choices)}
 
+    def single(self) -> bool:
+        return len(self.choices) == 1
+
+    def _contains(self, value: Any) -> bool:
+        return any(_listed(choice) == _listed(value) for choice in self.choices)
+
+    def _draw(self, rng: random.Random) -> Any:
+        return rng.choice(self.choices)
+
     def _own(self, value: Any) -> Any:
         """The program's own object for a choice as JSON has it: a tuple, not a list; 1, not 1.0."""
         for choice in self.choices:
-            if _listed(choice) == value and isinstance(choice, bool) == isinstance(value, bool):
+            is_bool = isinstance(choice, bool), isinstance(value, bool)
+            if _listed(choice) == _listed(value) and is_bool[0] == is_bool[1]:
                 return choice
         return value
+
+
+_KINDS = {kind.__name__: kind
+          for kind in (FloatDistribution, IntDistribution, CategoricalDistribution)}
+
+
+def distribution_to_json(dist: BaseDistribution) -> str:
+    """A distribution as JSON."""
+    return json.dumps({"name": type(dist).__name__, "attributes": dist._asdict()})
+
+
+def json_to_distribution(json_str: str) -> BaseDistribution:
+    """The distribution that `distribution_to_json` wrote."""
+    told = json.loads(json_str)
+    kind = _KINDS.get(told.get("name"))
+    if kind is None:
+        raise ValueError(f"{told.get('name')!r} is not one of {', '.join(_KINDS)}")
+    made: BaseDistribution = kind(**told["attributes"])
+    return made
+
+
+def check_distribution_compatibility(
+    dist_old: BaseDistribution, dist_new: BaseDistribution
+) -> None:
+    """Raises ValueError if one name cannot have both distributions in a study."""
+    if type(dist_old) is not type(dist_new):
+        raise ValueError("Cannot set different distribution kind to the same parameter name.")
+    if isinstance(dist_old, CategoricalDistribution):
+        if _listed(dist_old.choices) != _listed(dist_new.choices):  # type: ignore[attr-defined]
+            raise ValueError("CategoricalDistribution does not support dynamic value space.")
+    elif dist_old.log != dist_new.log:  # type: ignore[attr-defined]
+        raise ValueError("Cannot set different log configuration to the same parameter name.")
+
+
+def of_store(told: Dict[str, Any]) -> BaseDistribution:
+    """A distribution as the specification of a study has it."""
+    kind, own = next(iter(told.items()))
+    if kind == "choice":
+        return CategoricalDistribution(own["choices"])
+    is_log, step = own["scale"] == "log", own["step"]
+    if kind == "int":
+        return IntDistribution(own["low"], own["high"], is_log, step or 1)
+    return FloatDistribution(own["low"], own["high"], is_log, step)
+
+
+def _check(low: Any, high: Any, step: Any, log: bool) -> None:
+    if low > high:
+        raise ValueError(f"`low <= high` must hold, but got (low={low}, high={high})")
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"the bounds must be finite, but got (low={low}, high={high})")
+    if log and low <= 0:
+        raise ValueError(
+            f"`low > 0` must hold for `log=True`, but got (low={low}, high={high})"
+        )
+    if step is not None and step <= 0:
+        raise ValueError(f"`step > 0` must hold, but got step={step}")
 
 
 def _is_choice(value: Any) -> bool:
@@ -89,3 +200,14 @@ def _with(parameter: Dict[str, Any], log: bool, step: Optional[float]) -> Dict[s
     if step is not None:
         parameter["step"] = step
     return parameter
+
+
+def __getattr__(name: str) -> Any:
+    instead = {
+        "UniformDistribution": "FloatDistribution(low, high)",
+        "LogUniformDistribution": "FloatDistribution(low, high, log=True)",
+        "DiscreteUniformDistribution": "FloatDistribution(low, high, step=q)",
+        "IntUniformDistribution": "IntDistribution(low, high)",
+        "IntLogUniformDistribution": "IntDistribution(low, high, log=True)",
+    }.get(name, "FloatDistribution, IntDistribution or CategoricalDistribution")
+    raise AttributeError(f"hpsearch.optuna has no `distributions.{name}`: use {instead}")

@@ -17,5 +17,13 @@ class StorageInternalError(OptunaError):
     """The store failed."""
 
 
+class UpdateFinishedTrialError(OptunaError, RuntimeError):
+    """Never given here: a trial that has ended raises ValueError."""
+
+
+class CLIUsageError(OptunaError):
+    """Never given here: there is no command line of Optuna."""
+
+
 class ExperimentalWarning(Warning):
     """Never given here."""

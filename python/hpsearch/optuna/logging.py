@@ -15,8 +15,8 @@ _logger.propagate = False
 
 
 def get_logger(name: str) -> _logging.Logger:
-    """A logger below the one of this interface."""
-    return _logger.getChild(name)
+    """The logger of this interface, which `optuna` names, too; or one below it."""
+    return _logger if name in ("optuna", _logger.name) else _logger.getChild(name)
 
 
 def get_verbosity() -> int:
