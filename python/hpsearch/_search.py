@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import _values
 from ._binary import HpsearchError, required
@@ -144,6 +144,9 @@ class Search:
         #: The trial that a loop over the search runs now.
         self._iterated: Optional[AskedTrial] = None
         self._pid = os.getpid()
+        #: Whether the last answer was not read: Ctrl-C may come at any time.
+        self._is_interrupted = False
+        self._skipped = 0
         #: Trials that were out when the program before this one ended; `ask` gives them first.
         self.open: List[Dict[str, Any]] = []
         #: Why the last `ask` had no trial.
@@ -279,9 +282,13 @@ class Search:
             if stdin is None or stdout is None or stdin.closed:
                 raise HpsearchError("the search is closed")
             try:
+                if self._is_interrupted:
+                    self._skip_answers(stdin, stdout)
+                self._is_interrupted = True
                 stdin.write(line.encode())
                 stdin.flush()
                 said = stdout.readline()
+                self._is_interrupted = False
             except OSError as error:
                 raise HpsearchError(self._why_gone(str(error))) from error
         if not said.endswith(b"\n"):
@@ -290,6 +297,19 @@ class Search:
         if "error" in answer:
             raise HpsearchError(str(answer["error"]))
         return answer
+
+    def _skip_answers(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+        """Skips the answers that Ctrl-C kept from being read, up to one that can only be that to a
+        question of its own."""
+        self._skipped += 1
+        mark = f"after-interrupt-{self._skipped}"
+        # The line before may be cut.
+        stdin.write(f'\n{{"cmd":"{mark}"}}\n'.encode())
+        stdin.flush()
+        while True:
+            said = stdout.readline()
+            if not said or b'"error"' in said and mark.encode() in said:
+                return
 
     def _why_gone(self, otherwise: str) -> str:
         """What the program said last, before it ended."""

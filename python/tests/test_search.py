@@ -157,6 +157,34 @@ class Searches(Case):
         with hpsearch.study("s", wider, trials=2, store=store, accept=True) as search:
             self.assertIn(search.ask().params["more"], ("a", "b"))
 
+    def test_an_answer_that_ctrl_c_kept_from_being_read_is_skipped(self):
+        class Interrupted:
+            def __init__(self, stream, reads):
+                self._stream, self._reads = stream, reads
+
+            def readline(self):
+                if self._reads:
+                    self._stream.readline()
+                self._reads = None
+                raise KeyboardInterrupt
+
+            def __getattr__(self, name):
+                return getattr(self._stream, name)
+
+        with hpsearch.study(space={"x": {"float": [0, 1]}}, trials=9) as search:
+            stream = search._process.stdout
+            for reads in (False, True):
+                first = search.ask()
+                search._process.stdout = Interrupted(stream, reads)
+                with self.assertRaises(KeyboardInterrupt):
+                    first.report(1, 0.5)
+                search._process.stdout = stream
+                second = search.ask()
+                self.assertGreater(second.number, first.number)
+                second.tell(0.25)
+                first.tell(0.5)
+                self.assertEqual(search.best()["value"], 0.25)
+
 
 if __name__ == "__main__":
     unittest.main()
