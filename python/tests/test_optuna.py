@@ -271,6 +271,18 @@ class OptunaTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "cannot be a choice"):
             study.ask().suggest_categorical("kind", [{"a": 1}])
 
+    def test_a_number_of_numpy_may_be_a_choice(self):
+        class Number(int):
+            def item(self):
+                return int(self)
+
+        one, two = Number(1), Number(2)
+        study = self.study()
+        study.enqueue_trial({"size": 2})
+        study.optimize(lambda trial: trial.suggest_categorical("size", [one, two]), n_trials=1)
+        self.assertIsInstance(study.best_params["size"], Number)
+        self.assertEqual(study.best_params, {"size": 2})
+
     def test_a_grid_is_tried_once(self):
         grid = {"x": [1.0, 2.0], "kind": ["a"], "y": [1, 2]}
         study = self.study(sampler=optuna.samplers.GridSampler(grid))

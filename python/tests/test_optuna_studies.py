@@ -71,6 +71,13 @@ class StudiesTest(unittest.TestCase):
             with self.assertRaisesRegex(KeyError, "no study 'a'"):
                 use(study_name="a", storage=url)
 
+    def test_an_address_of_sqlalchemy_is_one_of_a_store(self):
+        path = optuna.study._path
+        server = optuna.storages.RDBStorage("postgresql+psycopg2://me@db:5432/lab")
+        self.assertEqual(path(server), "postgresql://me@db:5432/lab")
+        self.assertEqual(path("sqlite:////tmp/a.db"), "/tmp/a.db")
+        self.assertIsNone(path(optuna.storages.InMemoryStorage()))
+
     def test_a_study_that_is_dropped_ends_its_process(self):
         study = optuna.create_study(study_name="a", storage=self.store)
         process = study._search._process

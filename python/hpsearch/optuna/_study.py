@@ -30,7 +30,7 @@ from .._search import Search
 from . import logging
 from ._attributes import Stored
 from ._frame import COLUMNS, frame
-from .distributions import BaseDistribution, CategoricalDistribution
+from .distributions import BaseDistribution, CategoricalDistribution, _plain
 from .exceptions import TrialPruned
 from .pruners import BasePruner
 from .samplers import BaseSampler
@@ -198,7 +198,8 @@ class Study:
         """Gives a new trial the parameters, reports and end of one that has ended."""
         for name, value in trial.params.items():
             parameter = trial.distributions[name]._parameter(name)
-            say({"cmd": "suggest", "id": number, "param": parameter, "value": [value]})
+            say({"cmd": "suggest", "id": number, "param": parameter,
+                 "value": [_plain(value)]})
         if len(self.directions) == 1:
             for step, value in sorted(trial.intermediate_values.items()):
                 say({"cmd": "report", "id": number, "step": step, "value": value})

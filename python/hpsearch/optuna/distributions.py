@@ -102,13 +102,14 @@ class CategoricalDistribution(BaseDistribution):
             raise ValueError("the list of choices is empty")
 
     def _parameter(self, name: str) -> Dict[str, Any]:
-        for choice in self.choices:
+        choices = [_plain(choice) for choice in self.choices]
+        for choice in choices:
             if choice is not None and not _is_choice(choice):
                 raise ValueError(
                     f"`{name}`: {choice!r} cannot be a choice: None, strings, numbers, booleans, "
                     "and tuples or lists of these can"
                 )
-        return {"name": name, "type": "cat", "choices": list(self.choices)}
+        return {"name": name, "type": "cat", "choices": choices}
 
     def single(self) -> bool:
         return len(self.choices) == 1
@@ -122,8 +123,9 @@ class CategoricalDistribution(BaseDistribution):
     def _own(self, value: Any) -> Any:
         """The program's own object for a choice as JSON has it: a tuple, not a list; 1, not 1.0."""
         for choice in self.choices:
-            is_bool = isinstance(choice, bool), isinstance(value, bool)
-            if _listed(choice) == _listed(value) and is_bool[0] == is_bool[1]:
+            own, given = _plain(choice), _plain(value)
+            is_bool = isinstance(own, bool), isinstance(given, bool)
+            if _listed(own) == _listed(given) and is_bool[0] == is_bool[1]:
                 return choice
         return value
 
@@ -134,7 +136,8 @@ _KINDS = {kind.__name__: kind
 
 def distribution_to_json(dist: BaseDistribution) -> str:
     """A distribution as JSON."""
-    return json.dumps({"name": type(dist).__name__, "attributes": dist._asdict()})
+    own = {"name": type(dist).__name__, "attributes": dist._asdict()}
+    return json.dumps(own, default=_plain)
 
 
 def json_to_distribution(json_str: str) -> BaseDistribution:
@@ -182,6 +185,11 @@ def _check(low: Any, high: Any, step: Any, log: bool) -> None:
         )
     if step is not None and step <= 0:
         raise ValueError(f"`step > 0` must hold, but got step={step}")
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as one of Python."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def _is_choice(value: Any) -> bool:

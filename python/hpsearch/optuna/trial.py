@@ -12,6 +12,7 @@ from .distributions import (
     CategoricalDistribution,
     FloatDistribution,
     IntDistribution,
+    _plain,
     check_distribution_compatibility,
 )
 from .exceptions import TrialPruned
@@ -254,11 +255,6 @@ def _within(name: str, value: Any, distribution: BaseDistribution) -> Any:
     return value
 
 
-def _own_json(value: Any) -> Any:
-    """A number of numpy as one of Python."""
-    return value.item() if hasattr(value, "item") else value
-
-
 def _step(step: Any) -> int:
     try:
         whole = int(step)
@@ -353,7 +349,7 @@ class Trial(BaseTrial):
         request = {"cmd": "suggest", "id": self.number, "param": distribution._parameter(name)}
         given = self._given(name, distribution)
         if given:
-            request["value"] = [_own_json(given[0])]
+            request["value"] = [_plain(given[0])]
         value = self.study._say(request)["value"]
         if isinstance(distribution, CategoricalDistribution):
             value = distribution._own(value)
