@@ -284,6 +284,7 @@ class StudiesTest(unittest.TestCase):
         made = [call.kwargs for call in other.trial.FrozenTrial.call_args_list]
         self.assertEqual([one["values"] for one in made],
                          [trial.values for trial in study.trials])
+        self.assertLessEqual({one["params"]["layers"] for one in made}, {"[1]", "[1, 2]"})
 
     def test_the_logger_of_optuna_is_that_of_hpsearch(self):
         program = """

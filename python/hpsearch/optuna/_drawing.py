@@ -4,7 +4,12 @@ import importlib
 from typing import Any, Callable
 
 from ._study import Study
-from .distributions import distribution_to_json
+from .distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    _listed,
+    distribution_to_json,
+)
 from .trial import TrialState
 
 
@@ -75,12 +80,23 @@ def _copied(study: Study) -> Any:
             number=trial.number, trial_id=trial.number, value=None, values=trial.values,
             state=optuna.trial.TrialState[trial.state.name],
             datetime_start=trial.datetime_start, datetime_complete=trial.datetime_complete,
-            params=trial.params,
+            params={name: _hashable(value) for name, value in trial.params.items()},
             distributions={
-                name: optuna.distributions.json_to_distribution(distribution_to_json(one))
+                name: _distribution(optuna.distributions, one)
                 for name, one in trial.distributions.items()
             },
             user_attrs=trial.user_attrs, system_attrs={},
             intermediate_values=trial.intermediate_values,
         ))
     return copied
+
+
+def _distribution(distributions: Any, one: BaseDistribution) -> Any:
+    if isinstance(one, CategoricalDistribution):
+        return distributions.CategoricalDistribution([_hashable(value) for value in one.choices])
+    return distributions.json_to_distribution(distribution_to_json(one))
+
+
+def _hashable(value: Any) -> Any:
+    """The text of a list or tuple, which plots need hashable and a store returns as a list."""
+    return str(_listed(value)) if isinstance(value, (list, tuple)) else value
