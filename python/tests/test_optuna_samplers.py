@@ -4,6 +4,7 @@ import os
 import tempfile
 import unittest
 
+import hpsearch
 import hpsearch.optuna as optuna
 from hpsearch.optuna.trial import TrialState
 
@@ -78,6 +79,17 @@ class SamplersTest(unittest.TestCase):
                              ["COMPLETE", "FAIL", "PRUNED"])
             self.assertEqual((study._request["sampler"], study.best_value),
                              ({"type": "random"}, 0.5))
+
+    def test_another_sampler_is_refused_while_others_run_the_study(self):
+        place = {"study_name": "s", "storage": self.store}
+        study = self.study(**place)
+        other = self.study(load_if_exists=True, **place)
+        with self.assertRaisesRegex(hpsearch.HpsearchError, "while one program runs the study"):
+            study.sampler = samplers.RandomSampler()
+        for one in (study, other):
+            one.optimize(bowl, n_trials=2)
+        self.assertIsInstance(study.sampler, samplers.TPESampler)
+        self.assertEqual([trial.state.name for trial in study.trials], ["COMPLETE"] * 4)
 
     def test_a_sampler_of_the_program_proposes(self):
         class Own(samplers.BaseSampler):

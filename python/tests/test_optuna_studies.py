@@ -78,6 +78,11 @@ class StudiesTest(unittest.TestCase):
         self.assertEqual(path("sqlite:////tmp/a.db"), "/tmp/a.db")
         self.assertIsNone(path(optuna.storages.InMemoryStorage()))
 
+    def test_studies_without_a_name_get_one_each(self):
+        names = {self.study(**place).study_name
+                 for place in ({}, {}, {"storage": self.store}, {"storage": self.store})}
+        self.assertEqual(len(names), 4)
+
     def test_a_study_that_is_dropped_ends_its_process(self):
         study = optuna.create_study(study_name="a", storage=self.store)
         process = study._search._process

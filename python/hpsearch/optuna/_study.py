@@ -7,6 +7,7 @@ import os
 import threading
 import time
 import traceback
+import uuid
 import warnings
 import weakref
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -77,7 +78,7 @@ class Study:
                  sampler: BaseSampler, pruner: BasePruner) -> None:
         self._request = request
         self._search = Search(name if path is not None else None, request, path)
-        self.study_name = name or "no-name"
+        self.study_name = name or f"no-name-{uuid.uuid4()}"
         #: The direction of each objective.
         self.directions = [StudyDirection(word) for word in request["directions"]]
         self._sampler = sampler
@@ -186,10 +187,18 @@ class Study:
                 self._ahead = []
                 try:
                     self._search = Search(self.study_name, request, self._path)
-                except HpsearchError:
+                except HpsearchError as error:
                     again = {**self._request, "accept": True}
-                    self._search = Search(self.study_name, again, self._path)
-                    raise
+                    try:
+                        self._search = Search(self.study_name, again, self._path)
+                    except HpsearchError:
+                        # The other program has changed it, too.
+                        pass
+                    raise HpsearchError(
+                        f"{error}. Another sampler or pruner, CmaEsSampler and limits begin while "
+                        "one program runs the study: start the others when its first trials are "
+                        "complete"
+                    ) from error
             self._request = request
 
     def _replay(

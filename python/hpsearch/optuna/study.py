@@ -166,7 +166,7 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
     metrics: List[str] = []
     if path is not None:
         if name is None:
-            name = "optuna-" + time.strftime("%Y%m%d-%H%M%S")
+            name = f"optuna-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(3).hex()}"
         try:
             known = _known(path, name)
         except HpsearchError:
@@ -181,7 +181,7 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
                 f"there is a study {name!r} already: `load_if_exists=True` continues it"
             )
         if known is not None:
-            specification = json_of(["show"], path, [name])["specification"]
+            specification = _specification(path, name)
     seed = sampler._seed
     if seed is None:
         # Optuna draws a seed where none is given; a stored study has the same one in each run.
@@ -208,11 +208,23 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
     if load_if_exists:
         # In Optuna, the sampler and the pruner are not stored.
         request["accept"] = True
-    study = Study(request, name, path, sampler, pruner)
+    try:
+        study = Study(request, name, path, sampler, pruner)
+    except HpsearchError:
+        if path is None or not load_if_exists or specification == _specification(path, name):
+            raise
+        # Another program has added what its first trials say.
+        return _open(storage, name, directions, sampler if "sampler" in given else None,
+                     pruner if "pruner" in given else None, True)
     said = "in memory" if path is None else f"in {storage!r}"
     logging._logger.info("%s study %s %s.", "Using the" if known else "A new",
                          study.study_name, said)
     return study
+
+
+def _specification(path: str, name: Optional[str]) -> Mapping[str, Any]:
+    specification: Mapping[str, Any] = json_of(["show"], path, [name or ""])["specification"]
+    return specification
 
 
 def _path(storage: Any) -> Optional[str]:
