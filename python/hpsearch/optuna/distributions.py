@@ -3,7 +3,11 @@
 import json
 import math
 import random
-from typing import Any, Dict, Optional, Sequence
+from typing import Any, Dict, Optional, Sequence, Union
+
+from ._missing import missing
+
+CategoricalChoiceType = Union[None, bool, int, float, str]
 
 
 class BaseDistribution:
@@ -210,12 +214,20 @@ def _with(parameter: Dict[str, Any], log: bool, step: Optional[float]) -> Dict[s
     return parameter
 
 
+#: What to use for distributions that there are not.
+_INSTEAD = {
+    "UniformDistribution": "FloatDistribution(low, high)",
+    "LogUniformDistribution": "FloatDistribution(low, high, log=True)",
+    "DiscreteUniformDistribution": "FloatDistribution(low, high, step=q)",
+    "IntUniformDistribution": "IntDistribution(low, high)",
+    "IntLogUniformDistribution": "IntDistribution(low, high, log=True)",
+}
+
+
 def __getattr__(name: str) -> Any:
-    instead = {
-        "UniformDistribution": "FloatDistribution(low, high)",
-        "LogUniformDistribution": "FloatDistribution(low, high, log=True)",
-        "DiscreteUniformDistribution": "FloatDistribution(low, high, step=q)",
-        "IntUniformDistribution": "IntDistribution(low, high)",
-        "IntLogUniformDistribution": "IntDistribution(low, high, log=True)",
-    }.get(name, "FloatDistribution, IntDistribution or CategoricalDistribution")
-    raise AttributeError(f"hpsearch.optuna has no `distributions.{name}`: use {instead}")
+    if name in _INSTEAD:
+        return missing("distributions", f"use {_INSTEAD[name]}")(name)
+    raise AttributeError(
+        f"hpsearch.optuna has no `distributions.{name}`: there are FloatDistribution, "
+        "IntDistribution and CategoricalDistribution"
+    )

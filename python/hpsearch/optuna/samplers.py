@@ -3,6 +3,7 @@
 import random
 from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Sequence
 
+from ._missing import missing
 from .distributions import BaseDistribution
 
 if TYPE_CHECKING:
@@ -243,15 +244,15 @@ class PartialFixedSampler(BaseSampler):
 
 
 #: What to use for samplers that there are not.
-_INSTEAD = {
-    "BruteForceSampler": "GridSampler, with the values of each parameter",
-}
+_INSTEAD = {"BruteForceSampler": "use GridSampler, with the values of each parameter"}
 
 
 def __getattr__(name: str) -> Any:
-    instead = _INSTEAD.get(name)
-    hint = f"use {instead}" if instead else (
-        "there are TPESampler, RandomSampler, QMCSampler, GPSampler, CmaEsSampler, GridSampler, "
-        "PartialFixedSampler, NSGAIISampler and NSGAIIISampler"
+    if name in _INSTEAD:
+        # Also for `from hpsearch.optuna.samplers import ..`, which hides the text of an error.
+        return missing("samplers", _INSTEAD[name])(name)
+    raise AttributeError(
+        f"hpsearch.optuna has no `samplers.{name}`: there are TPESampler, RandomSampler, "
+        "QMCSampler, GPSampler, CmaEsSampler, GridSampler, PartialFixedSampler, NSGAIISampler and "
+        "NSGAIIISampler"
     )
-    raise AttributeError(f"hpsearch.optuna has no `samplers.{name}`: {hint}")
