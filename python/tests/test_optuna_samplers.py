@@ -196,6 +196,20 @@ class SamplersTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "identifier"):
             study.ask().set_constraint("a b", 1.0)
 
+    def test_a_study_keeps_its_constraints(self):
+        constraints = [{"require": "x * n <= 1"}, {"limit": "size <= 3"}]
+        space = {"x": {"float": [0, 1]}, "n": {"int": [1, 4]}}
+        with hpsearch.study("s", space, constraints=constraints, store=self.store) as search:
+            search.ask().tell(0.5, metrics={"size": 1})
+        study = optuna.load_study(study_name="s", storage=self.store)
+        self.addCleanup(study._search.close)
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1) - trial.suggest_int("n", 1, 4),
+                       n_trials=12)
+        products = [trial.params["x"] * trial.params["n"] for trial in study.trials]
+        self.assertLessEqual(max(products), 1.0)
+        # The others have no size.
+        self.assertEqual(study.best_trial.number, 0)
+
     def test_a_grid_has_all_parameters(self):
         study = self.study(sampler=samplers.GridSampler({"x": [0.0, 0.5]}))
         with self.assertRaisesRegex(ValueError, "`y` is not in the grid: it has x"):

@@ -11,6 +11,7 @@ from .._values import direction as _direction
 from . import logging
 from ._attributes import Stored
 from ._study import OPEN, MaxTrialsCallback, Study, StudyDirection, _cells
+from .distributions import of_store
 from .exceptions import DuplicatedStudyError
 from .pruners import BasePruner, MedianPruner, NopPruner
 from .samplers import BaseSampler, NSGAIISampler, TPESampler
@@ -200,6 +201,10 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
             del request[key]
         if specification.get("constraints"):
             request["constraints"] = specification["constraints"]
+        if any("limit" not in constraint for constraint in request.get("constraints", [])):
+            # Conditions on parameters need them.
+            request["space"] = [of_store(parameter["distribution"])._parameter(parameter["name"])
+                                for parameter in specification["space"]]
     if len(metrics) == len(directions):
         request["metric_names"] = metrics
     cells = _cells(sampler)
