@@ -1,6 +1,7 @@
 //! Reporters write the events of a run to a stream; each is one file and one line of [`REPORTERS`].
 
 pub mod ahead;
+pub mod aligned_comments;
 pub mod bar;
 pub mod document;
 mod events;
