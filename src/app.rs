@@ -44,6 +44,7 @@ pub mod several;
 pub mod study_clients;
 pub mod study_report;
 pub mod study_state;
+pub mod sweep;
 pub mod sync;
 pub mod track;
 pub mod train_once;

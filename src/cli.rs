@@ -182,7 +182,7 @@ pub struct Common {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Write a first study file, from the data or a command
+    /// Write a first study file, from the data, a command or a sweep
     Init(init::InitArguments),
     /// Check a study file without running it
     Check(check::CheckArguments),

@@ -11,6 +11,7 @@ mod script;
 mod study_file;
 mod tasks;
 
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -19,6 +20,7 @@ use super::console::{ask, can_ask, shown, typed};
 use super::output_file::whole_file;
 use super::{Console, Exit, Failure};
 use crate::app::missing_files::missing_files;
+use crate::app::sweep::{Given, LARGEST_FILE, Sweep};
 use crate::config::{self, ConfigError};
 use crate::report::wording::one_line;
 use crate::study::metric::Direction;
@@ -35,11 +37,15 @@ Examples:
   hpsearch init mails.csv --task masked-language-modeling --model bert/
   hpsearch init --command \"python train.py\"     any program
   hpsearch init --command \"./train --lr 0.01\"   numbers become parameters
+  hpsearch init --sweep sweep.yaml              a sweep of Weights & Biases
 
 The content of the file is guessed: the separator, whether there is a header,
 the task, the columns of texts and labels, the classes, the lengths. Files
 beside it called validation or test are used as these splits.
 An existing file is never overwritten.";
+
+/// The budget, unless it is given.
+const TRIALS: u64 = 24;
 
 /// Arguments of `hpsearch init`.
 #[derive(Clone, Debug, Args)]
@@ -58,11 +64,21 @@ pub struct InitArguments {
         ]
     )]
     pub command: Option<String>,
+    /// A sweep of Weights & Biases to translate, as `wandb sweep` takes it
+    #[arg(
+        long,
+        value_name = "SWEEP.yaml",
+        conflicts_with_all = [
+            "data", "command", "task", "text", "text_pair", "label", "target", "model", "header",
+            "no_header",
+        ]
+    )]
+    pub sweep: Option<PathBuf>,
     /// The study file to write
     #[arg(short, long, value_name = "STUDY.toml", default_value = "study.toml")]
     pub output: PathBuf,
-    /// The study's name; by default that of the study file or, if that is study.toml, of the data
-    /// or the script
+    /// The study's name; by default that of the study file or, if that is study.toml, of the data,
+    /// the script or the sweep
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// The task, one of `hpsearch list tasks`; by default guessed from the columns
@@ -92,14 +108,9 @@ pub struct InitArguments {
     /// The metric that the program prints
     #[arg(long, value_name = "NAME", conflicts_with = "data")]
     pub metric: Option<String>,
-    /// The budget
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 24,
-        value_parser = clap::value_parser!(u64).range(1..)
-    )]
-    pub trials: u64,
+    /// The budget; by default 24, or the `run_cap` of a sweep
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub trials: Option<u64>,
     /// Accept all guesses without asking
     #[arg(short, long)]
     pub yes: bool,
@@ -147,14 +158,15 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
         ));
     }
     let questions = Questions { asks: !arguments.yes && can_ask() };
-    let text = match (&arguments.data, &arguments.command) {
-        (Some(data), _) => data::of_data(data, arguments, &questions, console)?,
-        (None, Some(command)) => of_command(command, arguments, &questions, console)?,
-        (None, None) if arguments.model.is_some() => {
+    let text = match (&arguments.data, &arguments.command, &arguments.sweep) {
+        (Some(data), ..) => data::of_data(data, arguments, &questions, console)?,
+        (_, Some(command), _) => of_command(command, arguments, &questions, console)?,
+        (.., Some(sweep)) => of_sweep(sweep, arguments, console)?,
+        (None, None, None) if arguments.model.is_some() => {
             return Err(Failure::usage("there is no data to fine-tune the model on")
                 .help("give the data too: `hpsearch init data.csv --model MODEL`"));
         }
-        (None, None) => {
+        (None, None, None) => {
             let near = data::training_file(Path::new(".")).ok();
             let near = near.map(|data| format!("did you mean `hpsearch init {}`? ", typed(&data)));
             return Err(Failure::usage("neither a data file nor a program is given").help(
@@ -173,7 +185,8 @@ pub fn init(arguments: &InitArguments, console: &mut Console) -> Result<Exit, Fa
     let file = shown(&arguments.output);
     let named = typed(Path::new(&file));
     let [check, run] = ["check", "run"].map(|verb| console.next(&format!("{verb} {named}")));
-    let looks = if arguments.command.is_some() { "" } else { " and its data" };
+    let has_data = arguments.command.is_none() && arguments.sweep.is_none();
+    let looks = if has_data { " and its data" } else { "" };
     console.say(&format!("wrote {file}\nnext: {check} looks at it{looks}, {run} searches"));
     Ok(Exit::Done)
 }
@@ -195,11 +208,12 @@ fn as_named(path: &Path, study: &Path) -> Result<String, Failure> {
 /// Generic names of files and directories.
 const GENERIC: &str = "\
     train training data dataset datasets input inputs main run script scripts src code study \
-    studies experiment experiments project projects tmp temp home root work";
+    studies experiment experiments project projects sweep sweeps tmp temp home root work";
 
 /// The study's name: the given one; else that of the study file unless it is `study.toml`; else
-/// that of `file`, the data or the script. For data named after a split, that of its directory.
-fn name(arguments: &InitArguments, file: &Path) -> String {
+/// `own`; else that of `file`: the data, the script or the sweep. For data named after a split,
+/// that of its directory.
+fn name(arguments: &InitArguments, own: Option<&str>, file: &Path) -> String {
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let tells = |name: &String| !GENERIC.split(' ').any(|word| name.to_lowercase() == word);
@@ -217,6 +231,7 @@ fn name(arguments: &InitArguments, file: &Path) -> String {
         .name
         .clone()
         .or(of_study_file)
+        .or_else(|| own.map(|own| own.chars().take(100).collect()))
         .or(of_file)
         .or_else(of_directory)
         .unwrap_or_else(|| "study".to_owned());
@@ -224,7 +239,8 @@ fn name(arguments: &InitArguments, file: &Path) -> String {
         .chars()
         .map(|char| if char.is_alphanumeric() || "-_.".contains(char) { char } else { '-' })
         .collect();
-    let plain = plain.trim_matches(['.', '-']);
+    let plain = plain.trim_start_matches(|char: char| !char.is_alphanumeric());
+    let plain = plain.trim_end_matches(['.', '-']);
     if plain.is_empty() { "study".to_owned() } else { plain.to_owned() }
 }
 
@@ -234,6 +250,44 @@ fn asked_trials(questions: &Questions, guess: u64) -> Result<u64, Failure> {
         Failure::usage(format!("`{}` is not a number of trials", one_line(&answer)))
             .help("write an integer, such as 24")
     })
+}
+
+/// The study file of a sweep; what it has not of the sweep is said.
+fn of_sweep(
+    file: &Path,
+    arguments: &InitArguments,
+    console: &mut Console,
+) -> Result<String, Failure> {
+    let unreadable = |error: io::Error| {
+        Failure::usage(format!("`{}` cannot be read: {error}", file.display()))
+            .help("give the file that `wandb sweep` takes")
+    };
+    // One byte more than is read shows that it is too large.
+    let mut bytes = Vec::new();
+    let opened = config::file::open(file).map_err(unreadable)?;
+    opened.take(LARGEST_FILE as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let text = match String::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) if error.as_bytes().len() > LARGEST_FILE => {
+            String::from_utf8_lossy(error.as_bytes()).into_owned()
+        }
+        Err(_) => {
+            return Err(Failure::usage(format!("`{}` is not UTF-8 text", file.display()))
+                .help("save it as UTF-8"));
+        }
+    };
+    let given = Given { metric: arguments.metric.clone(), trials: arguments.trials };
+    let shown = file.display().to_string();
+    let sweep = Sweep::read(&text, &shown, &given).map_err(ConfigError::Invalid)?;
+    if !sweep.notes().is_empty() {
+        console.say("not as in the sweep:");
+    }
+    for note in sweep.notes() {
+        console.say(&format!("- {}", one_line(note)));
+    }
+    let text = sweep.study_file(&name(arguments, sweep.name(), file));
+    // A problem of the study file is reported before anything is written.
+    parsed(&text, &arguments.output).map(|()| text)
 }
 
 fn of_command(
@@ -313,7 +367,7 @@ fn of_command(
         Failure::usage(format!("`{}` is neither minimize nor maximize", one_line(&word)))
             .help("run it again, and press Enter for the guess")
     })?;
-    let trials = asked_trials(questions, arguments.trials)?;
+    let trials = asked_trials(questions, arguments.trials.unwrap_or(TRIALS))?;
     // `python -m package.train` runs a module.
     let module = words
         .iter()
@@ -326,7 +380,7 @@ fn of_command(
         .or_else(|| module.map(str::to_owned))
         .unwrap_or_else(|| words.first().cloned().unwrap_or_default());
     let text = study_file::of_command(
-        &name(arguments, Path::new(&file)),
+        &name(arguments, None, Path::new(&file)),
         &script,
         &metric,
         direction,
@@ -427,7 +481,7 @@ mod tests {
         let named = |words: &[&str], file: &str| {
             let words = ["hpsearch", "init"].iter().chain(words);
             let Verb::Init(arguments) = CommandLine::parse_from(words).verb else { panic!() };
-            name(&arguments, Path::new(file))
+            name(&arguments, None, Path::new(file))
         };
         for (words, file, expected) in [
             (&[][..], "/home/ada/reviews.csv", "reviews"),

@@ -22,10 +22,10 @@ pub(super) fn problem(text: &str, name: &str) -> Option<Diagnostic> {
     let problem = Diagnostic::error(place, "this is YAML, and a study file is TOML");
     let has = |wanted: &str| text.lines().any(|line| key(line) == Some(wanted));
     Some(if has("method") && has("parameters") {
-        problem.help(
-            "it is a sweep of Weights & Biases: docs/wandb.md has a study file's key for each of \
-             a sweep's, under \"A sweep as a study\"",
-        )
+        problem.help(format!(
+            "it is a sweep of Weights & Biases: `hpsearch init --sweep {name}` writes a study file \
+             from it"
+        ))
     } else {
         problem.help("`hpsearch init` writes a study file, and docs/study-file.md describes it")
     })

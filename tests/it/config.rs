@@ -263,8 +263,8 @@ fn a_file_of_yaml_is_one_error() {
     let sweep = "# a sweep\nprogram: train.py\nmethod: bayes\nmetric:\n  name: loss\n  goal: \
         minimize\nparameters:\n  lr:\n    min: 1e-5\n    max: 0.1\n";
     for (name, text, help) in [
-        ("sweep.yaml", sweep, "docs/wandb.md"),
-        ("study.toml", sweep, "docs/wandb.md"),
+        ("sweep.yaml", sweep, "`hpsearch init --sweep sweep.yaml`"),
+        ("study.toml", sweep, "`hpsearch init --sweep study.toml`"),
         ("search.yml", "- lr: 1\n- lr: 2\nx\n", "`hpsearch init`"),
     ] {
         let site = Site::new("", "");

@@ -73,6 +73,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("gemm", &["trainer/fused"]),
     ("rayon", &["trainer/fused"]),
     ("safetensors", &["trainer"]),
+    ("saphyr_parser", &["app/sweep/yaml"]),
     ("memmap2", &["trainer"]),
     (
         "csv",

@@ -95,6 +95,7 @@ mod several_studies;
 mod shipped_studies;
 mod store_safety;
 mod stored_ask_tell;
+mod sweeps;
 mod sync;
 mod terminal;
 #[cfg(feature = "train")]

@@ -15,7 +15,7 @@ use crate::arguments::data_file::{
     DataFiles, Split, pattern_of, shown_separator, split_of, usual_separator,
 };
 use crate::arguments::data_format::{DataFormat, KNOWN_ENDINGS, format_of};
-use crate::cli::console::{Console, shown};
+use crate::cli::console::{Console, shown, typed};
 use crate::cli::exit::Failure;
 use crate::report::wording::one_line;
 use crate::runner::inputs::data_files;
@@ -30,6 +30,14 @@ pub fn of_data(
 ) -> Result<String, Failure> {
     let Source { path, file: data, parts } = source(data)?;
     let data = &data;
+    if data.extension().is_some_and(|ending| ending == "yaml" || ending == "yml") {
+        let message = format!("`{}` is YAML, not data", data.display());
+        return Err(Failure::usage(message).help(format!(
+            "`hpsearch init --sweep {}` takes a sweep of Weights & Biases; data are \
+             {KNOWN_ENDINGS}",
+            typed(data)
+        )));
+    }
     let model = arguments
         .model
         .as_deref()
@@ -37,7 +45,7 @@ pub fn of_data(
         .transpose()?;
     let named = |path: &Path| as_named(path, &arguments.output);
     let mut study = TrainerStudy {
-        name: name(arguments, if parts.is_some() { &path } else { data }),
+        name: name(arguments, None, if parts.is_some() { &path } else { data }),
         task: TaskKind::LanguageModeling,
         model: model.as_ref().map(|model| model.named.clone()),
         train: named(&path)?,
@@ -51,7 +59,7 @@ pub fn of_data(
         has_entities: false,
         rows: 0,
         max_length: 64,
-        trials: arguments.trials,
+        trials: arguments.trials.unwrap_or(super::TRIALS),
         findings: Vec::new(),
     };
     let (others, mut looked_at) = (parts.as_deref().unwrap_or_default(), 1);
@@ -117,7 +125,7 @@ pub fn of_data(
     for finding in &study.findings {
         console.say(finding);
     }
-    study.trials = asked_trials(questions, arguments.trials)?;
+    study.trials = asked_trials(questions, study.trials)?;
     let text = study.text();
     // Errors (such as a model that cannot be found) are reported before anything is written.
     parsed(&text, &arguments.output).map(|()| text)
