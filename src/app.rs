@@ -25,6 +25,7 @@ pub mod export;
 pub mod figures;
 pub mod find;
 pub mod held_study;
+pub mod images;
 pub mod import;
 pub mod import_optuna;
 pub mod inputs;

@@ -2,13 +2,15 @@
 //!
 //! One thread owns all connections and never waits (`event_loop.rs`), so that slow clients and many
 //! of them cost nothing but memory, which is bounded. Requests are checked before anything is
-//! looked up (`http.rs`, `access.rs`). Some threads read the store, one changes it (`workers.rs`),
-//! and one watches it for all clients that want events (`watcher.rs`).
+//! looked up (`http.rs`, `access.rs`). Some threads read the store, one changes it, one reads files
+//! that are sent (`workers.rs`), and one watches the store for all clients that want events
+//! (`watcher.rs`).
 
 #![expect(clippy::disallowed_methods, reason = "a server waits for sockets, with deadlines")]
 
 pub mod access;
 mod assets;
+mod body;
 mod connection;
 mod control;
 mod event_loop;
@@ -94,6 +96,7 @@ impl Server {
             Ok(Outlets {
                 reads: workers::start_readers(&context, notices, replies)?,
                 writes: workers::start_writer(&options.store, notices, replies)?,
+                parts: workers::start_file_reader(replies)?,
                 subscriptions,
             })
         };

@@ -25,7 +25,7 @@ use crate::report::document::privacy::Privacy;
 use crate::report::figure::{Mark, Series, SeriesRole};
 use crate::report::wording::{attempt_end, one_line, proposed, run_name};
 use crate::storage::{Attempt, StorageError, StorageReader, StudySummary};
-use crate::study::artifact::{Artifact, StoredArtifact};
+use crate::study::artifact::{Artifact, ArtifactKind, StoredArtifact};
 use crate::study::front::Front;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
@@ -245,12 +245,17 @@ struct ArtifactLine {
     kind: &'static str,
     bytes: u64,
     step: Option<u64>,
+    /// Of an image, by which its content is served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
 }
 
 impl From<StoredArtifact> for ArtifactLine {
     fn from(stored: StoredArtifact) -> Self {
-        let Artifact { kind, bytes, step, .. } = stored.artifact;
-        ArtifactLine { name: one_line(&stored.label()), kind: kind.as_str(), bytes, step }
+        let name = one_line(&stored.label());
+        let Artifact { kind, bytes, step, digest, .. } = stored.artifact;
+        let digest = (kind == ArtifactKind::Image).then_some(digest);
+        ArtifactLine { name, kind: kind.as_str(), bytes, step, digest }
     }
 }
 

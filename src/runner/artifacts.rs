@@ -15,7 +15,8 @@ use crate::config::file;
 use crate::report::wording;
 use crate::storage::sqlite::is_open_here;
 use crate::study::artifact::{
-    Artifact, ArtifactKind, COPIED_UP_TO, ListedFile, MOST_FILES, NewArtifact, NewContent, is_image,
+    Artifact, ArtifactKind, COPIED_UP_TO, ListedFile, MOST_FILES, NewArtifact, NewContent,
+    image_type,
 };
 
 /// Artifacts that take longer to read (a dead network mount) are rejected.
@@ -174,10 +175,21 @@ pub fn digest_of_file(path: &Path) -> io::Result<String> {
     Ok(read(path, None)?.0)
 }
 
+/// SHA-256 of an open file, hexadecimal, from where it is read.
+///
+/// # Errors
+/// It cannot be read, or changes meanwhile.
+pub fn digest_of_open(file: &mut File) -> io::Result<String> {
+    Ok(read_open(file, None)?.0)
+}
+
 /// Reads a file: its digest and length. With a directory of copies, also copies it there under its
 /// digest.
 fn read(source: &Path, copies: Option<&Path>) -> io::Result<(String, u64)> {
-    let mut from = open(source)?;
+    read_open(&mut open(source)?, copies)
+}
+
+fn read_open(from: &mut File, copies: Option<&Path>) -> io::Result<(String, u64)> {
     let before = from.metadata()?;
     let mut draft = copies.map(Draft::new).transpose()?;
     let (mut hasher, mut length) = (Sha256::new(), 0_u64);
@@ -209,7 +221,10 @@ fn read(source: &Path, copies: Option<&Path>) -> io::Result<(String, u64)> {
 
 /// Opens a file for reading. It may have become a FIFO, and the store's files must not be opened
 /// directly.
-fn open(path: &Path) -> io::Result<File> {
+///
+/// # Errors
+/// The system's, and that it is no file.
+pub fn open(path: &Path) -> io::Result<File> {
     if is_open_here(path) {
         return Err(io::Error::other("it belongs to the store that is in use"));
     }
@@ -222,7 +237,7 @@ fn check_image(path: &Path) -> Result<(), String> {
     let mut beginning = [0; 12];
     let read = open(path).and_then(|mut file| file.read(&mut beginning));
     let count = read.map_err(|error| format!("`{}` cannot be read: {error}", path.display()))?;
-    if is_image(&beginning[..count]) {
+    if image_type(&beginning[..count]).is_some() {
         return Ok(());
     }
     Err(format!("`{}` is not a PNG, JPEG, GIF or WebP file", path.display()))

@@ -21,11 +21,7 @@ impl Assets {
     /// The file at a request's address, or that it is still the one that the browser has.
     pub fn response(&self, head: &Head) -> Option<Response> {
         let (asset, tag) = self.0.iter().find(|(asset, _)| asset.path == head.path)?;
-        let is_known = head
-            .values("if-none-match")
-            .flat_map(|tags| tags.split(','))
-            .any(|known| known.trim().trim_start_matches("W/") == tag);
-        let response = match is_known {
+        let response = match head.has_tagged(tag) {
             true => Response::text(Status::NotModified, ""),
             false => Response::new(Status::Ok, asset.content_type, asset.content.as_bytes()),
         };

@@ -6,6 +6,7 @@ use std::net::{IpAddr, Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::body::{FileBody, FilePart};
 use super::http::{self, Head, MOST_BODY, MOST_HEAD, Method, Request};
 use super::response::{Parts, Response, Status};
 
@@ -78,6 +79,8 @@ pub enum Turn {
     Waits,
     /// A request is complete.
     Asked(Request),
+    /// It has sent what it had of a file, and this part is next.
+    Needs(FilePart),
     /// It is over.
     Closed,
 }
@@ -94,6 +97,10 @@ pub struct Connection {
     /// Bytes of the first part of the output that are out.
     written: usize,
     unwritten: usize,
+    /// What is left of the response's file.
+    file: Option<FileBody>,
+    /// Whether a part of the file is being read.
+    waits_for_part: bool,
     deadline: Option<Instant>,
     is_known: bool,
 }
@@ -116,6 +123,8 @@ impl Connection {
             output: VecDeque::new(),
             written: 0,
             unwritten: 0,
+            file: None,
+            waits_for_part: false,
             deadline: Some(now + limits.head),
             is_known: false,
         })
@@ -221,10 +230,25 @@ impl Connection {
     pub fn answer(&mut self, response: &Response, now: Instant) -> Turn {
         let Phase::Answering(parts, is_kept) = self.phase else { return Turn::Waits };
         self.send(response.bytes(parts, is_kept).into());
+        self.file = response.file_body(parts);
+        self.phase = Phase::Writing(is_kept);
+        self.write_in_time(now)
+    }
+
+    /// Writes the next part of the response's file; without one, the client learns from the length
+    /// that it lacks the rest.
+    pub fn send_part(&mut self, part: Option<Arc<[u8]>>, now: Instant) -> Turn {
+        let Some(part) = part.filter(|_| self.waits_for_part) else { return Turn::Closed };
+        self.waits_for_part = false;
+        self.send(part);
+        self.write_in_time(now)
+    }
+
+    /// Writes what there is, until a deadline.
+    fn write_in_time(&mut self, now: Instant) -> Turn {
         let seconds = self.unwritten / Limits::SLOWEST;
         let slowest = Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX));
         self.deadline = Some(now + self.limits.write + slowest);
-        self.phase = Phase::Writing(is_kept);
         self.write(now)
     }
 
@@ -281,6 +305,15 @@ impl Connection {
                 Err(_) => return Turn::Closed,
             }
         }
+        if self.waits_for_part {
+            return Turn::Waits;
+        }
+        if let Some(part) = self.file.as_mut().and_then(FileBody::next_part) {
+            self.waits_for_part = true;
+            self.deadline = None;
+            return Turn::Needs(part);
+        }
+        self.file = None;
         match self.phase {
             Phase::Writing(true) => {
                 self.phase = Phase::Reading(None);

@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::access::{Admitted, Gate};
 use super::assets::Assets;
+use super::body::FilePart;
 use super::connection::{Connection, Limits, Phase, Turn};
 use super::http::{Head, Method, Request};
 use super::response::{Response, Status};
@@ -29,11 +30,22 @@ pub struct Job {
     pub request: Request,
 }
 
+/// A part of a file that a connection is to send next.
+#[derive(Debug)]
+pub struct PartJob {
+    /// Whose response it belongs to.
+    pub connection: ConnectionId,
+    /// Which part.
+    pub part: FilePart,
+}
+
 /// Messages of other threads to the event loop.
 #[derive(Debug)]
 pub enum Reply {
     /// The answer to a request.
     Answer(ConnectionId, Response),
+    /// The next part of a response's file; `None`: it cannot be read any more.
+    Part(ConnectionId, Option<Arc<[u8]>>),
     /// A part of some streams of events.
     Events(Vec<ConnectionId>, Arc<[u8]>),
     /// A stream whose study is gone.
@@ -85,6 +97,8 @@ pub struct Outlets {
     pub reads: Sender<Job>,
     /// Writes, one after the other.
     pub writes: Sender<Job>,
+    /// Files of responses.
+    pub parts: Sender<PartJob>,
     /// Clients that want events.
     pub subscriptions: Sender<Subscription>,
 }
@@ -213,6 +227,9 @@ impl EventLoop {
                 Reply::Answer(id, response) => {
                     self.turn(id, now, |connection| connection.answer(&response, now));
                 }
+                Reply::Part(id, bytes) => {
+                    self.turn(id, now, |connection| connection.send_part(bytes, now));
+                }
                 Reply::Events(ids, bytes) => {
                     for id in ids {
                         self.turn(id, now, |connection| connection.push(Arc::clone(&bytes), now));
@@ -233,6 +250,12 @@ impl EventLoop {
             match turn {
                 Turn::Waits => return,
                 Turn::Closed => return self.close(id),
+                Turn::Needs(part) => {
+                    match self.outlets.parts.send(PartJob { connection: id, part }) {
+                        Ok(()) => return,
+                        Err(_) => return self.close(id),
+                    }
+                }
                 Turn::Asked(request) => match self.ask(id, request, now) {
                     Some(next) => turn = next,
                     None => return,

@@ -69,6 +69,12 @@ impl Head {
         self.query.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
     }
 
+    /// Whether the client has the content with this tag already.
+    pub fn has_tagged(&self, tag: &str) -> bool {
+        let mut known = self.values("if-none-match").flat_map(|tags| tags.split(','));
+        known.any(|known| known.trim().trim_start_matches("W/") == tag)
+    }
+
     /// All values of a name in the query.
     pub fn queries<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         self.query.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.as_str())

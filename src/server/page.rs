@@ -46,6 +46,7 @@ pub const PAGE_FILES: &[PageFile] = &[
     file!("/objectives.js", SCRIPT, "objectives.js"),
     file!("/trials.js", SCRIPT, "trials.js"),
     file!("/trial.js", SCRIPT, "trial.js"),
+    file!("/images.js", SCRIPT, "images.js"),
     file!("/log.js", SCRIPT, "log.js"),
     file!("/compare.js", SCRIPT, "compare.js"),
     file!("/figures.js", SCRIPT, "figures.js"),

@@ -1,9 +1,12 @@
 //! HTTP responses, with the headers that every one of them has.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::sync::Arc;
 
 use serde::Serialize;
+
+use super::body::FileBody;
 
 /// The status of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +94,24 @@ enum Kept {
     Nothing,
     /// The content, if it asks each time whether it still has this tag.
     Tagged(String),
+    /// The content with this tag: the address never has another.
+    Always(String),
+}
+
+/// The content of a response.
+#[derive(Clone, Debug, PartialEq)]
+enum Body {
+    Bytes(Arc<[u8]>),
+    File(FileBody),
+}
+
+impl Body {
+    fn length(&self) -> u64 {
+        match self {
+            Body::Bytes(bytes) => bytes.len() as u64,
+            Body::File(file) => file.length(),
+        }
+    }
 }
 
 /// A response.
@@ -99,7 +120,7 @@ pub struct Response {
     status: Status,
     content_type: &'static str,
     headers: Vec<(&'static str, String)>,
-    body: Arc<[u8]>,
+    body: Body,
     kept: Kept,
 }
 
@@ -114,8 +135,16 @@ struct Problem<'a> {
 impl Response {
     /// A response of this content.
     pub fn new(status: Status, content_type: &'static str, body: impl Into<Arc<[u8]>>) -> Self {
-        let kept = Kept::Nothing;
-        Response { status, content_type, headers: Vec::new(), body: body.into(), kept }
+        Response::of(status, content_type, Body::Bytes(body.into()))
+    }
+
+    /// A file, `length` bytes of it, which is read while it is sent.
+    pub fn file(content_type: &'static str, file: File, length: u64) -> Self {
+        Response::of(Status::Ok, content_type, Body::File(FileBody::new(file, length)))
+    }
+
+    fn of(status: Status, content_type: &'static str, body: Body) -> Self {
+        Response { status, content_type, headers: Vec::new(), body, kept: Kept::Nothing }
     }
 
     /// A text.
@@ -139,7 +168,8 @@ impl Response {
         Response::json(status, &Problem { error, remedy })
     }
 
-    /// Adds a header; names and values are this program's own, without line ends.
+    /// Adds a header, or replaces one that all responses have; names and values are this program's
+    /// own, without line ends.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.headers.push((name, value.into()));
@@ -152,9 +182,23 @@ impl Response {
         Response { kept: Kept::Tagged(tag), ..self }
     }
 
+    /// Lets browsers keep the content for good.
+    #[must_use]
+    pub fn lasting(self, tag: String) -> Self {
+        Response { kept: Kept::Always(tag), ..self }
+    }
+
     /// Its status.
     pub fn status(&self) -> Status {
         self.status
+    }
+
+    /// The file that follows [`Response::bytes`].
+    pub fn file_body(&self, parts: Parts) -> Option<FileBody> {
+        match &self.body {
+            Body::File(file) if parts == Parts::Whole => Some(file.clone()),
+            _ => None,
+        }
     }
 
     /// What is sent; `is_kept` is whether the connection stays.
@@ -167,7 +211,7 @@ impl Response {
         };
         if self.status != Status::NotModified {
             line("Content-Type", self.content_type);
-            line("Content-Length", &self.body.len().to_string());
+            line("Content-Length", &self.body.length().to_string());
         }
         match &self.kept {
             Kept::Nothing => line("Cache-Control", "no-store"),
@@ -175,14 +219,23 @@ impl Response {
                 line("Cache-Control", "no-cache");
                 line("ETag", tag);
             }
+            Kept::Always(tag) => {
+                line("Cache-Control", "private, max-age=31536000, immutable");
+                line("ETag", tag);
+            }
         }
-        ALWAYS.iter().for_each(|(name, value)| line(name, value));
+        let is_replaced = |name: &str| self.headers.iter().any(|(own, _)| *own == name);
+        let usual = ALWAYS.iter().filter(|(name, _)| !is_replaced(name));
+        usual.for_each(|(name, value)| line(name, value));
         self.headers.iter().for_each(|(name, value)| line(name, value));
         line("Connection", if is_kept { "keep-alive" } else { "close" });
         head += "\r\n";
         let mut bytes = head.into_bytes();
-        if parts == Parts::Whole && self.status != Status::NotModified {
-            bytes.extend_from_slice(&self.body);
+        if let Body::Bytes(body) = &self.body
+            && parts == Parts::Whole
+            && self.status != Status::NotModified
+        {
+            bytes.extend_from_slice(body);
         }
         bytes
     }

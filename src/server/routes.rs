@@ -10,6 +10,7 @@
 //! - `/api/trials`: a page of the table. `study`, `where`, `sort`, `reverse`, `hidden`, `offset`,
 //!   `limit`.
 //! - `/api/trial`: one trial, with its decisions, attempts, series and notes. `study`, `trial`.
+//! - `/api/image`: an image of a trial. `study`, `trial`, `digest`.
 //! - `/api/log`: the end of a log. `study`, `trial`, `attempt`; `known` and `bytes`: the attempt
 //!   whose log the page has, and how much of it.
 //! - `/api/curves`: curves, thinned to pixels. `study`, `trial`.., `metric`, `clock`, `by`,
@@ -33,6 +34,7 @@ use super::response::{Response, Status};
 use super::store::Store;
 use crate::app::curves::{By, Detail};
 use crate::app::figures::{self, FigureError, FigureKind, FigureOptions, StudyFigure};
+use crate::app::images::{self, ImageError};
 use crate::app::{AppError, devices, find, page};
 use crate::report::document::privacy::Privacy;
 use crate::report::figure::Figure;
@@ -107,6 +109,7 @@ pub fn answer(request: &Request, store: &mut Store, context: &Context) -> Respon
                 }
                 "/api/trials" => trials(head, reader),
                 "/api/trial" => trial(head, reader),
+                "/api/image" => image(head, reader, &context.store),
                 "/api/log" => log(head, reader, &context.store),
                 "/api/curves" => curves(head, reader),
                 "/api/figures" => figures(head, reader),
@@ -217,6 +220,37 @@ fn trial(head: &Head, reader: &AnyReader) -> RouteResult {
     let study = study(head, reader)?;
     let found = find::trial(reader, &study, TrialNumber(number(head, "trial", u64::MAX)?))?;
     json(page::trial(reader, &study, &found, &Privacy::everything())?)
+}
+
+/// An image by its digest, so that a browser may keep it. Opened on its own it is alone: nothing
+/// runs in it, and it loads nothing.
+fn image(head: &Head, reader: &AnyReader, store: &Path) -> RouteResult {
+    let study = study(head, reader)?;
+    let trial = find::trial(reader, &study, TrialNumber(number(head, "trial", u64::MAX)?))?.number;
+    let digest = head.query("digest").unwrap_or_default();
+    let tag = format!("\"{digest}\"");
+    let image = match images::open(reader, &study, store, (trial, digest)) {
+        Ok(image) => image,
+        Err(error) => return Ok(image_problem(error)),
+    };
+    let response = match head.has_tagged(&tag) {
+        true => Response::text(Status::NotModified, ""),
+        false => Response::file(image.media_type, image.file, image.bytes),
+    };
+    Ok(response.with("Content-Security-Policy", "default-src 'none'; sandbox").lasting(tag))
+}
+
+fn image_problem(error: ImageError) -> Response {
+    let status = match error {
+        ImageError::Storage(error) => return store_problem(&error),
+        ImageError::Unknown { .. } | ImageError::Gone { .. } | ImageError::Elsewhere { .. } => {
+            Status::NotFound
+        }
+        ImageError::Changed { .. } => Status::Conflict,
+        ImageError::Unreadable { .. } => Status::InternalServerError,
+        ImageError::NotImage { .. } => Status::UnsupportedMediaType,
+    };
+    Response::problem(status, &error.to_string(), error.remedy().as_deref())
 }
 
 /// Bytes of a log that are read, at its end.

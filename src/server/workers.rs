@@ -1,14 +1,15 @@
-//! The threads that answer requests: several that read the store, and one that changes it.
+//! The threads that answer requests: several that read the store, one that changes it, and one that
+//! reads the files of responses.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::control;
-use super::event_loop::{Job, Replies, Reply};
+use super::event_loop::{Job, PartJob, Replies, Reply};
 use super::http::Request;
 use super::response::{Response, Status};
 use super::routes::{self, Context};
@@ -50,6 +51,22 @@ pub fn start_writer(path: &Path, notices: &Notices, replies: &Replies) -> io::Re
     let (replies, mut store) = (replies.clone(), Store::new(path, notices));
     threads::spawn("writer", move || {
         serve(&jobs, &replies, |request| control::answer(request, &mut store));
+    })?;
+    Ok(tx)
+}
+
+/// Starts the thread that reads files while they are sent.
+///
+/// # Errors
+/// The system refuses it.
+pub fn start_file_reader(replies: &Replies) -> io::Result<Sender<PartJob>> {
+    // Each connection waits for one part at most.
+    let (tx, jobs) = unbounded();
+    let replies = replies.clone();
+    threads::spawn("file reader", move || {
+        for PartJob { connection, part } in jobs {
+            replies.send(Reply::Part(connection, part.read().ok()));
+        }
     })?;
     Ok(tx)
 }

@@ -10,7 +10,7 @@ use hpsearch::runner::artifacts::digest_of;
 use hpsearch::server::Limits;
 use hpsearch::storage::{Storage as _, StorageReader as _, StudyId};
 use hpsearch::study::artifact::{Artifact, ArtifactKind};
-use hpsearch::study::event::{Event, RecordEvent, TrialEvent};
+use hpsearch::study::event::{Event, RecordEvent, RunnerEvent, TrialEvent};
 use hpsearch::study::request::Request;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::TrialNumber;
@@ -18,8 +18,8 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde_json::{Value as Json, json};
 
 use crate::harness::{
-    Browser, ONE_SLOT, RESUMABLE, Scene, Site, TWO_SLOTS, assert_code, assert_done, assert_names,
-    held, study, wait_until,
+    Browser, ONE_SLOT, RESUMABLE, STORE, Scene, Site, TWO_SLOTS, assert_code, assert_done,
+    assert_names, held, study, wait_until,
 };
 use crate::several_objectives;
 
@@ -944,4 +944,145 @@ fn the_pages_files_are_in_the_program_and_kept_by_browsers_until_they_change() {
         connected.send(format!("GET {path} HTTP/1.1\r\n{headers}If-None-Match: {tag}\r\n\r\n"));
         assert_eq!(connected.answer().code, 304, "{path}");
     }
+}
+
+/// Logs an image of a trial, and returns its file and its address.
+fn logged(scene: &mut Scene, trial: u64, name: &str, content: &[u8]) -> (PathBuf, String) {
+    let (trial, digest) = (TrialNumber(trial), digest_of(content));
+    let study = scene.store.study("digits").unwrap().unwrap();
+    let copies = study.files(&scene.path(STORE)).artifacts(trial);
+    fs::create_dir_all(&copies).unwrap();
+    let file = copies.join(&digest);
+    fs::write(&file, content).unwrap();
+    let artifact = Artifact {
+        name: name.to_owned(),
+        kind: ArtifactKind::Image,
+        digest: digest.clone(),
+        bytes: content.len() as u64,
+        step: Some(3),
+        path: None,
+        copied: true,
+    };
+    let saved = TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content: None });
+    scene.append(&[Event::Trial(trial, saved)]);
+    (file, format!("/api/image?study=digits&trial={trial}&digest={digest}"))
+}
+
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n<script>alert(1)</script>";
+
+#[test]
+fn an_image_is_served_by_its_digest_and_as_what_it_begins_like() {
+    let mut scene = Scene::digits();
+    let (_, png) = logged(&mut scene, 1, "page.html", PNG);
+    let (_, webp) = logged(&mut scene, 1, "sample", b"RIFF1234WEBPVP8 ");
+    scene.leave();
+    let browser = Browser::with_limits(&scene, Limits::default(), false);
+    let artifacts = &browser.json("/api/trial?study=digits&trial=1")["artifacts"];
+    assert_eq!(
+        (&artifacts[0]["kind"], &artifacts[0]["digest"]),
+        (&json!("image"), &json!(digest_of(PNG)))
+    );
+    let served = browser.get(&png);
+    assert_eq!((served.code, served.body.as_slice()), (200, PNG));
+    for (name, value) in [
+        ("content-type", "image/png"),
+        ("x-content-type-options", "nosniff"),
+        ("content-security-policy", "default-src 'none'; sandbox"),
+        ("cross-origin-resource-policy", "same-origin"),
+        ("cache-control", "private, max-age=31536000, immutable"),
+    ] {
+        assert_eq!(served.header(name), Some(value), "{}", served.head);
+    }
+    assert_eq!(browser.get(&webp).header("content-type"), Some("image/webp"));
+    let mut connected = browser.connect();
+    let (headers, tag) = (browser.headers(), served.header("etag").unwrap());
+    connected.send(format!("GET {png} HTTP/1.1\r\n{headers}If-None-Match: {tag}\r\n\r\n"));
+    assert_eq!(connected.answer().code, 304);
+    // The connection stays in step after each kind of answer.
+    connected.send(format!("HEAD {png} HTTP/1.1\r\n{headers}\r\n"));
+    let head = connected.until(b"\r\n\r\n");
+    assert!(head.contains(&format!("Content-Length: {}\r\n", PNG.len())), "{head}");
+    connected.send(format!("GET {webp} HTTP/1.1\r\n{headers}\r\n").repeat(2));
+    assert_eq!((connected.answer().code, connected.answer().code), (200, 200));
+    let signed_out = Browser::elsewhere(browser.address, browser.url.clone(), String::new());
+    assert_eq!(signed_out.get(&png).code, 401);
+}
+
+#[test]
+fn an_image_that_is_not_what_was_logged_is_not_served() {
+    let mut scene = Scene::digits();
+    let (gone, of_gone) = logged(&mut scene, 1, "gone", PNG);
+    let (changed, of_changed) = logged(&mut scene, 1, "changed", b"GIF89a 1");
+    let (in_the_way, of_unreadable) = logged(&mut scene, 1, "unreadable", b"GIF89a 2");
+    let (_, of_svg) = logged(&mut scene, 1, "drawing", b"<svg onload='alert(1)'/>");
+    let (linked, of_link) = logged(&mut scene, 1, "link", b"GIF89a 3");
+    fs::remove_file(&gone).unwrap();
+    fs::write(&changed, "GIF89a 0").unwrap();
+    fs::remove_file(&in_the_way).unwrap();
+    fs::create_dir(&in_the_way).unwrap();
+    fs::remove_file(&linked).unwrap();
+    scene.write("secret.gif", "GIF89a, a secret");
+    std::os::unix::fs::symlink(scene.path("secret.gif"), &linked).unwrap();
+    // Trial 4 ran elsewhere, where its files are.
+    let holder = hpsearch::runner::this_process();
+    scene.append(&[Event::Runner(RunnerEvent::Started {
+        pid: holder.pid,
+        host: "gpu-7".to_owned(),
+        slots: Vec::new(),
+        tracker: None,
+    })]);
+    scene.start(4, 0.1, 1, "adamw");
+    let (away, of_away) = logged(&mut scene, 4, "away", PNG);
+    fs::remove_file(&away).unwrap();
+    scene.leave();
+    let browser = Browser::with_limits(&scene, Limits::default(), false);
+    let path = |file: &PathBuf| file.display().to_string();
+    for (address, code, said) in [
+        (&of_gone, 404, vec!["`gone:v1` is gone".to_owned(), path(&gone)]),
+        (&of_changed, 409, vec!["has changed".to_owned(), path(&changed)]),
+        (&of_unreadable, 500, vec!["cannot be read".to_owned(), path(&in_the_way)]),
+        (&of_svg, 415, vec!["`drawing:v1` is not a PNG".to_owned()]),
+        (&of_link, 409, vec!["has changed".to_owned()]),
+        (&of_away, 404, vec!["is on gpu-7, at".to_owned(), path(&away), holder.host.clone()]),
+    ] {
+        let refused = browser.get(address);
+        assert_eq!(refused.code, code, "{address}");
+        assert_eq!(refused.header("content-type"), Some("application/json"));
+        assert_eq!(refused.header("cache-control"), Some("no-store"));
+        let text = refused.json()["error"].as_str().unwrap().to_owned();
+        assert_names(&text, &said.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    let remedy = browser.get(&of_away).json()["remedy"].clone();
+    assert_names(remedy.as_str().unwrap(), &["`hpsearch serve` on gpu-7"]);
+    for digest in ["", "../../trial-0", "..%2F..%2Fstudy.toml", &digest_of(b"other")] {
+        let address = format!("/api/image?study=digits&trial=1&digest={digest}");
+        assert_eq!(browser.get(&address).code, 404, "{digest}");
+    }
+}
+
+#[test]
+fn a_large_image_is_sent_in_parts_and_ends_early_if_its_file_does() {
+    const MIB: usize = 1 << 20;
+    let mut content = PNG.to_vec();
+    content.resize(64 * MIB, 7);
+    let mut scene = Scene::digits();
+    let (file, address) = logged(&mut scene, 1, "large", &content);
+    scene.leave();
+    let browser = Browser::start(&scene, &[]);
+    let running = browser.running.as_ref().unwrap();
+    let served = browser.get(&address);
+    assert_eq!((served.code, served.body.len()), (200, content.len()));
+    assert!(served.body == content, "the content is another");
+    let status = fs::read_to_string(format!("/proc/{}/status", running.id())).unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: usize = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    assert!(peak / 1024 < 60, "{peak} kB for an image of 64 MiB");
+    // A client that has read the head, and not the rest, while the file is cut.
+    let mut connected = browser.connect();
+    connected.send(format!("GET {address} HTTP/1.1\r\n{}\r\n", browser.headers()));
+    let head = connected.until(b"\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    fs::File::options().write(true).open(&file).unwrap().set_len(MIB as u64).unwrap();
+    assert!(connected.rest().len() < content.len());
+    assert_eq!(browser.get("/api/server").code, 200);
 }

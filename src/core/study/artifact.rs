@@ -234,13 +234,16 @@ pub fn checked_table(table: &serde_json::Value) -> Result<String, String> {
     Ok(text)
 }
 
-/// Whether a file begins with the signature of a PNG, JPEG, GIF or WebP.
-pub fn is_image(beginning: &[u8]) -> bool {
-    beginning.starts_with(b"\x89PNG\r\n\x1a\n")
-        || beginning.starts_with(b"\xff\xd8\xff")
-        || beginning.starts_with(b"GIF87a")
-        || beginning.starts_with(b"GIF89a")
-        || beginning.starts_with(b"RIFF") && beginning.get(8..12) == Some(b"WEBP")
+/// The media type of a file that begins with the signature of a PNG, JPEG, GIF or WebP.
+pub fn image_type(beginning: &[u8]) -> Option<&'static str> {
+    let begins = |signature: &[u8]| beginning.starts_with(signature);
+    match () {
+        () if begins(b"\x89PNG\r\n\x1a\n") => Some("image/png"),
+        () if begins(b"\xff\xd8\xff") => Some("image/jpeg"),
+        () if begins(b"GIF87a") || begins(b"GIF89a") => Some("image/gif"),
+        () if begins(b"RIFF") && beginning.get(8..12) == Some(b"WEBP") => Some("image/webp"),
+        () => None,
+    }
 }
 
 #[cfg(test)]
@@ -295,12 +298,16 @@ mod tests {
 
     #[test]
     fn images_are_known_by_how_they_begin() {
-        for image in [&b"\x89PNG\r\n\x1a\n.."[..], b"\xff\xd8\xff\xe0", b"GIF89a", b"RIFF1234WEBP"]
-        {
-            assert!(is_image(image), "{image:?}");
+        for (image, media_type) in [
+            (&b"\x89PNG\r\n\x1a\n.."[..], "image/png"),
+            (b"\xff\xd8\xff\xe0", "image/jpeg"),
+            (b"GIF89a", "image/gif"),
+            (b"RIFF1234WEBP", "image/webp"),
+        ] {
+            assert_eq!(image_type(image), Some(media_type), "{image:?}");
         }
-        for other in [&b""[..], b"GIF", b"RIFF1234WAVE", b"<svg"] {
-            assert!(!is_image(other), "{other:?}");
+        for other in [&b""[..], b"GIF", b"RIFF1234WAVE", b"<svg", b"<html>"] {
+            assert_eq!(image_type(other), None, "{other:?}");
         }
     }
 }

@@ -4,6 +4,7 @@ import { element, facts, fill, state, table, tags } from "/elements.js";
 import { bytes, duration, moment, number, param, quoted } from "/format.js";
 import { actOn, controlsOf } from "/control.js";
 import { curvesOf } from "/figures.js";
+import { imagesOf } from "/images.js";
 import { logOf } from "/log.js";
 import { frontMark, isOnFront, objectivesOf, valueOf } from "/objectives.js";
 import { read } from "/server.js";
@@ -13,13 +14,15 @@ export function showTrial(context) {
   let trial = null;
   const head = element("div", {});
   const curve = curvesOf(page, study.name, [at.trial], at.metric ?? study.metric);
+  const images = imagesOf(study, at.trial);
   const log = logOf(page, study.name, at.trial);
   const rest = element("div", {});
-  fill(body, head, element("section", {}, element("h2", {}, "Curve"), curve.element), log.element, rest);
+  fill(body, head, element("section", {}, element("h2", {}, "Curve"), curve.element), images.element, log.element, rest);
   const load = async () => {
     try {
       trial = await read("trial", { study: study.name, trial: at.trial });
       show();
+      images.follow(trial);
       log.follow(trial);
       await curve.draw();
     } catch (error) { page.error(error); }
