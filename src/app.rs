@@ -24,6 +24,7 @@ pub mod exact_points;
 pub mod export;
 pub mod figures;
 pub mod find;
+pub mod groups;
 pub mod held_study;
 pub mod images;
 pub mod import;

@@ -20,6 +20,11 @@ pub struct ExactStep {
 }
 
 impl ExactStep {
+    /// The step as the float that charts place it by.
+    pub fn real(self) -> f64 {
+        self.real
+    }
+
     /// As JSON: an integer if it is integral.
     pub fn to_json(self) -> serde_json::Value {
         self.reported.map_or_else(|| step_json(self.real), serde_json::Value::from)

@@ -11,6 +11,7 @@ mod thinning;
 
 use std::collections::BTreeMap;
 
+use crate::app::groups::groups;
 use crate::report::fate::{Fate, fates};
 use crate::report::figure::Figure;
 use crate::report::figure::rungs::rungs;
@@ -21,8 +22,8 @@ use crate::study::event::{CheckpointEvent, Event, Seq, TrialEvent};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
-pub use curves::series_of;
 use curves::{best_trials, curves_figure, shared_curves};
+pub use curves::{group_figure, grouped_series, series_of};
 pub use error::FigureError;
 pub use kind::{FigureKind, FigureOptions};
 use objectives::of_objectives;
@@ -51,7 +52,12 @@ pub fn figures(
     options: &FigureOptions,
 ) -> Result<Vec<StudyFigure>, FigureError> {
     let is_several = studies.iter().any(|study| study.spec.has_several_objectives());
-    if studies.len() > 1 && kind.is_shared() && options.overlay && !is_several {
+    if studies.len() > 1
+        && kind.is_shared()
+        && options.overlay
+        && options.group_by.is_none()
+        && !is_several
+    {
         return match kind {
             FigureKind::Curves => shared_curves(reader, studies, options),
             _ => shared(reader, studies, kind, options),
@@ -112,6 +118,11 @@ pub fn check(
     options: &FigureOptions,
 ) -> Result<(), FigureError> {
     match kind {
+        FigureKind::Curves if options.group_by.is_some() => {
+            let by = options.group_by.as_deref().unwrap_or_default();
+            groups(reader, study, by, Vec::new())?;
+            Ok(())
+        }
         FigureKind::Curves if options.names_series() => {
             let numbers = best_trials(reader, study, options.lines)?;
             let metric = options.metric.as_ref().unwrap_or(&study.spec.objective().metric);

@@ -33,6 +33,7 @@ Examples:
   hpsearch plot digits parallel --width 120 --height 30
   hpsearch plot contour --param learning_rate --param dropout -o contour.png
   hpsearch plot curves --metric train/loss --clock step --smooth 0.6
+  hpsearch plot curves runs --by group -o groups.png   mean and deviation
   hpsearch plot curves sms digits     the curves of two studies, overlaid
   hpsearch plot history --study 'sms*' -o history.svg
 
@@ -78,6 +79,7 @@ pub struct PlotArguments {
         long,
         value_name = "WEIGHT",
         value_parser = weight,
+        conflicts_with = "group_by",
         default_value_t = 0.0,
         hide_default_value = true
     )]
@@ -132,6 +134,7 @@ impl PlotArguments {
         FigureOptions {
             params: self.param.clone(),
             metric: self.choice.metric.clone(),
+            group_by: self.choice.group_by.clone(),
             axis: self.choice.axis,
             by: self.choice.by(),
             detail: match is_drawn_small {
@@ -253,12 +256,13 @@ fn refuse_options_of_others(arguments: &PlotArguments, kind: FigureKind) -> Resu
         (choice.axis.is_some() || choice.wall, "`--clock` and `--wall` are"),
         (choice.metric.is_some() && !kind.is_of_an_objective(), "`--metric` is"),
         (arguments.smooth > 0.0, "`--smooth` is"),
+        (choice.group_by.is_some(), "`--by` is"),
     ];
     if let Some((_, what)) =
         of_curves.iter().find(|(given, _)| *given && kind != FigureKind::Curves)
     {
         let message = format!("{what} not for `plot {}`", kind.as_str());
-        return Err(Failure::usage(message).help("`plot curves` takes all three"));
+        return Err(Failure::usage(message).help("`plot curves` takes it"));
     }
     let takes_params = matches!(kind, FigureKind::Slice | FigureKind::Contour);
     if !arguments.param.is_empty() && !takes_params {

@@ -1,10 +1,11 @@
-//! `--metric`, `--clock` and `--wall`: selects series of trials.
+//! `--metric`, `--clock`, `--wall` and `--by`: selects series of trials.
 
 use clap::Args;
 
 use super::exit::Failure;
 use crate::app::curves::By;
 use crate::app::figures::{FigureError, series_of};
+use crate::app::groups::GroupError;
 use crate::study::series::{SeriesAxis, SeriesSummary};
 
 /// A series, and its horizontal axis.
@@ -19,6 +20,10 @@ pub struct SeriesArguments {
     /// Draw by seconds since each trial began instead of steps
     #[arg(long)]
     pub wall: bool,
+    /// Draw the mean and standard deviation of each group: of the runs of each `group`, or of the
+    /// trials with each value of a parameter
+    #[arg(long = "by", value_name = "NAME", conflicts_with = "wall")]
+    pub group_by: Option<String>,
 }
 
 fn axis_of(word: &str) -> Result<SeriesAxis, String> {
@@ -49,11 +54,32 @@ impl SeriesArguments {
     }
 }
 
+impl From<GroupError> for Failure {
+    fn from(error: GroupError) -> Self {
+        let message = error.to_string();
+        match error {
+            GroupError::Storage(error) => error.into(),
+            GroupError::Unknown { name, known, .. } if known.is_empty() => {
+                Failure::usage(message).help(format!("it has none: leave out `--by {name}`"))
+            }
+            GroupError::Unknown { name, known, .. } => Failure::usage(message).known(
+                &name,
+                "its trials can be grouped by",
+                known.iter().map(String::as_str),
+            ),
+        }
+    }
+}
+
 impl From<FigureError> for Failure {
     fn from(error: FigureError) -> Self {
         let message = error.to_string();
         match error {
             FigureError::Storage(error) => error.into(),
+            FigureError::Group(error) => error.into(),
+            FigureError::TooManyGroups { by, .. } => Failure::usage(message).help(format!(
+                "`hpsearch curves --by {by} --table` and `--json` have all; name trials for fewer"
+            )),
             FigureError::UnknownParameter { name, known, .. } => Failure::usage(message).known(
                 &name,
                 "it searches",

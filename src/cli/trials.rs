@@ -1,5 +1,6 @@
 //! `hpsearch trials`: the trials of a study, or of several, filtered and in any order.
 
+mod grouped;
 mod several;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ Examples:
   hpsearch trials digits --limit 10
   hpsearch trials digits --where 'optim=sgd -state:failed' --sort optim
   hpsearch trials digits --sort number --json
+  hpsearch trials runs --by group            mean, deviation and best of each group
   hpsearch trials --all --limit 20           the best of all studies
   hpsearch trials --study 'sms*' --where 'epochs>3'"))]
 pub struct TrialsArguments {
@@ -49,6 +51,14 @@ pub struct TrialsArguments {
     /// Only the first N trials; N of each study if their values cannot be compared
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
+    /// A line for each `group` of runs, or for each value of a parameter, with the mean, standard
+    /// deviation and best value of its complete trials
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with_all = ["all", "patterns", "sort", "reverse", "limit"]
+    )]
+    pub by: Option<String>,
     /// List hidden trials, too
     #[arg(long)]
     pub hidden: bool,
@@ -69,6 +79,9 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
     let filter = if arguments.hidden { filter } else { study.visible(filter) };
+    if let Some(by) = &arguments.by {
+        return grouped::trials(arguments, by, (&reader, &study, filter), console);
+    }
     let (sort, turned) = selection::sort_key(&reader, &study, &arguments.sort)?;
     let query = TrialQuery {
         filter,

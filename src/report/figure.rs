@@ -34,6 +34,8 @@ pub enum Mark {
     Star,
     /// Thick segments: every two consecutive points are the ends of one.
     Bars,
+    /// An area: every two consecutive points are its lower and upper end at one place.
+    Band,
 }
 
 /// What a series is among the others, which decides its colour.

@@ -16,7 +16,7 @@
 //! - `/api/curves`: curves, thinned to pixels. `study`, `trial`.., `metric`, `clock`, `by`,
 //!   `columns`.
 //! - `/api/figures`: figures as data. `study`.., `kind`, `param`.., `metric`, `trial`.., `log_x`,
-//!   `log_y`, `clock`, `by`, `smooth`.
+//!   `log_y`, `clock`, `by`, `smooth`, `group`.
 //! - `/api/figure.svg`: figures, drawn. As well `theme`, `width`, `height`.
 //! - `/api/devices`: the devices of this machine.
 //! - `/api/events`: entries of the journal, oldest first. `study`, `before`, `limit`.
@@ -338,6 +338,7 @@ fn figures_of(head: &Head, reader: &AnyReader) -> Result<Vec<StudyFigure>, Refus
     let trials = trials_of(head, MOST_COMPARED)?;
     let options = FigureOptions {
         params: head.queries("param").map(str::to_owned).collect(),
+        group_by: head.query("group").filter(|group| !group.is_empty()).map(str::to_owned),
         metric: head.query("metric").filter(|metric| !metric.is_empty()).map(str::to_owned),
         axis,
         by,

@@ -43,6 +43,7 @@ mod front_safety;
 mod fuzz;
 mod gc;
 mod goals;
+mod grouped_runs;
 mod groups;
 mod harness;
 mod help;

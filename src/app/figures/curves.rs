@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{FigureError, FigureOptions, StudyFigure};
-use crate::app::curves::{points, shown_axis};
+use crate::app::curves::{Detail, points, shown_axis};
+use crate::app::groups::{self, Groups};
 use crate::report::figure::Figure;
-use crate::report::figure::curves::{self, StudyCurve};
+use crate::report::figure::curves::{self, MeanCurve, StudyCurve};
+use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::study::counted::count;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{SeriesAxis, SeriesSummary};
 use crate::study::trial::TrialNumber;
@@ -16,6 +19,11 @@ pub(super) fn curves_figure(
     study: &StudySummary,
     options: &FigureOptions,
 ) -> Result<Vec<Figure<'static>>, FigureError> {
+    if let Some(by) = &options.group_by {
+        let trials = groups::visible_trials(reader, study)?;
+        let groups = groups::groups(reader, study, by, trials)?;
+        return Ok(vec![group_figure(reader, study, &groups, options)?]);
+    }
     let (metric, axis, curves) = curves_of(reader, study, options.lines, options)?;
     let unit = options.by.unit(axis);
     // The values of trials are those of the study's metric.
@@ -24,6 +32,66 @@ pub(super) fn curves_figure(
     let best = study.best_trial();
     let title = format!("{}: {metric} by {unit}", study.spec.name);
     Ok(vec![curves::curves(&title, curves, best, value).on(unit, &metric, options)])
+}
+
+/// Most groups of a figure: as many as lines with colours and dashes of their own.
+const MOST_GROUPS: usize = 18;
+
+/// The mean curves of groups of trials, with their standard deviations.
+///
+/// # Errors
+/// The store failed, the trials do not have the metric, or there are too many groups.
+pub fn group_figure(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    groups: &Groups,
+    options: &FigureOptions,
+) -> Result<Figure<'static>, FigureError> {
+    if groups.groups.len() > MOST_GROUPS {
+        let (by, count) = (groups.by.clone(), groups.groups.len());
+        return Err(FigureError::TooManyGroups { by, count, most: MOST_GROUPS });
+    }
+    let (metric, axis) = grouped_series(reader, study, groups, options)?;
+    let mut means = Vec::new();
+    for group in &groups.groups {
+        let curve = group.curve(reader, study, &metric, axis)?;
+        let name = format!("{} ({})", groups.label(group), count(curve.trials.len() as u64, "run"));
+        let points = curve.points.iter().map(|(step, one)| (step.real(), one.mean, one.deviation));
+        means.push(MeanCurve { name, points: thinned(points.collect(), options.detail) });
+    }
+    let by = one_line(&groups.by);
+    let title =
+        format!("{}: {metric} by {axis}, mean and standard deviation by {by}", study.spec.name);
+    Ok(curves::means(&title, means).on(axis.as_str(), &metric, options))
+}
+
+/// The metric of grouped trials and its axis.
+///
+/// # Errors
+/// The store failed, or the trials do not have the metric.
+pub fn grouped_series(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    groups: &Groups,
+    options: &FigureOptions,
+) -> Result<(String, SeriesAxis), FigureError> {
+    let trials = groups.groups.iter().flat_map(|group| &group.trials);
+    let numbers: Vec<TrialNumber> = trials.map(|trial| trial.number).collect();
+    let metric = options.metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
+    let all = reader.series(study.id, &numbers)?;
+    let own = series_of(&all, &metric, options.axis)?;
+    let axis = options.axis.unwrap_or_else(|| shown_axis(study, own));
+    Ok((metric, axis))
+}
+
+/// Points at equal distances, and the last one: no more than can be seen.
+fn thinned<T: Copy>(points: Vec<T>, detail: Detail) -> Vec<T> {
+    let Detail::Columns(columns) = detail else { return points };
+    let (length, most) = (points.len(), usize::from(columns) * 2);
+    let every = length.div_ceil(most.max(1)).max(1);
+    let kept = points.into_iter().enumerate();
+    let kept = kept.filter(|(index, _)| index % every == 0 || index + 1 == length);
+    kept.map(|(_, point)| point).collect()
 }
 
 pub(super) fn shared_curves(

@@ -1,5 +1,6 @@
 //! Why there is no figure.
 
+use crate::app::groups::GroupError;
 use crate::report::wording::one_line;
 use crate::storage::StorageError;
 use crate::study::series::SeriesAxis;
@@ -19,6 +20,19 @@ pub enum FigureError {
         name: String,
         /// Those that it searches.
         known: Vec<String>,
+    },
+    /// The trials cannot be grouped.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// More groups than lines that can be told apart.
+    #[error("`{}` has {count} values, and at most {most} groups are drawn", one_line(by))]
+    TooManyGroups {
+        /// What the trials are grouped by.
+        by: String,
+        /// How many groups there are.
+        count: usize,
+        /// How many can be drawn.
+        most: usize,
     },
     /// A contour needs two parameters.
     #[error("a contour is over two parameters, and {given}")]

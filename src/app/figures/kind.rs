@@ -145,6 +145,8 @@ pub struct FigureOptions {
     pub params: Vec<String>,
     /// Metric of curves, and which of several objectives; `None`: the study's, all of them.
     pub metric: Option<String>,
+    /// Of curves: the mean of each group of trials, by a parameter or by `group`.
+    pub group_by: Option<String>,
     /// Axis of curves; `None`: the study's where the metric is on it.
     pub axis: Option<SeriesAxis>,
     /// What curves are drawn by.
@@ -170,6 +172,7 @@ impl Default for FigureOptions {
         FigureOptions {
             params: Vec::new(),
             metric: None,
+            group_by: None,
             axis: None,
             by: By::Step,
             detail: Detail::Every,

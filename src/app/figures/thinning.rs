@@ -9,8 +9,9 @@ pub fn thin(figure: &mut Figure<'static>, most: usize) {
     let every = points.div_ceil(most).max(1);
     for one in &mut figure.series {
         let length = one.points.len();
-        // Bars are pairs of points, and short series tell something by each.
-        if every == 1 || one.mark == Mark::Bars || length < every * 20 {
+        // Bars and bands are pairs of points, and short series tell something by each.
+        let is_of_pairs = matches!(one.mark, Mark::Bars | Mark::Band);
+        if every == 1 || is_of_pairs || length < every * 20 {
             continue;
         }
         let kept = one.points.iter().enumerate();

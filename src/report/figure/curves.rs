@@ -62,6 +62,46 @@ pub fn curves_of_several<'a>(
     }
 }
 
+/// The mean curve of several runs.
+#[derive(Clone, Debug)]
+pub struct MeanCurve {
+    /// What the legend calls it.
+    pub name: String,
+    /// Steps, means and standard deviations.
+    pub points: Vec<(f64, f64, f64)>,
+}
+
+/// Mean curves over bands of a standard deviation to both sides.
+pub fn means(title: &str, means: Vec<MeanCurve>) -> Figure<'static> {
+    let line = |one: &MeanCurve| -> Vec<(f64, f64)> {
+        one.points.iter().map(|(step, mean, _)| (*step, *mean)).collect()
+    };
+    let band = |one: &MeanCurve| -> Vec<(f64, f64)> {
+        let ends = |(step, mean, deviation): &(f64, f64, f64)| {
+            [(*step, mean - deviation), (*step, mean + deviation)]
+        };
+        one.points.iter().flat_map(ends).collect()
+    };
+    let lines: Vec<Vec<(f64, f64)>> = means.iter().map(line).collect();
+    let x = axis_of(lines.iter().flatten());
+    let bands = means
+        .iter()
+        .enumerate()
+        .map(|(index, one)| series("", band(one), Mark::Band, SeriesRole::Compared(index)));
+    let bands: Vec<_> = bands.collect();
+    let lines = means.iter().zip(lines).enumerate().map(|(index, (one, points))| {
+        series(&one.name, points, Mark::Line, SeriesRole::Compared(index))
+    });
+    Figure {
+        title: one_line(title),
+        x,
+        y: Axis::without_outliers(Vec::new()),
+        series: present(bands.into_iter().chain(lines).collect()),
+        cells: None,
+        empty: "no reports yet",
+    }
+}
+
 /// An axis of steps, or of seconds.
 fn axis_of<'a>(points: impl IntoIterator<Item = &'a (f64, f64)>) -> Axis {
     let is_whole = points.into_iter().all(|(step, _)| step.fract() == 0.0);

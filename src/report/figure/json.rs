@@ -89,6 +89,7 @@ impl Mark {
             Mark::Dots => "dots",
             Mark::Star => "star",
             Mark::Bars => "bars",
+            Mark::Band => "band",
         }
     }
 }

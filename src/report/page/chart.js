@@ -44,7 +44,7 @@ export function chart(page) {
   /// Draws it anew, or, if only points were added, in its place, so that a value that is pointed at
   /// stays.
   function draw(isSame = false) {
-    const drawable = figure === null ? [] : figure.series.filter(({ points }) => points.length > 0);
+    const drawable = figure === null ? [] : figure.series.filter(({ points }) => points.length > 0).flatMap(edges(figure));
     const data = drawable.length > 0 ? aligned(figure, drawable) : [[]];
     const isEmpty = data[0].length === 0;
     const kinds = JSON.stringify(drawable.map(({ name, mark, role, trial, index }) => [name, mark, role, trial, index]));
@@ -104,13 +104,13 @@ export function chart(page) {
     const series = drawable.map((one) => {
       const colour = shade(one.role === "best" ? "best" : one.role === "background" ? "behind" : `series-${(one.index ?? 0) % COLOURS + 1}`);
       const isOfDots = one.mark === "dots" || one.mark === "star";
-      const width = one.role === "background" ? 1 : 2;
+      const width = one.mark === "edge" ? 0 : one.role === "background" ? 1 : 2;
       return {
         label: one.name, stroke: (_, place) => (place === pointed ? text : colour), width, scale: "y", show: !off.has(one.name) || one.name === "",
         alpha: one.role === "background" ? 0.6 : 1,
         dash: one.role === "compared" ? DASHES[Math.floor((one.index ?? 0) / COLOURS) % 3] : [],
         paths: isOfDots ? () => null : one.mark === "steps" ? uPlot.paths.stepped({ align: 1 }) : uPlot.paths.linear(),
-        points: { show: isOfDots || one.points.length < (one.role === "background" || one.mark === "steps" ? 2 : DOTTED), size: one.mark === "star" ? 12 : isOfDots ? 5 : 6, width: 0, fill: colour, stroke: colour },
+        points: { show: one.mark !== "edge" && (isOfDots || one.points.length < (one.role === "background" || one.mark === "steps" ? 2 : DOTTED)), size: one.mark === "star" ? 12 : isOfDots ? 5 : 6, width: 0, fill: colour, stroke: colour },
       };
     });
     const scale = ({ log }, at) => ({ time: false, distr: log ? 3 : 1, range: () => whole[at] });
@@ -119,6 +119,8 @@ export function chart(page) {
       scales: { x: scale(figure.x, 0), y: scale(figure.y, 1) },
       axes: [axis(figure.x, true), axis(figure.y, false)],
       series: [{}, ...series],
+      bands: drawable.flatMap(({ isLower }, place) => (isLower
+        ? [{ series: [place + 2, place + 1], fill: translucent(series[place].stroke(null, place + 1)) }] : [])),
       cursor: { points: { show: false }, drag: { x: true, y: true, uni: 30, setScale: false }, bind: { dblclick: () => () => zoom(null) } },
       hooks: { setSelect: [select], setCursor: [hover(drawable)] },
     };
@@ -190,7 +192,7 @@ export function chart(page) {
           if (trial !== null && event.detail === 1) opening = setTimeout(() => page.open?.(trial), 300);
         });
       }
-      const found = nearest(one);
+      const found = nearest(one, drawable);
       tip.hidden = mark.hidden = found === null;
       at = found && { ...found, series: drawable[found.place] };
       point(at?.series.role === "background" && at.series.mark === "line" ? at.place + 1 : null);
@@ -228,6 +230,20 @@ export function chart(page) {
       plot = null;
     },
   };
+}
+
+/// Of a band its lower and upper end as series of their own, which go with the line that it is around.
+function edges({ series }) {
+  return (one) => {
+    if (one.mark !== "band") return [one];
+    const name = series.find(({ mark, index }) => mark === "line" && index === one.index)?.name ?? "";
+    const side = (isLower) => ({ ...one, name, isLower, mark: "edge", points: one.points.filter((_, at) => at % 2 === (isLower ? 0 : 1)) });
+    return [side(true), side(false)];
+  };
+}
+
+function translucent(colour) {
+  return colour.replace(/^rgb\((.*)\)$/, "rgba($1, 0.18)");
 }
 
 const WHOLE = [1, 2, 5].flatMap((first) => Array.from({ length: 12 }, (_, power) => first * 10 ** power)).sort((a, b) => a - b);
@@ -288,13 +304,13 @@ function named(drawable) {
   return found;
 }
 
-function nearest(one) {
+function nearest(one, drawable) {
   const { left, top, idx } = one.cursor;
   if (left < 0 || idx === null || idx === undefined) return null;
   const xs = one.data[0];
   let [found, least] = [null, REACH * REACH];
   for (let place = 0; place + 1 < one.data.length; place += 1) {
-    if (!one.series[place + 1].show) continue;
+    if (!one.series[place + 1].show || drawable[place].mark === "edge") continue;
     const ys = one.data[place + 1];
     for (const step of [-1, 1]) {
       for (let index = step < 0 ? idx : idx + 1; index >= 0 && index < xs.length; index += step) {

@@ -111,7 +111,7 @@ export function curvesOf(page, study, trials, metric) {
 export function showFigures(context) {
   const { page, at, body, study } = context;
   const isSeveral = Boolean(study.objectives);
-  const values = { kind: at.kind ?? (isSeveral ? "pareto" : "history"), metric: at.metric ?? "", log_x: at.log_x === "1", log_y: at.log_y === "1" };
+  const values = { kind: at.kind ?? (isSeveral ? "pareto" : "history"), metric: at.metric ?? "", group: at.group ?? "", log_x: at.log_x === "1", log_y: at.log_y === "1" };
   const change = (changed) => {
     Object.assign(values, changed);
     page.keep({ study: study.name, view: "figures", ...values });
@@ -125,6 +125,8 @@ export function showFigures(context) {
   };
   const kinds = choice("Kind of figure", isSeveral ? [...FRONT_KINDS, ...KINDS] : KINDS, values.kind, (kind) => change({ kind }));
   const metrics = choice("Metric", [], "", (metric) => change({ metric }));
+  const names = [...new Set([...(study.is_tracked ? ["group"] : []), ...study.params.map(({ name }) => name)])];
+  const groups = choice("Groups of curves", [["", "each trial"], ...names.map((name) => [name, `mean by ${name}`])], values.group, (group) => change({ group }));
   // Curves are of any metric, other figures of an objective, of several each in turn.
   const offer = () => {
     const own = objectivesOf(study).map(({ metric }) => metric);
@@ -134,6 +136,7 @@ export function showFigures(context) {
     const all = isSeveral ? [["", "all objectives"]] : [];
     const name = (one) => [!isSeveral && one === study.metric ? "" : one, one];
     fill(metrics, [...all, ...names.map(name)].map(([value, title]) => element("option", { value, selected: value === values.metric }, title)));
+    groups.hidden = values.kind !== "curves" || names.length === 0;
     metrics.hidden = values.kind !== "curves" && !isOfAnObjective;
   };
   offer();
@@ -152,14 +155,14 @@ export function showFigures(context) {
     const panels = params.flatMap((param) => own.map((metric) => [param, metric]));
     const alt = (param, metric) => (param ? `${metric || "Values"} by ${param}` : `The figure ${values.kind} of ${study.name}${metric && `, ${metric}`}`);
     drawn = CHARTS.includes(values.kind)
-      ? [charts(page, study.name, () => values)]
+      ? [charts(page, study.name, () => ({ ...values, group: values.kind === "curves" && values.group }))]
       : panels.map(([param, metric]) => figure(page, () => ({ study: study.name, ...values, param, metric }), alt(param, metric)));
     grid.className = params.length > 1 ? "grid" : "";
     fill(grid, drawn.map((one) => one.element));
     return draw();
   };
   const draw = () => Promise.all(drawn.map((one) => one.draw()));
-  fill(body, element("div", { class: "tools" }, kinds, metrics, box("log_x", "log x"), box("log_y", "log y")), grid);
+  fill(body, element("div", { class: "tools" }, kinds, metrics, groups, box("log_x", "log x"), box("log_y", "log y")), grid);
   open().catch(page.error);
   context.changed = draw;
   return () => drawn.forEach(({ close }) => close());

@@ -8,7 +8,7 @@ use super::colours::{Colours, of_value};
 use crate::report::figure::axis::{Range, Tick};
 use crate::report::figure::{Figure, HeatMap, Mark, Series, Unseen, is_inside};
 use crate::report::wording::{number, shorten, width};
-use elements::{Style, dots, line, rule, short_number, star, text};
+use elements::{Style, area, dots, line, rule, short_number, star, text};
 use labels::{CHARACTER, characters, overlap, pixels, short, steps, stride};
 
 /// Most characters of a legend's entry.
@@ -154,7 +154,7 @@ impl Drawing<'_> {
                          stroke-width=\"2.5\"{}/>\n",
                         dashes(self.colours, series)
                     )),
-                    Mark::Bars => self.out.push_str(&format!(
+                    Mark::Bars | Mark::Band => self.out.push_str(&format!(
                         "<rect x=\"{x}\" y=\"{}\" width=\"16\" height=\"9\" fill=\"{colour}\"/>\n",
                         middle - 4.5
                     )),
@@ -315,6 +315,12 @@ impl Drawing<'_> {
                 ));
             }
             Mark::Bars => self.bars(&places, colour, is_behind),
+            Mark::Band => {
+                let path = area(&places);
+                self.out.push_str(&format!(
+                    "<path d=\"{path}\" fill=\"{colour}\" fill-opacity=\"0.18\"/>\n"
+                ));
+            }
         }
     }
 

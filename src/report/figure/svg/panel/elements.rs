@@ -97,6 +97,24 @@ pub(super) fn line(places: &[Option<(f64, f64)>], mark: Mark) -> String {
     path
 }
 
+/// The outline of an area whose lower and upper ends alternate; ends without a place leave a gap.
+pub(super) fn area(places: &[Option<(f64, f64)>]) -> String {
+    let ends: Vec<_> = places.chunks_exact(2).map(|pair| pair[0].zip(pair[1])).collect();
+    let mut path = String::new();
+    for part in ends.split(Option::is_none) {
+        let lower = part.iter().flatten().map(|(low, _)| low);
+        let upper = part.iter().rev().flatten().map(|(_, high)| high);
+        for (index, (x, y)) in lower.chain(upper).enumerate() {
+            let command = if index == 0 { "M" } else { "L" };
+            path.push_str(&format!("{command}{} {}", short_number(*x), short_number(*y)));
+        }
+        if !part.is_empty() {
+            path.push('z');
+        }
+    }
+    path
+}
+
 /// Dots as lines of no length with round ends; those at the same place are drawn once.
 pub(super) fn dots(places: &[Option<(f64, f64)>]) -> String {
     let mut drawn = std::collections::BTreeSet::new();
