@@ -31,7 +31,7 @@ Examples:
   hpsearch curves digits 0-9 --metric eval_accuracy
   hpsearch curves digits 7 --metric train/loss --clock step
   hpsearch curves digits 7 --metric system/memory
-  hpsearch curves runs --by group        mean and deviation of each group of runs
+  hpsearch curves runs --by group        the mean of each group of runs
   hpsearch curves runs --by lr           the same of each value of a parameter
   hpsearch curves digits 0-5 --wall      by seconds since each trial began
   hpsearch curves digits 7 --table       the numbers

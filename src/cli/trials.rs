@@ -30,7 +30,7 @@ Examples:
   hpsearch trials digits --limit 10
   hpsearch trials digits --where 'optim=sgd -state:failed' --sort optim
   hpsearch trials digits --sort number --json
-  hpsearch trials runs --by group            mean, deviation and best of each group
+  hpsearch trials runs --by group            mean and spread of each
   hpsearch trials --all --limit 20           the best of all studies
   hpsearch trials --study 'sms*' --where 'epochs>3'"))]
 pub struct TrialsArguments {

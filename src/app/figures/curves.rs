@@ -55,7 +55,8 @@ pub fn group_figure(
     let mut means = Vec::new();
     for group in &groups.groups {
         let curve = group.curve(reader, study, &metric, axis)?;
-        let name = format!("{} ({})", groups.label(group), count(curve.trials.len() as u64, "run"));
+        let what = if study.spec.is_tracked() { "run" } else { "trial" };
+        let name = format!("{} ({})", groups.label(group), count(curve.trials.len() as u64, what));
         let points = curve.points.iter().map(|(step, one)| (step.real(), one.mean, one.deviation));
         means.push(MeanCurve { name, points: thinned(points.collect(), options.detail) });
     }
