@@ -147,7 +147,7 @@ impl Engine {
         | Outcome::NoValue(reason)
         | Outcome::TooManyFailures(reason) = &outcome
         {
-            self.close_study(reason);
+            self.close_study(reason, matches!(outcome, Outcome::TooManyFailures(_)));
         }
         let ran = self.budgets.ran(self.now).as_micros();
         self.emit(Event::Runner(RunnerEvent::Stopped {
@@ -264,7 +264,7 @@ impl Engine {
     /// Prunes paused trials that were never promoted, except those paused by the user; then
     /// finishes the study. Where it has no more time, they stay paused: with more they may be
     /// promoted.
-    fn close_study(&mut self, reason: &str) {
+    fn close_study(&mut self, reason: &str, too_many_failures: bool) {
         let waiting = match self.budgets.stopped_short() {
             true => Vec::new(),
             false => self.trials_that(Trial::waits_for_its_pruner),
@@ -280,6 +280,7 @@ impl Engine {
                 reason: reason.to_owned(),
                 goal: self.budgets.ended_by.clone().map(Box::new),
                 front: is_several.then(|| Box::new(self.state.front())),
+                too_many_failures,
             }));
         }
     }

@@ -478,7 +478,8 @@ pub enum StudyStatus {
     Stopped,
     /// Its budget is exhausted, or its goal reached.
     Finished,
-    /// It is finished; some trials failed, and none completed or was pruned.
+    /// It is finished because too many trials failed; or some failed, and none completed or was
+    /// pruned.
     Failed,
 }
 
@@ -503,7 +504,11 @@ impl StudyStatus {
             (Some(_), HolderLife::Dead) if summary.counts.running > 0 => StudyStatus::Interrupted,
             _ if summary.paused.is_some() => StudyStatus::Paused,
             (Some(_), HolderLife::Alive) => StudyStatus::Running,
-            _ if summary.finished.is_some() && summary.counts.only_fail() => StudyStatus::Failed,
+            _ if summary.finished.is_some()
+                && (summary.too_many_failures || summary.counts.only_fail()) =>
+            {
+                StudyStatus::Failed
+            }
             _ if summary.finished.is_some() => StudyStatus::Finished,
             (Some(_), HolderLife::Dead) => StudyStatus::Interrupted,
             (None, _) if summary.counts.total() == 0 => StudyStatus::New,

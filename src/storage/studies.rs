@@ -126,6 +126,8 @@ pub struct StudySummary {
     pub race_counts: Counts,
     /// Why it is finished, if it is.
     pub finished: Option<String>,
+    /// Whether it is finished because too many trials failed.
+    pub too_many_failures: bool,
     /// Why nothing is started, if the user paused it.
     pub paused: Option<String>,
     /// Devices that the user paused.

@@ -253,6 +253,23 @@ fn a_study_whose_trials_all_failed_is_called_failed_and_has_no_forecast() {
 }
 
 #[test]
+fn a_study_that_reached_its_failure_limit_is_called_failed_although_a_trial_is_complete() {
+    let (site, _) = failing("trials = 20\nfailures = 3", "exit 1\n");
+    let state = || site.json(&["ls", "--json"])["studies"][0]["state"].clone();
+    // The first trial of the second run completes, the next ones fail again.
+    site.write("trial.sh", &format!("test ! -e once || exit 1\n: > once\n{REPORT_X}"));
+    let again = site.run_study_with(&["--set", "budget.failures=5"]);
+    assert_eq!((again.code, state()), (4, json!("failed")), "{}{}", again.out, again.err);
+    assert_says(&site.run(&["ls"]), &["failed"]);
+    assert_says(&site.run(&["show", "s"]), &["failed: 5 trials failed"]);
+    assert_done(&site.run(&["note", "s", "-m", "after its end"]));
+    assert_eq!(state(), "failed");
+    site.write("trial.sh", REPORT_X);
+    assert_done(&site.run_study_with(&["--set", "budget.failures=6", "--set", "budget.trials=2"]));
+    assert_eq!(state(), "finished");
+}
+
+#[test]
 fn a_command_out_of_time_may_save_before_it_is_killed_and_its_log_says_what_it_did() {
     // Longer than a busy machine takes to start a shell that handles signals.
     let check = |limit: &str| {

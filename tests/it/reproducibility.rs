@@ -735,8 +735,13 @@ fn the_end_of_a_search_repeats_and_a_changed_one_differs() {
                 assert_eq!(verified.ends, u64::from(goal.is_some() || is_several));
                 let changed = |goal: Option<Box<Goal>>, front: Option<Box<Front>>| {
                     let mut journal = sound.clone();
-                    let reason = String::new();
-                    journal[place].2 = Event::Study(StudyEvent::Finished { reason, goal, front });
+                    let (reason, too_many_failures) = (String::new(), false);
+                    journal[place].2 = Event::Study(StudyEvent::Finished {
+                        reason,
+                        goal,
+                        front,
+                        too_many_failures,
+                    });
                     self::verified(&simulation.spec, &journal).difference.map(|found| found.what)
                 };
                 if let Some(front) = &front {

@@ -118,6 +118,9 @@ pub enum StudyEvent {
         /// `None` from older versions, too.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         front: Option<Box<Front>>,
+        /// Whether it is over because too many trials failed; false from older versions, too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        too_many_failures: bool,
     },
     /// A finished study continues (its budget was raised).
     #[serde(rename = "study_reopened")]
@@ -205,7 +208,8 @@ pub enum FinalistsEvent {
 impl StudyEvent {
     /// The end of a study of one objective, whose budget is used up.
     pub fn finished(reason: impl Into<String>) -> StudyEvent {
-        StudyEvent::Finished { reason: reason.into(), goal: None, front: None }
+        let reason = reason.into();
+        StudyEvent::Finished { reason, goal: None, front: None, too_many_failures: false }
     }
 }
 

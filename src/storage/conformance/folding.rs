@@ -8,7 +8,8 @@ use super::journal::{OTHER_METRIC, holder, random_journal, small_study};
 use super::{Case, Opener};
 use crate::storage::{Lease, OutcomeCursor, Storage, StorageError, StudyId, Takeover};
 use crate::study::event::{
-    AttemptEvent, DeviceEvent, Event, ProposalEvent, RunnerEvent, Seq, StateEvent, TrialEvent,
+    AttemptEvent, DeviceEvent, Event, ProposalEvent, RunnerEvent, Seq, StateEvent, StudyEvent,
+    TrialEvent,
 };
 use crate::study::metric::{Direction, LastMetrics, Score};
 use crate::study::query::{SortKey, TrialQuery};
@@ -146,6 +147,12 @@ fn assert_whole(
     let summary = reader.summary(study)?;
     assert_eq!(summary.counts, state.counts);
     assert_eq!(summary.finished, state.finished);
+    let end = journal.iter().rev().find_map(|(_, event)| match event {
+        Event::Study(StudyEvent::Finished { too_many_failures, .. }) => Some(*too_many_failures),
+        _ => None,
+    });
+    let by_failures = state.finished.is_some() && state.counts.failed > 0 && end == Some(true);
+    assert_eq!(summary.too_many_failures, by_failures);
     assert_eq!((&summary.paused, summary.extension), (&state.paused, state.extension));
     assert_eq!((&summary.notes, &summary.tags), (&state.notes, &state.tags));
     assert_eq!(summary.paused_devices, state.paused_devices);

@@ -415,6 +415,7 @@ fn random_finish(reason: String, trial: TrialNumber, rng: &mut StreamRng) -> Eve
         reason,
         goal: goal.map(Box::new),
         front: front_then.map(Box::new),
+        too_many_failures: rng.random_bool(0.5),
     })
 }
 

@@ -5,7 +5,7 @@ use super::column::{Cells, rows, to_limit, value};
 use super::connection::{Connection, Row};
 use super::fault::Fault;
 use crate::storage::{Remarked, StoredAgent, StudyId};
-use crate::study::event::{Event, ProposalEvent, Seq, TrialEvent};
+use crate::study::event::{Event, ProposalEvent, Seq, StudyEvent, TrialEvent};
 use crate::study::prediction::Prediction;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
@@ -91,6 +91,22 @@ pub(in crate::storage) fn predicted(
         )) => predicted,
         _ => Vec::new(),
     })
+}
+
+/// Whether the last end of a study was that too many trials failed. The end of its journal is read:
+/// a finished study has little after its end.
+pub(in crate::storage) fn ended_by_failures(
+    connection: &dyn Connection,
+    study: StudyId,
+) -> Result<bool, Fault> {
+    let begin = "{\"type\":\"study_finished\",";
+    let sql = "SELECT seq, at, body FROM event WHERE study_id = ?1 AND \
+        substr(body, 1, length(?2)) = ?2 ORDER BY seq DESC LIMIT 1";
+    let end = rows(connection, sql, (study.0, begin), entry)?.pop();
+    Ok(matches!(
+        end,
+        Some((_, _, Event::Study(StudyEvent::Finished { too_many_failures: true, .. })))
+    ))
 }
 
 /// The agents that came, in order.

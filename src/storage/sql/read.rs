@@ -7,6 +7,7 @@ use super::column::{Cells, first, number_of, rows, trial_ids, value, values};
 use super::connection::Connection;
 use super::continued;
 use super::fault::Fault;
+use super::journal::ended_by_failures;
 use super::pages::{self, Reverse, Which};
 use super::trials;
 use crate::storage::{HeldLease, Holder, StorageError, StoredStudy, StudyId, StudySummary};
@@ -92,6 +93,8 @@ pub(in crate::storage) fn summary(
     let paused_devices = paused_devices(connection, id)?;
     let held = held(connection, id)?;
     let directory = directory(connection, id)?;
+    let too_many_failures =
+        finished.is_some() && counts.failed > 0 && ended_by_failures(connection, id)?;
     Ok(StudySummary {
         id,
         spec,
@@ -102,6 +105,7 @@ pub(in crate::storage) fn summary(
         race,
         race_counts,
         finished,
+        too_many_failures,
         paused,
         paused_devices,
         extension,

@@ -139,12 +139,7 @@ fn the_footer_offers_to_stop_only_what_is_not_over() {
         assert!(frame.contains("S stop study") && frame.contains("x kill"), "{frame}");
     }
     run.state.over("24 trials are done".into());
-    let reason = "24 trials are done".to_owned();
-    watched.script.append(&[Event::Study(StudyEvent::Finished {
-        reason,
-        goal: None,
-        front: None,
-    })]);
+    watched.script.append(&[Event::Study(StudyEvent::finished("24 trials are done"))]);
     let lease = watched.script.lease.clone();
     watched.script.store.release(&lease).unwrap();
     for shown in [&mut run, &mut watched] {
