@@ -14,6 +14,7 @@ use super::series_choice::SeriesArguments;
 use super::{Console, Exit, Failure};
 use crate::app::curves::{Detail, points, seconds_since, shown_axis};
 use crate::app::exact_points::{ExactStep, exact_points};
+use crate::app::figures::FigureError;
 use crate::app::find;
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::table::{Column, Columns};
@@ -22,6 +23,7 @@ use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::metric::Number;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::series::{Point, SeriesAxis, SeriesSummary};
+use crate::study::suggestion::quoted;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 const EXAMPLES: &str = "\
@@ -123,7 +125,17 @@ pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit
     let metric = choice.metric.as_deref().unwrap_or(&study.spec.objective().metric);
     let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
     let all = reader.series(study.id, &numbers)?;
-    let own = choice.of(&all, metric)?;
+    let own = match (choice.of(&all, metric), &choice.metric) {
+        // Trials that have not reported the study's metric yet are no error, as in `plot`.
+        (Err(FigureError::UnknownMetric { known, .. }), None) => {
+            console.say(&one_line(&format!(
+                "these trials have not reported `{metric}` yet: `--metric` shows one of {}",
+                quoted(known.iter().map(String::as_str))
+            )));
+            Vec::new()
+        }
+        (own, _) => own?,
+    };
     if arguments.json {
         let wanted = |series: &SeriesSummary| choice.axis.is_none_or(|axis| axis == series.axis);
         let series = own

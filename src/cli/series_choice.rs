@@ -49,8 +49,8 @@ impl SeriesArguments {
         &self,
         all: &'a [SeriesSummary],
         metric: &str,
-    ) -> Result<Vec<&'a SeriesSummary>, Failure> {
-        Ok(series_of(all, metric, self.axis)?)
+    ) -> Result<Vec<&'a SeriesSummary>, FigureError> {
+        series_of(all, metric, self.axis)
     }
 }
 

@@ -372,6 +372,34 @@ fn how_often_is_checked_and_off_is_off() {
 }
 
 #[test]
+fn a_metric_that_is_not_there_yet_is_no_error_unless_it_is_named_among_others() {
+    let logged = |line: &str| {
+        let site = Site::new(&study("trials = 1", ONE_SLOT), &format!("echo '@hpsearch {line}'\n"));
+        site.run_study();
+        site
+    };
+    let is_empty = |site: &Site, options: &[&str]| {
+        let words = [&["curves", "s", "--json"], options].concat();
+        assert_eq!(site.json(&words)["series"], json!([]), "{options:?}");
+        let words = [&["curves", "--study", "s", "--json"], options].concat();
+        assert_eq!(site.json(&words)["series"], json!([]), "{options:?}");
+    };
+    let measured = logged("{\"system/cpu\":5}");
+    is_empty(&measured, &[]);
+    is_empty(&measured, &["--metric", "train/loss"]);
+    assert_done(&measured.run(&["curves", "s"]));
+    let misspelt = ["curves", "s", "--metric", "system/cpus"];
+    assert_refused(&measured.run(&misspelt), &["report no `system/cpus`", "`system/cpu`"]);
+    let trained = logged("{\"train/loss\":5}");
+    is_empty(&trained, &[]);
+    assert_names(&trained.run(&["curves", "s"]).err, &["not reported `loss` yet", "`train/loss`"]);
+    for study in [&["s"][..], &["--study", "s"]] {
+        let words = [&["curves", "--json", "--metric", "train/los"], study].concat();
+        assert_refused(&trained.run(&words), &["report no `train/los`", "`train/loss`"]);
+    }
+}
+
+#[test]
 fn reported_steps_beyond_what_floats_hold_are_printed_exactly() {
     let steps = [9_007_199_254_740_993_u64, 9_007_199_254_740_995, 9_007_199_254_740_996];
     let script: String = steps

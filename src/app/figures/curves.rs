@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::system::SYSTEM;
 use super::{FigureError, FigureOptions, StudyFigure};
 use crate::app::curves::{Detail, points, shown_axis};
 use crate::app::groups::{self, Groups};
@@ -158,7 +159,8 @@ pub(super) fn best_trials(
     Ok(trials.iter().map(|trial| trial.number).collect())
 }
 
-/// The series of `metric` among those of some trials, on `axis` if one is given.
+/// The series of `metric` among those of some trials, on `axis` if one is given. There may be none
+/// where the trials have reported and logged nothing, whether or not they were measured.
 ///
 /// # Errors
 /// They have other metrics, or this one on other axes.
@@ -169,7 +171,8 @@ pub fn series_of<'a>(
 ) -> Result<Vec<&'a SeriesSummary>, FigureError> {
     let own: Vec<&SeriesSummary> = all.iter().filter(|series| series.metric == metric).collect();
     let known: BTreeSet<&str> = all.iter().map(|series| series.metric.as_str()).collect();
-    if own.is_empty() && !known.is_empty() {
+    let is_system = |metric: &str| metric.starts_with(SYSTEM);
+    if own.is_empty() && known.iter().any(|known| !is_system(known) || is_system(metric)) {
         let known = known.into_iter().map(str::to_owned).collect();
         return Err(FigureError::UnknownMetric { metric: metric.to_owned(), known });
     }

@@ -9,7 +9,7 @@ use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::trial::TrialNumber;
 
 /// How the names of system metrics begin.
-const SYSTEM: &str = "system/";
+pub(super) const SYSTEM: &str = "system/";
 
 /// The system metrics of a trial, a figure per metric.
 pub(super) fn system(

@@ -63,23 +63,20 @@ pub fn curves(
         }
         trials
     };
-    let mut shown = Vec::new();
+    let (mut shown, mut all) = (Vec::new(), Vec::new());
     for (trial, study) in trials {
         let metric = &arguments.choice.metric;
         let metric = metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
         let mut series = reader.series(study.id, &[trial.number])?;
+        all.extend(series.iter().cloned());
         series.retain(|series| {
             series.metric == metric && arguments.choice.axis.is_none_or(|axis| axis == series.axis)
         });
         let axis = arguments.choice.axis.unwrap_or_else(|| shown_axis(&study, &series));
         shown.push(Shown { study, trial, metric, axis, series });
     }
-    if let Some(metric) = &arguments.choice.metric
-        && !shown.is_empty()
-        && shown.iter().all(|curve| curve.series.is_empty())
-    {
-        let message = format!("these trials report no `{}`", one_line(metric));
-        return Err(Failure::usage(message).help("`hpsearch show STUDY` lists what was reported"));
+    if let Some(metric) = &arguments.choice.metric {
+        arguments.choice.of(&all, metric)?;
     }
     if arguments.json {
         let series = shown.iter().flat_map(|curve| {
