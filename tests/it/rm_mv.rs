@@ -447,6 +447,8 @@ fn a_trial_of_a_search_is_hidden_and_its_journal_stays_whole() {
     let again = site.run(&["rm", "a", &best_word, "--yes"]);
     assert_done(&again);
     assert_names(&again.err, &["hidden already"]);
+    let again: Json = site.json(&["rm", "a", &best_word, "--json"]);
+    assert_eq!((&again["study"], &again["trials"]), (&json!("a"), &json!([])));
     assert!(site.run(&["gc", "--dry-run"]).out.contains("nothing to remove"));
     // The search continues as if nothing had been hidden.
     site.write("a.toml", text_of("a").replace("trials = 2", "trials = 3"));

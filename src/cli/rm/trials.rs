@@ -168,6 +168,10 @@ pub fn remove(
             groups.push(Group::read(of_study, console, &reader)?);
         }
     }
+    let study = match groups.as_slice() {
+        [only] => Some(only.study.spec.name.clone()),
+        _ => None,
+    };
     groups.retain(|group| !group.trials.is_empty());
     if groups.is_empty() && !arguments.json {
         console.say("these trials are hidden already");
@@ -212,12 +216,8 @@ pub fn remove(
         left = [named, remaining_files.directories].concat();
     }
     if arguments.json {
-        let study = match groups.as_slice() {
-            [only] => Some(only.study.spec.name.as_str()),
-            _ => None,
-        };
         let trials = groups.iter().flat_map(|group| &group.trials).collect();
-        return console.json(study, &RmTrialsJson { removed: wants, trials, left });
+        return console.json(study.as_deref(), &RmTrialsJson { removed: wants, trials, left });
     }
     Ok(Exit::Done)
 }
