@@ -7,6 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::AppError;
+use super::error::Namesake;
 use crate::engine::verify::StoredEvent;
 use crate::runner::ownership::note_copy;
 use crate::runner::{self, OwnLease, take_lease_of_any};
@@ -25,6 +26,8 @@ use crate::tracking::settle_dead;
 /// Number of events in a transaction.
 const EVENTS: usize = 1000;
 
+type NewestAttempts = BTreeMap<TrialNumber, AttemptNumber>;
+
 /// Before the name of a study whose copy is not whole: names begin with a letter or digit.
 pub const UNFINISHED: &str = ".copy-of-";
 
@@ -34,9 +37,23 @@ const ALL: RangeInclusive<f64> = f64::NEG_INFINITY..=f64::INFINITY;
 /// Length of a digest in hexadecimal digits.
 const DIGEST: usize = 64;
 
+/// What a copy has changed in the other store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Change {
+    /// The study is new there.
+    #[default]
+    Added,
+    /// A copy that lacked the newest events was replaced.
+    Updated,
+    /// Nothing: the same study was there.
+    None,
+}
+
 /// What was copied.
 #[derive(Debug, Default)]
 pub struct Copied {
+    /// What has changed there.
+    pub change: Change,
     /// Number of copied trials.
     pub trials: u64,
     /// Entries of the journal.
@@ -49,14 +66,15 @@ pub struct Copied {
 
 /// Copies a study that no process runs. Files of trials stay where they are: the copy has the
 /// absolute paths of checkpoints. `to` is opened if it is `None`, once nothing of the original
-/// refuses the copy. Requests that wait for a runner are not copied. Until all is
-/// there and compared, the copy is called [`UNFINISHED`] and the study's name; the next one
-/// replaces it. Before that the directories of files are marked as shared with the other store, so
-/// that the removal of the original leaves what the copy needs.
+/// refuses the copy. Requests that wait for a runner are not copied. Until all is there and
+/// compared, the copy is called [`UNFINISHED`] and the study's name; the next one replaces it. Then
+/// an earlier copy is replaced, unless something was added to it there. Before all that the
+/// directories of files are marked as shared with the other store, so that the removal of the
+/// original leaves what the copy needs.
 ///
 /// # Errors
-/// A process runs it; the other store has a study of its name; runs were removed from it; a store
-/// failed; the copy differs, and is removed again.
+/// A process runs it; the other store has a study of its name that is no copy, or one that has gone
+/// on; runs were removed from it; a store failed; the copy differs, and is removed again.
 pub fn copy_study(
     (from, from_path): (&mut AnyStore, &Path),
     study: &StudySummary,
@@ -72,8 +90,16 @@ pub fn copy_study(
     let stored = study.clone().stored();
     let mut held = take_lease_of_any(from, &stored)?;
     let copied = opened(to, to_path).and_then(|to| {
-        let unmarked = note_in_marks((from, from_path), &stored, (to, to_path))?;
-        let copied = Copy { from, study: stored, to, held: &mut held }.run()?;
+        let journal = from.events_after(stored.id, Seq(0), u64::MAX)?;
+        let mut copy = Copy { from, study: stored, to, to_path, held: &mut held };
+        let earlier = copy.earlier(&journal)?;
+        if let Some(earlier) = earlier.as_ref().filter(|earlier| copy.is_whole(earlier, &journal)) {
+            let trials = copy.to.summary(earlier.id)?.counts.total();
+            let (change, events) = (Change::None, journal.len() as u64);
+            return Ok(Copied { change, trials, events, ..Copied::default() });
+        }
+        let unmarked = note_in_marks((copy.from, from_path), &copy.study, (copy.to, to_path))?;
+        let copied = copy.run(&journal, earlier.is_some())?;
         Ok(Copied { unmarked, ..copied })
     });
     from.release(&held)?;
@@ -94,10 +120,6 @@ fn note_in_marks(
     study: &StoredStudy,
     (to, to_path): (&AnyStore, &Path),
 ) -> Result<Vec<(PathBuf, io::Error)>, AppError> {
-    if to.study(&study.spec.name)?.is_some() {
-        // It is not copied.
-        return Ok(Vec::new());
-    }
     let Some(id) = to.identity()? else { return Ok(Vec::new()) };
     let (from_path, to_path) = (absolute(from_path)?, absolute(to_path)?);
     Ok(note_copy(from, study, &from_path, (&id, &to_path))?)
@@ -107,35 +129,62 @@ struct Copy<'a> {
     from: &'a mut AnyStore,
     study: StoredStudy,
     to: &'a mut AnyStore,
+    to_path: &'a Path,
     /// The lease on the original.
     held: &'a mut OwnLease,
 }
 
 impl Copy<'_> {
-    fn run(&mut self) -> Result<Copied, AppError> {
-        let journal = self.from.events_after(self.study.id, Seq(0), u64::MAX)?;
+    /// An earlier copy in the other store, whose journal is the beginning of the original's.
+    fn earlier(&self, journal: &[StoredEvent]) -> Result<Option<StoredStudy>, AppError> {
+        let name = &self.study.spec.name;
+        let Some(there) = self.to.study(name)? else { return Ok(None) };
+        let copied = self.to.events_after(there.id, Seq(0), u64::MAX)?;
+        let is_copied = |(one, other): (&StoredEvent, &StoredEvent)| {
+            one.1 == other.1 && is_same_event(&one.2, &other.2)
+        };
+        let same = journal.iter().zip(&copied).take_while(|pair| is_copied(*pair)).count();
+        if there.created == self.study.created && same == copied.len() {
+            return Ok(Some(there));
+        }
+        let is_copy = there.created == self.study.created && (same > 0 || journal.is_empty());
+        let namesake = if is_copy { Namesake::ContinuedCopy } else { Namesake::Other };
+        let (study, store) = (name.clone(), self.to_path.to_owned());
+        Err(AppError::CopyExists { study, store, namesake })
+    }
+
+    /// Whether an earlier copy is the same as the original now.
+    fn is_whole(&self, earlier: &StoredStudy, journal: &[StoredEvent]) -> bool {
+        earlier.spec == self.study.spec
+            && self
+                .series()
+                .is_ok_and(|(series, _)| self.compare(earlier.id, journal, &series).is_ok())
+    }
+
+    fn run(&mut self, journal: &[StoredEvent], is_there: bool) -> Result<Copied, AppError> {
         let revisions = self.from.revisions(self.study.id)?;
         let Some(((_, first), later)) = revisions.split_first() else {
             let why = "it has no specification".to_owned();
             let place = format!("table `study_revision`, study {}", self.study.id.0);
             return Err(StorageError::Corrupt { place, why }.into());
         };
-        if self.to.study(&self.study.spec.name)?.is_some() {
-            return Err(StorageError::Exists { name: self.study.spec.name.clone() }.into());
-        }
         // What is not whole has another name, that no study can have.
         self.remove_unfinished()?;
         let spec = StudySpec { name: self.draft(), ..first.clone() };
         let id = self.to.create_study(self.study.created, &spec)?;
         let stored = StoredStudy { id, spec, directory: None, ..self.study.clone() };
         let mut lease = take_lease_of_any(self.to, &stored)?;
-        let written = self.write(&mut lease, &journal, later).and_then(|series| {
-            self.compare(id, &journal, &series)?;
+        let written = self.write(&mut lease, journal, later).and_then(|series| {
+            self.compare(id, journal, &series)?;
+            if is_there {
+                self.remove_earlier(journal)?;
+            }
             // The last revision, with the budget as it was extended after it.
             self.to.update_spec(&lease, self.study.created, &self.study.spec, &[])?;
             let trials = self.to.summary(id)?.counts.total();
             let (events, series) = (journal.len() as u64, series.len() as u64);
-            Ok(Copied { trials, events, series, ..Copied::default() })
+            let change = if is_there { Change::Updated } else { Change::Added };
+            Ok(Copied { change, trials, events, series, ..Copied::default() })
         });
         match written {
             Ok(copied) => {
@@ -161,6 +210,17 @@ impl Copy<'_> {
             self.to.remove_study(&lease, runner::now(), &[])?;
         }
         Ok(())
+    }
+
+    /// Removes the earlier copy, unless something was added to it meanwhile.
+    fn remove_earlier(&mut self, journal: &[StoredEvent]) -> Result<(), AppError> {
+        let Some(earlier) = self.earlier(journal)? else { return Ok(()) };
+        let lease = take_lease_of_any(self.to, &earlier)?;
+        if let Err(error) = self.earlier(journal) {
+            self.to.release(&lease)?;
+            return Err(error);
+        }
+        Ok(self.to.remove_study(&lease, runner::now(), &[])?)
     }
 
     fn keep(&mut self, lease: &mut OwnLease) -> Result<(), StorageError> {
@@ -268,14 +328,20 @@ impl Copy<'_> {
         Ok(())
     }
 
-    /// Points are not in the journal.
-    fn write_series(&mut self, lease: &mut OwnLease) -> Result<Vec<SeriesSummary>, AppError> {
-        let mut newest: BTreeMap<TrialNumber, AttemptNumber> = BTreeMap::new();
+    /// The series of the original, and the newest attempts of its trials.
+    fn series(&self) -> Result<(Vec<SeriesSummary>, NewestAttempts), StorageError> {
+        let mut newest = NewestAttempts::new();
         for attempt in self.from.attempts(self.study.id, None)? {
             newest.insert(attempt.trial, attempt.attempt);
         }
         let trials: Vec<TrialNumber> = newest.keys().copied().collect();
-        let all = self.from.series(self.study.id, &trials)?;
+        Ok((self.from.series(self.study.id, &trials)?, newest))
+    }
+
+    /// Points are not in the journal.
+    fn write_series(&mut self, lease: &mut OwnLease) -> Result<Vec<SeriesSummary>, AppError> {
+        let (all, newest) = self.series()?;
+        let trials: Vec<TrialNumber> = newest.keys().copied().collect();
         let id = lease.study;
         let known = self.to.series(id, &trials)?;
         for series in all.iter().filter(|series| !known.contains(series)) {

@@ -28,6 +28,15 @@ pub struct Standing {
     pub stands: String,
 }
 
+/// The study in another store that has the name of one to copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Namesake {
+    /// It is no copy.
+    Other,
+    /// It is a copy that has gone on.
+    ContinuedCopy,
+}
+
 /// Why a use case failed.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
@@ -361,6 +370,24 @@ pub enum AppError {
         /// Its name.
         study: String,
     },
+    /// A study cannot be copied to a store with another of its name.
+    #[error(
+        "`{}` has {} `{}`",
+        one_line(&store.display().to_string()),
+        match namesake {
+            Namesake::Other => "another study called",
+            Namesake::ContinuedCopy => "a copy that has gone on by itself of",
+        },
+        one_line(study)
+    )]
+    CopyExists {
+        /// Its name.
+        study: String,
+        /// The other store, as it was named.
+        store: PathBuf,
+        /// The study that is there.
+        namesake: Namesake,
+    },
     /// A copy differs from its original.
     #[error(
         "the copy of `{}` differs from the original in {what}, and was removed again",
@@ -572,6 +599,11 @@ impl AppError {
                 "`hpsearch mv STUDY RUN.. --to OTHER` moves its runs to a new study, which can be \
                  copied",
             ),
+            AppError::CopyExists { study, store, .. } => said(format!(
+                "`hpsearch mv {} --store {}` makes way for it: then copy it again",
+                shell::quoted(&[study.clone(), "NEW-NAME".to_owned()]),
+                shell::quoted(&[store.display().to_string()])
+            )),
             AppError::CopyDiffers { .. } => text(
                 "check both stores with `hpsearch doctor`; if it finds no fault, please report \
                  this as a bug",

@@ -58,11 +58,13 @@ fn a_study_with_a_trial_whose_value_is_nan_is_copied() {
 }
 
 #[test]
-fn a_study_that_is_there_or_lacks_runs_is_not_copied() {
+fn a_study_that_is_there_unchanged_or_lacks_runs_is_not_copied() {
     let site = Site::new(&study("trials = 2", ONE_SLOT), REPORT_X);
     assert_done(&site.run_study());
     assert_done(&site.run(&["copy", "s", "--to", "other.db"]));
-    assert_refused(&site.run(&["copy", "s", "--to", "other.db"]), &["`s`", "already exists"]);
+    let again = site.run(&["copy", "s", "--to", "other.db"]);
+    assert_done(&again);
+    assert_names(&again.err, &["`s` is in `other.db` already", "2 trials", "nothing is copied"]);
     assert_refused(&site.run(&["copy", "none", "--to", "other.db"]), &["none"]);
     assert_refused(&site.run(&["copy", "none", "--to", "new.db"]), &["none"]);
     for value in ["1", "2"] {
@@ -75,6 +77,50 @@ fn a_study_that_is_there_or_lacks_runs_is_not_copied() {
     assert!(refused.code != 0 && !site.run(&["--store", "other.db", "ls"]).out.contains("runs"));
     assert!(site.run(&["copy", "runs", "--to", "new.db"]).code != 0);
     assert!(!site.exists("new.db"), "a refused copy makes no store");
+}
+
+#[test]
+fn a_study_whose_name_is_taken_there_is_refused_and_the_others_are_copied() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), LOGS);
+    for name in ["a", "b", "c", "d"] {
+        let text = study("trials = 2", ONE_SLOT).replace("\"s\"", &format!("\"{name}\""));
+        site.write(&format!("{name}.toml"), text);
+        assert_done(&site.run(&["run", &format!("{name}.toml"), "--plain"]));
+    }
+    let other = |words: &[&str]| site.run(&[&["--store", "other.db"], words].concat());
+    assert_done(&other(&["run", "a.toml", "--plain"]));
+    assert_done(&site.run(&["copy", "b", "c", "--to", "other.db"]));
+    assert_done(&other(&["note", "b", "-m", "of the copy"]));
+    let before = ["a", "b"].map(|name| table(&site, "other.db", name));
+    // It goes on here, and its copy does not.
+    assert_done(&site.run(&["extend", "c", "--trials", "1"]));
+    assert_done(&site.run(&["run", "c.toml", "--plain"]));
+    let copied = site.run(&["copy", "a", "b", "c", "d", "--to", "other.db"]);
+    assert_eq!(copied.code, 2, "{}", copied.err);
+    assert_names(
+        &copied.err,
+        &[
+            "`other.db` has another study called `a`",
+            "`hpsearch mv a NEW-NAME --store other.db` makes way",
+            "`other.db` has a copy that has gone on by itself of `b`",
+            "`c` is brought up to date in `other.db`: 3 trials",
+            "`d` is in `other.db`, too: 2 trials",
+            "2 of 4 studies could not be copied",
+        ],
+    );
+    assert_eq!(["a", "b"].map(|name| table(&site, "other.db", name)), before);
+    assert_names(&other(&["show", "b"]).out, &["of the copy"]);
+    for name in ["c", "d"] {
+        assert_eq!(table(&site, "runs/hpsearch.db", name), table(&site, "other.db", name));
+        assert_done(&other(&["verify", name]));
+    }
+    assert_done(&other(&["mv", "a", "own-a"]));
+    let again = site.run(&["copy", "a", "c", "--to", "other.db"]);
+    assert_done(&again);
+    assert_names(&again.err, &["`a` is in `other.db`, too", "`c` is in `other.db` already"]);
+    let names = other(&["ls"]).out;
+    assert_names(&names, &["a ", "own-a", "b ", "c ", "d "]);
+    assert!(!names.contains(".copy-of-"), "{names}");
 }
 
 #[test]
