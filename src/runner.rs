@@ -12,7 +12,7 @@ pub mod clock;
 pub mod commit;
 mod copies;
 pub mod disk;
-mod drafts;
+pub mod drafts;
 mod echo;
 mod error;
 pub mod failure_cause;

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::AppError;
+use super::left_files::{Left, LeftFile};
 use super::remove_runs::move_files;
 use super::study_state::life;
 use crate::report::wording::HolderLife;
@@ -71,7 +72,7 @@ pub fn find(reader: &dyn StorageReader, store: &Path) -> Result<Garbage, AppErro
 }
 
 /// Removes orphaned files, each after another look: what is used by now stays. Returns those that
-/// are gone.
+/// are gone, and what cannot be removed.
 ///
 /// # Errors
 /// The store failed.
@@ -79,10 +80,16 @@ pub fn remove(
     reader: &dyn StorageReader,
     store: &Path,
     files: &[OrphanedFile],
-) -> Result<Vec<OrphanedFile>, AppError> {
-    let mut removed = Vec::new();
-    garbage_collection::remove(&stores(reader, store), files, |file| removed.push(file.clone()))?;
-    Ok(removed)
+) -> Result<(Vec<OrphanedFile>, Vec<LeftFile>), AppError> {
+    let (mut removed, mut left) = (Vec::new(), Vec::new());
+    garbage_collection::remove(&stores(reader, store), files, |file, done| match done {
+        Ok(()) => removed.push(file.clone()),
+        Err(error) => {
+            let why = Left::NotRemoved(error.to_string());
+            left.push(LeftFile { path: file.path.clone(), why });
+        }
+    })?;
+    Ok((removed, left))
 }
 
 /// Whether the removal of a study waits to be finished: it may have been killed after its last

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::AppError;
 use crate::runner::disk::size;
-use crate::runner::garbage_collection::has_copy;
+use crate::runner::garbage_collection::{Others, has_copy};
 use crate::runner::own_files::{Kept, removable};
 use crate::runner::ownership::{self, Copies, Owner};
 use crate::storage::address::absolute;
-use crate::storage::{StorageReader, StudySummary};
+use crate::storage::{StorageReader, StudyId, StudySummary};
 use crate::study::trial::TrialNumber;
 
 /// A file or directory of a study that is not removed with it.
@@ -40,8 +40,14 @@ pub enum Left {
     Copied,
     /// A copy of the study in the store at this path needs it, or may.
     NeededByCopy(PathBuf),
+    /// This file beside the store may be another one, and may list what is there.
+    MayBeStore(PathBuf),
     /// It is in a directory of this store, and is or has something of others.
     Kept(Kept),
+    /// The system refuses its removal, for this reason.
+    NotRemoved(String),
+    /// It had changed when it was to be removed.
+    Changed,
 }
 
 /// Why a directory that is not this store's is left; `None` if it is not there.
@@ -59,6 +65,41 @@ pub(super) fn left_by(
         Owner::Unreadable => Some(Left::Unreadable),
         Owner::Nobody => directory.exists().then_some(Left::Unmarked),
     })
+}
+
+/// What keeps the files of a removed study or trial that are this store's; `None` if nothing does.
+pub(super) fn kept_by(
+    reader: &dyn StorageReader,
+    others: &Others,
+    (directory, path): (&Path, &Path),
+    own: Option<StudyId>,
+) -> Result<Option<Left>, AppError> {
+    if reader.identity()?.is_some_and(|id| others.ids.contains(&id)) {
+        return Ok(Some(Left::Copied));
+    }
+    // What hides a trial is in this store alone.
+    if let (Some(file), true) = (&others.unreadable, directory == path) {
+        return Ok(Some(Left::MayBeStore(file.clone())));
+    }
+    if let Some(store) = Copies::of(directory).need(path) {
+        return Ok(Some(Left::NeededByCopy(store.to_owned())));
+    }
+    Ok(needed_by(reader, own, path)?.map(Left::NeededBy))
+}
+
+/// A study other than `own` with a checkpoint at or below a path that the store has.
+pub(super) fn needed_by(
+    reader: &dyn StorageReader,
+    own: Option<StudyId>,
+    path: &Path,
+) -> Result<Option<String>, AppError> {
+    for (study, name) in reader.names()?.into_iter().filter(|(study, _)| Some(*study) != own) {
+        let checkpoints = reader.checkpoints(study)?;
+        if checkpoints.iter().any(|(_, checkpoint)| checkpoint.path.starts_with(path)) {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 /// Disk usage of what stays of a trial in directories of this store.

@@ -3,23 +3,24 @@
 //! The rows are deleted first, and the directories are recorded: after a crash the study either
 //! exists completely, or is gone and the next removal or `gc` deletes its remaining files.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::AppError;
 use super::collect_garbage::stores;
-use super::left_files::{Left, LeftFile, left_by};
+use super::left_files::{Left, LeftFile, kept_by, left_by, needed_by};
 use super::remove_runs::move_files;
 use super::warm_start;
 use crate::runner::disk::size;
-use crate::runner::garbage_collection::{files_of_removed, remove, settle_removed};
-use crate::runner::own_files::{Kept, StudyDirectory};
-use crate::runner::ownership::Copies;
+use crate::runner::drafts::moved_from;
+use crate::runner::garbage_collection::{Others, files_of_removed, remove, settle_removed};
+use crate::runner::own_files::{Kept, StudyDirectory, removable};
 use crate::runner::{self, ownership, take_lease_of_any};
 use crate::storage::address::absolute;
 use crate::storage::any::AnyStore;
 use crate::storage::paths::StudyFiles;
-use crate::storage::{Storage as _, StorageReader, StudyId, StudySummary};
+use crate::storage::{Storage as _, StorageReader, StudySummary};
 use crate::study::trial::TrialNumber;
 use crate::tracking::{forget, settle_dead};
 
@@ -38,13 +39,6 @@ pub struct Removal {
     pub bytes: u64,
     /// Studies that were warm-started from it; they keep its trials.
     pub heirs: Vec<String>,
-}
-
-/// Files of removed studies and runs that could not be deleted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RemainingFiles {
-    /// Directories that could not be removed, or contain files that another study needs.
-    pub directories: Vec<PathBuf>,
 }
 
 /// Plans to remove a study.
@@ -81,8 +75,8 @@ pub fn plan(
 struct OfStudy {
     /// Those that are this store's to remove.
     own: Vec<PathBuf>,
-    /// Those that are its own, and that copies of the study in other stores need. They are recorded
-    /// like those to remove: the next `gc` looks again.
+    /// Those that are its own, and that something needs, or may. They are recorded like those to
+    /// remove: the next `gc` looks again.
     shared: Vec<LeftFile>,
     /// Those that are not its own.
     left: Vec<LeftFile>,
@@ -96,21 +90,19 @@ fn directories(
     let store = absolute(store)?;
     let OfStudy { mut own, mut shared, mut left } = OfStudy::default();
     let homes = ownership::homes_by_owner(reader, &study.clone().stored(), &store)?;
+    let others = Others::beside(&store);
     for home in &homes.own {
         let directory = home.directory();
         let before = homes.moved.iter().find(|(_, now)| now == home).map(|(before, _)| before);
-        let needed = before.map(|before| needed_by(reader, study.id, &before.directory()));
+        let needed = before.map(|before| needed_by(reader, Some(study.id), &before.directory()));
         match needed.transpose()?.flatten() {
             Some(study) => left.push(LeftFile { path: directory, why: Left::NeededBy(study) }),
             None if directory.is_symlink() => {
                 left.push(LeftFile { path: directory, why: Left::Kept(Kept::Link) });
             }
             None if directory.exists() => {
-                match Copies::of(&directory).need(&directory).map(Path::to_owned) {
-                    Some(store) => {
-                        let why = Left::NeededByCopy(store);
-                        shared.push(LeftFile { path: directory, why });
-                    }
+                match kept_by(reader, &others, (&directory, &directory), Some(study.id))? {
+                    Some(why) => shared.push(LeftFile { path: directory, why }),
                     None => own.push(directory),
                 }
             }
@@ -133,21 +125,6 @@ fn directories(
     shared.dedup();
     left.dedup();
     Ok(OfStudy { own, shared, left })
-}
-
-/// Another study with a checkpoint in a directory, by the path that the store has.
-fn needed_by(
-    reader: &dyn StorageReader,
-    study: StudyId,
-    directory: &Path,
-) -> Result<Option<String>, AppError> {
-    for (other, name) in reader.names()?.into_iter().filter(|(other, _)| *other != study) {
-        let checkpoints = reader.checkpoints(other)?;
-        if checkpoints.iter().any(|(_, checkpoint)| checkpoint.path.starts_with(directory)) {
-            return Ok(Some(name));
-        }
-    }
-    Ok(None)
 }
 
 /// Removes a study and its files. Files that cannot be removed stay recorded.
@@ -199,24 +176,68 @@ pub fn size_of_trial(
 }
 
 /// Deletes the remaining files of removed studies and runs and of hidden trials, including those of
-/// interrupted removals.
+/// interrupted removals. Returns those of removed studies and runs, and of `trials`, that are left.
 ///
 /// # Errors
 /// The store failed.
-pub fn remove_files(store: &mut AnyStore, path: &Path) -> Result<RemainingFiles, AppError> {
+pub fn remove_files(
+    store: &mut AnyStore,
+    path: &Path,
+    trials: &[(StudySummary, Vec<TrialNumber>)],
+) -> Result<Vec<LeftFile>, AppError> {
     let path = absolute(path)?;
     let stores = stores(&*store, &path);
     let found = files_of_removed(&stores)?;
-    remove(&stores, &found, |_| ())?;
-    drop(stores);
-    let left = settle_removed(store)?;
-    let mut directories: Vec<PathBuf> =
-        left.into_iter().flat_map(|study| study.directories).collect();
-    for removed in store.removed_runs()?.into_iter().filter(|removed| removed.moved.is_none()) {
-        let study = store.summary(removed.study)?.stored();
-        let homes = ownership::own_homes(store, &study, &path)?;
-        let of_run = homes.iter().map(|home| home.trial(removed.run));
-        directories.extend(of_run.filter(|directory| directory.exists()));
+    let mut refused: BTreeMap<PathBuf, String> = BTreeMap::new();
+    remove(&stores, &found, |file, removed| {
+        if let Err(error) = removed {
+            let was = moved_from(&file.path).unwrap_or_else(|| file.path.clone());
+            refused.insert(was, error.to_string());
+        }
+    })?;
+    let others = stores.others;
+    // Each with the directory of its study.
+    let mut left: Vec<(PathBuf, PathBuf)> = Vec::new();
+    for directory in settle_removed(store)?.into_iter().flat_map(|study| study.directories) {
+        left.push((directory.clone(), directory));
     }
-    Ok(RemainingFiles { directories })
+    let mut runs: Vec<(StudySummary, Vec<TrialNumber>)> = trials.to_vec();
+    for removed in store.removed_runs()?.into_iter().filter(|removed| removed.moved.is_none()) {
+        runs.push((store.summary(removed.study)?, vec![removed.run]));
+    }
+    for (study, numbers) in runs {
+        for home in ownership::own_homes(store, &study.stored(), &path)? {
+            let of_trials = numbers.iter().map(|number| home.trial(*number));
+            let there = of_trials.filter(|path| path.symlink_metadata().is_ok());
+            left.extend(there.map(|path| (home.directory(), path)));
+        }
+    }
+    left.sort();
+    left.dedup();
+    let why = |(directory, path): (PathBuf, PathBuf)| {
+        let why = match refused.get(&path) {
+            Some(error) => Left::NotRemoved(error.clone()),
+            None => why_still_there(store, &others, (&directory, &path))?,
+        };
+        Ok(LeftFile { path, why })
+    };
+    left.into_iter().map(why).collect()
+}
+
+fn why_still_there(
+    reader: &dyn StorageReader,
+    others: &Others,
+    (directory, path): (&Path, &Path),
+) -> Result<Left, AppError> {
+    // The path, the study's directory, or that of all studies.
+    if path.ancestors().take(3).any(Path::is_symlink) {
+        return Ok(Left::Kept(Kept::Link));
+    }
+    if let Some(why) = kept_by(reader, others, (directory, path), None)? {
+        return Ok(why);
+    }
+    Ok(match removable(path) {
+        Err(why) if directory != path => Left::Kept(why),
+        _ => Left::Changed,
+    })
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::console::{can_ask, says_yes, shown};
-use super::left_files::why_kept;
+use super::left_files::{print_left, why_kept};
 use super::{Console, Exit, Failure};
 use crate::app::collect_garbage::{self, Garbage};
 use crate::report::table::Columns;
@@ -79,10 +79,11 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
         list(found, is_all_needed, console)?;
         !found.is_empty() && !arguments.dry_run && (arguments.yes || agrees(found)?)
     };
-    let removed = match wants {
+    let (removed, refused) = match wants {
         true => collect_garbage::remove(&reader, &store, found)?,
-        false => Vec::new(),
+        false => (Vec::new(), Vec::new()),
     };
+    print_left(&refused, console);
     if changes && collect_garbage::has_unfinished_removals(&reader)? {
         collect_garbage::finish_removals(&mut console.writer()?)?;
     }
@@ -92,10 +93,11 @@ pub fn gc(arguments: &GcArguments, console: &mut Console) -> Result<Exit, Failur
     }
     if wants {
         writeln!(console.out, "removed {}", in_words(&removed))?;
-        if removed.len() < found.len() {
+        let others = found.len() - removed.len() - refused.len();
+        if others > 0 {
             console.say(&format!(
                 "{} left: in use by now, or not owned by this store",
-                count((found.len() - removed.len()) as u64, "orphaned file")
+                count(others as u64, "orphaned file")
             ));
         }
     }

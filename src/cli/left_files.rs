@@ -13,14 +13,21 @@ const MOST_NAMED: usize = 10;
 /// Why something in a directory of this store is left.
 pub fn why_kept(why: &Kept) -> String {
     match why {
-        Kept::NotWritten => "hpsearch did not write it".to_owned(),
-        Kept::HoldsStore(store) => {
-            format!("the store `{}` is there, or a file that may be one", one_line(&shown(store)))
+        Kept::NotWritten => {
+            "hpsearch did not write it: remove it yourself if nothing needs it".to_owned()
         }
-        Kept::HoldsMark(directory) => {
-            format!("`{}` has the marker of a store", one_line(&shown(directory)))
+        Kept::HoldsStore(store) => format!(
+            "the store `{}` is there, or a file that may be one: move that elsewhere, and remove \
+             the rest yourself",
+            one_line(&shown(store))
+        ),
+        Kept::HoldsMark(directory) => format!(
+            "`{}` has the marker of a store: if that store does not need it, remove it yourself",
+            one_line(&shown(directory))
+        ),
+        Kept::Unreadable(error) => {
+            format!("it cannot be read ({error}): make it readable, then remove it yourself")
         }
-        Kept::Unreadable(error) => format!("it cannot be read: {error}"),
         Kept::Link => "a symbolic link leads there, and nothing behind one is removed: remove it \
                        yourself"
             .to_owned(),
@@ -67,11 +74,25 @@ fn in_words(LeftFile { path, why }: &LeftFile) -> String {
             one_line(&shown(store))
         ),
         Left::NeededBy(study) => format!(
-            "`{path}` is kept: it has a checkpoint that the study `{}` needs",
+            "`{path}` has a checkpoint that the study `{}` needs, and is kept: `hpsearch gc` checks \
+             again, once that study is removed",
             one_line(study)
         ),
         Left::Copied => format!(
             "`{path}` is kept: a copy of the store lies beside it and may need it; `hpsearch gc` \
+             checks again, once the copy is elsewhere"
+        ),
+        Left::MayBeStore(file) => format!(
+            "`{path}` is kept: `{}` beside the store may be one, cannot be read, and may need it; \
+             `hpsearch gc` checks again, once that file is elsewhere",
+            one_line(&shown(file))
+        ),
+        Left::NotRemoved(error) => format!(
+            "`{path}` is kept: the system refuses its removal ({error}); `hpsearch gc` tries \
+             again, once that is settled"
+        ),
+        Left::Changed => format!(
+            "`{path}` is kept: a process writes there, or it changed meanwhile; `hpsearch gc` \
              checks again"
         ),
         Left::NeededByCopy(store) => format!(

@@ -3,7 +3,7 @@
 mod trials;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use serde::Serialize;
@@ -12,7 +12,8 @@ use super::console::{can_ask, says_yes, shown};
 use super::left_files::print_left;
 use super::{Console, Exit, Failure};
 use crate::app::find::{self, Meant};
-use crate::app::remove_study::{RemainingFiles, Removal, plan, remove_files, remove_study};
+use crate::app::left_files::LeftFile;
+use crate::app::remove_study::{Removal, plan, remove_files, remove_study};
 use crate::app::study_state::has_runner;
 use crate::report::wording::{bytes, one_line};
 use crate::storage::any::AnyStore;
@@ -123,7 +124,7 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         };
         !arguments.dry_run && (arguments.yes || agrees(&what)?)
     };
-    let mut remaining_files = RemainingFiles::default();
+    let mut remaining: Vec<LeftFile> = Vec::new();
     if wants {
         let mut store = console.writer()?;
         let path = console.store.clone();
@@ -133,13 +134,13 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
                 writeln!(console.out, "removed {}", in_words(removal))?;
             }
         }
-        remaining_files = remove_files(&mut store, &path).map_err(|error| {
+        remaining = remove_files(&mut store, &path, &[]).map_err(|error| {
             Failure::from(error).help("the studies are removed; `hpsearch gc` removes their files")
         })?;
         // What was said to be left already.
         let left = removals.iter().flat_map(|removal| &removal.left);
         let left: Vec<&PathBuf> = left.map(|file| &file.path).collect();
-        remaining_files.directories.retain(|directory| !left.contains(&directory));
+        remaining.retain(|file| !left.contains(&&file.path));
         if removals.iter().any(|removal| removal.study.spec.is_tracked()) {
             erase(&mut store, console)?;
         }
@@ -148,12 +149,12 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
         let studies = removals.iter().map(RemovedStudyJson::from).collect();
         let stays = removals.iter().flat_map(|removal| &removal.left);
         let there = stays.map(|left| &left.path).filter(|path| path.symlink_metadata().is_ok());
-        let left: Vec<PathBuf> =
-            there.chain(&remaining_files.directories).map(PathBuf::clone).collect();
+        let remaining = remaining.iter().map(|file| &file.path);
+        let left: Vec<PathBuf> = there.chain(remaining).map(PathBuf::clone).collect();
         let output = RmJson { removed: wants, studies, left: &left };
         return console.json(None, &output);
     }
-    print_orphaned(&remaining_files, console);
+    print_left(&remaining, console);
     Ok(Exit::Done)
 }
 
@@ -166,26 +167,6 @@ fn erase(store: &mut AnyStore, console: &Console) -> Result<(), Failure> {
         );
     }
     Ok(())
-}
-
-fn print_orphaned(remaining_files: &RemainingFiles, console: &Console) {
-    for directory in &remaining_files.directories {
-        // A run's, its study's, or that of all studies.
-        if directory.ancestors().take(3).any(Path::is_symlink) {
-            console.say(&format!(
-                "`{}` is kept: a symbolic link leads there, and nothing behind one is removed: \
-                 remove it yourself",
-                shown(directory)
-            ));
-            continue;
-        }
-        console.say(&format!(
-            "`{}` is kept: a copy of the store lies beside it, another study needs a file in it, \
-             or it cannot be removed; {} checks again",
-            shown(directory),
-            console.next("gc")
-        ));
-    }
 }
 
 fn running(study: &str, console: &Console) -> Failure {

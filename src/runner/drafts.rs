@@ -1,7 +1,7 @@
 //! Names of drafts: what was being written or removed when its process died, and by which.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use super::disk::{self, name_of};
 
@@ -34,17 +34,20 @@ pub fn moved_from(path: &Path) -> Option<PathBuf> {
 
 /// Moves it aside before removal, so that a kill leaves something half-written rather than
 /// something that seems complete.
-pub fn take_away(path: &Path) -> bool {
+///
+/// # Errors
+/// The system's.
+pub fn take_away(path: &Path) -> io::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let aside = if half_written_by(&name).is_some() {
         path.to_owned()
     } else {
         path.with_file_name(format!(".{name}.{}-{GC}.tmp", std::process::id()))
     };
-    if aside != path && fs::rename(path, &aside).is_err() {
-        return false;
+    if aside != path {
+        fs::rename(path, &aside)?;
     }
-    disk::remove(&aside).is_ok()
+    disk::remove(&aside)
 }
 
 #[cfg(test)]

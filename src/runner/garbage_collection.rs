@@ -4,6 +4,7 @@
 mod store_contents;
 
 use std::collections::{BTreeSet, HashMap};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -303,14 +304,15 @@ pub fn foreign(stores: &Stores<'_>) -> Result<Vec<ForeignDirectory>, StorageErro
     Ok(found)
 }
 
-/// Removes some of them, each after another check: what has changed stays. Returns those removed.
+/// Removes some of them, each after another check: what has changed stays. `tell` gets the others,
+/// each with the system's refusal, if there was one.
 ///
 /// # Errors
 /// Those of the store; what cannot be removed is not in the result.
 pub fn remove(
     stores: &Stores<'_>,
     found: &[OrphanedFile],
-    mut gone: impl FnMut(&OrphanedFile),
+    mut tell: impl FnMut(&OrphanedFile, io::Result<()>),
 ) -> Result<(), StorageError> {
     let mut contents = StoreContents::read(stores)?;
     let mut looked = SystemTime::now();
@@ -326,13 +328,11 @@ pub fn remove(
         let Some((now, directory)) = now.and_then(|now| own_part(now, &mut Vec::new())) else {
             continue;
         };
-        let is_gone = match directory {
+        let removed = match directory {
             Some(directory) => directory.remove(&now.path),
             None => take_away(&now.path),
         };
-        if is_gone {
-            gone(orphaned_file);
-        }
+        tell(orphaned_file, removed);
     }
     Ok(())
 }

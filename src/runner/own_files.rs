@@ -71,8 +71,11 @@ impl StudyDirectory {
     }
 
     /// Removes a study's directory as a whole, or only what is hpsearch's there, its mark last, so
-    /// that a kill leaves the directory to the store. Returns whether all of that went.
-    pub fn remove(self, directory: &Path) -> bool {
+    /// that a kill leaves the directory to the store.
+    ///
+    /// # Errors
+    /// The first of the system's; what can be removed is.
+    pub fn remove(self, directory: &Path) -> io::Result<()> {
         // Something may have come since.
         let is_all = listing(directory).is_ok_and(|entries| entries.len() == self.own.len());
         if self.kept.is_empty() && !self.has_more && is_all {
@@ -80,8 +83,9 @@ impl StudyDirectory {
         }
         let (marks, others): (Vec<_>, Vec<_>) =
             self.own.into_iter().partition(|path| name_of(path) == Some(MARK));
-        let failed = others.iter().filter(|path| !take_away(path)).count();
-        failed == 0 && marks.iter().all(|mark| fs::remove_file(mark).is_ok())
+        let failed = others.iter().filter_map(|path| take_away(path).err());
+        failed.reduce(|first, _| first).map_or(Ok(()), Err)?;
+        marks.iter().try_for_each(fs::remove_file)
     }
 }
 
@@ -267,7 +271,7 @@ mod tests {
         assert_eq!(kept("trial-8"), Some(Kept::HoldsStore(store)));
         assert_eq!(kept("trial-9"), Some(Kept::Link));
         assert!(matches!(removable_trial(&study.join("notes.txt")), Err(Kept::Unreadable(_))));
-        assert!(StudyDirectory::read(&study).remove(&study));
+        StudyDirectory::read(&study).remove(&study).unwrap();
         let left = StudyDirectory::read(&study);
         assert_eq!((left.own.len(), left.kept), (0, found.kept));
     }

@@ -5,6 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use serde_json::{Value as Json, json};
+
 use crate::harness::{KEEP_ALL, ONE_SLOT, REPORT_X, Site, assert_done, assert_names, study};
 
 /// A script that saves a checkpoint before it reports.
@@ -73,6 +75,77 @@ fn what_hpsearch_did_not_write_in_a_studys_directory_stays_and_is_named() {
     // What is left is nobody's.
     assert_done(&site.run_study());
     assert!(!files.join("trial-0").exists());
+}
+
+/// Runs a second study, whose first trial lists a checkpoint at `path`.
+fn list_in_another_study(site: &Site, path: &Path) {
+    site.write("other.toml", text_of("t", ""));
+    assert_done(&site.run(&["run", "other.toml", "--plain"]));
+    let sql = "UPDATE checkpoint SET path = ?1 WHERE trial_id = 2000000000";
+    let changed = site.database().execute(sql, [path.display().to_string()]).unwrap();
+    assert_eq!(changed, 1);
+}
+
+#[test]
+fn each_directory_that_is_left_is_named_with_its_reason_and_what_to_do() {
+    let cases: [(Change, &str, &str); 4] = [
+        (
+            |site| {
+                fs::copy(site.path("runs/hpsearch.db"), site.path("runs/copy.db")).unwrap();
+            },
+            "a copy of the store lies beside",
+            "once the copy is elsewhere",
+        ),
+        (
+            |site| {
+                let other = site.path("runs/x.db");
+                fs::copy(site.path("runs/hpsearch.db"), &other).unwrap();
+                let other = rusqlite::Connection::open(other).unwrap();
+                other.execute_batch("PRAGMA user_version = 99; DROP TABLE store;").unwrap();
+            },
+            "`runs/x.db` beside the store may be one",
+            "once that file is elsewhere",
+        ),
+        (
+            |site| list_in_another_study(site, &site.path("runs/files/s").join(CHECKPOINT)),
+            "a checkpoint that the study `t` needs",
+            "once that study is removed",
+        ),
+        (
+            // Its name is too long to move it aside.
+            |site| {
+                plant(&site.path("runs/files/s/notes.txt"));
+                plant(&site.path(&format!("runs/files/s/.agents-{}", "a".repeat(240))));
+            },
+            "the system refuses its removal (File name too long",
+            "once that is settled",
+        ),
+    ];
+    for (change, why, remedy) in cases {
+        let site = site();
+        change(&site);
+        let ended = site.run(&["rm", "s", "--yes"]);
+        assert_done(&ended);
+        assert_names(&ended.err, &["`runs/files/s`", "left", why, "`hpsearch gc`", remedy]);
+        assert!(site.exists("runs/files/s"), "{why}");
+        let site = self::site();
+        change(&site);
+        let told: Json = site.json(&["rm", "s", "--yes", "--json"]);
+        let directory = json!(site.path("runs/files/s"));
+        assert!(told["left"].as_array().unwrap().contains(&directory), "{why}: {told}");
+    }
+}
+
+#[test]
+fn a_hidden_trials_directory_that_another_study_needs_is_named() {
+    let site = site();
+    let needed = plant(&site.path("runs/files/s/trial-1/mine/step-1"));
+    list_in_another_study(&site, &needed);
+    let why = "`runs/files/s/trial-1` has a checkpoint that the study `t` needs, and is left";
+    let ended = site.run(&["rm", "s", "1", "--yes"]);
+    assert_done(&ended);
+    assert_names(&ended.err, &[why]);
+    assert!(needed.exists());
 }
 
 #[test]

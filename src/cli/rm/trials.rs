@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::{RmArguments, agrees, erase, print_orphaned};
+use super::{RmArguments, agrees, erase};
 use crate::app::find::{self, TrialsOf};
 use crate::app::left_files::{LeftFile, bytes_left, left_of_trials};
 use crate::app::remove_runs::{plan, remove_runs};
@@ -204,16 +204,19 @@ pub fn remove(
             }
         }
         let mut store = console.writer()?;
-        let mut remaining_files = remove_files(&mut store, &path).map_err(|error| {
+        let removed: Vec<_> =
+            groups.iter().map(|group| (group.study.clone(), group.numbers())).collect();
+        let mut remaining = remove_files(&mut store, &path, &removed).map_err(|error| {
             Failure::from(error).help("they are removed; `hpsearch gc` removes their files")
         })?;
         if groups.iter().any(|group| group.study.spec.is_tracked()) {
             erase(&mut store, console)?;
         }
         let named: Vec<PathBuf> = groups.iter().flat_map(Group::left_there).collect();
-        remaining_files.directories.retain(|directory| !named.contains(directory));
-        print_orphaned(&remaining_files, console);
-        left = [named, remaining_files.directories].concat();
+        remaining.retain(|file| !named.contains(&file.path));
+        print_left(&remaining, console);
+        left = named;
+        left.extend(remaining.into_iter().map(|file| file.path));
     }
     if arguments.json {
         let trials = groups.iter().flat_map(|group| &group.trials).collect();
