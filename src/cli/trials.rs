@@ -42,7 +42,7 @@ pub struct TrialsArguments {
     /// Only trials that match the filter (see below)
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
-    /// The order: value, number, step, seconds, state, started, a parameter or a metric
+    /// The order: value, number, step, seconds, state, created, started, a parameter or a metric
     #[arg(long, value_name = "KEY", default_value = "value", allow_hyphen_values = true)]
     pub sort: String,
     /// Reverse the order

@@ -148,7 +148,8 @@ impl ColumnKey {
     pub fn of(sort: &SortKey) -> ColumnKey {
         match sort {
             SortKey::Value => ColumnKey::Value,
-            SortKey::Number => ColumnKey::Trial,
+            // Trials are created in the order of their numbers.
+            SortKey::Number | SortKey::Created => ColumnKey::Trial,
             SortKey::Step => ColumnKey::Step,
             SortKey::Seconds => ColumnKey::Time,
             SortKey::State => ColumnKey::State,

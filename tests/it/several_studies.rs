@@ -91,6 +91,25 @@ fn a_filter_leaves_out_studies_that_do_not_know_its_names() {
 }
 
 #[test]
+fn trials_are_selected_and_sorted_by_when_they_were_created() {
+    let site = site();
+    let trials =
+        |options: &[&str]| rows(&site.json(&[&["trials", "--all", "--json"], options].concat()));
+    let order = ["digits", "digits", "sms-a", "sms-a", "sms-b", "sms-b"];
+    assert_eq!(studies_of(&trials(&["--sort", "created"])), order);
+    let newest = trials(&["--sort", "-created"]);
+    assert_eq!(studies_of(&newest).into_iter().rev().collect::<Vec<_>>(), order);
+    // The last trial, by the moment that it shows.
+    let written = site.json(&["export-data", "sms-b", "--where", "number=1", "--format", "json"]);
+    let created = written[0]["created"].as_str().unwrap().to_owned();
+    assert_eq!(trials(&["--where", &format!("created>={created}")]), newest[..1]);
+    assert_eq!(trials(&["--where", &format!("created < {created}")]).len(), 5);
+    assert_eq!(trials(&["--where", "created<2026-01-01"]), []);
+    let wrong = site.run(&["trials", "--all", "--where", "created>yesterday"]);
+    assert_refused(&wrong, &["compared with a date, not with `yesterday`", "2026-11-01"]);
+}
+
+#[test]
 fn patterns_name_what_there_is() {
     let site = site();
     assert_refused(

@@ -30,15 +30,19 @@
 //! - `summary.test_accuracy>0.9`: whose summary says so.
 //! - `number>=100`, `step>3`, `seconds<60`, `attempts>1`, `failures>0`: with such a number, step,
 //!   time spent, or count.
+//! - `created>=2026-11-01`, `created<2026-11-30T18:30`: created then, in UTC; after a day means
+//!   after its end.
 //! - `-term`, `!term`: for which the term, or the group in parentheses, does not hold.
 //!
 //! In a filter, comparisons with absent values and with NaN are false; `value=nan` finds NaN
 //! itself. The prefixes `params.` and `metrics.` disambiguate names, and reach metrics that the
-//! study has not reported yet. A parameter or metric named `study`, `name` or `group` takes
-//! precedence over the property.
+//! study has not reported yet. A parameter or metric named `study`, `name`, `group` or `created`
+//! takes precedence over the property.
 
 mod check;
+mod dates;
 mod expression;
+mod moment;
 mod names;
 mod parse;
 mod property;

@@ -82,6 +82,7 @@ fn sort_keys(spec: &StudySpec) -> Vec<SortKey> {
         SortKey::Step,
         SortKey::Seconds,
         SortKey::State,
+        SortKey::Created,
         SortKey::Started,
     ];
     fixed

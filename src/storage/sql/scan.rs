@@ -349,6 +349,7 @@ fn columns_of(field: TrialField) -> &'static str {
         TrialField::Violation => "t.violation",
         TrialField::Hidden => "t.hidden",
         TrialField::LastReport => "t.last_step, t.last_value",
+        TrialField::Created => "t.created_at",
         TrialField::Started => "t.started_at",
         TrialField::Seconds => "t.busy_micros",
         TrialField::Attempts => "t.attempts",
@@ -382,6 +383,7 @@ fn read_field<N: Fn() -> String>(
             }
             return Ok(2);
         }
+        TrialField::Created => trial.created = Timestamp(cells.get(place)?),
         TrialField::Started => trial.started = cells.get::<Option<i64>>(place)?.map(Timestamp),
         TrialField::Seconds => trial.busy_micros = cells.get(place)?,
         TrialField::Attempts => trial.attempts = cells.integer(place)?,

@@ -73,6 +73,7 @@ impl TuiState {
             SortKey::Step => "step".to_owned(),
             SortKey::Seconds => "seconds".to_owned(),
             SortKey::State => "state".to_owned(),
+            SortKey::Created => "created".to_owned(),
             SortKey::Started => "started".to_owned(),
             SortKey::Param(name) => format!("params.{name}"),
             SortKey::Metric(name) => format!("metrics.{name}"),

@@ -20,11 +20,16 @@ pub enum KnownNames<'a> {
     Reported(&'a [&'static str]),
 }
 
+/// How a date is written.
+pub(super) const DATE: &str =
+    "write for example `created>=2026-11-01` or `created<2026-11-01T18:30`, in UTC";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Number,
     Flag,
     Text,
+    Moment,
     /// A choice of several kinds.
     Mixed,
 }
@@ -35,6 +40,7 @@ impl Kind {
             Kind::Number => "a number",
             Kind::Flag => "true or false",
             Kind::Text => "a text",
+            Kind::Moment => "a date",
             Kind::Mixed => "of several kinds",
         }
     }
@@ -110,6 +116,7 @@ impl Checker<'_> {
             }
             NodeKind::Contains(..) | NodeKind::Mentions(_) => Some(Kind::Flag),
             NodeKind::Text(_) => Some(Kind::Text),
+            NodeKind::Moment(_) => Some(Kind::Moment),
             NodeKind::Negative(inner) => self.number(inner),
             NodeKind::Operation(_, left, right) => {
                 let (left, right) = (self.number(left), self.number(right));
@@ -135,7 +142,7 @@ impl Checker<'_> {
     }
 
     fn condition(&mut self, node: &Node) {
-        if let Some(kind @ (Kind::Number | Kind::Text)) = self.kind(node) {
+        if let Some(kind @ (Kind::Number | Kind::Text | Kind::Moment)) = self.kind(node) {
             self.refuse(node, format!("a condition is expected, and this is {}", kind.described()));
         }
     }
@@ -204,6 +211,7 @@ impl Checker<'_> {
             | Property::Study(_)
             | Property::Name
             | Property::Group => Some(Kind::Text),
+            Property::Created => Some(Kind::Moment),
             // Summary values are arbitrary.
             Property::Summary(_) => None,
             Property::Param(param) => kind_of_all(self.filter?.distribution(param)?),
@@ -214,6 +222,16 @@ impl Checker<'_> {
     fn comparison(&mut self, comparison: Comparison, left: &Node, right: &Node) -> Option<Kind> {
         let kinds = (self.kind(left), self.kind(right));
         let (Some(left_kind), Some(right_kind)) = kinds else { return None };
+        match (left_kind, right_kind) {
+            (Kind::Moment, Kind::Moment) => return Some(Kind::Flag),
+            (Kind::Moment, _) | (_, Kind::Moment) => {
+                let span = left.span.start..right.span.end;
+                let message = "`created` is compared with a date, and a date with it alone";
+                self.problems.push(ExpressionError::new(span, message).help(DATE));
+                return None;
+            }
+            _ => {}
+        }
         let is_about_equality = matches!(comparison, Comparison::Equal | Comparison::Unequal);
         if !is_about_equality {
             for (node, kind) in [(left, left_kind), (right, right_kind)] {

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use super::moment::Moment;
 use super::property::{Measured, Needs, Property, Term, mentions};
 use super::syntax::Span;
 use crate::study::params::Value;
@@ -41,6 +42,8 @@ pub(super) struct Node {
 pub(super) enum NodeKind {
     Number(f64),
     Flag(bool),
+    /// A date, in a filter, until it is lowered to numbers.
+    Moment(Moment),
     /// In single quotes.
     Text(String),
     /// Bare, in double quotes or in backticks.
@@ -330,7 +333,7 @@ impl Node {
             NodeKind::Flag(flag) => Term::Flag(*flag),
             NodeKind::Text(text) => Term::Text(Cow::Borrowed(text)),
             NodeKind::Name(_) | NodeKind::Property(_) => value(&self.kind)?,
-            NodeKind::Contains(..) | NodeKind::Mentions(_) => return None,
+            NodeKind::Contains(..) | NodeKind::Mentions(_) | NodeKind::Moment(_) => return None,
             NodeKind::Negative(inner) => Term::Number(-number(inner)?),
             NodeKind::Operation(operation, left, right) => {
                 Term::Number(operation.of(number(left)?, number(right)?))
@@ -401,6 +404,17 @@ impl Comparison {
     pub fn of(symbol: &str) -> Comparison {
         let known = Self::SYMBOLS.into_iter().find(|(known, _)| *known == symbol);
         known.map_or(Comparison::Equal, |(_, comparison)| comparison)
+    }
+
+    /// The comparison with its sides exchanged.
+    pub fn mirrored(self) -> Comparison {
+        match self {
+            Comparison::Less => Comparison::More,
+            Comparison::AtMost => Comparison::AtLeast,
+            Comparison::More => Comparison::Less,
+            Comparison::AtLeast => Comparison::AtMost,
+            Comparison::Equal | Comparison::Unequal => self,
+        }
     }
 
     /// Comparison in filters: exact, and NaN equals only itself.

@@ -22,6 +22,9 @@ const FIELDS: &[(&str, Property)] = &[
     ("failures", Property::Failures),
 ];
 
+/// When a trial was created.
+const CREATED: &str = "created";
+
 /// Aliases of fields.
 const ALIASES: &[(&str, Property)] = &[("trial", Property::Number), ("last_step", Property::Step)];
 
@@ -63,6 +66,7 @@ impl<'a> Names<'a> {
             (None, "study") => Ok(Property::Study(self.spec.name.to_lowercase())),
             (None, "name") => Ok(Property::Name),
             (None, "group") => Ok(Property::Group),
+            (None, CREATED) => Ok(Property::Created),
             (None, _) => Err(self.unknown(name, span)),
         }
     }
@@ -86,6 +90,7 @@ impl<'a> Names<'a> {
                     .help("sort by a parameter or a reported metric; a filter may name series"))
             }
             Some(property) => Ok(property),
+            None if name == CREATED => Ok(Property::Created),
             None => Err(self.unknown(name, span)),
         }
     }
@@ -147,7 +152,7 @@ impl<'a> Names<'a> {
             .chain(self.known_metrics())
             .chain(self.trials.series.iter().map(String::as_str))
             .chain(FIELDS.iter().map(|(field, _)| *field))
-            .chain(["started"]);
+            .chain(["started", CREATED]);
         let message = format!("`{name}` is not a parameter or metric");
         match nearest(name, known) {
             Some(near) if near.contains('-') => ExpressionError::new(

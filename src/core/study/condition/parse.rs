@@ -3,7 +3,9 @@
 use serde::{Deserialize, Deserializer, de};
 
 use super::check::check_comparison;
+use super::dates::lower;
 use super::expression::{Comparison, Expression, Function, Node, NodeKind, Operation};
+use super::moment::Moment;
 use super::names::Names;
 use super::property::Statistic;
 use super::short_form::short_form;
@@ -266,6 +268,7 @@ impl<'a> Parser<'a> {
                 let mut node = self.compared(left)?;
                 resolve(&mut node, names, self.text)?;
                 check_comparison(&node, names)?;
+                lower(&mut node);
                 return Ok(node);
             }
             self.scanner = before;
@@ -378,6 +381,11 @@ impl<'a> Parser<'a> {
         if let Some(name) = self.names.and_then(|names| names.written_at(self.scanner.rest())) {
             self.scanner.advance(name.len());
             return Ok(Node { kind: NodeKind::Name(name.to_owned()), span: at..at + name.len() });
+        }
+        let moment = self.names.and_then(|_| Moment::written_at(self.scanner.rest()));
+        if let Some((moment, length)) = moment {
+            self.scanner.advance(length);
+            return Ok(Node { kind: NodeKind::Moment(moment), span: at..at + length });
         }
         let Some((token, span)) = self.scanner.peek()? else {
             let what = if self.text.trim().is_empty() {
@@ -566,6 +574,7 @@ impl Node {
         !matches!(
             self.kind,
             NodeKind::Number(_)
+                | NodeKind::Moment(_)
                 | NodeKind::Text(_)
                 | NodeKind::Negative(_)
                 | NodeKind::Operation(..)

@@ -55,6 +55,8 @@ pub(crate) enum Property {
     Seconds,
     Attempts,
     Failures,
+    /// When it was created.
+    Created,
     Param(String),
     /// The study's metric as tables show it: [`objective_value`].
     Objective,
@@ -105,6 +107,8 @@ pub enum TrialField {
     Hidden,
     /// The last report of the study's metric.
     LastReport,
+    /// When it was created.
+    Created,
     /// When its last attempt began.
     Started,
     /// The time spent in ended attempts.
@@ -179,6 +183,7 @@ impl Property {
             Property::Seconds => TrialField::Seconds,
             Property::Attempts => TrialField::Attempts,
             Property::Failures => TrialField::Failures,
+            Property::Created => TrialField::Created,
             Property::Device => TrialField::Device,
             Property::Reason => TrialField::Reason,
             Property::Name | Property::Group => TrialField::Tracked,
@@ -234,6 +239,7 @@ impl Property {
             Property::Seconds => trial.busy_micros as f64 / 1e6,
             Property::Attempts => f64::from(trial.attempts),
             Property::Failures => f64::from(trial.failures),
+            Property::Created => trial.created.0 as f64,
             Property::Objective => objective_value(trial)?,
             Property::Metric(name) => trial.last_metrics.get(name)?,
             Property::Series(name, statistic) => {

@@ -1,6 +1,9 @@
 //! Expands the short forms of filters, such as `-state:failed` and `layers=2,4`.
 
+use super::check::DATE;
+use super::dates;
 use super::expression::{Comparison, Node, NodeKind};
+use super::moment::Moment;
 use super::names::Names;
 use super::property::Property;
 use super::syntax::{ExpressionError, Span, Word};
@@ -65,6 +68,18 @@ fn one_of(
             format!("`{name}` has no order: write `{name}={value}` or `{name}!={value}`"),
         )
     };
+    if property == Property::Created {
+        let part = node(NodeKind::Property(Property::Created));
+        let compared = |text: &String| match Moment::parse(text) {
+            Some(moment) => Ok(node(dates::compared(&part, comparison, moment))),
+            None => {
+                let message = format!("`{name}` is compared with a date, not with `{text}`");
+                Err(ExpressionError::new(values.span.clone(), message).help(DATE))
+            }
+        };
+        let parts = list.iter().map(compared).collect::<Result<_, _>>()?;
+        return Ok(joined(whole(comparison), parts));
+    }
     let lower = |text: &String| NodeKind::Text(text.to_lowercase());
     let parts: Vec<NodeKind> = match &property {
         Property::State if is_equality => states(&list, &values.span)?,
@@ -105,8 +120,12 @@ fn one_of(
         let property = node(NodeKind::Property(property.clone()));
         node(NodeKind::Comparison(comparison, Box::new(property), Box::new(node(part))))
     };
-    let whole = if comparison == Comparison::Unequal { NodeKind::And } else { NodeKind::Or };
-    Ok(joined(whole, parts.into_iter().map(compared).collect()))
+    Ok(joined(whole(comparison), parts.into_iter().map(compared).collect()))
+}
+
+/// How comparisons with several values are joined.
+fn whole(comparison: Comparison) -> fn(Vec<Node>) -> NodeKind {
+    if comparison == Comparison::Unequal { NodeKind::And } else { NodeKind::Or }
 }
 
 fn joined(whole: fn(Vec<Node>) -> NodeKind, mut parts: Vec<Node>) -> NodeKind {

@@ -25,6 +25,8 @@ pub enum SortKey {
     Seconds,
     /// By state, in the order of a trial's life.
     State,
+    /// By creation: the order of numbers, except over several studies.
+    Created,
     /// By the start of the last attempt.
     Started,
     /// By a parameter: numbers, then texts.
@@ -53,7 +55,7 @@ enum Amount {
 
 impl SortKey {
     /// Parses a sort key and its direction: `value`, `number`, `step`, `seconds`, `state`,
-    /// `started`, a parameter or a metric, with a leading `-` to reverse it.
+    /// `created`, `started`, a parameter or a metric, with a leading `-` to reverse it.
     pub fn parse(text: &str, spec: &StudySpec) -> Result<(SortKey, bool), ExpressionError> {
         Self::parse_with(text, spec, &TrialNames::default())
     }
@@ -79,6 +81,7 @@ impl SortKey {
                 Property::Param(param) => SortKey::Param(param),
                 Property::Metric(metric) => SortKey::Metric(metric),
                 Property::Step => SortKey::Step,
+                Property::Created => SortKey::Created,
                 // The best by the front come first only where no objective is named.
                 Property::Objective if spec.has_several_objectives() => {
                     SortKey::Metric(spec.objective().metric.clone())
@@ -128,6 +131,7 @@ impl SortKey {
                 whole(TrialState::ALL.iter().position(|state| *state == trial.state).unwrap_or(0)
                     as u64),
             ),
+            SortKey::Created => (0, Amount::Whole(trial.created.0)),
             SortKey::Started => present(trial.started.map(|at| Amount::Whole(at.0))),
             SortKey::Param(name) => match trial.params.get(name) {
                 None => (last, Amount::Nothing),
@@ -159,6 +163,7 @@ impl SortKey {
             SortKey::Step => needs.fields.extend([TrialField::LastReport]),
             SortKey::Seconds => needs.fields.extend([TrialField::Seconds]),
             SortKey::State => needs.fields.extend([TrialField::State]),
+            SortKey::Created => needs.fields.extend([TrialField::Created]),
             SortKey::Started => needs.fields.extend([TrialField::Started]),
             SortKey::Number => {}
         }

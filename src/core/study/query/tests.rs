@@ -216,6 +216,47 @@ fn a_run_is_found_by_its_name_and_its_group() {
 }
 
 #[test]
+fn a_date_is_compared_as_a_whole() {
+    let at = |created: i64| Trial { created: Timestamp(created), ..trial(7) };
+    let passes = |text: &str, trial: &Trial| {
+        let filter = Filter::parse(text, &spec()).unwrap_or_else(|error| panic!("{text}: {error}"));
+        filter.matches(trial, &Measured::default())
+    };
+    let day = 1_795_996_800_000_000;
+    let (before, first, last, after) = (day - 1, day, day + 86_399_999_999, day + 86_400_000_000);
+    for (text, holds) in [
+        ("created<2026-11-30", [true, false, false, false]),
+        ("created<=2026-11-30", [true, true, true, false]),
+        ("created>2026-11-30", [false, false, false, true]),
+        ("created>=2026-11-30", [false, true, true, true]),
+        ("created=2026-11-30", [false, true, true, false]),
+        ("created:2026-11-30,2026-12-01", [false, true, true, true]),
+        ("created!=2026-11-30", [true, false, false, true]),
+        ("-created>2026-11-30", [true, true, true, false]),
+        ("created >= 2026-11-30", [false, true, true, true]),
+        ("2026-11-30 > created", [true, false, false, false]),
+        ("2026-11-30 <= created < 2026-12-01", [false, true, true, false]),
+        ("created == 2026-11-30 and num_layers == 4", [false, true, true, false]),
+        ("(created<2026-11-30) or adamw created>2026-11-30", [true, false, false, true]),
+        ("created=2026-11-30T00:00", [false, true, false, false]),
+        ("created>2026-11-30T00:00:00Z", [false, false, true, true]),
+        ("created>=2026-11-30T23:59:59.999999", [false, false, true, true]),
+    ] {
+        let held = [before, first, last, after].map(|created| passes(text, &at(created)));
+        assert_eq!(held, holds, "{text}");
+    }
+    // A parameter of the same name comes first.
+    let named = TrialNames { params: vec!["created".to_owned()], ..TrialNames::default() };
+    let filter = Filter::parse_with("created=3", &spec(), &named).unwrap();
+    let mut with = trial(0);
+    with.params.insert("created", 3);
+    assert!(filter.matches(&with, &Measured::default()));
+    let sort = |names: &TrialNames| SortKey::parse_with("-created", &spec(), names).unwrap();
+    assert_eq!(sort(&TrialNames::default()), (SortKey::Created, true));
+    assert_eq!(sort(&named), (SortKey::Param("created".to_owned()), true));
+}
+
+#[test]
 fn comparisons_with_nan_and_with_what_is_not_there_do_not_hold() {
     let mut trial = trial(0);
     trial.value = Some(f64::NAN);
@@ -248,6 +289,11 @@ fn errors_say_what_is_wrong_and_what_to_write() {
         ("min(optim) < 1", "`optim` is not a metric: it has no smallest or largest value"),
         ("eval_los<1", "`eval_los` is not a parameter or metric; did you mean `eval_loss`?"),
         ("zzzz=1", "`zzzz` is not a parameter or metric"),
+        ("created>5", "`created` is compared with a date, not with `5`"),
+        ("created>2026-02-30", "`created` is compared with a date, not with `2026-02-30`"),
+        ("created > 5", "`created` is compared with a date, and a date with it alone"),
+        ("seconds > 2026-11-30", "`created` is compared with a date, and a date with it alone"),
+        ("created + 1 > 2026-11-30", "a number is expected, and this is a date"),
         (
             "state:prunned",
             "`prunned` is not a state; did you mean `pruned`? there are queued, running, paused, \
