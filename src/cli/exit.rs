@@ -11,6 +11,7 @@ use crate::config::shown::{lines, one_line};
 use crate::config::{self, ConfigError};
 use crate::export::ExportError;
 use crate::runner::RunnerError;
+use crate::runner::processes::process_limits;
 use crate::runner::slots::SlotsError;
 use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
@@ -203,6 +204,9 @@ impl From<io::Error> for Failure {
             return Failure::new(Exit::Usage, error)
                 .help("write to a file or a program that takes it, then run the command again");
         }
+        if let Some(limits) = process_limits(&error) {
+            return Failure::new(Exit::Store, error).help(limits);
+        }
         Failure::new(Exit::Internal, error).help(
             "make sure that the disk has space and that the files named are readable and writable, \
                 then run the command again",
@@ -257,7 +261,10 @@ impl From<RunnerError> for Failure {
             RunnerError::Unreachable { .. } | RunnerError::Files { .. } => {
                 Failure::new(Exit::Store, error)
             }
-            RunnerError::System { .. } => Failure::new(Exit::Internal, error).help(AGAIN),
+            RunnerError::System { ref source, .. } => match process_limits(source) {
+                Some(limits) => Failure::new(Exit::Store, error).help(limits),
+                None => Failure::new(Exit::Internal, error).help(AGAIN),
+            },
         }
     }
 }
@@ -298,7 +305,10 @@ impl From<SlotsError> for Failure {
 impl From<JobError> for Failure {
     fn from(error: JobError) -> Self {
         match error {
-            JobError::Start { .. } => Failure::new(Exit::Internal, error),
+            JobError::Start { ref source, .. } => match process_limits(source) {
+                Some(limits) => Failure::new(Exit::Store, error).help(limits),
+                None => Failure::new(Exit::Internal, error),
+            },
             JobError::Killed { .. } => {
                 Failure::new(Exit::Internal, error).help("run the command again")
             }
@@ -372,6 +382,8 @@ impl From<TuiError> for Failure {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]
@@ -385,6 +397,18 @@ mod tests {
             "error: `runs/hpsearch.db` cannot be used for a store\n  caused by: input/output \
              error\nhelp: try again\n"
         );
+    }
+
+    #[test]
+    fn an_error_of_a_limit_on_processes_names_it_and_has_the_code_of_the_machine() {
+        let system = |errno: Errno| RunnerError::System {
+            doing: "start the thread of a reporter",
+            source: io::Error::from_raw_os_error(errno.raw_os_error()),
+        };
+        let failure = Failure::from(system(Errno::AGAIN));
+        assert_eq!(failure.exit(), Exit::Store);
+        assert!(failure.to_string().contains("help: processes and threads are limited"));
+        assert_eq!(Failure::from(system(Errno::IO)).exit(), Exit::Internal);
     }
 
     /// The names of the variants of some errors.

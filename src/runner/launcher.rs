@@ -10,6 +10,7 @@ use crossbeam_channel::Sender;
 
 use super::clock::Clock;
 use super::point_queue::PointQueue;
+use super::processes::process_limits;
 use crate::engine::{Assignment, Input, SlottedAttempt};
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
@@ -39,7 +40,15 @@ impl LaunchError {
 
     /// An error for an operation that the machine refused.
     pub fn refused(what: &str) -> impl FnOnce(io::Error) -> Self {
-        move |error| LaunchError::Refused(format!("cannot {what}: {error}"))
+        move |error| LaunchError::Refused(format!("cannot {what}: {}", with_limits(&error)))
+    }
+}
+
+/// An error of the system, with the limits on processes if it may come from one.
+pub fn with_limits(error: &io::Error) -> String {
+    match process_limits(error) {
+        Some(limits) => format!("{error}; {limits}"),
+        None => error.to_string(),
     }
 }
 

@@ -2,8 +2,10 @@
 //! `/proc`).
 
 mod control_group;
+mod limit;
 
 pub use control_group::ControlGroup;
+pub use limit::process_limits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -18,6 +18,7 @@ use super::verdict_queue::VerdictQueue;
 use super::{Incoming, report_end};
 use crate::runner::checkpoint_digest::check_copied;
 use crate::runner::failure_cause::StderrTail;
+use crate::runner::launcher::with_limits;
 use crate::runner::peak_memory::PeakMemory;
 use crate::runner::processes::{self, Doing};
 use crate::runner::protocol::{CHECKPOINTS, CommandJob, MessageToRunner, MessageToTrial};
@@ -72,7 +73,8 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>, terminated: &
                     job.cwd.display()
                 ));
             }
-            let why = format!("cannot start `{}` in `{}`: {error}", job.run[0], job.cwd.display());
+            let (program, cwd) = (&job.run[0], job.cwd.display());
+            let why = format!("cannot start `{program}` in `{cwd}`: {}", with_limits(&error));
             return if is_refused(&error) { refuse(why) } else { fail(why) };
         }
     };
@@ -81,6 +83,7 @@ pub(super) fn run(job: &CommandJob, incoming: &Receiver<Incoming>, terminated: &
             Ok(supervised) => supervised,
             Err(error) => {
                 processes::kill_descendants(std::process::id(), &BTreeSet::new(), KILL_TIMEOUT);
+                let error = with_limits(&error);
                 return refuse(format!("cannot start the threads of its supervisor: {error}"));
             }
         };

@@ -140,9 +140,9 @@ pub(super) fn conclude(
         }
         Outcome::Refused(reason) => {
             let help = format!(
-                "nothing is lost, and no trial counts as failed: free disk space (`df -h`, \
-                 `df -i`), raise the limit (`ulimit -n`, `ulimit -u`) or allow writing there, then \
-                 continue with: {again}"
+                "nothing is lost, and no trial counts as failed: raise the limit that is named \
+                 (of open files: `ulimit -n`), free disk space (`df -h`, `df -i`) or allow writing \
+                 there, then continue with: {again}"
             );
             Err(Failure::new(Exit::Store, reason.clone()).help(help))
         }

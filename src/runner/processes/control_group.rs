@@ -81,7 +81,7 @@ fn sweep(own: &Path) {
 }
 
 /// The directory of this process's own group.
-fn own_directory() -> Option<PathBuf> {
+pub(super) fn own_directory() -> Option<PathBuf> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
