@@ -30,6 +30,7 @@ pub mod images;
 pub mod import;
 pub mod import_optuna;
 pub mod inputs;
+pub mod last_values;
 pub mod left_files;
 pub mod log_tail;
 pub mod missing_files;

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::AppError;
 use super::curves::Detail;
 use super::figures::{FigureError, FigureKind, FigureOptions, figures, thin};
+use super::last_values::take_logged;
 use super::page::{
     BestOf, BestPart, Fact, FrontAnswer, StoppedGroup, StoppedPart, answer, rules, space, stopped,
     used,
@@ -106,7 +107,8 @@ impl Scope<'_> {
     ) -> Result<StudySection, AppError> {
         let (reader, privacy, spec) = (self.reader, self.privacy, &study.spec);
         let public = |text: &str| privacy.public(text);
-        let trials = reader.trials(study.id, &TrialQuery::all(SortKey::Value))?;
+        let mut trials = reader.trials(study.id, &TrialQuery::all(SortKey::Value))?;
+        take_logged(reader, study, &mut trials)?;
         let visible: Vec<&Trial> = trials.iter().filter(|trial| !trial.hidden).collect();
         let found = answer(reader, study, privacy)?;
         let pages: Vec<&Trial> = visible

@@ -39,7 +39,8 @@ Examples:
   hpsearch export-data digits --series -o points.parquet
 
 The value is that of a complete trial, by [study] value; last_value is the last
-report of any trial. Columns metrics.NAME have what it reported last;
+report of any trial. Columns metrics.NAME have what it reported last, those of a
+tracked run what it reported or logged last;
 `hpsearch best --json` has the metrics at the step of its value, and --reports
 those of every step. Columns summary.NAME have its summary; seconds is the time
 of all its attempts, started the beginning of the last.

@@ -16,6 +16,7 @@ use super::theme::Theme;
 use super::together::{TableScope, Together};
 use super::trial_key::TrialKey;
 use crate::app::absent_terms;
+use crate::app::last_values::take_logged;
 use crate::app::log_tail::LogTail;
 use crate::app::several::{self, StudySelection};
 use crate::app::study_state::unmeasured;
@@ -237,7 +238,8 @@ impl Source {
         let last_page = matching.saturating_sub(query.limit);
         let first = if query.offset < matching { query.offset } else { last_page };
         let query = query.clone().filtered(filter).page(first, query.limit);
-        let trials = self.reader.trials(summary.id, &query)?;
+        let mut trials = self.reader.trials(summary.id, &query)?;
+        take_logged(&*self.reader, summary, &mut trials)?;
         let row = |(rank, trial): (u64, Trial)| LeaderboardRow {
             key: TrialKey { study: summary.id, number: trial.number },
             rank,
@@ -471,7 +473,8 @@ impl Source {
         let last = page.trials().flat_map(|trial| trial.last_metrics.iter());
         let own = detail.iter().flat_map(|detail| &detail.metrics);
         for name in last.map(|(name, _)| name).chain(own.map(|(name, _)| name.as_str())) {
-            if !self.names.metrics.contains(name) {
+            let is_logged = self.names.series.iter().any(|series| series == name);
+            if !is_logged && !self.names.metrics.contains(name) {
                 self.names.metrics.insert(name.to_owned());
             }
         }

@@ -378,6 +378,31 @@ fn nothing_is_searched_among_tracked_runs_and_none_is_tracked_in_a_search() {
 }
 
 #[test]
+fn the_metrics_of_a_run_are_what_it_reported_or_logged_last() {
+    let script = "echo '@hpsearch {\"step\":1,\"loss\":0.5,\"acc\":0.5}'\n\
+        echo '@hpsearch {\"step\":3,\"acc\":0.75}'\necho '@hpsearch {\"step\":2,\"acc\":0.25}'\n\
+        echo '@hpsearch {\"step\":3,\"lr\":0.125}'\n";
+    let site = site(script);
+    assert_done(&site.run(&words(&[], &[])));
+    let written = site.run(&["export-data", "runs", "--format", "jsonl"]);
+    let run: Json = serde_json::from_str(&written.out).unwrap();
+    assert_eq!(run["metrics"], json!({ "acc": 0.75, "loss": 0.5, "lr": 0.125 }));
+    let table = site.run(&["export-data", "runs", "--where", "state:complete"]).out;
+    let mut rows = table.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let (titles, row) = (rows.next().unwrap(), rows.next().unwrap());
+    let cell = |name: &str| row[titles.iter().position(|title| *title == name).unwrap()];
+    assert_eq!(["metrics.acc", "metrics.loss", "metrics.lr"].map(cell), ["0.75", "0.5", "0.125"]);
+    assert!(!table.contains("system/"), "{table}");
+    let found = |filter: &str| {
+        let trials = site.json(&["trials", "runs", "--where", filter, "--json"]);
+        trials["trials"].as_array().unwrap().len()
+    };
+    assert_eq!(["acc=0.75", "metrics.acc>0.6 lr<1", "acc<=0.5"].map(found), [1, 1, 0]);
+    assert_done(&site.run(&["trials", "runs", "--sort", "acc"]));
+    assert_verified(&site, "runs");
+}
+
+#[test]
 fn the_verbs_show_a_study_of_runs_without_a_word_of_a_search() {
     let site = site(TRAIN);
     assert_done(&site.run(&words(&["--name", "one", "--metric", "loss"], &["--lr", "0.1"])));

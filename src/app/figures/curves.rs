@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::system::SYSTEM;
 use super::{FigureError, FigureOptions, StudyFigure};
 use crate::app::curves::{Detail, points, shown_axis};
 use crate::app::groups::{self, Groups};
@@ -12,7 +11,7 @@ use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::counted::count;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::{SeriesAxis, SeriesSummary};
+use crate::study::series::{SYSTEM, SeriesAxis, SeriesSummary};
 use crate::study::trial::TrialNumber;
 
 pub(super) fn curves_figure(

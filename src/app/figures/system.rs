@@ -6,10 +6,8 @@ use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::query::{Filter, SortKey, TrialQuery};
+use crate::study::series::SYSTEM;
 use crate::study::trial::TrialNumber;
-
-/// How the names of system metrics begin.
-pub(super) const SYSTEM: &str = "system/";
 
 /// The system metrics of a trial, a figure per metric.
 pub(super) fn system(

@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::Format;
 use crate::app::exact_points::exact_points;
+use crate::app::last_values::take_logged;
 use crate::cli::Failure;
 use crate::cli::moments::instant;
 use crate::cli::trial_json::{origin_kind, seconds};
@@ -16,7 +17,7 @@ use crate::study::device::DeviceGroup;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Params;
 use crate::study::query::{Filter, SortKey, TrialQuery};
-use crate::study::series::{SeriesAxis, SeriesSummary};
+use crate::study::series::{SYSTEM, SeriesAxis, SeriesSummary};
 use crate::study::spec::StudySpec;
 use crate::study::state::shown_params;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
@@ -52,15 +53,19 @@ impl TrialTable<'_> {
         for (study, filter) in &self.studies {
             if !filter.is_all() {
                 for number in self.numbers(study, filter)? {
-                    if let Some(trial) = self.reader.trial(study.id, number)? {
-                        rows += take(study, &trial)?;
+                    let mut trials: Vec<Trial> =
+                        self.reader.trial(study.id, number)?.into_iter().collect();
+                    take_logged(self.reader, study, &mut trials)?;
+                    for trial in &trials {
+                        rows += take(study, trial)?;
                     }
                 }
                 continue;
             }
             for page in 0.. {
                 let query = TrialQuery::all(SortKey::Number).page(page * PAGE, PAGE);
-                let trials = self.reader.trials(study.id, &query)?;
+                let mut trials = self.reader.trials(study.id, &query)?;
+                take_logged(self.reader, study, &mut trials)?;
                 for trial in &trials {
                     rows += take(study, trial)?;
                 }
@@ -160,6 +165,10 @@ impl TrialTable<'_> {
         let mut names = BTreeSet::new();
         for (study, _) in &self.studies {
             names.extend(self.reader.metrics(study.id)?);
+            if study.spec.is_tracked() {
+                let logged = self.reader.trial_names(study.id)?.series.into_iter();
+                names.extend(logged.filter(|name| !name.starts_with(SYSTEM)));
+            }
         }
         Ok(names.into_iter().collect())
     }

@@ -9,6 +9,9 @@ use super::step::StepUnit;
 use super::time::Timestamp;
 use super::trial::{AttemptNumber, TrialNumber};
 
+/// How the names of metrics begin that are measured, not reported or logged.
+pub const SYSTEM: &str = "system/";
+
 /// The axis of a series: what its steps count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -84,6 +84,10 @@ impl<'a> Names<'a> {
     /// The sort key with this name: a parameter, a reported metric or the step unit.
     pub fn sorted(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
         match self.known(name) {
+            // Its order is that of the last reports.
+            Some(Property::Series(metric, _)) if self.is_reported(&metric) => {
+                Ok(Property::Metric(metric))
+            }
             Some(Property::Series(..)) => {
                 let message = format!("`{name}` was logged and not reported: it is not a sort key");
                 Err(ExpressionError::new(span, message)
@@ -131,18 +135,26 @@ impl<'a> Names<'a> {
         if let Some(param) = self.param(name) {
             return Some(Property::Param(param));
         }
-        if self.known_metrics().any(|metric| metric == name) {
+        if let Some(logged) = self.logged(name) {
+            return Some(logged);
+        }
+        if self.is_reported(name) {
             return Some(self.metric(name));
         }
-        let logged = self.logged(name);
-        logged.or_else(|| (name == self.spec.step.as_str()).then_some(Property::Step))
+        (name == self.spec.step.as_str()).then_some(Property::Step)
     }
 
-    /// A series of a metric that was never reported.
+    /// A series of a metric that was never reported, or of a tracked run: there the last value
+    /// stands, reported or logged.
     fn logged(&self, name: &str) -> Option<Property> {
-        let is_logged = self.trials.series.iter().any(|series| series == name)
-            && !self.known_metrics().any(|metric| metric == name);
-        is_logged.then(|| Property::Series(name.to_owned(), Statistic::Last))
+        let is_meant = self.trials.series.iter().any(|series| series == name)
+            && !self.spec.is_objective(name)
+            && (self.spec.is_tracked() || !self.is_reported(name));
+        is_meant.then(|| Property::Series(name.to_owned(), Statistic::Last))
+    }
+
+    fn is_reported(&self, name: &str) -> bool {
+        self.known_metrics().any(|metric| metric == name)
     }
 
     fn unknown(&self, name: &str, span: Span) -> ExpressionError {
