@@ -30,8 +30,8 @@ def trials(
     """The trials of a study by number, one flat dictionary each.
 
     Parameters are keys that begin with `params_`; an inactive one is missing in its trial's
-    dictionary. So are metrics, each as it was reported last, that begin with `metrics_`, and the
-    values of summaries, that begin with `summary_`.
+    dictionary. So are metrics, each as it was reported last (in a run without a search: reported or
+    logged), that begin with `metrics_`, and the values of summaries, that begin with `summary_`.
     `created` is when it was proposed or begun, `started` when its last attempt started, `seconds`
     what all of its attempts took.
     `where` is a filter, such as `"state:complete lr<0.1"`. The study may be left out where the
