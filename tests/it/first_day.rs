@@ -257,7 +257,7 @@ fn a_study_that_reached_its_failure_limit_is_called_failed_although_a_trial_is_c
     let (site, _) = failing("trials = 20\nfailures = 3", "exit 1\n");
     let state = || site.json(&["ls", "--json"])["studies"][0]["state"].clone();
     // The first trial of the second run completes, the next ones fail again.
-    site.write("trial.sh", &format!("test ! -e once || exit 1\n: > once\n{REPORT_X}"));
+    site.write("trial.sh", format!("test ! -e once || exit 1\n: > once\n{REPORT_X}"));
     let again = site.run_study_with(&["--set", "budget.failures=5"]);
     assert_eq!((again.code, state()), (4, json!("failed")), "{}{}", again.out, again.err);
     assert_says(&site.run(&["ls"]), &["failed"]);
