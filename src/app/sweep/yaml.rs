@@ -258,11 +258,7 @@ impl Tree {
                     }
                 }
                 if entries.len() > MOST_KEYS {
-                    return Err(refused(
-                        place,
-                        format!("more than {MOST_KEYS} keys"),
-                        "a sweep has a few dozen parameters: is this the right file?",
-                    ));
+                    return Err(too_many_keys(place));
                 }
                 Item::Map(entries)
             }
@@ -310,9 +306,10 @@ impl Tree {
                         .help("keep one of them: W&B takes the last")
                         .into());
                 }
-                if entries.len() <= MOST_KEYS {
-                    entries.push(Entry { key: name, place, value: node });
+                if entries.len() >= MOST_KEYS {
+                    return Err(too_many_keys(place));
                 }
+                entries.push(Entry { key: name, place, value: node });
             }
         }
         Ok(())
@@ -421,6 +418,14 @@ fn number(text: &str) -> Option<Item> {
     Some(Item::Float(float))
 }
 
+fn too_many_keys(place: SourceSpan) -> Box<Diagnostic> {
+    refused(
+        place,
+        format!("a mapping has more than {MOST_KEYS} keys"),
+        "a sweep has a few dozen parameters: is this the right file?",
+    )
+}
+
 fn refused(
     place: impl Into<Option<SourceSpan>>,
     message: impl Into<String>,
@@ -504,6 +509,8 @@ mod tests {
             assert!(problem.contains("nested") || problem.starts_with("no YAML"), "{problem}");
         }
         assert_eq!(problem(&" ".repeat(10 << 20)), "the file is larger than 1 MiB");
+        let keys: String = (0..3_000).map(|at| format!("k{at}: 1\n")).collect();
+        assert_eq!(problem(&keys), "a mapping has more than 2000 keys");
         assert_eq!(problem("a: &a [*a]\n"), "the alias stands within its own anchor");
         assert_eq!(problem("a: 1\na: 2\n"), "`a` is given twice");
         assert_eq!(problem("a: 1\n---\nb: 2\n"), "a second document begins here");
