@@ -74,8 +74,8 @@ fn in_words(LeftFile { path, why }: &LeftFile) -> String {
             one_line(&shown(store))
         ),
         Left::NeededBy(study) => format!(
-            "`{path}` has a checkpoint that the study `{}` needs, and is kept: `hpsearch gc` checks \
-             again, once that study is removed",
+            "`{path}` has a checkpoint that the study `{}` needs, and is kept: `hpsearch gc` \
+             checks again, once that study is removed",
             one_line(study)
         ),
         Left::Copied => format!(
