@@ -376,7 +376,7 @@ pub enum AppError {
         one_line(&store.display().to_string()),
         match namesake {
             Namesake::Other => "another study called",
-            Namesake::ContinuedCopy => "a copy that has gone on by itself of",
+            Namesake::ContinuedCopy => "a copy that has continued by itself of",
         },
         one_line(study)
     )]
@@ -600,7 +600,7 @@ impl AppError {
                  copied",
             ),
             AppError::CopyExists { study, store, .. } => said(format!(
-                "`hpsearch mv {} --store {}` makes way for it: then copy it again",
+                "`hpsearch mv {} --store {}` renames that one: then copy this one again",
                 shell::quoted(&[study.clone(), "NEW-NAME".to_owned()]),
                 shell::quoted(&[store.display().to_string()])
             )),

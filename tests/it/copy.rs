@@ -101,10 +101,10 @@ fn a_study_whose_name_is_taken_there_is_refused_and_the_others_are_copied() {
         &copied.err,
         &[
             "`other.db` has another study called `a`",
-            "`hpsearch mv a NEW-NAME --store other.db` makes way",
-            "`other.db` has a copy that has gone on by itself of `b`",
+            "`hpsearch mv a NEW-NAME --store other.db` renames that one",
+            "`other.db` has a copy that has continued by itself of `b`",
             "`c` is brought up to date in `other.db`: 3 trials",
-            "`d` is in `other.db`, too: 2 trials",
+            "`d` is now in `other.db`, too: 2 trials",
             "2 of 4 studies could not be copied",
         ],
     );
@@ -117,7 +117,7 @@ fn a_study_whose_name_is_taken_there_is_refused_and_the_others_are_copied() {
     assert_done(&other(&["mv", "a", "own-a"]));
     let again = site.run(&["copy", "a", "c", "--to", "other.db"]);
     assert_done(&again);
-    assert_names(&again.err, &["`a` is in `other.db`, too", "`c` is in `other.db` already"]);
+    assert_names(&again.err, &["`a` is now in `other.db`, too", "`c` is in `other.db` already"]);
     let names = other(&["ls"]).out;
     assert_names(&names, &["a ", "own-a", "b ", "c ", "d "]);
     assert!(!names.contains(".copy-of-"), "{names}");

@@ -126,7 +126,7 @@ fn each_directory_that_is_left_is_named_with_its_reason_and_what_to_do() {
         change(&site);
         let ended = site.run(&["rm", "s", "--yes"]);
         assert_done(&ended);
-        assert_names(&ended.err, &["`runs/files/s`", "left", why, "`hpsearch gc`", remedy]);
+        assert_names(&ended.err, &["`runs/files/s`", "kept", why, "`hpsearch gc`", remedy]);
         assert!(site.exists("runs/files/s"), "{why}");
         let site = self::site();
         change(&site);
@@ -141,7 +141,7 @@ fn a_hidden_trials_directory_that_another_study_needs_is_named() {
     let site = site();
     let needed = plant(&site.path("runs/files/s/trial-1/mine/step-1"));
     list_in_another_study(&site, &needed);
-    let why = "`runs/files/s/trial-1` has a checkpoint that the study `t` needs, and is left";
+    let why = "`runs/files/s/trial-1` has a checkpoint that the study `t` needs, and is kept";
     let ended = site.run(&["rm", "s", "1", "--yes"]);
     assert_done(&ended);
     assert_names(&ended.err, &[why]);
