@@ -222,7 +222,7 @@ fn check_keys(entries: &[Entry], found: &mut Findings) {
                     Diagnostic::error(entry.place, format!("a sweep has no key `{key}`"))
                         .help(format!("did you mean `{near}`?")),
                 ),
-                None => found.note(format!("`{key}` is no key of a sweep, and is left out")),
+                None => found.note(format!("`{key}` is not a key of a sweep, and is left out")),
             }
         }
     }
@@ -378,7 +378,7 @@ fn objective(
                 "`metric.{}` is left out: the samplers have rules of their own for failed trials",
                 entry.key
             )),
-            key => found.note(format!("`metric.{key}` is no key of a sweep, and is left out")),
+            key => found.note(format!("`metric.{key}` is not a key of a sweep, and is left out")),
         }
     }
     Some((Objective { metric: name.to_owned(), direction }, target))

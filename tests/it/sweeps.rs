@@ -101,7 +101,7 @@ fn a_sweep_that_means_nothing_is_refused_with_its_line() {
             "2 problems in sweep.yaml",
         ],
     );
-    refused("method: [grid\n", &["sweep.yaml:", "no YAML: "]);
+    refused("method: [grid\n", &["sweep.yaml:", "not valid YAML: "]);
     refused(&"a: b\n".repeat(3 << 20), &["the file is larger than 1 MiB"]);
     refused(&"é".repeat(1 << 20), &["the file is larger than 1 MiB"]);
     refused(&"[".repeat(900_000), &["sweep.yaml:1:", "recursion limit exceeded"]);

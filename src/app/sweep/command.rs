@@ -151,7 +151,7 @@ fn of_word(word: &str, found: &mut Findings) -> Option<Word> {
         return Some(Word::Shell(text));
     }
     if word.starts_with("${") && word.ends_with('}') {
-        found.note(format!("`{word}` of the command is no macro of W&B, which leaves it out"));
+        found.note(format!("`{word}` of the command is not a macro of W&B, which leaves it out"));
         return None;
     }
     Some(Word::Literal(word.to_owned()))

@@ -129,8 +129,8 @@ pub fn read(text: &str) -> Or<Node> {
                 let place = tree.span(at, at + 1);
                 return Err(refused(
                     place,
-                    format!("no YAML: {}", error.info()),
-                    "correct the line, or write the sweep anew with `yaml.safe_dump`",
+                    format!("not valid YAML: {}", error.info()),
+                    "correct the line, or write the file with `yaml.safe_dump`",
                 ));
             }
         }
@@ -506,7 +506,10 @@ mod tests {
         assert_eq!(problem(&long), "the file is too large with its aliases");
         for deep in ["[".repeat(100_000), "- ".repeat(100_000), "{a: ".repeat(100_000)] {
             let problem = problem(&deep);
-            assert!(problem.contains("nested") || problem.starts_with("no YAML"), "{problem}");
+            assert!(
+                problem.contains("nested") || problem.starts_with("not valid YAML"),
+                "{problem}"
+            );
         }
         assert_eq!(problem(&" ".repeat(10 << 20)), "the file is larger than 1 MiB");
         let keys: String = (0..3_000).map(|at| format!("k{at}: 1\n")).collect();
@@ -517,7 +520,7 @@ mod tests {
         assert_eq!(problem("? [a, b]\n: 1\n"), "a list is a key");
         assert!(problem("a: !!python/tuple [1]").contains("the tag `"));
         assert_eq!(problem("# nothing\n"), "the file is empty");
-        assert!(problem("a: [1, 2").starts_with("no YAML"));
+        assert!(problem("a: [1, 2").starts_with("not valid YAML"));
     }
 
     proptest! {
