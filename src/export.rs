@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use bundle::{Otherwise, write};
+pub use bundle::{Otherwise, Previous, write};
 pub use contents::LeftOut;
 pub use draft::{Draft, Purpose, keep_checkpoints_of_killed};
 pub use recipe::Recipe;
@@ -152,11 +152,36 @@ pub struct Placed {
     /// Earlier exports that were not removed, since they contain files that hpsearch did not write
     /// or does not recognise.
     pub kept: Vec<PathBuf>,
+    /// The earlier export that made room.
+    pub set_aside: Option<SetAside>,
     /// What the export leaves out of the checkpoint.
     pub left_out: Vec<(PathBuf, LeftOut)>,
     /// Files of the checkpoint renamed because the export has a file with that name: before and
     /// after.
     pub renamed: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Placed {
+    /// At the requested directory, with nothing to tell.
+    fn at(directory: &Path) -> Placed {
+        Placed {
+            directory: directory.to_owned(),
+            refused: None,
+            kept: Vec::new(),
+            set_aside: None,
+            left_out: Vec::new(),
+            renamed: Vec::new(),
+        }
+    }
+}
+
+/// An earlier export that was set aside, since it may be the only copy of its model.
+#[derive(Debug)]
+pub struct SetAside {
+    /// Where it is now.
+    pub directory: PathBuf,
+    /// Its recipe, if that can be read.
+    pub recipe: Option<Recipe>,
 }
 
 /// Why a directory may not be replaced by an export.

@@ -111,7 +111,8 @@
 //!    has the engine serve them. A request is answered in the same transaction as its consequences,
 //!    or stays pending. Notes and tags need no lease: their author writes them with their event.
 //! 9. Export verifies digests, measures the test split, and renames a complete directory into
-//!    place. It replaces only a previous export, recognised by the digests in its marker.
+//!    place. It replaces only a previous export, recognised by the digests in its marker; one that
+//!    the store could not export again, such as a model of `train`, is set aside.
 //!
 //! # Crashes and signals
 //!

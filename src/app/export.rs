@@ -11,8 +11,8 @@ use super::{AppError, checkpoint_step, find, inputs};
 use crate::arguments::{PRETRAINED, RowsAtOnce};
 use crate::config::full_trial;
 use crate::export::{
-    self, Draft, ExportError, Exported, Holds, Needed, Obstacle, Otherwise, Placed, Purpose,
-    Quantized, Recipe, SavedBy, Target,
+    self, Draft, ExportError, Exported, Holds, Needed, Obstacle, Otherwise, Placed, Previous,
+    Purpose, Quantized, Recipe, SavedBy, Target,
 };
 use crate::pruners;
 use crate::runner;
@@ -229,13 +229,20 @@ pub fn export_trial(
         let finite = known.filter(|(value, _)| value.is_finite());
         exported.recipe.values = finite.map(|(value, name)| (name, value)).collect();
     }
-    let before = Recipe::of_export(wanted.target.path()).map(|before| (before.study, before.trial));
-    let placed = write(&exported, wanted.target, wanted.otherwise, on_progress)?;
+    let before = Recipe::of_export(wanted.target.path());
+    let previous = match &before {
+        Some(before) if !is_stored(reader, before)? => Previous::SetAside,
+        _ => Previous::Removed,
+    };
+    let before = before.and_then(|before| Some((before.study, before.trial?)));
+    let rules = (wanted.otherwise, previous);
+    let placed = write(&exported, wanted.target, rules, on_progress)?;
     let others = match checkpoint {
         Some(_) => Vec::new(),
         None => kept(reader, study)?,
     };
-    let is_replaced = placed.refused.is_none() && placed.kept.is_empty();
+    let is_gone = placed.kept.is_empty() && placed.set_aside.is_none();
+    let is_replaced = placed.refused.is_none() && is_gone;
     let is_other = |(study, trial): &(String, u64)| *study != spec.name || *trial != number.0;
     let is_held = wanted.trial.is_none() || !trial.checkpoints.is_empty();
     let removed = if is_held { removed(reader, study, &trial, step)? } else { None };
@@ -255,6 +262,19 @@ pub fn export_trial(
         trial,
         placed,
     })
+}
+
+/// Whether the store has the trial of an earlier export, with its value: a study of the same name
+/// in another store has others.
+fn is_stored(reader: &dyn StorageReader, before: &Recipe) -> Result<bool, StorageError> {
+    let (Some(study), Some(number)) = (reader.study(&before.study)?, before.trial) else {
+        return Ok(false);
+    };
+    let Some(trial) = reader.trial(study.id, TrialNumber(number))? else { return Ok(false) };
+    let has = |value: f64| {
+        trial.value == Some(value) || trial.curve.iter().any(|(_, reported)| *reported == value)
+    };
+    Ok(!before.values.is_empty() || before.value.is_none_or(has))
 }
 
 /// The best trials, or those on the front of several objectives, that have a checkpoint.
@@ -332,12 +352,12 @@ pub fn stages(
 pub fn write(
     exported: &Exported<'_>,
     target: &Target,
-    otherwise: Otherwise,
+    (otherwise, previous): (Otherwise, Previous),
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Placed, ExportError> {
     let what = "copying the checkpoint";
     on_progress(Progress::Began(what));
-    export::write(exported, target, otherwise, &mut |done, of| {
+    export::write(exported, target, otherwise, previous, &mut |done, of| {
         on_progress(Progress::At { what, done, of })
     })
 }

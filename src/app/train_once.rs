@@ -16,7 +16,7 @@ use super::inputs;
 use super::worker_job::{OnProgress, Progress, at, halving};
 use crate::arguments::RowsAtOnce;
 use crate::config::step_unit;
-use crate::export::{Exported, Holds, Otherwise, Placed, Recipe, Target};
+use crate::export::{Exported, Holds, Otherwise, Placed, Previous, Recipe, Target};
 use crate::runner::protocol::{Cloned, Job, MessageToRunner, TrainJob, TrialJob};
 use crate::runner::slot_environment::{gpu_environment, inside};
 use crate::runner::slots::{Machine, slots, tried};
@@ -63,8 +63,8 @@ pub fn recipe_of_study(spec: &StudySpec) -> Result<(Recipe, Vec<String>), AppErr
     let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
     let (places, troubles) = tried(places, &spec.devices, &spec.program)?;
     let trial = Trial::new(TrialNumber(0), params, Origin::Enqueued(0), Timestamp(0));
-    let mut recipe = Recipe::of(spec, &trial, None, milestones(spec))?;
-    recipe.digests = inputs::digests(spec, recipe.model().as_deref(), &[]);
+    let of_trial = Recipe::of(spec, &trial, None, milestones(spec))?;
+    let mut recipe = Recipe { trial: None, sampler: None, pruner: None, ..of_trial };
     if let Some(first) = places.into_iter().next() {
         recipe.device = first.devices.first().clone();
     }
@@ -72,7 +72,7 @@ pub fn recipe_of_study(spec: &StudySpec) -> Result<(Recipe, Vec<String>), AppErr
 }
 
 /// Trains the model of `recipe` with its files in `scratch`, from the checkpoint `resume` of it if
-/// there is one, and writes it to `target`.
+/// there is one, and writes it to `target`; an earlier export there is set aside.
 ///
 /// # Errors
 /// The training failed or reported nothing, or its model cannot be written.
@@ -84,12 +84,20 @@ pub fn train(
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Trained, AppError> {
     // Whatever becomes of the directory meanwhile.
-    let own = scratch.join(".resumed");
-    let resume = resume.map(|checkpoint| link(checkpoint, &own).map(|()| &*own)).transpose();
+    let (own, given) = (scratch.join(".resumed"), resume);
+    let resume = given.map(|checkpoint| link(checkpoint, &own).map(|()| &*own)).transpose();
     let resume = resume.map_err(|error| {
         JobError::Failed(format!("the checkpoint to resume from cannot be read: {error}"))
     })?;
-    let mut reports = reports(recipe, resume, scratch, on_progress)?;
+    let digests = inputs::digests(&study_of(recipe), recipe.model().as_deref(), &[]);
+    let mut reports =
+        reports(recipe, resume, scratch, on_progress).map_err(|error| match (error, given) {
+            (JobError::Failed(why), Some(given)) => {
+                let [own, given] = [&own, given].map(|path| path.display().to_string());
+                JobError::Failed(why.replace(&own, &given))
+            }
+            (error, _) => error,
+        })?;
     let chosen = chosen(recipe, &reports).ok_or_else(|| AppError::NoReport {
         between_epochs: step_unit::loses_evaluations(&study_of(recipe)),
     })?;
@@ -99,12 +107,13 @@ pub fn train(
     let checkpoint = checkpoint.ok_or_else(|| {
         JobError::Failed(format!("the evaluation at step {step} has no checkpoint to export"))
     })?;
-    let params = recipe.params.clone();
+    let params = recipe.trained_params();
+    let number = TrialNumber(recipe.trial.unwrap_or_default());
     let trial = Trial {
         state: TrialState::Complete,
         value: Some(value),
         devices: Some(recipe.device.clone().into()),
-        ..Trial::new(TrialNumber(recipe.trial), params, Origin::Enqueued(0), Timestamp(0))
+        ..Trial::new(number, params.clone(), Origin::Enqueued(0), Timestamp(0))
     };
     let again = |name: &String| Some((name.clone(), metrics.get(name)?));
     let values = recipe.values.keys().filter_map(again).collect();
@@ -119,12 +128,15 @@ pub fn train(
             value: Some(value).filter(|value| value.is_finite()),
             continued_after: None,
             values,
+            params,
+            digests,
             ..recipe.clone()
         },
         leaders: Vec::new(),
         quantized: None,
     };
-    Ok(Trained { value, placed: write(&exported, target, Otherwise::Beside, on_progress)? })
+    let rules = (Otherwise::Beside, Previous::SetAside);
+    Ok(Trained { value, placed: write(&exported, target, rules, on_progress)? })
 }
 
 /// Makes a directory of links to the files of another one, or of copies where there are no links.
@@ -279,7 +291,7 @@ pub fn look(
 fn job(recipe: &Recipe, scratch: &Path) -> (TrainJob, BTreeMap<String, String>) {
     let trial = TrialJob {
         study: recipe.study.clone(),
-        trial: TrialNumber(recipe.trial),
+        trial: TrialNumber(recipe.trial.unwrap_or_default()),
         cloned: None,
         attempt: AttemptNumber(0),
         params: Params::new(),

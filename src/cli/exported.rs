@@ -57,7 +57,7 @@ pub fn device(name: &str) -> Result<Device, Failure> {
 /// Reports an export, and its losses.
 pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
     let (trial, directory) = (exported.trial.number, shown(&exported.placed.directory));
-    let named = |(name, value): (String, f64)| format!("{name} {}", number(value));
+    let named = |(name, value): (String, f64)| named_value(&name, value);
     let values: Vec<String> = match spec.has_several_objectives() {
         true => {
             let names = spec.objective_names().into_iter();
@@ -140,11 +140,41 @@ pub fn print_export_directory(placed: &Placed, console: &mut Console) {
             shown(kept)
         ));
     }
+    if let Some(aside) = &placed.set_aside {
+        console.say(&format!(
+            "{} that was there is kept as {}",
+            aside.recipe.as_ref().map_or_else(|| "the export".to_owned(), model_in_words),
+            shown(&aside.directory)
+        ));
+    }
     for (before, after) in &placed.renamed {
         let [before, after] = [before, after].map(|path| one_line(&path.to_string_lossy()));
         console.say(&format!("the checkpoint's own `{before}` is `{after}` in the export"));
     }
     print_left_out(placed, console);
+}
+
+/// An earlier model, with its value.
+fn model_in_words(recipe: &Recipe) -> String {
+    let what = match (&recipe.training, recipe.trial) {
+        (None, Some(trial)) => {
+            format!("the export of trial {trial} of `{}`", one_line(&recipe.study))
+        }
+        _ => "the model of `hpsearch train`".to_owned(),
+    };
+    let value = recipe.value.iter().map(|value| (&recipe.metric, value));
+    let values: Vec<String> = match recipe.values.is_empty() {
+        true => value.map(|(name, value)| named_value(name, *value)).collect(),
+        false => recipe.values.iter().map(|(name, value)| named_value(name, *value)).collect(),
+    };
+    match values.is_empty() {
+        true => what,
+        false => format!("{what} ({})", values.join(", ")),
+    }
+}
+
+fn named_value(name: &str, value: f64) -> String {
+    format!("{} {}", one_line(name), number(value))
 }
 
 fn print_left_out(placed: &Placed, console: &mut Console) {

@@ -19,8 +19,9 @@ use crate::app::export::directory_of;
 use crate::app::train_once::{self, Trained};
 use crate::arguments::default_of;
 use crate::config;
+use crate::export::recipe::{Contradiction, Training};
 use crate::export::{self, Draft, Needed, Purpose, Recipe, Target};
-use crate::report::wording::number;
+use crate::report::wording::{number, one_line};
 use crate::storage::paths::store_files;
 use crate::study::spec::ValueRule;
 use interruption::Interruption;
@@ -262,6 +263,41 @@ fn target(
     Ok(Target::new(&directory, needed)?)
 }
 
+/// What the model's files say of this call.
+fn training(arguments: &TrainArguments) -> Result<Training, Failure> {
+    let mut options: Vec<String> =
+        arguments.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()]).collect();
+    if let Some(checkpoint) = &arguments.resume_from_checkpoint {
+        let checkpoint = std::path::absolute(checkpoint)?.display().to_string();
+        options.extend(["--resume-from-checkpoint".to_owned(), checkpoint]);
+    }
+    let file = std::path::absolute(&arguments.file)?.display().to_string();
+    Ok(Training { file, options })
+}
+
+/// The refusal of a best.toml that says two things about a parameter.
+fn contradicts(file: &Path, contradiction: &Contradiction) -> Failure {
+    let Contradiction { name, params, other, table } = contradiction;
+    let name = one_line(name);
+    let value = |value: &Option<String>| {
+        value.as_ref().map_or_else(|| "absent".to_owned(), |value| one_line(value))
+    };
+    let trained = match *table {
+        "[trainer]" => "`[trainer]`",
+        _ => "the last `[[schedule]]` and `[trainer]`",
+    };
+    Failure::usage(format!(
+        "`{}`: `{name}` is {} in `[params]` and {} in `{table}`",
+        file.display(),
+        value(params),
+        value(other)
+    ))
+    .help(format!(
+        "the value in `{table}` is trained: write the one that you want in {trained}, and the same \
+         in `[params]`"
+    ))
+}
+
 fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Failure> {
     let file = &arguments.file;
     let text = config::file::read_to_string(file).map_err(|error| {
@@ -277,7 +313,8 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
     if !names_study {
         let checked = config::load_for_training(file, &arguments.set)?;
         console.warn(&checked.warnings);
-        let (recipe, troubles) = train_once::recipe_of_study(&checked.spec)?;
+        let (mut recipe, troubles) = train_once::recipe_of_study(&checked.spec)?;
+        recipe.training = Some(training(arguments)?);
         troubles.iter().for_each(|trouble| console.say(&format!("warning: {trouble}")));
         return Ok(recipe);
     }
@@ -285,7 +322,7 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
         return Err(Failure::usage("`--set` is for study files, and this is a best.toml")
             .help("edit the file: all its arguments are there"));
     }
-    let recipe: Recipe = toml::from_str(&text).map_err(|error| {
+    let mut recipe: Recipe = toml::from_str(&text).map_err(|error| {
         Failure::usage(format!("`{}` is not a best.toml: {error}", file.display()))
             .help("`hpsearch export STUDY -o DIR` writes DIR/best.toml")
     })?;
@@ -298,5 +335,10 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
                 "`hpsearch best STUDY --command` prints its command with the parameters in it"
             }));
     }
+    if let Some(contradiction) = recipe.contradiction() {
+        return Err(contradicts(file, &contradiction));
+    }
+    recipe.make_absolute(&directory_of(file))?;
+    recipe.training = Some(training(arguments)?);
     Ok(recipe)
 }

@@ -1,5 +1,5 @@
 //! Writes an export: verified files in a draft, synced, then moved into place; the previous one is
-//! removed last.
+//! removed last, or set aside.
 
 use std::fs::{self, File};
 use std::io;
@@ -12,7 +12,7 @@ use super::draft::{self, Draft, Purpose};
 use super::earlier::{Stamps, TargetContent};
 use super::marker::{ExportState, Marker};
 use super::target::Target;
-use super::{ExportError, Exported, Holds, Obstacle, Placed, custom_code};
+use super::{ExportError, Exported, Holds, Obstacle, Placed, Recipe, SetAside, custom_code};
 use crate::study::metric::Number;
 use crate::study::program::Program;
 
@@ -34,7 +34,24 @@ pub enum Otherwise {
     Beside,
 }
 
-/// Writes `exported` to `target`, replacing an earlier export; `progress` receives the number of
+/// What becomes of an earlier export whose place is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Previous {
+    /// It is removed, unless it is of `hpsearch train`: no store can export that again.
+    Removed,
+    /// It is set aside as `model.1`, `model.2` and so on beside `model`.
+    SetAside,
+}
+
+/// How an export may take its place.
+#[derive(Clone, Copy, Debug)]
+struct Rules {
+    otherwise: Otherwise,
+    previous: Previous,
+    model: Model,
+}
+
+/// Writes `exported` to `target` in place of an earlier export; `progress` receives the number of
 /// the checkpoint's bytes read, and the total.
 ///
 /// # Errors
@@ -44,11 +61,13 @@ pub fn write(
     exported: &Exported<'_>,
     target: &Target,
     otherwise: Otherwise,
+    previous: Previous,
     progress: CopyProgress<'_>,
 ) -> Result<Placed, ExportError> {
     let missing: Vec<&Path> =
         target.path().ancestors().skip(1).take_while(|parent| !parent.exists()).collect();
-    let written = write_to(exported, target, otherwise, progress);
+    let model = if exported.checkpoint.is_some() { Model::Exported } else { Model::None };
+    let written = write_to(exported, target, Rules { otherwise, previous, model }, progress);
     written.map_err(|error| {
         // Empty ones only.
         missing.into_iter().for_each(|parent| drop(fs::remove_dir(parent)));
@@ -59,17 +78,16 @@ pub fn write(
 fn write_to(
     exported: &Exported<'_>,
     target: &Target,
-    otherwise: Otherwise,
+    rules: Rules,
     progress: CopyProgress<'_>,
 ) -> Result<Placed, ExportError> {
     let parent = target.path().parent().unwrap_or(Path::new("/"));
     fs::create_dir_all(parent).map_err(ExportError::io("make", parent))?;
     let mut kept = Vec::new();
-    let model = if exported.checkpoint.is_some() { Model::Exported } else { Model::None };
     let known = {
         let _alone = draft::alone(target.path());
         kept.extend(draft::settle(target.path()));
-        match place(target, otherwise, &Stamps::new(), model)? {
+        match place(target, rules, &Stamps::new())? {
             (_, TargetContent::Export(earlier), _) => earlier.stamps,
             _ => Stamps::new(),
         }
@@ -77,15 +95,10 @@ fn write_to(
     let mut draft = Draft::beside(target.path(), Purpose::Draft)?;
     let contents = fill(exported, &mut draft, progress)?;
     let _alone = draft::alone(target.path());
-    let (place, refused) = put_in_place(draft, target, (otherwise, model), &known, &mut kept)?;
+    let placed = put_in_place(draft, target, rules, &known)?;
     sync(parent)?;
-    Ok(Placed {
-        directory: place,
-        refused,
-        kept,
-        left_out: contents.left_out,
-        renamed: contents.renamed,
-    })
+    kept.extend(placed.kept);
+    Ok(Placed { kept, left_out: contents.left_out, renamed: contents.renamed, ..placed })
 }
 
 /// Whether the export contains a model.
@@ -122,9 +135,8 @@ impl Model {
 /// The first possible directory, its content, and why it is not the requested one.
 fn place(
     target: &Target,
-    otherwise: Otherwise,
+    Rules { otherwise, model, .. }: Rules,
     known: &Stamps,
-    model: Model,
 ) -> Result<(Target, TargetContent, Option<ExportError>), ExportError> {
     let look =
         |target: &Target| target.look(known).and_then(|found| model.may_replace(target, found));
@@ -169,7 +181,7 @@ fn fill(
     };
     add("best.toml", exported.recipe.to_text()?.as_bytes())?;
     let mut metrics = serde_json::json!({
-        "version": 1, "study": exported.spec.name, "trial": exported.trial.number,
+        "version": 1, "study": exported.spec.name, "trial": exported.recipe.trial,
         "metric": exported.spec.objective().metric,
         "value": json(exported.held_value()), "step": exported.held_step(),
         "metrics": exported.metrics,
@@ -213,46 +225,56 @@ fn sync(directory: &Path) -> Result<(), ExportError> {
         .map_err(ExportError::io("sync", directory))
 }
 
-/// Moves the draft into place, then removes the previous export. Returns the directory, and why it
-/// is not the requested one.
+/// Moves the draft into place, then removes the previous export, or sets it aside.
 fn put_in_place(
     draft: Draft,
     target: &Target,
-    (otherwise, model): (Otherwise, Model),
+    rules: Rules,
     known: &Stamps,
-    kept: &mut Vec<PathBuf>,
-) -> Result<(PathBuf, Option<ExportError>), ExportError> {
+) -> Result<Placed, ExportError> {
     let mut tries = 0;
     loop {
         tries += 1;
-        let (place, found, refused) = place(target, otherwise, known, model)?;
+        let (place, found, refused) = place(target, rules, known)?;
         let (path, from) = (place.path().to_owned(), draft.path().to_owned());
-        let placed = match found {
+        let mut placed = Placed { refused, ..Placed::at(&path) };
+        let moved = match found {
             TargetContent::Nothing | TargetContent::Empty => {
                 fs::rename(&from, &path).map(|()| None)
             }
             TargetContent::Export(earlier) => {
-                swap(&from, &path, target.path()).map(|old| Some((old, earlier)))
+                let recipe = Recipe::of_export(&path);
+                let is_only_one = recipe.as_ref().is_none_or(|recipe| recipe.training.is_some());
+                if is_only_one || rules.previous == Previous::SetAside {
+                    set_aside(&from, &path).map(|directory| {
+                        placed.set_aside = Some(SetAside { directory, recipe });
+                        None
+                    })
+                } else {
+                    swap(&from, &path, target.path()).map(|old| Some((old, earlier)))
+                }
             }
             // It may have been edited, which cannot be detected: it is kept under a visible name.
-            TargetContent::WithoutMarker => draft::aside(&path, &path, "old").and_then(|aside| {
-                fs::rename(&from, &path).inspect_err(|_| drop(fs::rename(&aside, &path)))?;
-                kept.push(aside);
-                Ok(None)
-            }),
+            TargetContent::WithoutMarker => {
+                draft::aside(&path, &path, Some("old")).and_then(|aside| {
+                    fs::rename(&from, &path).inspect_err(|_| drop(fs::rename(&aside, &path)))?;
+                    placed.kept.push(aside);
+                    Ok(None)
+                })
+            }
         };
-        match placed {
+        match moved {
             Ok(old) => {
                 draft.placed();
                 if let Some((old, earlier)) = old {
-                    kept.extend(draft::remove(
+                    placed.kept.extend(draft::remove(
                         &old,
                         &path,
                         super::earlier::Depth::Contents,
                         &earlier.stamps,
                     ));
                 }
-                return Ok((path, refused));
+                return Ok(placed);
             }
             // Another process was faster: the content is checked again.
             Err(error) if tries < TRIES && is_taken(&error) => {}
@@ -271,14 +293,42 @@ fn is_taken(error: &io::Error) -> bool {
 /// Exchanges the directories `new` and `path`, atomically if the file system can; returns the new
 /// path of the old one.
 fn swap(new: &Path, path: &Path, target: &Path) -> io::Result<PathBuf> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, new, CWD, path, RenameFlags::EXCHANGE) {
-        Ok(()) => return Ok(new.to_owned()),
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
-        }
-        Err(error) => return Err(error.into()),
+    if exchange(new, path)? {
+        return Ok(new.to_owned());
     }
     swap_in_two_steps(new, path, target)
+}
+
+/// Exchanges two directories atomically; `false` if the file system cannot.
+fn exchange(one: &Path, other: &Path) -> io::Result<bool> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    match renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS | rustix::io::Errno::OPNOTSUPP) => {
+            Ok(false)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Puts the directory `new` in the place of `path`, which becomes `path.1`, or the next one that is
+/// free; returns its new path. Until then the new one has that name: whenever the process is
+/// killed, both are complete, under names that nothing removes.
+fn set_aside(new: &Path, path: &Path) -> io::Result<PathBuf> {
+    let aside = draft::aside(new, path, None)?;
+    let placed = match exchange(&aside, path) {
+        Ok(true) => Ok(aside.clone()),
+        Ok(false) => set_aside_in_two_steps(&aside, path),
+        Err(error) => Err(error),
+    };
+    placed.inspect_err(|_| drop(fs::rename(&aside, new)))
+}
+
+/// The same for a directory that has a visible name, without an atomic exchange (NFS, FUSE).
+fn set_aside_in_two_steps(new: &Path, path: &Path) -> io::Result<PathBuf> {
+    let old = draft::aside(path, path, None)?;
+    fs::rename(new, path).inspect_err(|_| drop(fs::rename(&old, path)))?;
+    Ok(fs::rename(&old, new).map_or(old, |()| new.to_owned()))
 }
 
 /// The same without an atomic exchange (NFS, FUSE).

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::recipe::{Recipe, Training};
 use super::{Exported, Holds, Quantized};
 use crate::arguments::TaskKind;
+use crate::config::shell;
 use crate::config::shown::lines;
 use crate::study::metric::Metrics;
 use crate::study::spec::{Objective, ValueRule};
@@ -18,15 +20,16 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
         text.push_str(&front_matter(exported));
     }
     let objective = spec.objective();
-    let _infallible = writeln!(text, "# {}: trial {}\n", spec.name, trial.number);
+    let title = match (&recipe.training, recipe.trial) {
+        (None, _) => format!("trial {}", trial.number),
+        (Some(_), Some(trial)) => format!("trial {trial}, trained again"),
+        (Some(_), None) => "one training".to_owned(),
+    };
+    let _infallible = writeln!(text, "# {}: {title}\n", spec.name);
     if let Some(description) = &spec.description {
         let _infallible = writeln!(text, "{description}\n");
     }
-    let _infallible = writeln!(
-        text,
-        "Found by hpsearch with the sampler `{}` and the pruner `{}`.",
-        spec.sampler.name, spec.pruner.name
-    );
+    origin(&mut text, recipe);
     if !recipe.trainer.is_empty() {
         let _infallible =
             writeln!(text, "Its task is {}.", in_words(TaskKind::of(&recipe.trainer_arguments())));
@@ -43,9 +46,10 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
             trial.values.iter().map(f64::to_string).collect::<Vec<_>>().join(", ")
         );
     } else {
+        let chosen = if recipe.training.is_some() { "measured" } else { "chosen" };
         let _infallible = writeln!(
             text,
-            "It was chosen by `{}` ({}), {}.\n",
+            "It was {chosen} by `{}` ({}), {}.\n",
             objective.metric,
             objective.direction.as_str(),
             reached(exported)
@@ -94,6 +98,32 @@ pub(super) fn card(exported: &Exported<'_>) -> String {
         `metrics.json` the figures above.\n",
     );
     lines(&text)
+}
+
+/// How the model was made, as far as that is known.
+fn origin(text: &mut String, recipe: &Recipe) {
+    let search = recipe.sampler.as_ref().zip(recipe.pruner.as_ref());
+    let search = search
+        .map(|(sampler, pruner)| format!("with the sampler `{sampler}` and the pruner `{pruner}`"));
+    let Some(Training { file, options }) = &recipe.training else {
+        if let Some(search) = search {
+            let _infallible = writeln!(text, "Found by hpsearch {search}.");
+        }
+        return;
+    };
+    let options = match options.is_empty() {
+        true => String::new(),
+        false => format!(" with `{}`", shell::quoted(options)),
+    };
+    let study = &recipe.study;
+    let from = match (recipe.trial, search) {
+        (Some(trial), Some(search)) => {
+            format!(", the file of trial {trial} of the study `{study}`, found {search}")
+        }
+        (Some(trial), None) => format!(", the file of trial {trial} of the study `{study}`"),
+        (None, _) => format!(": it is of no trial of the study `{study}`"),
+    };
+    let _infallible = writeln!(text, "Trained by `hpsearch train` from `{file}`{options}{from}.");
 }
 
 /// The name of a task on the Hub, and in `config.json`.
@@ -283,6 +313,45 @@ mod tests {
     use crate::study::program::Program;
     use crate::study::space::Space;
     use crate::study::spec::StudySpec;
+
+    #[test]
+    fn the_card_and_the_recipe_of_a_training_say_only_what_is_known() {
+        let program = Program::Trainer { arguments: Default::default(), data: Default::default() };
+        let mut spec =
+            StudySpec::new("s", "eval_loss", Direction::Minimize, Space::default(), program);
+        spec.sampler.name = "tpe".to_owned();
+        let trial = trial();
+        let mut exported = exported(&spec, &trial, None);
+        let texts = |exported: &Exported<'_>| (card(exported), exported.recipe.to_text().unwrap());
+        let (text, recipe) = texts(&exported);
+        assert!(
+            text.contains("\n# s: trial 0\n\nFound by hpsearch with the sampler `tpe`"),
+            "{text}"
+        );
+        assert!(recipe.starts_with("# Trial 0 of study `s`: "), "{recipe}");
+        let options = ["--set", "a=[1, 2]"].map(str::to_owned).to_vec();
+        let training = Training { file: "/model/best.toml".to_owned(), options: Vec::new() };
+        exported.recipe.training = Some(training);
+        let (text, recipe) = texts(&exported);
+        let found = "Trained by `hpsearch train` from `/model/best.toml`, the file of trial 0 of \
+                     the study `s`, found with the sampler `tpe` and the pruner `none`.\n";
+        assert!(text.contains(found) && text.contains("trial 0, trained again"), "{text}");
+        assert!(recipe.starts_with("# By `hpsearch train`, of trial 0 of study `s`: "), "{recipe}");
+        exported.recipe.sampler = None;
+        let (text, _) = texts(&exported);
+        assert!(!text.contains("sampler") && text.contains("of the study `s`.\n"), "{text}");
+        exported.recipe.trial = None;
+        exported.recipe.training = Some(Training { file: "/study.toml".to_owned(), options });
+        let (text, recipe) = texts(&exported);
+        let known = "Trained by `hpsearch train` from `/study.toml` with `--set 'a=[1, 2]'`: it is \
+                     of no trial of the study `s`.\n";
+        assert!(text.contains(known) && !text.contains("trial 0"), "{text}");
+        assert!(
+            recipe.starts_with("# By `hpsearch train`, of no trial of study `s`: "),
+            "{recipe}"
+        );
+        assert!(!recipe.contains("trial = "), "{recipe}");
+    }
 
     #[test]
     fn the_card_names_the_task_that_the_model_was_trained_for() {

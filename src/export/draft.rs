@@ -113,9 +113,9 @@ fn keep(newest: &Path, target: &Path) -> io::Result<PathBuf> {
     let place = target.with_file_name(name);
     let is_checkpoint = holds_weights(&place) && place.join(OPTIMIZER).is_file();
     if is_checkpoint && fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir()) {
-        aside(&place, target, CHECKPOINT)?;
+        aside(&place, target, Some(CHECKPOINT))?;
     }
-    aside(newest, target, CHECKPOINT)
+    aside(newest, target, Some(CHECKPOINT))
 }
 
 /// Keeps the newest checkpoint of each training that was killed beside `target`, and removes the
@@ -293,18 +293,24 @@ pub(super) fn remove(old: &Path, target: &Path, depth: Depth, known: &Stamps) ->
         Ok(TargetContent::Empty) => fs::remove_dir(old).is_ok(),
         Ok(TargetContent::WithoutMarker) | Err(_) => false,
     };
-    if is_gone { None } else { Some(aside(old, target, "old").unwrap_or_else(|_| old.to_owned())) }
+    if is_gone {
+        None
+    } else {
+        Some(aside(old, target, Some("old")).unwrap_or_else(|_| old.to_owned()))
+    }
 }
 
-/// Renames a directory to the first free name beside `target`: `model.old`, `model.old-2`, ..
-pub(super) fn aside(directory: &Path, target: &Path, word: &str) -> io::Result<PathBuf> {
+/// Renames a directory to the first free name beside `target`: `model.old`, `model.old-2`, .. with
+/// a word, `model.1`, `model.2`, .. without.
+pub(super) fn aside(directory: &Path, target: &Path, word: Option<&str>) -> io::Result<PathBuf> {
     let mut number = 1;
     loop {
         let mut name = target.file_name().unwrap_or(OsStr::new("export")).to_owned();
-        name.push(format!(".{word}"));
-        if number > 1 {
-            name.push(format!("-{number}"));
-        }
+        name.push(match (word, number) {
+            (None, number) => format!(".{number}"),
+            (Some(word), 1) => format!(".{word}"),
+            (Some(word), number) => format!(".{word}-{number}"),
+        });
         let path = target.with_file_name(name);
         if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             // A non-empty directory that appears there meanwhile cannot be replaced.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::recipe::Training;
 use super::*;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
@@ -86,14 +87,31 @@ impl ExportFixture {
         otherwise: Otherwise,
         told: &mut dyn FnMut(u64, u64),
     ) -> Result<Placed, ExportError> {
+        self.export_as(None, (otherwise, Previous::Removed), told)
+    }
+
+    /// Exports it as the model of a call of `hpsearch train`.
+    pub fn train(&self) -> Result<Placed, ExportError> {
+        let training = Training { file: "/study.toml".to_owned(), options: Vec::new() };
+        let rules = (Otherwise::Refuse, Previous::SetAside);
+        self.export_as(Some(training), rules, &mut |_, _| {})
+    }
+
+    fn export_as(
+        &self,
+        training: Option<Training>,
+        (otherwise, previous): (Otherwise, Previous),
+        told: &mut dyn FnMut(u64, u64),
+    ) -> Result<Placed, ExportError> {
         let spec =
             StudySpec::new("s", "loss", Direction::Minimize, Space::default(), Program::Inline);
         let trial = trial();
         let checkpoint = self.path("checkpoint");
-        let exported = exported(&spec, &trial, Some(&checkpoint));
+        let mut exported = exported(&spec, &trial, Some(&checkpoint));
+        exported.recipe.training = training;
         let target =
             Target::new(&self.path("model"), vec![(Needed::Checkpoint, checkpoint.clone())])?;
-        write(&exported, &target, otherwise, told)
+        write(&exported, &target, otherwise, previous, told)
     }
 
     pub fn refusal(&self) -> Obstacle {

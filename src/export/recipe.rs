@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::ExportError;
+use crate::arguments::data_format::is_on_hub;
 use crate::arguments::{PRETRAINED, TaskKind, TrainerArguments, monitored};
 use crate::config::shown::{drives_a_terminal, one_line};
 use crate::engine::{seed_of, seed_of_number};
 use crate::runner::inputs;
 use crate::study::device::Device;
 use crate::study::metric::Direction;
-use crate::study::params::Params;
+use crate::study::params::{Params, Value};
 use crate::study::program::Program;
 use crate::study::provenance::SourceFile;
 use crate::study::schedule::Stage;
@@ -30,8 +32,15 @@ pub struct Recipe {
     pub format: u32,
     /// The study it came from.
     pub study: String,
-    /// The trial's number there.
-    pub trial: u64,
+    /// The trial's number there; absent for a configuration of a study file that is of no trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<u64>,
+    /// The study's sampler, if it proposed the trial and is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sampler: Option<String>,
+    /// The study's pruner, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pruner: Option<String>,
     /// The trial's seed.
     pub seed: u64,
     /// Its device.
@@ -74,6 +83,33 @@ pub struct Recipe {
     /// The command of a command study, with `{name}` for parameters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// The `hpsearch train` that trained the model; absent for the model of a trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<Training>,
+}
+
+/// A call of `hpsearch train`, whose model is in no store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// The absolute path of its file.
+    pub file: String,
+    /// The options that decide what it trains.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+}
+
+/// A parameter that is not trained with its value in `[params]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contradiction {
+    /// Its name.
+    pub name: String,
+    /// Its value in `[params]`.
+    pub params: Option<String>,
+    /// Its value in the other table.
+    pub other: Option<String>,
+    /// The other table.
+    pub table: &'static str,
 }
 
 /// A stage of a schedule: some steps with the same parameters and seed.
@@ -133,7 +169,9 @@ impl Recipe {
         let mut recipe = Recipe {
             format: 1,
             study: spec.name.clone(),
-            trial: trial.number.0,
+            trial: Some(trial.number.0),
+            sampler: Some(spec.sampler.name.clone()),
+            pruner: Some(spec.pruner.name.clone()),
             seed: seed_of(SeedTree::new(spec.seed), trial),
             device: trial.devices.as_ref().map_or(Device::Cpu, |devices| devices.first().clone()),
             metric: objective.metric.clone(),
@@ -150,6 +188,7 @@ impl Recipe {
             digests: BTreeMap::new(),
             schedule: Vec::new(),
             command: Vec::new(),
+            training: None,
         };
         match &spec.program {
             Program::Trainer { arguments, data } => {
@@ -234,11 +273,16 @@ impl Recipe {
                 not_the_same(self.step_unit, first)
             ),
         };
-        Ok(format!(
-            "# Trial {} of study `{}`: {value}.{again}\n\n{body}",
-            self.trial,
-            one_line(&self.study)
-        ))
+        let study = one_line(&self.study);
+        let what = match (&self.training, self.trial) {
+            (None, Some(trial)) => format!("Trial {trial} of study `{study}`"),
+            (None, None) => format!("A configuration of study `{study}`"),
+            (Some(_), Some(trial)) => {
+                format!("By `hpsearch train`, of trial {trial} of study `{study}`")
+            }
+            (Some(_), None) => format!("By `hpsearch train`, of no trial of study `{study}`"),
+        };
+        Ok(format!("# {what}: {value}.{again}\n\n{body}"))
     }
 
     /// The trainer's arguments in its own format.
@@ -281,9 +325,82 @@ impl Recipe {
         }
     }
 
-    /// Data files, and a pretrained model, whose contents have changed.
+    /// The first parameter that is not trained with its value in `[params]`, if there is one.
+    pub fn contradiction(&self) -> Option<Contradiction> {
+        let shown = |value: &serde_json::Value| match value {
+            serde_json::Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        if let Some(last) = self.schedule.last() {
+            let names = self.params.iter().chain(last.params.iter()).map(|(name, _)| name);
+            for name in names {
+                let values = [&self.params, &last.params].map(|params| params.get(name));
+                let is_same = matches!(values, [Some(one), Some(other)] if one.same(other));
+                if !is_same {
+                    let [params, other] =
+                        values.map(|value| value.map(|value| shown(&value.to_json())));
+                    let table = "[[schedule]]";
+                    return Some(Contradiction { name: name.to_owned(), params, other, table });
+                }
+            }
+        }
+        if self.trainer.is_empty() {
+            return None;
+        }
+        let mut trained = self.trainer_arguments();
+        let mut asked = trained.clone();
+        let params = self.params.iter();
+        asked.extend(params.map(|(name, value)| (name.to_owned(), value.to_json())));
+        // In one form, unless an edited value is invalid.
+        if let (Ok(one), Ok(other)) = (complete(&trained), complete(&asked)) {
+            (trained, asked) = (one, other);
+        }
+        let is_lengthened =
+            |name: &str| self.continued_after.is_some() && [EPOCHS, STEPS].contains(&name);
+        let mut names = asked.keys().chain(trained.keys());
+        let name = names
+            .find(|name| asked.get(*name) != trained.get(*name) && !is_lengthened(name.as_str()))?;
+        let [params, other] = [&asked, &trained].map(|values| values.get(name).map(shown));
+        Some(Contradiction { name: name.clone(), params, other, table: "[trainer]" })
+    }
+
+    /// Makes paths of data that were edited absolute; they are relative to the file's `directory`.
+    ///
+    /// # Errors
+    /// There is no current directory.
+    pub fn make_absolute(&mut self, directory: &Path) -> io::Result<()> {
+        for split in SourceFile::DATA {
+            let path = self.data.get_mut(split);
+            let named = path.and_then(|path| Some((path.as_str().map(PathBuf::from)?, path)));
+            if let Some((path, place)) = named.filter(|(path, _)| !is_on_hub(path)) {
+                let path = std::path::absolute(directory.join(path))?;
+                *place = path.display().to_string().into();
+            }
+        }
+        Ok(())
+    }
+
+    /// The searched parameters with the values that are trained: a continued trial is longer.
+    pub fn trained_params(&self) -> Params {
+        let mut params = self.params.clone();
+        if self.continued_after.is_some() {
+            let arguments = self.trainer_arguments();
+            let values = [EPOCHS, STEPS].into_iter().filter_map(|name| {
+                self.params.get(name)?;
+                Some((name, Value::from_json(arguments.get(name)?)?))
+            });
+            values.for_each(|(name, value)| params.insert(name, value));
+        }
+        params
+    }
+
+    /// Data files, and a pretrained model, whose contents have changed; those that are not read any
+    /// more are left out.
     pub fn changed_files(&self) -> Vec<PathBuf> {
         let model = self.model();
+        let data = SourceFile::DATA.into_iter().filter_map(|split| self.data.get(split));
+        let read: Vec<&str> =
+            data.chain(self.trainer.get(PRETRAINED)).filter_map(toml::Value::as_str).collect();
         let changed = |(path, digest): &(&String, &String)| {
             let path = Path::new(path);
             let found = if model.as_deref() == Some(path) {
@@ -293,7 +410,8 @@ impl Recipe {
             };
             found.as_ref() != Some(*digest)
         };
-        self.digests.iter().filter(changed).map(|(path, _)| PathBuf::from(path)).collect()
+        let read = self.digests.iter().filter(|(path, _)| read.contains(&path.as_str()));
+        read.filter(changed).map(|(path, _)| PathBuf::from(path)).collect()
     }
 }
 
@@ -486,6 +604,76 @@ mod tests {
             assert!(text.contains("was continued") && !text.contains("trains it again"), "{text}");
             assert_eq!(toml::from_str::<Recipe>(&text).unwrap(), recipe);
         }
+    }
+
+    /// The recipe of a trial with searched parameters.
+    fn searched(until: Option<u64>) -> Recipe {
+        let spec = spec(StepUnit::Epoch, "num_train_epochs");
+        let mut trial = trial(until);
+        trial.params.insert("learning_rate", 0.001);
+        trial.params.insert("model.hidden_size", 64i64);
+        trial.params.insert("num_train_epochs", 4i64);
+        Recipe::of(&spec, &trial, until, Milestones::default()).unwrap()
+    }
+
+    #[test]
+    fn a_searched_parameter_with_two_values_is_a_contradiction() {
+        let written = searched(None);
+        let recipe: Recipe = toml::from_str(&written.to_text().unwrap()).unwrap();
+        assert_eq!(recipe.contradiction(), None);
+        for (name, value, shown) in [
+            ("learning_rate", Value::Float(0.1), ["0.1", "0.001"]),
+            ("model.hidden_size", Value::Int(32), ["32", "64"]),
+            ("learning_rate", Value::Text("fast".to_owned()), ["fast", "0.001"]),
+        ] {
+            let mut edited = recipe.clone();
+            edited.params.insert(name, value);
+            let found = edited.contradiction().unwrap();
+            assert_eq!((found.name.as_str(), found.table), (name, "[trainer]"));
+            assert_eq!([found.params, found.other], shown.map(|text| Some(text.to_owned())));
+        }
+        let mut edited = recipe.clone();
+        edited.trainer.insert("model.hidden_size".to_owned(), 32.into());
+        assert!(edited.contradiction().is_some());
+        edited.params.insert("model.hidden_size", 32i64);
+        assert_eq!(edited.contradiction(), None);
+    }
+
+    #[test]
+    fn the_stages_of_a_schedule_contradict_edited_parameters() {
+        let mut recipe = searched(None);
+        let params = recipe.params.clone();
+        recipe.schedule =
+            vec![RecipeStage { trial: 0, seed: 0, start: 0, end: 4, digest: None, params }];
+        assert_eq!(recipe.contradiction(), None);
+        recipe.schedule[0].params.insert("learning_rate", 0.1);
+        let found = recipe.contradiction().unwrap();
+        assert_eq!((found.name.as_str(), found.table), ("learning_rate", "[[schedule]]"));
+        assert_eq!((found.params.as_deref(), found.other.as_deref()), (Some("0.001"), Some("0.1")));
+    }
+
+    #[test]
+    fn a_continued_trial_is_no_contradiction_and_is_trained_with_its_new_length() {
+        let recipe = searched(Some(9));
+        assert_eq!((recipe.contradiction(), recipe.continued_after), (None, Some(4)));
+        let params = recipe.trained_params();
+        assert_eq!(params.get("num_train_epochs").and_then(Value::as_number), Some(9.0));
+        let again = Recipe { params, continued_after: None, ..recipe };
+        assert_eq!(again.contradiction(), None);
+    }
+
+    #[test]
+    fn only_files_that_are_read_are_compared_with_their_digests() {
+        let directory = tempfile::tempdir().unwrap();
+        let [old, new] = ["old.csv", "new.csv"].map(|name| directory.path().join(name));
+        fs::write(&old, "text").unwrap();
+        let mut recipe = searched(None);
+        recipe.digests.insert(old.display().to_string(), "another".to_owned());
+        recipe.data.insert("train".to_owned(), "old.csv".into());
+        recipe.make_absolute(directory.path()).unwrap();
+        assert_eq!(recipe.changed_files(), [old]);
+        recipe.data.insert("train".to_owned(), new.display().to_string().into());
+        assert_eq!(recipe.changed_files(), Vec::<PathBuf>::new());
     }
 
     #[test]

@@ -367,6 +367,101 @@ fn one_configuration_of_a_study_file_can_be_trained_alone() {
 }
 
 #[test]
+fn what_is_trained_says_what_it_is_and_destroys_no_other_model() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = &*directory.path().canonicalize().unwrap();
+    let file = small_study(directory, "");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/data/train.csv");
+    let rows = fs::read_to_string(&data).unwrap();
+    let study = fs::read_to_string(&file).unwrap();
+    fs::write(&file, study.replace(&data.display().to_string(), "a.csv")).unwrap();
+    let [own, other] = ["a.csv", "b.csv"].map(|name| directory.join(name));
+    fs::write(&own, &rows).unwrap();
+    assert_done(&run(directory, &["run", "small.toml", "-q", "--set", "budget.trials=1"]));
+    assert_done(&run(directory, &["export", "-o", "model"]));
+    let read = |name: &str| fs::read_to_string(directory.join(name)).unwrap();
+    let weights = |of: &str| fs::read(directory.join(of).join("model.safetensors")).unwrap();
+    let best = weights("model");
+
+    // A configuration that is of no trial.
+    let once = ["--set", "trainer.num_train_epochs=1"];
+    let trained = run(directory, &[&["train", "small.toml", "-o", "model"], &once[..]].concat());
+    assert_done(&trained);
+    assert_names(
+        &trained.err,
+        &[
+            "the export of trial 0 of `small` (eval_accuracy ",
+            ") that was there is kept as model.1\n",
+        ],
+    );
+    assert!(weights("model.1") == best && weights("model") != best);
+    let known = format!(
+        "Trained by `hpsearch train` from `{}` with `--set trainer.num_train_epochs=1`: it is of \
+         no trial of the study `small`.",
+        file.display()
+    );
+    let card = read("model/README.md");
+    assert!(card.contains(&known) && !card.contains("sampler"), "{card}");
+    let metrics: Value = serde_json::from_str(&read("model/metrics.json")).unwrap();
+    assert!(metrics["trial"].is_null() && metrics["value"].is_number(), "{metrics}");
+    // It is in no store.
+    let short = weights("model");
+    let exported = run(directory, &["export", "-o", "model"]);
+    assert_done(&exported);
+    assert_names(
+        &exported.err,
+        &["the model of `hpsearch train` (eval_accuracy ", ") that was there is kept as model.2\n"],
+    );
+    assert!(weights("model.2") == short && weights("model") == best);
+
+    // The digests are those of the files that were read.
+    fs::write(&other, format!("{rows}more rows,transit\n")).unwrap();
+    let recipe = read("model/best.toml");
+    let edited = recipe.replace(&format!("train = \"{}\"", own.display()), "train = \"b.csv\"");
+    assert_ne!(recipe, edited);
+    fs::write(directory.join("edited.toml"), edited).unwrap();
+    fs::write(&own, "gone").unwrap();
+    let trained = run(directory, &["train", "edited.toml", "-o", "c"]);
+    assert_done(&trained);
+    assert!(!trained.err.contains("warning"), "{}", trained.err);
+    let digest = blake3::hash(&fs::read(&other).unwrap()).to_hex();
+    let line = format!("`{}`: BLAKE3 `{digest}`\n", other.display());
+    let card = read("c/README.md");
+    assert!(card.contains(&line) && !card.contains("a.csv"), "{card}");
+    let origin = format!(
+        "Trained by `hpsearch train` from `{}`, the file of trial 0 of the study `small`, found \
+         with the sampler `",
+        directory.join("edited.toml").display()
+    );
+    assert!(card.contains(&origin), "{card}");
+    let seen = run(directory, &["evaluate", "c", "b.csv", "--json"]).json::<Value>();
+    assert_eq!(seen["seen"], "train");
+    fs::write(&own, &rows).unwrap();
+    let seen = run(directory, &["evaluate", "c", "a.csv", "--json"]).json::<Value>();
+    assert!(seen["metrics"].is_object() && seen.get("seen").is_none(), "{seen}");
+    let find = |of: &str| run(directory, &["train", of, "--find-lr", "--steps", "10"]).err;
+    let changed = "b.csv` is not what it was when this was written";
+    assert!(!find("c/best.toml").contains("warning: `"));
+    fs::write(&other, &rows).unwrap();
+    assert_names(&find("c/best.toml"), &[changed]);
+
+    // A value that would not be trained.
+    let found = recipe.lines().find(|line| line.starts_with("learning_rate = ")).unwrap();
+    fs::write(directory.join("edited.toml"), recipe.replacen(found, "learning_rate = 0.5", 1))
+        .unwrap();
+    let refused = run(directory, &["train", "edited.toml"]);
+    assert_code(&refused, 2);
+    assert_names(
+        &refused.err,
+        &[
+            "`edited.toml`: `learning_rate` is 0.5 in `[params]` and 0.0",
+            " in `[trainer]`",
+            "write the one that you want in `[trainer]`",
+        ],
+    );
+}
+
+#[test]
 fn what_the_trainer_table_fixes_is_not_searched_in_one_training() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
@@ -660,7 +755,8 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     let resume = ["--resume-from-checkpoint", "model.checkpoint-3"];
     let other = train("other", &[&resume[..], &["--set", "trainer.weight_decay=0.3"]].concat());
     assert_eq!(other.code, 2, "{}", other.err);
-    assert_names(&other.err, &["error: the training cannot resume: ", "weight_decay"]);
+    let cannot = "error: the training cannot resume: checkpoint `model.checkpoint-3`: ";
+    assert_names(&other.err, &[cannot, "weight_decay"]);
     assert!(!other.err.contains("panicked"), "{}", other.err);
     let none = train("none", &["--resume-from-checkpoint", "."]);
     assert_eq!(none.code, 2);

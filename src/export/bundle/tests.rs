@@ -94,6 +94,73 @@ fn where_directories_cannot_be_exchanged_the_old_one_is_aside_or_back() {
 }
 
 #[test]
+fn a_trained_model_is_never_removed_and_what_it_displaces_is_set_aside() {
+    let fixture = ExportFixture::new();
+    assert!(fixture.train().unwrap().set_aside.is_none());
+    let mut set_aside = Vec::new();
+    for (weights, is_trained) in [("two", false), ("three", false), ("four", true), ("five", true)]
+    {
+        fixture.put("checkpoint/weights", weights);
+        let placed = if is_trained { fixture.train() } else { fixture.export() }.unwrap();
+        assert_eq!(fixture.read("model/weights"), weights);
+        assert_eq!(placed.directory, fixture.path("model"));
+        set_aside.push(placed.set_aside.map(|aside| {
+            let weights = fs::read_to_string(aside.directory.join("weights")).unwrap();
+            (aside.directory, weights, aside.recipe.unwrap().training.is_some())
+        }));
+    }
+    let aside = |name, weights: &str, is_trained| {
+        Some((fixture.path(name), weights.to_owned(), is_trained))
+    };
+    assert_eq!(
+        set_aside,
+        [
+            aside("model.1", "one", true),
+            // An export takes the place of another one.
+            None,
+            aside("model.2", "three", false),
+            aside("model.3", "four", true),
+        ]
+    );
+    assert_eq!(fixture.beside(), ["checkpoint", "model", "model.1", "model.2", "model.3"]);
+    assert_eq!(fixture.tree_below("model.1"), WHOLE);
+}
+
+#[test]
+fn a_training_that_cannot_take_its_place_loses_nothing() {
+    let fixture = ExportFixture::new();
+    fixture.train().unwrap();
+    fixture.put("new/weights", "new");
+    let [model, new, missing] = ["model", "new", "missing"].map(|name| fixture.path(name));
+    assert!(set_aside(&new, &missing).is_err());
+    assert_eq!(fixture.read("new/weights"), "new");
+    assert!(set_aside_in_two_steps(&missing, &model).is_err());
+    assert_eq!(fixture.read("model/weights"), "one");
+    assert_eq!(fixture.beside(), ["checkpoint", "model", "new"]);
+    // Killed between the two steps: both have names that the next one respects.
+    let aside = draft::aside(&new, &model, None).unwrap();
+    assert_eq!(aside, fixture.path("model.1"));
+    fixture.put("checkpoint/weights", "two");
+    fixture.train().unwrap();
+    let names = ["model", "model.1", "model.2"].map(|name| format!("{name}/weights"));
+    assert_eq!(names.map(|name| fixture.read(&name)), ["two", "new", "one"]);
+}
+
+#[test]
+fn where_directories_cannot_be_exchanged_the_old_one_is_set_aside_all_the_same() {
+    let fixture = ExportFixture::new();
+    fixture.train().unwrap();
+    fixture.put("model.1/weights", "new");
+    let [model, aside] = ["model", "model.1"].map(|name| fixture.path(name));
+    assert_eq!(set_aside_in_two_steps(&aside, &model).unwrap(), aside);
+    assert_eq!(
+        (fixture.read("model/weights"), fixture.read("model.1/weights")),
+        ("new".into(), "one".into())
+    );
+    assert_eq!(fixture.beside(), ["checkpoint", "model", "model.1"]);
+}
+
+#[test]
 fn exports_to_one_place_at_the_same_time_leave_one_whole_and_nothing_else() {
     let fixture = ExportFixture::new();
     std::thread::scope(|scope| {
