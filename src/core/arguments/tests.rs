@@ -518,3 +518,9 @@ fn every_optimiser_of_transformers_is_taken_or_refused_with_what_to_do() {
     assert_eq!(help("paged_lion_8bit"), "`lion_32bit` is the same rule, with its state in f32");
     assert_eq!(help("rmsprop_bnb"), "`rmsprop` is the same rule, with its state in f32");
 }
+
+#[test]
+fn functions_of_hugging_face_for_metrics_are_answered_with_where_metrics_are_listed() {
+    let problem = check_key("compute_metrics").unwrap_err();
+    assert!(problem.help.is_some_and(|help| help.contains("`hpsearch list tasks`")));
+}

@@ -113,7 +113,7 @@ const NOT_APPLICABLE: &[(&str, &str)] = &[
         "evaluations keep no predictions",
     ),
     (
-        "include_for_metrics include_inputs_for_metrics prediction_loss_only",
+        "compute_metrics include_for_metrics include_inputs_for_metrics prediction_loss_only",
         "a task's metrics are its own: `hpsearch list tasks`",
     ),
     (

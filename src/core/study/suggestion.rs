@@ -34,6 +34,12 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("name", "type"),
     ("number", "trial"),
     ("output_dir", "trial_dir"),
+    ("gradient_clipping", "max_grad_norm"),
+    ("gradient_clip_val", "max_grad_norm"),
+    ("clip_grad_norm", "max_grad_norm"),
+    ("grad_clip", "max_grad_norm"),
+    ("clip_grad", "max_grad_norm"),
+    ("truncation", "max_length"),
     // Tasks of transformers' pipelines.
     ("text_generation", "language-modeling"),
     ("causal_lm", "language-modeling"),
@@ -103,6 +109,11 @@ mod tests {
         assert_eq!(nearest("n_trials", keys), Some("trials"));
         assert_eq!(nearest("Trial-Time", keys), Some("trial_time"));
         assert_eq!(nearest("quantize", keys), None);
+        let of_trainer = ["gradient_checkpointing", "max_grad_norm", "grad_norm", "train"];
+        for other in ["gradient_clipping", "gradient_clip_val", "clip_grad_norm"] {
+            assert_eq!(nearest(other, of_trainer), Some("max_grad_norm"), "{other}");
+        }
+        assert_eq!(nearest("truncation", ["train", "max_length"]), Some("max_length"));
         assert_eq!(nearest("hidden_size", ["model.hidden_size"]), Some("model.hidden_size"));
     }
 }
