@@ -59,7 +59,7 @@ pub struct PredictArguments {
     /// ..
     #[arg(long, requires = "file", conflicts_with = "texts")]
     pub no_header: bool,
-    /// Columns of that file to write as well, before each text and with --json
+    /// Columns of that file that -o writes before each text, and --json with each
     #[arg(
         long,
         value_name = "NAMES",
@@ -131,6 +131,10 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     let device = exported::device(&arguments.device)?;
     let directory = exported::model(&arguments.directory)?;
     check_options(arguments)?;
+    if !arguments.keep.is_empty() && arguments.output.is_none() && !arguments.json {
+        return Err(Failure::usage("`--keep` needs `-o` or `--json`, which write its columns")
+            .help("add `-o OUT.csv` or `--json`, or leave `--keep` out"));
+    }
     if let Some(output) = &arguments.output {
         let inputs = arguments.file.clone().into_iter().chain(standard_input(arguments));
         refuse_inputs(output, files_of(&directory).chain(inputs))?;

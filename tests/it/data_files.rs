@@ -409,6 +409,12 @@ fn texts_to_label_that_are_none_are_refused_with_what_was_meant() {
             "error: `out.parquet` does not end in .csv, the only format that is written here\n\
              help: `-o out.csv`",
         ),
+        (
+            &["--file", "new.csv", "--keep", "id"],
+            b"",
+            "error: `--keep` needs `-o` or `--json`, which write its columns\nhelp: add `-o \
+             OUT.csv`",
+        ),
         (&["x", "--keep", "id"], b"", "error: the argument '[TEXT]...' cannot be used with"),
         (&["x", "--column", "id"], b"", "error: the argument '[TEXT]...' cannot be used with"),
     ] {
