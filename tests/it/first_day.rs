@@ -341,10 +341,10 @@ fn importances_are_told_from_ten_trials_on() {
         "{}",
         told.out
     );
-    assert_says(&told, &["importances need 10 complete trials", "there are 2"]);
+    assert_says(&told, &["importances need 10 trials, and 2 count: with fewer"]);
     let told = few.json(&["importance", "s", "--json"]);
     assert_eq!((&told["trials"], &told["importances"]), (&json!(2), &json!([])));
-    assert!(told["reason"].as_str().unwrap().contains("10 complete trials"), "{told}");
+    assert!(told["reason"].as_str().unwrap().contains("10 trials, and 2 count"), "{told}");
     let enough = of_trials(10).json(&["importance", "s", "--json"]);
     assert_eq!(
         (&enough["importances"][0], &enough["reason"], &enough["pruned"]),

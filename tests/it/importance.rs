@@ -165,7 +165,7 @@ fn the_program_prints_shares_with_bars_and_as_json() {
     };
     let output = run(&[]);
     assert_eq!(output.status.code(), Some(3));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("10 complete trials"));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("10 trials, and "));
     while let Some(trial) = study.ask().unwrap() {
         let loss =
             trial.number_of("deep").unwrap().powi(2) + 0.01 * trial.number_of("flat").unwrap();

@@ -58,7 +58,7 @@ pub const ENOUGH: usize = 10;
 pub enum ImportanceError {
     /// Fewer than [`ENOUGH`] finite values.
     #[error(
-        "importances need {ENOUGH} complete trials, and there are {found}: with fewer, chance \
+        "importances need {ENOUGH} trials, and {found} count: with fewer, chance \
          decides which parameters seem to matter"
     )]
     TooFew {

@@ -224,7 +224,7 @@ pub fn importance(spec: &StudySpec, shares: &[(String, f64)]) -> Figure<'static>
         },
         cells: None,
         series: present(vec![series("", bars.collect(), Mark::Bars, SeriesRole::Compared(0))]),
-        empty: "importances need at least 10 completed trials with different values",
+        empty: "importances need at least 10 trials that count, with different values",
     }
 }
 
