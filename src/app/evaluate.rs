@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 
 use super::AppError;
 use super::worker_job::{self, OnProgress, Progress, halving};
-use crate::arguments::{DataArguments, PRETRAINED, RowsAtOnce, TaskKind};
+use crate::arguments::{DataArguments, LabelFormat, PRETRAINED, RowsAtOnce, TaskKind};
 use crate::export::{Draft, Purpose, Recipe};
 use crate::runner::inputs::{data_digest, data_files};
 use crate::runner::protocol::Job;
@@ -129,8 +129,24 @@ fn rows_of_labels(
         TaskKind::TextClassification => {
             Some(labels.iter().map(|label| row("a".into(), (*label).into())).collect())
         }
+        TaskKind::MultiLabelClassification if are_numbered(&labels, &data) => {
+            Some(row("a".into(), json!(vec![1; labels.len()])))
+        }
         TaskKind::MultiLabelClassification => Some(row("a".into(), json!(labels))),
         TaskKind::TokenClassification => Some(row(json!(vec!["a"; labels.len()]), json!(labels))),
         _ => None,
+    }
+}
+
+/// Whether the labels are those of multi-hot data, which has no names for them.
+fn are_numbered(labels: &[&str], data: &DataArguments) -> bool {
+    let is_numbered = |label: &&str| {
+        let number = label.strip_prefix("LABEL_");
+        number.is_some_and(|number| number.parse::<usize>().is_ok())
+    };
+    match data.label_format {
+        None | Some(LabelFormat::Names) => false,
+        Some(LabelFormat::Auto) => labels.len() > 1 && labels.iter().all(is_numbered),
+        Some(LabelFormat::MultiHot) => true,
     }
 }

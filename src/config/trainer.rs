@@ -13,8 +13,8 @@ use super::tables;
 use crate::arguments::data_file::folder_of;
 use crate::arguments::data_format::{format_of, is_on_hub};
 use crate::arguments::{
-    ARGUMENTS, ArgumentProblem, DATA_ARGUMENTS, DataArguments, Multiple, PRETRAINED, TRAINER_TASKS,
-    TaskKind, TrainerArguments, check_values, newer_name,
+    ARGUMENTS, ArgumentProblem, DATA_ARGUMENTS, DataArguments, LabelFormat, Multiple, PRETRAINED,
+    TRAINER_TASKS, TaskKind, TrainerArguments, check_values, newer_name,
 };
 use crate::study::constraint::{self, Constraint};
 use crate::study::field::{self, Field};
@@ -398,6 +398,10 @@ pub(super) fn read_data(
             });
         }
         values.insert(leaf.name.clone(), path.to_string_lossy().into_owned().into());
+    }
+    // Stored with the study: those that began without it read labels as names.
+    if task.is_some_and(LabelFormat::is_of) {
+        values.entry(LabelFormat::KEY.to_owned()).or_insert_with(|| "auto".into());
     }
     values
 }

@@ -28,7 +28,7 @@ mod writing;
 
 pub use changeable::CHANGEABLE;
 pub use class_weights::ClassWeights;
-pub use data::{Clean, DATA_ARGUMENTS, DataArguments};
+pub use data::{Clean, DATA_ARGUMENTS, DataArguments, LabelFormat};
 pub use defaults::MLM_PROBABILITY;
 pub use model::{
     Activation, DECODER_TYPES, ENCODER_TYPES, FromScratch, ModelArguments, PRETRAINED, Pooling,

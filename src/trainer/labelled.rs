@@ -12,9 +12,12 @@ use super::splits::hold_out_splits;
 use super::targets::Targets;
 use super::tokenizer_file::{self, SpecialTokens, encode_pairs, encode_portions};
 use super::vocabulary::{UNKNOWN, about, train_tokenizer};
-use super::{Finding, TrainerError, model_directory};
-use hpsearch_core::arguments::data_file::DataRow;
-use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
+use super::{DataProblem, Finding, TrainerError, model_directory};
+use hpsearch_core::arguments::data_file::{
+    DataRow, are_multi_hot, multi_hot_labels, name_multi_hot,
+};
+use hpsearch_core::arguments::{DataArguments, LabelFormat, TaskKind, TokenizerSource};
+use hpsearch_core::study::counted::count;
 
 /// Labelled rows, tokenised and written to `staged`.
 pub(super) fn prepare(
@@ -25,8 +28,9 @@ pub(super) fn prepare(
     let data = sources.data;
     let mut findings = Vec::new();
     sources.progress.begin_stage("reading the rows", sources.bytes * PARSE);
-    let splits = split(sources, kind, &mut findings)?;
-    let targets = Targets::of(kind, &splits, data, &sources.labels_of_model()?)?;
+    let known = sources.labels_of_model()?;
+    let (splits, all) = split(sources, kind, &known, &mut findings)?;
+    let targets = Targets::of(kind, &splits, data, &known, all)?;
     note_overlap(&splits, data, &mut findings);
     note_contradictions(&splits, &mut findings);
     targets.note(&splits, data, &mut findings);
@@ -115,19 +119,35 @@ pub(super) fn tokenizer_of(
     Ok((tokenizer, unknown))
 }
 
-/// Reads and cleans every file and cuts the splits.
+/// Reads and cleans every file and cuts the splits; of multi-hot labels also all that there are.
 fn split(
     sources: &Sources,
     kind: TaskKind,
+    known: &[String],
     findings: &mut Vec<Finding>,
-) -> Result<[Vec<DataRow>; 3], TrainerError> {
+) -> Result<([Vec<DataRow>; 3], Option<Vec<String>>), TrainerError> {
     let data = sources.data;
     let mut splits: [Vec<DataRow>; 3] = Default::default();
+    let mut multi_hot = None;
     let stratify = data.stratify && kind == TaskKind::TextClassification;
     for ((file, split), rows) in sources.files.iter().zip(Split::ALL).zip(&mut splits) {
         if let Some((path, file)) = file {
-            let read =
-                file.labelled_rows(path, data, kind == TaskKind::MultiLabelClassification)?;
+            let mut read = file.labelled_rows(path, data, kind)?;
+            if split == Split::Train && has_multi_hot(kind, data, &read) {
+                multi_hot = Some(multi_hot_labels(path, &read, known)?);
+            }
+            if multi_hot.is_none() && has_multi_hot(kind, data, &read) {
+                let message = "the labels are lists of 0 and 1, and those of training rows are not";
+                return Err(DataProblem::new(path, read.first().map(|row| row.line), message)
+                    .with_help(
+                        "give them alike in all files; or `label_format = \"multi-hot\"` of \
+                         `[data]` reads a 0 or 1 for each label, \"names\" lists of names",
+                    )
+                    .into());
+            }
+            if let Some(labels) = &multi_hot {
+                name_multi_hot(path, &mut read, labels)?;
+            }
             note_header(&read, path, data, findings);
             *rows = clean(read, path, split, data, findings)?;
         }
@@ -149,7 +169,26 @@ fn split(
             format!("each label needs at least two rows; is `{}` the right column?", data.label);
         return Err(sources.problem(None, message).with_help(remedy).into());
     }
-    Ok(splits)
+    if let Some(labels) = &multi_hot {
+        findings.push(Finding::note(
+            "multi_hot",
+            format!(
+                "labels are multi-hot, a 0 or 1 for each of {}",
+                count(labels.len() as u64, "label")
+            ),
+        ));
+    }
+    Ok((splits, multi_hot))
+}
+
+/// Whether the labels of training rows are a 0 or 1 for each label.
+fn has_multi_hot(kind: TaskKind, data: &DataArguments, rows: &[DataRow]) -> bool {
+    kind == TaskKind::MultiLabelClassification
+        && match data.label_format {
+            None | Some(LabelFormat::Names) => false,
+            Some(LabelFormat::Auto) => are_multi_hot(rows),
+            Some(LabelFormat::MultiHot) => true,
+        }
 }
 
 /// A finding about texts that are in the training rows and others.

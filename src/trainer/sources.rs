@@ -16,7 +16,7 @@ use super::splits::hold_out_splits;
 use super::table_file::RawFile;
 use super::{DataProblem, Finding, TrainerError, model_directory, vocabulary_files};
 use hpsearch_core::arguments::data_file::{DataProblemBuilder, DataRow, is_delimited};
-use hpsearch_core::arguments::{DataArguments, TaskKind, TokenizerSource};
+use hpsearch_core::arguments::{DataArguments, LabelFormat, TaskKind, TokenizerSource};
 
 /// The sources of data: the contents of the files a study names, in the order of [`Split::ALL`],
 /// with its arguments.
@@ -120,6 +120,9 @@ impl<'a> Sources<'a> {
             arguments.push(json!({
                 "doc_stride": data.doc_stride(), "max_answer_length": data.max_answer_length,
             }));
+        }
+        if let Some(format) = data.label_format.filter(|format| *format != LabelFormat::Names) {
+            arguments.push(json!({"label_format": format}));
         }
         if data.label_all_tokens {
             arguments.push(json!({"label_all_tokens": true}));

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use super::progress::ProgressCallback;
 use super::{DataProblem, TrainerError};
-use hpsearch_core::arguments::DataArguments;
 use hpsearch_core::arguments::data_file::{
-    self, Columns, DataFiles, DataRow, Layout, Words, list_of,
+    self, Columns, DataFiles, DataRow, Layout, Words, is_ignored, list_of,
 };
 use hpsearch_core::arguments::data_format::{DataFormat, format_of, is_on_hub};
+use hpsearch_core::arguments::{DataArguments, TaskKind};
 
 /// Contents as read, before they are unpacked and parsed.
 pub(super) struct RawFile {
@@ -135,16 +135,33 @@ impl RawFile {
         self.read_rows(data, Some(&data.label), Words::Answers)
     }
 
-    /// The same with labels, which may be empty only where a text may have none.
+    /// The same with labels, which may be empty only where a text may have none, and -100 only
+    /// where they are numbers.
     pub(super) fn labelled_rows(
         &self,
         path: &Path,
         data: &DataArguments,
-        may_be_empty: bool,
+        kind: TaskKind,
     ) -> Result<Vec<DataRow>, DataProblem> {
         let label = &data.label;
         let mut rows = self.read_rows(data, Some(label), Words::Refused)?;
-        if may_be_empty {
+        let has_several = kind == TaskKind::MultiLabelClassification;
+        if kind == TaskKind::TextClassification || has_several && data.marks_ignored() {
+            let is_marked = |row: &&DataRow| match list_of(&row.label) {
+                Some(all) => all.into_iter().any(is_ignored),
+                None => is_ignored(&row.label),
+            };
+            if let Some(row) = rows.iter().find(is_marked) {
+                let message = format!(
+                    "the label in column `{label}` is -100, which marks labels that are not learned"
+                );
+                return Err(DataProblem::new(path, Some(row.line), message).with_help(
+                    "take the row out, or label it; only words of `token-classification` may be \
+                     without a label",
+                ));
+            }
+        }
+        if has_several {
             return Ok(rows);
         }
         for row in &mut rows {

@@ -17,7 +17,7 @@ use super::targets::in_order;
 use super::tokenizer_file::{self, SpecialTokens, encode_inputs};
 use super::{Finding, TrainerError};
 use hpsearch_core::arguments::DataArguments;
-use hpsearch_core::arguments::data_file::{DataRow, list_of};
+use hpsearch_core::arguments::data_file::{DataRow, is_ignored, list_of};
 
 /// A row: words, and a label for each.
 struct TaggedWords {
@@ -68,10 +68,20 @@ pub(super) fn prepare(
         let is_empty = |labels: &Vec<u32>| labels.iter().all(|label| *label == NO_LABEL);
         if let Some((_, row)) = aligned.iter().zip(rows).find(|(labels, _)| is_empty(labels)) {
             let text = row.words.join(" ");
-            let message =
-                format!("the tokenizer produces no tokens for the {} words `{text}`", split.name());
-            let problem = sources.problem_of(split, Some(row.line), message);
-            return Err(problem.with_help("remove the row").into());
+            let (message, help) = match row.labels.iter().any(|label| is_ignored(label)) {
+                true => (
+                    format!("no word has a label to learn in the {} row `{text}`", split.name()),
+                    "remove the row, or increase `max_length` if only its end has labels",
+                ),
+                false => (
+                    format!(
+                        "the tokenizer produces no tokens for the {} words `{text}`",
+                        split.name()
+                    ),
+                    "remove the row",
+                ),
+            };
+            return Err(sources.problem_of(split, Some(row.line), message).with_help(help).into());
         }
         let rows: Vec<_> = ids.into_iter().map(|ids| (ids, 0)).collect();
         sources.write_rows(staged, split, &rows, "give fewer rows, or a smaller `max_length`")?;
@@ -174,11 +184,13 @@ fn words_of(sources: &Sources, split: Split, row: &DataRow) -> Result<TaggedWord
 
 /// The labels of the training words; other splits must not have other ones.
 fn labels(sources: &Sources, splits: &[Vec<TaggedWords>; 3]) -> Result<Vec<String>, TrainerError> {
-    let known: BTreeSet<&str> =
-        splits[0].iter().flat_map(|row| row.labels.iter().map(String::as_str)).collect();
+    let is_learned = |label: &&String| !(sources.data.marks_ignored() && is_ignored(label));
+    let of_train = splits[0].iter().flat_map(|row| row.labels.iter().filter(is_learned));
+    let known: BTreeSet<&str> = of_train.map(String::as_str).collect();
     for (rows, split) in splits.iter().zip(Split::ALL).skip(1) {
         for row in rows {
-            if let Some(label) = row.labels.iter().find(|label| !known.contains(label.as_str())) {
+            let mut learned = row.labels.iter().filter(is_learned);
+            if let Some(label) = learned.find(|label| !known.contains(label.as_str())) {
                 let message = format!(
                     "label `{label}` occurs in the {} rows but not in the training rows",
                     split.name()
@@ -189,6 +201,11 @@ fn labels(sources: &Sources, splits: &[Vec<TaggedWords>; 3]) -> Result<Vec<Strin
                     .into());
             }
         }
+    }
+    if known.is_empty() {
+        let help = format!("is `{}` the right column?", sources.data.label);
+        let problem = sources.problem(None, "all words have the label -100, which is not learned");
+        return Err(problem.with_help(help).into());
     }
     if let [only] = known.iter().collect::<Vec<_>>()[..] {
         let message = format!("all words have the label `{only}`");

@@ -21,13 +21,14 @@ pub(super) struct Targets<'a> {
 }
 
 impl<'a> Targets<'a> {
-    /// The targets of the training rows; other splits must not have other labels. Labels are in the
-    /// order of `known`, those of a pretrained model, if it has the same.
+    /// The targets of the training rows; other splits must not have other labels. Labels are `all`,
+    /// else in the order of `known`, those of a pretrained model, if it has the same.
     pub(super) fn of(
         kind: TaskKind,
         splits: &[Vec<DataRow>; 3],
         data: &'a DataArguments,
         known: &[String],
+        all: Option<Vec<String>>,
     ) -> Result<Self, DataProblem> {
         let mut targets =
             Self { kind, separator: &data.label_separator, labels: Vec::new(), sets: Vec::new() };
@@ -48,7 +49,7 @@ impl<'a> Targets<'a> {
             return Ok(targets);
         }
         let names: BTreeSet<&str> = splits[0].iter().flat_map(|row| targets.names(row)).collect();
-        targets.labels = in_order(names, known);
+        targets.labels = all.unwrap_or_else(|| in_order(names, known));
         for ((rows, file), split) in splits.iter().zip(files).zip(Split::ALL).skip(1) {
             for row in rows {
                 if let Some(unknown) = targets

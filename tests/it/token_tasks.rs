@@ -20,6 +20,7 @@ fn rows() -> String {
         json!({
             "tokens": words, "tags": tags, "text": words.join(" "),
             "other": format!("{name} in {place}"),
+            "hot": [f64::from(u8::from(name == "Ada")), 0.0, f64::from(u8::from(place == "Rome"))],
             "question": question, "context": words.join(" "),
             "answers": {"text": [answer], "answer_start": [start]},
         })
@@ -98,6 +99,28 @@ fn words_are_labelled_and_their_entities_found() {
     let pair = run(directory, &["predict", "model", "a", "--text-pair", "b"]);
     assert_code(&pair, 2);
     assert!(pair.err.contains("reads single texts, not pairs"), "{}", pair.err);
+}
+
+#[test]
+fn multi_hot_labels_are_learned_predicted_and_evaluated() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let metric = ["eval_micro_f1", "maximize"];
+    exported(directory, "multi-label-classification", metric, "label = \"hot\"");
+    let found = predicted(directory, &["yesterday Dr Ada went to Oslo", "--top-k", "3"]);
+    let labels = found[0]["labels"].as_array().unwrap();
+    assert_eq!(labels.len(), 3, "{found}");
+    assert_eq!(labels[0]["label"], "LABEL_0", "{found}");
+    let measured = run(directory, &["evaluate", "model", "train.jsonl", "--json"]);
+    assert_done(&measured);
+    let measured: Value = measured.json();
+    assert!(measured["metrics"]["test_micro_f1"].as_f64().unwrap() > 0.9, "{measured}");
+    let longer = json!({"text": "Dr Ada", "hot": [1, 0, 0, 1]});
+    fs::write(directory.join("longer.jsonl"), longer.to_string()).unwrap();
+    let refused = run(directory, &["evaluate", "model", "longer.jsonl"]);
+    assert_code(&refused, 2);
+    let said = "longer.jsonl:1: the list of labels has 4 numbers, and there are 3 labels";
+    assert!(refused.err.contains(said), "{}", refused.err);
 }
 
 #[test]

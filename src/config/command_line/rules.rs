@@ -1,5 +1,6 @@
 //! Which rules a study has: those that began under older ones keep them.
 
+use crate::arguments::LabelFormat;
 use crate::config::placeholder::names;
 use crate::study::program::{Inactive, Program};
 use crate::study::spec::StudySpec;
@@ -29,6 +30,24 @@ pub fn has_earlier_rules(known: &StudySpec, spec: &StudySpec) -> bool {
         && names_inactive(before, is_conditional, knows)
 }
 
+/// Studies that began without `[data] label_format` continue to read labels as names.
+fn keep_label_format(known: &StudySpec, spec: &mut StudySpec) {
+    let (
+        Program::Trainer { arguments: before, data: data_before },
+        Program::Trainer { arguments, data },
+    ) = (&known.program, &mut spec.program)
+    else {
+        return;
+    };
+    let is_default = data.get(LabelFormat::KEY).is_some_and(|format| format == "auto");
+    if is_default
+        && !data_before.contains_key(LabelFormat::KEY)
+        && before.get("task") == arguments.get("task")
+    {
+        data.remove(LabelFormat::KEY);
+    }
+}
+
 /// Gives `spec`, read from a file, the rules of the stored study.
 pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
     crate::samplers::keep_version(&known.sampler, &mut spec.sampler);
@@ -38,6 +57,7 @@ pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
     spec.space.keep_rounding(&known.space);
     spec.hidden_rule = known.hidden_rule;
     spec.pruning_limit_rule = known.pruning_limit_rule;
+    keep_label_format(known, spec);
     let is_earlier = has_earlier_rules(known, spec);
     let (Program::Command { args: before, .. }, Program::Command { args, .. }) =
         (&known.program, &mut spec.program)

@@ -277,3 +277,31 @@ fn placeholders_take_values_and_other_braces_stay() {
     // In an unchecked study nothing disappears.
     assert_eq!(written("{1..3} {unknown} {{lr}}"), "{1..3} {unknown} {lr}");
 }
+
+#[test]
+fn studies_that_began_with_all_labels_as_names_keep_them() {
+    let trainer = |task: &str, data: serde_json::Value| {
+        let arguments = serde_json::json!({"task": task});
+        Program::Trainer {
+            arguments: serde_json::from_value(arguments).unwrap(),
+            data: serde_json::from_value(data).unwrap(),
+        }
+    };
+    let study = |program| StudySpec::new("s", "loss", Direction::Minimize, space(), program);
+    let (task, data) = ("token-classification", serde_json::json!({"train": "a.jsonl"}));
+    let known = study(trainer(task, data.clone()));
+    let with = |format: &str| {
+        let data = serde_json::json!({"train": "a.jsonl", "label_format": format});
+        study(trainer(task, data))
+    };
+    let mut fresh = with("auto");
+    keep_rules(&known, &mut fresh);
+    assert_eq!(fresh, known);
+    // Another one has to be said, and is a change; a newer study has it.
+    let mut other = with("multi-hot");
+    keep_rules(&known, &mut other);
+    assert_eq!(other, with("multi-hot"));
+    let mut newer = with("auto");
+    keep_rules(&with("auto"), &mut newer);
+    assert_eq!(newer, with("auto"));
+}

@@ -72,6 +72,9 @@ pub struct DataArguments {
     /// The separator of several labels in one cell.
     #[serde(default = "label_separator")]
     pub label_separator: String,
+    /// How labels are read; `None`: as names, as in studies that began before there was a choice.
+    #[serde(default)]
+    pub label_format: Option<LabelFormat>,
     /// Share of the training file held out for validation, when there is no validation file.
     pub validation_split: Option<f64>,
     /// Share of the training file held out for testing.
@@ -84,6 +87,29 @@ pub struct DataArguments {
     pub max_length: usize,
     /// Cleaning, applied first.
     pub clean: Clean,
+}
+
+/// How labels are read, of tasks with several labels in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LabelFormat {
+    /// As the training file has them: names, or numbers 0 and 1 for each label.
+    Auto,
+    /// Each is a name, whatever it looks like.
+    Names,
+    /// A number 0 or 1 for each label.
+    MultiHot,
+}
+
+impl LabelFormat {
+    /// The key in `[data]`.
+    pub const KEY: &'static str = "label_format";
+
+    /// Whether `task` has the key.
+    #[must_use]
+    pub fn is_of(task: TaskKind) -> bool {
+        matches!(task, TaskKind::MultiLabelClassification | TaskKind::TokenClassification)
+    }
 }
 
 /// Cleaning of rows before they are split.
@@ -128,6 +154,10 @@ pub static DATA_ARGUMENTS: &[Field] = &[
         .doc("the columns of csv and tsv files without a header, in their order"),
     key("label_separator", FieldKind::AnyText, Text(SEPARATOR))
         .doc("separator of several labels in one cell"),
+    key(LabelFormat::KEY, FieldKind::Choice(&["auto", "names", "multi-hot"]), Derived("auto")).doc(
+        "how labels are read: auto reads lists of 0 and 1 as multi-hot and leaves out words \
+             with the label -100; names takes each as a name",
+    ),
     key("label_all_tokens", FieldKind::Flag, Flag(false))
         .doc("whether all tokens of a word have its label, not the first one only"),
     key("question", FieldKind::AnyText, Text(QUESTION))
@@ -223,6 +253,12 @@ impl DataArguments {
         Err(problems)
     }
 
+    /// Whether -100 marks labels that are not learned; otherwise it is a name.
+    #[must_use]
+    pub fn marks_ignored(&self) -> bool {
+        self.label_format.is_some_and(|format| format != LabelFormat::Names)
+    }
+
     /// [`separator`](Self::separator) as a byte.
     #[must_use]
     pub fn separator_byte(&self) -> Option<u8> {
@@ -292,6 +328,7 @@ impl DataArguments {
         };
         const NO_LABELS: [(&str, &str); 3] =
             [("label", "labels"), ("stratify", "labels"), ("label_all_tokens", "labels")];
+        const NO_FORMAT: [(&str, &str); 1] = [(LabelFormat::KEY, "other formats of labels")];
         const NO_TARGETS: [(&str, &str); 3] = [
             ("target", "texts to write"),
             ("max_target_length", "texts to write"),
@@ -307,8 +344,9 @@ impl DataArguments {
             ("max_answer_length", "answers"),
         ];
         if matches!(task, TaskKind::LanguageModeling | TaskKind::MaskedLanguageModeling) {
-            let mut problems =
-                misplaced(&[&NO_LABELS[..], &NO_TARGETS, &NO_PAIRS, &NO_QUESTIONS].concat());
+            let has_no =
+                [&NO_LABELS[..], &NO_FORMAT, &NO_TARGETS, &NO_PAIRS, &NO_QUESTIONS].concat();
+            let mut problems = misplaced(&has_no);
             problems.extend(unnamed(values, &[("text", TEXT)]));
             return problems;
         }
@@ -347,6 +385,9 @@ impl DataArguments {
         if !is_answering {
             has_no.extend(NO_QUESTIONS);
         }
+        if !LabelFormat::is_of(task) {
+            has_no.extend(NO_FORMAT);
+        }
         // The column that a task cannot do without, and what is in it.
         let (key, needed, help) = if writes {
             ("target", "texts to write", "name their column, as `text` names that of the others")
@@ -372,6 +413,12 @@ impl DataArguments {
                  or \"masked-language-modeling\"",
             )
         };
+        let is_multi_hot = values.get(LabelFormat::KEY).is_some_and(|format| format == "multi-hot");
+        let format = (is_multi_hot && task == TaskKind::TokenClassification).then(|| {
+            let message =
+                format!("`{name}` has a label for each word, not a 0 or 1 for each label");
+            ArgumentProblem::new(LabelFormat::KEY, message).with_help("leave it out")
+        });
         let files = ["train", "validation", "test"].into_iter().filter(is_text);
         let columns: &[(&str, &str)] = match task {
             TaskKind::QuestionAnswering => {
@@ -381,7 +428,8 @@ impl DataArguments {
             _ => &[("text", TEXT), ("label", LABEL)],
         };
         let unnamed = unnamed(values, columns);
-        files.map(problem).chain(misplaced(&has_no)).chain(second).chain(unnamed).collect()
+        let own = second.into_iter().chain(format);
+        files.map(problem).chain(misplaced(&has_no)).chain(own).chain(unnamed).collect()
     }
 
     /// The column of the second text of a row: of a pair, or the one to write.

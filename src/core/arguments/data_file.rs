@@ -6,6 +6,7 @@ mod conll;
 mod contents;
 mod folder;
 mod json;
+mod label_values;
 mod problem;
 mod quotes;
 
@@ -14,6 +15,7 @@ use std::path::Path;
 pub use contents::contents;
 pub use folder::{DataFiles, Split, folder_of, pattern_of, split_of};
 pub use json::rows_inside;
+pub use label_values::{MultiHot, are_multi_hot, is_ignored, multi_hot_labels, name_multi_hot};
 pub use problem::{DataProblem, DataProblemBuilder};
 use quotes::wrong_quote;
 pub use quotes::{CLOSE_IT, NEVER_CLOSED, QuotedInput};

@@ -454,3 +454,56 @@ fn repeated_rows_are_counted_with_the_argument_that_leaves_them_out() {
     let expected = "10 of 20 train rows repeat an earlier one and are left out";
     assert_eq!(findings(values), expected);
 }
+
+/// Rows with these labels, as JSON lines.
+fn labelled(labels: &[&str]) -> String {
+    let row = |(number, label): (usize, &&str)| {
+        format!("{{\"text\": \"text {number}\", \"label\": {label}}}\n")
+    };
+    labels.iter().enumerate().map(row).collect()
+}
+
+#[test]
+fn multi_hot_labels_have_the_places_of_their_lists_and_all_files_the_same_length() {
+    let kind = TaskKind::MultiLabelClassification;
+    let train = labelled(&["[1.0, 0.0, 0.0]", "[0.0, 0.0, 1.0]", "[0, 0, 0]", "[1, 0, 1]"]);
+    let values = |format: Value| {
+        let [train, validation] = ["train.jsonl", "v.jsonl"];
+        let values = json!({"train": train, "validation": validation});
+        if format.is_null() { values } else { merged(values, json!({"label_format": format})) }
+    };
+    let prepared = |format: Value, validation: &str| {
+        let files = [("train.jsonl", train.as_bytes()), ("v.jsonl", validation.as_bytes())];
+        let directory = write_files(&files);
+        let (prepared, _) = prepare_logged(directory.path(), kind, values(format), &words());
+        prepared.map_err(|error| error.to_string())
+    };
+    let both = labelled(&["[0, 1, 0]", "[1, 0, 1]"]);
+    for format in ["auto", "multi-hot"] {
+        let data = prepared(json!(format), &both).unwrap();
+        // Also the one that no training row has.
+        assert_eq!(data.labels(), ["LABEL_0", "LABEL_1", "LABEL_2"]);
+        assert_eq!(data.label_counts(Split::Train), [2, 0, 2]);
+        assert_eq!(data.label_counts(Split::Validation), [1, 1, 1]);
+    }
+    // As studies read them that began earlier.
+    for format in [Value::Null, json!("names")] {
+        let names = labelled(&["[0, 1]", "[\"1.0\", \"0.0\"]"]);
+        assert_eq!(prepared(format, &names).unwrap().labels(), ["0", "0.0", "1", "1.0"]);
+    }
+    let short = prepared(json!("auto"), &labelled(&["[0, 1, 0]", "[1, 0]"])).unwrap_err();
+    let expected = "v.jsonl:2: the list of labels has 2 numbers, and there are 3 labels";
+    assert!(short.contains(expected), "{short}");
+    let named = prepared(json!("auto"), &labelled(&["[0, 1, 0]", "[\"a\"]"])).unwrap_err();
+    assert!(named.contains("v.jsonl:2: the labels are no list of 0 and 1"), "{named}");
+    let marked = prepared(json!("auto"), &labelled(&["[0, 1, -100]"])).unwrap_err();
+    assert!(marked.contains("v.jsonl:1: the label in column `label` is -100"), "{marked}");
+}
+
+#[test]
+fn a_label_that_is_not_learned_is_refused_for_texts() {
+    for label in ["-100", "-100.0"] {
+        let said = csv_problem(&format!("text,label\nx,1\ny,{label}\n"));
+        assert!(said.starts_with("a.csv:3: the label in column `label` is -100, which"), "{said}");
+    }
+}

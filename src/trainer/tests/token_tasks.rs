@@ -402,3 +402,39 @@ fn similarities_are_numbers_from_minus_one_to_one() {
     let expected = "train.jsonl:2: similarity `4.5` is not a number from -1 to 1 (divide";
     assert!(said.starts_with(expected), "{said}");
 }
+
+#[test]
+fn words_with_the_label_minus_100_are_left_out() {
+    let directory = TempDir::new().unwrap();
+    let row = |number: usize, labels: Value| {
+        let words = ["by", "train", ["to", "from"][number % 2], "Rome"];
+        json!({"tokens": words, "ner_tags": labels}).to_string() + "\n"
+    };
+    let write = |rows: &[String]| {
+        fs::write(directory.path().join("train.jsonl"), rows.concat()).unwrap();
+    };
+    let rows: Vec<String> = (0..20)
+        .map(|number| match number % 2 {
+            0 => row(number, json!(["O", -100, "-100", "B-LOC"])),
+            _ => row(number, json!(["-100", "O", "O", "B-LOC"])),
+        })
+        .collect();
+    write(&rows);
+    let source = tokenizer(TokenizerKind::WordPiece, 90, false);
+    let values = json!({"max_length": 32, "label_format": "auto"});
+    let data = prepare_in(&directory, values.clone(), &source);
+    assert_eq!(data.labels(), ["B-LOC", "O"]);
+    for row in 0..2 {
+        let labels = labels_of(&data, row);
+        let learned = labels.iter().filter(|label| **label != NO_LABEL).count();
+        assert!([2, 3].contains(&learned), "{labels:?}");
+    }
+    // Studies that began earlier have it as a class.
+    let earlier = prepare_in(&directory, json!({"max_length": 32}), &source);
+    assert_eq!(earlier.labels(), ["-100", "B-LOC", "O"]);
+
+    let none = [rows.concat(), row(1, json!([-100, -100, -100, -100]))].concat();
+    let file = [("train.jsonl", none.as_bytes())];
+    let said = problem_with(&file, KIND, named(values), &source);
+    assert!(said.contains("train.jsonl:21: no word has a label to learn in the "), "{said}");
+}
