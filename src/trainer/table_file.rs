@@ -156,7 +156,7 @@ impl RawFile {
                     "the label in column `{label}` is -100, which marks labels that are not learned"
                 );
                 return Err(DataProblem::new(path, Some(row.line), message).with_help(
-                    "take the row out, or label it; only words of `token-classification` may be \
+                    "remove the row, or label it; only words of `token-classification` may be \
                      without a label",
                 ));
             }

@@ -553,3 +553,78 @@ fn parts_of_a_set_are_taken_together_and_tests_without_labels_are_left_out() {
     assert_names(&ran.err, &["test: test.csv is left out: it has no column `verdict`"]);
     assert!(!site.read("study.toml").contains("\ntest = "));
 }
+
+#[test]
+fn multi_hot_labels_are_told_from_lists_of_names() {
+    let site = Site::empty();
+    let row = |n: usize| {
+        let hot = [n % 2, 0, n / 2 % 2].map(|one| if one == 1 { 1.0 } else { 0.0 });
+        serde_json::json!({"text": format!("a post of number {n}"), "labels": hot}).to_string()
+            + "\n"
+    };
+    site.write("posts.jsonl", &(0..40).map(row).collect::<String>());
+    let ran = site.run(&["init", "posts.jsonl"]);
+    assert_done(&ran);
+    assert_names(
+        &ran.err,
+        &["labels: `labels`, guessed by its name; multi-hot, a 0 or 1 for each of 3 labels\n"],
+    );
+    let spec = config::load(&site.path("study.toml"), &[]).unwrap();
+    let Program::Trainer { data, .. } = &spec.program else { panic!("{:?}", spec.program) };
+    assert_eq!(data["label_format"], "auto");
+}
+
+#[test]
+fn what_check_would_refuse_is_said_before_a_study_is_written() {
+    let site = Site::empty();
+    let rows = |count: usize, cells: &dyn Fn(usize) -> String| {
+        (0..count).map(|n| format!("a text of number {n},{}\n", cells(n))).collect::<String>()
+    };
+    site.write(
+        "twice.csv",
+        &format!("text,label,label\n{}", rows(40, &|n| format!("a{},b", n % 2))),
+    );
+    site.write(
+        "few.csv",
+        &format!(
+            "text,label\n{}",
+            rows(10, &|n| ["Add", "Book", "Get", "Play", "Rate"][n % 5].to_owned())
+        ),
+    );
+    site.write(
+        "marked.csv",
+        &format!("text,label\n{}", rows(40, &|n| ["1", "2", "-100"][n % 3].to_owned())),
+    );
+    for (file, said) in [
+        (
+            "twice.csv",
+            "error: twice.csv:1: column `label` occurs twice\nhelp: rename one of them in the \
+             first line\n",
+        ),
+        (
+            "few.csv",
+            "error: `label` looks like the column of labels, but has too few rows for each: 5 \
+             different values in 10 rows\nhelp: give four rows or more of each label; or `--label \
+             label` takes it as labels nevertheless",
+        ),
+        (
+            "marked.csv",
+            "error: `label` has the label -100, which marks labels that are not learned\n",
+        ),
+    ] {
+        let ran = site.run(&["init", file]);
+        assert!(ran.code == 2 && ran.err.contains(said), "{}", ran.err);
+        assert!(!site.exists("study.toml"));
+    }
+    assert_done(&site.run(&["init", "few.csv", "--label", "label"]));
+    assert_names(&site.read("study.toml"), &["task = \"text-classification\""]);
+}
+
+#[test]
+fn texts_of_a_language_model_are_joined_and_read_in_windows() {
+    let site = Site::empty();
+    site.write("a.txt", &"some words of a running text\n".repeat(50));
+    assert_done(&site.run(&["init", "a.txt"]));
+    let expected = "# tokens; the texts are joined and read in windows of this length\n";
+    assert_names(&site.read("study.toml"), &[expected]);
+}

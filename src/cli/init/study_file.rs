@@ -173,6 +173,7 @@ impl TrainerStudy {
         let longer = match self.task {
             TaskKind::QuestionAnswering => "longer contexts are read in windows",
             TaskKind::MaskedLanguageModeling => "longer texts are cut into rows",
+            TaskKind::LanguageModeling => "the texts are joined and read in windows of this length",
             _ => "longer texts are cut",
         };
         text + &format!("max_length = {}\u{1}tokens; {longer}\n", self.max_length)

@@ -7,6 +7,7 @@ use super::guesses::{self, Guess, Why};
 use super::model::{Family, Pretrained};
 use super::study_file::TrainerStudy;
 use super::{InitArguments, Questions};
+use crate::arguments::data_file::is_ignored;
 use crate::arguments::{TRAINER_TASKS, TaskKind};
 use crate::cli::exit::Failure;
 use crate::report::wording::one_line;
@@ -130,6 +131,7 @@ impl<'a> Choice<'a> {
             Shape::Pairs | Shape::Labelled => self.take_labelled(study, shape),
             Shape::Texts => self.take_texts(study),
         }?;
+        self.check_names(study)?;
         let is_unread =
             |column: &&Column| !study.columns.iter().any(|(_, read)| *read == column.name);
         let unread: Vec<&Column> = self.table.columns.iter().filter(is_unread).collect();
@@ -140,6 +142,21 @@ impl<'a> Choice<'a> {
             study.findings.push(format!("not read: {}{more}", one_line(&names)));
         }
         Ok(())
+    }
+
+    /// Checks that columns that are read have names of their own.
+    fn check_names(&self, study: &TrainerStudy) -> Result<(), Failure> {
+        let all = || self.table.columns.iter().map(|column| column.name.trim());
+        let mut read = study.columns.iter().map(|(_, name)| name.trim());
+        match read.find(|name| all().filter(|one| one == name).count() > 1) {
+            None => Ok(()),
+            Some(name) => Err(Failure::usage(format!(
+                "{}:1: column `{}` occurs twice",
+                self.data.display(),
+                one_line(name)
+            ))
+            .help("rename one of them in the first line")),
+        }
     }
 
     /// What a task reads.
@@ -190,7 +207,22 @@ impl<'a> Choice<'a> {
                 let empty = values.get("").copied().unwrap_or(0);
                 format!("it is empty in {}", count(empty, "row"))
             }
-            (_, Some(other)) => format!("`{}` is not a number", one_line(other)),
+            (_, Some(other)) if column.has_numbers() => {
+                format!("`{}` is not a number", one_line(other))
+            }
+            (Some(values), _) => {
+                let of_labels = format!("`--label {name}` uses it as labels nevertheless");
+                let message = format!(
+                    "`{name}` looks like the column of labels, but has too few rows for each: {} \
+                     different values in {}",
+                    values.len(),
+                    count(rows, "row")
+                );
+                return Failure::usage(message).help(format!(
+                    "give four rows or more of each label; or {of_labels}, `--label COLUMN` names \
+                     another column, `--task language-modeling` learns the texts alone"
+                ));
+            }
             _ => format!("its {} hold too many different values", count(rows, "row")),
         };
         Failure::usage(format!("`{name}` looks like the column of labels or numbers, but {why}"))
@@ -339,8 +371,11 @@ impl<'a> Choice<'a> {
             return Err(unequal(text.0, label.0));
         }
         self.report_texts(study, &[("texts", text)], Read::Together);
-        let found = label.0.labels().filter(|_| label.0.is_of_lists());
-        let found = found.map_or_else(String::new, |labels| format!("; {}", classes(labels)));
+        let found = label.0.labels().filter(|_| label.0.is_of_lists()).cloned();
+        let found = found.map_or_else(String::new, |mut labels| {
+            labels.retain(|label, _| !is_ignored(label));
+            format!("; {}", classes(&labels))
+        });
         study.findings.push(format!("labels: `{}`, {}{found}", one_line(&label.0.name), label.1));
         study.columns.push(("label", label.0.name.clone()));
         study.has_entities = label.0.has_entities();
@@ -486,6 +521,16 @@ impl<'a> Choice<'a> {
             return Ok(());
         }
         let is_multiple = task == TaskKind::MultiLabelClassification;
+        if let Some(labels) =
+            label.multi_hot.labels().filter(|_| is_multiple && label.is_of_lists())
+        {
+            study.findings.push(format!(
+                "labels: `{name}`, {why}; multi-hot, a 0 or 1 for each of {}",
+                count(labels as u64, "label")
+            ));
+            self.take(study, task, "several labels per text");
+            return Ok(());
+        }
         let counted = if is_multiple { label.by_label(separator) } else { label.labels().cloned() };
         let empty = counted.as_ref().and_then(|values| values.get("")).filter(|_| !is_multiple);
         if let Some(rows) = empty {
@@ -506,6 +551,13 @@ impl<'a> Choice<'a> {
             ))
             .help("`--label COLUMN` names another column"));
         };
+        if let Some(marked) = values.keys().find(|label| is_ignored(label)) {
+            let message = format!(
+                "`{name}` has the label {}, which marks labels that are not learned",
+                one_line(marked)
+            );
+            return Err(Failure::usage(message).help("take its rows out, or label them"));
+        }
         study.findings.push(format!("labels: `{name}`, {why}; {}", classes(&values)));
         if is_multiple {
             let separated = separator.filter(|mark| *mark != ',');

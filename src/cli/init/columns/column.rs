@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::arguments::data_file::{MultiHot, is_ignored};
+
 /// Maximum number of distinct values that are counted of a column.
 const MOST_COUNTED: usize = 20_000;
 
@@ -29,6 +31,8 @@ pub struct Column {
     pub range: [f64; 2],
     /// Number of lists, in JSON.
     lists: usize,
+    /// Whether its lists are numbers 0 and 1 for each label.
+    pub multi_hot: MultiHot,
     /// Number of texts between brackets, as Python writes lists.
     bracketed: usize,
 }
@@ -45,6 +49,7 @@ impl Column {
             fractions: 0,
             range: [f64::INFINITY, f64::NEG_INFINITY],
             lists: 0,
+            multi_hot: MultiHot::default(),
             bracketed: 0,
         }
     }
@@ -88,7 +93,8 @@ impl Column {
                 })
         };
         let labels = self.by_label(Some(' ').filter(|_| self.lists == 0));
-        labels.is_some_and(|labels| labels.len() > 1 && labels.keys().all(is_tag))
+        let is_entity = |label: &String| is_ignored(label) || is_tag(label);
+        labels.is_some_and(|labels| labels.len() > 1 && labels.keys().all(is_entity))
     }
 
     /// Whether its cells have several words each, which are few and short over all rows: labels of
@@ -125,6 +131,7 @@ impl Column {
         self.fractions += other.fractions;
         self.range = [self.range[0].min(other.range[0]), self.range[1].max(other.range[1])];
         self.lists += other.lists;
+        self.multi_hot.extend(other.multi_hot);
         self.bracketed += other.bracketed;
         self.values = self.values.take().zip(other.values).map(|(mut values, others)| {
             for (value, rows) in others {
@@ -140,6 +147,11 @@ impl Column {
         let is_number = |value: &&String| value.trim().parse::<f64>().is_ok_and(f64::is_finite);
         let values = self.values.as_ref().filter(|_| self.lists == 0)?;
         values.keys().find(|value| !is_number(value)).map(String::as_str)
+    }
+
+    /// Whether some values are numbers.
+    pub fn has_numbers(&self) -> bool {
+        self.numbers > 0
     }
 
     /// Whether each value is a number.
@@ -185,6 +197,7 @@ impl Column {
         self.characters += all.iter().map(|one| one.chars().count() as u64).sum::<u64>();
         self.words.push(u32::try_from(all.len()).unwrap_or(u32::MAX));
         self.lists += 1;
+        self.multi_hot.add(all.iter().map(String::as_str));
         all.iter().for_each(|one| self.count(one));
     }
 

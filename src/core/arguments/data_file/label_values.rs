@@ -97,7 +97,7 @@ pub fn name_multi_hot(
                 labels.len()
             );
             return Err(DataProblem::new(path, Some(row.line), message).with_help(
-                "correct it, or take the row out: multi-hot lists have a 0 or 1 for each label, \
+                "correct or remove the row: multi-hot lists have a 0 or 1 for each label, \
                  in every file",
             ));
         }
