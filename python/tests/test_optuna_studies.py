@@ -251,7 +251,7 @@ class StudiesTest(unittest.TestCase):
         stored = self.study(sampler=sampler, study_name="s", storage=self.store)
         shares = []
         for study in (memory, stored):
-            with self.assertRaisesRegex(ValueError, "10 complete trials"):
+            with self.assertRaisesRegex(ValueError, "importances need 10 trials"):
                 optuna.importance.get_param_importances(study)
             study.optimize(objective, n_trials=40)
             shares.append(optuna.importance.get_param_importances(study))

@@ -605,7 +605,7 @@ fn what_check_would_refuse_is_said_before_a_study_is_written() {
             "few.csv",
             "error: `label` looks like the column of labels, but has too few rows for each: 5 \
              different values in 10 rows\nhelp: give four rows or more of each label; or `--label \
-             label` takes it as labels nevertheless",
+             label` uses it as labels nevertheless",
         ),
         (
             "marked.csv",
