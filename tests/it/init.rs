@@ -562,7 +562,7 @@ fn multi_hot_labels_are_told_from_lists_of_names() {
         serde_json::json!({"text": format!("a post of number {n}"), "labels": hot}).to_string()
             + "\n"
     };
-    site.write("posts.jsonl", &(0..40).map(row).collect::<String>());
+    site.write("posts.jsonl", (0..40).map(row).collect::<String>());
     let ran = site.run(&["init", "posts.jsonl"]);
     assert_done(&ran);
     assert_names(
@@ -582,18 +582,18 @@ fn what_check_would_refuse_is_said_before_a_study_is_written() {
     };
     site.write(
         "twice.csv",
-        &format!("text,label,label\n{}", rows(40, &|n| format!("a{},b", n % 2))),
+        format!("text,label,label\n{}", rows(40, &|n| format!("a{},b", n % 2))),
     );
     site.write(
         "few.csv",
-        &format!(
+        format!(
             "text,label\n{}",
             rows(10, &|n| ["Add", "Book", "Get", "Play", "Rate"][n % 5].to_owned())
         ),
     );
     site.write(
         "marked.csv",
-        &format!("text,label\n{}", rows(40, &|n| ["1", "2", "-100"][n % 3].to_owned())),
+        format!("text,label\n{}", rows(40, &|n| ["1", "2", "-100"][n % 3].to_owned())),
     );
     for (file, said) in [
         (
@@ -623,7 +623,7 @@ fn what_check_would_refuse_is_said_before_a_study_is_written() {
 #[test]
 fn texts_of_a_language_model_are_joined_and_read_in_windows() {
     let site = Site::empty();
-    site.write("a.txt", &"some words of a running text\n".repeat(50));
+    site.write("a.txt", "some words of a running text\n".repeat(50));
     assert_done(&site.run(&["init", "a.txt"]));
     let expected = "# tokens; the texts are joined and read in windows of this length\n";
     assert_names(&site.read("study.toml"), &[expected]);
