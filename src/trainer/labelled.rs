@@ -119,15 +119,18 @@ pub(super) fn tokenizer_of(
     Ok((tokenizer, unknown))
 }
 
+/// The rows of the training, validation and test split.
+type Splits = [Vec<DataRow>; 3];
+
 /// Reads and cleans every file and cuts the splits; of multi-hot labels also all that there are.
 fn split(
     sources: &Sources,
     kind: TaskKind,
     known: &[String],
     findings: &mut Vec<Finding>,
-) -> Result<([Vec<DataRow>; 3], Option<Vec<String>>), TrainerError> {
+) -> Result<(Splits, Option<Vec<String>>), TrainerError> {
     let data = sources.data;
-    let mut splits: [Vec<DataRow>; 3] = Default::default();
+    let mut splits = Splits::default();
     let mut multi_hot = None;
     let stratify = data.stratify && kind == TaskKind::TextClassification;
     for ((file, split), rows) in sources.files.iter().zip(Split::ALL).zip(&mut splits) {
