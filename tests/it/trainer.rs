@@ -440,7 +440,7 @@ fn what_is_trained_says_what_it_is_and_destroys_no_other_model() {
     let seen = run(directory, &["evaluate", "c", "a.csv", "--json"]).json::<Value>();
     assert!(seen["metrics"].is_object() && seen.get("seen").is_none(), "{seen}");
     let find = |of: &str| run(directory, &["train", of, "--find-lr", "--steps", "10"]).err;
-    let changed = "b.csv` is not what it was when this was written";
+    let changed = "b.csv` has changed since this was written";
     assert!(!find("c/best.toml").contains("warning: `"));
     fs::write(&other, &rows).unwrap();
     assert_names(&find("c/best.toml"), &[changed]);
@@ -760,7 +760,7 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     assert!(!other.err.contains("panicked"), "{}", other.err);
     let none = train("none", &["--resume-from-checkpoint", "."]);
     assert_eq!(none.code, 2);
-    assert_names(&none.err, &["`.` is no checkpoint of a training"]);
+    assert_names(&none.err, &["`.` is not a training checkpoint"]);
 }
 
 #[test]
