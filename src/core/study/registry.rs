@@ -128,8 +128,9 @@ impl<Build> Registry<Build> {
 
     /// Whether this program has the rules of the version that `spec` names.
     pub fn has_rules_of(&self, spec: &AlgorithmSpec) -> bool {
-        let entry = self.entries.iter().find(|entry| entry.name == spec.name);
-        entry.is_some_and(|entry| (entry.oldest..=entry.version).contains(&spec.version))
+        let has =
+            |entry: &RegistryEntry<Build>| (entry.oldest..=entry.version).contains(&spec.version);
+        self.find(&spec.name).is_ok_and(has)
     }
 
     /// Gives `new`, an unchanged table, the version of the stored one, if its rules are still here:
