@@ -107,7 +107,9 @@ impl Outcome {
         }
         let remark = match taken {
             Taken::Fewer => {
-                "it has less now than when it was imported, and is left as it was".to_owned()
+                "it has less data now than when it was imported; the imported study is \
+                 unchanged"
+                    .to_owned()
             }
             Taken::Changed(changes) => words_of(changes),
             Taken::New | Taken::Continued | Taken::Known => return,

@@ -274,7 +274,7 @@ fn print(
             format!("no checkpoint: {} is gone", shown(&checkpoint.path))
         }
         Some(checkpoint) if Some(checkpoint.step) != step => format!(
-            "checkpoint {}, of {unit} {}: there is none of the value's {unit}",
+            "checkpoint {}, of {unit} {}: the value's {unit} has none",
             shown(&checkpoint.path),
             checkpoint.step
         ),
@@ -283,7 +283,7 @@ fn print(
     });
     if let Some((first, until)) = recipe::continued(spec, trial, step) {
         comments.push(recipe::not_the_same(spec.step, first));
-        comments.push(format!("its length is {unit} {until}, regardless of the parameters below"));
+        comments.push(format!("it is trained until {unit} {until}, whatever length is below"));
     }
     if let Some(last) = of_last_stage(spec, trial, stages) {
         comments.push(last);

@@ -196,7 +196,7 @@ impl Console {
         let Some(Migrated { from, copy, held_values }) = migrated else { return };
         let copy = copy.display();
         self.say(&format!(
-            "the store had schema version {from} and was brought up to date; \
+            "the store was migrated from schema version {from}; \
             `{copy}` is a copy of it as it was"
         ));
         if *held_values {

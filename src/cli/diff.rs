@@ -481,7 +481,7 @@ fn heading(class: ChangeClass) -> &'static str {
     match class {
         ChangeClass::Free => "applied when it is run again:",
         ChangeClass::NeedsAccept => "needs --accept; trials so far stay as they are:",
-        ChangeClass::NeedsFork => "changes the question; needs a new study (--fork NAME):",
+        ChangeClass::NeedsFork => "changes what is searched; needs a new study (--fork NAME):",
     }
 }
 

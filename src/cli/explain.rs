@@ -321,8 +321,8 @@ fn print(
         } else if trial.last_step().is_none() {
             "nothing was reported"
         } else {
-            "the pruner judged none of its reports; `hpsearch list pruners` shows the options that \
-             set when it begins"
+            "the pruner evaluated none of its reports; `hpsearch list pruners` shows the options \
+             that set when it begins"
         };
         writeln!(console.out, "\nno decisions: {why}")?;
     } else {

@@ -86,7 +86,7 @@ pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
     if !exported.has_model {
         let removed = exported.removed.map_or_else(String::new, |step| {
             let unit = spec.step.as_str();
-            format!(" any more (that of {unit} {step} was removed)")
+            format!(" any more (the one at {unit} {step} was removed)")
         });
         console.say(&format!(
             "trial {trial} has no checkpoint{removed}: the export holds its configuration only, no \

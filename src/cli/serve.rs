@@ -120,7 +120,7 @@ fn notices() -> Notices {
         // A closed standard error is ignored.
         let _ = writeln!(
             io::stderr(),
-            "the store had schema version {from} and was brought up to date; `{}` is a copy of it \
+            "the store was migrated from schema version {from}; `{}` is a copy of it \
              as it was",
             one_line(&copy.display().to_string())
         );

@@ -93,7 +93,7 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
     let tags: Vec<(String, bool)> =
         tags.into_iter().map(|word| read(word)).collect::<Result<_, _>>()?;
     let (study, trials) = named_or(&words, console, |word| {
-        format!("a tag begins with its sign: `+{word}` adds it, `-{word}` removes it")
+        format!("write a sign before the tag: `+{word}` adds it, `-{word}` removes it")
     })?;
     if tags.is_empty() && is_json {
         return print_json(&study, &trials, console);

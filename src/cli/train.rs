@@ -105,7 +105,7 @@ pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, 
         check_checkpoint(checkpoint, &recipe)?;
         if let Some(other) = other_length(checkpoint, &recipe) {
             console.say(&format!(
-                "warning: the checkpoint is of a training with {other}: a learning rate that \
+                "warning: the checkpoint is from a training with {other}: a learning rate that \
                  depends on the length differs from that of one uninterrupted training"
             ));
         }

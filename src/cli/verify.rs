@@ -124,8 +124,8 @@ fn print(
 ) -> Result<(), Failure> {
     for VersionChange { kind, name: algorithm, stored, here } in &verified.versions {
         let words = format!(
-            "{kind} `{}` decided by its rules of version {stored}; this hpsearch has version \
-             {here}, which may decide otherwise",
+            "{kind} `{}` decided by version {stored} of its rules; this hpsearch has version \
+             {here}, which may decide differently",
             one_line(algorithm)
         );
         console.hanging("note: ", 6, &words)?;

@@ -198,7 +198,7 @@ fn check_target(spec: &StudySpec, budget: &Section<'_>, problems: &mut Vec<Diagn
             "`target = {target}` ends the study at its first complete trial: no hypervolume is \
              below 0"
         );
-        let help = "write the hypervolume to reach; `hpsearch best` prints that of a front";
+        let help = "write the hypervolume to reach; `hpsearch best` prints the current front's";
         problems.push(Diagnostic::warning(place, message).help(help));
     }
     let objectives = spec.objectives.len();

@@ -81,7 +81,7 @@ pub fn parts(forecast: &Forecast) -> Vec<String> {
             range(span, |size| bytes(whole(size))),
             forecast.held.filter(|held| *held > 2.0).map_or_else(String::new, |held| {
                 let held = count(whole(held), "checkpoint");
-                format!(", with {held} of each running trial until it ends")
+                format!(", keeping {held} for each running trial until it ends")
             })
         )
     });
@@ -182,7 +182,7 @@ mod tests {
         let held = Forecast { held: Some(12.0), disk: span(1e6, 1e6, 1e6), ..Forecast::default() };
         let said = parts(&held).concat();
         assert!(
-            said.ends_with(", with 12 checkpoints of each running trial until it ends"),
+            said.ends_with(", keeping 12 checkpoints for each running trial until it ends"),
             "{said}"
         );
         assert_eq!(left(&forecast).as_deref(), Some("about 20 min 00 s left"));

@@ -427,9 +427,11 @@ fn front_size(front: &Front) -> String {
 pub fn exportable(kept: &[TrialNumber]) -> Option<String> {
     let first = kept.first()?;
     let numbers = kept.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let trials = if kept.len() == 1 { "trial" } else { "trials" };
+    let have = if kept.len() == 1 { "trial {} has" } else { "trials {} have" };
+    let have = have.replace("{}", &numbers);
     Some(format!(
-        "among the best, {trials} {numbers} kept a checkpoint: `--trial {first}` takes it"
+        "of the best trials, {have} a checkpoint: export one with \
+         `--trial {first}`"
     ))
 }
 

@@ -7,9 +7,10 @@ mod limit;
 pub use control_group::ControlGroup;
 pub use limit::process_limits;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
@@ -126,23 +127,57 @@ pub fn descendants(root: u32) -> BTreeSet<u32> {
     below(root, &BTreeSet::new())
 }
 
-/// All descendants of `root` that are neither in `keep` nor below one of those. From a single
-/// snapshot: a second one would include children started in between by a kept process, and take
-/// them for orphans.
+/// All descendants of `root` that are neither in `keep` nor below one of those, level by level.
+///
+/// Processes that change their parents meanwhile, as those of a process or thread that ends do, may
+/// be missed once.
 fn below(root: u32, keep: &BTreeSet<u32>) -> BTreeSet<u32> {
-    let parents: BTreeMap<u32, u32> =
-        all().into_iter().filter_map(|pid| Some((pid, stat(pid)?.parent))).collect();
-    let is_below = |pid: &u32| {
-        let ancestry = std::iter::successors(Some(*pid), |pid| parents.get(pid).copied())
-            .take(parents.len() + 1);
-        ancestry.take_while(|pid| !keep.contains(pid)).any(|pid| pid == root)
-    };
-    parents.keys().copied().filter(|pid| *pid != root && is_below(pid)).collect()
+    let children_of = children_of();
+    let (mut found, mut parents) = (BTreeSet::new(), vec![root]);
+    while let Some(parent) = parents.pop() {
+        for child in children_of(parent) {
+            if child != root && !keep.contains(&child) && found.insert(child) {
+                parents.push(child);
+            }
+        }
+    }
+    found
 }
 
 /// Direct children of `parent`.
 pub fn children(parent: u32) -> Vec<u32> {
-    all().into_iter().filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent)).collect()
+    children_of()(parent)
+}
+
+/// The children of a process: as its threads list them (proc_pid_children(5)), which takes no look
+/// at other processes; where the kernel has no such lists, of a snapshot of all processes.
+fn children_of() -> Box<dyn Fn(u32) -> Vec<u32>> {
+    static ARE_LISTED: LazyLock<bool> =
+        LazyLock::new(|| Path::new("/proc/thread-self/children").exists());
+    if *ARE_LISTED {
+        return Box::new(listed_children);
+    }
+    snapshot()
+}
+
+fn snapshot() -> Box<dyn Fn(u32) -> Vec<u32>> {
+    let parents: Vec<(u32, u32)> =
+        all().into_iter().filter_map(|pid| Some((stat(pid)?.parent, pid))).collect();
+    Box::new(move |parent| {
+        let is_its = |(of, child): &(u32, u32)| (*of == parent).then_some(*child);
+        parents.iter().filter_map(is_its).collect()
+    })
+}
+
+fn listed_children(parent: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{parent}/task")) else { return Vec::new() };
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok());
+    lists.flat_map(|list| numbers(&list)).collect()
+}
+
+fn numbers(list: &str) -> Vec<u32> {
+    list.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
 }
 
 /// Continues a stopped process.
@@ -175,7 +210,11 @@ pub fn kill_descendants(root: u32, keep: &BTreeSet<u32>, patience: Duration) -> 
     let until = Instant::now() + patience;
     loop {
         reap(keep);
-        let left = below(root, keep);
+        let mut left = below(root, keep);
+        if left.is_empty() {
+            // One may have been missed: see there.
+            left = below(root, keep);
+        }
         if left.is_empty() || Instant::now() >= until {
             return left.len();
         }
@@ -285,6 +324,8 @@ mod tests {
             .spawn()
             .unwrap();
         assert!(descendants(mine).contains(&child.id()));
+        assert!(listed_children(mine).contains(&child.id()));
+        assert!(snapshot()(mine).contains(&child.id()));
         // While a process executes a new program, it has no environment. It lives for a minute.
         let until = std::time::Instant::now() + std::time::Duration::from_secs(50);
         while !with_environment(&["HPSEARCH_TEST_MARK=processes".to_owned()]).contains(&child.id())

@@ -250,7 +250,7 @@ pub enum StorageError {
     /// Another process began to write to a store that was read without its index.
     #[error(
         "another process began to write to the store `{path}` while it was read; there was no \
-         space or permission for the file `-shm` by which they see each other"
+         space or permission for the file `-shm` through which they coordinate"
     )]
     ReadAlone {
         /// The store.
@@ -346,8 +346,8 @@ impl PostgresFailure {
     fn remedy(self) -> &'static str {
         match self {
             PostgresFailure::Unreachable => {
-                "what was written before is safe: start the server or repair the network, then run \
-                 the same command again"
+                "what was written before is safe: start the server or restore the connection, then \
+                 run the same command again"
             }
             PostgresFailure::Refused => {
                 "give the user in the address, and the password in `PGPASSWORD` or `~/.pgpass`"

@@ -33,7 +33,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use self::files::{Contents, Exchanged, Extent, Files};
 use self::log::Log;
-use self::migrate::MIGRATIONS;
+use self::migrate::{MIGRATIONS, SCHEMA};
 use self::place::{
     as_file, directory_of, io_error, lock_file, missing, refuse_missing, refuse_network,
     refuse_orphaned_log, refuse_what_is_no_file,
@@ -153,7 +153,7 @@ impl SqliteStore {
             let mut connection = Connection::open_with_flags(uri, flags)?;
             connection.busy_timeout(BUSY_TIMEOUT)?;
             configure(&connection)?;
-            migrate::migrate(&mut connection, path, MIGRATIONS, |_| Ok(()), |_| Ok(()))?;
+            migrate::migrate(&mut connection, path, MIGRATIONS, SCHEMA, |_| Ok(()), |_| Ok(()))?;
             Ok(connection)
         };
         let connection = open().map_err(|fault: Fault| fault.at(path, "opening it"))?;
@@ -647,7 +647,7 @@ fn prepare(
         backup::keep_copy(file, found)
     };
     let is_new = migrate::version(connection, path, MIGRATIONS)? == 0;
-    migrate::migrate(connection, path, MIGRATIONS, keep_copy, secrets::erase)?;
+    migrate::migrate(connection, path, MIGRATIONS, SCHEMA, keep_copy, secrets::erase)?;
     if is_new {
         // So that the file alone is a valid store.
         connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;

@@ -190,7 +190,7 @@ pub fn undefined_metrics(
         _ => return None,
     };
     if !are_numbers {
-        let why = "the only validation row has no other texts to be compared with".to_owned();
+        let why = "the only validation row has no other texts to be ranked against".to_owned();
         return (measured == 1)
             .then(|| undefined(&["eval_loss", "eval_accuracy", "eval_mrr"], why));
     }

@@ -376,8 +376,8 @@ fn run_says_which_store_it_uses_and_begins_no_study_again_unasked() {
     let file = site.path("study.toml").display().to_string();
     let refused = run(elsewhere.path(), &["run", &file, "--plain", "--set", "budget.trials=2"]);
     let expected = format!(
-        "error: the study `s` is in the store beside its file, and there is none of it in this \
-         directory\n\
+        "error: the study `s` is in the store beside its file; the store in this directory \
+         does not have it\n\
          help: `hpsearch run {file} --set budget.trials=2 --store {}` continues with it; `hpsearch \
          run {file} --set budget.trials=2 --store \
          runs/hpsearch.db` starts it again here\n",

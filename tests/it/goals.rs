@@ -388,7 +388,10 @@ fn an_export_of_a_compromise_without_a_checkpoint_names_those_that_have_one() {
     assert_done(&exported);
     assert_names(
         &exported.err,
-        &["trial 0 has no checkpoint", "among the best, trial 1 kept a checkpoint: `--trial 1`"],
+        &[
+            "trial 0 has no checkpoint",
+            "of the best trials, trial 1 has a checkpoint: export one with `--trial 1`",
+        ],
     );
     let other = site.run(&["export", "s", "--trial", "1", "-o", "other"]);
     assert_done(&other);

@@ -214,7 +214,7 @@ fn a_table_has_the_metric_of_its_study_or_loss_and_never_less_than_before() {
     site.write("scores.csv", "lr,accuracy\n0.1,\n0.2,0.75\n");
     let less = site.run(&["import", "scores.csv"]);
     assert_done(&less);
-    assert_names(&less.err, &["less now", "2 were there"]);
+    assert_names(&less.err, &["less data now", "2 were there"]);
     let best = json(&site, &["best", "scores", "--json"]);
     assert_eq!((&best["trial"]["value"], &best["trial"]["number"]), (&0.75.into(), &1.into()));
     assert_eq!(points(&site, "scores").len(), 2);
@@ -697,7 +697,7 @@ fn a_value_that_no_report_had_is_at_no_step() {
     let site = Site::new("", "");
     database(&site);
     assert_done(&site.run(&["import", "optuna.db"]));
-    let rule = "what the program tells, or else the best report of a trial";
+    let rule = "the program's final value, or else the best report of a trial";
     assert_names(&site.run(&["show", "demo"]).out, &[rule]);
     let best = site.run(&["best", "demo"]).out;
     let first = best.lines().next().unwrap();

@@ -362,8 +362,8 @@ fn running_a_study_by_its_name_is_answered_with_what_is_wanted() {
     assert_eq!(ran.code, 2);
     assert!(
         ran.err.starts_with(
-            "error: `digits` is a study of the store, and running it takes its \
-            file\nhelp: `hpsearch run STUDY.toml`"
+            "error: `digits` is a study in the store; `run` takes its study file\n\
+            help: `hpsearch run STUDY.toml`"
         ),
         "{}",
         ran.err

@@ -357,7 +357,7 @@ fn a_study_called_data_has_a_directory_of_its_own() {
     site.write("data.toml", text_of("data", ""));
     let ended = site.run(&["run", "data.toml", "--plain"]);
     assert_done(&ended);
-    assert_names(&ended.err, &["`data` beside it is that of tokenised data"]);
+    assert_names(&ended.err, &["`data` beside it holds tokenised data"]);
     assert!(!site.exists("runs/files/data/trial-0"));
     assert_done(&site.run(&["rm", "data", "--yes"]));
     assert!(prepared.exists());

@@ -493,7 +493,7 @@ fn stores_of_older_versions_that_were_brought_up_to_date_repeat_exactly() {
         site.database().execute_batch(dump).unwrap();
         let verified = site.run(&["verify", "old"]);
         assert_done(&verified);
-        assert_names(&verified.err, &["brought up to date"]);
+        assert_names(&verified.err, &["migrated"]);
         assert_eq!(
             verified.err.contains("still holds them"),
             dump.contains("API_KEY"),

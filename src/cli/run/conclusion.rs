@@ -105,7 +105,7 @@ pub(super) fn conclude(
             } else if summary.best_trial().is_some() {
                 let [best, export] = [format!("best {name}"), format!("export {name} -o DIR")]
                     .map(|words| console.next(&words));
-                console.say(&format!("{best} shows it, {export} takes it"));
+                console.say(&format!("{best} shows it, {export} exports it"));
             }
             say_what_waits(&reader, study, summary.counts, console)?;
             Ok(Exit::Done)

@@ -124,10 +124,10 @@ impl<'a> Notices<'a> {
             Taken::ByCopyOf { name } => {
                 format!("is a copy of the directory `{}`, or was renamed", one_line(name))
             }
-            Taken::Unreadable => "has a marker of a store that cannot be read".to_owned(),
-            Taken::ByData => "is that of tokenised data".to_owned(),
+            Taken::Unreadable => "has a store's marker that cannot be read".to_owned(),
+            Taken::ByData => "holds tokenised data".to_owned(),
             Taken::Unmarked => {
-                "has files without the marker of a store, which may be anybody's".to_owned()
+                "has files and no store's marker, so their owner is unknown".to_owned()
             }
         }
     }

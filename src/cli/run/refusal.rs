@@ -19,7 +19,7 @@ pub(super) fn named_like_a_study(file: &Path, console: &Console) -> Option<Failu
     let reader = AnyReader::open(&console.store).ok()?;
     let study = reader.study(name).ok()??;
     let failure =
-        Failure::usage(format!("`{name}` is a study of the store, and running it takes its file"));
+        Failure::usage(format!("`{name}` is a study in the store; `run` takes its study file"));
     let run = provenance::run(&reader.runners(study.id).ok()?);
     Some(failure.help(format!(
         "`hpsearch {run}` continues with it; `hpsearch watch` and `hpsearch show` take the name"
@@ -53,8 +53,8 @@ pub(super) fn stored_beside_its_file(
     }
     let name = one_line(&spec.name);
     let failure = Failure::usage(format!(
-        "the study `{name}` is in the store beside its file, and there is none of it in this \
-         directory"
+        "the study `{name}` is in the store beside its file; the store in this directory does \
+         not have it"
     ));
     let run = format!("hpsearch run {}{}", typed(file), sets(&arguments.set));
     Some(failure.help(format!(

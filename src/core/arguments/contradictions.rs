@@ -111,9 +111,8 @@ fn model_shape(arguments: &TrainerArguments, problems: &mut Problems) {
         ));
     }
     if shape.num_kv_heads != shape.num_heads && !gated && model_type != PHI {
-        let message = format!(
-            "models of type `{model_type}` have as many heads of keys and values as of queries"
-        );
+        let message =
+            format!("models of type `{model_type}` have as many key-value heads as query heads");
         problems.add(
             "model.num_kv_heads",
             message,

@@ -36,7 +36,7 @@ const PREDICTED_SINCE: u32 = 8;
 
 /// The first version that learns from all reports of one objective, while few trials are complete.
 const CURVES_SINCE: u32 = 9;
-/// So many.
+/// Below this number of complete trials, it does.
 const FEW_COMPLETE: u64 = 10;
 
 /// With more finished trials than this, the Gaussian process is no longer worth its cost: its lead

@@ -198,7 +198,7 @@ pub struct DevicesSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PerTrial {
-    /// So many.
+    /// A fixed number of devices.
     Count(u32),
     /// All selected devices.
     Auto,
@@ -607,7 +607,7 @@ impl StudySpec {
         let rule = self.value.in_words();
         match self.program {
             Program::Inline if !self.is_tracked() => {
-                format!("what the program tells, or else {rule}")
+                format!("the program's final value, or else {rule}")
             }
             _ => rule.to_owned(),
         }

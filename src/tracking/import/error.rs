@@ -102,7 +102,7 @@ impl ImportError {
             }
             ImportError::NoColumn { .. } => "name one of its columns",
             ImportError::NoMetric { .. } => {
-                "name the column of the metric with `--metric`, or that of the step with `--step`"
+                "name the column of the metric with `--metric`, or of the step with `--step`"
             }
             ImportError::Server { .. } => {
                 "check that the server is running, that it is an MLflow server, and that \

@@ -25,6 +25,52 @@ fn version_of(path: &Path) -> i64 {
     Connection::open(path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
 }
 
+/// The statements of a store's schema and the rows of its tables, but the random ones of `store`.
+fn contents(connection: &Connection) -> (Vec<(String, String)>, Vec<(String, i64)>) {
+    let sql = "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE \
+        'sqlite_%' ORDER BY rowid";
+    let mut query = connection.prepare(sql).unwrap();
+    let statements: Vec<(String, String)> = query
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let tables = statements.iter().filter(|(_, sql)| sql.starts_with("CREATE TABLE"));
+    let count = |name: &String| {
+        let sql = format!("SELECT count(*) FROM {name}");
+        connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let rows = tables.map(|(name, _)| (name.clone(), count(name))).filter(|(_, rows)| *rows > 0);
+    let rows = rows.collect();
+    (statements, rows)
+}
+
+#[test]
+fn a_new_store_has_the_schema_that_the_migrations_lead_to() {
+    let migrated = Connection::open_in_memory().unwrap();
+    MIGRATIONS.iter().for_each(|step| migrated.execute_batch(step).unwrap());
+    let (statements, rows) = contents(&migrated);
+    assert_eq!(rows, [("store".to_owned(), 1)], "schema.sql has no other rows");
+    let statements: String = statements.iter().map(|(_, sql)| format!("{sql};\n\n")).collect();
+    let expected = format!(
+        "-- What the migrations v1.sql to v{}.sql make of an empty file. Written by\n\
+         --     HPSEARCH_WRITE_DOCS=1 cargo test -p hpsearch --lib a_new_store_has\n\n\
+         {statements}-- What v4.sql inserts.\n\
+         INSERT INTO store (one, id, salt) VALUES (1, lower(hex(randomblob(16))), \
+         lower(hex(randomblob(16))));\n",
+        migrate::newest(MIGRATIONS)
+    );
+    if std::env::var_os("HPSEARCH_WRITE_DOCS").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/storage/sqlite/schema.sql");
+        fs::write(path, &expected).unwrap();
+        return;
+    }
+    assert_eq!(SCHEMA, expected);
+    let new = Connection::open_in_memory().unwrap();
+    new.execute_batch(SCHEMA).unwrap();
+    assert_eq!(contents(&new), contents(&migrated));
+}
+
 #[test]
 fn an_older_store_is_brought_up_to_date_and_kept_as_it_was() {
     for (version, dump) in OLD {
@@ -96,7 +142,9 @@ fn a_store_that_was_brought_to_any_version_on_the_way_becomes_the_same() {
             let path = old_store(&directory, dump);
             let mut connection = Connection::open(&path).unwrap();
             let steps = &MIGRATIONS[..usize::try_from(between).unwrap()];
-            migrate::migrate(&mut connection, &path, steps, |_| Ok(()), |_| Ok(())).ok().unwrap();
+            migrate::migrate(&mut connection, &path, steps, "", |_| Ok(()), |_| Ok(()))
+                .ok()
+                .unwrap();
             drop(connection);
             assert_eq!(version_of(&path), between);
             assert_eq!(told(&path), at_once, "from version {version} by {between}");
@@ -347,7 +395,7 @@ fn a_migration_that_was_killed_before_the_file_was_written_anew_is_finished_by_t
         let path = old_store(&directory, OLD[2].1);
         let mut connection = Connection::open(&path).unwrap();
         enable_wal(&connection).ok().unwrap();
-        migrate::migrate(&mut connection, &path, MIGRATIONS, |_| Ok(()), secrets::erase)
+        migrate::migrate(&mut connection, &path, MIGRATIONS, SCHEMA, |_| Ok(()), secrets::erase)
             .ok()
             .unwrap();
         assert!(secrets::are_left(&connection));
