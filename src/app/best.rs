@@ -9,7 +9,6 @@ use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::metric::{Metrics, Score, significant};
 use crate::study::params::{Params, variable};
 use crate::study::program::{ArgsRules, Program};
-use crate::study::seed::SeedTree;
 use crate::study::spec::{Duplicates, StudySpec};
 use crate::study::state::{self, StudyState, shown_params};
 use crate::study::statistics::Statistics;
@@ -196,7 +195,7 @@ pub fn command(spec: &StudySpec, trial: &Trial) -> Option<String> {
         })
         .chain(file)
         .collect();
-    let seed = seed_of(SeedTree::new(spec.seed), trial);
+    let seed = seed_of(spec, trial);
     if !run.iter().any(|word| word.contains("{seed}")) {
         words.insert(0, format!("HPSEARCH_SEED={seed}"));
     }

@@ -30,7 +30,6 @@ use crate::study::front::Front;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
 use crate::study::query::TrialQuery;
-use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesAxis, SeriesSummary, step_json};
 use crate::study::spec::StudySpec;
 use crate::study::state::{Counts, shown_params};
@@ -447,7 +446,7 @@ pub fn trial(
         family: tree.unwrap_or_default(),
         row: trial_row(&study.spec, trial),
         origin: proposed(&trial.origin),
-        seed: (!is_tracked).then(|| seed_of(SeedTree::new(study.spec.seed), trial)),
+        seed: (!is_tracked).then(|| seed_of(&study.spec, trial)),
         toml: params_as_toml(shown_params(&study.spec, trial)),
         metrics: best::metrics_at(reader, study.id, trial.number, step)?,
         summary: reader.trial_summary(study.id, trial.number)?,

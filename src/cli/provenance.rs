@@ -15,7 +15,6 @@ use crate::storage::{Attempt, StorageReader, StoredAgent, StoredRunner, StudyId,
 use crate::study::counted::count;
 use crate::study::event::AttemptEnd;
 use crate::study::provenance::{AgentProvenance, Packages, Provenance};
-use crate::study::seed::SeedTree;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// An attempt of a trial and its runner.
@@ -108,8 +107,7 @@ pub fn of_trial(
 
 /// The full provenance of a trial's last attempt, with its seed and device, to compare two trials.
 pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String, String)> {
-    let mut facts =
-        vec![("seed".to_owned(), seed_of(SeedTree::new(study.spec.seed), trial).to_string())];
+    let mut facts = vec![("seed".to_owned(), seed_of(&study.spec, trial).to_string())];
     let Some(last) = made.last() else { return facts };
     facts.push(("device".to_owned(), last.attempt.slot.devices.to_string()));
     facts.extend(last.agent.iter().flat_map(|agent| agent.provenance.facts()));

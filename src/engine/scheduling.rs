@@ -14,19 +14,28 @@ use crate::study::event::{AttemptEvent, DecisionEvent, Event, StudyEvent};
 use crate::study::program::Program;
 use crate::study::remark::{Remark, RemarkKind};
 use crate::study::seed::SeedTree;
+use crate::study::spec::{SeedRule, StudySpec};
 use crate::study::trial::{AttemptNumber, DecisionAtStep, Origin, Trial, TrialNumber};
 
 /// A trial's seed: its own, or in a race that of its round.
-pub fn seed_of(seeds: SeedTree, trial: &Trial) -> u64 {
+pub fn seed_of(spec: &StudySpec, trial: &Trial) -> u64 {
     match trial.origin {
-        Origin::Race { race, round, .. } => seeds.number(&format!("race/{race}/{round}")),
-        _ => seed_of_number(seeds, trial.number),
+        Origin::Race { race, round, .. } => seed_called(spec, &format!("race/{race}/{round}")),
+        _ => seed_of_number(spec, trial.number),
     }
 }
 
 /// The seed of a trial of the search by its number.
-pub fn seed_of_number(seeds: SeedTree, trial: TrialNumber) -> u64 {
-    seeds.number(&format!("trial/{trial}"))
+pub fn seed_of_number(spec: &StudySpec, trial: TrialNumber) -> u64 {
+    seed_called(spec, &format!("trial/{trial}"))
+}
+
+fn seed_called(spec: &StudySpec, name: &str) -> u64 {
+    let of_53_bits = SeedTree::new(spec.seed).number(name);
+    match spec.seed_rule {
+        SeedRule::Wide => of_53_bits,
+        SeedRule::Narrow => of_53_bits >> 21,
+    }
 }
 
 impl Engine {
@@ -177,7 +186,7 @@ impl Engine {
             attempt,
             slot: self.slots[index].slot.clone(),
             params: trial.params.clone(),
-            seed: seed_of(self.seeds, trial),
+            seed: seed_of(&self.spec, trial),
             resume: trial.resumable_checkpoint().or(donor.map(|(_, saved)| saved)).cloned(),
             cloned_from: donor.map(|(from, _)| from),
             until: trial.until.or_else(rung),

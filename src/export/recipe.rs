@@ -19,7 +19,6 @@ use crate::study::params::{Params, Value};
 use crate::study::program::Program;
 use crate::study::provenance::SourceFile;
 use crate::study::schedule::Stage;
-use crate::study::seed::SeedTree;
 use crate::study::spec::{Milestones, StudySpec, ValueRule};
 use crate::study::step::StepUnit;
 use crate::study::trial::Trial;
@@ -66,6 +65,7 @@ pub struct Recipe {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, f64>,
     /// The searched parameters.
+    #[serde(with = "params_in_toml")]
     pub params: Params,
     /// All arguments of the trainer.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -128,6 +128,7 @@ pub struct RecipeStage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
     /// Its searched parameters.
+    #[serde(with = "params_in_toml")]
     pub params: Params,
 }
 
@@ -172,7 +173,7 @@ impl Recipe {
             trial: Some(trial.number.0),
             sampler: Some(spec.sampler.name.clone()),
             pruner: Some(spec.pruner.name.clone()),
-            seed: seed_of(SeedTree::new(spec.seed), trial),
+            seed: seed_of(spec, trial),
             device: trial.devices.as_ref().map_or(Device::Cpu, |devices| devices.first().clone()),
             metric: objective.metric.clone(),
             direction: objective.direction,
@@ -224,10 +225,9 @@ impl Recipe {
         let trial = Trial { params: last.clone(), ..trial.clone() };
         let step = stages.last().map(|stage| stage.end);
         let recipe = Recipe::of(spec, &trial, step, milestones)?;
-        let seeds = SeedTree::new(spec.seed);
         let stage = |stage: Stage| RecipeStage {
             trial: stage.trial.0,
-            seed: seed_of_number(seeds, stage.trial),
+            seed: seed_of_number(spec, stage.trial),
             start: stage.start,
             end: stage.end,
             digest: stage.digest,
@@ -518,6 +518,44 @@ fn to_json(values: &BTreeMap<String, toml::Value>) -> BTreeMap<String, serde_jso
         Some((name.clone(), serde_json::to_value(value).ok()?))
     };
     values.iter().filter_map(convert).collect()
+}
+
+/// Parameters as study files have them: no value is `{ none = true }`, since TOML has no null.
+mod params_in_toml {
+    use std::collections::BTreeMap;
+
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::json;
+
+    use crate::study::params::{Params, Value};
+
+    pub fn serialize<S: Serializer>(params: &Params, serializer: S) -> Result<S::Ok, S::Error> {
+        let written = |value: &Value| match value {
+            Value::Null => json!({ "none": true }),
+            value => value.to_json(),
+        };
+        let written: BTreeMap<_, _> =
+            params.iter().map(|(name, value)| (name, written(value))).collect();
+        written.serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Params, D::Error> {
+        let read = |(name, value): (String, serde_json::Value)| {
+            let value = match value == json!({ "none": true }) {
+                true => Some(Value::Null),
+                false => Value::from_json(&value).filter(|value| *value != Value::Null),
+            };
+            let value = value.ok_or_else(|| {
+                D::Error::custom(format!(
+                    "`{name}` is not a number, text, boolean, list of these, or `{{ none = true }}`"
+                ))
+            })?;
+            Ok((name, value))
+        };
+        let written = BTreeMap::<String, serde_json::Value>::deserialize(deserializer)?;
+        written.into_iter().map(read).collect()
+    }
 }
 
 #[cfg(test)]

@@ -273,12 +273,18 @@ fn another(name: String, space: &[Searched]) -> String {
     (2..).map(|number: u64| format!("{name}_{number}")).find(is_free).unwrap_or(name)
 }
 
-/// The first metric after an `@hpsearch` in a script: a quoted key before a colon.
+/// The first metric that a script reports with `@hpsearch`: a quoted key before a colon, in the same
+/// call or in the dictionary that the call names.
 fn metric(source: &str) -> Option<String> {
-    let mut names = source
-        .split("@hpsearch")
-        .skip(1)
-        .flat_map(|rest| keys(&rest.lines().take(3).collect::<Vec<_>>().join(" ")));
+    let is_code = |line: &&str| !line.trim_start().starts_with('#');
+    let code = source.lines().filter(is_code).collect::<Vec<_>>().join("\n");
+    let mut names = code.split("@hpsearch").skip(1).flat_map(|rest| {
+        let call = rest_of_call(rest);
+        match keys(&call) {
+            found if found.is_empty() => dictionary(&code, &call).map(keys).unwrap_or_default(),
+            found => found,
+        }
+    });
     let is_name = |name: &String| {
         !name.is_empty()
             && name.chars().all(|char| char.is_ascii_alphanumeric() || char == '_' || char == '/')
@@ -286,6 +292,27 @@ fn metric(source: &str) -> Option<String> {
     names.find(|name| {
         is_name(name) && !["step", "epoch", "checkpoint", "path"].contains(&name.as_str())
     })
+}
+
+/// What follows in the same call, at most two lines further.
+fn rest_of_call(rest: &str) -> String {
+    let mut open = 1_i32;
+    let is_within = |char: &char| {
+        open += i32::from(*char == '(') - i32::from(*char == ')');
+        open > 0
+    };
+    let lines = rest.lines().take(3).collect::<Vec<_>>().join(" ");
+    lines.chars().take_while(is_within).collect()
+}
+
+/// The text of the dictionary that a call passes by its name: `json.dumps(report)`.
+fn dictionary<'a>(code: &'a str, call: &str) -> Option<&'a str> {
+    let (_, passed) = call.split_once("dumps(")?;
+    let name: String =
+        passed.chars().take_while(|char| char.is_alphanumeric() || *char == '_').collect();
+    let begin = format!("{name} = {{");
+    let (_, rest) = code.split_once(&begin).filter(|_| !name.is_empty())?;
+    rest.split('}').next()
 }
 
 /// The quoted words before a colon.
@@ -567,6 +594,12 @@ parser.add_argument("--amp", action="store_true")
             ("print('@hpsearch', json.dumps({'step': n, 'loss': loss}))", Some("loss")),
             ("echo \"@hpsearch {\\\"step\\\": 1, \\\"score\\\": $s}\"", Some("score")),
             ("print('step:', 1)", None),
+            (
+                "report = {'step': 1, 'log_loss': x}\n# print('@hpsearch', {'old': 1})\n\
+                print('@hpsearch', json.dumps(report)); log.write(json.dumps({'fold': 1}))",
+                Some("log_loss"),
+            ),
+            ("print('@hpsearch', json.dumps(report))\nlog = {'fold': 1}", None),
         ] {
             assert_eq!(metric(line).as_deref(), found, "{line}");
         }

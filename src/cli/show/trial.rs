@@ -32,7 +32,6 @@ use crate::study::metric::Number;
 use crate::study::prediction::Prediction;
 use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
-use crate::study::seed::SeedTree;
 use crate::study::series::{SeriesAxis, SeriesSummary, step_json};
 use crate::study::spec::ValueRule;
 use crate::study::state::shown_params;
@@ -119,7 +118,7 @@ pub fn show(
                 trial: TrialJson::new(&study.spec, &trial).after(spent),
                 predictions: predictions_json(&study.spec, &trial, &predicted),
                 configuration: trial.origin.configuration().unwrap_or(number).0,
-                seed: seed_of(SeedTree::new(study.spec.seed), &trial),
+                seed: seed_of(&study.spec, &trial),
                 memory: memory(study, &trial, &made).map(|memory| MemoryJson {
                     rows_at_once: memory.rows(),
                     by_its_arguments: memory.usual,
@@ -296,7 +295,7 @@ fn print(
     let attempts = count(u64::from(trial.attempts), "attempt");
     console.fact("time", &format!("{} in {attempts}", duration(busy)))?;
     if tracked.is_none() {
-        console.fact("seed", &seed_of(SeedTree::new(spec.seed), trial).to_string())?;
+        console.fact("seed", &seed_of(spec, trial).to_string())?;
     }
     if let Some(memory) = memory(study, trial, made) {
         console.fact("memory", &memory.in_words())?;

@@ -54,6 +54,7 @@ pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
     crate::pruners::keep_version(&known.pruner, &mut spec.pruner);
     spec.last_metrics = known.last_metrics;
     spec.prior_rule = known.prior_rule;
+    spec.seed_rule = known.seed_rule;
     spec.space.keep_rounding(&known.space);
     spec.hidden_rule = known.hidden_rule;
     spec.pruning_limit_rule = known.pruning_limit_rule;

@@ -28,12 +28,16 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
     aliases: &[],
     summary: "stops a trial that a signed-rank test finds worse than the best trial at the same \
         steps (folds, problems)",
-    version: 1,
+    version: ALL_STEPS_SINCE,
     oldest: 1,
     options: &[P_THRESHOLD, N_STARTUP_STEPS],
     several: false,
     build: |spec, _| Ok(Box::new(WilcoxonRule::new(spec))),
 };
+
+/// The first version that compares all reported steps, in whatever order they came; the one before
+/// left out those above the step of the newest report.
+const ALL_STEPS_SINCE: u32 = 2;
 
 /// Optuna's `WilcoxonPruner`: the trial's reports against those of the best completed trial at the
 /// same steps, by the one-sided Wilcoxon signed-rank test with split zeros (`scipy.stats.wilcoxon`,
@@ -45,12 +49,17 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
 pub struct WilcoxonRule {
     p_threshold: f64,
     startup_steps: u64,
+    takes_all_steps: bool,
 }
 
 impl WilcoxonRule {
     /// From checked options.
     pub fn new(spec: &AlgorithmSpec) -> Self {
-        WilcoxonRule { p_threshold: P_THRESHOLD.of(spec), startup_steps: N_STARTUP_STEPS.of(spec) }
+        WilcoxonRule {
+            p_threshold: P_THRESHOLD.of(spec),
+            startup_steps: N_STARTUP_STEPS.of(spec),
+            takes_all_steps: spec.version >= ALL_STEPS_SINCE,
+        }
     }
 }
 
@@ -62,7 +71,10 @@ impl Pruner for WilcoxonRule {
             .filter_map(|other| history.final_score(other).map(|score| (score, other)))
             .min_by_key(|(score, other)| (*score, other.number));
         let Some((_, best)) = best else { return Decision::CONTINUE };
-        let own = &trial.curve[..trial.curve.partition_point(|(at, _)| *at <= step)];
+        let own = match self.takes_all_steps {
+            true => &trial.curve[..],
+            false => &trial.curve[..trial.curve.partition_point(|(at, _)| *at <= step)],
+        };
         let excess: Vec<f64> =
             own.iter().filter_map(|report| excess(&history, *report, best)).collect();
         if (excess.len() as u64) < self.startup_steps.max(2) {
@@ -184,6 +196,20 @@ mod tests {
         for (differences, expected) in cases {
             let p = p_worse(differences);
             assert!((p - expected).abs() < 1e-12, "{differences:?}: {p}");
+        }
+    }
+
+    /// Folds in random order: the newest report is of fold 1, those of 2, 3 and 9 came before.
+    #[test]
+    fn steps_count_in_whatever_order_they_came() {
+        let best: Vec<(u64, f64)> = (0..10).map(|fold| (fold, 0.5)).collect();
+        let others = [trial(0, TrialState::Complete, &best)];
+        let own: Vec<(u64, f64)> =
+            [(1, 0.1), (2, 0.2), (3, 0.3), (9, 0.4)].map(|(fold, by)| (fold, 0.5 + by)).into();
+        for (version, words) in [(1, "continue"), (2, "stop: p = 0.0625 at 4 steps")] {
+            let rule = WilcoxonRule::new(&AlgorithmSpec { version, ..ENTRY.defaults() });
+            let decision = conformance::judge(&rule, &others, &own, 1, Minimize).in_words();
+            assert!(decision.starts_with(words), "version {version}: {decision}");
         }
     }
 

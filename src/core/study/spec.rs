@@ -77,6 +77,18 @@ pub enum PriorRule {
     FirstSampled,
 }
 
+/// How large the seeds of trials are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SeedRule {
+    /// Below 2^53: those of the built-in trainer, and of studies that began before the other rule
+    /// existed.
+    #[default]
+    Wide,
+    /// Below 2^32, since NumPy and scikit-learn take no larger ones.
+    Narrow,
+}
+
 /// Whether pruners compare trials with hidden ones, and learn from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -468,6 +480,9 @@ pub struct StudySpec {
     /// Which trials take the priors.
     #[serde(default, skip_serializing_if = "is_default")]
     pub prior_rule: PriorRule,
+    /// How large the seeds of trials are.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub seed_rule: SeedRule,
     /// The pruner.
     pub pruner: AlgorithmSpec,
     /// Whether it sees hidden trials.
@@ -515,6 +530,10 @@ impl StudySpec {
         space: Space,
         program: Program,
     ) -> Self {
+        let seed_rule = match program {
+            Program::Trainer { .. } => SeedRule::Wide,
+            Program::Command { .. } | Program::Inline => SeedRule::Narrow,
+        };
         StudySpec {
             format: 1,
             name: name.to_owned(),
@@ -538,6 +557,7 @@ impl StudySpec {
             earlier: Vec::new(),
             sampler: AlgorithmSpec::named("random"),
             prior_rule: PriorRule::FirstSampled,
+            seed_rule,
             pruner: AlgorithmSpec::named("none"),
             hidden_rule: HiddenRule::Unseen,
             pruning_limit_rule: PruningLimitRule::CountingAttempts,

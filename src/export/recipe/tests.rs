@@ -1,7 +1,9 @@
 //! Recipes as text, and what contradicts them.
 
 use super::*;
+use crate::study::seed::SeedTree;
 use crate::study::space::Space;
+use crate::study::spec::SeedRule;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, TrialNumber};
 use proptest::prelude::*;
@@ -43,6 +45,8 @@ proptest! {
         let mut trial = trial(None);
         trial.params.insert(text.clone(), text.as_str());
         trial.params.insert("plain", 1i64);
+        trial.params.insert("nothing", Value::Null);
+        trial.params.insert("list", Value::List(vec![Value::Int(1), Value::Float(0.5)]));
         let recipe = Recipe::of(&spec, &trial, Some(1), Milestones::default()).unwrap();
         let written = recipe.to_text().unwrap();
         let again: Recipe = toml::from_str(&written)
@@ -63,6 +67,25 @@ fn a_run_of_the_final_comparison_has_the_seed_of_its_round() {
     let seed = |trial: &Trial| Recipe::of(&spec, trial, None, Milestones::default()).unwrap().seed;
     assert_eq!(seed(&raced), SeedTree::new(spec.seed).number("race/0/2"));
     assert_eq!(seed(&trial(None)), SeedTree::new(spec.seed).number("trial/0"));
+}
+
+#[test]
+fn seeds_of_new_studies_of_other_programs_are_below_2_to_the_32() {
+    let mut spec = StudySpec { program: Program::Inline, ..spec(StepUnit::Step, "max_steps") };
+    let stored = serde_json::to_value(&spec).unwrap();
+    assert!(stored.get("seed_rule").is_none(), "as stored before there was the rule");
+    let trials = (0..100).map(|number| Trial { number: TrialNumber(number), ..trial(None) });
+    let trials: Vec<Trial> = trials.collect();
+    let largest = |spec: &StudySpec| trials.iter().map(|trial| seed_of(spec, trial)).max().unwrap();
+    assert!(largest(&spec) > u64::from(u32::MAX));
+    spec.seed_rule = SeedRule::Narrow;
+    assert!((u64::from(u32::MAX) / 2..=u64::from(u32::MAX)).contains(&largest(&spec)));
+    let new = |program| {
+        StudySpec::new("s", "loss", Direction::Minimize, Space::default(), program).seed_rule
+    };
+    assert_eq!(new(Program::Inline), SeedRule::Narrow);
+    let (arguments, data) = Default::default();
+    assert_eq!(new(Program::Trainer { arguments, data }), SeedRule::Wide);
 }
 
 #[test]

@@ -107,7 +107,7 @@ impl<'a> Names<'a> {
         span: Span,
     ) -> Result<Property, ExpressionError> {
         match self.known(name) {
-            Some(Property::Objective) => {
+            Some(Property::Objective | Property::LastValue) => {
                 let metric = &self.spec.objective().metric;
                 Ok(Property::Series(metric.clone(), statistic))
             }
@@ -130,7 +130,12 @@ impl<'a> Names<'a> {
             return Some(Property::Param(param));
         }
         if let Some(metric) = name.strip_prefix("metrics.") {
-            return Some(self.logged(metric).unwrap_or_else(|| self.metric(metric)));
+            let reported = || match self.metric(metric) {
+                // By its own name, the objective is the value of a complete trial.
+                Property::Objective if !self.spec.has_several_objectives() => Property::LastValue,
+                property => property,
+            };
+            return Some(self.logged(metric).unwrap_or_else(reported));
         }
         if let Some(param) = self.param(name) {
             return Some(Property::Param(param));

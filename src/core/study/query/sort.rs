@@ -83,6 +83,7 @@ impl SortKey {
                 Property::Step => SortKey::Step,
                 Property::Created => SortKey::Created,
                 // The best by the front come first only where no objective is named.
+                Property::LastValue => SortKey::Metric(spec.objective().metric.clone()),
                 Property::Objective if spec.has_several_objectives() => {
                     SortKey::Metric(spec.objective().metric.clone())
                 }

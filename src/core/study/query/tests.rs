@@ -129,6 +129,7 @@ fn every_kind_of_term_tells_trials_apart() {
         ("value=0.5", "value>0.5"),
         ("last_value=0.75", "last_value<0.75"),
         ("eval_loss=0.5", "eval_loss>0.5"),
+        ("metrics.eval_loss=0.75", "metrics.eval_loss=0.5"),
         ("number=7", "number<7"),
         ("trial:7", "number!=7"),
         ("step=3", "step=7"),

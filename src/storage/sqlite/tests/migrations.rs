@@ -25,8 +25,10 @@ fn version_of(path: &Path) -> i64 {
     Connection::open(path).unwrap().query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
 }
 
+type Named<T> = Vec<(String, T)>;
+
 /// The statements of a store's schema and the rows of its tables, but the random ones of `store`.
-fn contents(connection: &Connection) -> (Vec<(String, String)>, Vec<(String, i64)>) {
+fn contents(connection: &Connection) -> (Named<String>, Named<i64>) {
     let sql = "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE \
         'sqlite_%' ORDER BY rowid";
     let mut query = connection.prepare(sql).unwrap();
