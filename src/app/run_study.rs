@@ -24,7 +24,7 @@ use crate::runner::{self, Runner, RunnerError};
 use crate::storage::address::is_on_server;
 use crate::storage::any::AnyStore;
 use crate::storage::paths::component;
-use crate::storage::sqlite::{Migrated, has_other_names};
+use crate::storage::sqlite::{Migrated, OtherName, other_name};
 use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::budget::Extension;
 use crate::study::checkpoint::Checkpoint;
@@ -68,8 +68,8 @@ pub enum RunNotice<'a> {
         path: &'a Path,
         /// Whether it was created.
         is_new: bool,
-        /// Whether its file has other names, by which nobody may open it.
-        has_other_names: bool,
+        /// By what its file has another name, by which nobody may open it.
+        other_name: Option<OtherName>,
         /// Whether it had an older schema.
         migrated: Option<&'a Migrated>,
     },
@@ -300,8 +300,8 @@ fn open(
         checked.begins()?;
     }
     let store = AnyStore::open(path)?;
-    let has_other_names = has_other_names(path);
-    tell(RunNotice::Store { path, is_new, has_other_names, migrated: store.migrated() });
+    let other_name = other_name(path);
+    tell(RunNotice::Store { path, is_new, other_name, migrated: store.migrated() });
     let known = store.study(&spec.name)?;
     reconcile::check_new(known.as_ref(), checked, spec)?;
     if let (None, Some(note)) = (&known, command_line::unnamed_parameters(spec)) {

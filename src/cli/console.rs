@@ -23,7 +23,7 @@ use crate::report::wording::width;
 use crate::storage::StudySummary;
 use crate::storage::address::absolute;
 use crate::storage::any::{AnyReader, AnyStore};
-use crate::storage::sqlite::Migrated;
+use crate::storage::sqlite::{Migrated, OtherName, other_name};
 use crate::study::counted::count;
 use crate::tracking::Credentials;
 use crate::tui::{Palette, Theme};
@@ -188,7 +188,15 @@ impl Console {
     /// Opens the store for writing. It must exist: only `run` creates one.
     pub fn writer(&self) -> Result<AnyStore, Failure> {
         self.reader()?;
+        self.warn_of_other_name(other_name(&self.store));
         Ok(AnyStore::open_existing(&self.store)?)
+    }
+
+    /// Warns of another name of the store.
+    pub fn warn_of_other_name(&self, name: Option<OtherName>) {
+        if let Some(name) = name {
+            self.say(&format!("warning: {}", of_other_name(&self.store, name)));
+        }
     }
 
     /// Reports a migration of the store, the path of its copy, and what that still contains.
@@ -411,6 +419,22 @@ pub(super) fn can_draw() -> bool {
 /// Whether this type of terminal supports lines only.
 pub(super) fn is_dumb(term: &str) -> bool {
     term == "dumb"
+}
+
+/// What another name of the store means, and what to do instead.
+pub fn of_other_name(store: &Path, name: OtherName) -> String {
+    let path = shown(store);
+    match name {
+        OtherName::HardLink => format!(
+            "the store `{path}` has other names (hard links), as after `cp -l`: opened by one of \
+             them while it is in use, it is damaged; make copies with `sqlite3 '{path}' \
+             \".backup COPY\"`"
+        ),
+        OtherName::Mount => format!(
+            "the store `{path}` is mounted without its directory: opened by its other name while \
+             it is in use, it is damaged; mount the directory"
+        ),
+    }
 }
 
 /// A path for display: relative if it is below the current directory.

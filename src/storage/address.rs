@@ -87,11 +87,22 @@ impl<'a> Address<'a> {
     }
 }
 
+/// Where symbolic links lead, also to a file that is not there.
+pub(super) fn target(path: &Path) -> PathBuf {
+    const MOST_LINKS: u32 = 40;
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(link) = std::fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(link);
+    }
+    path
+}
+
 /// The directory of what belongs to a store but is not in it, such as the files of trials: that of
-/// the file, or `runs` in the working directory if the store is on a server.
+/// the file itself, not of a symbolic link to it, or `runs` in the working directory if the store is on a server.
 pub fn directory_beside(address: &Path) -> PathBuf {
     match Address::of(address) {
-        Address::File(path) => path.parent().unwrap_or(Path::new("")).to_owned(),
+        Address::File(path) => target(path).parent().unwrap_or(Path::new("")).to_owned(),
         Address::Postgres(_) => PathBuf::from(RUNS),
     }
 }

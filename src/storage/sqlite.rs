@@ -20,7 +20,7 @@ mod without_index;
 
 pub use at::{StoreAt, store_at, studies_at};
 pub use files::{is_database, is_open_here, open_file, read_file};
-pub use place::{has_other_names, orphaned_log};
+pub use place::{OtherName, orphaned_log, other_name};
 pub use soundness::sqlite_version;
 pub use wal::Rescue;
 
@@ -573,11 +573,17 @@ fn exchanged_error(
 }
 
 /// A connection for reading and the schema's version, also from a read-only directory and a full
-/// disk.
+/// disk; without the index, too, for a user who would create it for those who write.
 fn open_anywhere(
     path: &Path,
     file: &Path,
 ) -> Result<(Connection, i64, Option<ReadAlone>), StorageError> {
+    if let Some(alone) = ReadAlone::of_others(file)
+        && let Ok((connection, version)) = open_alone(path, file)
+        && alone.is_unchanged()
+    {
+        return Ok((connection, version, Some(alone)));
+    }
     let opened = match open_to_read(path, file) {
         Err(Fault::Sql(error)) if is_of_index(&error) => match ReadAlone::of(file) {
             Some(alone) => open_alone(path, file)

@@ -327,9 +327,9 @@ fn a_store_on_a_full_disk_is_read_without_its_index_and_gc_frees_space() {
 fn the_file_that_may_not_be_written_is_named() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), &steps(1));
     assert_done(&site.run_study());
-    // A reader of a store that is not writable gives its mode to the index.
+    // SQLite gives its mode to the index when it reads a store that is not writable.
     let command = format!(
-        "chmod 400 runs/hpsearch.db; '{PROGRAM}' ls; chmod 600 runs/hpsearch.db\n\
+        ": > runs/hpsearch.db-shm; chmod 400 runs/hpsearch.db-shm\n\
          '{PROGRAM}' tag s +a; echo \"tag ended with $?\"; '{PROGRAM}' doctor\n"
     );
     // Without the capabilities of root, if the tests have them.
@@ -533,6 +533,47 @@ fn permissions_taken_away_while_it_runs_do_not_matter_until_it_is_opened_again()
         set("runs/hpsearch.db", 0o644);
         assert_done(&site.run_study_with(&["--set", "budget.trials=3"]));
     }
+    all_complete(&site, 3);
+}
+
+#[test]
+fn a_user_who_may_only_read_a_store_leaves_no_files_in_the_way_of_its_owner() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &steps(1));
+    assert_done(&site.run_study());
+    let set = |name: &str, mode: u32| {
+        fs::set_permissions(site.path(name), fs::Permissions::from_mode(mode)).unwrap()
+    };
+    // Everybody may create files there.
+    ["", "runs"].map(|directory| set(directory, 0o777));
+    let mut reader = site.command(&["ls"]);
+    if rustix::process::getuid().is_root() {
+        // Nothing is forbidden to root, and others may not enter the directory of the build.
+        let program = site.path("hpsearch");
+        fs::hard_link(PROGRAM, &program)
+            .or_else(|_| fs::copy(PROGRAM, &program).map(drop))
+            .unwrap();
+        let environment = reader.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let mut other = std::process::Command::new(program);
+        other.arg("ls").current_dir(site.path("")).envs(environment).uid(65534).gid(65534);
+        reader = other;
+    } else {
+        set("runs/hpsearch.db", 0o444);
+    }
+    let names = || {
+        let entries = fs::read_dir(site.path("runs")).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    let listed = Ended::of(reader.output().unwrap());
+    assert_done(&listed);
+    assert_names(&listed.out, &["2"]);
+    assert_eq!(names(), before);
+    set("runs/hpsearch.db", 0o644);
+    assert_done(&site.run_study_with(&["--set", "budget.trials=3"]));
     all_complete(&site, 3);
 }
 
@@ -944,7 +985,10 @@ fn a_store_with_another_name_is_warned_of() {
     fs::hard_link(site.path("runs/hpsearch.db"), site.path("copy.db")).unwrap();
     let again = site.run_study_with(&["--set", "budget.trials=2"]);
     assert_done(&again);
-    assert_names(&again.err, &["warning: the store", "has other names (hard links)"]);
+    let warning = ["warning: the store", "has other names (hard links)"];
+    assert_names(&again.err, &warning);
+    assert_names(&site.run(&["tag", "s", "+good", "--store", "copy.db"]).err, &warning);
+    assert_names(&site.run(&["doctor"]).out, &["has other names (hard links)", "-samefile"]);
 }
 
 #[test]

@@ -908,3 +908,21 @@ fn no_verb_makes_a_store_over_the_log_of_one_that_was_moved_away() {
     fs::rename(site.path("away.db"), site.path(STORE)).unwrap();
     assert_eq!(site.states(), ["complete"]);
 }
+
+#[test]
+fn a_store_that_is_named_by_a_symbolic_link_has_the_files_of_its_target() {
+    let save = "echo 1 > \"$HPSEARCH_CHECKPOINT_DIR/1\"; echo \"@hpsearch \
+        {\\\"checkpoint\\\":\\\"$HPSEARCH_CHECKPOINT_DIR/1\\\",\\\"step\\\":1}\"\n";
+    let script = format!("{REPORT_X}\n{save}");
+    let site = Site::new(&study("trials = 1", ONE_SLOT), &script);
+    assert_done(&site.run_study());
+    fs::create_dir(site.path("other")).unwrap();
+    std::os::unix::fs::symlink("../runs/hpsearch.db", site.path("other/link.db")).unwrap();
+    let more = ["--set", "budget.trials=2", "--store", "other/link.db"];
+    assert_done(&site.run_study_with(&more));
+    assert_done(&site.run(&["export", "s", "--store", "other/link.db", "-o", "best"]));
+    let names: Vec<_> = fs::read_dir(site.path("other")).unwrap().collect();
+    assert_eq!(names.len(), 1, "only the link: {names:?}");
+    assert_done(&site.run(&["rm", "s", "--yes", "--store", "other/link.db"]));
+    assert!(!site.exists("runs/files/s"));
+}

@@ -7,7 +7,7 @@ use super::Finding;
 use super::machine::room;
 use crate::app::copy_study::UNFINISHED;
 use crate::app::study_state::{has_runner, state_in};
-use crate::cli::console::{Console, shown};
+use crate::cli::console::{Console, of_other_name, shown};
 use crate::cli::exit::Failure;
 use crate::cli::provenance;
 use crate::cli::waiting::Waiting;
@@ -19,7 +19,7 @@ use crate::storage::address::is_on_server;
 use crate::storage::any::AnyReader;
 use crate::storage::disk::forbidden;
 use crate::storage::paths::files_directory;
-use crate::storage::sqlite::orphaned_log;
+use crate::storage::sqlite::{OtherName, orphaned_log, other_name};
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::counted::count;
@@ -60,6 +60,7 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
             };
             found.push(Finding::ok("store", format!("`{path}`: {held}{size}, schema {version}")));
             found.extend(forbidden_file(console));
+            found.extend(name_beside(console));
             found.push(soundness(&reader, console));
             found.extend(unfinished_moves(&reader, console)?);
             for study in &studies {
@@ -85,8 +86,18 @@ fn orphaned(console: &Console) -> Option<Finding> {
     Some(Finding::warning("store", error.to_string(), error.remedy()))
 }
 
-/// A file of the store, or its directory, that this user may not write. A reader of a store that is
-/// not writable gives its mode to the log and the index.
+/// Another name of the store, by which it must not be opened.
+fn name_beside(console: &Console) -> Option<Finding> {
+    let name = other_name(&console.store)?;
+    let next = match name {
+        OtherName::HardLink => "remove its other names: `find -samefile` lists them",
+        OtherName::Mount => "mount the directory of the store",
+    };
+    Some(Finding::warning("store", of_other_name(&console.store, name), next))
+}
+
+/// A file of the store, or its directory, that this user may not write. SQLite
+/// gives the mode of a store that is not writable to the log and the index when it reads it.
 fn forbidden_file(console: &Console) -> Option<Finding> {
     if is_on_server(&console.store) {
         return None;

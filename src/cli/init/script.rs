@@ -273,8 +273,8 @@ fn another(name: String, space: &[Searched]) -> String {
     (2..).map(|number: u64| format!("{name}_{number}")).find(is_free).unwrap_or(name)
 }
 
-/// The first metric that a script reports with `@hpsearch`: a quoted key before a colon, in the same
-/// call or in the dictionary that the call names.
+/// The first metric that a script reports with `@hpsearch`: a quoted key before a colon, in the
+/// same call or in the dictionary that the call names.
 fn metric(source: &str) -> Option<String> {
     let is_code = |line: &&str| !line.trim_start().starts_with('#');
     let code = source.lines().filter(is_code).collect::<Vec<_>>().join("\n");

@@ -48,16 +48,10 @@ impl<'a> Notices<'a> {
             RunNotice::Warnings(warnings) => console.warn(warnings),
             RunNotice::Device(remark) => console.say(remark),
             RunNotice::BrokenDevice(trouble) => console.say(&format!("warning: {trouble}")),
-            RunNotice::Store { path, is_new, has_other_names, migrated } => {
+            RunNotice::Store { path, is_new, other_name, migrated } => {
                 let path = one_line(&path.display().to_string());
                 console.mention(&format!("store: {path}{}", if is_new { " (new)" } else { "" }));
-                if has_other_names {
-                    console.say(&format!(
-                        "warning: the store `{path}` has other names (hard links), as after `cp \
-                         -l`: opened by one of them while it is in use, it is damaged; make \
-                         copies with `sqlite3 '{path}' \".backup COPY\"`"
-                    ));
-                }
+                console.warn_of_other_name(other_name);
                 console.print_migration(migrated);
             }
             RunNotice::UnnamedParameters(note) => console.mention(&format!("note: {note}")),

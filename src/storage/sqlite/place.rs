@@ -5,8 +5,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
 use super::files::with_ending;
 use super::filesystem;
+use crate::storage::address::target;
 use crate::storage::{StorageError, StudyId};
 
 /// SQLite appends `-journal`: its paths end at 512 bytes, names on Linux at 255.
@@ -98,21 +101,28 @@ pub fn orphaned_log(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Whether the file of a store has other names (hard links). A process that opens it by one of them
-/// has a log of its own, and the two write over each other.
-pub fn has_other_names(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.nlink() > 1)
+/// By what the file of a store has another name. A process that opens it by that name has a log and
+/// a lock of its own, and the two write over each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OtherName {
+    /// A hard link.
+    HardLink,
+    /// The file is mounted by itself, without its directory, as a container may get it.
+    Mount,
 }
 
-/// Where symbolic links lead, also to a file that is not there.
-fn target(path: &Path) -> PathBuf {
-    const MOST_LINKS: u32 = 40;
-    let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        let Ok(link) = fs::read_link(&path) else { break };
-        path = path.parent().unwrap_or(Path::new("")).join(link);
+/// The other name of the store at `path`, if it has one.
+pub fn other_name(path: &Path) -> Option<OtherName> {
+    let file = fs::canonicalize(path).ok()?;
+    if fs::metadata(&file).ok()?.nlink() > 1 {
+        return Some(OtherName::HardLink);
     }
-    path
+    let mount = |path: &Path| {
+        let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+        (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
+    };
+    let (own, directory) = (mount(&file)?, mount(file.parent()?)?);
+    (own != directory).then_some(OtherName::Mount)
 }
 
 fn not_a_file(path: &Path, what: &'static str) -> StorageError {

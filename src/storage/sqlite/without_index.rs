@@ -1,11 +1,12 @@
-//! Reads a store whose index in shared memory (`-shm`) cannot be created: in a read-only directory,
-//! or on a full disk.
+//! Reads a store whose index in shared memory (`-shm`) cannot be created, in a read-only directory
+//! or on a full disk, or must not be, since another user writes the store.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
+use rustix::fs::{Access, access};
 
 use super::connect_to_read;
 use crate::storage::sql::fault::Fault;
@@ -49,6 +50,16 @@ impl ReadAlone {
         Some(ReadAlone { file, state })
     }
 
+    /// The same of a store that others write, and that has no index: theirs must not be a file of
+    /// this user, which they may neither write nor, perhaps, remove.
+    pub(super) fn of_others(path: &Path) -> Option<Self> {
+        let alone = ReadAlone::of(path)?;
+        let mut index = alone.file.as_os_str().to_owned();
+        index.push("-shm");
+        let is_ours = access(&alone.file, Access::WRITE_OK).is_ok();
+        (!is_ours && !fs::exists(index).unwrap_or(true)).then_some(alone)
+    }
+
     /// Whether no process has written to the store since.
     pub(super) fn is_unchanged(&self) -> bool {
         ReadAlone::of(&self.file).as_ref() == Some(self)
@@ -85,6 +96,12 @@ pub(super) fn look_at<T>(
     file: &Path,
     look: impl Fn(&Connection) -> Result<T, Fault>,
 ) -> Result<T, Fault> {
+    if let Some(alone) = ReadAlone::of_others(file)
+        && let Ok(found) = connect_alone(file).and_then(|connection| look(&connection))
+        && alone.is_unchanged()
+    {
+        return Ok(found);
+    }
     match connect_to_read(file).map_err(Fault::from).and_then(|connection| look(&connection)) {
         Err(Fault::Sql(error)) if is_of_index(&error) => {
             let Some(alone) = ReadAlone::of(file) else { return Err(error.into()) };
