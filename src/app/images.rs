@@ -96,8 +96,7 @@ impl ImageError {
     }
 }
 
-/// The image of a trial with this digest. Only copies in the trial's directory are opened: whatever
-/// a store names, no other file is.
+/// The image of a trial with this digest.
 ///
 /// # Errors
 /// The trial logged no such image, or its file is not what was logged.
@@ -111,8 +110,25 @@ pub fn open(
     let is_meant = |stored: &&StoredArtifact| {
         stored.artifact.kind == ArtifactKind::Image && stored.artifact.digest == digest
     };
-    let stored = logged.iter().find(is_meant).filter(|_| is_sha256(digest));
-    let stored = stored.ok_or(ImageError::Unknown { trial })?;
+    let stored = logged.iter().find(is_meant).ok_or(ImageError::Unknown { trial })?;
+    of_artifact(reader, study, store, stored)
+}
+
+/// The image that is this artifact. Only copies in the trial's directory are opened: whatever a
+/// store names, no other file is.
+///
+/// # Errors
+/// It is no image, or its file is not what was logged.
+pub fn of_artifact(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    store: &Path,
+    stored: &StoredArtifact,
+) -> Result<Image, ImageError> {
+    let (trial, digest) = (stored.trial, stored.artifact.digest.as_str());
+    if stored.artifact.kind != ArtifactKind::Image || !is_sha256(digest) {
+        return Err(ImageError::Unknown { trial });
+    }
     let label = one_line(&stored.label());
     let homes = ownership::homes(reader, &study.clone().stored(), store)?;
     let mut places = homes.iter().map(|home| home.artifacts(trial).join(digest));

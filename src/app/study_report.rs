@@ -1,5 +1,6 @@
 //! A report on studies, read from the store without its private parts.
 
+mod images;
 mod table;
 
 use std::path::Path;
@@ -15,6 +16,7 @@ use super::page::{
 use super::study_state::state_in;
 use super::verify::{VerifyError, verify, what_was_decided};
 use super::worker_job::OnProgress;
+use crate::report::document::images::ReportImages;
 use crate::report::document::privacy::{Privacy, PrivatePart, PublicText};
 use crate::report::document::{
     BestResult, BestRow, Document, FrontTable, ReportFigure, StoppedRow, StudySection,
@@ -38,6 +40,8 @@ pub struct ReportOptions {
     pub include: Vec<PrivatePart>,
     /// Further trials of each study that get a page, besides the best.
     pub trials: Vec<Vec<TrialNumber>>,
+    /// The most bytes of all images together; 0: none is shown.
+    pub image_bytes: u64,
     /// Names and directories of this machine, which are private.
     pub machine: (Vec<String>, Vec<String>),
 }
@@ -74,9 +78,11 @@ pub fn report(
         Privacy::new(options.include.iter().copied(), options.machine.clone(), reader, studies)?;
     let scope = Scope { reader, store, privacy: &privacy };
     let mut sections = Vec::new();
+    let mut images = ReportImages::with_limit(options.image_bytes);
     for (index, study) in studies.iter().enumerate() {
         let named = options.trials.get(index).map_or(&[][..], Vec::as_slice);
-        sections.push(scope.section(study, named, on_progress)?);
+        let images = (images.limit() / studies.len() as u64, &mut images);
+        sections.push(scope.section(study, named, images, on_progress)?);
     }
     let alike = studies.iter().filter(|study| !study.spec.has_several_objectives());
     let alike: Vec<StudySummary> = alike.cloned().collect();
@@ -87,7 +93,7 @@ pub fn report(
     let written = jiff::Timestamp::from_microsecond(runner::now().0)
         .map_or_else(|_| String::new(), |at| at.strftime("%Y-%m-%d %H:%M UTC").to_string());
     let left_out = privacy.left_out().collect();
-    Ok(Document { studies: sections, shared, written, left_out })
+    Ok(Document { studies: sections, shared, written, left_out, images })
 }
 
 /// What all parts of a report need.
@@ -103,6 +109,7 @@ impl Scope<'_> {
         &self,
         study: &StudySummary,
         named: &[TrialNumber],
+        (room, images): (u64, &mut ReportImages),
         on_progress: &mut OnProgress<'_>,
     ) -> Result<StudySection, AppError> {
         let (reader, privacy, spec) = (self.reader, self.privacy, &study.spec);
@@ -117,7 +124,8 @@ impl Scope<'_> {
             .copied()
             .chain(trials.iter().filter(|trial| named.contains(&trial.number)))
             .collect();
-        let table = self.table(study, &trials, &pages)?;
+        let images = self.images(study, (&pages, &visible), room, images)?;
+        let table = self.table(study, &trials, &pages, &images)?;
         let names: Vec<&str> =
             spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
         let best_row = |trial: &&Trial| BestRow {

@@ -13,6 +13,7 @@ use super::selection::{self, SeveralArguments};
 use super::waiting::listener;
 use crate::app::find;
 use crate::app::study_report::{ReportOptions, report as read_report};
+use crate::report::document::images::IMAGE_BYTES;
 use crate::report::document::privacy::PrivatePart;
 use crate::report::document::{html, markdown};
 use crate::report::wording::{bytes, one_line};
@@ -20,7 +21,11 @@ use crate::runner;
 use crate::storage::StudySummary;
 use crate::storage::any::AnyReader;
 use crate::storage::paths::store_files;
+use crate::study::size;
 use crate::study::trial::TrialNumber;
+
+/// The largest limit of images: browsers cannot read much more as one text.
+const MOST_IMAGE_BYTES: u64 = 256 << 20;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,6 +63,10 @@ pub struct ReportArguments {
     /// Private parts to include
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     pub include: Vec<IncludedPart>,
+    /// The most bytes of images in an HTML file, of which one image takes an eighth at most; `none`
+    /// leaves images out [default: 8MiB]
+    #[arg(long, value_name = "SIZE", value_parser = image_bytes, conflicts_with = "markdown")]
+    pub images: Option<u64>,
     /// Replace the file even if it is not a report
     #[arg(long, alias = "force")]
     pub overwrite: bool,
@@ -84,6 +93,17 @@ impl From<IncludedPart> for PrivatePart {
     }
 }
 
+fn image_bytes(text: &str) -> Result<u64, String> {
+    match text {
+        "none" | "0" => Ok(0),
+        size => match size::parse(size) {
+            Ok(size) if size <= MOST_IMAGE_BYTES => Ok(size),
+            Ok(_) => Err(format!("images take at most {} of a report", bytes(MOST_IMAGE_BYTES))),
+            Err(why) => Err(format!("{why}: write a size such as `20MiB`, or `none`")),
+        },
+    }
+}
+
 /// Writes the report.
 pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
@@ -93,6 +113,10 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
             None => vec![find::study(&reader, arguments.studies.first().map(String::as_str))?],
         };
     let is_markdown = arguments.markdown || arguments.output.as_deref().is_some_and(is_markdown);
+    if is_markdown && arguments.images.is_some() {
+        return Err(Failure::usage("a Markdown report has no images")
+            .help("leave out `--images`, or write an HTML file"));
+    }
     let default = if is_markdown { "-" } else { "report.html" };
     let output = arguments.output.as_deref().unwrap_or(Path::new(default));
     let files = arguments.studies.iter().map(PathBuf::from);
@@ -104,6 +128,7 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
     let options = ReportOptions {
         include: arguments.include.iter().map(|part| PrivatePart::from(*part)).collect(),
         trials: named_trials(&reader, &studies, &arguments.trial)?,
+        image_bytes: arguments.images.unwrap_or(if is_markdown { 0 } else { IMAGE_BYTES }),
         machine: machine(&console.store),
     };
     let document =
@@ -123,6 +148,11 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
     if !left_out.is_empty() {
         let parts = left_out.join(",");
         console.say(&format!("left out, as it is made to be sent: {parts} (`--include {parts}`)"));
+    }
+    if !is_markdown && arguments.images != Some(0) {
+        for (images, option) in document.images.left_out_in_words() {
+            console.say(&format!("left out: {images} (`{option}`)"));
+        }
     }
     Ok(Exit::Done)
 }

@@ -1,9 +1,11 @@
 //! A report on studies as plain data: what its HTML page and its Markdown text show.
 
 pub mod html;
+pub mod images;
 pub mod markdown;
 pub mod privacy;
 
+use images::ReportImages;
 use privacy::{PrivatePart, PublicFigure, PublicJson, PublicText};
 
 /// A figure of a report.
@@ -24,8 +26,10 @@ pub struct Document {
     pub shared: Vec<ReportFigure>,
     /// When it was written, in UTC.
     pub written: String,
-    /// What was left out of it.
+    /// The private parts that were left out of it.
     pub left_out: Vec<PrivatePart>,
+    /// The images on the pages of trials.
+    pub images: ReportImages,
 }
 
 /// One study of a report.

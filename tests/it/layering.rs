@@ -111,7 +111,7 @@ const CRATES: &[(&str, &[&str])] = &[
         &["cluster", "runner", "worker", "tracking/process", "cli/run", "cli/foreground", "server"],
     ),
     ("snow", &["cluster/frames"]),
-    ("base64", &["cluster/transfer"]),
+    ("base64", &["cluster/transfer", "report/document/images"]),
     ("httparse", &["server/http"]),
     // Storage asks what file system a directory is on.
     (

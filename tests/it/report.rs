@@ -132,6 +132,124 @@ fn a_trials_page_has_its_summary() {
     assert_eq!(page["artifacts"], serde_json::json!([["sample:v1", "text", 4, 1]]), "{page}");
 }
 
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
+
+/// A PNG of 300 bytes, and another one for each number.
+fn png(number: u8) -> Vec<u8> {
+    let mut content = [PNG, &[number]].concat();
+    content.resize(300, number);
+    content
+}
+
+/// What the report in a file says at its end.
+fn about(page: &str) -> &str {
+    page.split_once("About this report").unwrap().1.split_once("</footer>").unwrap().0
+}
+
+#[test]
+fn images_are_shown_up_to_a_limit_the_newest_of_each_trial_first() {
+    let mut scene = Scene::digits();
+    for step in 1..=6 {
+        scene.log_image("digits", 0, ("sample", Some(u64::from(step))), &png(step));
+    }
+    for step in 1..=3 {
+        scene.log_image("digits", 1, ("sample", Some(u64::from(step))), &png(10 + step));
+    }
+    // The same content as another one takes nothing.
+    scene.log_image("digits", 1, ("last", None), &png(6));
+    scene.log_image("digits", 1, ("large", Some(1)), &[&png(1)[..], b"x"].concat());
+    scene.leave();
+    let written = scene.run(&["report", "digits", "--images", "2400B"]);
+    assert_done(&written);
+    let left_out = [
+        "1 image larger than 300 B (`--images SIZE`)",
+        "1 older image beyond the limit of 2.3 KiB for all images (`--images SIZE`)",
+    ];
+    assert_names(&written.err, &left_out);
+    let page = scene.read("report.html");
+    let left_out = left_out.map(|text| text.split_once(" (").unwrap().0);
+    assert_names(about(&page), &left_out);
+    assert_names(&page, &["; img-src data:\""]);
+    let data = data(&page);
+    let images = data["images"].as_object().unwrap();
+    assert_eq!(images.len(), 8, "300 bytes each");
+    assert!(
+        images.values().all(|image| {
+            image.as_str().unwrap().starts_with("data:image/png;base64,iVBORw0KGg")
+        })
+    );
+    let pages = data["studies"][0]["pages"].as_array().unwrap();
+    let page = |trial: u64| pages.iter().find(|page| page["number"] == trial).unwrap();
+    let shown = |trial: u64, name: usize| {
+        let page = page(trial);
+        let shown = page["images"][name][1].as_array().unwrap();
+        assert!(shown.iter().all(|image| images.contains_key(image[2].as_str().unwrap())));
+        shown.iter().map(|image| (image[0].to_string(), image[1].clone())).collect::<Vec<_>>()
+    };
+    let of_sample = |step: u64| (format!("\"sample:v{step}\""), Json::from(step));
+    assert_eq!(shown(0, 0), [2, 3, 4, 5, 6].map(of_sample));
+    assert_eq!(page(0)["images"][0][2], serde_json::json!([left_out[1]]));
+    assert_eq!(shown(1, 1), [("\"last:v1\"".to_owned(), Json::Null)]);
+    assert_eq!(page(1)["images"][0], serde_json::json!(["large", [], [left_out[0]]]));
+    assert_eq!(shown(1, 2), [1, 2, 3].map(of_sample));
+}
+
+#[test]
+fn a_report_without_images_says_so_and_lets_a_browser_load_none() {
+    let mut scene = Scene::digits();
+    scene.log_image("digits", 0, ("sample", Some(1)), &png(1));
+    scene.leave();
+    let page = html(&scene, &["digits", "--images", "none"]);
+    assert!(!page.contains("img-src") && !page.contains("data:image/png"));
+    assert_names(about(&page), &["1 image of trials (<code>--images SIZE</code>)"]);
+    assert_eq!(data(&page)["studies"][0]["pages"][0]["images"], Json::Null);
+    let markdown = html(&scene, &["digits", "--markdown"]);
+    assert_names(&markdown, &["Left out: 1 image, which only an HTML report shows."]);
+    for (size, said) in
+        [("many", "a size is a number"), ("20", "the unit is missing"), ("1GiB", "at most 256")]
+    {
+        assert_refused(&scene.run(&["report", "digits", "--images", size]), &[said]);
+    }
+    let refused = scene.run(&["report", "digits", "--images", "1MiB", "-o", "digits.md"]);
+    assert_refused(&refused, &["a Markdown report has no images"]);
+}
+
+#[test]
+fn only_an_image_that_is_what_was_logged_is_shown() {
+    let mut scene = Scene::digits();
+    scene.write("secret.gif", "GIF89a, a secret");
+    let mut log =
+        |name: &str, content: &[u8]| scene.log_image("digits", 0, (name, Some(1)), content);
+    log("drawing", b"<svg xmlns='http://www.w3.org/2000/svg' onload='alert(1)'/>");
+    log("page", b"<!doctype html><script>alert(1)</script>");
+    log(HOSTILE, &png(7));
+    let gone = log("gone", &png(1));
+    let changed = log("changed", &png(2));
+    let linked = log("linked", b"GIF89a");
+    fs::remove_file(gone).unwrap();
+    fs::write(changed, png(3)).unwrap();
+    fs::remove_file(&linked).unwrap();
+    std::os::unix::fs::symlink(scene.path("secret.gif"), &linked).unwrap();
+    scene.leave();
+    let page = html(&scene, &["digits"]);
+    assert_names(about(&page), &["5 images without a file, or with another one now"]);
+    assert!(!page.contains("<img") && page.matches("<script").count() == 2);
+    let data = data(&page);
+    assert_eq!(data["images"].as_object().unwrap().len(), 1, "{}", data["images"]);
+    let strips = data["studies"][0]["pages"][0]["images"].as_array().unwrap().clone();
+    for (name, why) in [
+        ("changed", "has changed since `changed:v1` was logged"),
+        ("drawing", "`drawing:v1` is not a PNG, JPEG, GIF or WebP file"),
+        ("gone", "the file of `gone:v1` is gone: there is no `"),
+        ("linked", "has changed since `linked:v1` was logged"),
+        ("page", "`page:v1` is not a PNG, JPEG, GIF or WebP file"),
+    ] {
+        let strip = strips.iter().find(|strip| strip[0] == name).unwrap();
+        assert_eq!((&strip[1], strip[2].as_array().unwrap().len()), (&serde_json::json!([]), 1));
+        assert_names(strip[2][0].as_str().unwrap(), &[why]);
+    }
+}
+
 #[test]
 fn no_name_note_reason_or_value_becomes_markup() {
     let mut scene = Scene::new();

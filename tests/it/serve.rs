@@ -18,8 +18,8 @@ use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use serde_json::{Value as Json, json};
 
 use crate::harness::{
-    Browser, ONE_SLOT, RESUMABLE, STORE, Scene, Site, TWO_SLOTS, assert_code, assert_done,
-    assert_names, held, study, wait_until,
+    Browser, ONE_SLOT, RESUMABLE, Scene, Site, TWO_SLOTS, assert_code, assert_done, assert_names,
+    held, study, wait_until,
 };
 use crate::several_objectives;
 
@@ -948,23 +948,8 @@ fn the_pages_files_are_in_the_program_and_kept_by_browsers_until_they_change() {
 
 /// Logs an image of a trial, and returns its file and its address.
 fn logged(scene: &mut Scene, trial: u64, name: &str, content: &[u8]) -> (PathBuf, String) {
-    let (trial, digest) = (TrialNumber(trial), digest_of(content));
-    let study = scene.store.study("digits").unwrap().unwrap();
-    let copies = study.files(&scene.path(STORE)).artifacts(trial);
-    fs::create_dir_all(&copies).unwrap();
-    let file = copies.join(&digest);
-    fs::write(&file, content).unwrap();
-    let artifact = Artifact {
-        name: name.to_owned(),
-        kind: ArtifactKind::Image,
-        digest: digest.clone(),
-        bytes: content.len() as u64,
-        step: Some(3),
-        path: None,
-        copied: true,
-    };
-    let saved = TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content: None });
-    scene.append(&[Event::Trial(trial, saved)]);
+    let file = scene.log_image("digits", trial, (name, Some(3)), content);
+    let digest = digest_of(content);
     (file, format!("/api/image?study=digits&trial={trial}&digest={digest}"))
 }
 

@@ -17,7 +17,7 @@ use crate::study::params::Value;
 use crate::study::series::step_json;
 use crate::study::spec::StudySpec;
 use crate::study::state::shown_params;
-use crate::study::trial::Trial;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// Columns of a curve on a trial's page.
 const COLUMNS: u16 = 120;
@@ -31,6 +31,7 @@ impl Scope<'_> {
         study: &StudySummary,
         trials: &[Trial],
         pages: &[&Trial],
+        images: &BTreeMap<TrialNumber, Json>,
     ) -> Result<PublicJson, StorageError> {
         let spec = &study.spec;
         let names = self.reader.trial_names(study.id)?;
@@ -52,7 +53,11 @@ impl Scope<'_> {
             let is_known = |page: &Json| page["number"] == trial.number.0;
             if !shown.iter().any(is_known) {
                 let summary = summaries.remove(&trial.number).unwrap_or_default();
-                shown.push(self.page(study, trial, &summary)?);
+                let mut page = self.page(study, trial, &summary)?;
+                if let Some(images) = images.get(&trial.number) {
+                    page["images"] = images.clone();
+                }
+                shown.push(page);
             }
         }
         let space = space(study);

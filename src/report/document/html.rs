@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-use super::privacy::{PrivatePart, PublicJson, PublicText};
+use super::privacy::{PublicJson, PublicText};
 use super::{BestResult, Document, FrontTable, ReportFigure, StudySection};
 use crate::report::figure::Figure;
 use crate::report::figure::svg::{self, Palette, Size, escaped};
@@ -35,8 +35,10 @@ const FIGURE: Size = Size { width: 720, height: 380 };
 
 /// What the script reads.
 #[derive(Serialize)]
-struct Data<'a> {
+struct Data<'a, I: Serialize> {
     studies: Vec<&'a PublicJson>,
+    /// By their digests.
+    images: &'a I,
     /// Figures with their points, in the order of the page.
     charts: Vec<Figure<'static>>,
 }
@@ -47,12 +49,15 @@ pub fn document(document: &Document) -> String {
     let script = one_script(&MODULES);
     let policy = format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; base-uri 'none'; \
-         form-action 'none'",
+         form-action 'none'{}",
         digest(&script),
-        digest(STYLE)
+        digest(STYLE),
+        // Images are in the file: no other place can be named.
+        if document.images.has_any() { "; img-src data:" } else { "" }
     );
     let data = Data {
         studies: document.studies.iter().map(|study| &study.table).collect(),
+        images: document.images.by_digest(),
         charts: all_figures(document).filter(|figure| figure.has_points).map(rounded).collect(),
     };
     let page = filled(TEMPLATE, &|name| match name {
@@ -65,7 +70,7 @@ pub fn document(document: &Document) -> String {
         "body" => body(document),
         "written" => escaped(&document.written),
         "version" => env!("CARGO_PKG_VERSION").to_owned(),
-        "left_out" => left_out(&document.left_out),
+        "left_out" => left_out(document),
         _ => String::new(),
     });
     format!("{MARKER}{page}")
@@ -142,20 +147,21 @@ fn contents(document: &Document) -> String {
     out
 }
 
-fn left_out(parts: &[PrivatePart]) -> String {
-    if parts.is_empty() {
+fn left_out(document: &Document) -> String {
+    let parts = document.left_out.iter();
+    let parts =
+        parts.map(|part| (part.summary().to_owned(), format!("--include {}", part.as_str())));
+    let images = document.images.left_out_in_words();
+    let images = images.map(|(text, option)| (text, option.to_owned()));
+    let mut left_out = parts.chain(images).peekable();
+    if left_out.peek().is_none() {
         return "<p>Nothing was left out: this report has logs, uncommitted changes, host names, \
                 paths and command lines.</p>"
             .to_owned();
     }
     let mut out = String::from("<p>Left out of this report:</p>\n<ul>\n");
-    for part in parts {
-        let _ = writeln!(
-            out,
-            "<li>{} (<code>--include {}</code>)</li>",
-            escaped(part.summary()),
-            part.as_str()
-        );
+    for (text, option) in left_out {
+        let _ = writeln!(out, "<li>{} (<code>{option}</code>)</li>", escaped(&text));
     }
     out.push_str("</ul>");
     out

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::privacy::PublicText;
 use super::{BestResult, Document, StudySection};
+use crate::study::counted::count;
 
 /// Begins every report, so that no other file is overwritten.
 pub const MARKER: &str = "<!-- a report of hpsearch -->\n";
@@ -19,6 +20,10 @@ pub fn text(document: &Document) -> String {
     let _ = writeln!(out, "Written by hpsearch {version} on {}.", escaped(&document.written));
     for part in &document.left_out {
         let _ = writeln!(out, "Left out: {} (`--include {}`).", part.summary(), part.as_str());
+    }
+    if document.images.left_out() > 0 {
+        let images = count(document.images.left_out(), "image");
+        let _ = writeln!(out, "Left out: {images}, which only an HTML report shows.");
     }
     out
 }

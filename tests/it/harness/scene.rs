@@ -1,13 +1,16 @@
 //! A site whose store the test wrote, as if the study had been run.
 
+use std::fs;
 use std::ops::Deref;
 use std::path::PathBuf;
 
+use hpsearch::runner::artifacts::digest_of;
 use hpsearch::storage::any::AnyStore;
-use hpsearch::storage::{Holder, Lease, Storage, Takeover};
+use hpsearch::storage::{Holder, Lease, Storage, StorageReader as _, Takeover};
+use hpsearch::study::artifact::{Artifact, ArtifactKind};
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{
-    AttemptEnd, AttemptEvent, CheckpointEvent, Event, RunnerEvent, TrialEvent,
+    AttemptEnd, AttemptEvent, CheckpointEvent, Event, RecordEvent, RunnerEvent, TrialEvent,
 };
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::{Params, Value};
@@ -17,7 +20,7 @@ use hpsearch::study::spec::StudySpec;
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
 
-use super::site::Site;
+use super::site::{STORE, Site};
 
 pub struct Scene {
     site: Site,
@@ -179,6 +182,34 @@ impl Scene {
                 AttemptEvent::reported(AttemptNumber(0), step, metrics),
             )]);
         }
+    }
+
+    /// Logs an image of a trial, and returns its file.
+    pub fn log_image(
+        &mut self,
+        study: &str,
+        trial: u64,
+        (name, step): (&str, Option<u64>),
+        content: &[u8],
+    ) -> PathBuf {
+        let (trial, digest) = (TrialNumber(trial), digest_of(content));
+        let study = self.store.study(study).unwrap().unwrap();
+        let copies = study.files(&self.path(STORE)).artifacts(trial);
+        fs::create_dir_all(&copies).unwrap();
+        let file = copies.join(&digest);
+        fs::write(&file, content).unwrap();
+        let artifact = Artifact {
+            name: name.to_owned(),
+            kind: ArtifactKind::Image,
+            digest,
+            bytes: content.len() as u64,
+            step,
+            path: None,
+            copied: true,
+        };
+        let saved = TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content: None });
+        self.append(&[Event::Trial(trial, saved)]);
+        file
     }
 
     pub fn end(

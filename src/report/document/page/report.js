@@ -81,7 +81,7 @@ function columnsOf(study) {
   return columns.filter(isNeeded);
 }
 
-function showTrials(box, study, index) {
+function showTrials(box, study, index, images) {
   const columns = columnsOf(study);
   const pages = new Map(study.pages.map((page) => [page.number, page]));
   const view = { order: columns.findIndex((column) => column.isFirst), turn: 1, most: ROWS, passes: () => true, hidden: false };
@@ -161,7 +161,9 @@ function showTrials(box, study, index) {
     if (trial === undefined) return;
     const page = pages.get(trial.number);
     const close = () => { history.replaceState(null, "", `#trials-${index}`); place.replaceChildren(); document.getElementById(`trials-${index}`).scrollIntoView(); };
-    place.append(page ? pageOf(study, trial, page, close) : element("p", {}, `Trial ${trial.number} has no page in this report: write it with --trial ${trial.number}.`));
+    place.append(page ? pageOf(study, trial, page, images, close) : element("p", {}, `Trial ${trial.number} has no page in this report: write it with --trial ${trial.number}.`));
+    // The newest images are seen first.
+    place.querySelectorAll(".strip").forEach((one) => { one.scrollLeft = one.scrollWidth; });
     place.firstElementChild.id = wanted;
     place.firstElementChild.scrollIntoView();
     place.firstElementChild.focus({ preventScroll: true });
@@ -177,7 +179,7 @@ function listed(trial, caption, heads, rows) {
     table(`${caption} of trial ${trial.number}`, heads.map((head) => element("th", { scope: "col" }, head)), rows.map((row) => element("tr", {}, row.map((cell) => element("td", {}, cell)))))];
 }
 
-function pageOf(study, trial, page, close) {
+function pageOf(study, trial, page, images, close) {
   const about = [...shownValues(trial, study), [study.step, number(trial.step)], ["reason", trial.reason], ["origin", page.origin], ["device", trial.device],
     ["attempts", String(trial.attempts)], ["time", duration(trial.seconds)], ["created", utc(page.created)], ["finished", utc(page.finished)], ["group", trial.group],
     ["tags", trial.tags.join(", ")], ["hidden", trial.hidden && "yes"]];
@@ -187,6 +189,7 @@ function pageOf(study, trial, page, close) {
       element("button", { type: "button", onclick: close }, "Close")),
     facts(about),
     page.curve.length > 1 && curve(study, page),
+    page.images !== undefined && [element("h4", {}, "Images"), page.images.map((one) => strip(study, one, images))],
     listed(trial, "Parameters", ["parameter", "value"], params),
     listed(trial, "Summary", ["name", "value"], Object.entries(page.summary).map(([name, value]) => [name, param(value)])),
     listed(trial, "Decisions", [study.step, "decision and reason"], page.decisions.map(([step, , text]) => [step, text])),
@@ -196,6 +199,21 @@ function pageOf(study, trial, page, close) {
     page.artifacts.length > 0 && element("p", {}, "To write one to a file, where the store is: ", element("code", {}, `hpsearch artifacts ${quoted(study.study)} ${trial.number} --get ${quoted(page.artifacts[0][0])}`)),
     page.notes.length > 0 && [element("h4", {}, "Notes"), element("ul", { class: "notes" }, page.notes.map(([at, text]) => element("li", {}, element("time", {}, utc(at)), " ", text)))],
     page.log !== undefined && [element("h4", {}, "End of the log"), element("pre", { tabindex: "0" }, page.log)]);
+}
+
+// A strip for each name, ordered by step. A click shows an image in its own size, another one as before.
+function strip(study, [name, shown, leftOut], images) {
+  const itemOf = ([label, step, digest]) => {
+    const what = step === null ? label : `${label} at ${study.step} ${step}`;
+    const picture = element("img", { alt: what, onload: () => picture.classList.toggle("tiny", picture.naturalHeight <= 64), src: images[digest] });
+    const button = element("button", { type: "button", "aria-label": what, title: "In its own size", "aria-pressed": "false",
+      onclick: () => button.setAttribute("aria-pressed", item.classList.toggle("large")) }, picture);
+    const item = element("li", {}, button, element("span", { class: "dim" }, step === null ? label.match(/v\d+$/)?.[0] : `${study.step} ${step}`));
+    return item;
+  };
+  return [element("h5", {}, name),
+    shown.length > 0 && element("ul", { class: "strip", tabindex: "0", "aria-label": name }, shown.map(itemOf)),
+    leftOut.length > 0 && element("p", { class: "dim" }, `Not in this report: ${leftOut.join("; ")}.`)];
 }
 
 function curve(study, page) {
@@ -233,11 +251,11 @@ function themeSwitch() {
 
 function start() {
   themeSwitch();
-  const { studies, charts } = JSON.parse(document.getElementById("data").textContent);
+  const { studies, images, charts } = JSON.parse(document.getElementById("data").textContent);
   const tables = Array.from(document.querySelectorAll(".trials"), (box, index) => {
     const study = studies[index];
     study.rows = study.trials.map((row, rank) => ({ ...trialOf(row, study), rank }));
-    return showTrials(box, study, index);
+    return showTrials(box, study, index, images);
   });
   showCharts(charts, tables);
   const follow = () => {
