@@ -17,6 +17,7 @@ use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
 use hpsearch::study::field::{Field, FieldDefault, OBJECTIVE};
 use hpsearch::study::registry::RegistryEntry;
+use hpsearch::study::remark::RemarkKind;
 
 use crate::harness::{Ended, Site};
 
@@ -222,6 +223,36 @@ fn study_files_of_the_pages_pass_check() {
 }
 
 /// The example is compiled with the tests.
+#[test]
+fn the_page_of_reports_has_every_kind_of_remark() {
+    let source = fs::read_to_string(root().join("src/core/study/remark.rs")).unwrap();
+    let (_, kinds) = source.split_once("pub enum RemarkKind {").unwrap();
+    let (kinds, _) = kinds.split_once("\n}").unwrap();
+    let names = kinds.lines().map(str::trim).filter_map(|line| line.strip_suffix(','));
+    let mut kinds: BTreeSet<String> = names
+        .map(|name| serde_json::from_value::<RemarkKind>(snake_case(name).into()).unwrap())
+        // Those of a superseded copy are only in the log.
+        .filter(|kind| *kind != RemarkKind::Superseded)
+        .map(|kind| serde_json::to_value(kind).unwrap().as_str().unwrap().to_owned())
+        .collect();
+    assert!(kinds.len() > 15, "{kinds:?}");
+    let page = fs::read_to_string(root().join("docs/reports.md")).unwrap();
+    let (_, table) = page.split_once("## Rejected lines").unwrap();
+    for row in table.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let kind = row.split_once('`').unwrap().0;
+        assert!(kinds.remove(kind), "`{kind}` is not a kind of remark, or is there twice");
+    }
+    assert!(kinds.is_empty(), "docs/reports.md lacks {kinds:?}");
+}
+
+fn snake_case(name: &str) -> String {
+    let letters = name.char_indices().flat_map(|(at, letter)| {
+        let bar = (at > 0 && letter.is_uppercase()).then_some('_');
+        bar.into_iter().chain(letter.to_lowercase())
+    });
+    letters.collect()
+}
+
 #[test]
 fn rust_of_the_pages_is_that_of_the_example() {
     let trimmed = |text: &str| -> String {
