@@ -35,6 +35,7 @@ mod failures;
 mod foreground;
 mod gc;
 mod generate;
+mod groups;
 mod import;
 mod importance;
 mod init;

@@ -11,7 +11,7 @@ mod thinning;
 
 use std::collections::BTreeMap;
 
-use crate::app::groups::groups;
+use crate::app::groups::of_study;
 use crate::report::fate::{Fate, fates};
 use crate::report::figure::Figure;
 use crate::report::figure::rungs::rungs;
@@ -22,8 +22,8 @@ use crate::study::event::{CheckpointEvent, Event, Seq, TrialEvent};
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
-use curves::{best_trials, curves_figure, shared_curves};
-pub use curves::{group_figure, grouped_series, series_of};
+pub use curves::{GroupedSeries, group_figures, grouped_series, series_of};
+use curves::{best_trials, curves_figure, figures_of_groups, shared_curves};
 pub use error::FigureError;
 pub use kind::{FigureKind, FigureOptions};
 use objectives::of_objectives;
@@ -52,12 +52,10 @@ pub fn figures(
     options: &FigureOptions,
 ) -> Result<Vec<StudyFigure>, FigureError> {
     let is_several = studies.iter().any(|study| study.spec.has_several_objectives());
-    if studies.len() > 1
-        && kind.is_shared()
-        && options.overlay
-        && options.group_by.is_none()
-        && !is_several
-    {
+    if let (FigureKind::Curves, Some(by), false) = (kind, &options.group_by, is_several) {
+        return figures_of_groups(reader, studies, by, options);
+    }
+    if studies.len() > 1 && kind.is_shared() && options.overlay && !is_several {
         return match kind {
             FigureKind::Curves => shared_curves(reader, studies, options),
             _ => shared(reader, studies, kind, options),
@@ -119,8 +117,9 @@ pub fn check(
 ) -> Result<(), FigureError> {
     match kind {
         FigureKind::Curves if options.group_by.is_some() => {
-            let by = options.group_by.as_deref().unwrap_or_default();
-            groups(reader, study, by, Vec::new())?;
+            let groups = options.group_by.as_ref().map(|by| of_study(reader, study, by));
+            let series = groups.transpose()?.map(|one| grouped_series(reader, study, one, options));
+            series.transpose()?;
             Ok(())
         }
         FigureKind::Curves if options.names_series() => {

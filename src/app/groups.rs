@@ -1,7 +1,9 @@
-//! Trials in groups: tracked runs of one `--group`, or trials with one value of a parameter, and
-//! the statistics of each group.
+//! Trials in groups: tracked runs of one `--group`, trials with one value of a parameter, or those
+//! that differ only in some parameters, and the statistics of each group.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::fmt;
 
 use super::exact_points::{ExactStep, exact_points};
 use crate::report::wording::one_line;
@@ -17,6 +19,28 @@ use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// The word for groups of tracked runs, unless a parameter is called so.
 const RUN_GROUP: &str = "group";
+
+/// The word for the seed of a trial, which is averaged over whether or not a parameter is called
+/// so.
+const SEED: &str = "seed";
+
+/// What trials are grouped by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GroupBy {
+    /// A parameter, or `group` of tracked runs.
+    Name(String),
+    /// All parameters except these, which the groups are averaged over.
+    Over(Vec<String>),
+}
+
+impl fmt::Display for GroupBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GroupBy::Name(name) => write!(f, "by {}", one_line(name)),
+            GroupBy::Over(names) => write!(f, "over {}", one_line(&names.join(", "))),
+        }
+    }
+}
 
 /// Why trials cannot be grouped.
 #[derive(Debug, thiserror::Error)]
@@ -52,19 +76,24 @@ pub fn visible_trials(
 #[derive(Clone, Debug)]
 pub struct Groups {
     /// What they are grouped by.
-    pub by: String,
+    pub by: GroupBy,
+    /// The parameters whose values make a group; `group` itself for groups of runs.
+    pub names: Vec<String>,
     is_by_param: bool,
     /// The groups, in the order of their values.
     pub groups: Vec<TrialGroup>,
-    /// How many trials are in no group.
-    pub left_out: usize,
+    /// The trials that are in no group.
+    pub left_out: Vec<TrialNumber>,
 }
+
+/// The name of a group, or the values of its parameters; `None`: inactive, or not given.
+pub type GroupKey = Vec<Option<Value>>;
 
 /// Trials that belong together.
 #[derive(Clone, Debug)]
 pub struct TrialGroup {
-    /// The name of the group, or the value of the parameter.
-    pub value: Value,
+    /// What they have in common.
+    pub values: GroupKey,
     /// Its trials, by their numbers.
     pub trials: Vec<Trial>,
 }
@@ -89,44 +118,87 @@ pub struct GroupCurve {
     pub points: Vec<(ExactStep, Statistics)>,
 }
 
-/// Groups trials of a study by a parameter, or by `group`.
+/// Groups the trials of a study that are not hidden.
+///
+/// # Errors
+/// The store failed, or the study has no such parameter.
+pub fn of_study(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    by: &GroupBy,
+) -> Result<Groups, GroupError> {
+    groups(reader, study, by, visible_trials(reader, study)?)
+}
+
+/// Groups trials of a study.
 ///
 /// # Errors
 /// The store failed, or the study has no such parameter.
 pub fn groups(
     reader: &dyn StorageReader,
     study: &StudySummary,
-    by: &str,
+    by: &GroupBy,
     trials: Vec<Trial>,
 ) -> Result<Groups, GroupError> {
     let dimensions = study.spec.space.dimensions().iter().map(|one| one.name.clone());
-    let mut known: Vec<String> = dimensions.collect();
-    known.extend(reader.trial_names(study.id)?.params);
-    let is_by_param = known.iter().any(|name| name == by);
-    if study.spec.is_tracked() {
-        known.push(RUN_GROUP.to_owned());
-    }
-    if !known.iter().any(|name| name == by) {
-        let (study, name) = (study.spec.name.clone(), by.to_owned());
-        return Err(GroupError::Unknown { study, name, known });
-    }
-    let value = |trial: &Trial| match is_by_param {
-        true => shown_params(&study.spec, trial).get(by).cloned(),
-        false => trial.origin.tracked().and_then(|run| run.group.clone()).map(Value::Text),
+    let mut params: Vec<String> = dimensions.collect();
+    let others = reader.trial_names(study.id)?.params;
+    params.extend(others.into_iter().filter(|name| study.spec.space.dimension(name).is_none()));
+    let is_param = |name: &String| params.contains(name);
+    let unknown = |name: &String, further: Option<&str>| {
+        let known = params.iter().cloned().chain(further.map(str::to_owned)).collect();
+        let (study, name) = (study.spec.name.clone(), name.clone());
+        GroupError::Unknown { study, name, known }
     };
-    let all = trials.len();
-    let mut grouped: Vec<(Value, Trial)> =
-        trials.into_iter().filter_map(|trial| Some((value(&trial)?, trial))).collect();
-    let left_out = all - grouped.len();
-    grouped.sort_by(|(one, _), (other, _)| order(one, other));
+    let (names, is_by_param) = match by {
+        GroupBy::Name(name) => {
+            let run_group = study.spec.is_tracked().then_some(RUN_GROUP);
+            if !is_param(name) && run_group != Some(name.as_str()) {
+                return Err(unknown(name, run_group));
+            }
+            (vec![name.clone()], is_param(name))
+        }
+        GroupBy::Over(over) => {
+            if let Some(name) = over.iter().find(|name| !is_param(name) && *name != SEED) {
+                return Err(unknown(name, Some(SEED)));
+            }
+            (params.iter().filter(|name| !over.contains(name)).cloned().collect(), true)
+        }
+    };
+    let values = |trial: &Trial| match is_by_param {
+        true => {
+            let params = shown_params(&study.spec, trial);
+            names.iter().map(|name| params.get(name).cloned()).collect()
+        }
+        false => {
+            let group = trial.origin.tracked().and_then(|run| run.group.clone());
+            vec![group.map(Value::Text)]
+        }
+    };
+    let is_in_a_group = |(values, _): &(GroupKey, Trial)| {
+        matches!(by, GroupBy::Over(_)) || values.iter().all(Option::is_some)
+    };
+    let with_values = trials.into_iter().map(|trial| (values(&trial), trial));
+    let (mut grouped, left_out): (Vec<_>, Vec<_>) = with_values.partition(is_in_a_group);
+    grouped.sort_by(|(one, _), (other, _)| order_all(one, other));
     let mut groups: Vec<TrialGroup> = Vec::new();
-    for (value, trial) in grouped {
+    for (values, trial) in grouped {
         match groups.last_mut() {
-            Some(last) if order(&last.value, &value).is_eq() => last.trials.push(trial),
-            _ => groups.push(TrialGroup { value, trials: vec![trial] }),
+            Some(last) if order_all(&last.values, &values).is_eq() => last.trials.push(trial),
+            _ => groups.push(TrialGroup { values, trials: vec![trial] }),
         }
     }
-    Ok(Groups { by: by.to_owned(), is_by_param, groups, left_out })
+    let left_out = left_out.into_iter().map(|(_, trial)| trial.number).collect();
+    Ok(Groups { by: by.clone(), names, is_by_param, groups, left_out })
+}
+
+fn order_all(some: &[Option<Value>], others: &[Option<Value>]) -> Ordering {
+    let pairs = some.iter().zip(others).map(|pair| match pair {
+        (Some(one), Some(other)) => order(one, other),
+        // Absent values last.
+        (one, other) => one.is_none().cmp(&other.is_none()),
+    });
+    pairs.fold(Ordering::Equal, Ordering::then)
 }
 
 /// Numbers by size, before everything else by its text. 1 and 1.0 are the same.
@@ -141,23 +213,51 @@ fn order(one: &Value, other: &Value) -> Ordering {
 }
 
 impl Groups {
-    /// What the trials in no group lack, in a sentence; `None` if there are none.
+    /// Which trials are in no group and what they lack, in a sentence; `None` if all are in one.
     pub fn lack(&self) -> Option<String> {
-        let what = match self.is_by_param {
-            true => format!("value of `{}`", one_line(&self.by)),
-            false => RUN_GROUP.to_owned(),
+        const NAMED: usize = 10;
+        let what = match &self.by {
+            GroupBy::Name(name) if self.is_by_param => format!("value of `{}`", one_line(name)),
+            _ => RUN_GROUP.to_owned(),
         };
-        match self.left_out {
+        let named = self.left_out.iter().take(NAMED).map(ToString::to_string);
+        let named = named.collect::<Vec<_>>().join(", ");
+        match self.left_out.len() {
             0 => None,
-            1 => Some(format!("1 trial has no {what}, and is left out")),
-            many => Some(format!("{many} trials have no {what}, and are left out")),
+            1 => Some(format!("1 trial has no {what}, and is left out: {named}")),
+            many => {
+                let rest = if many > NAMED { ", .." } else { "" };
+                Some(format!("{many} trials have no {what}, and are left out: {named}{rest}"))
+            }
         }
     }
 
-    /// What a legend or a column calls a group.
-    pub fn label(&self, group: &TrialGroup) -> String {
-        let value = one_line(&group.value.shown());
-        if self.is_by_param { format!("{} {value}", one_line(&self.by)) } else { value }
+    /// The parameters whose values differ between groups: these tell groups apart.
+    pub fn differing(&self) -> BTreeSet<usize> {
+        let first = self.groups.first().map_or(&[][..], |group| &group.values);
+        let differs = |index: &usize| {
+            let value = &first[*index..=*index];
+            self.groups.iter().any(|group| order_all(&group.values[*index..=*index], value).is_ne())
+        };
+        (0..first.len()).filter(differs).collect()
+    }
+
+    /// What a legend or a column calls each group.
+    pub fn labels(&self) -> Vec<String> {
+        let differing = self.differing();
+        self.groups.iter().map(|group| self.label(group, &differing)).collect()
+    }
+
+    fn label(&self, group: &TrialGroup, differing: &BTreeSet<usize>) -> String {
+        let is_over = matches!(self.by, GroupBy::Over(_));
+        let named = self.names.iter().zip(&group.values).enumerate();
+        let parts = named.filter(|(index, _)| !is_over || differing.contains(index));
+        let parts = parts.filter_map(|(_, (name, value))| {
+            let value = one_line(&value.as_ref()?.shown());
+            Some(if self.is_by_param { format!("{} {value}", one_line(name)) } else { value })
+        });
+        let label = parts.collect::<Vec<_>>().join(", ");
+        if label.is_empty() { "all".to_owned() } else { label }
     }
 }
 

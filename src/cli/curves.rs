@@ -35,6 +35,7 @@ Examples:
   hpsearch curves digits 7 --metric system/memory
   hpsearch curves runs --by group        the mean of each group of runs
   hpsearch curves runs --by lr           the same of each value of a parameter
+  hpsearch curves runs --over seed       of each configuration, over its seeds
   hpsearch curves digits 0-5 --wall      by seconds since each trial began
   hpsearch curves digits 7 --table       the numbers
   hpsearch curves sms/3 digits/7         trials of two studies
@@ -100,12 +101,8 @@ struct SeriesJson<'a> {
 pub fn curves(arguments: &CurvesArguments, console: &mut Console) -> Result<Exit, Failure> {
     let reader = console.reader()?;
     let of_studies = find::trials_of_studies(&reader, &arguments.words).transpose()?;
-    if let Some(by) = &arguments.choice.group_by {
-        if arguments.several.is_given() || of_studies.is_some() {
-            let message = "`--by` groups the trials of one study";
-            return Err(Failure::usage(message).help("name one study"));
-        }
-        return grouped::curves(arguments, by, console);
+    if let Some(by) = &arguments.choice.groups.group_by() {
+        return grouped::curves(arguments, by, of_studies, console);
     }
     if arguments.several.is_given() || of_studies.is_some() {
         return several::curves(arguments, of_studies.unwrap_or_default(), console);

@@ -9,12 +9,14 @@ use clap::{Args, ValueEnum, builder::PossibleValue};
 use serde::Serialize;
 
 use super::drawing::{self, Size};
+use super::groups::say_left_out;
 use super::selection::{self, SeveralArguments, of_each};
 use super::series_choice::SeriesArguments;
 use super::{Console, Exit, Failure};
 use crate::app::curves::Detail;
 use crate::app::figures::{FigureKind, FigureOptions, StudyFigure, check, figures};
 use crate::app::find;
+use crate::app::groups;
 use crate::report::figure::parallel::parallel_axes;
 use crate::report::figure::{Axis, Figure, HeatMap, Series};
 use crate::report::table::Columns;
@@ -34,6 +36,7 @@ Examples:
   hpsearch plot contour --param learning_rate --param dropout -o contour.png
   hpsearch plot curves --metric train/loss --clock step --smooth 0.6
   hpsearch plot curves runs --by group -o groups.png   mean and deviation
+  hpsearch plot curves runs --over seed                the same over seeds
   hpsearch plot curves sms digits     the curves of two studies, overlaid
   hpsearch plot history --study 'sms*' -o history.svg
 
@@ -79,7 +82,7 @@ pub struct PlotArguments {
         long,
         value_name = "WEIGHT",
         value_parser = weight,
-        conflicts_with = "group_by",
+        conflicts_with_all = ["by", "over"],
         default_value_t = 0.0,
         hide_default_value = true
     )]
@@ -134,7 +137,7 @@ impl PlotArguments {
         FigureOptions {
             params: self.param.clone(),
             metric: self.choice.metric.clone(),
-            group_by: self.choice.group_by.clone(),
+            group_by: self.choice.groups.group_by(),
             axis: self.choice.axis,
             by: self.choice.by(),
             detail: match is_drawn_small {
@@ -237,6 +240,12 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
             .collect(),
         false => studies,
     };
+    if let Some(by) = &options.group_by {
+        for study in &studies {
+            let groups = groups::of_study(&reader, study, by)?;
+            say_left_out(study, &groups, is_several, console);
+        }
+    }
     let figures = figures(&reader, &studies, kind, &options)?;
     if let Some(target) = target {
         return write(&figures, kind, &target, (arguments, is_several), console);
@@ -256,7 +265,8 @@ fn refuse_options_of_others(arguments: &PlotArguments, kind: FigureKind) -> Resu
         (choice.axis.is_some() || choice.wall, "`--clock` and `--wall` are"),
         (choice.metric.is_some() && !kind.is_of_an_objective(), "`--metric` is"),
         (arguments.smooth > 0.0, "`--smooth` is"),
-        (choice.group_by.is_some(), "`--by` is"),
+        (choice.groups.by.is_some(), "`--by` is"),
+        (!choice.groups.over.is_empty(), "`--over` is"),
     ];
     if let Some((_, what)) =
         of_curves.iter().find(|(given, _)| *given && kind != FigureKind::Curves)

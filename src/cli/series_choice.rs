@@ -1,8 +1,9 @@
-//! `--metric`, `--clock`, `--wall` and `--by`: selects series of trials.
+//! `--metric`, `--clock`, `--wall`, `--by` and `--over`: selects series of trials, and groups them.
 
 use clap::Args;
 
 use super::exit::Failure;
+use super::groups::GroupArguments;
 use crate::app::curves::By;
 use crate::app::figures::{FigureError, series_of};
 use crate::app::groups::GroupError;
@@ -18,12 +19,11 @@ pub struct SeriesArguments {
     #[arg(long = "clock", value_name = "AXIS", value_parser = axis_of)]
     pub axis: Option<SeriesAxis>,
     /// Draw by seconds since each trial began instead of steps
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["by", "over"])]
     pub wall: bool,
-    /// Draw the mean and standard deviation of each group: of the runs of each `group`, or of the
-    /// trials with each value of a parameter
-    #[arg(long = "by", value_name = "NAME", conflicts_with = "wall")]
-    pub group_by: Option<String>,
+    /// Draw the means of groups.
+    #[command(flatten)]
+    pub groups: GroupArguments,
 }
 
 fn axis_of(word: &str) -> Result<SeriesAxis, String> {
@@ -60,7 +60,7 @@ impl From<GroupError> for Failure {
         match error {
             GroupError::Storage(error) => error.into(),
             GroupError::Unknown { name, known, .. } if known.is_empty() => {
-                Failure::usage(message).help(format!("it has none: leave out `--by {name}`"))
+                Failure::usage(message).help(format!("it has none: leave out `{name}`"))
             }
             GroupError::Unknown { name, known, .. } => Failure::usage(message).known(
                 &name,
@@ -77,9 +77,9 @@ impl From<FigureError> for Failure {
         match error {
             FigureError::Storage(error) => error.into(),
             FigureError::Group(error) => error.into(),
-            FigureError::TooManyGroups { by, .. } => Failure::usage(message).help(format!(
-                "`hpsearch curves --by {by} --table` and `--json` have all; name trials for fewer"
-            )),
+            FigureError::TooManyGroups { .. } => Failure::usage(message).help(
+                "`hpsearch curves` with `--table` or `--json` has all; name trials for fewer",
+            ),
             FigureError::UnknownParameter { name, known, .. } => Failure::usage(message).known(
                 &name,
                 "it searches",

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::groups::GroupArguments;
 use super::selection::{self, SeveralArguments};
 use super::trial_json::TrialJson;
 use super::{Console, Exit, Failure};
@@ -31,6 +32,8 @@ Examples:
   hpsearch trials digits --where 'optim=sgd -state:failed' --sort optim
   hpsearch trials digits --sort number --json
   hpsearch trials runs --by group            mean and spread of each
+  hpsearch trials runs --over seed           of each configuration
+  hpsearch trials --study 'sms*' --by optim
   hpsearch trials --all --limit 20           the best of all studies
   hpsearch trials --study 'sms*' --where 'epochs>3'"))]
 pub struct TrialsArguments {
@@ -43,22 +46,23 @@ pub struct TrialsArguments {
     #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
     pub filter: Option<String>,
     /// The order: value, number, step, seconds, state, created, started, a parameter or a metric
-    #[arg(long, value_name = "KEY", default_value = "value", allow_hyphen_values = true)]
-    pub sort: String,
-    /// Reverse the order
-    #[arg(short, long)]
-    pub reverse: bool,
-    /// Only the first N trials; N of each study if their values cannot be compared
-    #[arg(long, value_name = "N")]
-    pub limit: Option<u64>,
-    /// A line for each `group` of runs, or for each value of a parameter, with the mean, standard
-    /// deviation and best value of its complete trials
     #[arg(
         long,
-        value_name = "NAME",
-        conflicts_with_all = ["all", "patterns", "sort", "reverse", "limit"]
+        value_name = "KEY",
+        default_value = "value",
+        allow_hyphen_values = true,
+        conflicts_with_all = ["by", "over"]
     )]
-    pub by: Option<String>,
+    pub sort: String,
+    /// Reverse the order
+    #[arg(short, long, conflicts_with_all = ["by", "over"])]
+    pub reverse: bool,
+    /// Only the first N trials; N of each study if their values cannot be compared
+    #[arg(long, value_name = "N", conflicts_with_all = ["by", "over"])]
+    pub limit: Option<u64>,
+    /// A line for each group of trials.
+    #[command(flatten)]
+    pub groups: GroupArguments,
     /// List hidden trials, too
     #[arg(long)]
     pub hidden: bool,
@@ -73,15 +77,15 @@ fn time(spent: Option<&Duration>) -> String {
 
 /// Lists the trials.
 pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit, Failure> {
+    if let Some(by) = &arguments.groups.group_by() {
+        return grouped::trials(arguments, by, console);
+    }
     if arguments.several.is_given() {
         return several::trials(arguments, console);
     }
     let (reader, study) = console.study(arguments.study.as_deref())?;
     let filter = selection::filter(&reader, &study, arguments.filter.as_deref(), console)?;
     let filter = if arguments.hidden { filter } else { study.visible(filter) };
-    if let Some(by) = &arguments.by {
-        return grouped::trials(arguments, by, (&reader, &study, filter), console);
-    }
     let (sort, turned) = selection::sort_key(&reader, &study, &arguments.sort)?;
     let query = TrialQuery {
         filter,

@@ -34,6 +34,7 @@ use super::response::{Response, Status};
 use super::store::Store;
 use crate::app::curves::{By, Detail};
 use crate::app::figures::{self, FigureError, FigureKind, FigureOptions, StudyFigure};
+use crate::app::groups::GroupBy;
 use crate::app::images::{self, ImageError};
 use crate::app::{AppError, devices, find, page};
 use crate::report::document::privacy::Privacy;
@@ -338,7 +339,10 @@ fn figures_of(head: &Head, reader: &AnyReader) -> Result<Vec<StudyFigure>, Refus
     let trials = trials_of(head, MOST_COMPARED)?;
     let options = FigureOptions {
         params: head.queries("param").map(str::to_owned).collect(),
-        group_by: head.query("group").filter(|group| !group.is_empty()).map(str::to_owned),
+        group_by: head
+            .query("group")
+            .filter(|group| !group.is_empty())
+            .map(|group| GroupBy::Name(group.to_owned())),
         metric: head.query("metric").filter(|metric| !metric.is_empty()).map(str::to_owned),
         axis,
         by,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{FigureError, FigureOptions, StudyFigure};
 use crate::app::curves::{Detail, points, shown_axis};
-use crate::app::groups::{self, Groups};
+use crate::app::groups::{self, GroupBy, Groups};
 use crate::report::figure::Figure;
 use crate::report::figure::curves::{self, MeanCurve, StudyCurve};
 use crate::report::wording::one_line;
@@ -20,9 +20,10 @@ pub(super) fn curves_figure(
     options: &FigureOptions,
 ) -> Result<Vec<Figure<'static>>, FigureError> {
     if let Some(by) = &options.group_by {
-        let trials = groups::visible_trials(reader, study)?;
-        let groups = groups::groups(reader, study, by, trials)?;
-        return Ok(vec![group_figure(reader, study, &groups, options)?]);
+        let groups = groups::of_study(reader, study, by)?;
+        let grouped = [grouped_series(reader, study, groups, options)?];
+        let figures = group_figures(reader, &grouped, options)?;
+        return Ok(figures.into_iter().map(|figure| figure.figure).collect());
     }
     let (metric, axis, curves) = curves_of(reader, study, options.lines, options)?;
     let unit = options.by.unit(axis);
@@ -37,33 +38,107 @@ pub(super) fn curves_figure(
 /// Most groups of a figure: as many as lines with colours and dashes of their own.
 const MOST_GROUPS: usize = 18;
 
-/// The mean curves of groups of trials, with their standard deviations.
+/// Groups of trials of a study, and the series that their curves are of.
+#[derive(Clone, Debug)]
+pub struct GroupedSeries {
+    /// The study.
+    pub study: StudySummary,
+    /// The groups.
+    pub groups: Groups,
+    /// The metric.
+    pub metric: String,
+    /// Its axis.
+    pub axis: SeriesAxis,
+}
+
+/// The mean curves of groups of trials of several studies.
 ///
 /// # Errors
 /// The store failed, the trials do not have the metric, or there are too many groups.
-pub fn group_figure(
+pub(super) fn figures_of_groups(
     reader: &dyn StorageReader,
-    study: &StudySummary,
-    groups: &Groups,
+    studies: &[StudySummary],
+    by: &GroupBy,
+    options: &FigureOptions,
+) -> Result<Vec<StudyFigure>, FigureError> {
+    let mut grouped = Vec::new();
+    for study in studies {
+        let groups = groups::of_study(reader, study, by)?;
+        grouped.push(grouped_series(reader, study, groups, options)?);
+    }
+    if options.overlay {
+        return group_figures(reader, &grouped, options);
+    }
+    let mut figures = Vec::new();
+    for one in &grouped {
+        figures.extend(group_figures(reader, std::slice::from_ref(one), options)?);
+    }
+    Ok(figures)
+}
+
+/// The mean curves of groups of trials with their standard deviations: one figure for each metric
+/// and axis.
+///
+/// # Errors
+/// The store failed, or there are too many groups.
+pub fn group_figures(
+    reader: &dyn StorageReader,
+    grouped: &[GroupedSeries],
+    options: &FigureOptions,
+) -> Result<Vec<StudyFigure>, FigureError> {
+    let mut figures = Vec::new();
+    let mut rest: Vec<&GroupedSeries> = grouped.iter().collect();
+    while let Some(first) = rest.first() {
+        let (metric, axis) = (&first.metric, first.axis);
+        let (together, others): (Vec<_>, Vec<_>) =
+            rest.into_iter().partition(|one| one.metric == *metric && one.axis == axis);
+        rest = others;
+        let study = match together.as_slice() {
+            [only] => Some(only.study.spec.name.clone()),
+            _ => None,
+        };
+        figures.push(StudyFigure { study, figure: group_figure(reader, &together, options)? });
+    }
+    Ok(figures)
+}
+
+/// One figure of groups that have a metric and an axis in common.
+fn group_figure(
+    reader: &dyn StorageReader,
+    together: &[&GroupedSeries],
     options: &FigureOptions,
 ) -> Result<Figure<'static>, FigureError> {
-    if groups.groups.len() > MOST_GROUPS {
-        let (by, count) = (groups.by.clone(), groups.groups.len());
+    let count_of_groups = together.iter().map(|one| one.groups.groups.len()).sum();
+    let Some(GroupedSeries { study, groups: Groups { by, .. }, metric, axis }) =
+        together.first().copied()
+    else {
+        return Ok(curves::means("", Vec::new()));
+    };
+    if count_of_groups > MOST_GROUPS {
+        let (by, count) = (by.clone(), count_of_groups);
         return Err(FigureError::TooManyGroups { by, count, most: MOST_GROUPS });
     }
-    let (metric, axis) = grouped_series(reader, study, groups, options)?;
     let mut means = Vec::new();
-    for group in &groups.groups {
-        let curve = group.curve(reader, study, &metric, axis)?;
-        let what = if study.spec.is_tracked() { "run" } else { "trial" };
-        let name = format!("{} ({})", groups.label(group), count(curve.trials.len() as u64, what));
-        let points = curve.points.iter().map(|(step, one)| (step.real(), one.mean, one.deviation));
-        means.push(MeanCurve { name, points: thinned(points.collect(), options.detail) });
+    for one in together {
+        let what = if one.study.spec.is_tracked() { "run" } else { "trial" };
+        for (label, group) in one.groups.labels().into_iter().zip(&one.groups.groups) {
+            let curve = group.curve(reader, &one.study, metric, *axis)?;
+            let label = match together.len() {
+                1 => label,
+                _ => format!("{}: {label}", one_line(&one.study.spec.name)),
+            };
+            let name = format!("{label} ({})", count(curve.trials.len() as u64, what));
+            let points = curve.points.iter();
+            let points = points.map(|(step, one)| (step.real(), one.mean, one.deviation));
+            means.push(MeanCurve { name, points: thinned(points.collect(), options.detail) });
+        }
     }
-    let by = one_line(&groups.by);
-    let title =
-        format!("{}: {metric} by {axis}, mean and standard deviation by {by}", study.spec.name);
-    Ok(curves::means(&title, means).on(axis.as_str(), &metric, options))
+    let title = format!("{metric} by {axis}, mean and standard deviation {by}");
+    let title = match together.len() {
+        1 => format!("{}: {title}", study.spec.name),
+        _ => title,
+    };
+    Ok(curves::means(&title, means).on(axis.as_str(), metric, options))
 }
 
 /// The metric of grouped trials and its axis.
@@ -73,16 +148,16 @@ pub fn group_figure(
 pub fn grouped_series(
     reader: &dyn StorageReader,
     study: &StudySummary,
-    groups: &Groups,
+    groups: Groups,
     options: &FigureOptions,
-) -> Result<(String, SeriesAxis), FigureError> {
+) -> Result<GroupedSeries, FigureError> {
     let trials = groups.groups.iter().flat_map(|group| &group.trials);
     let numbers: Vec<TrialNumber> = trials.map(|trial| trial.number).collect();
     let metric = options.metric.as_ref().unwrap_or(&study.spec.objective().metric).clone();
     let all = reader.series(study.id, &numbers)?;
     let own = series_of(&all, &metric, options.axis)?;
     let axis = options.axis.unwrap_or_else(|| shown_axis(study, own));
-    Ok((metric, axis))
+    Ok(GroupedSeries { study: study.clone(), groups, metric, axis })
 }
 
 /// Points at equal distances, and the last one: no more than can be seen.

@@ -1,6 +1,6 @@
 //! Why there is no figure.
 
-use crate::app::groups::GroupError;
+use crate::app::groups::{GroupBy, GroupError};
 use crate::report::wording::one_line;
 use crate::storage::StorageError;
 use crate::study::series::SeriesAxis;
@@ -25,10 +25,10 @@ pub enum FigureError {
     #[error(transparent)]
     Group(#[from] GroupError),
     /// More groups than lines that can be told apart.
-    #[error("`{}` has {count} values, and at most {most} groups are drawn", one_line(by))]
+    #[error("there are {count} groups {by}, and at most {most} are drawn")]
     TooManyGroups {
         /// What the trials are grouped by.
-        by: String,
+        by: GroupBy,
         /// How many groups there are.
         count: usize,
         /// How many can be drawn.

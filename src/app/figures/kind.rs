@@ -1,6 +1,7 @@
 //! The kinds of figures, and what of a study they show.
 
 use crate::app::curves::{By, Detail};
+use crate::app::groups::GroupBy;
 use crate::study::series::SeriesAxis;
 use crate::study::trial::TrialNumber;
 
@@ -145,8 +146,8 @@ pub struct FigureOptions {
     pub params: Vec<String>,
     /// Metric of curves, and which of several objectives; `None`: the study's, all of them.
     pub metric: Option<String>,
-    /// Of curves: the mean of each group of trials, by a parameter or by `group`.
-    pub group_by: Option<String>,
+    /// Of curves: the mean of each of these groups of trials.
+    pub group_by: Option<GroupBy>,
     /// Axis of curves; `None`: the study's where the metric is on it.
     pub axis: Option<SeriesAxis>,
     /// What curves are drawn by.
