@@ -69,7 +69,7 @@ impl Engine {
         let deadline = self.now.after(self.grace.saturating_mul(2));
         let there = self.slots.iter_mut().filter(|slot| slot.devices().is_on(&agent));
         for running in there.filter_map(|slot| slot.running.as_mut()) {
-            running.leaving.get_or_insert((Leaving::Holding { told: false }, deadline));
+            running.leaving.get_or_insert((Leaving::AgentLeft, deadline));
         }
         self.set_slots_of(&agent, &[]);
         self.silent_agents.remove(&agent);

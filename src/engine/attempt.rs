@@ -22,7 +22,9 @@ pub(super) enum Leaving {
     Holding {
         told: bool,
     },
-    /// It continued past its end and has reached the requested step.
+    /// The agent that it runs on leaves.
+    AgentLeft,
+    /// It continued past its end and has reached the requested step, or it no longer improves.
     Arrived,
     Draining,
     Killed,
@@ -48,7 +50,9 @@ impl Leaving {
             }
             (Leaving::Arrived, Paused | Stopped | Failed(_) | Interrupted) => (Completed, None),
             (Leaving::Holding { told: true }, Completed) => (Paused, None),
-            (Leaving::Holding { .. }, Stopped | Failed(_) | Interrupted) => (Paused, None),
+            (Leaving::Holding { .. } | Leaving::AgentLeft, Stopped | Failed(_) | Interrupted) => {
+                (Paused, None)
+            }
             (Leaving::Draining, Failed(_)) => (Interrupted, None),
             (_, end) => (end, message),
         }
@@ -213,6 +217,8 @@ mod tests {
             (&Leaving::Arrived, killed(), Completed, None),
             (&told, Completed, Paused, None),
             (&untold, Completed, Completed, word),
+            (&Leaving::AgentLeft, killed(), Paused, None),
+            (&Leaving::AgentLeft, Completed, Completed, word),
         ] {
             let found = leaving.settle(end.clone(), word.map(str::to_owned));
             assert_eq!(found, (settled, said.map(str::to_owned)), "{leaving:?} {end:?}");

@@ -41,9 +41,10 @@ impl Engine {
         }
         let leaving = running.leaving.map(|(leaving, _)| match leaving {
             // A report arrived after it was asked to leave: its pruner's decision holds.
-            Leaving::TimedOut(_) | Leaving::Draining | Leaving::Holding { .. } => {
-                self.final_decision(number).unwrap_or(leaving)
-            }
+            Leaving::TimedOut(_)
+            | Leaving::Draining
+            | Leaving::Holding { .. }
+            | Leaving::AgentLeft => self.final_decision(number).unwrap_or(leaving),
             leaving => leaving,
         });
         let (end, message) = match &leaving {
@@ -88,10 +89,14 @@ impl Engine {
             }
             (AttemptEnd::Completed, _) => self.complete(number, message),
             (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number, None),
-            (AttemptEnd::Paused, Some(Leaving::Holding { .. })) => {
+            (
+                AttemptEnd::Paused,
+                Some(leaving @ (Leaving::Holding { .. } | Leaving::AgentLeft)),
+            ) => {
+                let is_back = self.is_open(slot) && leaving != Leaving::AgentLeft;
                 let why = match evicted {
                     Some(why) => why,
-                    None if !self.is_open(slot) => format!("left {devices}"),
+                    None if !is_back => format!("left {devices}"),
                     None => "resumed by you".to_owned(),
                 };
                 self.requeue(number, &why);

@@ -372,6 +372,25 @@ fn an_agent_that_comes_back_has_as_many_trials_as_before() {
 }
 
 #[test]
+fn a_trial_of_an_agent_that_left_and_is_back_first_was_not_resumed_by_the_user() {
+    let mut simulation = with_agents(shared(30, GIB, (GIB, GIB), 3), &[8 * GIB, 8 * GIB]);
+    simulation.agents[1].absences = vec![(200, Duration::from_secs(1))];
+    simulation.leave_time = Duration::from_secs(3);
+    let run = simulation.run(&[]).unwrap();
+    assert_sound_on_agents(&run, 30);
+    let reasons: Vec<&str> = events(&run.turns)
+        .filter_map(|event| match event {
+            Event::Trial(_, TrialEvent::State(StateEvent::Queued { reason, .. })) => {
+                Some(reason.as_str())
+            }
+            _ => None,
+        })
+        .collect();
+    assert!(!reasons.is_empty(), "trials were there");
+    assert!(reasons.iter().all(|reason| reason.starts_with("left node1/sim:0")), "{reasons:?}");
+}
+
+#[test]
 fn a_trial_too_large_for_one_agent_waits_for_one_with_room() {
     // Trials of 1 to 8 GiB, one a layer; a device of 6 GiB and one of 40.
     let mut simulation = with_agents(shared(60, GIB, (GIB, GIB), 8), &[40 * GIB, 6 * GIB]);
