@@ -237,6 +237,8 @@ fn study(changes: &mut Changes<'_>) {
     changes.compare("budget.failures", Free, |spec| written(&spec.budget.failures));
     changes.compare("budget.trial_time", Free, |spec| spec.budget.trial_time.map(duration::format));
     changes.compare("budget.stall_time", Free, |spec| spec.budget.stall_time.map(duration::format));
+    changes.compare("budget.trial_patience", Free, |spec| written(&spec.budget.trial_patience));
+    changes.compare("budget.trial_min_delta", Free, |spec| number(spec.budget.trial_min_delta));
     changes.compare("budget.patience", Free, |spec| written(&spec.budget.patience));
     changes.compare("budget.device_hours", Free, |spec| number(spec.budget.device_hours));
     changes.compare("budget.cost", Free, |spec| number(spec.budget.cost));

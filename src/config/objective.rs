@@ -154,6 +154,13 @@ pub(super) fn check_several(
              program report the means of its folds so far",
         );
     }
+    if budget.entry("trial_patience").is_some() {
+        refuse(
+            budget.place_of("trial_patience"),
+            "`trial_patience` looks at one metric",
+            "leave it out, and let the program end when it no longer improves",
+        );
+    }
     let of_one_value = spec.keys_of_one_value();
     if of_one_value.contains(&"replicates") {
         refuse(

@@ -42,6 +42,12 @@ pub(super) fn check(
             problems.push(problem.help(format!("leave `{key}` out")));
         }
     }
+    if spec.budget.trial_patience.is_some() {
+        let message = "the best members of a population are copied to others: one that no longer \
+            improves is not complete";
+        let problem = Diagnostic::error(budget.place_of("trial_patience"), message);
+        problems.push(problem.help("leave `trial_patience` out"));
+    }
     if spec.deterministic && is_asynchronous(&spec.pruner) {
         let message = "with `asynchronous`, decisions depend on which member is faster: \
             `deterministic` cannot hold";

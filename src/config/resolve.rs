@@ -50,6 +50,7 @@ pub(super) fn resolve(
     };
     let budget = file.section("budget", problems);
     check_cost(&budget, problems);
+    check_min_delta(&budget, problems);
     let searched = file.space(problems);
     let sampler = sampler_pruner::read("sampler", file.table("sampler"), problems);
     let pruner = sampler_pruner::read("pruner", file.table("pruner"), problems);
@@ -328,6 +329,16 @@ fn name(study: &Section<'_>, stem: &str, problems: &mut Vec<Diagnostic>) -> Stri
 }
 
 /// A cost limit requires a price.
+fn check_min_delta(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
+    let needed = "trial_patience";
+    if let Some(delta) = budget.entry("trial_min_delta").filter(|_| budget.lacks(needed)) {
+        let message = "`budget.trial_min_delta` needs `trial_patience`";
+        let help = "write for example `trial_patience = 5` under [budget]: after so many reports \
+            without an improvement a trial is complete";
+        problems.push(Diagnostic::error(delta.place, message).help(help));
+    }
+}
+
 fn check_cost(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
     if let Some(cost) = budget.entry("cost").filter(|_| budget.lacks("price_per_hour")) {
         let problem = Diagnostic::error(

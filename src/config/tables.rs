@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::study::budget::Count;
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Int, Of, Text};
 use crate::study::field::{
-    self, COUNT, Field, FieldKind, NATURAL, NUMBER, OBJECTIVE, POSITIVE, key,
+    self, COUNT, Field, FieldKind, NATURAL, NOT_NEGATIVE, NUMBER, OBJECTIVE, POSITIVE, key,
 };
 use crate::study::notify::Occasion;
 use crate::study::program::ArgsStyle;
@@ -115,6 +115,10 @@ const BUDGET: &[Field] = &[
         .doc("longest running time of one attempt of a trial; a longer attempt is ended and fails"),
     key("stall_time", FieldKind::Duration, Absent)
         .doc("longest time without a metric or a checkpoint, after which the attempt is killed"),
+    key("trial_patience", COUNT, Absent)
+        .doc("a trial is complete after this many reports without an improvement: early stopping"),
+    key("trial_min_delta", NOT_NEGATIVE, Absent)
+        .doc("an improvement for `trial_patience` is better than the best by more than this"),
     key("patience", COUNT, Absent)
         .doc("the study ends after this many complete and pruned trials without a better one"),
     key("device_hours", POSITIVE, Absent).doc(

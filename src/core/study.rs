@@ -30,6 +30,7 @@ pub mod outcome;
 pub mod params;
 pub mod pareto;
 pub mod pattern;
+pub mod plateau;
 pub mod prediction;
 pub mod printed_metrics;
 pub mod program;

@@ -170,6 +170,7 @@ impl Engine {
         let trial = self.state.trial(number).filter(|trial| trial.continued.is_none())?;
         let step = trial.last_step()?;
         match &trial.decision_at(step)?.verdict {
+            verdict if verdict.completes() => Some(Leaving::Arrived),
             Decision::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
             // Otherwise it is the pause from which this attempt was resumed.
             Decision::Pause(reason) if trial.until.is_some_and(|until| until <= step) => {
@@ -216,8 +217,11 @@ impl Engine {
         let Some(trial) = self.state.trial(number) else { return };
         let result = self.state.result_of(trial);
         if result.0.is_some() || !result.1.is_empty() {
-            let short = self.short_of_asked(number);
-            return self.finish_trial(number, TrialState::Complete, result, short);
+            let last = trial.decisions.last().map(|last| &last.verdict);
+            let plateau = last.filter(|last| last.completes() && trial.continued.is_none());
+            let plateau = plateau.and_then(Decision::reason).map(ToString::to_string);
+            let reason = self.short_of_asked(number).or(plateau);
+            return self.finish_trial(number, TrialState::Complete, result, reason);
         }
         let missing = missing_objectives(&self.spec.objectives, trial);
         if let [first, ..] = missing[..]

@@ -221,6 +221,7 @@ impl Engine {
             self.drop_all(superseded.checkpoints);
             match (self.final_decision(number), self.hold_of(number)) {
                 _ if self.has_arrived(number) => self.complete(number, None),
+                (Some(Leaving::Arrived), _) => self.complete(number, None),
                 (Some(Leaving::Stopping(reason)), _) => self.finish_trial(
                     number,
                     TrialState::Pruned,

@@ -11,6 +11,7 @@ use crate::study::decision::{Decision, Reason};
 use crate::study::event::{Event, StateEvent};
 use crate::study::history::History;
 use crate::study::metric::{Metrics, Number};
+use crate::study::plateau::{Plateau, plateau};
 use crate::study::spec::PruningLimitRule;
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
@@ -31,8 +32,8 @@ pub(super) fn seen_by_pruners(known: &StudyState) -> Cow<'_, [Trial]> {
 }
 
 impl Engine {
-    /// The decision on a report that the state contains: a limit's that ends the trial, or else the
-    /// pruner's.
+    /// The decision on a report that the state contains: a limit's that ends the trial, that of
+    /// `trial_patience`, or else the pruner's.
     pub(super) fn judge(&mut self, number: TrialNumber, step: u64) -> Decision {
         let restart = self.restart_of(number);
         let Some(trial) = self.state.trial(number) else { return Decision::CONTINUE };
@@ -40,6 +41,9 @@ impl Engine {
         if let Some((limit, over)) = constraint::ends(&self.spec.constraints, &metrics) {
             let (condition, at) = (limit.text().to_owned(), self.spec.step.at(step));
             return Decision::Stop(Reason::Limit { condition, over: Number(over), at });
+        }
+        if let Some(reason) = self.plateau_of(trial, step) {
+            return Decision::Stop(reason);
         }
         let trials;
         let history = match &mut self.decision_window {
@@ -54,6 +58,20 @@ impl Engine {
         };
         let history = history.with_step_unit(self.spec.step);
         self.pruner.judge(&Case { space: &self.spec.space, history, trial, step, restart })
+    }
+
+    /// Why a trial no longer improves, if `trial_patience` says so. Only its own reports count.
+    fn plateau_of(&self, trial: &Trial, step: u64) -> Option<Reason> {
+        let rule = self.spec.budget.plateau_rule()?;
+        let reports = &trial.curve[..trial.curve.partition_point(|(at, _)| *at <= step)];
+        let Plateau { best, best_at, reports } = plateau(reports, self.spec.direction(), rule)?;
+        Some(Reason::Plateau {
+            best: Number(best),
+            best_at: self.spec.step.at(best_at),
+            reports,
+            min_delta: Number(rule.1),
+            at: self.spec.step.at(step),
+        })
     }
 
     /// The last metrics of a running trial that limits see.

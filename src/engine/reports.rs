@@ -100,6 +100,7 @@ impl Engine {
             Decision::Continue(_) => None,
             Decision::Pause(_) if matches!(judged, Judged::PastItsEnd(_)) => Some(Leaving::Arrived),
             Decision::Pause(reason) => Some(Leaving::Pausing(reason.to_string())),
+            Decision::Stop(_) if verdict.completes() => Some(Leaving::Arrived),
             Decision::Stop(reason) => Some(Leaving::Stopping(reason.to_string())),
         };
         if let (Some(leaving), Some(running)) = (leaving, &mut self.slots[slot].running) {

@@ -42,6 +42,16 @@ pub fn budget(spec: &StudySpec) -> String {
         budget.failures.map(|failures| format!("{} at most", count(failures, "failed trial"))),
         budget.trial_time.map(|time| format!("{} for each attempt", duration(time))),
         budget.stall_time.map(|time| format!("{} without a report", duration(time))),
+        budget.trial_patience.map(|patience| {
+            let reports = count(patience, "report");
+            match budget.trial_min_delta {
+                Some(delta) => format!(
+                    "{reports} of a trial without an improvement by more than {}",
+                    number(delta)
+                ),
+                None => format!("{reports} of a trial without an improvement"),
+            }
+        }),
         budget
             .patience
             .map(|patience| format!("{} without a better one", count(patience, "trial"))),

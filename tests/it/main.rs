@@ -30,6 +30,7 @@ mod doctor;
 mod documentation;
 #[cfg(feature = "nvml")]
 mod driver;
+mod early_stopping;
 mod engine;
 #[cfg(feature = "train")]
 mod evaluation_steps;

@@ -217,6 +217,7 @@ fn why_stopped(trial: &Trial) -> Option<String> {
         }
         Some(Reason::Percentile { .. }) => "worse than a percentile at the same step",
         Some(Reason::Patience { .. }) => "no better for several reports",
+        Some(Reason::Plateau { .. }) => "no longer improved",
         Some(Reason::Threshold { .. }) => "outside of a fixed bound",
         Some(Reason::Limit { .. }) => "beyond a limit",
         Some(Reason::Wilcoxon { .. }) => "worse than the best trial by a signed-rank test",

@@ -41,6 +41,12 @@ pub struct Budget {
     /// Longest time of an attempt without a report or a checkpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stall_time: Option<Duration>,
+    /// Completes a trial after this many reports without an improvement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial_patience: Option<u64>,
+    /// What its reports must improve by to count as an improvement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trial_min_delta: Option<f64>,
     /// Ends after this many complete and pruned trials without a better one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patience: Option<u64>,
@@ -79,12 +85,20 @@ impl Budget {
             ("failures", whole(self.failures)),
             ("trial_time", time(self.trial_time)),
             ("stall_time", time(self.stall_time)),
+            ("trial_patience", whole(self.trial_patience)),
+            ("trial_min_delta", amount(self.trial_min_delta)),
             ("patience", whole(self.patience)),
             ("device_hours", amount(self.device_hours)),
             ("cost", amount(self.cost)),
             ("price_per_hour", amount(self.price_per_hour)),
         ];
         keys.into_iter().filter(|(_, beyond)| *beyond).map(|(key, _)| key).collect()
+    }
+
+    /// The rule that completes a trial whose reports no longer improve: after how many of them, and
+    /// by how much they must improve.
+    pub fn plateau_rule(&self) -> Option<(u64, f64)> {
+        Some((self.trial_patience?, self.trial_min_delta.unwrap_or(0.0)))
     }
 
     /// The tighter one of `device_hours` and `cost`, if one of them is set.

@@ -27,7 +27,7 @@ pub enum Decision {
     Continue(Option<Reason>),
     /// Save a checkpoint and exit; the trial may be resumed later.
     Pause(Reason),
-    /// Exit permanently: the trial is pruned.
+    /// Exit permanently: the trial is pruned, or complete if it no longer improves.
     Stop(Reason),
 }
 
@@ -47,6 +47,11 @@ impl Decision {
             Decision::Pause(_) => "pause",
             Decision::Stop(_) => "stop",
         }
+    }
+
+    /// Whether the trial is complete with this: its reports no longer improve.
+    pub fn completes(&self) -> bool {
+        matches!(self, Decision::Stop(Reason::Plateau { .. }))
     }
 
     /// The reason, if any.

@@ -656,7 +656,9 @@ impl StudySpec {
 
     /// Whether reports may end trials.
     pub fn stops_trials(&self) -> bool {
-        self.pruner.name != "none" || self.has_pruning_limits()
+        self.pruner.name != "none"
+            || self.has_pruning_limits()
+            || self.budget.trial_patience.is_some()
     }
 
     /// Whether limits may end trials.

@@ -162,6 +162,19 @@ pub enum Reason {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         wrapped: Option<Box<Reason>>,
     },
+    /// Its reports no longer improve; the trial is complete.
+    Plateau {
+        /// The value that they do not improve on.
+        best: Number,
+        /// Its step.
+        best_at: UnitStep,
+        /// How many reports there were since.
+        reports: u64,
+        /// By how much an improvement must be better.
+        min_delta: Number,
+        /// The step of the report.
+        at: UnitStep,
+    },
     /// Its value is outside a fixed bound.
     Threshold {
         /// The value.
@@ -254,6 +267,7 @@ impl Reason {
             | Reason::Exploited { .. }
             | Reason::Migrated { .. }
             | Reason::Limit { .. }
+            | Reason::Plateau { .. }
             | Reason::Wilcoxon { .. }
             | Reason::Nan { .. }
             | Reason::OnlyNan { .. }

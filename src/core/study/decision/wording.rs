@@ -133,6 +133,17 @@ impl fmt::Display for Reason {
                 }
                 wrapped.as_ref().map_or(Ok(()), |second| write!(f, ", and {second}"))
             }
+            Reason::Plateau { best, best_at, reports, min_delta, at } => {
+                write!(
+                    f,
+                    "no improvement on {best} at {best_at} in {} up to {at}",
+                    count(*reports, "report")
+                )?;
+                match min_delta.0 > 0.0 {
+                    true => write!(f, " by more than {min_delta}"),
+                    false => Ok(()),
+                }
+            }
             Reason::Threshold { value, bound, threshold, at } => {
                 let side = match bound {
                     Bound::Lower => "below",
