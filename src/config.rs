@@ -35,6 +35,7 @@ mod suitability;
 mod syntax;
 mod tables;
 mod trainer;
+mod training_overrides;
 pub mod trial_values;
 mod unknown_tables;
 mod yaml;
@@ -51,6 +52,7 @@ pub use sampler_pruner::default_sampler;
 pub use schema::schema;
 pub use tables::{Contents, TABLES, TableSchema};
 pub(crate) use trainer::{is_of_hub, of_hub};
+pub use training_overrides::{TrainingOverrides, training_overrides};
 
 use crate::arguments::data_format::format_of;
 use crate::arguments::default_of;

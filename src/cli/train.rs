@@ -18,7 +18,7 @@ use super::waiting::listener;
 use crate::app::export::directory_of;
 use crate::app::train_once::{self, Trained};
 use crate::arguments::default_of;
-use crate::config;
+use crate::config::{self, ConfigError};
 use crate::export::recipe::{Contradiction, Training};
 use crate::export::{self, Draft, Needed, Purpose, Recipe, Target};
 use crate::report::wording::{number, one_line};
@@ -30,6 +30,7 @@ use interruption::Interruption;
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Examples:\n  hpsearch train model/best.toml -o again    of `export -o model`\n  \
+        hpsearch train model/best.toml -o final --set data.validation_split=0\n  \
         hpsearch train study.toml --set trainer.learning_rate=3e-4\n  hpsearch train study.toml \
         --find-lr\n  hpsearch train study.toml --overfit-one-batch --steps 200\n  hpsearch train \
         study.toml --profile 20\n  hpsearch train study.toml -o model --resume-from-checkpoint \
@@ -40,7 +41,8 @@ pub struct TrainArguments {
     /// [[enqueue]] or the middle of its space
     #[arg(value_name = "FILE.toml")]
     pub file: PathBuf,
-    /// Override a key of a study file, as often as needed
+    /// Override a key of a study file, or of [params], [trainer] or [data] of a best.toml, as often
+    /// as needed
     #[arg(long, value_name = "TABLE.KEY=VALUE")]
     pub set: Vec<String>,
     /// Only test whether the model can overfit one batch
@@ -83,7 +85,9 @@ pub struct TrainArguments {
 
 /// Trains it.
 pub fn train(arguments: &TrainArguments, console: &mut Console) -> Result<Exit, Failure> {
-    let recipe = read(arguments, console)?;
+    let recipe = read(arguments, console)?.without_validation().map_err(|problem| {
+        Failure::usage(problem.message).help(problem.help.unwrap_or_default())
+    })?;
     for file in recipe.changed_files() {
         console.say(&format!(
             "warning: `{}` has changed since this was written: the result may differ",
@@ -318,10 +322,6 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
         troubles.iter().for_each(|trouble| console.say(&format!("warning: {trouble}")));
         return Ok(recipe);
     }
-    if !arguments.set.is_empty() {
-        return Err(Failure::usage("`--set` is for study files, and this is a best.toml")
-            .help("edit the file: all its arguments are there"));
-    }
     let mut recipe: Recipe = toml::from_str(&text).map_err(|error| {
         Failure::usage(format!("`{}` is not a best.toml: {error}", file.display()))
             .help("`hpsearch export STUDY -o DIR` writes DIR/best.toml")
@@ -338,7 +338,38 @@ fn read(arguments: &TrainArguments, console: &mut Console) -> Result<Recipe, Fai
     if let Some(contradiction) = recipe.contradiction() {
         return Err(contradicts(file, &contradiction));
     }
+    override_with(&arguments.set, &mut recipe, &directory_of(file), console)?;
     recipe.make_absolute(&directory_of(file))?;
     recipe.training = Some(training(arguments)?);
     Ok(recipe)
+}
+
+/// Overrides parameters, arguments and data of a best.toml in `directory`.
+fn override_with(
+    sets: &[String],
+    recipe: &mut Recipe,
+    directory: &Path,
+    console: &Console,
+) -> Result<(), Failure> {
+    if sets.is_empty() {
+        return Ok(());
+    }
+    let (trainer, data) = (recipe.trainer_arguments(), recipe.data_arguments());
+    let params: Vec<&str> = recipe.params.iter().map(|(name, _)| name).collect();
+    let directory = std::path::absolute(directory)?;
+    let overrides = config::training_overrides(sets, &directory, &params, (&trainer, &data))
+        .map_err(ConfigError::Invalid)?;
+    if let Some(name) = overrides.trainer.keys().find(|name| recipe.is_staged(name)) {
+        return Err(Failure::usage(format!(
+            "`{name}` has a value in each stage of this best.toml, which is of a trial of a \
+             population"
+        ))
+        .help("edit `[[schedule]]` in a copy of the file"));
+    }
+    for key in &overrides.dropped {
+        console.say(&format!(
+            "note: `data.{key}` of the file is replaced by `--set`, and its rows are not read"
+        ));
+    }
+    Ok(recipe.set(&overrides)?)
 }

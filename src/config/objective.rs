@@ -229,6 +229,8 @@ pub(super) struct Reports {
     pub(super) has_scores: bool,
     /// Whether evaluations write texts, of tasks that can.
     pub(super) writes: bool,
+    /// Whether there are rows to evaluate on, which one training can do without.
+    pub(super) evaluates: bool,
 }
 
 /// The built-in trainer's metrics are known: a misspelt one would make every trial fail.
@@ -236,7 +238,7 @@ pub(super) fn check_metric(
     study: &Section<'_>,
     index: usize,
     objective: &Objective,
-    Reports { task, has_scores, writes }: Reports,
+    Reports { task, has_scores, writes, evaluates }: Reports,
     problems: &mut Vec<Diagnostic>,
 ) {
     let place = |key: &str| place_of(study, index, key);
@@ -271,6 +273,18 @@ pub(super) fn check_metric(
         );
         let problem = Diagnostic::error(place("metric"), message);
         problems.push(problem.help("leave that out of [trainer], or search for `eval_loss`"));
+        return;
+    }
+    if !evaluates && task.line().metrics.contains(&metric) {
+        let message = format!(
+            "`{metric}` would never be reported: `validation_split = 0` leaves no rows to evaluate \
+             on"
+        );
+        let problem = Diagnostic::error(place("metric"), message);
+        problems.push(problem.help(
+            "a search needs validation rows: leave `validation_split` out of [data]; `hpsearch \
+             train FILE.toml --set data.validation_split=0` trains one model on all rows",
+        ));
         return;
     }
     let is_smaller = metric.ends_with("bits_per_byte")

@@ -126,8 +126,8 @@ fn whole_table(entry: &TomlEntry) -> Option<Diagnostic> {
 }
 
 /// Removes what an override makes meaningless in the file: options of another sampler or pruner, a
-/// parameter's other kind of range. Other overrides, and misspelt keys of the file, which are
-/// reported, stay.
+/// parameter's other kind of range, the other source of the rows of a split. Other overrides, and
+/// misspelt keys of the file, which are reported, stay.
 fn drop_what_it_replaces(tree: &mut TomlTable, entry: &TomlEntry) {
     let Item::Table(overlay) = &entry.value.item else { return };
     let Some(table) = tree
@@ -170,11 +170,26 @@ fn drop_what_it_replaces(tree: &mut TomlTable, entry: &TomlEntry) {
                     || ![&KINDS[..], &["log", "step"]].concat().contains(&own.key.as_str())
             });
         }
+        "data" => {
+            let keys = overlay.entries.iter().filter_map(|own| other_source(&own.key));
+            let others: Vec<&str> = keys.collect();
+            table.entries.retain(|own| !is_of_file(own) || !others.contains(&own.key.as_str()));
+        }
         "study" if overlay.get("objective").is_some() => table
             .entries
             .retain(|own| !is_of_file(own) || !["metric", "direction"].contains(&own.key.as_str())),
         _ => {}
     }
+}
+
+/// The key of `[data]` that names other rows for the same split.
+pub(super) fn other_source(key: &str) -> Option<&'static str> {
+    let pairs = [("validation", "validation_split"), ("test", "test_split")];
+    pairs.into_iter().find_map(|(file, share)| match key {
+        _ if key == file => Some(share),
+        _ if key == share => Some(file),
+        _ => None,
+    })
 }
 
 /// The path of a dotted override's single value: all but its last key, and that key.

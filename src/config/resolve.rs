@@ -23,7 +23,7 @@ use super::trainer::{self, Arguments};
 use super::unknown_tables;
 use super::{Purpose, STUDY_NAME_RULE, is_study_name};
 use super::{cluster, devices};
-use crate::arguments::{ARGUMENTS, TaskKind};
+use crate::arguments::{ARGUMENTS, DataArguments, TaskKind};
 use crate::study::condition::KnownNames;
 use crate::study::params::Params;
 use crate::study::program::Program;
@@ -61,7 +61,15 @@ pub(super) fn resolve(
     };
     let of_trainer = file.table("trainer").zip(arguments.as_ref());
     let task = of_trainer.and_then(|((table, _), all)| trainer::task_of(table, &all.values));
-    let reported = task.map(TaskKind::reported);
+    let evaluates = purpose == Purpose::OneTraining
+        || !matches!(&program, Some(Program::Trainer { data, .. })
+            if DataArguments::holds_nothing_out(data));
+    let is_reported =
+        |task: TaskKind, metric: &str| evaluates || !task.line().metrics.contains(&metric);
+    let reported = task.map(|task| {
+        let metrics = task.reported().into_iter();
+        metrics.filter(|metric| is_reported(task, metric)).collect::<Vec<_>>()
+    });
     let metrics = reported.as_deref().map_or(KnownNames::Metrics, KnownNames::Reported);
     if let Some(searched) = &searched {
         enqueue::check_candidates(file.tree.get("enqueue"), &enqueue, searched, problems);
@@ -90,7 +98,7 @@ pub(super) fn resolve(
         let has_scores = file.table("data").is_some_and(|(data, _)| data.get("score").is_some());
         let writes = !matches!(&program, Some(Program::Trainer { arguments, .. })
             if arguments.get("predict_with_generate") == Some(&false.into()));
-        let reports = objective::Reports { task, has_scores, writes };
+        let reports = objective::Reports { task, has_scores, writes, evaluates };
         for (index, objective) in objectives.iter().flatten().enumerate() {
             objective::check_metric(&study, index, objective, reports, problems);
         }
@@ -291,6 +299,10 @@ impl<'a> StudyFile<'a> {
                 return (None, Some(arguments));
             }
         };
+        if let Some(problem) = DataArguments::lacks_validation(&data, &arguments.values) {
+            let found = Diagnostic::error(arguments.place_of(&problem.key), problem.message);
+            problems.push(found.help(problem.help.unwrap_or_default()));
+        }
         (Some(Program::Trainer { arguments: arguments.values.clone(), data }), Some(arguments))
     }
 }

@@ -40,7 +40,7 @@ pub use rows::RowsAtOnce;
 pub use scheduler::{LR_END, Ramp, SchedulerSettings, SchedulerType};
 pub use table::{check_key, check_values, default_of, table_schema};
 pub use tasks::{
-    COMMON_METRICS, COMMON_OBJECTIVES, TRAINER_TASKS, TaskKind, TrainerTask, monitored,
+    COMMON_METRICS, COMMON_OBJECTIVES, TRAIN_LOSS, TRAINER_TASKS, TaskKind, TrainerTask, monitored,
 };
 pub use trainer_table::ARGUMENTS;
 pub use training::{EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TrainerArguments};

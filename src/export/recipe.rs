@@ -9,11 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use super::ExportError;
 use crate::arguments::data_format::is_on_hub;
-use crate::arguments::{PRETRAINED, TaskKind, TrainerArguments, monitored};
+use crate::arguments::{
+    ARGUMENTS, ArgumentProblem, DataArguments, PRETRAINED, TRAIN_LOSS, TaskKind, TrainerArguments,
+    monitored,
+};
+use crate::config::TrainingOverrides;
 use crate::config::shown::{drives_a_terminal, one_line};
 use crate::engine::{seed_of, seed_of_number};
 use crate::runner::inputs;
 use crate::study::device::Device;
+use crate::study::field;
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::program::Program;
@@ -306,6 +311,30 @@ impl Recipe {
         model.is_dir().then_some(model)
     }
 
+    /// The same recipe, or one that exports the model of its last step, if no rows are held out to
+    /// choose it by: then only the training loss is known.
+    ///
+    /// # Errors
+    /// An argument depends on validation rows.
+    pub fn without_validation(self) -> Result<Self, ArgumentProblem> {
+        let data = self.data_arguments();
+        if self.trainer.is_empty() || !DataArguments::holds_nothing_out(&data) {
+            return Ok(self);
+        }
+        if let Some(problem) = DataArguments::lacks_validation(&data, &self.trainer_arguments()) {
+            return Err(problem);
+        }
+        let comparable = self.metric == TRAIN_LOSS;
+        Ok(Self {
+            metric: TRAIN_LOSS.to_owned(),
+            direction: Direction::Minimize,
+            rule: ValueRule::Last,
+            value: self.value.filter(|_| comparable),
+            values: BTreeMap::new(),
+            ..self
+        })
+    }
+
     /// The verb that uses its model.
     pub fn verb(&self) -> &'static str {
         match TaskKind::of(&self.trainer_arguments()) {
@@ -364,6 +393,30 @@ impl Recipe {
         Some(Contradiction { name: name.clone(), params, other, table: "[trainer]" })
     }
 
+    /// Whether the stages of a schedule have values of their own of an argument of the trainer.
+    pub fn is_staged(&self, argument: &str) -> bool {
+        let mut params = self.schedule.iter().map(|stage| &stage.params);
+        params.any(|params| name_in(params, argument).is_some())
+    }
+
+    /// Replaces arguments of the trainer, and with them parameters, and arguments of the data.
+    ///
+    /// # Errors
+    /// A value that TOML cannot hold.
+    pub fn set(&mut self, overrides: &TrainingOverrides) -> Result<(), ExportError> {
+        for (argument, value) in &overrides.trainer {
+            if let Some(name) = name_in(&self.params, argument)
+                && let Some(value) = Value::from_json(value)
+            {
+                self.params.insert(name, value);
+            }
+        }
+        self.data.retain(|key, _| !overrides.dropped.contains(&key.as_str()));
+        self.trainer.extend(to_toml(&overrides.trainer)?);
+        self.data.extend(to_toml(&overrides.data)?);
+        Ok(())
+    }
+
     /// Makes paths of data that were edited absolute; they are relative to the file's `directory`.
     ///
     /// # Errors
@@ -413,6 +466,13 @@ impl Recipe {
         let read = self.digests.iter().filter(|(path, _)| read.contains(&path.as_str()));
         read.filter(changed).map(|(path, _)| PathBuf::from(path)).collect()
     }
+}
+
+/// The name in `params` of an argument of the trainer, which may be one of its aliases.
+fn name_in(params: &Params, argument: &str) -> Option<String> {
+    let name = |own: &str| field::find(ARGUMENTS, own).map(|field| field.name);
+    let mut names = params.iter().map(|(own, _)| own);
+    names.find(|own| name(own) == Some(argument)).map(str::to_owned)
 }
 
 /// Whether a character may appear unescaped.

@@ -68,7 +68,7 @@ pub(super) fn prepare(
         sources.write_rows(staged, split, &rows, remedy)?;
     }
     for (split, index) in [(Split::Train, 0), (Split::Validation, 1)] {
-        if tokens[index] < 2 {
+        if sources.data.has_splits()[index] && tokens[index] < 2 {
             let message = format!("{} {} tokens are too few", tokens[index], split.name());
             return Err(sources.problem(None, message).with_help(TOO_FEW_TOKENS).into());
         }
@@ -206,7 +206,7 @@ fn running(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, Tra
     let all = splits[0][0].chars().count();
     // From the end: the test split comes last.
     for (index, share) in [(2, data.test_split), (1, data.validation_split)] {
-        let Some(share) = share else { continue };
+        let Some(share) = share.filter(|share| *share > 0.0) else { continue };
         let count = share_of(all, share);
         let text = &mut splits[0][0];
         let cut = text.char_indices().rev().nth(count.saturating_sub(1)).map_or(0, |(at, _)| at);
@@ -230,7 +230,8 @@ fn rows(sources: &Sources, findings: &mut Vec<Finding>) -> Result<Corpus, Traine
     }
     let all = splits[0].len();
     hold_out_splits(&mut splits, data, false);
-    if splits[..2].iter().any(Vec::is_empty) {
+    let wanted = data.has_splits().into_iter().take(2);
+    if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
         let problem = sources.problem(None, format!("too few rows to split: {all}"));
         return Err(problem.with_help("give more rows").into());
     }

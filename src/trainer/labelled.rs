@@ -165,8 +165,7 @@ fn split(
     }
     let all = splits[0].len();
     hold_out_splits(&mut splits, data, stratify);
-    let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
-    if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
+    if splits.iter().zip(data.has_splits()).any(|(rows, wanted)| wanted && rows.is_empty()) {
         let message = format!("{all} rows with {distinct} labels are too few to split");
         let remedy =
             format!("each label needs at least two rows; is `{}` the right column?", data.label);

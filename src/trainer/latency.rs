@@ -17,7 +17,7 @@ const MOST: usize = 31;
 const LONGEST: Duration = Duration::from_millis(50);
 
 /// The median latency of one validation row in milliseconds, its loss included, over rows spread
-/// evenly; NaN without rows.
+/// evenly; of one training row where no rows are held out.
 ///
 /// # Errors
 /// The device fails.
@@ -44,8 +44,8 @@ fn latencies(
     data: &PreparedData,
     rows: usize,
 ) -> Result<Vec<Duration>, TrainerError> {
-    let set =
-        EvaluationSet { split: Split::Validation, batch: 1, limit: Some(rows), writing: None };
+    let split = if data.has_validation() { Split::Validation } else { Split::Train };
+    let set = EvaluationSet { split, batch: 1, limit: Some(rows), writing: None };
     let measured = RefCell::new((Instant::now(), Vec::with_capacity(rows)));
     // Each row is read from the device before the next begins.
     model.measure(values, device, data, &set, &|_, _| {

@@ -66,7 +66,7 @@ pub(super) fn prepare(
         sources.write_extra(staged, split, Extra::Words, &words)?;
     }
     for (split, index) in [(Split::Train, 0), (Split::Validation, 1)] {
-        if rows[index] == 0 {
+        if sources.data.has_splits()[index] && rows[index] == 0 {
             let message = format!("the {} texts have no tokens", split.name());
             return Err(sources.problem(None, message).with_help("give more text").into());
         }

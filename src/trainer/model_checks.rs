@@ -163,6 +163,9 @@ pub fn undefined_metrics(
     data: &PreparedData,
 ) -> Option<UndefinedMetrics> {
     let rows = data.split(Split::Validation);
+    if rows.len() == 0 {
+        return None;
+    }
     let measured = rows.len().min(arguments.max_eval_samples.unwrap_or(usize::MAX));
     let undefined = |names: &'static [&'static str], why: String| UndefinedMetrics { names, why };
     let are_numbers = match arguments.task {

@@ -261,6 +261,11 @@ impl PreparedData {
         self.description.rows[split as usize]
     }
 
+    /// Whether it has rows to evaluate on in training.
+    pub(super) fn has_validation(&self) -> bool {
+        self.rows(Split::Validation) > 0
+    }
+
     /// Maximum length of a row in tokens.
     #[must_use]
     pub fn max_length(&self) -> usize {

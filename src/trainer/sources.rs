@@ -168,8 +168,7 @@ impl<'a> Sources<'a> {
     pub(super) fn hold_out(&self, splits: &mut [Vec<DataRow>; 3]) -> Result<(), TrainerError> {
         let (data, all) = (self.data, splits[0].len());
         hold_out_splits(splits, data, false);
-        let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
-        if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
+        if splits.iter().zip(data.has_splits()).any(|(rows, wanted)| wanted && rows.is_empty()) {
             let problem = self.problem(None, format!("too few rows to split: {all}"));
             return Err(problem.with_help("give more rows").into());
         }

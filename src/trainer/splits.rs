@@ -19,7 +19,7 @@ pub(super) fn hold_out_splits(
     if let Some(share) = data.test_split {
         *test = hold_out(train, share, stratify, data.seed, "test");
     }
-    if let Some(share) = data.validation_split {
+    if let Some(share) = data.validation_split.filter(|share| *share > 0.0) {
         let share = (share * all / real(train.len())).min(1.0);
         *validation = hold_out(train, share, stratify, data.seed, "validation");
     }

@@ -114,8 +114,7 @@ fn read(
     }
     let all = splits[0].len();
     hold_out_splits(&mut splits, &data, false);
-    let wanted = [true, true, data.test.is_some() || data.test_split.is_some()];
-    if splits.iter().zip(wanted).any(|(rows, wanted)| wanted && rows.is_empty()) {
+    if splits.iter().zip(data.has_splits()).any(|(rows, wanted)| wanted && rows.is_empty()) {
         let problem = sources.problem(None, format!("too few rows to split: {all}"));
         return Err(problem.with_help("give more rows").into());
     }

@@ -170,7 +170,9 @@ impl<'a> Targets<'a> {
                 ),
             ));
         }
-        self.note_unmeasured(&splits[1], data, findings);
+        if !splits[1].is_empty() {
+            self.note_unmeasured(&splits[1], data, findings);
+        }
     }
 
     /// The numbers of rows with each label, and the labels, in their alphabetical order.

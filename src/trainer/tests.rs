@@ -1,5 +1,6 @@
 //! Training end to end under a mock runner, with the fixtures of the trainer's tests.
 
+mod all_rows;
 mod answers;
 mod checks;
 mod data;

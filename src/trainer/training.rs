@@ -137,32 +137,18 @@ impl TrainingRun<'_> {
             .filter(|_| self.state.evaluated_step < self.state.global_step)
     }
 
-    /// Evaluates on the validation split.
+    /// Evaluates on the validation split; without validation rows only what training measures is
+    /// reported.
     pub(super) fn evaluate(
         &mut self,
         due: DueEvaluation,
         host: &mut dyn Host,
     ) -> Result<EvaluationReport, TrainerError> {
-        let (arguments, data) = (self.job.arguments, self.job.data);
-        let rows = arguments.per_device_eval_batch_size;
-        let batch = self.job.rows_at_once.map_or(rows, |at_once| at_once.eval.clamp(1, rows));
-        let set = EvaluationSet {
-            split: Split::Validation,
-            batch,
-            limit: arguments.max_eval_samples,
-            writing: self.writing(),
+        let measured = match self.job.data.has_validation() {
+            true => self.measure()?,
+            false => BTreeMap::new(),
         };
-        let measured = named(
-            "eval",
-            self.model.measure(
-                &self.tuning.merged(&self.model_values()),
-                &self.device,
-                data,
-                &set,
-                &|_, _| {},
-            )?,
-        );
-        let loss = measured["eval_loss"];
+        let loss = measured.get("eval_loss").copied();
         let summary: Vec<String> =
             measured.iter().map(|(name, value)| format!("{name} {value:.4}")).collect();
         let mut metrics = measured;
@@ -177,23 +163,28 @@ impl TrainingRun<'_> {
             metrics.extend(self.costs(host)?);
         }
         let step = self.state.global_step;
-        if self.state.best_metric.is_none_or(|best| loss < best) && loss.is_finite() {
+        if let Some(loss) = loss
+            && self.state.best_metric.is_none_or(|best| loss < best)
+            && loss.is_finite()
+        {
             self.state.best_metric = Some(loss);
             self.state.best_global_step = Some(step);
         }
-        if due.scheduled {
+        if let Some(loss) = loss.filter(|_| due.scheduled) {
             self.schedule.observe(loss, &mut self.state.plateau);
             if let Some(value) = metrics.get(&self.job.objective.metric) {
                 self.state.early_stopping.observe(
                     *value,
                     self.job.objective.maximize,
-                    arguments.early_stopping_threshold,
+                    self.job.arguments.early_stopping_threshold,
                 );
             }
         }
         self.state.evaluated_step = step;
         self.append_history(&metrics);
-        host.log(&format!("step {step} epoch {:.2} {}", self.state.epoch, summary.join(" ")));
+        if !summary.is_empty() {
+            host.log(&format!("step {step} epoch {:.2} {}", self.state.epoch, summary.join(" ")));
+        }
         let report = EvaluationReport {
             study_step: due.study_step,
             metrics: metrics
@@ -203,6 +194,22 @@ impl TrainingRun<'_> {
         };
         self.state.last_report = due.reported.then(|| report.clone());
         Ok(report)
+    }
+
+    /// The metrics of the validation split.
+    fn measure(&self) -> Result<BTreeMap<String, f64>, TrainerError> {
+        let (arguments, data) = (self.job.arguments, self.job.data);
+        let rows = arguments.per_device_eval_batch_size;
+        let batch = self.job.rows_at_once.map_or(rows, |at_once| at_once.eval.clamp(1, rows));
+        let set = EvaluationSet {
+            split: Split::Validation,
+            batch,
+            limit: arguments.max_eval_samples,
+            writing: self.writing(),
+        };
+        let values = self.tuning.merged(&self.model_values());
+        let measured = self.model.measure(&values, &self.device, data, &set, &|_, _| {})?;
+        Ok(named("eval", measured))
     }
 
     /// How evaluations write texts, if they do.

@@ -214,10 +214,10 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
         }
         Job::Evaluate { checkpoint, arguments, data, cache, device, or_validation, rows } => {
             let prepared = prepare_for(Some(checkpoint), arguments, data, cache)?;
-            let split = match prepared.rows(Split::Test) {
-                0 if *or_validation => Split::Validation,
-                0 => return answer(serde_json::json!({})),
-                _ => Split::Test,
+            let splits = [Some(Split::Test), or_validation.then_some(Split::Validation)];
+            let mut splits = splits.into_iter().flatten();
+            let Some(split) = splits.find(|split| prepared.rows(*split) > 0) else {
+                return answer(serde_json::json!({}));
             };
             let rows = rows.unwrap_or(resolve(arguments)?.per_device_eval_batch_size);
             let device = device.to_string();

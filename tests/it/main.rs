@@ -68,6 +68,8 @@ mod models;
 mod nodes;
 mod notify;
 #[cfg(feature = "train")]
+mod one_training;
+#[cfg(feature = "train")]
 mod out_of_memory;
 mod own_checkpoints;
 #[cfg(feature = "parquet")]

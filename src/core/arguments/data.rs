@@ -8,10 +8,11 @@ use serde_json::Value;
 
 use super::data_format::{KNOWN_ENDINGS, format_of, is_on_hub};
 use super::problem::ArgumentProblem;
+use super::scheduler::SchedulerType;
 use super::table::merge;
 use super::tasks::TaskKind;
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Int, Required, Text};
-use crate::study::field::{Field, FieldKind, NATURAL, OPEN_UNIT, key};
+use crate::study::field::{FRACTION, Field, FieldKind, NATURAL, OPEN_UNIT, key};
 use crate::study::suggestion::quoted;
 
 /// Which rows a study trains, validates and tests on.
@@ -75,7 +76,8 @@ pub struct DataArguments {
     /// How labels are read; `None`: as names, as in studies that began before there was a choice.
     #[serde(default)]
     pub label_format: Option<LabelFormat>,
-    /// Share of the training file held out for validation, when there is no validation file.
+    /// Share of the training file held out for validation, when there is no validation file; 0: all
+    /// rows are trained on, and nothing is evaluated.
     pub validation_split: Option<f64>,
     /// Share of the training file held out for testing.
     pub test_split: Option<f64>,
@@ -174,8 +176,8 @@ pub static DATA_ARGUMENTS: &[Field] = &[
         .doc("tokens that two neighbouring windows of a long context share"),
     key("max_answer_length", FieldKind::Integer { min: 1, max: 8_192 }, Int(MAX_ANSWER_LENGTH))
         .doc("longest answer that is found, in tokens"),
-    key("validation_split", OPEN_UNIT, Derived("0.1 when there is no validation file"))
-        .doc("share of train held out for validation"),
+    key("validation_split", FRACTION, Derived("0.1 when there is no validation file"))
+        .doc("share of train held out for validation; 0: hpsearch train trains on all rows"),
     key("test_split", OPEN_UNIT, Absent).doc("share of train held out for testing"),
     key("stratify", FieldKind::Flag, Flag(true))
         .doc("whether held-out rows keep the proportions of the labels"),
@@ -251,6 +253,47 @@ impl DataArguments {
             )),
         }
         Err(problems)
+    }
+
+    /// Whether each split has rows: training, validation, test.
+    #[must_use]
+    pub fn has_splits(&self) -> [bool; 3] {
+        let validates = self.validation.is_some() || self.validation_split != Some(0.0);
+        [true, validates, self.test.is_some() || self.test_split.is_some()]
+    }
+
+    /// Whether these values ask for no validation rows: all of `train` are trained on.
+    #[must_use]
+    pub fn holds_nothing_out(values: &BTreeMap<String, Value>) -> bool {
+        values.get("validation_split").and_then(Value::as_f64) == Some(0.0)
+    }
+
+    /// The problem of an argument of the trainer that depends on validation rows, where `data` asks
+    /// for none.
+    #[must_use]
+    pub fn lacks_validation(
+        data: &BTreeMap<String, Value>,
+        trainer: &BTreeMap<String, Value>,
+    ) -> Option<ArgumentProblem> {
+        let given = |name: &str| trainer.get(name).filter(|value| !value.is_null());
+        let patience = given("early_stopping_patience").map(|_| "early_stopping_patience");
+        let plateau = given("lr_scheduler_type")
+            .filter(|value| **value == *SchedulerType::ReduceLrOnPlateau.word())
+            .map(|_| "lr_scheduler_type");
+        let key = patience.or(plateau).filter(|_| Self::holds_nothing_out(data))?;
+        let (what, help) = match patience {
+            Some(key) => (
+                key,
+                "leave it out, and set `num_train_epochs` or `max_steps` to the length that the \
+                 best trial had",
+            ),
+            None => ("reduce_lr_on_plateau", "choose another `lr_scheduler_type`"),
+        };
+        let message = format!(
+            "`{what}` depends on evaluations, and `[data] validation_split = 0` leaves no rows for \
+             them"
+        );
+        Some(ArgumentProblem::new(key, message).with_help(help))
     }
 
     /// Whether -100 marks labels that are not learned; otherwise it is a name.
@@ -477,7 +520,12 @@ impl DataArguments {
                     "`{split}` and `{file}` are alternative sources of the same rows: give one of \
                      them"
                 );
-                problems.push(ArgumentProblem::new(split, message));
+                let problem = ArgumentProblem::new(split, message);
+                problems.push(match share {
+                    Some(0.0) => problem
+                        .with_help(format!("leave `{file}` out to train without evaluations")),
+                    _ => problem,
+                });
             }
         }
         let default = if self.validation.is_none() { DEFAULT_VALIDATION_SPLIT } else { 0.0 };

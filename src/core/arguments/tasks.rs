@@ -131,6 +131,9 @@ impl TaskKind {
     }
 }
 
+/// The mean loss of training since the report before.
+pub const TRAIN_LOSS: &str = "train_loss";
+
 /// The metrics that every task reports: the training's, then what it costs to keep the model and to
 /// use it.
 ///
@@ -138,7 +141,7 @@ impl TaskKind {
 /// bytes there, in f32; `peak_memory` is the most resident memory of the trial's process, in bytes;
 /// `predict_ms` is the median latency of one validation row by itself, in milliseconds.
 pub const COMMON_METRICS: [&str; 10] = [
-    "train_loss",
+    TRAIN_LOSS,
     "learning_rate",
     "epoch",
     "steps_per_second",
@@ -152,14 +155,14 @@ pub const COMMON_METRICS: [&str; 10] = [
 
 /// Those of [`COMMON_METRICS`] that a study may search for: less is better.
 pub const COMMON_OBJECTIVES: [&str; 5] =
-    ["train_loss", "n_params", "model_bytes", "peak_memory", "predict_ms"];
+    [TRAIN_LOSS, "n_params", "model_bytes", "peak_memory", "predict_ms"];
 
 /// The objective that a training watches, for early stopping: the first of a study that is not a
 /// cost of the model, which training does not change.
 #[must_use]
 pub fn monitored(objectives: &[Objective]) -> Option<&Objective> {
     let changes =
-        |one: &&Objective| one.metric == "train_loss" || !COMMON_OBJECTIVES.contains(&&*one.metric);
+        |one: &&Objective| one.metric == TRAIN_LOSS || !COMMON_OBJECTIVES.contains(&&*one.metric);
     objectives.iter().find(changes).or(objectives.first())
 }
 

@@ -9,7 +9,7 @@ use super::writing::{MOST_BEAMS, MOST_NEW_TOKENS};
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Float, Int, Text};
 use crate::study::field::FieldKind::Choice;
 use crate::study::field::{
-    COUNT, Field, FieldKind, NATURAL, NOT_NEGATIVE, OPEN_UNIT, POSITIVE, UNIT, key,
+    COUNT, FRACTION, Field, FieldKind, NATURAL, NOT_NEGATIVE, OPEN_UNIT, POSITIVE, UNIT, key,
 };
 
 /// The values of `[trainer] model.model_type`.
@@ -31,8 +31,6 @@ const MODEL_TYPES: [&str; DECODERS_END + SEQ2SEQ_TYPES.len()] = {
 
 /// The number of encoders and decoders.
 const DECODERS_END: usize = ENCODER_TYPES.len() + DECODER_TYPES.len();
-
-const FRACTION: FieldKind = FieldKind::Float { low: Included(0.0), high: Excluded(1.0) };
 
 const RAMP: FieldKind = Choice(&["linear", "cosine", "1-sqrt"]);
 const OPTIMISERS: FieldKind = Choice(&[

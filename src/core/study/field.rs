@@ -12,8 +12,8 @@ use serde_json::{Map, Value as Json, json};
 use super::spec::AlgorithmSpec;
 use super::suggestion::{nearest, quoted};
 pub use kind::{
-    COUNT, FieldKind, NATURAL, NOT_NEGATIVE, NUMBER, OPEN_UNIT, POSITIVE, UNIT, between, in_quotes,
-    integer, keep_best, one_of, period,
+    COUNT, FRACTION, FieldKind, NATURAL, NOT_NEGATIVE, NUMBER, OPEN_UNIT, POSITIVE, UNIT, between,
+    in_quotes, integer, keep_best, one_of, period,
 };
 
 /// One field of a table.

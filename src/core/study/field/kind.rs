@@ -108,6 +108,9 @@ pub const UNIT: FieldKind = between(0.0, 1.0);
 /// A number between 0 and 1.
 pub const OPEN_UNIT: FieldKind =
     FieldKind::Float { low: Bound::Excluded(0.0), high: Bound::Excluded(1.0) };
+/// A number of at least 0 and below 1.
+pub const FRACTION: FieldKind =
+    FieldKind::Float { low: Bound::Included(0.0), high: Bound::Excluded(1.0) };
 /// A number of at least 0.
 pub const NOT_NEGATIVE: FieldKind =
     FieldKind::Float { low: Bound::Included(0.0), high: Bound::Unbounded };
