@@ -17,6 +17,7 @@ mod problem;
 mod resolve;
 mod rows;
 mod scheduler;
+mod step_interval;
 mod table;
 mod tasks;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use probe::Probe;
 pub use problem::{ArgumentProblem, Multiple};
 pub use rows::RowsAtOnce;
 pub use scheduler::{LR_END, Ramp, SchedulerSettings, SchedulerType};
+pub use step_interval::StepInterval;
 pub use table::{check_key, check_values, default_of, table_schema};
 pub use tasks::{
     COMMON_METRICS, COMMON_OBJECTIVES, TRAIN_LOSS, TRAINER_TASKS, TaskKind, TrainerTask, monitored,

@@ -326,7 +326,9 @@ impl TrainingRun<'_> {
         let due = match arguments.logging_strategy {
             LoggingStrategy::No => false,
             LoggingStrategy::Epoch => step.is_multiple_of(self.plan.steps_per_epoch),
-            LoggingStrategy::Steps => step.is_multiple_of(arguments.logging_steps),
+            LoggingStrategy::Steps => {
+                step.is_multiple_of(arguments.logging_steps.of(self.plan.total_steps))
+            }
         };
         due || (arguments.logging_first_step && step == 1)
     }

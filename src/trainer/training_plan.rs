@@ -4,7 +4,7 @@
 use super::floats::real;
 use super::rng::{Rng, key};
 use super::{Finding, Milestones, StepUnit, TrainerError};
-use hpsearch_core::arguments::{EvalStrategy, SamplingStrategy, TrainerArguments};
+use hpsearch_core::arguments::{EvalStrategy, SamplingStrategy, StepInterval, TrainerArguments};
 use hpsearch_core::study::counted::count;
 
 /// Trainings of fewer optimiser steps are remarked on.
@@ -31,7 +31,7 @@ pub(super) struct TrainingPlan {
     milestones: Milestones,
     until: Option<u64>,
     eval_strategy: EvalStrategy,
-    eval_steps: u64,
+    eval_steps: StepInterval,
     eval_delay: f64,
     seed: u64,
     /// Whether rows are seen in the order of the data.
@@ -357,7 +357,8 @@ impl TrainingPlan {
                     && self.epochs_done(steps) >= self.eval_delay
             }
             EvalStrategy::Steps => {
-                steps.is_multiple_of(self.eval_steps) && real(steps) >= self.eval_delay
+                steps.is_multiple_of(self.eval_steps.of(self.total_steps))
+                    && real(steps) >= self.eval_delay
             }
         };
         let due = DueEvaluation {
@@ -471,6 +472,32 @@ mod tests {
         assert_eq!(plan.evaluation_due(2), Some(between));
         let last = DueEvaluation { study_step: 1, reported: true, scheduled: false };
         assert_eq!(plan.evaluation_due(5), Some(last));
+    }
+
+    #[test]
+    fn a_share_of_all_steps_counts_those_of_batches_by_tokens_too() {
+        let due = |values: Value, lengths: Option<Vec<usize>>| -> Vec<u64> {
+            let arguments = resolve(values.clone());
+            let plan = plan_of(values, StepUnit::Step, Milestones::default());
+            let plan = match lengths {
+                Some(lengths) => plan.with_lengths(&arguments, None, || lengths),
+                None => plan,
+            };
+            let due = |step: &u64| plan.evaluation_due(*step).is_some_and(|due| due.scheduled);
+            (1..=plan.total_steps).filter(due).collect()
+        };
+        let values = json!({
+            "per_device_train_batch_size": 2, "num_train_epochs": 3, "eval_strategy": "steps",
+            "eval_steps": 0.3,
+        });
+        // 15 steps, every fifth: 4.5 rounded up.
+        assert_eq!(due(values, None), [5, 10, 15]);
+        // One row a step: 30 steps, every ninth.
+        let values = json!({
+            "max_tokens_per_batch": 4, "num_train_epochs": 3, "eval_strategy": "steps",
+            "logging_steps": 0.3,
+        });
+        assert_eq!(due(values, Some(vec![4; 10])), [9, 18, 27]);
     }
 
     #[test]

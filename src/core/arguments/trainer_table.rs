@@ -175,8 +175,10 @@ pub static ARGUMENTS: &[Field] = &[
     key("eval_strategy", Choice(&["no", "epoch", "steps"]), Text("no"))
         .or(&["evaluation_strategy"])
         .doc("when to evaluate, in addition to the pruner's rungs and the end"),
-    key("eval_steps", COUNT, Derived("logging_steps"))
-        .doc("optimiser steps between evaluations with eval_strategy = \"steps\""),
+    key("eval_steps", FieldKind::StepInterval, Derived("logging_steps")).doc(
+        "optimiser steps between evaluations with eval_strategy = \"steps\"; below 1, a fraction \
+         of all steps",
+    ),
     key("eval_delay", NOT_NEGATIVE, Float(0.0)).doc(
         "epochs, or steps with eval_strategy = \"steps\", before the first evaluation of \
              eval_strategy",
@@ -193,8 +195,10 @@ pub static ARGUMENTS: &[Field] = &[
         .doc("maximum number of examples per evaluation, spread evenly"),
     key("logging_strategy", Choice(&["no", "epoch", "steps"]), Text("steps"))
         .doc("when to write log lines"),
-    key("logging_steps", COUNT, Int(500))
-        .doc("optimiser steps between log lines with logging_strategy = \"steps\""),
+    key("logging_steps", FieldKind::StepInterval, Int(500)).doc(
+        "optimiser steps between log lines with logging_strategy = \"steps\"; below 1, a fraction \
+         of all steps",
+    ),
     key("logging_first_step", FieldKind::Flag, Flag(false)).doc("log the first step, too"),
     key("dataloader_drop_last", FieldKind::Flag, Flag(false))
         .doc("drop an incomplete last micro-batch of an epoch"),

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::class_weights::ClassWeights;
 use super::model::{ModelArguments, TokenizerArguments, TokenizerSource};
 use super::scheduler::{SchedulerSettings, SchedulerType};
+use super::step_interval::StepInterval;
 use super::table::default_of;
 use super::tasks::TaskKind;
 
@@ -78,7 +79,7 @@ pub struct TrainerArguments {
     /// When to evaluate, besides where the pruner asks for it.
     pub eval_strategy: EvalStrategy,
     /// Optimiser steps between evaluations with `eval_strategy = "steps"`; `None`: `logging_steps`.
-    pub eval_steps: Option<u64>,
+    pub eval_steps: Option<StepInterval>,
     /// Epochs, or optimiser steps with `eval_strategy = "steps"`, before the first evaluation that
     /// `eval_strategy` asks for.
     #[serde(default)]
@@ -104,7 +105,7 @@ pub struct TrainerArguments {
     #[serde(default)]
     pub logging_strategy: LoggingStrategy,
     /// Optimiser steps between log lines with `logging_strategy = "steps"`.
-    pub logging_steps: u64,
+    pub logging_steps: StepInterval,
     /// Whether the first step is logged, too.
     #[serde(default)]
     pub logging_first_step: bool,

@@ -35,7 +35,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     (
         "save_steps",
         "a checkpoint is written at every evaluation: set `eval_strategy = \"steps\"` and \
-         `eval_steps`",
+         `eval_steps`, which also takes a share of all steps below 1",
     ),
     ("save_only_model", "set `[checkpoints] keep`"),
     (

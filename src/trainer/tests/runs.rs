@@ -307,3 +307,28 @@ fn a_disk_that_cannot_be_written_is_an_error() {
     let error = train(&fixture.job(&arguments, &blocked), &mut Runner::default()).unwrap_err();
     assert!(matches!(error, TrainerError::Io { .. }), "{error}");
 }
+
+#[test]
+fn a_run_that_evaluates_at_shares_of_its_steps_resumes_exactly() {
+    let fixture = Fixture::new();
+    let arguments = arguments(json!({
+        "eval_strategy": "steps", "eval_steps": 0.15, "logging_steps": 0.07,
+        "lr_scheduler_type": "cosine",
+    }));
+    let job = |directory: &'static str| Job {
+        step_unit: StepUnit::Step,
+        milestones: Milestones::default(),
+        ..fixture.job(&arguments, Path::new(directory))
+    };
+    let (whole, parts) = (fixture.path().join("whole"), fixture.path().join("parts"));
+    let runner = trained(&Job { directory: &whole, ..job("") });
+    // 3.6 of 24 steps, rounded up.
+    assert_eq!(runner.reported_steps(), [4, 8, 12, 16, 20, 24]);
+    let first = interrupted(&Job { directory: &parts, ..job("") }, 10);
+    let start = Start::Resume(first.last_checkpoint());
+    let reported = first.reported_steps().last().copied();
+    let second = trained(&Job { start, reported, directory: &parts, ..job("") });
+    let reports = [first.reports.clone(), second.reports.clone()].concat();
+    assert_eq!(timeless(&reports), timeless(&runner.reports));
+    assert!(second.weights() == runner.weights());
+}

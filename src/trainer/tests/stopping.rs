@@ -96,6 +96,7 @@ fn log_lines_come_when_they_are_asked_for() {
     assert_eq!(steps(json!({"logging_steps": 10})), ["10/24", "20/24"]);
     let first = json!({"logging_steps": 10, "logging_first_step": true});
     assert_eq!(steps(first), ["1/24", "10/24", "20/24"]);
+    assert_eq!(steps(json!({"logging_steps": 0.4})), ["10/24", "20/24"]);
     assert_eq!(steps(json!({"logging_strategy": "epoch"})), ["12/24", "24/24"]);
     assert!(steps(json!({"logging_strategy": "no"})).is_empty());
     let values = json!({"eval_on_start": true, "num_train_epochs": 1});

@@ -57,6 +57,8 @@ pub enum FieldKind {
     AnyFloat,
     /// A number of steps, or a fraction of all steps in [0, 1).
     StepsOrFraction,
+    /// A number of steps from 1, or a fraction of all steps in (0, 1).
+    StepInterval,
     /// `true` or `false`.
     Flag,
     /// A duration as a string.
@@ -149,6 +151,9 @@ impl fmt::Display for FieldKind {
             }
             Self::AnyFloat => f.write_str("a number (NaN and Infinity are)"),
             Self::StepsOrFraction => f.write_str("a number of steps, or a fraction in [0, 1)"),
+            Self::StepInterval => {
+                f.write_str("a number of steps, or a fraction of all steps between 0 and 1")
+            }
             Self::Flag => f.write_str("true or false"),
             Self::Duration => f.write_str("a duration such as \"90m\", \"2h30m\" or \"1d\""),
             Self::Period => {
@@ -211,6 +216,10 @@ impl FieldKind {
             Self::StepsOrFraction => match integer(value) {
                 Some(steps) => (steps >= 0).then(|| steps.into()),
                 None => same(value.as_f64().is_some_and(|share| (0.0..1.0).contains(&share))),
+            },
+            Self::StepInterval => match integer(value) {
+                Some(steps) => (steps > 0).then(|| steps.into()),
+                None => same(value.as_f64().is_some_and(|share| share > 0.0 && share < 1.0)),
             },
             Self::Flag => same(value.is_boolean()),
             Self::Duration => {
@@ -287,6 +296,7 @@ impl FieldKind {
             }
             Self::AnyFloat => json!({ "type": ["number", "string"] }),
             Self::StepsOrFraction => json!({ "type": "number", "minimum": 0 }),
+            Self::StepInterval => json!({ "type": "number", "exclusiveMinimum": 0 }),
             Self::Flag => json!({ "type": "boolean" }),
             Self::Duration => {
                 json!({
