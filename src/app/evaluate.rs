@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use super::AppError;
@@ -12,6 +13,7 @@ use crate::arguments::{DataArguments, LabelFormat, PRETRAINED, RowsAtOnce, TaskK
 use crate::export::{Draft, Purpose, Recipe};
 use crate::runner::inputs::{data_digest, data_files};
 use crate::runner::protocol::Job;
+use crate::study::class_report::ClassReport;
 use crate::study::device::Device;
 use crate::study::metric::Metrics;
 use crate::study::provenance::SourceFile;
@@ -48,6 +50,16 @@ pub fn seen(recipe: &Recipe, file: &Path) -> Option<Seen> {
     })
 }
 
+/// What an evaluation found.
+#[derive(Debug, Deserialize)]
+pub struct Evaluated {
+    /// The metrics.
+    pub metrics: Metrics,
+    /// The results by class, of classifiers of whole texts.
+    #[serde(default)]
+    pub by_class: Option<ClassReport>,
+}
+
 /// The metrics of the model in `directory`, an export with its `recipe`, on the rows of `file`, as
 /// `test_loss` and so on. Both paths are absolute. `data`: arguments of `[data]` in place of those
 /// that it was trained with, such as the column of labels.
@@ -61,7 +73,7 @@ pub fn evaluate(
     data: BTreeMap<String, Json>,
     device: &Device,
     on_progress: &mut OnProgress<'_>,
-) -> Result<Metrics, AppError> {
+) -> Result<Evaluated, AppError> {
     // Its tokenizer and its labels are those of the directory.
     let mut arguments = recipe.trainer_arguments();
     arguments.retain(|name, _| !name.starts_with("model."));

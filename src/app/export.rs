@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 
 use super::best::{self, state_of_runs, value_step};
+use super::evaluate::Evaluated;
 use super::worker_job::{self, OnProgress, Progress, halving};
 use super::{AppError, checkpoint_step, find, inputs};
 use crate::arguments::{PRETRAINED, RowsAtOnce};
@@ -525,7 +526,7 @@ impl TestData<'_> {
             };
             worker_job::again(job, on_progress)
         });
-        Ok(serde_json::from_value(answer?)?)
+        Ok(serde_json::from_value::<Evaluated>(answer?)?.metrics)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `hpsearch evaluate`: measures an exported model on a file of labelled rows.
 
+use std::cmp::Reverse;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -9,10 +10,12 @@ use serde::Serialize;
 use super::exported;
 use super::waiting::listener;
 use super::{Console, Exit, Failure};
-use crate::app::evaluate::{Seen, WHERE_FROM, evaluate as measure, seen};
+use crate::app::evaluate::{Evaluated, Seen, WHERE_FROM, evaluate as measure, seen};
 use crate::config::{self, ConfigError};
 use crate::export::Recipe;
+use crate::report::table::{Align, Column, Columns, Room};
 use crate::report::wording::{number, one_line};
+use crate::study::class_report::{ClassReport, ClassScores};
 use crate::study::metric::Metrics;
 
 /// Arguments of `hpsearch evaluate`.
@@ -42,6 +45,9 @@ pub struct EvaluateArguments {
 #[derive(Serialize)]
 struct EvaluationJson {
     metrics: Metrics,
+    /// The results by class, of classifiers of whole texts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_class: Option<ClassReport>,
     /// The split of its training that the file is.
     #[serde(skip_serializing_if = "Option::is_none")]
     seen: Option<&'static str>,
@@ -77,17 +83,75 @@ pub fn evaluate(arguments: &EvaluateArguments, console: &mut Console) -> Result<
         console.say(&format!("warning: {}", in_words(seen, &recipe)));
     }
     let mut hear = listener(console);
-    let metrics = measure(directory, &recipe, file, data, &device, &mut hear);
+    let found = measure(directory, &recipe, file, data, &device, &mut hear);
     drop(hear);
-    let metrics = metrics?;
+    let Evaluated { metrics, by_class } = found?;
     if arguments.json {
-        console.json(None, &EvaluationJson { metrics, seen: seen.map(|seen| seen.split) })?;
-    } else {
-        for (name, value) in metrics.iter() {
-            writeln!(console.out, "{name} {}", number(value))?;
-        }
+        let seen = seen.map(|seen| seen.split);
+        console.json(None, &EvaluationJson { metrics, by_class, seen })?;
+        return Ok(Exit::Done);
+    }
+    for (name, value) in metrics.iter() {
+        writeln!(console.out, "{name} {}", number(value))?;
+    }
+    if let Some(report) = &by_class {
+        print_classes(report, console)?;
     }
     Ok(Exit::Done)
+}
+
+/// Confusions that are listed where the matrix is too wide.
+const MOST_CONFUSIONS: usize = 10;
+
+/// The scores of each class and what is taken for what.
+fn print_classes(report: &ClassReport, console: &mut Console) -> Result<(), Failure> {
+    let rows: Vec<&ClassScores> = report.classes.iter().chain(&report.averages).collect();
+    let mut columns = Columns::of(&rows)
+        .left("class", |row| one_line(&row.label))
+        .point("precision", |row| number(row.precision))
+        .point("recall", |row| number(row.recall))
+        .point("f1", |row| number(row.f1))
+        .right("support", |row| row.support.to_string())
+        .end();
+    if let Some(matrices) = &report.confusion_matrices {
+        for (title, [row, column]) in
+            [("TP", [1, 1]), ("FP", [0, 1]), ("FN", [1, 0]), ("TN", [0, 0])]
+        {
+            let cells = matrices.iter().map(|matrix| matrix[row][column].to_string()).collect();
+            columns.push(Column::new(title, Align::Right, cells));
+        }
+    }
+    writeln!(console.out)?;
+    console.table(&columns)?;
+    let Some(matrix) = &report.confusion_matrix else { return Ok(()) };
+    let labels: Vec<String> = report.classes.iter().map(|class| one_line(&class.label)).collect();
+    let mut columns = vec![Column::new("true", Align::Left, labels.clone())];
+    columns.extend(labels.iter().enumerate().map(|(predicted, label)| {
+        let cells = matrix.iter().map(|row| row[predicted].to_string()).collect();
+        Column::new(label, Align::Right, cells)
+    }));
+    let width: usize = columns.iter().map(|column| column.width() + 2).sum();
+    if !matches!(console.room, Room::Columns(room) if width > room + 2) {
+        writeln!(console.out, "\nrows by true and predicted class:")?;
+        return console.table(&columns);
+    }
+    let mut confusions: Vec<(usize, &str, &str)> = Vec::new();
+    for (row, truth) in matrix.iter().zip(&labels) {
+        for (rows, predicted) in row.iter().zip(&labels) {
+            if *rows > 0 && truth != predicted {
+                confusions.push((*rows, truth, predicted));
+            }
+        }
+    }
+    confusions.sort_by_key(|(rows, ..)| Reverse(*rows));
+    confusions.truncate(MOST_CONFUSIONS);
+    writeln!(console.out, "\nmost frequent confusions (`--wide` prints the whole matrix):")?;
+    let columns = Columns::of(&confusions)
+        .left("true", |confusion| confusion.1)
+        .left("predicted", |confusion| confusion.2)
+        .right("rows", |confusion| confusion.0.to_string())
+        .end();
+    console.table(&columns)
 }
 
 /// Why the metrics are not those of new rows.

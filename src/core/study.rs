@@ -5,6 +5,7 @@
 pub mod artifact;
 pub mod budget;
 pub mod checkpoint;
+pub mod class_report;
 pub mod cluster;
 pub mod condition;
 pub mod configuration;

@@ -17,6 +17,7 @@ use super::sources::Sources;
 use super::task::{Draw, EvaluationSet, MicroBatch, Model, ModelInput, Task, TensorNames};
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::{ModelArguments, TaskKind};
+use hpsearch_core::study::class_report::ClassReport;
 
 /// The head of an encoder: what a task adds to it.
 pub(super) trait EncoderHead: Sized + 'static {
@@ -65,6 +66,17 @@ pub(super) trait EncoderHead: Sized + 'static {
         set: &EvaluationSet,
         on_progress: &dyn Fn(usize, usize),
     ) -> Result<Metrics, TrainerError>;
+
+    /// See [`Model::measure_by_class`].
+    fn measure_by_class(
+        model: &EncoderModel<Self>,
+        context: &ForwardContext,
+        data: &PreparedData,
+        set: &EvaluationSet,
+        on_progress: &dyn Fn(usize, usize),
+    ) -> Result<(Metrics, Option<ClassReport>), TrainerError> {
+        Self::measure(model, context, data, set, on_progress).map(|metrics| (metrics, None))
+    }
 
     /// Adds to `config.json` what the use of its models depends on.
     fn describe(_: &mut EncoderConfig, _: &PreparedData) {}
@@ -274,6 +286,18 @@ impl<H: EncoderHead> Model for EncoderModel<H> {
         on_progress: &dyn Fn(usize, usize),
     ) -> Result<Metrics, TrainerError> {
         H::measure(self, &ForwardContext::evaluation(values, device), data, set, on_progress)
+    }
+
+    fn measure_by_class(
+        &self,
+        values: &Values,
+        device: &Device,
+        data: &PreparedData,
+        set: &EvaluationSet,
+        on_progress: &dyn Fn(usize, usize),
+    ) -> Result<(Metrics, Option<ClassReport>), TrainerError> {
+        let context = ForwardContext::evaluation(values, device);
+        H::measure_by_class(self, &context, data, set, on_progress)
     }
 
     fn is_compatible(&self, data: &PreparedData) -> bool {

@@ -7,6 +7,16 @@ use super::checkpoint::SavedModel;
 use super::progress::{Progress, ProgressCallback};
 use super::task::EvaluationSet;
 use super::{PreparedData, Split, TrainerError, device};
+use hpsearch_core::study::class_report::ClassReport;
+
+/// The results of an evaluation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Evaluation {
+    /// Metrics by name.
+    pub metrics: BTreeMap<String, f64>,
+    /// The results by class, of classifiers of whole texts.
+    pub by_class: Option<ClassReport>,
+}
 
 /// Evaluates the model in `checkpoint` on a split: the task's metrics as `eval_loss` and so on for
 /// validation, `test_...` for test, `train_...` for training rows. The batch size `batch` affects
@@ -22,7 +32,7 @@ pub fn evaluate(
     batch: usize,
     device: &str,
     on_progress: ProgressCallback<'_>,
-) -> Result<BTreeMap<String, f64>, TrainerError> {
+) -> Result<Evaluation, TrainerError> {
     let device = device::open(device)?;
     let files = SavedModel::load(checkpoint, &device)?;
     if !files.model.is_compatible(data) || files.tokenizer != data.tokenizer_file()? {
@@ -38,10 +48,11 @@ pub fn evaluate(
     let progress = Progress::new(on_progress, rows);
     progress.begin_stage(split.evaluating(), rows);
     let set = EvaluationSet { split, batch, limit: None, writing: files.model.writing() };
-    let metrics = files
-        .model
-        .measure(&files.values, &device, data, &set, &|done, of| progress.update(done, of))?;
-    Ok(named(if split == Split::Validation { "eval" } else { split.name() }, metrics))
+    let on_progress = |done, of| progress.update(done, of);
+    let (metrics, by_class) =
+        files.model.measure_by_class(&files.values, &device, data, &set, &on_progress)?;
+    let prefix = if split == Split::Validation { "eval" } else { split.name() };
+    Ok(Evaluation { metrics: named(prefix, metrics), by_class })
 }
 
 /// The metrics with the prefix of their split.

@@ -104,7 +104,7 @@ use hpsearch_core::arguments::{RowsAtOnce, TrainerArguments};
 pub use allocator::{AlignedAllocator, release_free_memory, tune_allocator};
 pub use device::{available_devices, check_device, gpu_devices, set_kernel_cache, try_device};
 pub use error::TrainerError;
-pub use evaluation::evaluate;
+pub use evaluation::{Evaluation, evaluate};
 pub use findings::{Finding, Severity};
 pub use generation::{GenerationConfig, GenerationSummary, generate};
 pub use hpsearch_core::arguments::data_file::DataProblem;

@@ -7,6 +7,7 @@ mod texts;
 use std::collections::BTreeMap;
 
 use super::floats::real;
+use hpsearch_core::study::class_report::ClassReport;
 
 pub(super) use answers::{AnswerMetrics, FoundAnswers};
 pub(super) use entities::EntityMetrics;
@@ -48,6 +49,11 @@ impl ClassificationMetrics {
             ("matthews_correlation", matthews_correlation(&self.outcomes, self.labels)),
         ]
         .into()
+    }
+
+    /// The results by class.
+    pub(super) fn by_class(&self, labels: &[String]) -> ClassReport {
+        ClassReport::of_classes(labels, &self.outcomes)
     }
 }
 
@@ -104,6 +110,11 @@ impl MultiLabelMetrics {
             ("exact_match", real(self.exact) / real(self.rows)),
         ]
         .into()
+    }
+
+    /// The results by label.
+    pub(super) fn by_label(&self, labels: &[String]) -> ClassReport {
+        ClassReport::of_labels(labels, &self.counts, self.rows)
     }
 }
 

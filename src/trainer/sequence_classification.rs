@@ -17,6 +17,7 @@ use super::sources::Sources;
 use super::task::{EvaluationSet, MicroBatch, ModelInput};
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::TaskKind;
+use hpsearch_core::study::class_report::ClassReport;
 
 /// A classification or regression head.
 pub(super) struct SequenceClassification(SequenceHead);
@@ -100,6 +101,16 @@ impl EncoderHead for SequenceClassification {
         set: &EvaluationSet,
         on_progress: &dyn Fn(usize, usize),
     ) -> Result<Metrics, TrainerError> {
+        Self::measure_by_class(model, context, data, set, on_progress).map(|(metrics, _)| metrics)
+    }
+
+    fn measure_by_class(
+        model: &EncoderModel<Self>,
+        context: &ForwardContext,
+        data: &PreparedData,
+        set: &EvaluationSet,
+        on_progress: &dyn Fn(usize, usize),
+    ) -> Result<(Metrics, Option<ClassReport>), TrainerError> {
         let shape = &model.architecture.shape;
         let (rows, labels) = (data.split(set.split), shape.labels.len());
         let (mut single_label, mut multi_label) =
@@ -119,9 +130,11 @@ impl EncoderHead for SequenceClassification {
             Ok(())
         })?;
         Ok(match shape.task {
-            TaskKind::TextRegression => regression.compute(),
-            TaskKind::MultiLabelClassification => multi_label.compute(),
-            _ => single_label.compute(),
+            TaskKind::TextRegression => (regression.compute(), None),
+            TaskKind::MultiLabelClassification => {
+                (multi_label.compute(), Some(multi_label.by_label(&shape.labels)))
+            }
+            _ => (single_label.compute(), Some(single_label.by_class(&shape.labels))),
         })
     }
 

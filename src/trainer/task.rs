@@ -17,6 +17,7 @@ use super::sources::Sources;
 use super::writing::TextGeneration;
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::{MLM_PROBABILITY, ModelArguments, TaskKind};
+use hpsearch_core::study::class_report::ClassReport;
 
 /// A task such as text classification.
 pub(super) trait Task: Sync {
@@ -134,6 +135,18 @@ pub(super) trait Model: Any {
         set: &EvaluationSet,
         on_progress: &dyn Fn(usize, usize),
     ) -> Result<Metrics, TrainerError>;
+
+    /// The same, with the results of each class of a classifier.
+    fn measure_by_class(
+        &self,
+        values: &Values,
+        device: &Device,
+        data: &PreparedData,
+        set: &EvaluationSet,
+        on_progress: &dyn Fn(usize, usize),
+    ) -> Result<(Metrics, Option<ClassReport>), TrainerError> {
+        self.measure(values, device, data, set, on_progress).map(|metrics| (metrics, None))
+    }
 
     /// How it writes texts, if it does.
     fn writing(&self) -> Option<TextGeneration> {

@@ -256,7 +256,7 @@ fn best_labels(directory: &Path, texts: &[&str]) -> Vec<String> {
 }
 
 fn evaluated(checkpoint: &Path, data: &PreparedData) -> BTreeMap<String, f64> {
-    evaluate(checkpoint, data, Split::Validation, 64, "cpu", &|_, _, _| {}).unwrap()
+    evaluate(checkpoint, data, Split::Validation, 64, "cpu", &|_, _, _| {}).unwrap().metrics
 }
 
 /// Runs `test` with fused operations, with tensor operations alone, and on every GPU that this

@@ -217,13 +217,14 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             let splits = [Some(Split::Test), or_validation.then_some(Split::Validation)];
             let mut splits = splits.into_iter().flatten();
             let Some(split) = splits.find(|split| prepared.rows(*split) > 0) else {
-                return answer(serde_json::json!({}));
+                return answer(serde_json::json!({ "metrics": {} }));
             };
             let rows = rows.unwrap_or(resolve(arguments)?.per_device_eval_batch_size);
             let device = device.to_string();
-            let metrics =
+            let found =
                 trainer::evaluate(checkpoint, &prepared, split, rows, &device, &report_progress)?;
-            answer(metrics.into_iter().collect::<Metrics>())
+            let metrics: Metrics = found.metrics.into_iter().collect();
+            answer(serde_json::json!({ "metrics": metrics, "by_class": found.by_class }))
         }
         Job::Quantize { checkpoint, target } => {
             let [before, after] = trainer::quantize(checkpoint, target)?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::harness::training::run_small;
-use crate::harness::{assert_code, assert_done, run};
+use crate::harness::{assert_code, assert_done, assert_names, run};
 
 /// Rows with words, labels of words, and a second text.
 fn rows() -> String {
@@ -115,6 +115,15 @@ fn multi_hot_labels_are_learned_predicted_and_evaluated() {
     assert_done(&measured);
     let measured: Value = measured.json();
     assert!(measured["metrics"]["test_micro_f1"].as_f64().unwrap() > 0.9, "{measured}");
+    let by_class = &measured["by_class"];
+    assert_eq!(by_class["averages"][0]["label"], "micro avg");
+    assert_eq!(by_class["averages"][0]["f1"], measured["metrics"]["test_micro_f1"]);
+    assert_eq!(by_class["classes"][2]["label"], "LABEL_2");
+    assert_eq!(by_class["confusion_matrices"].as_array().unwrap().len(), 3, "{by_class}");
+    assert!(by_class.get("confusion_matrix").is_none());
+    let shown = run(directory, &["evaluate", "model", "train.jsonl"]);
+    assert_done(&shown);
+    assert_names(&shown.out, &["class", "LABEL_1", "  TP", "micro avg"]);
     let longer = json!({"text": "Dr Ada", "hot": [1, 0, 0, 1]});
     fs::write(directory.join("longer.jsonl"), longer.to_string()).unwrap();
     let refused = run(directory, &["evaluate", "model", "longer.jsonl"]);

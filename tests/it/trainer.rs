@@ -55,6 +55,31 @@ fn the_best_trial_is_exported_predicts_and_can_be_trained_again_to_the_same_valu
     assert_eq!(weights("model"), weights("again"), "the same weights, bit for bit");
 }
 
+/// The results by class of `evaluate`, as JSON and as text.
+fn agrees_with_the_metrics(json: &Value, text: &str) {
+    let (metrics, by_class) = (&json["metrics"], &json["by_class"]);
+    let numbers = |row: &Value| -> Vec<u64> {
+        row.as_array().unwrap().iter().map(|cell| cell.as_u64().unwrap()).collect()
+    };
+    let rows = by_class["confusion_matrix"].as_array().unwrap();
+    let matrix: Vec<Vec<u64>> = rows.iter().map(numbers).collect();
+    let classes = by_class["classes"].as_array().unwrap();
+    assert_eq!(matrix.len(), classes.len());
+    for (row, class) in matrix.iter().zip(classes) {
+        assert_eq!(Some(row.iter().sum()), class["support"].as_u64(), "{class}");
+        assert!(text.contains(class["label"].as_str().unwrap()), "{text}");
+    }
+    let all: u64 = matrix.iter().flatten().sum();
+    let right: u64 = (0..matrix.len()).map(|class| matrix[class][class]).sum();
+    let real = |count: u64| f64::from(u32::try_from(count).unwrap());
+    assert_eq!(metrics["test_accuracy"].as_f64().unwrap(), real(right) / real(all));
+    let average = &by_class["averages"][0];
+    assert_eq!(average["label"], "macro avg");
+    let difference = average["f1"].as_f64().unwrap() - metrics["test_macro_f1"].as_f64().unwrap();
+    assert!(difference.abs() < 1e-12, "{json}");
+    assert_names(text, &["precision", "weighted avg", "rows by true and predicted class:"]);
+}
+
 /// `evaluate` of the exported classifier on its test file and on others.
 fn evaluates_as_the_export_says(directory: &Path) {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("studies/data/test.csv");
@@ -72,7 +97,9 @@ fn evaluates_as_the_export_says(directory: &Path) {
     assert_eq!(json["metrics"], Value::Object(expected.clone()));
     let measured = evaluate(&data, &[]);
     assert_done(&measured);
-    assert_eq!(measured.out.lines().count(), expected.len(), "{}", measured.out);
+    let (plain, by_class) = measured.out.split_once("\n\n").unwrap();
+    assert_eq!(plain.lines().count(), expected.len(), "{}", measured.out);
+    agrees_with_the_metrics(&json, by_class);
     // Of one label of the model's, in columns of other names.
     let text = fs::read_to_string(&data).unwrap();
     let row = text.lines().nth(1).unwrap();
