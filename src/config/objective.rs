@@ -3,7 +3,7 @@
 use super::diagnostic::{Diagnostic, SourceSpan};
 use super::section::Section;
 use super::syntax::{Node, TomlEntry, TomlTable};
-use crate::arguments::{COMMON_OBJECTIVES, TRAINER_TASKS, TaskKind};
+use crate::arguments::{TRAINER_TASKS, TaskKind, is_smaller_better};
 use crate::study::condition::nearest_metric;
 use crate::study::field::{MOST_OBJECTIVES, OBJECTIVE};
 use crate::study::metric::Direction;
@@ -287,10 +287,10 @@ pub(super) fn check_metric(
         ));
         return;
     }
-    let is_smaller = metric.ends_with("bits_per_byte")
-        || COMMON_OBJECTIVES.contains(&metric)
-        || usual_direction(metric) == Some(Direction::Minimize);
-    let better = if is_smaller { Direction::Minimize } else { Direction::Maximize };
+    let better = match is_smaller_better(metric) {
+        true => Direction::Minimize,
+        false => Direction::Maximize,
+    };
     if objective.direction != better {
         let message = format!(
             "`{metric}` is searched for its worst value: `direction = \"{}\"`",

@@ -42,7 +42,8 @@ pub use scheduler::{LR_END, Ramp, SchedulerSettings, SchedulerType};
 pub use step_interval::StepInterval;
 pub use table::{check_key, check_values, default_of, table_schema};
 pub use tasks::{
-    COMMON_METRICS, COMMON_OBJECTIVES, TRAIN_LOSS, TRAINER_TASKS, TaskKind, TrainerTask, monitored,
+    COMMON_METRICS, COMMON_OBJECTIVES, TRAIN_LOSS, TRAINER_TASKS, TaskKind, TrainerTask,
+    is_smaller_better, monitored,
 };
 pub use trainer_table::ARGUMENTS;
 pub use training::{EvalStrategy, LoggingStrategy, Optim, SamplingStrategy, TrainerArguments};

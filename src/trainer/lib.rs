@@ -259,7 +259,8 @@ pub struct Job<'a> {
     pub device: &'a str,
     /// Seed of initialisation, order of rows and dropout.
     pub seed: u64,
-    /// The objective, which early stopping monitors.
+    /// The objective, which early stopping watches unless `metric_for_best_model` names another
+    /// metric.
     pub objective: Objective,
     /// The unit of study steps.
     pub step_unit: StepUnit,

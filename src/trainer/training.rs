@@ -26,7 +26,7 @@ use super::task::{EvaluationSet, Model};
 use super::trainer_state::{EvaluationReport, RunArguments, TrainerState, VERSION};
 use super::training_plan::{DueEvaluation, EpochOrder, TrainingPlan};
 use super::writing::TextGeneration;
-use super::{Host, HostVerdict, Job, RunEnd, Split, TrainerError};
+use super::{Host, HostVerdict, Job, Objective, RunEnd, Split, TrainerError};
 use hpsearch_core::arguments::LoggingStrategy;
 use hpsearch_core::study::counted::count;
 
@@ -121,13 +121,22 @@ impl TrainingRun<'_> {
             .early_stopping_patience
             .is_some_and(|patience| evaluations >= patience);
         if stops {
-            let (metric, step) = (&self.job.objective.metric, self.state.global_step);
+            let (metric, step) = (self.watched().metric, self.state.global_step);
             host.log(&format!(
                 "step {step} early stopping: no better {metric} in {}",
                 count(evaluations, "evaluation")
             ));
         }
         stops
+    }
+
+    /// What early stopping watches.
+    fn watched(&self) -> Objective {
+        let own = self.job.arguments.watched_metric();
+        own.map_or_else(
+            || self.job.objective.clone(),
+            |(metric, maximize)| Objective { metric, maximize },
+        )
     }
 
     /// The evaluation due now, unless it is part of the checkpoint that this run resumed from.
@@ -172,12 +181,14 @@ impl TrainingRun<'_> {
         }
         if let Some(loss) = loss.filter(|_| due.scheduled) {
             self.schedule.observe(loss, &mut self.state.plateau);
-            if let Some(value) = metrics.get(&self.job.objective.metric) {
-                self.state.early_stopping.observe(
-                    *value,
-                    self.job.objective.maximize,
-                    self.job.arguments.early_stopping_threshold,
-                );
+            let (arguments, Objective { metric, maximize }) = (self.job.arguments, self.watched());
+            if let Some(value) = metrics.get(&metric) {
+                let threshold = arguments.early_stopping_threshold;
+                self.state.early_stopping.observe(*value, maximize, threshold);
+            } else if arguments.metric_for_best_model.is_some() {
+                return Err(TrainerError::arguments(format!(
+                    "early stopping watches `{metric}`, which evaluations of this data do not have"
+                )));
             }
         }
         self.state.evaluated_step = step;

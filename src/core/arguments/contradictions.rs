@@ -7,6 +7,7 @@ use super::problem::ArgumentProblem;
 use super::scheduler::{LR_END, SchedulerType};
 use super::tasks::TaskKind;
 use super::training::{EvalStrategy, Optim, SamplingStrategy, TrainerArguments};
+use crate::study::suggestion::{nearest, quoted};
 
 /// Collects problems, each with its remedy.
 #[derive(Default)]
@@ -54,6 +55,7 @@ pub(super) fn contradictions(
             "set `eval_strategy = \"epoch\"`, or \"steps\" with `eval_steps`",
         );
     }
+    watched_metric(arguments, &mut problems);
     if arguments.bf16 && arguments.fp16 {
         let message = "`bf16` and `fp16` are both on: matrix products have one compute dtype";
         problems.add("fp16", message, "leave `fp16` out: bf16 needs no loss scaling");
@@ -72,6 +74,47 @@ pub(super) fn contradictions(
     }
     fine_tuning_and_batches(arguments, given, &mut problems);
     problems.0
+}
+
+/// What early stopping watches.
+fn watched_metric(arguments: &TrainerArguments, problems: &mut Problems) {
+    let Some((metric, _)) = arguments.watched_metric() else {
+        if arguments.greater_is_better.is_some() {
+            problems.add(
+                "greater_is_better",
+                "`greater_is_better` says nothing without `metric_for_best_model`",
+                "set `[study] direction`, or give `metric_for_best_model`, too",
+            );
+        }
+        return;
+    };
+    let key = "metric_for_best_model";
+    let task = arguments.task;
+    if arguments.early_stopping_patience.is_none() {
+        problems.add(
+            key,
+            format!(
+                "`{key}` is what early stopping watches, and `early_stopping_patience` is absent"
+            ),
+            "set `early_stopping_patience`, or leave it out: the best checkpoint is that of \
+             `[study] metric`",
+        );
+    } else if !task.line().metrics.contains(&&*metric) {
+        let message = format!("evaluations of `{}` have no `{metric}`", task.line().name);
+        let help = match nearest(&metric, task.line().metrics.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("they have {}", quoted(task.line().metrics.iter().copied())),
+        };
+        problems.add(key, message, help);
+    } else if arguments.predict_with_generate == Some(false)
+        && task.metrics_of_texts().contains(&&*metric)
+    {
+        let message = format!(
+            "`{metric}` measures generated texts, which `predict_with_generate = false` does not \
+             write"
+        );
+        problems.add(key, message, "leave `predict_with_generate` out, or watch `eval_loss`");
+    }
 }
 
 /// The shape of a model trained from scratch.

@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::model::{DECODER_TYPES, ENCODER_TYPES, SEQ2SEQ_TYPES, TokenizerKind};
+use crate::study::metric::Direction;
 use crate::study::spec::Objective;
+use crate::study::usual_direction::usual_direction;
 
 /// A task, serialised as its name in [`TRAINER_TASKS`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -156,6 +158,14 @@ pub const COMMON_METRICS: [&str; 10] = [
 /// Those of [`COMMON_METRICS`] that a study may search for: less is better.
 pub const COMMON_OBJECTIVES: [&str; 5] =
     [TRAIN_LOSS, "n_params", "model_bytes", "peak_memory", "predict_ms"];
+
+/// Whether smaller values of a metric of the trainer are better.
+#[must_use]
+pub fn is_smaller_better(metric: &str) -> bool {
+    metric.ends_with("bits_per_byte")
+        || COMMON_OBJECTIVES.contains(&metric)
+        || usual_direction(metric) == Some(Direction::Minimize)
+}
 
 /// The objective that a training watches, for early stopping: the first of a study that is not a
 /// cost of the model, which training does not change.

@@ -392,6 +392,8 @@ fn how_a_model_is_tuned_survives_being_stored_and_given_again() {
     let mut older =
         serde_json::to_value(TrainerArguments::resolve(&BTreeMap::new()).unwrap()).unwrap();
     let newer = [
+        "metric_for_best_model",
+        "greater_is_better",
         "freeze",
         "freeze_layers",
         "layerwise_lr_decay",
@@ -426,6 +428,42 @@ fn what_says_nothing_beside_the_rest_is_refused() {
         "`torch_compile` does not apply here (leave it out: operations are fused already)"
     );
     assert!(reason("use_peft").contains("`lora_r` above 0"));
+}
+
+#[test]
+fn early_stopping_may_watch_another_metric_of_the_task() {
+    let base = |more: Value| {
+        let mut values = json!({"eval_strategy": "epoch", "early_stopping_patience": 2});
+        values["task"] = "text-regression".into();
+        values.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        values
+    };
+    let watched = |more: Value| resolved(base(more)).watched_metric();
+    assert_eq!(watched(json!({})), None);
+    for (name, more, greater) in [
+        ("rmse", json!({}), false),
+        ("eval_pearson", json!({}), true),
+        ("loss", json!({"greater_is_better": true}), true),
+    ] {
+        let mut more = more;
+        more["metric_for_best_model"] = name.into();
+        let metric = format!("eval_{}", name.trim_start_matches("eval_"));
+        assert_eq!(watched(more), Some((metric, greater)));
+    }
+    let refused =
+        |values: Value| TrainerArguments::resolve(&map(values)).unwrap_err().remove(0).to_string();
+    let said = refused(base(json!({"metric_for_best_model": "pearsn"})));
+    assert!(
+        said.contains("no `eval_pearsn`") && said.contains("did you mean `eval_pearson`?"),
+        "{said}"
+    );
+    let said = refused(base(json!({"metric_for_best_model": "accuracy"})));
+    assert!(said.contains("evaluations of `text-regression` have no `eval_accuracy`"), "{said}");
+    let said = refused(json!({"metric_for_best_model": "accuracy"}));
+    assert!(said.contains("`early_stopping_patience` is absent"), "{said}");
+    assert!(said.contains("the best checkpoint is that of `[study] metric`"), "{said}");
+    let said = refused(base(json!({"greater_is_better": false})));
+    assert!(said.contains("says nothing without `metric_for_best_model`"), "{said}");
 }
 
 /// The fields of `transformers.TrainingArguments` 5.23, and from `overwrite_output_dir` on those of

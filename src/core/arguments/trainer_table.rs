@@ -186,11 +186,16 @@ pub static ARGUMENTS: &[Field] = &[
     key("eval_on_start", FieldKind::Flag, Flag(false))
         .doc("evaluate before the first step, too; logged, not reported"),
     key("early_stopping_patience", COUNT, Derived("never")).doc(
-        "consecutive evaluations without improvement of the study metric after which training \
+        "consecutive evaluations without improvement of the watched metric after which training \
              ends",
     ),
     key("early_stopping_threshold", NOT_NEGATIVE, Float(0.0))
-        .doc("how much the study metric must improve to count for early_stopping_patience"),
+        .doc("how much the watched metric must improve to count for early_stopping_patience"),
+    // In transformers, also what decides which checkpoint is the best.
+    key("metric_for_best_model", FieldKind::Text, Derived("the study metric"))
+        .doc("the metric that early stopping watches, with or without eval_"),
+    key("greater_is_better", FieldKind::Flag, Derived("as usual for the metric"))
+        .doc("whether greater values of metric_for_best_model are better"),
     key("max_eval_samples", COUNT, Derived("all"))
         .doc("maximum number of examples per evaluation, spread evenly"),
     key("logging_strategy", Choice(&["no", "epoch", "steps"]), Text("steps"))

@@ -7,7 +7,7 @@ use super::model::{ModelArguments, TokenizerArguments, TokenizerSource};
 use super::scheduler::{SchedulerSettings, SchedulerType};
 use super::step_interval::StepInterval;
 use super::table::default_of;
-use super::tasks::TaskKind;
+use super::tasks::{TaskKind, is_smaller_better};
 
 /// The complete arguments of a training run, defaults filled in, so that they can be stored and
 /// compared.
@@ -91,13 +91,19 @@ pub struct TrainerArguments {
     /// ([`RowsAtOnce`](super::RowsAtOnce)).
     #[serde(default = "yes")]
     pub auto_find_batch_size: bool,
-    /// Consecutive evaluations without improvement of the study metric after which training ends;
+    /// Consecutive evaluations without improvement of the watched metric after which training ends;
     /// `None`: never.
     #[serde(default)]
     pub early_stopping_patience: Option<u64>,
-    /// How much the study metric must improve to count.
+    /// How much the watched metric must improve to count.
     #[serde(default)]
     pub early_stopping_threshold: f64,
+    /// The metric that early stopping watches, with or without `eval_`; `None`: the study's.
+    #[serde(default)]
+    pub metric_for_best_model: Option<String>,
+    /// Whether greater values of it are better; `None`: as its name says.
+    #[serde(default)]
+    pub greater_is_better: Option<bool>,
     /// Maximum number of examples per evaluation, spread evenly; `None`: all.
     #[serde(default)]
     pub max_eval_samples: Option<usize>,
@@ -242,6 +248,16 @@ impl TrainerArguments {
     #[must_use]
     pub fn averages_weights(&self) -> bool {
         self.ema_decay.is_some() || self.optim == Optim::ScheduleFreeAdamW
+    }
+
+    /// The metric that early stopping watches instead of the study's, and whether greater values of
+    /// it are better.
+    #[must_use]
+    pub fn watched_metric(&self) -> Option<(String, bool)> {
+        let name = self.metric_for_best_model.as_deref()?;
+        let metric = format!("eval_{}", name.strip_prefix("eval_").unwrap_or(name));
+        let is_greater = self.greater_is_better.unwrap_or_else(|| !is_smaller_better(&metric));
+        Some((metric, is_greater))
     }
 
     /// Whether another run's arguments train the same parameters.

@@ -40,10 +40,10 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("save_only_model", "set `[checkpoints] keep`"),
     (
         "load_best_model_at_end",
-        "`[study] value = \"best\"` (the default) or `\"last\"` replaces it",
+        "`[study] value = \"best\"` (the default) exports the checkpoint that is best by `[study] \
+         metric`, `\"last\"` the last one",
     ),
-    ("metric_for_best_model", "set `[study] metric`"),
-    ("greater_is_better", "set `[study] direction`"),
+    ("metric", "set `[study] metric`; early stopping may watch another, `metric_for_best_model`"),
     ("resume_from_checkpoint", "running the same study again resumes it"),
     (
         "group_by_length",

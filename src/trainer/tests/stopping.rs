@@ -54,6 +54,28 @@ fn early_stopping_ends_a_run_that_gets_no_better_also_when_it_is_resumed() {
 }
 
 #[test]
+fn early_stopping_watches_the_metric_for_the_best_model() {
+    let fixture = Fixture::new();
+    // The loss falls a little in every epoch, while accuracy, the objective, may stay.
+    let values = |metric: &str, greater: Value| {
+        json!({
+            "learning_rate": 1e-3, "num_train_epochs": 6, "eval_strategy": "epoch",
+            "lr_scheduler_type": "constant", "early_stopping_patience": 1,
+            "metric_for_best_model": metric, "greater_is_better": greater,
+        })
+    };
+    let (_, falling) = run(&fixture, values("loss", Value::Null), "falling", &[]);
+    let losses: Vec<f64> =
+        falling.reports.iter().map(|(_, metrics)| metrics["eval_loss"]).collect();
+    assert!(losses.len() == 6 && losses.is_sorted_by(|one, next| one > next), "{losses:?}");
+    // With the other direction the second evaluation is no better than the first.
+    let (_, rising) = run(&fixture, values("eval_loss", json!(true)), "rising", &[]);
+    assert_eq!(rising.reported_steps(), [1, 2]);
+    let line = "early stopping: no better eval_loss in 1 evaluation";
+    assert!(rising.has_logged(line), "{:?}", rising.logs);
+}
+
+#[test]
 fn evaluations_that_only_the_pruner_asked_for_do_not_count() {
     let fixture = Fixture::new();
     let values = json!({
