@@ -55,7 +55,7 @@ pub fn seen(recipe: &Recipe, file: &Path) -> Option<Seen> {
 pub struct Evaluated {
     /// The metrics.
     pub metrics: Metrics,
-    /// The results by class, of classifiers of whole texts.
+    /// The results by class, of classifiers of texts or words.
     #[serde(default)]
     pub by_class: Option<ClassReport>,
 }

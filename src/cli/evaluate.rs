@@ -45,7 +45,7 @@ pub struct EvaluateArguments {
 #[derive(Serialize)]
 struct EvaluationJson {
     metrics: Metrics,
-    /// The results by class, of classifiers of whole texts.
+    /// The results by class, of classifiers of texts or words.
     #[serde(skip_serializing_if = "Option::is_none")]
     by_class: Option<ClassReport>,
     /// The split of its training that the file is.
@@ -132,7 +132,7 @@ fn print_classes(report: &ClassReport, console: &mut Console) -> Result<(), Fail
     }));
     let width: usize = columns.iter().map(|column| column.width() + 2).sum();
     if !matches!(console.room, Room::Columns(room) if width > room + 2) {
-        writeln!(console.out, "\nrows by true and predicted class:")?;
+        writeln!(console.out, "\ncounts by true and predicted class:")?;
         return console.table(&columns);
     }
     let mut confusions: Vec<(usize, &str, &str)> = Vec::new();
@@ -149,7 +149,7 @@ fn print_classes(report: &ClassReport, console: &mut Console) -> Result<(), Fail
     let columns = Columns::of(&confusions)
         .left("true", |confusion| confusion.1)
         .left("predicted", |confusion| confusion.2)
-        .right("rows", |confusion| confusion.0.to_string())
+        .right("count", |confusion| confusion.0.to_string())
         .end();
     console.table(&columns)
 }

@@ -14,7 +14,7 @@ use hpsearch_core::study::class_report::ClassReport;
 pub struct Evaluation {
     /// Metrics by name.
     pub metrics: BTreeMap<String, f64>,
-    /// The results by class, of classifiers of whole texts.
+    /// The results by class, of classifiers of texts or words.
     pub by_class: Option<ClassReport>,
 }
 

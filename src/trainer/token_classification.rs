@@ -17,6 +17,7 @@ use super::tagged_words;
 use super::task::{Draw, EvaluationSet, MicroBatch, ModelInput};
 use super::{PreparedData, Split, TrainerError};
 use hpsearch_core::arguments::TaskKind;
+use hpsearch_core::study::class_report::ClassReport;
 
 /// A head with the logits of tokens.
 pub(super) struct TokenClassification(TokenHead);
@@ -92,6 +93,16 @@ impl EncoderHead for TokenClassification {
         set: &EvaluationSet,
         on_progress: &dyn Fn(usize, usize),
     ) -> Result<Metrics, TrainerError> {
+        Self::measure_by_class(model, context, data, set, on_progress).map(|(metrics, _)| metrics)
+    }
+
+    fn measure_by_class(
+        model: &EncoderModel<Self>,
+        context: &ForwardContext,
+        data: &PreparedData,
+        set: &EvaluationSet,
+        on_progress: &dyn Fn(usize, usize),
+    ) -> Result<(Metrics, Option<ClassReport>), TrainerError> {
         let names = &model.architecture.shape.labels;
         let mut metrics = EntityMetrics::new(names);
         model.for_each_batch(data, set, on_progress, |rows, batch| {
@@ -109,6 +120,6 @@ impl EncoderHead for TokenClassification {
             }
             Ok(())
         })?;
-        Ok(metrics.compute())
+        Ok((metrics.compute(), Some(metrics.by_class())))
     }
 }

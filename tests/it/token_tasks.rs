@@ -91,6 +91,14 @@ fn words_are_labelled_and_their_entities_found() {
         .map(|one| (one["entity_group"].as_str().unwrap(), one["word"].as_str().unwrap()))
         .collect();
     assert_eq!(shown, [("PER", "Ada"), ("LOC", "Oslo")], "{found}");
+    let measured = run(directory, &["evaluate", "model", "train.jsonl", "--json"]);
+    assert_done(&measured);
+    let measured: Value = measured.json();
+    let by_class = &measured["by_class"];
+    let label = |row: &Value| row["label"].as_str().unwrap().to_owned();
+    let types: Vec<String> = by_class["classes"].as_array().unwrap().iter().map(label).collect();
+    assert_eq!(types, ["LOC", "PER"]);
+    assert_eq!(by_class["averages"][0]["f1"], measured["metrics"]["test_f1"]);
     let output = run(directory, &["predict", "model", text, "list", "-o", "found.csv"]);
     assert_done(&output);
     let written = fs::read_to_string(directory.join("found.csv")).unwrap();

@@ -77,7 +77,7 @@ fn agrees_with_the_metrics(json: &Value, text: &str) {
     assert_eq!(average["label"], "macro avg");
     let difference = average["f1"].as_f64().unwrap() - metrics["test_macro_f1"].as_f64().unwrap();
     assert!(difference.abs() < 1e-12, "{json}");
-    assert_names(text, &["precision", "weighted avg", "rows by true and predicted class:"]);
+    assert_names(text, &["precision", "weighted avg", "counts by true and predicted class:"]);
 }
 
 /// `evaluate` of the exported classifier on its test file and on others.

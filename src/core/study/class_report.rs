@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassReport {
     /// The classes in the order of their ids: with one label per row those that are true or
-    /// predicted, with several all.
+    /// predicted, with several all; types of entities in alphabetical order.
     pub classes: Vec<ClassScores>,
-    /// `macro avg` and `weighted avg`; before them `micro avg` of rows with several labels.
+    /// `macro avg` and `weighted avg`; before them `micro avg` of rows with several labels and of
+    /// entities.
     pub averages: Vec<ClassScores>,
     /// Numbers of rows, by true class and, in each row, by predicted class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -64,17 +65,25 @@ impl ClassReport {
     /// to, that are predicted to, and that have it.
     #[must_use]
     pub fn of_labels(labels: &[String], counts: &[[usize; 3]], rows: usize) -> Self {
-        let classes: Vec<ClassScores> =
-            labels.iter().zip(counts).map(|(label, counts)| scores(label, *counts)).collect();
-        let sum = |of: usize| counts.iter().map(|counts| counts[of]).sum();
-        let micro = scores("micro avg", [sum(0), sum(1), sum(2)]);
         let matrix = |[both, predicted, truth]: &[usize; 3]| {
             [[rows + both - predicted - truth, predicted - both], [truth - both, *both]]
         };
+        let matrices = Some(counts.iter().map(matrix).collect());
+        Self { confusion_matrices: matrices, ..Self::of_entities(labels, counts) }
+    }
+
+    /// Of entities of several types: of each the entities that are found where they are, those that
+    /// are found, and those that there are. As seqeval's `classification_report`.
+    #[must_use]
+    pub fn of_entities(types: &[String], counts: &[[usize; 3]]) -> Self {
+        let classes: Vec<ClassScores> =
+            types.iter().zip(counts).map(|(label, counts)| scores(label, *counts)).collect();
+        let sum = |of: usize| counts.iter().map(|counts| counts[of]).sum();
+        let micro = scores("micro avg", [sum(0), sum(1), sum(2)]);
         Self {
             averages: std::iter::once(micro).chain(averages(&classes)).collect(),
             confusion_matrix: None,
-            confusion_matrices: Some(counts.iter().map(matrix).collect()),
+            confusion_matrices: None,
             classes,
         }
     }
