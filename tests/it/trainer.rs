@@ -757,7 +757,7 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     assert_done(&ended);
     let kept = fs::read(directory.join("model.checkpoint/model.safetensors")).unwrap();
     assert!(weights("ended") == kept, "the evaluation is that of the checkpoint");
-    assert_names(&ended.err, &["is of a training with num_train_epochs = 3000"]);
+    assert_names(&ended.err, &["is from a training with num_train_epochs = 3000"]);
 
     // What a killed training saved is found by the next one.
     fs::write(
