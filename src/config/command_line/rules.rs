@@ -55,6 +55,7 @@ pub fn keep_rules(known: &StudySpec, spec: &mut StudySpec) {
     spec.last_metrics = known.last_metrics;
     spec.prior_rule = known.prior_rule;
     spec.seed_rule = known.seed_rule;
+    spec.params_rule = known.params_rule;
     spec.space.keep_rounding(&known.space);
     spec.hidden_rule = known.hidden_rule;
     spec.pruning_limit_rule = known.pruning_limit_rule;

@@ -3,7 +3,7 @@
 
 use crate::study::metric::{Direction, Number, Score};
 use crate::study::pareto;
-use crate::study::spec::HiddenRule;
+use crate::study::spec::{HiddenRule, ParamsRule};
 use crate::study::state::{Changes, StudyState};
 use crate::study::step::StepUnit;
 use crate::study::trial::{Trial, TrialState};
@@ -16,6 +16,7 @@ pub struct History<'a> {
     changes: Option<&'a Changes>,
     step_unit: StepUnit,
     hidden_rule: HiddenRule,
+    params_rule: ParamsRule,
 }
 
 impl<'a> History<'a> {
@@ -27,6 +28,7 @@ impl<'a> History<'a> {
             changes: Some(state.changes()),
             step_unit: state.step_unit(),
             hidden_rule: state.hidden_rule(),
+            params_rule: state.params_rule(),
         }
     }
 
@@ -37,8 +39,14 @@ impl<'a> History<'a> {
 
     /// A history of trials outside a study, with the directions of its objectives.
     pub fn of_several(trials: &'a [Trial], directions: &'a [Direction]) -> Self {
-        let (step_unit, hidden_rule) = (StepUnit::Step, HiddenRule::Unseen);
-        History { trials, directions, changes: None, step_unit, hidden_rule }
+        History {
+            trials,
+            directions,
+            changes: None,
+            step_unit: StepUnit::Step,
+            hidden_rule: HiddenRule::Unseen,
+            params_rule: ParamsRule::Present,
+        }
     }
 
     /// The same with another step unit.
@@ -76,6 +84,11 @@ impl<'a> History<'a> {
     /// Whether forecasts of pruners learn from this trial.
     pub fn learns_from(&self, trial: &Trial) -> bool {
         self.hidden_rule != HiddenRule::Unseen || !trial.hidden
+    }
+
+    /// Whether estimators see the present parameters of trials whose parameters change.
+    pub fn has_present_params(&self) -> bool {
+        self.params_rule == ParamsRule::Present
     }
 
     /// Whether a trial is complete, as far as pruners know.

@@ -104,6 +104,18 @@ pub enum HiddenRule {
     Unseen,
 }
 
+/// Which parameters estimators see of a trial whose program defines and drops some while it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ParamsRule {
+    /// Those with which they first saw it, until the study is opened again: in studies that began
+    /// before the other rule existed.
+    #[default]
+    FirstSeen,
+    /// Its present ones.
+    Present,
+}
+
 /// Whose metrics limits with `prune = true` see while an attempt runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -483,6 +495,9 @@ pub struct StudySpec {
     /// How large the seeds of trials are.
     #[serde(default, skip_serializing_if = "is_default")]
     pub seed_rule: SeedRule,
+    /// Which parameters the sampler sees of trials whose parameters change.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub params_rule: ParamsRule,
     /// The pruner.
     pub pruner: AlgorithmSpec,
     /// Whether it sees hidden trials.
@@ -558,6 +573,7 @@ impl StudySpec {
             sampler: AlgorithmSpec::named("random"),
             prior_rule: PriorRule::FirstSampled,
             seed_rule,
+            params_rule: ParamsRule::Present,
             pruner: AlgorithmSpec::named("none"),
             hidden_rule: HiddenRule::Unseen,
             pruning_limit_rule: PruningLimitRule::CountingAttempts,

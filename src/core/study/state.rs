@@ -26,7 +26,7 @@ use crate::study::device::Device;
 use crate::study::finalists::Race;
 use crate::study::front::{self, Front};
 use crate::study::metric::{Direction, LastMetrics, Score};
-use crate::study::spec::{HiddenRule, Objective, StudySpec, ValueRule};
+use crate::study::spec::{HiddenRule, Objective, ParamsRule, StudySpec, ValueRule};
 use crate::study::statistics::Statistics;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
@@ -99,6 +99,7 @@ pub struct StudyState {
     last_metrics: LastMetrics,
     constraints: Vec<Constraint>,
     hidden_rule: HiddenRule,
+    params_rule: ParamsRule,
     replicates: u32,
     /// By number; without gaps, unless tracked runs were removed.
     pub trials: Vec<Trial>,
@@ -144,6 +145,7 @@ impl StudyState {
             last_metrics: spec.last_metrics,
             constraints: spec.constraints.clone(),
             hidden_rule: spec.hidden_rule,
+            params_rule: spec.params_rule,
             replicates: spec.replicates,
             trials: Vec::new(),
             counts: Counts::default(),
@@ -177,6 +179,11 @@ impl StudyState {
     /// Whether pruners compare trials with hidden ones.
     pub fn hidden_rule(&self) -> HiddenRule {
         self.hidden_rule
+    }
+
+    /// Which parameters estimators see of trials whose parameters change.
+    pub fn params_rule(&self) -> ParamsRule {
+        self.params_rule
     }
 
     /// The direction of the study's first objective.

@@ -104,7 +104,8 @@ impl Past {
         self.slots.resize(self.rank_keys.len(), None);
     }
 
-    /// Updates it to `history`, if that records what has changed.
+    /// Updates it to `history`, if that records what has changed, and no parameters of a trial
+    /// whose positions are known have.
     fn follow(mut self, history: History<'_>) -> Option<Self> {
         let (mark, directions) = self.seen.take()?;
         let changed =
@@ -112,6 +113,9 @@ impl Past {
         let mut changed: Vec<usize> = changed.map(TrialNumber::index).collect();
         changed.sort_unstable();
         changed.dedup();
+        if history.has_present_params() && changed.iter().any(|index| self.moved(*index, history)) {
+            return None;
+        }
         if history.has_several_objectives() {
             // A trial may change the ranks of all others.
             if !changed.is_empty() {
@@ -123,6 +127,17 @@ impl Past {
             self.rank(index, RankKey::of(&history, history.trials().get(index)?));
         }
         Some(self)
+    }
+
+    /// Whether a trial has other positions than it had when they were requested.
+    fn moved(&self, index: usize, history: History<'_>) -> bool {
+        let Some(slot) = self.slots.get(index).copied().flatten() else { return false };
+        let Some(trial) = history.trials().get(index) else { return false };
+        let point = self.cube.encode(&trial.params);
+        self.axes
+            .iter()
+            .zip(point)
+            .any(|(axis, position)| axis.positions[slot].to_bits() != position.to_bits())
     }
 
     fn rank(&mut self, index: usize, key: RankKey) {
@@ -155,8 +170,7 @@ impl Past {
         self.ranked.iter().map(|(_, index)| *index)
     }
 
-    /// Computes the positions of `trials`, and returns their slots. A trial's parameters never
-    /// change.
+    /// Computes the positions of `trials`, and returns their slots.
     pub fn locate(&mut self, trials: &[usize], history: History<'_>) -> Vec<usize> {
         let before = self.owners.len();
         for index in trials {

@@ -5,14 +5,16 @@ use proptest::prelude::*;
 use super::*;
 use crate::samplers::conformance::spaces;
 use crate::samplers::fixtures::ask;
-use crate::study::event::{AttemptEvent, DecisionEvent, Event, StateEvent, TrialEvent};
+use crate::study::event::{
+    AttemptEvent, DecisionEvent, Event, RecordEvent, StateEvent, TrialEvent,
+};
 use crate::study::history::History;
 use crate::study::metric::{Direction, Metrics};
 use crate::study::params::Value;
 use crate::study::program::Program;
 use crate::study::seed::SeedTree;
 use crate::study::space::Space;
-use crate::study::spec::StudySpec;
+use crate::study::spec::{ParamsRule, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::time::Timestamp;
 use crate::study::trial::{AttemptNumber, Origin, TrialNumber, TrialState};
@@ -26,6 +28,7 @@ enum Happening {
     GoesOn,
     Ends(TrialState, f64),
     BreaksLimits(f64),
+    DropsParams,
 }
 
 fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
@@ -49,6 +52,7 @@ fn happenings() -> impl Strategy<Value = Vec<(u64, Happening)>> {
         1 => Just(Happening::GoesOn),
         8 => (end, value()).prop_map(|(state, value)| Happening::Ends(state, value)),
         1 => value().prop_map(Happening::BreaksLimits),
+        2 => Just(Happening::DropsParams),
     ];
     prop::collection::vec((0..200_u64, happening), 1..60)
 }
@@ -85,7 +89,15 @@ fn events(space: &Space, study_state: &StudyState, about: u64, happening: Happen
         Happening::BreaksLimits(violation) => {
             vec![Event::of(trial, DecisionEvent::LimitsBroken { violation, reason: String::new() })]
         }
+        Happening::DropsParams => vec![dropped(study_state, trial)],
     }
+}
+
+/// A trial has asked for all of its parameters but the last.
+fn dropped(study_state: &StudyState, trial: TrialNumber) -> Event {
+    let params = study_state.trial(trial).into_iter().flat_map(|trial| trial.params.iter());
+    let names = params.map(|(name, _)| name.to_owned()).last().into_iter().collect();
+    Event::of(trial, RecordEvent::ParamsDropped { names })
 }
 
 fn stream(number: u64) -> StreamRng {
@@ -145,6 +157,37 @@ proptest! {
             prop_assert_eq!(bits(&followed), bits(&anew));
         }
     }
+}
+
+#[test]
+fn a_study_that_began_before_keeps_the_parameters_that_its_sampler_has_seen() {
+    let space = spaces().swap_remove(2).1;
+    let study = StudySpec::new("s", "loss", Direction::Minimize, space.clone(), Program::Inline);
+    let suggested = |params_rule| {
+        let mut state = StudyState::new(&StudySpec { params_rule, ..study.clone() });
+        for number in 0..30 {
+            state.apply(Timestamp(0), &created(&space, number));
+            let value = Some(1.0 / (number + 1) as f64);
+            let end = TrialEvent::finished(TrialState::Complete, value, None);
+            state.apply(Timestamp(0), &Event::Trial(TrialNumber(number), end));
+        }
+        let sampler = Tpe::new(&ENTRY.defaults());
+        let suggest = |state: &StudyState| {
+            let history = History::new(state);
+            let ask = Ask::new(&space, history, TrialNumber(30), SeedTree::new(0));
+            bits(&sampler.suggest(&ask, &mut stream(30)).unwrap().unwrap().params)
+        };
+        let before = suggest(&state);
+        for number in 10..30 {
+            let event = dropped(&state, TrialNumber(number));
+            state.apply(Timestamp(0), &event);
+        }
+        (before, suggest(&state))
+    };
+    let (before, after) = suggested(ParamsRule::FirstSeen);
+    assert_eq!(before, after);
+    let (before, after) = suggested(ParamsRule::Present);
+    assert_ne!(before, after);
 }
 
 #[test]
