@@ -511,6 +511,28 @@ fn changed_specification(open: &mut Opener) -> Result<(), StorageError> {
         .map(|trial| trial.params.get("optim").cloned())
         .collect();
     assert_eq!(optim, [Some("sgd".into()), Some("lion".into())]);
+    // A value that was written before the space changed is replaced, or removed.
+    let record = |trial, event: RecordEvent| Event::of(TrialNumber(trial), event);
+    let other = [("optim".to_owned(), "lion".into())].into_iter().collect();
+    store.append(
+        &lease,
+        Timestamp(5),
+        &[record(0, RecordEvent::ParamsRecorded { params: other })],
+    )?;
+    let optim = |reader: &dyn Storage| -> Result<_, StorageError> {
+        let state = reader.study_state(lease.study)?;
+        Ok(state.trial(TrialNumber(0)).and_then(|trial| trial.params.get("optim").cloned()))
+    };
+    assert_eq!(optim(&*open())?, Some("lion".into()));
+    let before = point("sgd");
+    store.append(&lease, Timestamp(6), &[create(2, before)])?;
+    store.update_spec(&lease, Timestamp(7), &small_study("s", Direction::Minimize), &[])?;
+    let dropped = || RecordEvent::ParamsDropped { names: vec!["optim".to_owned()] };
+    store.append(&lease, Timestamp(8), &[record(0, dropped()), record(2, dropped())])?;
+    let state = open().study_state(lease.study)?;
+    let has: Vec<bool> =
+        state.trials.iter().map(|trial| trial.params.get("optim").is_some()).collect();
+    assert_eq!(has, [false, true, false]);
     Ok(())
 }
 

@@ -214,8 +214,18 @@ impl Append<'_> {
 
     fn write_record(&mut self, id: i64, seq: i64, event: &RecordEvent) -> Result<(), Fault> {
         match event {
-            RecordEvent::ParamsRecorded { params } => self.set_params(id, params),
-            RecordEvent::ParamsDropped { names } => self.drop_params(id, names),
+            RecordEvent::ParamsRecorded { params } => {
+                // Runs without a space have one version of each.
+                let has_versions = |name: &&str| {
+                    self.cache.dimensions.get(*name).is_some_and(|(_, of)| of.is_some())
+                };
+                let names = params.iter().map(|(name, _)| name).filter(has_versions);
+                self.drop_params(id, names)?;
+                self.set_params(id, params)
+            }
+            RecordEvent::ParamsDropped { names } => {
+                self.drop_params(id, names.iter().map(String::as_str))
+            }
             RecordEvent::ArtifactSaved { artifact, content } => {
                 artifacts::save(self.connection, (id, seq, self.now), artifact, content.as_deref())
             }
@@ -262,12 +272,12 @@ impl Append<'_> {
         Ok(())
     }
 
-    fn drop_params(&mut self, id: i64, names: &[String]) -> Result<(), Fault> {
+    /// Deletes values whichever version of their parameter the space had when they were written.
+    fn drop_params<'a>(&self, id: i64, names: impl Iterator<Item = &'a str>) -> Result<(), Fault> {
         for name in names {
-            if let Some((idx, _)) = self.cache.dimensions.get(name) {
-                let sql = "DELETE FROM param WHERE trial_id = ?1 AND dimension = ?2";
-                self.execute(sql, params![id, *idx])?;
-            }
+            let sql = "DELETE FROM param WHERE trial_id = ?1 AND dimension IN (SELECT idx FROM \
+                dimension WHERE study_id = ?2 AND name = ?3)";
+            self.execute(sql, params![id, self.study.0, name])?;
         }
         Ok(())
     }
