@@ -75,6 +75,8 @@ struct Study {
     growth: Growth,
     /// The client of each outstanding trial.
     owners: BTreeMap<TrialNumber, String>,
+    /// What each outstanding trial that was told to stop has asked for.
+    stopped: BTreeMap<TrialNumber, BTreeSet<String>>,
     /// The parameters that `init` declares: trials have them without asking for them.
     declared: BTreeSet<String>,
     is_stored: bool,
@@ -214,7 +216,8 @@ impl Settled {
         if !is_stored {
             held.make_temporary();
         }
-        Ok(Study { held, growth, owners: BTreeMap::new(), declared, is_stored })
+        let (owners, stopped) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Study { held, growth, owners, stopped, declared, is_stored })
     }
 }
 
@@ -285,7 +288,7 @@ impl Study {
         let owned = self.owners.extract_if(.., |_, owner| owner == client);
         let owned: Vec<TrialNumber> = owned.map(|(number, _)| number).collect();
         for number in owned {
-            self.held.take_back(number, "the program that ran it is gone")?;
+            self.take_back(number, "the program that ran it is gone")?;
         }
         Ok(())
     }
@@ -297,9 +300,40 @@ impl Study {
         let running = running.filter(|trial| trial.state == TrialState::Running);
         let running: Vec<TrialNumber> = running.map(|trial| trial.number).collect();
         for number in running {
-            self.held.take_back(number, "its run ended")?;
+            self.take_back(number, "its run ended")?;
         }
         Ok(())
+    }
+
+    /// Ends the attempt of a trial that its program has left: the trial ends with the parameters
+    /// that it used if it was told to stop, and waits otherwise.
+    fn take_back(&mut self, number: TrialNumber, why: &str) -> Result<(), Refusal> {
+        if let Some(asked) = self.stopped.remove(&number)
+            && self.held.is_stopped(number)
+        {
+            self.drop_unused(number, &asked)?;
+        }
+        Ok(self.held.take_back(number, why)?)
+    }
+
+    /// Removes the parameters that an outstanding trial did not use: they did not affect its value.
+    fn drop_unused(
+        &mut self,
+        number: TrialNumber,
+        asked: &BTreeSet<String>,
+    ) -> Result<(), Refusal> {
+        // A program that asks for nothing in a trial of an enqueued configuration reads it from the
+        // answer to its `ask`.
+        let reads_answer =
+            asked.is_empty()
+                && self.held.study_state().trial(number).is_some_and(|trial| {
+                    matches!(trial.origin, Origin::Asked | Origin::Enqueued(_))
+                });
+        if self.growth == Growth::Never || reads_answer {
+            return Ok(());
+        }
+        let kept: BTreeSet<String> = asked.union(&self.declared).cloned().collect();
+        Ok(self.held.keep_params(number, &kept)?)
     }
 
     /// Candidates with their values as the space has them.
@@ -327,7 +361,7 @@ impl Study {
         for number in owned {
             // A client that asks for another trial has left those that it was told to stop.
             if self.held.is_stopped(number) {
-                self.held.take_back(number, "stopped")?;
+                self.take_back(number, "stopped")?;
                 self.owners.remove(&number);
             }
         }
@@ -412,6 +446,9 @@ impl Study {
         let Some(decision) = decision else {
             refuse!("trial {number} is not open");
         };
+        if let Decision::Stop(_) = &decision {
+            self.stopped.insert(number, speaker.asked.clone());
+        }
         if let Decision::Pause(_) = &decision {
             // This answer pauses the trial, without a confirmation by the program.
             let end = AttemptEnd::Paused;
@@ -467,10 +504,6 @@ impl Study {
         if is_pruned || speaker.again && is_told(trial, &told) {
             return Ok(done());
         }
-        // A program that asks for nothing in a trial of an enqueued configuration reads it from the
-        // answer to its `ask`.
-        let reads_answer =
-            speaker.asked.is_empty() && matches!(trial.origin, Origin::Asked | Origin::Enqueued(_));
         if let Some(attempt) = trial.last_attempt()
             && trial.state == TrialState::Running
             && metrics.iter().next().is_some()
@@ -478,11 +511,8 @@ impl Study {
             let step = trial.last_step().unwrap_or(0);
             self.held.step(Input::Report { trial: number, attempt, step, metrics })?;
         }
-        if self.growth == Growth::OnDemand && !reads_answer {
-            // Other parameters that it did not use did not affect its value.
-            let kept: BTreeSet<String> = speaker.asked.union(&self.declared).cloned().collect();
-            self.held.keep_params(number, &kept)?;
-        }
+        self.drop_unused(number, &speaker.asked)?;
+        self.stopped.remove(&number);
         self.held.tell(number, told)?;
         self.owners.remove(&number);
         Ok(done())
@@ -509,6 +539,9 @@ impl Study {
         };
         self.own(speaker, number)?;
         let value = self.held.define(number, &name, &asked, given.as_ref())?;
+        if let Some(asked) = self.stopped.get_mut(&number) {
+            asked.insert(name);
+        }
         Ok(json!({ "value": value.to_json() }))
     }
 

@@ -16,7 +16,7 @@ pub(super) struct Speaker {
     pub client: String,
     /// Whether the line was sent before, to a holder that died before it answered.
     pub again: bool,
-    /// The parameters that the trial of this line has used.
+    /// The parameters that the trial of this line, a report or a result, has used.
     pub asked: BTreeSet<String>,
     /// Whether its trial was stopped.
     pub was_stopped: bool,
@@ -62,7 +62,7 @@ impl Client {
     /// This client as the sender of a line.
     pub fn says(&self, client: &str, topic: &Topic, again: bool) -> Speaker {
         let mut speaker = Speaker { client: client.to_owned(), again, ..Speaker::default() };
-        if let Topic::Tell(trial) = topic {
+        if let Topic::Report(trial) | Topic::Tell(trial) = topic {
             speaker.asked = self.asked.get(trial).cloned().unwrap_or_default();
             speaker.was_stopped = self.stopped.contains(trial);
         }

@@ -450,8 +450,9 @@ fn what_init_declares_or_was_enqueued_stays_with_a_trial_that_asks_for_other_par
 #[test]
 fn what_a_trial_did_not_ask_for_is_not_among_its_parameters() {
     let mut session = Session::new();
-    let init = r#"{"cmd":"init","space":[],"define":true,"sampler":{"type":"random"},"seed":3}"#;
-    assert_eq!(say(&mut session, init), json!({ "ok": true }));
+    let init = r#"{"cmd":"init","space":[],"define":true,"sampler":{"type":"random"},"seed":3,
+        "pruner":{"type":"threshold","upper":5}}"#;
+    assert_eq!(say(&mut session, &init.replace('\n', "")), json!({ "ok": true }));
     let suggest = |session: &mut Session, id: u64, name: &str| {
         let param = format!(r#"{{"name":"{name}","type":"float","low":0,"high":1}}"#);
         say(session, &format!(r#"{{"cmd":"suggest","id":{id},"param":{param}}}"#))
@@ -461,9 +462,17 @@ fn what_a_trial_did_not_ask_for_is_not_among_its_parameters() {
         names.iter().for_each(|name| drop(suggest(&mut session, id, name)));
         say(&mut session, &format!(r#"{{"cmd":"tell","id":{id},"value":1}}"#));
     }
+    // The next `ask` prunes it, as one of another thread does.
+    assert_eq!(ask(&mut session)["id"], 3);
+    suggest(&mut session, 3, "x");
+    assert_eq!(report(&mut session, 3, 1, 9)["verdict"], "stop");
+    suggest(&mut session, 3, "z");
+    ask(&mut session);
     let trials = say(&mut session, r#"{"cmd":"trials"}"#);
+    assert_eq!(trials["trials"][3]["state"], "pruned");
     let names = |id: usize| -> Vec<String> {
         trials["trials"][id]["params"].as_object().unwrap().keys().cloned().collect()
     };
-    assert_eq!([names(0), names(1), names(2)], [vec!["x", "y"], vec!["x"], Vec::new()]);
+    let expected = [vec!["x", "y"], vec!["x"], Vec::new(), vec!["x", "z"]];
+    assert_eq!([names(0), names(1), names(2), names(3)], expected);
 }
