@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import _values
@@ -43,8 +44,10 @@ def study(
     `directions` are those of several objectives, which `metric_names` may name: results are lists then,
     and `best` is the front. `trials` is how many are searched at most; `sampler` and `pruner` are names, or dictionaries
     with `type` and options; `constraints` are as in a study file; `enqueue` are configurations to
-    run first. With `accept`, a stored study is changed to what is said here; without, another space,
-    sampler or seed than it has is refused. Another number of trials is taken.
+    run first. With `accept`, a stored study is changed to what is said here, and a search that this
+    program has begun for it is closed; without, another space, sampler or seed than it has is
+    refused. Another number of trials is taken. While another program runs the study, both are
+    refused.
 
     Raises HpsearchError with the reason if hpsearch refuses it.
     """
@@ -144,6 +147,8 @@ class Search:
         #: The trial that a loop over the search runs now.
         self._iterated: Optional[AskedTrial] = None
         self._pid = os.getpid()
+        #: The loops of `optimize` that use it.
+        self._loops = 0
         #: Whether the last answer was not read: Ctrl-C may come at any time.
         self._is_interrupted = False
         self._skipped = 0
@@ -159,10 +164,31 @@ class Search:
             start_new_session=True,
         )
         try:
-            self.open = self._say(request).get("open", [])
+            self.open = self._begin(request).get("open", [])
         except HpsearchError:
             self.close()
             raise
+        _OPEN.add(self)
+
+    def _begin(self, request: Mapping[str, Any]) -> Dict[str, Any]:
+        """Begins, in place of an earlier search of this program that is another one, as where a
+        notebook runs a cell again."""
+        while True:
+            try:
+                return self._say(request)
+            except HpsearchError as error:
+                # That process holds the study.
+                own = [one for one in list(_OPEN) if one._pid == os.getpid()
+                       and f"process {one._process.pid} " in str(error)]
+                if not own:
+                    raise
+                if own[0]._loops > 0:
+                    raise HpsearchError(f"{error}. It is this program's: its `optimize` must end "
+                                        "before") from error
+                if not request.get("accept"):
+                    raise HpsearchError(f"{error}. It is this program's: `close()` that search "
+                                        "before, or give `accept=True`") from error
+                own[0].close()
 
     def ask(self) -> Optional[AskedTrial]:
         """A trial to run, or one that continues; `None` if there is none now.
@@ -209,19 +235,23 @@ class Search:
         is raised.
         """
         ran = 0
-        while trials is None or ran < trials:
-            trial = self.ask()
-            if trial is None:
-                return
-            ran += 1
-            try:
-                value = objective(trial)
-            except BaseException as error:
+        self._count_loops(1)
+        try:
+            while trials is None or ran < trials:
+                trial = self.ask()
+                if trial is None:
+                    return
+                ran += 1
+                try:
+                    value = objective(trial)
+                except BaseException as error:
+                    if not trial.should_stop:
+                        trial.fail(f"{type(error).__name__}: {error}")
+                    raise
                 if not trial.should_stop:
-                    trial.fail(f"{type(error).__name__}: {error}")
-                raise
-            if not trial.should_stop:
-                trial.tell(value)
+                    trial.tell(value)
+        finally:
+            self._count_loops(-1)
 
     def best(self) -> Dict[str, Any]:
         """The best complete trial: `id`, `params` and `value`. Of several objectives the `front`, a
@@ -240,6 +270,14 @@ class Search:
             self._iterated = trial
             yield trial
             self._iterated = None
+
+    def _count_loops(self, more: int) -> None:
+        with _COUNTS:
+            self._loops += more
+
+    @property
+    def _is_closed(self) -> bool:
+        return self._process.stdin is None or self._process.stdin.closed
 
     def close(self) -> None:
         """Ends the conversation."""
@@ -320,6 +358,13 @@ class Search:
         except (subprocess.TimeoutExpired, OSError, ValueError):
             said = ""
         return said or f"`hpsearch ask-tell` does not answer: {otherwise}"
+
+
+#: Held while loops are counted.
+_COUNTS = threading.Lock()
+
+#: The searches of this program that have begun.
+_OPEN: "weakref.WeakSet[Search]" = weakref.WeakSet()
 
 
 def _close(stream: Any) -> None:

@@ -3,6 +3,8 @@
 import os
 import tempfile
 import unittest
+import unittest.mock
+import weakref
 
 import hpsearch
 import hpsearch.optuna as optuna
@@ -84,12 +86,32 @@ class SamplersTest(unittest.TestCase):
         place = {"study_name": "s", "storage": self.store}
         study = self.study(**place)
         other = self.study(load_if_exists=True, **place)
-        with self.assertRaisesRegex(hpsearch.HpsearchError, "while one program runs the study"):
+        # As where they are two programs.
+        nobody = unittest.mock.patch("hpsearch._search._OPEN", weakref.WeakSet())
+        refusal = self.assertRaisesRegex(hpsearch.HpsearchError, "while one program runs the study")
+        with nobody, refusal:
             study.sampler = samplers.RandomSampler()
         for one in (study, other):
             one.optimize(bowl, n_trials=2)
         self.assertIsInstance(study.sampler, samplers.TPESampler)
         self.assertEqual([trial.state.name for trial in study.trials], ["COMPLETE"] * 4)
+
+    def test_another_sampler_is_that_of_all_objects_of_the_program(self):
+        place = {"study_name": "s", "storage": self.store}
+        study = self.study(**place)
+        other = self.study(load_if_exists=True, **place)
+        out = other.ask()
+        with self.assertRaisesRegex(RuntimeError, "trial 0 is running"):
+            study.sampler = samplers.RandomSampler()
+        other.tell(out, 1.0)
+        for one in (study, other):
+            one.sampler = samplers.RandomSampler()
+            other.optimize(bowl, n_trials=1)
+            study.sampler = samplers.TPESampler()
+            one.optimize(bowl, n_trials=1)
+        origins = {row["number"]: row["origin"] for row in
+                   hpsearch.trials("s", store=self.store)}
+        self.assertEqual(origins, {0: "tpe", 1: "random", 2: "tpe", 3: "random", 4: "tpe"})
 
     def test_a_sampler_of_the_program_proposes(self):
         class Own(samplers.BaseSampler):

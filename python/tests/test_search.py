@@ -146,6 +146,27 @@ class Searches(Case):
                 with self.assertRaisesRegex(hpsearch.HpsearchError, "as another search") as raised:
                     hpsearch.study("s", SPACE, store=store, **other)
                 self.assertIn(next(iter(other)), str(raised.exception))
+                self.assertIn("give `accept=True`", str(raised.exception))
+
+    def test_a_search_that_is_begun_again_as_another_takes_the_place_of_the_first(self) -> None:
+        store = str(self.path / "a.db")
+        first = hpsearch.study("s", SPACE, store=store, trials=2)
+        first.ask().tell(1.0)
+        other = {"store": store, "trials": 3, "sampler": "random", "accept": True}
+
+        def begins(trial: hpsearch.AskedTrial) -> float:
+            with self.assertRaisesRegex(hpsearch.HpsearchError, "`optimize` must end before"):
+                hpsearch.study("s", SPACE, **other)
+            return 0.5
+
+        first.optimize(begins)
+        with hpsearch.study("s", SPACE, **other) as second:
+            second.optimize(lambda trial: 0.25)
+            with self.assertRaisesRegex(hpsearch.HpsearchError, "the search is closed"):
+                first.ask()
+        origins = [row["origin"] for row in sorted(hpsearch.trials("s", store=store),
+                                                   key=lambda row: row["number"])]
+        self.assertEqual(origins[2:], ["random"])
 
     def test_a_change_that_is_accepted_changes_the_study(self) -> None:
         store = str(self.path / "a.db")

@@ -359,7 +359,8 @@ impl HeldStudy {
         reconcile::continue_stored(&known, &mut spec);
         let changes =
             reconcile::changes(self.store.as_ref(), (known.id, &known.spec), &spec, "", &[])?;
-        match changes.iter().max_by_key(|change| change.class) {
+        // The first of the most important: a sampler before its options.
+        match changes.iter().rev().max_by_key(|change| change.class) {
             None => Ok(()),
             Some(change) => Err(self.runs_otherwise(change.to_string())),
         }

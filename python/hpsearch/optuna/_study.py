@@ -31,6 +31,7 @@ from .._search import Search
 from . import logging
 from ._attributes import Stored
 from ._frame import COLUMNS, frame
+from ._reader import Reader
 from .distributions import BaseDistribution, CategoricalDistribution, _plain
 from .exceptions import TrialPruned
 from .pruners import BasePruner
@@ -75,9 +76,12 @@ class Study:
     """A search; made by `create_study` and `load_study`."""
 
     def __init__(self, request: Dict[str, Any], name: Optional[str], path: Optional[str],
-                 sampler: BaseSampler, pruner: BasePruner) -> None:
+                 sampler: BaseSampler, pruner: BasePruner,
+                 reader: Optional[Reader] = None) -> None:
         self._request = request
-        self._search = Search(name if path is not None else None, request, path)
+        self._search: Union[Search, Reader] = (
+            Search(name if path is not None else None, request, path) if reader is None else reader
+        )
         self.study_name = name or f"no-name-{uuid.uuid4()}"
         #: The direction of each objective.
         self.directions = [StudyDirection(word) for word in request["directions"]]
@@ -154,6 +158,8 @@ class Study:
             return
         frozen.value = None if told["value"] is None else float(told["value"])
         frozen.intermediate_values = {step: float(value) for step, value in told["reports"]}
+        if frozen.state == TrialState.PRUNED and frozen.value is None:
+            frozen.value = _last_report(frozen)
 
     def _say(self, request: Mapping[str, Any]) -> Dict[str, Any]:
         return self._search._say(request)
@@ -164,8 +170,12 @@ class Study:
         Raises HpsearchError if that is refused; the study is then as it was.
         """
         with self._guard:
-            running = [number for number in self._own
-                       if self._trials[number].state == TrialState.RUNNING]
+            if isinstance(self._search, Reader):
+                raise HpsearchError(self._search.why)
+            others = [one for one in open_objects(self._path, self.study_name)
+                      if self._stored is not None and one is not self]
+            running = [number for one in (self, *others) for number in list(one._own)
+                       if one._trials[number].state == TrialState.RUNNING]
             if running:
                 raise RuntimeError(
                     f"trial {min(running)} is running: tell it, then set another sampler or pruner"
@@ -188,9 +198,9 @@ class Study:
                 try:
                     self._search = Search(self.study_name, request, self._path)
                 except HpsearchError as error:
-                    again = {**self._request, "accept": True}
                     try:
-                        self._search = Search(self.study_name, again, self._path)
+                        self._begin_again()
+                        self._lead(others)
                     except HpsearchError:
                         # The other program has changed it, too.
                         pass
@@ -200,6 +210,26 @@ class Study:
                         "complete"
                     ) from error
             self._request = request
+            self._search._loops = before._loops
+            self._lead(others)
+
+    def _begin_again(self) -> None:
+        """Continues with a search of its own, in place of one that was closed."""
+        self._search = Search(self.study_name, {**self._request, "accept": True}, self._path)
+        self._ahead = []
+
+    def _lead(self, others: "Sequence[Study]") -> None:
+        """Has other objects for this study, whose searches it has closed, go on with its own: one
+        is that of a notebook's cell which runs again."""
+        for other in others:
+            if not other._search._is_closed:
+                continue
+            other._search, other._request, other._ahead = self._search, self._request, []
+            other._sampler, other._pruner = self._sampler, self._pruner
+            other._cells = self._cells
+            # They are given again.
+            other._own -= {number for number in list(other._own)
+                           if other._trials[number].state == TrialState.RUNNING}
 
     def _replay(
         self, say: Callable[[Dict[str, Any]], Any], number: int, trial: FrozenTrial
@@ -245,6 +275,8 @@ class Study:
         """A trial to run; its parameters are suggested now where distributions are given."""
         sampler = self._sampler
         with self._guard:
+            if isinstance(self._search, Reader):
+                raise HpsearchError(self._search.why)
             self._settle()
             answer = self._ahead.pop(0) if self._ahead else self._say({"cmd": "ask"})
             if answer.get("done"):
@@ -322,9 +354,8 @@ class Study:
         frozen = self._trials[number]
         numbers = None if values is None else [float(value) for value in _listed(values)]
         if state == TrialState.PRUNED and len(self.directions) == 1:
-            last = frozen.last_step
-            value = None if last is None else frozen.intermediate_values[last]
-            numbers = None if value is None or value != value else [value]
+            value = _last_report(frozen)
+            numbers = None if value is None else [value]
         if state == TrialState.COMPLETE and self._sampler._constraints_func is not None:
             self._take_constraints(frozen)
         if state == TrialState.COMPLETE:
@@ -347,8 +378,7 @@ class Study:
         return copy.deepcopy(frozen)
 
     def _tell_pruned(self, frozen: FrozenTrial) -> FrozenTrial:
-        last = frozen.last_step
-        frozen.value = None if last is None else frozen.intermediate_values[last]
+        frozen.value = _last_report(frozen)
         frozen.state = TrialState.PRUNED
         frozen.datetime_complete = datetime.datetime.now()
         return copy.deepcopy(frozen)
@@ -409,15 +439,13 @@ class Study:
                 return next(left, None) is not None
 
         def work() -> None:
-            with self._guard:
-                self._loops += 1
+            self._count_loops(1)
             self._thread.runs = True
             try:
                 trials()
             finally:
                 self._thread.runs = False
-                with self._guard:
-                    self._loops -= 1
+                self._count_loops(-1)
 
         def trials() -> None:
             while next_is_due():
@@ -447,6 +475,11 @@ class Study:
             except BaseException:
                 self._stopped = True
                 raise
+
+    def _count_loops(self, more: int) -> None:
+        with self._guard:
+            self._loops += more
+            self._search._count_loops(more)
 
     def _run(
         self, func: Callable[[Trial], Any], caught: Tuple[Type[Exception], ...]
@@ -739,9 +772,22 @@ class Study:
 OPEN: "weakref.WeakSet[Study]" = weakref.WeakSet()
 
 
+def open_objects(path: Optional[str], name: Optional[str]) -> List[Study]:
+    """This program's objects for a stored study."""
+    return [study for study in list(OPEN)
+            if (study._path, study.study_name) == (path, name) and not study._search._is_closed]
+
+
 def _number(answer: Mapping[str, Any]) -> int:
     number: int = answer["resume"] if "resume" in answer else answer["id"]
     return number
+
+
+def _last_report(trial: FrozenTrial) -> Optional[float]:
+    """The value of a pruned trial; NaN is none."""
+    last = trial.last_step
+    value = None if last is None else trial.intermediate_values[last]
+    return None if value != value else value
 
 
 def _numbers(trials: Sequence[FrozenTrial]) -> List[Dict[str, Any]]:

@@ -10,7 +10,8 @@ from .._store import path_of
 from .._values import direction as _direction
 from . import logging
 from ._attributes import Stored
-from ._study import OPEN, MaxTrialsCallback, Study, StudyDirection, _cells
+from ._reader import Reader
+from ._study import MaxTrialsCallback, Study, StudyDirection, _cells, open_objects
 from .distributions import of_store
 from .exceptions import DuplicatedStudyError
 from .pruners import BasePruner, MedianPruner, NopPruner
@@ -80,35 +81,35 @@ def _word(direction: Any) -> str:
 def load_study(*, study_name: Optional[str], storage: Any,
                sampler: Optional[BaseSampler] = None, pruner: Optional[BasePruner] = None) -> Study:
     """Continues a stored study, with this sampler and pruner from here on; without a name, the
-    only one of the store."""
+    only one of the store. One whose trials other programs run, such as `hpsearch run`, is read."""
     path = _path(storage)
-    studies = [] if path is None else _studies(path)
-    names = [study["name"] for study in studies]
     if study_name is None:
+        names = get_all_study_names(storage)
         if len(names) != 1:
             raise ValueError(
                 f"`study_name` is missing, and {storage!r} has {len(names)} studies: "
                 f"{', '.join(names)}"
             )
         study_name = names[0]
-    if study_name not in names:
+    known = None if path is None else _known(path, study_name)
+    if known is None:
         raise KeyError(f"there is no study {study_name!r} in {storage!r}")
-    known = studies[names.index(study_name)]
-    words = [objective["direction"] for objective in _objectives(known)]
+    words = [objective.get("direction") or "minimize" for objective in _objectives(known)]
     return _open(storage, study_name, words, sampler, pruner, True)
 
 
 def get_all_study_names(storage: Any) -> List[str]:
-    """The names of all studies of a store."""
+    """The names of the studies of a store that are not archived."""
     path = _path(storage)
-    return [] if path is None else [study["name"] for study in _studies(path)]
+    return [] if path is None else [study["name"] for study in _listed(path)]
 
 
 def get_all_study_summaries(storage: Any, include_best_trial: bool = True) -> List[StudySummary]:
-    """What a store has of each study; the best trial with its value and parameters only."""
+    """What a store has of each study that is not archived; the best trial with its value and
+    parameters only."""
     path = _path(storage)
     summaries = []
-    for known in [] if path is None else _studies(path):
+    for known in [] if path is None else _listed(path):
         name, objectives = known["name"], _objectives(known)
         best = None
         if include_best_trial and len(objectives) == 1 and known.get("best"):
@@ -126,13 +127,12 @@ def get_all_study_summaries(storage: Any, include_best_trial: bool = True) -> Li
 
 def delete_study(*, study_name: str, storage: Any) -> None:
     """Deletes a stored study."""
-    if study_name not in get_all_study_names(storage):
-        raise KeyError(f"there is no study {study_name!r} in {storage!r}")
     path = _path(storage)
-    for study in list(OPEN):
-        if (study._path, study.study_name) == (path, study_name):
-            # It is no longer of use.
-            study._search.close()
+    if path is None or _known(path, study_name) is None:
+        raise KeyError(f"there is no study {study_name!r} in {storage!r}")
+    for study in open_objects(path, study_name):
+        # It is no longer of use.
+        study._search.close()
     output_of(["rm", "--yes"], path, [study_name])
 
 
@@ -213,14 +213,24 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
     if load_if_exists:
         # In Optuna, the sampler and the pruner are not stored.
         request["accept"] = True
+    reader = None
+    if known is not None and specification["program"] != "inline":
+        metric = metrics[0] if len(metrics) == 1 else None
+        is_tracked = specification["sampler"]["name"] == "none"
+        reader = Reader(path or "", known["name"], metric, is_tracked)
+    others = [] if path is None else open_objects(path, name)
     try:
-        study = Study(request, name, path, sampler, pruner)
+        study = Study(request, name, path, sampler, pruner, reader)
     except HpsearchError:
         if path is None or not load_if_exists or specification == _specification(path, name):
+            for other in others:
+                if other._search._is_closed:
+                    other._begin_again()
             raise
         # Another program has added what its first trials say.
         return _open(storage, name, directions, sampler if "sampler" in given else None,
                      pruner if "pruner" in given else None, True)
+    study._lead(others)
     said = "in memory" if path is None else f"in {storage!r}"
     logging._logger.info("%s study %s %s.", "Using the" if known else "A new",
                          study.study_name, said)
@@ -250,11 +260,15 @@ def _path(storage: Any) -> Optional[str]:
 
 
 def _studies(path: str) -> List[Dict[str, Any]]:
-    """The studies of a store; none if there is no such file."""
+    """The studies of a store, archived ones, too; none if there is no such file."""
     if "://" not in path and not os.path.exists(path):
         return []
-    studies: List[Dict[str, Any]] = json_of(["ls"], path)["studies"]
+    studies: List[Dict[str, Any]] = json_of(["ls", "--all"], path)["studies"]
     return studies
+
+
+def _listed(path: str) -> List[Dict[str, Any]]:
+    return [study for study in _studies(path) if not study.get("archived")]
 
 
 def _known(path: str, name: Optional[str]) -> Optional[Dict[str, Any]]:
