@@ -78,6 +78,19 @@ class StudiesTest(unittest.TestCase):
         self.assertEqual(path("sqlite:////tmp/a.db"), "/tmp/a.db")
         self.assertIsNone(path(optuna.storages.InMemoryStorage()))
 
+    def test_a_server_without_a_store_has_no_studies(self):
+        server = "postgresql://me@db/lab"
+        for why, is_absent in (("there is no store at `db`\nhelp: create one", True),
+                               ("the server of the store `db` cannot be reached", False)):
+            fails = unittest.mock.patch("hpsearch.optuna.study.json_of",
+                                        side_effect=hpsearch.HpsearchError(why))
+            with fails:
+                if is_absent:
+                    self.assertEqual(optuna.get_all_study_names(server), [])
+                else:
+                    with self.assertRaisesRegex(hpsearch.HpsearchError, "cannot be reached"):
+                        optuna.get_all_study_names(server)
+
     def test_studies_without_a_name_get_one_each(self):
         names = {self.study(**place).study_name
                  for place in ({}, {}, {"storage": self.store}, {"storage": self.store})}

@@ -260,10 +260,15 @@ def _path(storage: Any) -> Optional[str]:
 
 
 def _studies(path: str) -> List[Dict[str, Any]]:
-    """The studies of a store, archived ones, too; none if there is no such file."""
+    """The studies of a store, archived ones, too; none if there is no such store yet."""
     if "://" not in path and not os.path.exists(path):
         return []
-    studies: List[Dict[str, Any]] = json_of(["ls", "--all"], path)["studies"]
+    try:
+        studies: List[Dict[str, Any]] = json_of(["ls", "--all"], path)["studies"]
+    except HpsearchError as error:
+        if "://" in path and str(error).startswith("there is no store at"):
+            return []
+        raise
     return studies
 
 
