@@ -546,7 +546,7 @@ fn a_user_who_may_only_read_a_store_leaves_no_files_in_the_way_of_its_owner() {
         fs::set_permissions(site.path(name), fs::Permissions::from_mode(mode)).unwrap()
     };
     // Everybody may create files there.
-    ["", "runs"].map(|directory| set(directory, 0o777));
+    ["", "runs"].into_iter().for_each(|directory| set(directory, 0o777));
     let mut reader = site.command(&["ls"]);
     if rustix::process::getuid().is_root() {
         // Nothing is forbidden to root, and others may not enter the directory of the build.
