@@ -36,15 +36,21 @@ pub fn forbidden(store: &Path) -> Option<PathBuf> {
         PathBuf::from(name)
     };
     let files = ["", "-wal", "-shm"].map(beside).into_iter().filter(|file| file.exists());
-    let is_forbidden = |path: &Path, access: Access| {
-        // The permissions that opening uses, which are not those of the real user.
-        accessat(CWD, path, access, AtFlags::EACCESS).is_err()
-    };
     let read_write = Access::READ_OK | Access::WRITE_OK;
     let directory = existing_directory(&real).filter(|_| !store.as_os_str().is_empty());
     files.into_iter().find(|file| is_forbidden(file, read_write)).or_else(|| {
         directory.filter(|directory| is_forbidden(directory, Access::WRITE_OK | Access::EXEC_OK))
     })
+}
+
+/// Whether this user may write a file.
+pub(super) fn may_write(path: &Path) -> bool {
+    !is_forbidden(path, Access::WRITE_OK)
+}
+
+/// By the permissions that opening uses, which are not those of the real user.
+fn is_forbidden(path: &Path, access: Access) -> bool {
+    accessat(CWD, path, access, AtFlags::EACCESS).is_err()
 }
 
 fn existing_directory(path: &Path) -> Option<PathBuf> {

@@ -329,7 +329,7 @@ fn the_file_that_may_not_be_written_is_named() {
     assert_done(&site.run_study());
     // SQLite gives its mode to the index when it reads a store that is not writable.
     let command = format!(
-        ": > runs/hpsearch.db-shm; chmod 400 runs/hpsearch.db-shm\n\
+        ": > runs/hpsearch.db-wal; : > runs/hpsearch.db-shm; chmod 400 runs/hpsearch.db-*\n\
          '{PROGRAM}' tag s +a; echo \"tag ended with $?\"; '{PROGRAM}' doctor\n"
     );
     // Without the capabilities of root, if the tests have them.

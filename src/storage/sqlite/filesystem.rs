@@ -21,6 +21,13 @@ pub(super) fn network_name(magic: u32) -> Option<&'static str> {
     }
 }
 
+/// The number of the mount that a file is on; `None` if it is unknown (before Linux 5.8).
+pub(super) fn mount(path: &Path) -> Option<u64> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
+    (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
+}
+
 /// FUSE's magic number; the file system behind it is named in the mount table only.
 const FUSE: u32 = 0x6573_5546;
 

@@ -5,8 +5,6 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
-
 use super::files::with_ending;
 use super::filesystem;
 use crate::storage::address::target;
@@ -117,11 +115,8 @@ pub fn other_name(path: &Path) -> Option<OtherName> {
     if fs::metadata(&file).ok()?.nlink() > 1 {
         return Some(OtherName::HardLink);
     }
-    let mount = |path: &Path| {
-        let found = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
-        (found.stx_mask & StatxFlags::MNT_ID.bits() != 0).then_some(found.stx_mnt_id)
-    };
-    let (own, directory) = (mount(&file)?, mount(file.parent()?)?);
+    let [own, directory] = [&*file, file.parent()?].map(filesystem::mount);
+    let (own, directory) = (own?, directory?);
     (own != directory).then_some(OtherName::Mount)
 }
 

@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
-use rustix::fs::{Access, access};
 
 use super::connect_to_read;
+use crate::storage::disk::may_write;
 use crate::storage::sql::fault::Fault;
 
 /// A store's file when it was opened as immutable, which takes no locks.
@@ -56,8 +56,7 @@ impl ReadAlone {
         let alone = ReadAlone::of(path)?;
         let mut index = alone.file.as_os_str().to_owned();
         index.push("-shm");
-        let is_ours = access(&alone.file, Access::WRITE_OK).is_ok();
-        (!is_ours && !fs::exists(index).unwrap_or(true)).then_some(alone)
+        (!may_write(&alone.file) && !fs::exists(index).unwrap_or(true)).then_some(alone)
     }
 
     /// Whether no process has written to the store since.
