@@ -99,8 +99,8 @@ pub(super) fn target(path: &Path) -> PathBuf {
 }
 
 /// The directory of what belongs to a store but is not in it, such as the files of trials: that of
-/// the file itself, not of a symbolic link to it, or `runs` in the working directory if the store is
-/// on a server.
+/// the file itself, not of a symbolic link to it, or `runs` in the working directory if the store
+/// is on a server.
 pub fn directory_beside(address: &Path) -> PathBuf {
     match Address::of(address) {
         Address::File(path) => target(path).parent().unwrap_or(Path::new("")).to_owned(),

@@ -329,11 +329,17 @@ fn the_file_that_may_not_be_written_is_named() {
     assert_done(&site.run_study());
     // SQLite gives its mode to the index when it reads a store that is not writable.
     let command = format!(
-        ": > runs/hpsearch.db-wal; : > runs/hpsearch.db-shm; chmod 400 runs/hpsearch.db-*\n\
-         '{PROGRAM}' tag s +a; echo \"tag ended with $?\"; '{PROGRAM}' doctor\n"
+        "import os, sqlite3, subprocess\n\
+         os.chmod('runs/hpsearch.db', 0o400)\n\
+         reader = sqlite3.connect('file:runs/hpsearch.db?mode=ro', uri=True)\n\
+         reader.execute('SELECT * FROM study').fetchall()\n\
+         os.chmod('runs/hpsearch.db', 0o600)\n\
+         ended = subprocess.call(['{PROGRAM}', 'tag', 's', '+a'])\n\
+         print('tag ended with', ended, flush=True)\n\
+         subprocess.call(['{PROGRAM}', 'doctor'])\n"
     );
     // Without the capabilities of root, if the tests have them.
-    let ended = site.run_program("unshare", &["-U", "sh", "-c", &command]);
+    let ended = site.run_program("unshare", &["-U", "python3", "-c", &command]);
     let Some(ended) = ended.filter(|ended| !ended.err.contains("unshare")) else {
         eprintln!("skipped: no user namespaces here");
         return;
