@@ -296,6 +296,7 @@ pub enum Verb {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    crate::runner::signals::undo_inherited();
     crate::runner::signals::outlive_file_size_limits();
     if let Some(code) = as_worker() {
         return code;
@@ -356,6 +357,9 @@ pub fn main() -> ExitCode {
             if said.contains("`hpsearch ") && !said.contains(&store) && !said.contains(" --store ")
             {
                 let _ = writeln!(io::stderr(), "note: these commands take{store} here");
+            }
+            if exit::is_directory_removed() && !said.contains("working directory") {
+                let _ = writeln!(io::stderr(), "note: the working directory was removed");
             }
             return code;
         }

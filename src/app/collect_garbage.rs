@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::AppError;
-use super::left_files::{Left, LeftFile};
+use super::left_files::LeftFile;
 use super::remove_runs::move_files;
 use super::study_state::life;
 use crate::report::wording::HolderLife;
@@ -85,8 +85,7 @@ pub fn remove(
     garbage_collection::remove(&stores(reader, store), files, |file, done| match done {
         Ok(()) => removed.push(file.clone()),
         Err(error) => {
-            let why = Left::NotRemoved(error.to_string());
-            left.push(LeftFile { path: file.path.clone(), why });
+            left.push(LeftFile::not_removed(&file.path, error.to_string()));
         }
     })?;
     Ok((removed, left))

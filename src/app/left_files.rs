@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::AppError;
 use crate::runner::disk::size;
+use crate::runner::drafts::moved_to;
 use crate::runner::garbage_collection::{Others, has_copy};
 use crate::runner::own_files::{Kept, removable};
 use crate::runner::ownership::{self, Copies, Owner};
@@ -20,6 +21,14 @@ pub struct LeftFile {
     pub why: Left,
 }
 
+impl LeftFile {
+    /// What is left of something that the system refuses to remove: it may have been moved aside.
+    pub(super) fn not_removed(path: &Path, error: String) -> Self {
+        let path = moved_to(path);
+        LeftFile { why: Left::NotRemoved(error, size(&path)), path }
+    }
+}
+
 /// Why files of a study are not removed with it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Left {
@@ -29,6 +38,8 @@ pub enum Left {
     Unmarked,
     /// Its mark cannot be read.
     Unreadable,
+    /// The system refuses to read its mark, for this reason.
+    Refused(String),
     /// It has the mark of the store at this path, of which this one may be a copy.
     OtherStore(PathBuf),
     /// It has the mark of this store when it was at this path, and has not moved with it: this one
@@ -44,8 +55,8 @@ pub enum Left {
     MayBeStore(PathBuf),
     /// It is in a directory of this store, and is or has something of others.
     Kept(Kept),
-    /// The system refuses its removal, for this reason.
-    NotRemoved(String),
+    /// The system refuses its removal, for this reason; the disk usage of what is left.
+    NotRemoved(String, u64),
     /// It had changed when it was to be removed.
     Changed,
 }
@@ -63,6 +74,7 @@ pub(super) fn left_by(
         }
         Owner::Store { path, .. } => Some(Left::OtherStore(path)),
         Owner::Unreadable => Some(Left::Unreadable),
+        Owner::Refused(error) => Some(Left::Refused(ownership::words_of(error))),
         Owner::Nobody => directory.exists().then_some(Left::Unmarked),
     })
 }

@@ -13,7 +13,7 @@ use super::left_files::{Left, LeftFile, kept_by, left_by, needed_by};
 use super::remove_runs::move_files;
 use super::warm_start;
 use crate::runner::disk::size;
-use crate::runner::drafts::moved_from;
+use crate::runner::drafts::{moved_from, moved_to};
 use crate::runner::garbage_collection::{Others, files_of_removed, remove, settle_removed};
 use crate::runner::own_files::{Kept, StudyDirectory, removable};
 use crate::runner::{self, ownership, take_lease_of_any};
@@ -208,18 +208,21 @@ pub fn remove_files(
     for (study, numbers) in runs {
         for home in ownership::own_homes(store, &study.stored(), &path)? {
             let of_trials = numbers.iter().map(|number| home.trial(*number));
-            let there = of_trials.filter(|path| path.symlink_metadata().is_ok());
+            // What is refused may have been moved aside.
+            let is_there =
+                |path: &PathBuf| path.symlink_metadata().is_ok() || refused.contains_key(path);
+            let there = of_trials.filter(is_there);
             left.extend(there.map(|path| (home.directory(), path)));
         }
     }
     left.sort();
     left.dedup();
     let why = |(directory, path): (PathBuf, PathBuf)| {
-        let why = match refused.get(&path) {
-            Some(error) => Left::NotRemoved(error.clone()),
-            None => why_still_there(store, &others, (&directory, &path))?,
-        };
-        Ok(LeftFile { path, why })
+        if let Some(error) = refused.get(&path) {
+            return Ok(LeftFile::not_removed(&path, error.clone()));
+        }
+        let why = why_still_there(store, &others, (&directory, &path))?;
+        Ok(LeftFile { path: moved_to(&path), why })
     };
     left.into_iter().map(why).collect()
 }

@@ -187,6 +187,11 @@ impl fmt::Display for Failure {
     }
 }
 
+/// Whether the working directory of this process is gone: no relative path leads anywhere.
+pub fn is_directory_removed() -> bool {
+    std::env::current_dir().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+}
+
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
@@ -206,6 +211,10 @@ impl From<io::Error> for Failure {
         }
         if let Some(limits) = process_limits(&error) {
             return Failure::new(Exit::Store, error).help(limits);
+        }
+        if error.kind() == io::ErrorKind::NotFound && is_directory_removed() {
+            return Failure::usage("the working directory was removed")
+                .help("`cd` to one that exists, then run the command again");
         }
         Failure::new(Exit::Internal, error).help(
             "make sure that the disk has space and that the files named are readable and writable, \

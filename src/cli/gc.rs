@@ -140,6 +140,10 @@ fn tell_what_is_left_alone(garbage: &Garbage, console: &Console) {
                 one_line(name)
             ),
             Foreign::Kept(why) => format!("`{directory}` is left alone: {}", why_kept(why)),
+            Foreign::Refused(error) => format!(
+                "`{directory}` is left alone: its marker cannot be read now ({error}); run the \
+                 command again once that is settled"
+            ),
             Foreign::Unreadable => format!(
                 "`{directory}` has a marker that cannot be read, and is left alone: if you know \
                  that no study needs it, remove it yourself"

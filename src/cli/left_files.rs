@@ -3,7 +3,7 @@
 use super::Console;
 use super::console::shown;
 use crate::app::left_files::{Left, LeftFile};
-use crate::report::wording::one_line;
+use crate::report::wording::{bytes, one_line};
 use crate::runner::own_files::Kept;
 use crate::study::counted::count;
 
@@ -64,6 +64,10 @@ fn in_words(LeftFile { path, why }: &LeftFile) -> String {
         Left::Unreadable => {
             format!("`{path}` has a marker that cannot be read, and is kept: {if_you_know}")
         }
+        Left::Refused(error) => format!(
+            "`{path}` is kept: its marker cannot be read now ({error}); `hpsearch gc` checks \
+             again, once that is settled"
+        ),
         Left::OtherStore(store) => format!(
             "`{path}` has the marker of the store `{}`, and is kept for that one: {if_you_know}",
             one_line(&shown(store))
@@ -87,9 +91,10 @@ fn in_words(LeftFile { path, why }: &LeftFile) -> String {
              `hpsearch gc` checks again, once that file is elsewhere",
             one_line(&shown(file))
         ),
-        Left::NotRemoved(error) => format!(
-            "`{path}` is kept: the system refuses its removal ({error}); `hpsearch gc` tries \
-             again, once that is settled"
+        Left::NotRemoved(error, left) => format!(
+            "`{path}` ({}) is kept: the system refuses its removal ({error}); `hpsearch gc` tries \
+             again, once that is settled",
+            bytes(*left)
         ),
         Left::Changed => format!(
             "`{path}` is kept: a process writes there, or it changed meanwhile; `hpsearch gc` \

@@ -32,6 +32,15 @@ pub fn moved_from(path: &Path) -> Option<PathBuf> {
     Some(path.with_file_name(own))
 }
 
+/// The place of something that `gc` has moved aside and not removed, by its original path; else
+/// that path.
+pub fn moved_to(path: &Path) -> PathBuf {
+    let is_there = path.symlink_metadata().is_ok();
+    let beside = path.parent().filter(|_| !is_there).into_iter().flat_map(disk::entries);
+    let mut asides = beside.filter(|aside| moved_from(aside).as_deref() == Some(path));
+    asides.next().unwrap_or_else(|| path.to_owned())
+}
+
 /// Moves it aside before removal, so that a kill leaves something half-written rather than
 /// something that seems complete.
 ///

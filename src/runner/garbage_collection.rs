@@ -17,7 +17,7 @@ use super::own_files::{
     Kept, StudyDirectory, is_digest, is_draft, is_prepared_data, removable, removable_trial,
 };
 use super::ownership::{
-    Owner, copy_of_directory, homes, is_gone, may_remove, own_homes, owner, trials_in,
+    Owner, copy_of_directory, homes, is_gone, may_remove, own_homes, owner, trials_in, words_of,
 };
 use crate::runner::processes;
 use crate::runner::protocol::CHECKPOINTS;
@@ -264,6 +264,8 @@ pub enum Foreign {
     CopyOf(String),
     /// Its mark cannot be read.
     Unreadable,
+    /// The system refuses to read its mark, for this reason.
+    Refused(String),
     /// It is among files of this store, and is or has something of others.
     Kept(Kept),
 }
@@ -296,6 +298,7 @@ pub fn foreign(stores: &Stores<'_>) -> Result<Vec<ForeignDirectory>, StorageErro
         }
         Owner::Nobody => Some(Foreign::Unmarked),
         Owner::Unreadable => Some(Foreign::Unreadable),
+        Owner::Refused(error) => Some(Foreign::Refused(words_of(error))),
     };
     let of = |directory: PathBuf| Some(ForeignDirectory { why: why(&directory)?, directory });
     let directories = roots.iter().flat_map(|root| entries(root)).filter(|path| is_directory(path));

@@ -13,7 +13,7 @@ pub use copies::{Copies, note_copy};
 pub(super) use homes::trials_in;
 pub use homes::{HomesByOwner, homes, homes_by_owner, is_ours, may_remove, own_homes};
 pub(super) use mark::is_marked_by_another;
-pub use mark::{MARK, Owner, copy_of_directory, is_gone, owner};
+pub use mark::{MARK, Owner, copy_of_directory, is_gone, owner, words_of};
 pub use taken::{Taken, taken};
 
 /// The log in a study's directory of a run detached from its terminal.

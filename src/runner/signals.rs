@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use crossbeam_channel::{Receiver, Sender, never, select, unbounded};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2, SIGXFSZ};
+use nix::sys::signal::SigSet;
+use signal_hook::consts::{
+    SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2, SIGXFSZ,
+};
 use signal_hook::iterator::{Handle, Signals};
 
 use crate::engine::Input;
@@ -71,6 +74,23 @@ impl PassedOn {
 impl Drop for PassedOn {
     fn drop(&mut self) {
         self.handle.close();
+    }
+}
+
+/// Signals that a trial does not ignore because a parent of hpsearch does. `nohup` ignores SIGHUP
+/// on purpose, a shell those of the terminal, and the standard library resets SIGPIPE.
+const NOT_INHERITED: [i32; 7] = [SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM];
+
+/// Undoes what a parent may have left to this process and, through it, to trials: no signal is
+/// blocked, and those that were ignored have the default action in programs that it starts. It goes
+/// on ignoring them itself, except SIGCHLD: without it the system forgets how children ended.
+///
+/// To be called before there are threads.
+pub fn undo_inherited() {
+    let _unless_the_system_refuses = SigSet::all().thread_unblock();
+    for signal in NOT_INHERITED.into_iter().filter(|signal| processes::is_ignored(*signal)) {
+        // `exec` resets a handler, and leaves what is ignored.
+        let _stays_ignored = signal_hook::flag::register(signal, Arc::default());
     }
 }
 

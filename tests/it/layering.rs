@@ -102,6 +102,7 @@ const CRATES: &[(&str, &[&str])] = &[
     // The journal tells the time of day.
     ("jiff", &["cli", "tui", "tracking/sync/wandb", "app/study_report"]),
     // The screen notices a signal that ends the program, so that the terminal is put back first.
+    ("nix", &["runner/signals"]),
     (
         "signal_hook",
         &["runner/signals", "cli/agent", "cli/output", "cli/run", "cli/foreground", "tui"],

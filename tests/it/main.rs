@@ -32,6 +32,7 @@ mod documentation;
 mod driver;
 mod early_stopping;
 mod engine;
+mod environment;
 #[cfg(feature = "train")]
 mod evaluation_steps;
 mod export_safety;

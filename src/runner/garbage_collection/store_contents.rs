@@ -231,7 +231,7 @@ impl StoreContents {
                     && !is_marked_by_another(directory, stores.path)
             }
             Owner::Nobody => from.is_some(),
-            Owner::Unreadable => false,
+            Owner::Unreadable | Owner::Refused(_) => false,
         };
         let is_writing = is_being_written(directory);
         let is_taken = name_of(directory).is_some_and(|own| self.studies.contains_key(own));
@@ -251,7 +251,7 @@ impl StoreContents {
                     && may_remove(directory, &id, stores.path)
             }
             Owner::Nobody => moved_from(directory).is_some() && !is_being_written(directory),
-            Owner::Unreadable => false,
+            Owner::Unreadable | Owner::Refused(_) => false,
         }
     }
 }

@@ -102,6 +102,11 @@ pub fn claim(
 fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) -> io::Result<bool> {
     match owner(directory) {
         Owner::Unreadable => Ok(false),
+        // Another user's, or one that is there and cannot be read now.
+        Owner::Refused(error) => match io::Error::from_raw_os_error(error) {
+            error if error.kind() == ErrorKind::PermissionDenied => Ok(false),
+            error => Err(error),
+        },
         // A backup of another directory.
         Owner::Store { .. } if copy_of_directory(directory).is_some() => Ok(false),
         Owner::Store { id: marked, path } if marked == id => {

@@ -55,8 +55,10 @@ pub enum Owner {
         /// Its path at its last run.
         path: PathBuf,
     },
-    /// Unknown: the mark cannot be read.
+    /// Unknown: the mark is none that this version can read.
     Unreadable,
+    /// Unknown: the system refuses to read the mark, with this error number.
+    Refused(i32),
 }
 
 /// The owner of a study's directory.
@@ -64,8 +66,13 @@ pub fn owner(directory: &Path) -> Owner {
     match read(directory) {
         Ok(None) => Owner::Nobody,
         Ok(Some(mark)) => Owner::Store { id: mark.store, path: mark.path },
-        Err(_) => Owner::Unreadable,
+        Err(error) => error.raw_os_error().map_or(Owner::Unreadable, Owner::Refused),
     }
+}
+
+/// The system's words for [`Owner::Refused`].
+pub fn words_of(error: i32) -> String {
+    io::Error::from_raw_os_error(error).to_string()
 }
 
 /// The mark in a directory, if there is one.

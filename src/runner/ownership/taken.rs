@@ -67,7 +67,7 @@ pub fn taken(
     }
     Ok(match owner(&usual.directory()) {
         Owner::Store { path, .. } => Taken::ByStore { path },
-        Owner::Unreadable => Taken::Unreadable,
+        Owner::Unreadable | Owner::Refused(_) => Taken::Unreadable,
         Owner::Nobody => Taken::Unmarked,
     })
 }
