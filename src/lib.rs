@@ -140,9 +140,10 @@
 //! moved or replaced, including its log and index), the run ends: running trials may save and exit,
 //! nothing is answered that is not written, and the error says what to do. A run reads the system
 //! clock once and then counts on ([`runner::clock`]), and a study's time never goes back between
-//! runs, so that adjusting the clock affects neither budgets nor the order of events. Children are
-//! read only as fast as their messages are written. Reporters write on their own threads, so that a
-//! stalled reader blocks nothing ([`report`]).
+//! runs, so that adjusting the clock affects neither budgets nor the order of events. A suspension
+//! of the runner counts towards no trial's limits ([`runner::suspension`]). Children are read only
+//! as fast as their messages are written. Reporters write on their own threads, so that a stalled
+//! reader blocks nothing ([`report`]).
 //!
 //! # Determinism
 //!

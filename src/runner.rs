@@ -48,6 +48,7 @@ pub mod removal;
 pub mod signals;
 pub mod slot_environment;
 pub mod slots;
+pub mod suspension;
 pub mod system_metrics;
 pub mod threads;
 pub mod untracked_sources;
@@ -87,6 +88,7 @@ use loads::Loads;
 use outlet::Outlet;
 use point_queue::PointQueue;
 use removal::{Remover, look_for_removed};
+use suspension::Suspension;
 use system_metrics::SystemMetrics;
 
 /// Longest interval between reads of the store's requests.
@@ -158,6 +160,7 @@ pub struct Runner<'a> {
     store: PathBuf,
     waiting: Vec<StoredRequest>,
     looked: Instant,
+    suspension: Suspension,
     /// Set with automatic concurrency.
     loads: Option<Loads>,
     /// Logged points that are not written yet.
@@ -233,13 +236,14 @@ impl<'a> Runner<'a> {
             Some(((*trial, *attempt), launcher.adopt(*trial, *attempt)?))
         });
         let jobs = adopted.collect();
+        let no_thread = |source| RunnerError::System { doing: "start a thread", source };
         let system_metrics = match study.spec.track.system {
-            Some(period) => Some(
-                SystemMetrics::start(period, Arc::clone(&points))
-                    .map_err(|source| RunnerError::System { doing: "start a thread", source })?,
-            ),
+            Some(period) => {
+                Some(SystemMetrics::start(period, Arc::clone(&points)).map_err(no_thread)?)
+            }
             None => None,
         };
+        let suspension = Suspension::start().map_err(no_thread)?;
         Ok(Runner {
             storage,
             lease,
@@ -254,6 +258,7 @@ impl<'a> Runner<'a> {
             store: store.to_owned(),
             waiting: requests,
             looked: Instant::now(),
+            suspension,
             loads: study.spec.devices.automatic_concurrency.then(Loads::default),
             points,
             began: BTreeMap::new(),
@@ -387,7 +392,11 @@ impl<'a> Runner<'a> {
 
     /// One turn: step the engine, write everything in one transaction, then act.
     fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
-        let at = self.clock.now();
+        let mut at = self.clock.now();
+        if let Some(suspended) = self.suspension.take() {
+            at = self.clock.now();
+            self.engine.excuse(at, suspended);
+        }
         self.launcher.look_after();
         let may_leave =
             |input: &Input| matches!(input, Input::Ended { end, .. } if end.may_leave_processes());
@@ -396,9 +405,10 @@ impl<'a> Runner<'a> {
         }
         let mut effects = Vec::new();
         let mut marks: BTreeMap<u64, u64> = BTreeMap::new();
-        for (trial, attempt) in self.points.heard() {
-            effects.extend(self.engine.step(at, Input::Heard { trial, attempt }));
-        }
+        // What has arrived counts before the first input has the engine judge deadlines.
+        let reported =
+            inputs.iter().filter(|input| input.is_heartbeat()).filter_map(Input::attempt);
+        self.engine.note_heartbeats(at, self.points.heard().into_iter().chain(reported));
         for input in inputs {
             match &input {
                 Input::Ended { trial, attempt, .. } => drop(self.jobs.remove(&(*trial, *attempt))),

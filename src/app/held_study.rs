@@ -13,6 +13,7 @@ use crate::engine::{
 use crate::runner::clock::Clock;
 use crate::runner::commit::commit;
 use crate::runner::lease::OwnLease;
+use crate::runner::suspension::Suspension;
 use crate::runner::{self, RunnerError};
 use crate::storage::{Storage, StorageError, StoredStudy};
 use crate::study::decision::Decision;
@@ -151,6 +152,8 @@ pub struct HeldStudy {
     leaving: BTreeSet<(TrialNumber, AttemptNumber)>,
     outcome: Option<Outcome>,
     looked: Timestamp,
+    /// Without it, a suspension counts towards the limits of trials.
+    suspension: Option<Suspension>,
     growth: Growth,
     /// It ends with this process, and no other one sees it: nothing is written.
     is_temporary: bool,
@@ -199,6 +202,7 @@ impl HeldStudy {
             leaving,
             outcome,
             looked,
+            suspension: Suspension::start().ok(),
             growth,
             is_temporary: false,
             is_broken: false,
@@ -430,7 +434,11 @@ impl HeldStudy {
         if let Input::Ended { trial, attempt, .. } = &input {
             self.leaving.remove(&(*trial, *attempt));
         }
-        let now = self.clock.now();
+        let mut now = self.clock.now();
+        if let Some(suspended) = self.suspension.as_ref().and_then(Suspension::take) {
+            now = self.clock.now();
+            self.engine.excuse(now, suspended);
+        }
         let effects = self.engine.step(now, input);
         let outcomes = self.carry_out(now, effects)?;
         Ok((outcomes.launched, outcomes.verdict))

@@ -60,11 +60,14 @@ impl Engine {
         let change = AgentChange::Joined { slots, provenance };
         self.set_slots_of(&agent, devices);
         self.silent_agents.remove(&agent);
+        self.note_reachable_attempts();
         self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
     }
 
     /// Closes the slots of an agent. Its trials save, and run elsewhere.
     pub(super) fn agent_left(&mut self, agent: String, reason: String) {
+        self.silent_agents.remove(&agent);
+        self.note_reachable_attempts();
         // It asks them itself, and waits for them.
         let deadline = self.now.after(self.grace.saturating_mul(2));
         let there = self.slots.iter_mut().filter(|slot| slot.devices().is_on(&agent));
@@ -72,7 +75,6 @@ impl Engine {
             running.leaving.get_or_insert((Leaving::AgentLeft, deadline));
         }
         self.set_slots_of(&agent, &[]);
-        self.silent_agents.remove(&agent);
         let change = AgentChange::Left { reason };
         self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
     }
@@ -87,7 +89,18 @@ impl Engine {
             true => self.silent_agents.insert(agent.clone()),
             false => self.silent_agents.remove(&agent),
         };
+        self.note_reachable_attempts();
         self.emit(Event::Device(DeviceEvent::AgentChanged { agent, change }));
+    }
+
+    fn note_reachable_attempts(&mut self) {
+        let (now, silent) = (self.now, &self.silent_agents);
+        for slot in self.slots.iter_mut() {
+            let is_reachable = !silent.iter().any(|agent| slot.devices().is_on(agent));
+            if let Some(running) = &mut slot.running {
+                running.note_reachable(is_reachable, now);
+            }
+        }
     }
 
     /// Records why no agent comes from somewhere.

@@ -65,8 +65,12 @@ pub(super) struct RunningAttempt {
     pub trial: TrialNumber,
     pub attempt: AttemptNumber,
     pub since: Timestamp,
-    /// When it last reported or saved a checkpoint.
+    /// When it last reported or saved a checkpoint, or continued after a suspension.
     pub heard: Timestamp,
+    /// The time that counts towards none of its limits.
+    excused: Duration,
+    /// Since when its agent does not answer: meanwhile it has no deadline.
+    unreachable_since: Option<Timestamp>,
     /// Why it was asked to leave, and when it will be killed.
     pub leaving: Option<(Leaving, Timestamp)>,
     /// Set if the user paused it: answered at its next report, asked to leave at this time at the
@@ -101,6 +105,8 @@ impl RunningAttempt {
             attempt,
             since: now,
             heard: now,
+            excused: Duration::ZERO,
+            unreachable_since: None,
             leaving: None,
             pause_by: None,
             kill_sent: false,
@@ -160,6 +166,26 @@ impl RunningAttempt {
             .then(|| self.leave(Leaving::Holding { told: false }, now.after(grace)))
     }
 
+    /// Continues after a suspension of this length: its silence begins anew, and its other limits
+    /// are moved.
+    pub fn excuse(&mut self, now: Timestamp, suspended: Duration) {
+        self.heard = now;
+        self.excused += suspended;
+        let deadline = self.leaving.as_mut().map(|(_, deadline)| deadline);
+        for moment in deadline.into_iter().chain(&mut self.pause_by) {
+            *moment = moment.after(suspended);
+        }
+    }
+
+    /// Notes whether its agent answers: what could not arrive is not judged.
+    pub fn note_reachable(&mut self, is_reachable: bool, now: Timestamp) {
+        if !is_reachable {
+            self.unreachable_since.get_or_insert(now);
+        } else if let Some(since) = self.unreachable_since.take() {
+            self.excuse(now, now.since(since));
+        }
+    }
+
     pub fn kill(&mut self) -> Effect {
         self.kill_sent = true;
         Effect::Kill { trial: self.trial, attempt: self.attempt }
@@ -172,20 +198,25 @@ impl RunningAttempt {
     /// When it will be asked to leave, or killed.
     pub fn deadline(&self, budget: &Budget) -> Option<Timestamp> {
         match &self.leaving {
-            _ if self.kill_sent => None,
+            _ if self.kill_sent || self.unreachable_since.is_some() => None,
             Some((_, deadline)) => Some(*deadline),
             None => {
-                let longest = budget.trial_time.map(|limit| self.since.after(limit));
+                let longest = budget.trial_time.map(|limit| self.longest(limit));
                 let silent = budget.stall_time.map(|limit| self.heard.after(limit));
                 longest.into_iter().chain(silent).chain(self.pause_by).min()
             }
         }
     }
 
+    /// When it has run for `trial_time`.
+    fn longest(&self, limit: Duration) -> Timestamp {
+        self.since.after(limit.saturating_add(self.excused))
+    }
+
     /// The limit it has exceeded, once its deadline has passed.
     pub fn timeout(&self, budget: &Budget, now: Timestamp) -> String {
         match (budget.trial_time, budget.stall_time) {
-            (Some(limit), _) if self.since.after(limit) <= now => {
+            (Some(limit), _) if self.longest(limit) <= now => {
                 format!("ran longer than trial_time ({} s)", limit.as_secs_f64())
             }
             (_, limit) => {
@@ -241,5 +272,29 @@ mod tests {
         assert_eq!(attempt.deadline(&budget), Some(Timestamp(7)));
         attempt.kill();
         assert_eq!(attempt.deadline(&budget), None);
+    }
+
+    #[test]
+    fn no_limit_counts_a_suspension() {
+        let seconds = Duration::from_secs;
+        let at = |second| Timestamp(0).after(seconds(second));
+        let (longest, silence) = (Some(seconds(60)), Some(seconds(10)));
+        let budget = Budget { trial_time: longest, stall_time: silence, ..Budget::default() };
+        let mut attempt = RunningAttempt::new(TrialNumber(0), AttemptNumber(0), at(0), None);
+        attempt.excuse(at(49), seconds(40));
+        assert_eq!(attempt.deadline(&budget), Some(at(59)));
+        attempt.heard = at(95);
+        assert_eq!(attempt.deadline(&budget), Some(at(100)));
+        assert!(attempt.timeout(&budget, at(100)).contains("trial_time (60 s)"));
+        // Its agent does not answer for 20 s.
+        attempt.note_reachable(false, at(97));
+        attempt.note_reachable(false, at(98));
+        assert_eq!(attempt.deadline(&budget), None);
+        attempt.note_reachable(true, at(117));
+        attempt.note_reachable(true, at(118));
+        assert_eq!(attempt.deadline(&budget), Some(at(120)));
+        attempt.leave(Leaving::Draining, at(121));
+        attempt.excuse(at(125), seconds(5));
+        assert_eq!(attempt.deadline(&budget), Some(at(126)));
     }
 }

@@ -10,6 +10,7 @@ use crate::study::counted::count;
 use crate::study::decision::{Decision, Reason};
 use crate::study::event::{Event, RunnerEvent, StudyEvent, TrialEvent};
 use crate::study::goal::Goal;
+use crate::study::time::Timestamp;
 use crate::study::trial::{Origin, Trial, TrialState};
 
 impl Engine {
@@ -33,6 +34,13 @@ impl Engine {
             running.leaving.get_or_insert((Leaving::Draining, self.now));
             self.effects.push(running.kill());
         }
+    }
+
+    /// The driver was suspended for this long: no deadline of a trial counts that time, in which
+    /// its reports were not taken in, and in which it may have been suspended itself.
+    pub fn excuse(&mut self, now: Timestamp, suspended: Duration) {
+        self.now = now;
+        self.slots.running_mut().for_each(|running| running.excuse(now, suspended));
     }
 
     /// Asks trials that exceeded `trial_time` or `stall_time` to leave, kills those whose grace has
@@ -302,7 +310,6 @@ fn never_promoted(trial: &Trial, reason: &str) -> String {
 mod tests {
     use super::*;
     use crate::study::params::Params;
-    use crate::study::time::Timestamp;
     use crate::study::trial::{DecisionAtStep, TrialNumber};
 
     #[test]

@@ -175,6 +175,11 @@ pub enum Input {
 }
 
 impl Input {
+    /// Whether it shows that an attempt has not stalled.
+    pub fn is_heartbeat(&self) -> bool {
+        matches!(self, Input::Report { .. } | Input::Heard { .. } | Input::Checkpoint { .. })
+    }
+
     /// The attempt that it is about.
     pub fn attempt(&self) -> Option<(TrialNumber, AttemptNumber)> {
         match self {

@@ -125,6 +125,17 @@ impl Engine {
         }
     }
 
+    /// Records heartbeats of attempts, without judging the deadlines of others: a driver that took
+    /// in nothing for a while does so before it steps the inputs that have arrived meanwhile.
+    pub fn note_heartbeats(
+        &mut self,
+        now: Timestamp,
+        attempts: impl IntoIterator<Item = (TrialNumber, AttemptNumber)>,
+    ) {
+        self.now = now;
+        attempts.into_iter().for_each(|(trial, attempt)| self.note_heard(trial, attempt));
+    }
+
     /// Records a heartbeat of an attempt.
     pub(super) fn note_heard(&mut self, trial: TrialNumber, attempt: AttemptNumber) {
         // It may have left its slot already.

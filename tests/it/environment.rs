@@ -1,13 +1,17 @@
-//! What a run finds around it: inherited signals, few open files, a directory that is gone, files
-//! that cannot be removed.
+//! What a run finds around it: inherited signals, suspensions, few open files, a directory that is
+//! gone, files that cannot be removed.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
+use hpsearch::runner::processes;
 use rustix::process::Signal;
 
-use crate::harness::{ONE_SLOT, REPORT_X, Site, assert_code, assert_done, assert_names, study};
+use crate::harness::{
+    ONE_SLOT, REPORT_X, Running, Site, assert_code, assert_done, assert_names, study, wait_until,
+};
 
 /// hpsearch as a parent starts it that ignores and blocks signals.
 const SHUT: &str =
@@ -44,6 +48,51 @@ fn ignored_and_blocked_signals_of_a_parent_do_not_reach_trials_and_lose_no_exit_
     site.write("status.sh", format!("{MASKS}exit 9\n"));
     assert_code(&site.start_shell(&format!("{SHUT} track -- sh status.sh")).end(), 9);
     assert_open(&site);
+}
+
+/// A study whose trial reports every 0.2 s without waiting for answers, with limits that are
+/// exceeded only if a suspension counts.
+fn reporting(reports: u32) -> (Site, Running) {
+    let limits = "trials = 1\nstall_time = \"4s\"\ntrial_time = \"7s\"";
+    let script = format!(
+        "for step in $(seq {reports}); do\n  \
+         echo \"@hpsearch {{\\\"step\\\":$step,\\\"loss\\\":1}}\"\n  \
+         echo >> reported\n  sleep 0.2\ndone\n"
+    );
+    let site = Site::new(&study(limits, ONE_SLOT), &script);
+    let running = site.start_study();
+    site.wait_for_lines("reported", 1);
+    (site, running)
+}
+
+fn assert_untroubled(site: &Site, running: Running) {
+    running.signal(Signal::CONT);
+    assert_done(&running.end());
+    assert_eq!(site.states(), ["complete"]);
+    assert_eq!(site.trials()[0]["attempts"], 1);
+    let reports: i64 = site.query("SELECT count(*) FROM report");
+    assert_eq!(usize::try_from(reports).unwrap(), site.lines("reported").len());
+    assert_done(&site.run(&["verify", "s"]));
+}
+
+#[test]
+fn a_suspended_runner_does_not_count_the_time_towards_the_limits_of_its_trials() {
+    let (site, running) = reporting(40);
+    running.stop();
+    site.wait_for_lines("reported", 36);
+    assert_untroubled(&site, running);
+}
+
+#[test]
+fn a_suspended_run_does_not_count_the_time_towards_the_limits_of_its_trials() {
+    let (site, running) = reporting(10);
+    running.stop();
+    let others = processes::descendants(running.id());
+    others.iter().for_each(|pid| processes::signal(*pid, Signal::STOP));
+    let began = Instant::now();
+    wait_until("the limits have passed", || began.elapsed() > Duration::from_secs(8));
+    others.iter().for_each(|pid| processes::signal(*pid, Signal::CONT));
+    assert_untroubled(&site, running);
 }
 
 #[test]
