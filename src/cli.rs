@@ -88,6 +88,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
@@ -385,8 +386,11 @@ fn as_worker() -> Option<ExitCode> {
         None => worker::serve(),
         Some((first, command)) if first == "--exec" => worker::exec(command, ExecOf::Trial),
         Some((first, command)) if first == "--track" => worker::exec(command, ExecOf::Tracked),
-        Some((first, [run, group @ ..])) if first == "--watch" => {
-            worker::watchdog::watch(run, group.first().map(AsRef::as_ref))
+        Some((first, [run, patience, group @ ..])) if first == "--watch" => {
+            let patience = patience.to_str().and_then(|seconds| seconds.parse().ok());
+            let patience = patience.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            let patience = patience.filter(|patience| !patience.is_zero());
+            worker::watchdog::watch(run, patience, group.first().map(AsRef::as_ref))
         }
         Some(_) => return None,
     };

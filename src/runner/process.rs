@@ -58,7 +58,7 @@ pub struct ProcessLauncher {
     watchdog: Option<Watchdog>,
     pids: BTreeSet<u32>,
     launch_mode: LaunchMode,
-    is_of_agent: bool,
+    patience_with_agent: Option<Duration>,
     known: KnownInputs,
 }
 
@@ -113,7 +113,7 @@ impl ProcessLauncher {
             watchdog: None,
             pids: BTreeSet::new(),
             launch_mode: LaunchMode::Slots,
-            is_of_agent: false,
+            patience_with_agent: None,
             known: KnownInputs::default(),
         }
     }
@@ -124,10 +124,11 @@ impl ProcessLauncher {
         ProcessLauncher { known, ..self }
     }
 
-    /// The same for an agent, whose scheduler may send signals to all its processes.
+    /// The same for an agent, whose scheduler may send signals to all its processes, and whose
+    /// trials end if it is stopped for longer than `patience`: the runner runs them elsewhere.
     #[must_use]
-    pub fn of_agent(self) -> Self {
-        ProcessLauncher { is_of_agent: true, ..self }
+    pub fn of_agent(self, patience: Duration) -> Self {
+        ProcessLauncher { patience_with_agent: Some(patience), ..self }
     }
 
     /// The same for one foreground program, a tracked run: its arguments are literal, it inherits

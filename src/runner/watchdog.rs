@@ -20,14 +20,16 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// Starts it for this run. `None` if the machine refuses: a run continues without it, since it
+    /// Starts it for this run. If this process is stopped for longer than `patience`, it ends the
+    /// run's processes as well. `None` if the machine refuses: a run continues without it, since it
     /// is needed only if runner and supervisor are killed at the same time.
-    pub fn start(program: &Path, run: &str) -> Option<Self> {
+    pub fn start(program: &Path, run: &str, patience: Option<Duration>) -> Option<Self> {
         let group = ControlGroup::make(run);
         let mut command = Command::new(program);
+        let patience = patience.map_or(0.0, |patience| patience.as_secs_f64()).to_string();
         command
             .arg0("hpsearch")
-            .args(["worker", "--watch", run])
+            .args(["worker", "--watch", run, &patience])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());

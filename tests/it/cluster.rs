@@ -272,6 +272,26 @@ fn the_trials_of_an_agent_that_is_killed_run_elsewhere() {
 }
 
 #[test]
+fn the_trials_of_an_agent_that_is_stopped_are_ended_before_they_run_elsewhere() {
+    let site = Site::new(&study(2, 3, LOST_AFTER), &in_parts(TRIAL, 1));
+    let runner = start(&site);
+    let stopped = agent(&site, FILE);
+    site.write("part.0", "");
+    wait_until("its trials report", || reports(&site).len() == 2);
+    stopped.stop();
+    // Those of the runner are those of the agent: it has none of its own.
+    wait_until("its trials are gone", || site.processes().is_empty());
+    assert!(!runner.said_so_far().contains("disconnected"), "{}", runner.said_so_far());
+    let second = agent(&site, FILE);
+    ["part.1", "part.2"].iter().for_each(|part| site.write(part, ""));
+    let ended = runner.end();
+    assert_done(&ended);
+    assert_names(&ended.out, &["disconnected: it has not answered for"]);
+    assert_done(&second.end());
+    assert!(site.trials().iter().all(|trial| trial["state"] == "complete"));
+}
+
+#[test]
 fn an_agent_that_is_told_to_leave_hands_its_trials_over() {
     // A command that ends by the signal has not failed.
     let site = Site::new(&study(2, 60, "[retry]\nmax = 0"), TRIAL);

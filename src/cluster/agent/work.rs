@@ -34,6 +34,8 @@ pub(super) struct Work {
     spec: StudySpec,
     /// What its programs depend on, as the first runner said it.
     settings: LaunchSettings,
+    /// The time for which this agent may be stopped before its trials run elsewhere.
+    patience: Duration,
     pub files: StudyFiles,
     pub launcher: ProcessLauncher,
     pub jobs: BTreeMap<AttemptOf, Box<dyn Job>>,
@@ -99,6 +101,9 @@ impl Work {
         always_carries: bool,
     ) -> Result<Self, String> {
         let settings = LaunchSettings::of(&welcome);
+        let [lost_after, grace] =
+            [welcome.lost_after_micros, welcome.grace_micros].map(Duration::from_micros);
+        let patience = lost_after + grace;
         let Welcome { mut spec, env, store, directory, protected, now: runners, .. } = welcome;
         if let Program::Command { env: named, cwd, .. } = &mut spec.program {
             for (name, value) in env {
@@ -146,12 +151,13 @@ impl Work {
                 files.clone(),
                 protected.clone(),
             )
-            .of_agent(),
+            .of_agent(patience),
             program,
             store,
             protected,
             spec,
             settings,
+            patience,
             files,
             jobs: BTreeMap::new(),
             deferred: Vec::new(),
@@ -200,7 +206,7 @@ impl Work {
         let files = self.files.clone();
         self.launcher =
             ProcessLauncher::new(self.program.clone(), Arc::new(spec), store, files, protected)
-                .of_agent();
+                .of_agent(self.patience);
         self.launcher.log_to(Arc::clone(&self.points));
         Ok(())
     }

@@ -67,7 +67,7 @@ impl ProcessLauncher {
     ) -> Result<Worker, LaunchError> {
         let mut command = Command::new(&self.program);
         if self.watchdog.is_none() {
-            self.watchdog = Watchdog::start(&self.program, &self.run);
+            self.watchdog = Watchdog::start(&self.program, &self.run, self.patience_with_agent);
             self.pids.extend(self.watchdog.as_ref().map(Watchdog::pid));
         }
         // A socket instead of a pipe: a supervisor reports its command's end on it, out of the
@@ -100,7 +100,7 @@ impl ProcessLauncher {
                 command.env_remove(rank);
             }
         }
-        match self.is_of_agent {
+        match self.patience_with_agent.is_some() {
             true => command.env(protocol::OF_AGENT, "1"),
             false => command.env_remove(protocol::OF_AGENT),
         };

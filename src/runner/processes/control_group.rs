@@ -55,9 +55,14 @@ impl ControlGroup {
         fs::write(self.0.join("cgroup.procs"), "0")
     }
 
+    /// Kills all its processes.
+    pub fn kill(&self) {
+        let _gone_already = fs::write(self.0.join("cgroup.kill"), "1");
+    }
+
     /// Kills all its processes, and removes it.
     pub fn end(&self) {
-        let _gone_already = fs::write(self.0.join("cgroup.kill"), "1");
+        self.kill();
         let until = Instant::now() + PATIENCE;
         while fs::remove_dir(&self.0).is_err() && self.0.exists() && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
