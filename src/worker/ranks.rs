@@ -29,9 +29,9 @@ pub(super) struct Ranks {
     /// By rank. The first is also the id of their process group.
     pids: Vec<u32>,
     stdin: Option<ChildStdin>,
-    /// Receives the last lines of each rank's stderr when that ends; nothing of a single process,
-    /// whose streams are its supervisor's.
-    tails: Receiver<(usize, StderrTail)>,
+    /// Receives when a stream of a rank ends, with the last lines of its stderr; nothing of a
+    /// single process, whose streams are its supervisor's.
+    tails: Receiver<(usize, Option<StderrTail>)>,
 }
 
 impl Ranks {
@@ -53,7 +53,7 @@ impl Ranks {
             true => job.devices.members().collect(),
             false => vec![job.devices.first()],
         };
-        let (ended, tails) = bounded(members.len());
+        let (ended, tails) = bounded(2 * members.len());
         let mut ranks = Ranks { pids: Vec::new(), stdin: None, tails };
         for (local_rank, device) in members.into_iter().enumerate() {
             let prefix = prefix(job, local_rank);
@@ -74,14 +74,17 @@ impl Ranks {
             ranks.pids.push(child.id());
             ranks.stdin = ranks.stdin.or(child.stdin.take());
             if let Some(stdout) = child.stdout.take() {
-                let prefix = prefix.clone();
-                threads::spawn("rank stdout", move || relay(&prefix, stdout, |_| {}))?;
+                let (prefix, ended) = (prefix.clone(), ended.clone());
+                threads::spawn("rank stdout", move || {
+                    relay(&prefix, stdout, |_| {});
+                    let _supervisor_gone = ended.send((local_rank, None));
+                })?;
             }
             if let Some(stderr) = child.stderr.take() {
                 let ended = ended.clone();
                 threads::spawn("rank stderr", move || {
                     let tail = relay_errors(&prefix, stderr);
-                    let _supervisor_gone = ended.send((local_rank, tail));
+                    let _supervisor_gone = ended.send((local_rank, Some(tail)));
                 })?;
             }
         }
@@ -102,8 +105,9 @@ impl Ranks {
     /// a rank's stderr.
     pub fn tail_of(&self, rank: usize) -> Option<StderrTail> {
         let until = Instant::now() + READ_TIMEOUT;
-        let received = (0..self.pids.len()).map_while(|_| self.tails.recv_deadline(until).ok());
-        received.filter(|(of, _)| *of == rank).last().map(|(_, tail)| tail)
+        // Until the last thread has dropped its sender.
+        let received = std::iter::from_fn(|| self.tails.recv_deadline(until).ok());
+        received.filter(|(of, _)| *of == rank).filter_map(|(_, tail)| tail).last()
     }
 }
 
