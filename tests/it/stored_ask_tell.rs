@@ -746,7 +746,7 @@ fn another_store_in_the_place_of_the_sessions_is_refused() {
     fs::rename(site.path("runs"), site.path("away")).unwrap();
     assert_done(&site.run(&["track", "--study", "talk", "--", "true"]));
     let refused = talk.say(ASK);
-    assert_names(refused["error"].as_str().unwrap(), &["was replaced by another store"]);
+    assert_names(refused["error"].as_str().unwrap(), &["was replaced by another"]);
     fs::rename(site.path("runs"), site.path("other")).unwrap();
     fs::rename(site.path("away"), site.path("runs")).unwrap();
     assert_eq!(talk.say(ASK)["id"], 4);
