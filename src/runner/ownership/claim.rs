@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::homes::{is_data_only, taken_by_others, trials_in};
 use super::mark::{
-    MARK, Owner, copy_of_directory, is_another, is_gone, names_directory, owner, place_mark,
-    replace_mark,
+    MARK, Owner, clear_drafts_of_mark, copy_of_directory, is_another, is_gone, names_directory,
+    owner, place_mark, replace_mark,
 };
 use crate::runner::RunnerError;
 use crate::runner::disk::{entries, name_of};
@@ -113,6 +113,7 @@ fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) ->
             if path != store || !names_directory(directory) {
                 replace_mark(directory, id, store)?;
             }
+            clear_drafts_of_mark(directory);
             Ok(true)
         }
         Owner::Store { id: other, path } => {
@@ -129,6 +130,7 @@ fn take(directory: &Path, id: &str, store: &Path, known: u64, is_first: bool) ->
                 return Ok(false);
             }
             fs::create_dir_all(directory)?;
+            clear_drafts_of_mark(directory);
             match place_mark(directory, id, store) {
                 Ok(()) => Ok(true),
                 // Another store was faster, or another process of this one.
@@ -244,6 +246,24 @@ mod tests {
                 }
             });
             assert_eq!(entries(&files).count(), 1);
+        }
+    }
+
+    #[test]
+    fn marks_that_a_killed_process_was_writing_are_removed_and_those_of_living_ones_stay() {
+        let directory = tempfile::tempdir().unwrap();
+        let (files, store) = (directory.path().join("files"), directory.path().join("a.db"));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let draft = |pid: u32| files.join(format!(".{MARK}.{pid}-0.tmp"));
+        let (dead, living) = (draft(child.id()), draft(1));
+        fs::create_dir(&files).unwrap();
+        for has_mark in [false, true] {
+            fs::write(&dead, "{").unwrap();
+            fs::write(&living, "{").unwrap();
+            assert_eq!(files.join(MARK).exists(), has_mark);
+            assert!(take(&files, "id", &store, 0, true).unwrap());
+            assert_eq!((dead.exists(), living.exists()), (false, true));
         }
     }
 }

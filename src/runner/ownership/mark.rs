@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::config::file;
-use crate::runner::disk::name_of;
-use crate::runner::drafts::moved_from;
+use crate::runner::disk::{self, name_of};
+use crate::runner::drafts::{half_written_by, moved_from};
+use crate::runner::processes;
 use crate::storage::address::is_on_server;
 use crate::storage::sqlite::{StoreAt, store_at};
 
@@ -200,6 +201,17 @@ pub(super) fn replace_mark(directory: &Path, id: &str, store: &Path) -> io::Resu
     let copies = copies(directory);
     let mark = Mark { copies, ..mark_of(directory, id, store) };
     fs::rename(draft_of_mark(directory, &mark)?, directory.join(MARK))
+}
+
+/// Removes drafts of the mark whose processes are dead.
+pub(super) fn clear_drafts_of_mark(directory: &Path) {
+    let is_dead = |path: &PathBuf| {
+        let name = name_of(path).filter(|name| name.starts_with(&format!(".{MARK}.")));
+        name.and_then(half_written_by).is_some_and(|pid| !processes::exists(pid))
+    };
+    for draft in disk::entries(directory).filter(is_dead) {
+        let _found_by_gc = fs::remove_file(&draft);
+    }
 }
 
 /// Writes a mark under a name of its own: a process that writes its program's spool adopts others
