@@ -325,6 +325,10 @@ fn what_ends_by_a_signal_to_all_processes_of_a_job_has_not_finished() {
     let supervisor = u32::try_from(launched().unwrap()["pid"].as_u64().unwrap()).unwrap();
     wait_until("its program runs", || !processes::descendants(supervisor).is_empty());
     let program = *processes::descendants(supervisor).first().unwrap();
+    // Before it is executed, the handlers are its supervisor's.
+    wait_until("it is the script's shell", || {
+        std::fs::read_to_string(format!("/proc/{program}/comm")).unwrap().trim() == "sh"
+    });
     wait_until("it handles the signal", || {
         let status = std::fs::read_to_string(format!("/proc/{program}/status")).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
