@@ -769,6 +769,13 @@ fn a_training_that_is_interrupted_keeps_its_newest_checkpoint_and_nothing_else()
     wait_until("it is evaluated", || running.complained_so_far().contains("epoch 2: "));
     running.signal(Signal::KILL);
     running.end();
+    // Until then it saves, and takes the optimizer from what it saved before.
+    let here = fs::canonicalize(directory).unwrap();
+    wait_until("no process is in its directory", || {
+        let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+        let mut places = processes.filter_map(|process| fs::read_link(process.join("cwd")).ok());
+        !places.any(|place| place == here)
+    });
     fs::rename(directory.join("model.checkpoint"), directory.join("earlier")).unwrap();
     fs::write(&file, &study).unwrap();
     let found = train("model", &["--resume-from-checkpoint", "none"]);
