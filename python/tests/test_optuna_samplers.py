@@ -87,9 +87,9 @@ class SamplersTest(unittest.TestCase):
         study = self.study(**place)
         other = self.study(load_if_exists=True, **place)
         # As where they are two programs.
-        nobody = unittest.mock.patch("hpsearch._search._OPEN", weakref.WeakSet())
+        no_search = unittest.mock.patch("hpsearch._search._OPEN", weakref.WeakSet())
         refusal = self.assertRaisesRegex(hpsearch.HpsearchError, "while one program runs the study")
-        with nobody, refusal:
+        with no_search, refusal:
             study.sampler = samplers.RandomSampler()
         for one in (study, other):
             one.optimize(bowl, n_trials=2)

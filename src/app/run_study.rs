@@ -68,7 +68,7 @@ pub enum RunNotice<'a> {
         path: &'a Path,
         /// Whether it was created.
         is_new: bool,
-        /// By what its file has another name, by which nobody may open it.
+        /// How its file has another name, which must not be used to open it.
         other_name: Option<OtherName>,
         /// Whether it had an older schema.
         migrated: Option<&'a Migrated>,

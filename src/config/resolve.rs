@@ -345,7 +345,7 @@ fn check_min_delta(budget: &Section<'_>, problems: &mut Vec<Diagnostic>) {
     let needed = "trial_patience";
     if let Some(delta) = budget.entry("trial_min_delta").filter(|_| budget.lacks(needed)) {
         let message = "`budget.trial_min_delta` needs `trial_patience`";
-        let help = "write for example `trial_patience = 5` under [budget]: after so many reports \
+        let help = "write for example `trial_patience = 5` under [budget]: after 5 reports \
             without an improvement a trial is complete";
         problems.push(Diagnostic::error(delta.place, message).help(help));
     }

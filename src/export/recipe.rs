@@ -393,7 +393,7 @@ impl Recipe {
         Some(Contradiction { name: name.clone(), params, other, table: "[trainer]" })
     }
 
-    /// Whether the stages of a schedule have values of their own of an argument of the trainer.
+    /// Whether the stages of a schedule set an argument of the trainer.
     pub fn is_staged(&self, argument: &str) -> bool {
         let mut params = self.schedule.iter().map(|stage| &stage.params);
         params.any(|params| name_in(params, argument).is_some())

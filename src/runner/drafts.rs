@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use super::disk::{self, name_of};
+use super::processes;
 
 /// The process that was writing a draft with this name, `.checkpoint-3.4711-0.tmp`; `None` for
 /// other names.
@@ -15,6 +16,12 @@ pub fn half_written_by(name: &str) -> Option<u32> {
     let is_count =
         count == GC || !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
     pid.parse().ok().filter(|_| is_count)
+}
+
+/// Whether it is the draft of a process that is dead.
+pub fn is_of_dead_process(path: &Path) -> bool {
+    let writer = name_of(path).and_then(half_written_by);
+    writer.is_some_and(|pid| processes::start_time(pid).is_none())
 }
 
 /// Replaces the counter in the names of what `gc` has moved aside.

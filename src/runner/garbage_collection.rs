@@ -12,14 +12,13 @@ use serde::Serialize;
 
 use self::store_contents::StoreContents;
 use super::disk::{self, entries, is_directory, name_of, numbered};
-use super::drafts::{half_written_by, moved_from, take_away};
+use super::drafts::{half_written_by, is_of_dead_process, moved_from, take_away};
 use super::own_files::{
     Kept, StudyDirectory, is_digest, is_draft, is_prepared_data, removable, removable_trial,
 };
 use super::ownership::{
     Owner, copy_of_directory, homes, is_gone, may_remove, own_homes, owner, trials_in, words_of,
 };
-use crate::runner::processes;
 use crate::runner::protocol::CHECKPOINTS;
 use crate::storage::address::directory_beside;
 use crate::storage::paths::{COPIES, DATA_CACHE};
@@ -78,15 +77,10 @@ pub struct OrphanedFile {
 /// Removes drafts of dead processes from a directory of tokenised data, and from the data's own
 /// directories (cached features of frozen layers). A file that any living process writes stays.
 pub fn clear_drafts(data: &Path) {
-    let is_dead = |path: &PathBuf| {
-        name_of(path)
-            .and_then(half_written_by)
-            .is_some_and(|pid| processes::start_time(pid).is_none())
-    };
     let beside = entries(data)
         .filter(|path| is_directory(path))
         .flat_map(|path| entries(&path).collect::<Vec<_>>());
-    for draft in entries(data).chain(beside).filter(is_dead) {
+    for draft in entries(data).chain(beside).filter(|path| is_of_dead_process(path)) {
         // `gc` finds what cannot be removed now.
         let _found_later = disk::remove(&draft);
     }

@@ -82,8 +82,8 @@ impl Drop for PassedOn {
 const NOT_INHERITED: [i32; 7] = [SIGCHLD, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM];
 
 /// Undoes what a parent may have left to this process and, through it, to trials: no signal is
-/// blocked, and those that were ignored have the default action in programs that it starts. It goes
-/// on ignoring them itself, except SIGCHLD: without it the system forgets how children ended.
+/// blocked, and those that were ignored have the default action in programs that it starts. It
+/// still ignores them itself, except SIGCHLD: without it the system forgets how children ended.
 ///
 /// To be called before there are threads.
 pub fn undo_inherited() {

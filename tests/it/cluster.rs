@@ -279,7 +279,7 @@ fn the_trials_of_an_agent_that_is_stopped_are_ended_before_they_run_elsewhere() 
     site.write("part.0", "");
     wait_until("its trials report", || reports(&site).len() == 2);
     stopped.stop();
-    // Those of the runner are those of the agent: it has none of its own.
+    // The runner has no slots: its processes are those of the agent.
     wait_until("its trials are gone", || site.processes().is_empty());
     assert!(!runner.said_so_far().contains("disconnected"), "{}", runner.said_so_far());
     let second = agent(&site, FILE);

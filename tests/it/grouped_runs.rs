@@ -199,7 +199,7 @@ fn groups_of_several_studies_are_in_one_table_and_one_figure() {
     let plot = ["plot", "curves", "one", "two", "--by", "fold", "-o", "both.svg"];
     let plotted = site.run(&plot);
     assert_names(&plotted.err, &["1 figure written", "`two`: 3 trials have no value of `fold`"]);
-    // Another metric has a figure and a column of its own; a study without the parameter none.
+    // Another metric has another figure and column; a study without the parameter has none.
     seeded(&site, "other", "accuracy");
     assert_done(&site.run(&["track", "--study", "bare", "--", "sh", "train.sh", "x"]));
     let table = site.run(&["trials", "--all", "--by", "lr"]);

@@ -1,5 +1,6 @@
 """Stands for the search of a study whose trials other programs run: it is read only."""
 
+import json
 from typing import Any, Dict, List, Mapping, Optional
 
 from .._binary import HpsearchError, json_of, output_of
@@ -32,10 +33,10 @@ class Reader:
         raise HpsearchError(self.why)
 
     def best(self) -> Dict[str, Any]:
-        told = json_of(["best"], self._path, self._names)
-        if "front" in told:
-            return {"front": [{**one, "id": one["number"]} for one in told["front"]]}
-        return {**told["trial"], "id": told["trial"]["number"]}
+        best = json_of(["best"], self._path, self._names)
+        if "front" in best:
+            return {"front": [{**one, "id": one["number"]} for one in best["front"]]}
+        return {**best["trial"], "id": best["trial"]["number"]}
 
     def _count_loops(self, more: int) -> None:
         """Another program's search cannot take its place."""
@@ -54,8 +55,6 @@ class Reader:
         return [{**row, "id": row["number"], "reports": reports[row["number"]]} for row in rows]
 
     def _points(self) -> List[Dict[str, Any]]:
-        import json
-
         words = ["export-data", "--format", "json", "--series", "--hidden"]
         points: List[Dict[str, Any]] = json.loads(output_of(words, self._path, self._names))
         return points

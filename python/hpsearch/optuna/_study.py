@@ -214,13 +214,13 @@ class Study:
             self._lead(others)
 
     def _begin_again(self) -> None:
-        """Continues with a search of its own, in place of one that was closed."""
+        """Continues with a new search, in place of one that was closed."""
         self._search = Search(self.study_name, {**self._request, "accept": True}, self._path)
         self._ahead = []
 
     def _lead(self, others: "Sequence[Study]") -> None:
-        """Has other objects for this study, whose searches it has closed, go on with its own: one
-        is that of a notebook's cell which runs again."""
+        """Gives its search to other objects for this study, whose searches it has closed: one is
+        that of a notebook's cell which runs again."""
         for other in others:
             if not other._search._is_closed:
                 continue

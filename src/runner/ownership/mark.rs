@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::file;
 use crate::runner::disk::{self, name_of};
-use crate::runner::drafts::{half_written_by, moved_from};
-use crate::runner::processes;
+use crate::runner::drafts::{is_of_dead_process, moved_from};
 use crate::storage::address::is_on_server;
 use crate::storage::sqlite::{StoreAt, store_at};
 
@@ -205,11 +204,10 @@ pub(super) fn replace_mark(directory: &Path, id: &str, store: &Path) -> io::Resu
 
 /// Removes drafts of the mark whose processes are dead.
 pub(super) fn clear_drafts_of_mark(directory: &Path) {
-    let is_dead = |path: &PathBuf| {
-        let name = name_of(path).filter(|name| name.starts_with(&format!(".{MARK}.")));
-        name.and_then(half_written_by).is_some_and(|pid| !processes::exists(pid))
-    };
-    for draft in disk::entries(directory).filter(is_dead) {
+    let begin = format!(".{MARK}.");
+    let is_of_mark = |path: &PathBuf| name_of(path).is_some_and(|name| name.starts_with(&begin));
+    let drafts = disk::entries(directory).filter(is_of_mark);
+    for draft in drafts.filter(|draft| is_of_dead_process(draft)) {
         let _found_by_gc = fs::remove_file(&draft);
     }
 }

@@ -99,8 +99,8 @@ pub fn orphaned_log(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// By what the file of a store has another name. A process that opens it by that name has a log and
-/// a lock of its own, and the two write over each other.
+/// How the file of a store has another name. A process that opens it by that name uses another log
+/// and another lock, and the two write over each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OtherName {
     /// A hard link.
