@@ -26,7 +26,7 @@ pub(super) struct LearningRateSchedule {
 pub(super) struct PlateauState {
     /// The factor on the peak learning rate.
     factor: f64,
-    /// The lowest `eval_loss` that counted as an improvement.
+    /// The best value of the watched metric that counted as an improvement.
     best: Option<f64>,
     #[serde(rename = "bad")]
     evaluations_since_best: u64,
@@ -86,12 +86,7 @@ impl LearningRateSchedule {
 
     /// The learning rate of optimiser step `step`, counted from 0.
     pub(super) fn learning_rate(&self, step: u64, plateau: &PlateauState) -> f64 {
-        self.peak
-            * if self.scheduler == SchedulerType::ReduceLrOnPlateau {
-                plateau.factor
-            } else {
-                self.factor(step)
-            }
+        self.peak * if self.is_on_plateau() { plateau.factor } else { self.factor(step) }
     }
 
     /// The factor of optimiser step `step`, counted from 0.
@@ -171,20 +166,28 @@ impl LearningRateSchedule {
         })
     }
 
-    /// Updates the state of `reduce_lr_on_plateau` after an evaluation that `eval_strategy` asked
-    /// for.
+    /// Whether evaluations change the learning rate.
+    pub(super) fn is_on_plateau(&self) -> bool {
+        self.scheduler == SchedulerType::ReduceLrOnPlateau
+    }
+
+    /// Updates the state of `reduce_lr_on_plateau` with the value of the watched metric after an
+    /// evaluation that `eval_strategy` asked for.
     ///
-    /// Source: `torch/optim/lr_scheduler.py`, `ReduceLROnPlateau.step` with `mode="min"`,
-    /// `threshold_mode="rel"`.
-    pub(super) fn observe(&self, loss: f64, plateau: &mut PlateauState) {
-        let Self { scheduler, settings, peak, .. } = *self;
-        if scheduler != SchedulerType::ReduceLrOnPlateau {
-            return;
-        }
-        if plateau.best.is_none_or(|best| loss < best * (1.0 - settings.threshold.unwrap_or(1e-4)))
-            && !loss.is_nan()
-        {
-            (plateau.best, plateau.evaluations_since_best) = (Some(loss), 0);
+    /// Source: `torch/optim/lr_scheduler.py`, `ReduceLROnPlateau.step` with
+    /// `threshold_mode="rel"`, and `mode="max"` to maximize.
+    pub(super) fn observe(&self, value: f64, maximize: bool, plateau: &mut PlateauState) {
+        let Self { settings, peak, .. } = *self;
+        let threshold = settings.threshold.unwrap_or(1e-4);
+        let is_better = plateau.best.is_none_or(|best| {
+            if maximize {
+                value > best * (1.0 + threshold)
+            } else {
+                value < best * (1.0 - threshold)
+            }
+        });
+        if is_better && !value.is_nan() {
+            (plateau.best, plateau.evaluations_since_best) = (Some(value), 0);
         } else {
             plateau.evaluations_since_best += 1;
         }
@@ -326,7 +329,7 @@ warmup_stable_decay {"num_decay_steps": 3, "warmup_type": "1-sqrt", "decay_type"
             .into_iter()
             .chain([0.6; 8])
             .map(|loss| {
-                schedule.observe(loss, &mut plateau);
+                schedule.observe(loss, false, &mut plateau);
                 schedule.learning_rate(0, &plateau)
             })
             .collect();
@@ -335,5 +338,15 @@ warmup_stable_decay {"num_decay_steps": 3, "warmup_type": "1-sqrt", "decay_type"
             0.000125, 0.000125, 0.000125, 0.0001, 0.0001, 0.0001, 0.0001,
         ];
         assert!(rates.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{rates:?}");
+        // `mode="max"`: two accuracies that are not 1 % better than .5 halve the rate.
+        let mut plateau = PlateauState::default();
+        let rates: Vec<f64> = [0.4, 0.5, 0.504, 0.3, 0.6]
+            .into_iter()
+            .map(|accuracy| {
+                schedule.observe(accuracy, true, &mut plateau);
+                schedule.learning_rate(0, &plateau)
+            })
+            .collect();
+        assert_eq!(rates, [0.001, 0.001, 0.001, 0.0005, 0.0005]);
     }
 }

@@ -130,7 +130,7 @@ impl TrainingRun<'_> {
         stops
     }
 
-    /// What early stopping watches.
+    /// What early stopping watches, and `reduce_lr_on_plateau` where the arguments name it.
     fn watched(&self) -> Objective {
         let own = self.job.arguments.watched_metric();
         own.map_or_else(
@@ -180,15 +180,23 @@ impl TrainingRun<'_> {
             self.state.best_global_step = Some(step);
         }
         if let Some(loss) = loss.filter(|_| due.scheduled) {
-            self.schedule.observe(loss, &mut self.state.plateau);
             let (arguments, Objective { metric, maximize }) = (self.job.arguments, self.watched());
-            if let Some(value) = metrics.get(&metric) {
-                let threshold = arguments.early_stopping_threshold;
-                self.state.early_stopping.observe(*value, maximize, threshold);
-            } else if arguments.metric_for_best_model.is_some() {
+            let own = arguments.metric_for_best_model.is_some();
+            let value = metrics.get(&metric).copied();
+            if own && value.is_none() {
                 return Err(TrainerError::arguments(format!(
-                    "early stopping watches `{metric}`, which evaluations of this data do not have"
+                    "`metric_for_best_model` is `{metric}`, which evaluations of this data do not \
+                     have"
                 )));
+            }
+            if self.schedule.is_on_plateau() {
+                let (value, maximize) =
+                    value.filter(|_| own).map_or((loss, false), |value| (value, maximize));
+                self.schedule.observe(value, maximize, &mut self.state.plateau);
+            }
+            if let Some(value) = value {
+                let threshold = arguments.early_stopping_threshold;
+                self.state.early_stopping.observe(value, maximize, threshold);
             }
         }
         self.state.evaluated_step = step;

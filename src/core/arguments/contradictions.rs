@@ -76,7 +76,7 @@ pub(super) fn contradictions(
     problems.0
 }
 
-/// What early stopping watches.
+/// What early stopping and `reduce_lr_on_plateau` watch.
 fn watched_metric(arguments: &TrainerArguments, problems: &mut Problems) {
     let Some((metric, _)) = arguments.watched_metric() else {
         if arguments.greater_is_better.is_some() {
@@ -90,11 +90,14 @@ fn watched_metric(arguments: &TrainerArguments, problems: &mut Problems) {
     };
     let key = "metric_for_best_model";
     let task = arguments.task;
-    if arguments.early_stopping_patience.is_none() {
+    if arguments.early_stopping_patience.is_none()
+        && arguments.lr_scheduler_type != SchedulerType::ReduceLrOnPlateau
+    {
         problems.add(
             key,
             format!(
-                "`{key}` is what early stopping watches, and `early_stopping_patience` is absent"
+                "`{key}` is what early stopping and reduce_lr_on_plateau watch, and \
+                 `early_stopping_patience` is absent"
             ),
             "set `early_stopping_patience`, or leave it out: the best checkpoint is that of \
              `[study] metric`",

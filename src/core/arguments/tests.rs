@@ -459,6 +459,11 @@ fn early_stopping_may_watch_another_metric_of_the_task() {
     );
     let said = refused(base(json!({"metric_for_best_model": "accuracy"})));
     assert!(said.contains("evaluations of `text-regression` have no `eval_accuracy`"), "{said}");
+    let plateau = json!({
+        "lr_scheduler_type": "reduce_lr_on_plateau", "eval_strategy": "epoch",
+        "metric_for_best_model": "accuracy",
+    });
+    assert_eq!(resolved(plateau).watched_metric(), Some(("eval_accuracy".to_owned(), true)));
     let said = refused(json!({"metric_for_best_model": "accuracy"}));
     assert!(said.contains("`early_stopping_patience` is absent"), "{said}");
     assert!(said.contains("the best checkpoint is that of `[study] metric`"), "{said}");

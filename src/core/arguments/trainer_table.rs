@@ -129,10 +129,12 @@ pub static ARGUMENTS: &[Field] = &[
         .doc("shape of the decay of warmup_stable_decay"),
     key("lr_scheduler_kwargs.factor", OPEN_UNIT, Derived("0.1"))
         .doc("factor by which reduce_lr_on_plateau reduces the learning rate"),
-    key("lr_scheduler_kwargs.patience", NATURAL, Derived("10"))
-        .doc("evaluations without improvement of eval_loss that reduce_lr_on_plateau tolerates"),
+    key("lr_scheduler_kwargs.patience", NATURAL, Derived("10")).doc(
+        "evaluations without improvement of eval_loss, or of metric_for_best_model, that \
+             reduce_lr_on_plateau tolerates",
+    ),
     key("lr_scheduler_kwargs.threshold", FRACTION, Derived("1e-4"))
-        .doc("relative improvement of eval_loss that counts for reduce_lr_on_plateau"),
+        .doc("relative improvement that counts for reduce_lr_on_plateau"),
     key("lr_scheduler_kwargs.cooldown", NATURAL, Derived("0"))
         .doc("evaluations that reduce_lr_on_plateau ignores after a reduction"),
     key("warmup_steps", FieldKind::StepsOrFraction, Int(0))
@@ -192,8 +194,9 @@ pub static ARGUMENTS: &[Field] = &[
     key("early_stopping_threshold", NOT_NEGATIVE, Float(0.0))
         .doc("how much the watched metric must improve to count for early_stopping_patience"),
     // In transformers, also what decides which checkpoint is the best.
-    key("metric_for_best_model", FieldKind::Text, Derived("the study metric"))
-        .doc("the metric that early stopping watches, with or without eval_"),
+    key("metric_for_best_model", FieldKind::Text, Derived("the study metric")).doc(
+        "the metric that early stopping and reduce_lr_on_plateau watch, with or without eval_",
+    ),
     key("greater_is_better", FieldKind::Flag, Derived("as usual for the metric"))
         .doc("whether greater values of metric_for_best_model are better"),
     key("max_eval_samples", COUNT, Derived("all"))

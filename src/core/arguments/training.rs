@@ -250,8 +250,8 @@ impl TrainerArguments {
         self.ema_decay.is_some() || self.optim == Optim::ScheduleFreeAdamW
     }
 
-    /// The metric that early stopping watches instead of the study's, and whether greater values of
-    /// it are better.
+    /// The metric that early stopping watches instead of the study's, and `reduce_lr_on_plateau`
+    /// instead of `eval_loss`, and whether greater values of it are better.
     #[must_use]
     pub fn watched_metric(&self) -> Option<(String, bool)> {
         let name = self.metric_for_best_model.as_deref()?;

@@ -104,6 +104,24 @@ fn a_plateau_cuts_the_learning_rate_also_when_the_run_is_resumed() {
 }
 
 #[test]
+fn a_plateau_follows_the_metric_for_the_best_model() {
+    let fixture = Fixture::new();
+    let values = |metric: Value, greater: Value| {
+        json!({
+            "learning_rate": 1e-3, "num_train_epochs": 3, "eval_strategy": "epoch",
+            "warmup_steps": 0, "lr_scheduler_type": "reduce_lr_on_plateau",
+            "lr_scheduler_kwargs": {"factor": 0.5, "patience": 0, "threshold": 0},
+            "metric_for_best_model": metric, "greater_is_better": greater,
+        })
+    };
+    // The loss falls in every epoch.
+    let (_, loss) = run(&fixture, values(Value::Null, Value::Null), "loss", &[]);
+    assert_eq!(rates(&loss), [1e-3, 1e-3, 1e-3]);
+    let (_, other) = run(&fixture, values("loss".into(), json!(true)), "other", &[]);
+    assert_eq!(rates(&other), [1e-3, 1e-3, 5e-4]);
+}
+
+#[test]
 fn log_lines_come_when_they_are_asked_for() {
     let fixture = Fixture::new();
     let steps = |values: Value| -> Vec<String> {
