@@ -13,7 +13,7 @@ lines = []
 for line in open(f"{name}.jsonl"):
     row = {}
     for key, value in json.loads(line).items():
-        if key in ("params", "metrics"):
+        if key in ("params", "metrics", "summary"):
             row.update({f"{key}.{inner}": of for inner, of in value.items()})
         elif key not in ("origin", "device"):
             row[key] = value
