@@ -49,7 +49,7 @@ runner=$!
 until [ -e runs/files/s/agents.json ]; do sleep 0.1; done
 "$python" agents.py "$program" "$PWD/runs/files/s/agents.json" &
 ray=$!
-until [ "$(grep -c 'is here, with' run.log)" -ge 4 ]; do sleep 0.2; done
+until [ "$(grep -c 'connected, with' run.log)" -ge 4 ]; do sleep 0.2; done
 echo "--- a worker of Ray is killed with its agent"
 victim=$(pgrep -f "agent $PWD/runs/files/s/agents.json" | head -1)
 kill -9 "$(ps -o ppid= "$victim")" "$victim"

@@ -192,7 +192,7 @@ lost_after = "1m"
 END
 "$program" run drain.toml --plain > drain.log 2>&1 || { cat drain.log; exit 1; }
 cat drain.log
-grep -q "is gone: its machine asks it to leave" drain.log
+grep -q "disconnected: its machine asks it to leave" drain.log
 "$program" events drain --json > events.json
 python3 - << 'END'
 import collections, json
@@ -221,7 +221,7 @@ max_jobs = 8
 END
     "$program" run studies/quickstart.toml --plain > quickstart.log 2>&1 || { cat quickstart.log; exit 1; }
     cat quickstart.log
-    echo "$(grep -c 'is here, with' quickstart.log) agents"
+    echo "$(grep -c 'connected, with' quickstart.log) agents"
     "$program" export quickstart -o model
     "$program" predict model "The street light in front of my house is broken"
 
