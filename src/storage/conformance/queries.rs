@@ -21,13 +21,14 @@ use crate::study::seed::{SeedTree, StreamRng};
 use crate::study::spec::{StudySpec, ValueRule};
 use crate::study::state::{StudyState, shown_params};
 use crate::study::time::Timestamp;
-use crate::study::trial::{Trial, TrialNumber, TrialState};
+use crate::study::trial::{AttemptNumber, Trial, TrialNumber, TrialState};
 
 pub(super) const CASES: &[(&str, Case)] = &[
     ("filtered and sorted pages are what a pass over all trials gives", pages),
     ("outcomes since a cursor, taken together, are the whole state", outcomes),
     ("outcomes come although clocks go backwards and the metric changes", outcomes_without_clocks),
     ("curves and names of metrics are those that were reported", curves),
+    ("names of metrics are the study's own, whatever others report", metrics_of_others),
 ];
 
 const TERMS: &[&str] = &[
@@ -267,7 +268,7 @@ fn outcomes_without_clocks(open: &mut Opener) -> Result<(), StorageError> {
     let other = Event::of(
         TrialNumber(0),
         AttemptEvent::reported(
-            crate::study::trial::AttemptNumber(0),
+            AttemptNumber(0),
             4,
             std::iter::once((OTHER_METRIC.to_owned(), 9.0)).collect(),
         ),
@@ -333,5 +334,33 @@ fn curves(open: &mut Opener) -> Result<(), StorageError> {
     let empty = store.create_study(Timestamp(1), &small_study("empty", Direction::Minimize))?;
     assert!(store.params(empty)?.is_empty());
     assert!(store.metrics(empty)?.is_empty());
+    Ok(())
+}
+
+fn metrics_of_others(open: &mut Opener) -> Result<(), StorageError> {
+    let mut store = open();
+    let report = |trial: u64, names: &[String]| {
+        let metrics = names.iter().map(|name| (name.clone(), 1.0)).collect();
+        let attempt = AttemptNumber(0);
+        Event::of(TrialNumber(trial), AttemptEvent::reported(attempt, 1, metrics))
+    };
+    let lease = held_study(&mut *store, Direction::Minimize)?;
+    let mut events = Vec::new();
+    for trial in 0..40 {
+        events.extend([created(trial), reported(trial, 0, 1, 0.5)]);
+    }
+    events.push(report(39, &["late".to_owned()]));
+    store.append(&lease, Timestamp(2), &events)?;
+    let own = [METRIC, "late"];
+    assert_eq!(store.metrics(lease.study)?, own);
+    for count in [1, 30] {
+        let name = format!("of {count}");
+        let other = store.create_study(Timestamp(1), &small_study(&name, Direction::Minimize))?;
+        let other = store.acquire(other, &holder(2), Timestamp(1), Takeover::IfFree)?;
+        let names: Vec<String> = (10..10 + count).map(|index| format!("{count}/{index}")).collect();
+        store.append(&other, Timestamp(3), &[created(0), report(0, &names)])?;
+        assert_eq!(store.metrics(other.study)?, names);
+        assert_eq!(open().metrics(lease.study)?, own);
+    }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Reads the reports of trials.
 
-use super::column::{Cells, point, rows, trial_id, trial_ids, values};
+use super::column::{Cells, first, point, rows, trial_id, trial_ids, values};
 use super::connection::Connection;
 use super::fault::Fault;
 use crate::storage::{Curve, StudyId};
@@ -58,12 +58,42 @@ pub(in crate::storage) fn curves(
     trials.iter().map(curve).collect()
 }
 
+/// The pairs of trial and metric with reports, of the first trials of a study, and NULL once after
+/// those of each trial.
+const METRICS_OF_TRIALS: &str = "WITH RECURSIVE pair(trial_id, metric_id) AS (
+      SELECT id, (SELECT min(metric_id) FROM report WHERE trial_id = of.id) FROM
+        (SELECT id FROM trial WHERE id BETWEEN ?1 AND ?2 ORDER BY id LIMIT ?3) AS of
+      UNION ALL
+      SELECT trial_id, (SELECT min(metric_id) FROM report WHERE trial_id = pair.trial_id AND \
+        metric_id > pair.metric_id) FROM pair WHERE metric_id IS NOT NULL)";
+
 /// The names of the metrics that a study's trials reported.
+///
+/// Reports are ordered by trial, and the metrics of a store are those of all its studies. Few that
+/// are not among the metrics of the first trials are looked for in all trials; instead of many,
+/// mostly of other studies, each trial is asked for its own.
 pub(in crate::storage) fn metrics(
     connection: &dyn Connection,
     study: StudyId,
 ) -> Result<Vec<String>, Fault> {
-    let sql = "SELECT name FROM metric m WHERE EXISTS (SELECT 1 FROM trial t CROSS JOIN report r \
-        ON r.trial_id = t.id WHERE t.id BETWEEN ?1 AND ?2 AND r.metric_id = m.id) ORDER BY name";
-    values(connection, sql, trial_ids(study))
+    let (begin, end) = trial_ids(study);
+    let sample = format!(
+        "{METRICS_OF_TRIALS} SELECT count(DISTINCT metric_id), count(metric_id), count(DISTINCT \
+         trial_id), (SELECT count(*) FROM metric) FROM pair"
+    );
+    let counted = first(connection, &sample, (begin, end, 20_i64), |row| {
+        Ok((row.get(0)?, row.get(1)?, row.get::<i64>(2)?, row.get::<i64>(3)?))
+    })?;
+    let (found, pairs, trials, all): (i64, i64, i64, i64) = counted.unwrap_or_default();
+    if all - found <= pairs / trials.max(1) {
+        let sql = "SELECT name FROM metric m WHERE EXISTS (SELECT 1 FROM trial t CROSS JOIN report \
+            r ON r.trial_id = t.id WHERE t.id BETWEEN ?1 AND ?2 AND r.metric_id = m.id) ORDER BY \
+            name";
+        return values(connection, sql, (begin, end));
+    }
+    let sql = format!(
+        "{METRICS_OF_TRIALS} SELECT name FROM metric WHERE id IN (SELECT metric_id FROM pair) \
+         ORDER BY name"
+    );
+    values(connection, &sql, (begin, end, i64::MAX))
 }
