@@ -58,6 +58,12 @@ pub struct Evaluated {
     /// The results by class, of classifiers of texts or words.
     #[serde(default)]
     pub by_class: Option<ClassReport>,
+    /// How many rows were measured.
+    #[serde(default)]
+    pub rows: u64,
+    /// Which rows were left out, or not read to their end.
+    #[serde(default)]
+    pub findings: Vec<String>,
 }
 
 /// The metrics of the model in `directory`, an export with its `recipe`, on the rows of `file`, as

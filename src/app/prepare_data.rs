@@ -67,11 +67,16 @@ pub fn prepare_data(
             answer["undefined"]["why"].as_str().unwrap_or_default()
         )));
     }
-    let findings = answer["findings"].as_array().into_iter().flatten();
     Ok(PreparedData {
-        findings: findings.filter_map(|finding| in_words(finding, spec)).collect(),
+        findings: findings(&answer, spec),
         directory: answer["directory"].as_str().map(PathBuf::from),
     })
+}
+
+/// The findings in the answer of a worker that prepared the data of a study.
+pub(super) fn findings(answer: &Json, spec: &StudySpec) -> Vec<String> {
+    let findings = answer["findings"].as_array().into_iter().flatten();
+    findings.filter_map(|finding| in_words(finding, spec)).collect()
 }
 
 /// A finding, with what it means for the study's metric.

@@ -12,8 +12,8 @@ use serde_json::Value as Json;
 
 use super::AppError;
 use super::export::{milestones, write};
-use super::inputs;
 use super::worker_job::{OnProgress, Progress, at, halving};
+use super::{inputs, prepare_data};
 use crate::arguments::RowsAtOnce;
 use crate::config::step_unit;
 use crate::export::{Exported, Holds, Otherwise, Placed, Previous, Recipe, Target};
@@ -187,6 +187,7 @@ fn reports(
     scratch: &Path,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Vec<Report>, JobError> {
+    prepare(recipe, scratch, on_progress)?;
     let mut run = Run { newest: resume.map(Path::to_owned), ..Run::default() };
     if recipe.schedule.is_empty() {
         run.train(recipe, job(recipe, scratch), on_progress)?;
@@ -204,6 +205,21 @@ fn reports(
         run.train(recipe, (train, environment), on_progress)?;
     }
     Ok(run.reports)
+}
+
+/// Prepares the data for the training, and says what is noteworthy about it and the model.
+fn prepare(
+    recipe: &Recipe,
+    scratch: &Path,
+    on_progress: &mut OnProgress<'_>,
+) -> Result<(), JobError> {
+    let (TrainJob { arguments, data, cache, .. }, _) = job(recipe, scratch);
+    let job = Job::Prepare { arguments, data, cache, others: Vec::new() };
+    let answer = super::worker_job::run("preparing the data", job, on_progress)?;
+    for finding in prepare_data::findings(&answer, &study_of(recipe)) {
+        on_progress(Progress::Finding(&finding));
+    }
+    Ok(())
 }
 
 /// A training, stage by stage.
@@ -243,6 +259,12 @@ impl Run {
                         *newest = Some(path.clone());
                         *before = None;
                         saved = Some(path);
+                    }
+                    MessageToRunner::Points { step: Some(step), metrics, .. } => {
+                        let logged = (metrics.get("loss"), metrics.get("learning_rate"));
+                        if let (Some(loss), Some(learning_rate)) = logged {
+                            on_progress(Progress::Logged { step, loss, learning_rate });
+                        }
                     }
                     MessageToRunner::Report { step, metrics } => {
                         let Some(value) = metrics.get(&recipe.metric) else {

@@ -31,6 +31,17 @@ pub enum Progress<'a> {
         /// The next size.
         now: usize,
     },
+    /// What is noteworthy about the data and the model.
+    Finding(&'a str),
+    /// A training logged its loss (`logging_steps`).
+    Logged {
+        /// The optimiser step.
+        step: f64,
+        /// The mean loss since the last one.
+        loss: f64,
+        /// The learning rate.
+        learning_rate: f64,
+    },
     /// A training evaluated its model.
     Report {
         /// The unit of steps.

@@ -45,6 +45,8 @@ pub struct EvaluateArguments {
 #[derive(Serialize)]
 struct EvaluationJson {
     metrics: Metrics,
+    /// How many rows were measured.
+    rows: u64,
     /// The results by class, of classifiers of texts or words.
     #[serde(skip_serializing_if = "Option::is_none")]
     by_class: Option<ClassReport>,
@@ -85,10 +87,11 @@ pub fn evaluate(arguments: &EvaluateArguments, console: &mut Console) -> Result<
     let mut hear = listener(console);
     let found = measure(directory, &recipe, file, data, &device, &mut hear);
     drop(hear);
-    let Evaluated { metrics, by_class } = found?;
+    let Evaluated { metrics, by_class, rows, findings } = found?;
+    findings.iter().for_each(|finding| console.say(&format!("warning: {finding}")));
     if arguments.json {
         let seen = seen.map(|seen| seen.split);
-        console.json(None, &EvaluationJson { metrics, by_class, seen })?;
+        console.json(None, &EvaluationJson { metrics, rows, by_class, seen })?;
         return Ok(Exit::Done);
     }
     for (name, value) in metrics.iter() {

@@ -40,6 +40,11 @@ pub fn listener(console: &Console) -> impl FnMut(Progress<'_>) {
         (Progress::FewerRows { before, now }, Some(waiting)) => {
             waiting.say(&format!("{before} rows at once did not fit into memory; now {now}"))
         }
+        (Progress::Finding(finding), Some(waiting)) => waiting.say(&format!("data: {finding}")),
+        (Progress::Logged { step, loss, learning_rate }, Some(waiting)) => {
+            let [loss, rate] = [loss, learning_rate].map(number);
+            waiting.say(&format!("step {step}: loss {loss}, learning_rate {rate}"));
+        }
         (Progress::Report { step_unit, step, metric, value }, Some(waiting)) => {
             waiting.say(&format!("{step_unit} {step}: {metric} {}", number(value)))
         }

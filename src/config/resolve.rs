@@ -220,10 +220,13 @@ impl<'a> StudyFile<'a> {
                 if self.lacks("space") {
                     let problem =
                         Diagnostic::error(None, "the study has no [space]: nothing to search");
-                    problems.push(problem.help(
-                        "write under [space] for example `learning_rate = \
-                        { float = [1e-5, 1e-1], log = true }`",
-                    ));
+                    let example = "write under [space] for example `learning_rate = \
+                        { float = [1e-5, 1e-1], log = true }`";
+                    problems.push(problem.help(if self.lacks("command") {
+                        format!("{example}; `hpsearch train` trains a single model without it")
+                    } else {
+                        example.to_owned()
+                    }));
                 }
                 None
             }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::prepared::Split;
+
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -21,6 +23,9 @@ pub struct Finding {
     pub code: String,
     /// One sentence, with numbers.
     pub message: String,
+    /// The part of the data whose rows are not all read, or not to their end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
 }
 
 /// The counts of all splits: "96 training, 24 validation and 0 test".
@@ -30,10 +35,14 @@ pub(super) fn in_splits([train, validation, test]: [usize; 3]) -> String {
 
 impl Finding {
     pub(super) fn note(code: &str, message: String) -> Self {
-        Self { severity: Severity::Note, code: code.to_owned(), message }
+        Self { severity: Severity::Note, code: code.to_owned(), message, split: None }
     }
 
     pub(super) fn warning(code: &str, message: String) -> Self {
-        Self { severity: Severity::Warning, code: code.to_owned(), message }
+        Self { severity: Severity::Warning, code: code.to_owned(), message, split: None }
+    }
+
+    pub(super) fn of(self, split: Split) -> Self {
+        Self { split: Some(split), ..self }
     }
 }

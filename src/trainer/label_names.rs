@@ -8,6 +8,9 @@ use hpsearch_core::study::counted::count;
 /// Missing values as tables are written with them, in lower case.
 const MISSING: [&str; 6] = ["nan", "<na>", "nat", "null", "n/a", "#n/a"];
 
+/// The same as R and Python write them, where lower case may be a class.
+const MISSING_AS_WRITTEN: [&str; 2] = ["NA", "None"];
+
 /// Most groups of labels that are named.
 const NAMED: usize = 3;
 
@@ -49,7 +52,10 @@ fn alike(labels: &[String]) -> Option<Finding> {
 }
 
 fn missing(labels: &[String]) -> Option<Finding> {
-    let is_missing = |label: &&String| MISSING.contains(&label.trim().to_lowercase().as_str());
+    let is_missing = |label: &&String| {
+        let label = label.trim();
+        MISSING_AS_WRITTEN.contains(&label) || MISSING.contains(&label.to_lowercase().as_str())
+    };
     let found: Vec<&str> = labels.iter().filter(is_missing).map(String::as_str).collect();
     let (first, verb) = (found.first()?, if found.len() == 1 { "is" } else { "are" });
     Some(Finding::warning(

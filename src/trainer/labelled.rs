@@ -257,14 +257,12 @@ pub(super) fn note_tokens(
 ) {
     let cut = ids.iter().filter(|ids| ids.len() >= max_length).count();
     if cut > 0 {
-        findings.push(Finding::note(
-            "truncated",
-            format!(
-                "{cut} of {} {} texts reach `{key}` = {max_length} tokens and may be cut",
-                ids.len(),
-                split.name()
-            ),
-        ));
+        let message = format!(
+            "{cut} of {} {} texts reach `{key}` = {max_length} tokens and may be cut",
+            ids.len(),
+            split.name()
+        );
+        findings.push(Finding::note("truncated", message).of(split));
     }
     note_unknown(split, ids.iter(), unknown, findings);
 }

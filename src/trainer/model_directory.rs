@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
-use tokenizers::{Tokenizer, TruncationParams};
+use tokenizers::{Tokenizer, TruncationDirection, TruncationParams};
 
 use super::progress::ProgressCallback;
 use super::{TrainerError, tokenizer_file, vocabulary_files};
@@ -61,10 +61,33 @@ pub(super) fn config(directory: &Path) -> Result<Map<String, Value>, TrainerErro
              model.safetensors and tokenizer.json",
         ));
     }
-    let bytes = file(directory, "config.json")?;
+    let bytes = file(directory, "config.json").map_err(|error| match instead(directory) {
+        Some(instead) => TrainerError::model(directory, format!("has no `config.json`: {instead}")),
+        None => error,
+    })?;
     serde_json::from_slice(&bytes)
         .map(|config| with_generation(directory, config))
         .map_err(|error| TrainerError::config(directory, &format!("cannot be parsed: {error}")))
+}
+
+/// What a directory without `config.json` is instead of a model.
+fn instead(directory: &Path) -> Option<String> {
+    if directory.join("config.json").exists() {
+        return None;
+    }
+    if directory.join("adapter_config.json").is_file() {
+        return Some(
+            "it has an adapter of PEFT; `merge_and_unload()` and `save_pretrained(DIR)` of \
+             transformers write the model with it into DIR"
+                .to_owned(),
+        );
+    }
+    let step = |name: &str| name.strip_prefix("checkpoint-")?.parse::<u64>().ok();
+    let names = fs::read_dir(directory).ok()?.flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_model = |name: &String| directory.join(name).join("config.json").is_file();
+    let last = names.filter(is_model).filter_map(|name| Some((step(&name)?, name))).max()?.1;
+    Some(format!("did you mean `{}`?", directory.join(last).display()))
 }
 
 /// What `generation_config.json` says about writing texts, which `config.json` said in earlier
@@ -188,10 +211,24 @@ fn usable(
     };
     let mut tokenizer = tokenizer_file::read(bytes).map_err(unusable)?;
     tokenizer.with_padding(None);
-    let truncation =
-        max_length.map(|max_length| TruncationParams { max_length, ..TruncationParams::default() });
+    let direction = truncation_direction(directory, &tokenizer);
+    let truncation = max_length.map(|max_length| TruncationParams {
+        max_length,
+        direction,
+        ..TruncationParams::default()
+    });
     tokenizer.with_truncation(truncation).map_err(unusable)?;
     Ok(tokenizer)
+}
+
+/// Which end of long texts is cut off: that of `tokenizer_config.json`, else that of the tokenizer
+/// itself.
+///
+/// Source: `tokenization_utils_tokenizers.py` of transformers, `truncation_side`.
+pub(super) fn truncation_direction(directory: &Path, tokenizer: &Tokenizer) -> TruncationDirection {
+    let own = || tokenizer.get_truncation().map(|truncation| truncation.direction);
+    let side = vocabulary_files::truncation_side(directory).or_else(own);
+    side.unwrap_or(TruncationDirection::Right)
 }
 
 /// The id of the unknown token, if the tokenizer has one.

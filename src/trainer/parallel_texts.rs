@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tokenizers::processors::template::TemplateProcessing;
-use tokenizers::{AddedToken, Tokenizer, TruncationParams};
+use tokenizers::{AddedToken, Tokenizer, TruncationDirection, TruncationParams};
 
 use super::atomic_directory::AtomicDirectory;
 use super::findings::in_splits;
@@ -52,11 +52,17 @@ pub(super) fn prepare(
         sources.progress.update(done, all);
     };
     let longest_target = data.max_target_length.unwrap_or(data.max_length);
+    let side = match sources.tokenizer {
+        TokenizerSource::Trained(_) => TruncationDirection::Right,
+        TokenizerSource::Pretrained(directory) => {
+            model_directory::truncation_direction(directory, &tokenizer)
+        }
+    };
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
         let (source, target): (Vec<&str>, Vec<&str>) = rows.iter().map(both_texts).unzip();
         let of_target = ("max_target_length", longest_target);
         let mut encode = |tokenizer: &mut Tokenizer, texts: &[&str], limit: (&str, usize)| {
-            truncate(tokenizer, limit.1)?;
+            truncate(tokenizer, limit.1, side)?;
             let ids = encode_portions(tokenizer, texts, SpecialTokens::Add, &mut on_bytes)?;
             note_tokens(split, &ids, limit, unknown, &mut findings);
             Ok::<_, TrainerError>(ids)
@@ -76,7 +82,7 @@ pub(super) fn prepare(
         sources.write_rows(staged, split, &encoded, remedy)?;
         sources.write_extra(staged, split, Extra::SecondTexts, &target)?;
     }
-    truncate(&mut tokenizer, data.max_length)?;
+    truncate(&mut tokenizer, data.max_length, side)?;
     tokenizer_file::write(staged, &tokenizer)?;
     let rows = splits.each_ref().map(Vec::len);
     Ok(Description {
@@ -91,9 +97,14 @@ pub(super) fn prepare(
     })
 }
 
-/// Cuts texts to `longest` tokens.
-fn truncate(tokenizer: &mut Tokenizer, longest: usize) -> Result<(), TrainerError> {
-    let truncation = TruncationParams { max_length: longest, ..TruncationParams::default() };
+/// Cuts texts to `longest` tokens, at this end.
+fn truncate(
+    tokenizer: &mut Tokenizer,
+    longest: usize,
+    direction: TruncationDirection,
+) -> Result<(), TrainerError> {
+    let truncation =
+        TruncationParams { max_length: longest, direction, ..TruncationParams::default() };
     tokenizer.with_truncation(Some(truncation)).map(|_| ()).map_err(TrainerError::tokenizer)
 }
 

@@ -179,7 +179,8 @@ pub fn predict(
     if tokenizer.get_truncation().is_none() {
         // Of a pair the longer text is cut, not the end of both.
         let max_length = model.limits().1.min(MOST_TOKENS);
-        let truncation = TruncationParams { max_length, ..TruncationParams::default() };
+        let direction = model_directory::truncation_direction(directory, &tokenizer);
+        let truncation = TruncationParams { max_length, direction, ..TruncationParams::default() };
         tokenizer
             .with_truncation(Some(truncation))
             .map_err(|error| unusable_tokenizer(directory)(error))?;

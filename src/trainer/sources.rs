@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use serde_json::json;
-use tokenizers::NormalizedString;
+use tokenizers::{NormalizedString, TruncationDirection};
 
 use super::atomic_directory::AtomicDirectory;
 use super::encoder::named_labels;
@@ -81,6 +81,11 @@ impl<'a> Sources<'a> {
                 });
                 if let Some(bytes) = vocabulary_files::target_tokenizer_json(directory)? {
                     tokenizer["target_tokenizer"] = digest(&bytes).into();
+                }
+                // Only if it differs, as with the arguments below.
+                let side = vocabulary_files::truncation_side(directory);
+                if side == Some(TruncationDirection::Left) {
+                    tokenizer["truncation_side"] = "left".into();
                 }
                 tokenizer
             }
@@ -266,9 +271,9 @@ pub(super) fn clean(
     let note_dropped =
         |code: &str, before: usize, why: &str, rows: &[DataRow], findings: &mut Vec<Finding>| {
             if rows.len() < before {
-                let (dropped, split) = (before - rows.len(), split.name());
-                let message = format!("{dropped} of {before} {split} rows {why} and are left out");
-                findings.push(Finding::note(code, message));
+                let (dropped, name) = (before - rows.len(), split.name());
+                let message = format!("{dropped} of {before} {name} rows {why} and are left out");
+                findings.push(Finding::note(code, message).of(split));
             }
         };
     let mut rows = rows;

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Map, Value};
+use tokenizers::TruncationDirection;
 
 use super::TrainerError;
 use converted::{AddedToken, Ids};
@@ -45,8 +46,21 @@ pub(super) fn model_type(directory: &Path) -> String {
 }
 
 fn config(directory: &Path) -> Value {
-    let bytes = fs::read(directory.join("config.json")).unwrap_or_default();
+    object(directory, "config.json")
+}
+
+fn object(directory: &Path, name: &str) -> Value {
+    let bytes = fs::read(directory.join(name)).unwrap_or_default();
     serde_json::from_slice(&bytes).unwrap_or_default()
+}
+
+/// Which end of long texts `tokenizer_config.json` cuts off, if it says so.
+pub(super) fn truncation_side(directory: &Path) -> Option<TruncationDirection> {
+    match object(directory, "tokenizer_config.json")["truncation_side"].as_str()? {
+        "left" => Some(TruncationDirection::Left),
+        "right" => Some(TruncationDirection::Right),
+        _ => None,
+    }
 }
 
 /// The mask token, where a directory names it.

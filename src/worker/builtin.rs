@@ -224,7 +224,11 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             let found =
                 trainer::evaluate(checkpoint, &prepared, split, rows, &device, &report_progress)?;
             let metrics: Metrics = found.metrics.into_iter().collect();
-            answer(serde_json::json!({ "metrics": metrics, "by_class": found.by_class }))
+            let findings = prepared.findings().iter().filter(|one| one.split == Some(split));
+            answer(serde_json::json!({
+                "metrics": metrics, "by_class": found.by_class, "rows": prepared.rows(split),
+                "findings": findings.map(|one| &one.message).collect::<Vec<_>>(),
+            }))
         }
         Job::Quantize { checkpoint, target } => {
             let [before, after] = trainer::quantize(checkpoint, target)?;

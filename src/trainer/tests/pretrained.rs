@@ -203,6 +203,26 @@ fn tensors_that_are_missing_misshapen_or_of_unknown_layers_are_named() {
 }
 
 #[test]
+fn long_texts_are_cut_on_the_side_that_the_tokenizer_names() {
+    let study = Study::new();
+    let ids = |max_length: usize| -> Vec<Vec<u32>> {
+        let data = study.prepare(json!({"max_length": max_length})).unwrap();
+        let rows = data.split(Split::Train);
+        (0..rows.len()).map(|row| rows.ids(row).collect()).collect()
+    };
+    let (whole, right) = (ids(12), ids(4));
+    let settings = study.model().join("tokenizer_config.json");
+    fs::write(settings, "{\"truncation_side\": \"left\"}").unwrap();
+    let left = ids(4);
+    assert!(whole.iter().all(|row| row.len() > 4));
+    for (row, whole) in whole.iter().enumerate() {
+        let (begin, end) = (whole[0], whole.len() - 1);
+        assert_eq!(right[row], [begin, whole[1], whole[2], whole[end]]);
+        assert_eq!(left[row], [begin, whole[end - 2], whole[end - 1], whole[end]]);
+    }
+}
+
+#[test]
 fn a_truncated_or_hostile_file_is_refused_before_memory_is_taken() {
     let study = Study::new();
     let path = study.model().join("model.safetensors");
