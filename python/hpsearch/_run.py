@@ -117,15 +117,45 @@ class Run:
     ) -> None:
         """Keeps a file or directory under a name (by default its own); again, a new version.
 
-        It is copied with its digest, or, with `copy=False` and above 1 GiB, only its path and
-        digest are kept.
+        It is copied before this returns, so that it may be changed or removed afterwards. With
+        `copy=False`, and above 1 GiB unless `copy=True`, only its path and digest are kept: then
+        it must stay as it is.
         """
         located = _located(path)
         base = os.path.basename(os.path.normpath(located))
         line = self._named("artifact", located, name or base, step)
         if copy is not None:
             line["copy"] = bool(copy)
+        if copy is None or copy:
+            line = self._with_copy("artifact", line, bool(copy))
         self._say("artifact", line)
+
+    def _with_copy(self, kind: str, line: Dict[str, Any], is_large_allowed: bool) -> Dict[str, Any]:
+        """The line with a copy made now in place of its file, if that is to be copied.
+
+        Empty, with a message, if that fails.
+        """
+        if not self._is_open or not self._keeps:
+            return line
+        from . import _copies
+
+        path = self._found(line[kind])
+        try:
+            if kind == "image" and os.path.isdir(path):
+                return line
+            copy = _copies.copied(path, self._directory(), is_large_allowed)
+        except (OSError, ValueError) as error:
+            name, why = line["name"], getattr(error, "strerror", None) or error
+            _messages.once(
+                f"{kind} {name} {why}",
+                f"the {kind} `{name}` is not kept: `{path}` cannot be copied ({why}); the program "
+                "continues",
+            )
+            return {}
+        if copy is None:
+            return line
+        named = {name: value for name, value in line.items() if name != "copy"}
+        return {**named, kind: self._name_of(copy), "moved": True, "of": path}
 
     def text(self, name: str, text: Any, step: Optional[int] = None) -> None:
         """Keeps a text under a name, up to 64 KiB of it; again, a new version."""
@@ -140,8 +170,9 @@ class Run:
     def image(self, name: str, image: Any, step: Optional[int] = None) -> None:
         """Keeps an image under a name; again, a new version.
 
-        It is the path of a PNG, JPEG, GIF or WebP file, an image of PIL, a figure of matplotlib,
-        or an array of height, width and perhaps 1, 3 or 4 channels (integers to 255, floats to 1).
+        It is the path of a PNG, JPEG, GIF or WebP file (which is copied before this returns), an
+        image of PIL, a figure of matplotlib, or an array of height, width and perhaps 1, 3 or 4
+        channels (integers to 255, floats to 1).
         """
         from . import _media
 
@@ -149,8 +180,11 @@ class Run:
             return self._say("image", {})
         try:
             if _media.is_path(image):
-                return self._say("image", self._named("image", _located(image), name, step))
-            path = os.path.join(self._directory(), f".image-{os.urandom(6).hex()}.png")
+                line = self._named("image", _located(image), name, step)
+                return self._say("image", self._with_copy("image", line, True))
+            directory = self._directory()
+            os.makedirs(directory, 0o700, exist_ok=True)
+            path = os.path.join(directory, f".image-{os.urandom(6).hex()}.png")
             try:
                 _media.write_png(image, path)
             except BaseException:
@@ -159,7 +193,7 @@ class Run:
                 raise
         except Exception as error:  # noqa: BLE001 - logging never ends a training
             return self._failed("image", error)
-        line = self._named("image", path, name, step)
+        line = self._named("image", self._name_of(path), name, step)
         line["moved"] = True
         self._say("image", line)
 
@@ -250,6 +284,14 @@ class Run:
     def _directory(self) -> str:
         """Where files are written that go once they are kept."""
         return os.curdir
+
+    def _name_of(self, file: str) -> str:
+        """What a line calls a file there."""
+        return os.path.abspath(file)
+
+    def _found(self, path: str) -> str:
+        """The file that a path in a line means."""
+        return path
 
     def _close(self, status: str, message: Optional[str]) -> None:
         """Ends the run, which is open."""

@@ -93,7 +93,11 @@ class TrackedRun(Run):
             raise HpsearchError(self._refusal)
 
     def _directory(self) -> str:
-        return os.path.dirname(self._spool.path)
+        # Which goes with the spool.
+        return os.path.splitext(self._spool.path)[0] + ".files"
+
+    def _name_of(self, file: str) -> str:
+        return os.path.relpath(file, os.path.dirname(self._spool.path))
 
     def _send(self, line: Dict[str, Any]) -> None:
         queue, spool = self._queue, self._spool

@@ -65,6 +65,15 @@ class TrialRun(Run):
         # The trial's own directory, with which it goes at the latest.
         return os.environ.get("HPSEARCH_CHECKPOINT_DIR") or os.curdir
 
+    def _name_of(self, file: str) -> str:
+        # Relative to that directory, which is elsewhere outside of a container.
+        has_directory = os.environ.get("HPSEARCH_CHECKPOINT_DIR")
+        return os.path.basename(file) if has_directory else super()._name_of(file)
+
+    def _found(self, path: str) -> str:
+        below = os.path.join(self._directory(), path)
+        return below if path and not os.path.exists(path) else path
+
     def _send(self, line: Dict[str, Any]) -> None:
         text = PREFIX + _encode(line)
         with self._lock:

@@ -61,6 +61,73 @@ class Tracked(Case):
         self.assertEqual(times, sorted(times))
         self.assertEqual(done.stderr, "hpsearch: run 4 (`a`) of study `runs`\n")
 
+    def test_files_are_copied_at_the_call_beside_the_spool(self) -> None:
+        self.run_program(
+            """
+            import hpsearch, os, pathlib
+            with hpsearch.init() as run:
+                file, folder = pathlib.Path("a.csv"), pathlib.Path("folder")
+                file.write_text("first")
+                (folder / "in").mkdir(parents=True)
+                (folder / "in" / "b").symlink_to("../c")
+                (folder / "c").write_text("first")
+                run.artifact(file, step=3)
+                run.artifact(folder, copy=True)
+                run.image("i", file)
+                run.artifact(file, name="named", copy=False)
+                run.artifact("/dev/null")
+                file.write_text("second")
+                (folder / "c").unlink()
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        (spool,) = self.spools()
+        file, folder, image, *named = logged(spool)
+        spools = self.path / "runs" / "spool"
+        for line, kind, name in ((file, "artifact", "a.csv"), (image, "image", "i")):
+            self.assertEqual((spools / line.pop(kind)).read_text(), "first")
+            step = {"step": 3} if line is file else {}
+            of = str(self.path / "a.csv")
+            self.assertEqual(line, {"name": name, "moved": True, "of": of, **step})
+        copy = spools / folder["artifact"]
+        self.assertEqual((copy.parent.stat().st_mode & 0o777, "copy" in folder), (0o700, False))
+        self.assertEqual([(copy / name).read_text() for name in ("in/b", "c")], ["first"] * 2)
+        self.assertEqual([line["artifact"] for line in named], [str(self.path / "a.csv"), "/dev/null"])
+        self.assertTrue(all("moved" not in line for line in named))
+
+    def test_what_cannot_be_copied_is_said_and_the_program_continues(self) -> None:
+        done = self.run_program(
+            """
+            import collections, hpsearch, os, shutil
+            from hpsearch import _copies
+            with hpsearch.init() as run:
+                with open("a", "w") as file:
+                    file.write("ten bytes.")
+                _copies.COPIED_UP_TO = 9
+                run.artifact("a", name="large")
+                run.artifact("a", name="asked for", copy=True)
+                shutil.disk_usage = lambda path: collections.namedtuple("Usage", "free")(19)
+                run.artifact("a", name="full", copy=True)
+                def changes(source, target, size):
+                    os.utime("a", ns=(0, size))
+                    return 0
+                shutil.disk_usage = lambda path: collections.namedtuple("Usage", "free")(20)
+                os.copy_file_range = changes
+                run.artifact("a", name="changes", copy=True)
+                run.log({"loss": 1})
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        self.assertIn("the artifact `full` is not kept: ", done.stderr)
+        self.assertIn("it has 10 bytes, and only 19 are free", done.stderr)
+        self.assertIn("it was written to while it was copied", done.stderr)
+        (spool,) = self.spools()
+        large, asked, last = logged(spool)
+        self.assertEqual(large, {"artifact": str(self.path / "a"), "name": "large"})
+        self.assertEqual((asked["moved"], last), (True, {"loss": 1}))
+        (directory,) = (self.path / "runs" / "spool").glob("*.files")
+        self.assertEqual(len(list(directory.iterdir())), 1)
+
     def test_what_is_set_in_a_configuration_is_recorded(self) -> None:
         self.run_program(
             """

@@ -85,6 +85,32 @@ class Trial(Case):
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertIn("`step` must be an integer", done.stderr)
 
+    def test_files_are_copied_at_the_call_into_the_trials_directory(self) -> None:
+        directory = self.path / "checkpoints"
+        directory.mkdir()
+        (directory / "own").write_text("own")
+        done = self.run_program(
+            """
+            import hpsearch, os, tempfile
+            run = hpsearch.init()
+            with tempfile.TemporaryDirectory() as directory:
+                path = os.path.join(directory, "a")
+                open(path, "w").close()
+                run.artifact(path, step=1)
+            run.artifact("own")
+            run.artifact("")
+            run.image("drawn", [[0, 255]])
+            """,
+            HPSEARCH_CHECKPOINT_DIR=str(directory),
+        )
+        gone, own, empty, drawn = lines(done.stdout)
+        self.assertEqual((directory / gone["artifact"]).read_text(), "")
+        self.assertEqual((gone["moved"], gone["name"], gone["step"]), (True, "a", 1))
+        self.assertEqual((own["moved"], own["of"]), (True, str(directory / "own")))
+        self.assertEqual(empty["artifact"], "")
+        self.assertTrue((directory / drawn["image"]).read_bytes().startswith(b"\x89PNG"))
+        self.assertNotIn("/", gone["artifact"] + own["artifact"] + drawn["image"])
+
     def test_records_begin_where_lines_begin_whoever_printed_before(self) -> None:
         store = ["--store", str(self.path / "h.db")]
         binary = program()

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
-use super::threads;
+use super::{disk, threads};
 use crate::config::file;
 use crate::report::wording;
 use crate::storage::sqlite::is_open_here;
 use crate::study::artifact::{
-    Artifact, ArtifactKind, COPIED_UP_TO, ListedFile, MOST_FILES, NewArtifact, NewContent,
-    image_type,
+    Artifact, ArtifactKind, COPIED_UP_TO, FileOwner, ListedFile, MOST_FILES, NewArtifact,
+    NewContent, image_type, is_of_line,
 };
 
 /// Artifacts that take longer to read (a dead network mount) are rejected.
@@ -25,8 +25,30 @@ const PATIENCE: Duration = Duration::from_secs(300);
 /// Size of a read.
 const PIECE: usize = 1 << 20;
 
-/// A stored artifact: its journal entry, and the text for the store.
-pub type Kept = (Artifact, Option<String>);
+/// A stored artifact.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Kept {
+    /// Its journal entry.
+    pub artifact: Artifact,
+    /// The text for the store.
+    pub content: Option<String>,
+    /// The file or directory of its line, for [`clear`] once the entry is written: until then a
+    /// reader may have to begin again.
+    pub spent: Option<PathBuf>,
+}
+
+/// Removes what lines have no more use for.
+pub fn clear(spent: impl IntoIterator<Item = PathBuf>) {
+    for path in spent {
+        // What remains goes with its directory.
+        let _later = disk::remove(&path);
+    }
+}
+
+/// Removes what the client made in a directory for lines of programs that have ended.
+pub fn clear_files_of_lines(directory: &Path) {
+    clear(disk::entries(directory).filter(|path| is_of_line(path)));
+}
 
 /// The directories for the artifacts of a trial.
 #[derive(Clone, Debug)]
@@ -53,19 +75,19 @@ pub fn take(places: &Places, new: NewArtifact) -> Result<Kept, String> {
             path: None,
             copied: false,
         };
-        Ok((artifact, Some(text)))
+        Ok(Kept { artifact, content: Some(text), spent: None })
     };
-    let (path, want) = match content {
+    let (path, want, owner) = match content {
         NewContent::Text(text) => return of_text(ArtifactKind::Text, text),
         NewContent::Table(text) => return of_text(ArtifactKind::Table, text),
-        NewContent::Path { path, copy } => (path, Want::File { copy }),
-        NewContent::Image { path, moved } => (path, Want::Image { moved }),
+        NewContent::Path { path, copy, owner } => (path, Want::File { copy }, owner),
+        NewContent::Image { path, owner } => (path, Want::Image, owner),
     };
     let (tx, rx) = channel();
     let (places, shown) = (places.clone(), path.display().to_string());
     // On a separate thread, which may hang forever.
     let spawned = threads::spawn("artifact", move || {
-        let _nobody_waits_any_more = tx.send(of_path(&places, name, step, &path, want));
+        let _nobody_waits_any_more = tx.send(of_path(&places, (name, step), &path, want, owner));
     });
     spawned.map_err(|error| format!("`{shown}` could not be examined: {error}"))?;
     let seconds = PATIENCE.as_secs();
@@ -77,61 +99,42 @@ pub fn take(places: &Places, new: NewArtifact) -> Result<Kept, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Want {
     File { copy: Option<bool> },
-    Image { moved: bool },
+    Image,
 }
 
 fn of_path(
     places: &Places,
-    name: String,
-    step: Option<u64>,
+    (name, step): (String, Option<u64>),
     path: &Path,
     want: Want,
+    owner: FileOwner,
 ) -> Result<Kept, String> {
     if path.as_os_str().is_empty() {
         return Err("its path is empty".to_owned());
     }
     let candidates: Vec<PathBuf> = places.looked_for.iter().map(|from| from.join(path)).collect();
     let found = candidates.iter().find(|path| fs::symlink_metadata(path).is_ok());
-    let Some(found) = found else {
-        let last = candidates.last().map_or(path, PathBuf::as_path);
-        return Err(format!("there is no `{}`", last.display()));
-    };
-    let place = found.display();
-    let metadata =
-        fs::metadata(found).map_err(|error| format!("`{place}` leads nowhere: {error}"))?;
-    let kind = match want {
-        Want::Image { .. } if metadata.is_file() => ArtifactKind::Image,
-        Want::File { .. } if metadata.is_file() => ArtifactKind::File,
-        Want::File { .. } if metadata.is_dir() => ArtifactKind::Directory,
-        Want::Image { .. } => return Err(format!("`{place}` is not a file")),
-        Want::File { .. } => {
-            let what = file::what(metadata.file_type());
-            return Err(format!("`{place}` is {what}, and an artifact is a file or a directory"));
+    let (found, original, is_spent) = match (found, owner) {
+        (Some(found), FileOwner::Program) => (found, Some(found.clone()), false),
+        (Some(found), FileOwner::Line { of }) => (found, of, true),
+        (None, FileOwner::Line { of: Some(of) }) => {
+            return Err(format!("the copy of `{}` is gone", of.display()));
+        }
+        (None, _) => {
+            let last = candidates.last().map_or(path, PathBuf::as_path);
+            return Err(format!("there is no `{}`", last.display()));
         }
     };
-    let sources = match kind {
-        ArtifactKind::Directory => files_below(found)?,
-        _ => vec![(String::new(), found.clone())],
-    };
-    let length = |path: &PathBuf| fs::metadata(path).map_or(0, |metadata| metadata.len());
-    let bytes: u64 = sources.iter().map(|(_, path)| length(path)).sum();
-    let copied = match want {
-        Want::Image { .. } => {
-            check_image(found)?;
-            true
+    let shown = original.as_deref().unwrap_or(found);
+    let copies = places.copies.as_path();
+    let kept = contents(found, shown, want, (copies, is_spent));
+    let (kind, listed, copied) = match kept {
+        Ok(kept) => kept,
+        Err(why) => {
+            clear(is_spent.then(|| found.clone()));
+            return Err(why);
         }
-        Want::File { copy } => copy.unwrap_or(bytes <= COPIED_UP_TO),
     };
-    let copies = copied.then_some(places.copies.as_path());
-    if let Some(copies) = copies {
-        check_room(copies, bytes)?;
-    }
-    let mut listed = Vec::new();
-    for (below, source) in &sources {
-        let (digest, bytes) = read(source, copies)
-            .map_err(|error| format!("`{}` is not kept: {error}", source.display()))?;
-        listed.push(ListedFile { path: below.clone(), bytes, digest });
-    }
     let content = match kind {
         ArtifactKind::Directory => {
             Some(serde_json::to_string(&listed).map_err(|error| error.to_string())?)
@@ -141,15 +144,63 @@ fn of_path(
     let digest = match (&content, listed.first()) {
         (Some(listing), _) => digest_of(listing.as_bytes()),
         (None, Some(file)) => file.digest.clone(),
-        (None, None) => return Err(format!("`{place}` is gone")),
+        (None, None) => return Err(format!("`{}` is gone", shown.display())),
     };
-    if want == (Want::Image { moved: true }) {
-        // Written for this announcement alone; if removal fails, it stays in the trial's directory.
-        let _stays = fs::remove_file(found);
-    }
-    let path = (want != Want::Image { moved: true }).then(|| found.clone());
     let bytes = listed.iter().map(|file| file.bytes).sum();
-    Ok((Artifact { name, kind, digest, bytes, step, path, copied }, content))
+    let artifact = Artifact { name, kind, digest, bytes, step, path: original, copied };
+    Ok(Kept { artifact, content, spent: is_spent.then(|| found.clone()) })
+}
+
+/// The kind of what was found, called `shown`, its files, and whether they are among the copies
+/// now. A line's own are, whatever their size.
+fn contents(
+    found: &Path,
+    shown: &Path,
+    want: Want,
+    (copies, is_spent): (&Path, bool),
+) -> Result<(ArtifactKind, Vec<ListedFile>, bool), String> {
+    let place = shown.display();
+    let metadata =
+        fs::metadata(found).map_err(|error| format!("`{place}` leads nowhere: {error}"))?;
+    let kind = match want {
+        Want::Image if metadata.is_file() => ArtifactKind::Image,
+        Want::File { .. } if metadata.is_file() => ArtifactKind::File,
+        Want::File { .. } if metadata.is_dir() => ArtifactKind::Directory,
+        Want::Image => return Err(format!("`{place}` is not a file")),
+        Want::File { .. } => {
+            let what = file::what(metadata.file_type());
+            return Err(format!("`{place}` is {what}, and an artifact is a file or a directory"));
+        }
+    };
+    let sources = match kind {
+        ArtifactKind::Directory => files_below(found)?,
+        _ => vec![(String::new(), found.to_owned())],
+    };
+    let length = |path: &PathBuf| fs::metadata(path).map_or(0, |metadata| metadata.len());
+    let bytes: u64 = sources.iter().map(|(_, path)| length(path)).sum();
+    let copied = match want {
+        Want::Image => {
+            check_image(found).map_err(|why| format!("`{place}` {why}"))?;
+            true
+        }
+        Want::File { copy } => is_spent || copy.unwrap_or(bytes <= COPIED_UP_TO),
+    };
+    if copied && !is_spent {
+        check_room(copies, bytes)?;
+    }
+    let mut listed = Vec::new();
+    for (below, source) in &sources {
+        let read = match is_spent {
+            true => take_over(source, copies),
+            false => read(source, copied.then_some(copies)),
+        };
+        let (digest, bytes) = read.map_err(|error| {
+            let source = if below.is_empty() { shown.to_owned() } else { shown.join(below) };
+            format!("`{}` is not kept: {error}", source.display())
+        })?;
+        listed.push(ListedFile { path: below.clone(), bytes, digest });
+    }
+    Ok((kind, listed, copied))
 }
 
 /// SHA-256 of bytes, hexadecimal.
@@ -187,6 +238,24 @@ pub fn digest_of_open(file: &mut File) -> io::Result<String> {
 /// digest.
 fn read(source: &Path, copies: Option<&Path>) -> io::Result<(String, u64)> {
     read_open(&mut open(source)?, copies)
+}
+
+/// Reads a line's own file, and gives it a second name among the copies; it is copied where that
+/// is not possible, as on another file system.
+fn take_over(source: &Path, copies: &Path) -> io::Result<(String, u64)> {
+    let (digest, length) = read(source, None)?;
+    let to = copies.join(&digest);
+    if to.exists() {
+        return Ok((digest, length));
+    }
+    fs::create_dir_all(copies)?;
+    open(source)?.sync_all()?;
+    match fs::hard_link(source, &to) {
+        Ok(()) => File::open(copies)?.sync_all()?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(_) => return read(source, Some(copies)),
+    }
+    Ok((digest, length))
 }
 
 fn read_open(from: &mut File, copies: Option<&Path>) -> io::Result<(String, u64)> {
@@ -236,11 +305,11 @@ pub fn open(path: &Path) -> io::Result<File> {
 fn check_image(path: &Path) -> Result<(), String> {
     let mut beginning = [0; 12];
     let read = open(path).and_then(|mut file| file.read(&mut beginning));
-    let count = read.map_err(|error| format!("`{}` cannot be read: {error}", path.display()))?;
+    let count = read.map_err(|error| format!("cannot be read: {error}"))?;
     if image_type(&beginning[..count]).is_some() {
         return Ok(());
     }
-    Err(format!("`{}` is not a PNG, JPEG, GIF or WebP file", path.display()))
+    Err("is not a PNG, JPEG, GIF or WebP file".to_owned())
 }
 
 /// Requires twice the space, since the store needs room too.

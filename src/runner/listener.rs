@@ -326,7 +326,9 @@ impl Listener {
                 None => {}
             },
             MessageToRunner::Artifact { .. } => match kept {
-                Some(Ok((artifact, content))) => {
+                Some(Ok(Kept { artifact, content, spent })) => {
+                    // If the runner is killed now, so is what would read the line again.
+                    artifacts::clear(spent);
                     let event =
                         TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content });
                     self.send([Input::Recorded { trial, attempt, event }]);

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 
+use super::artifacts::clear_files_of_lines;
 use super::copies::Copies;
 use super::launcher::{Job, LaunchError, Launcher};
 use super::listener::Expected;
@@ -26,7 +27,7 @@ use crate::config::trial_values::TrialValues;
 use crate::engine::{Assignment, GroupNode, Input};
 use crate::pruners;
 use crate::runner::inputs::KnownInputs;
-use crate::runner::protocol::StepCounter;
+use crate::runner::protocol::{CHECKPOINTS, StepCounter};
 use crate::storage::paths::{self, StudyFiles};
 use crate::study::printed_metrics::{Patterns, PrintedMetrics};
 use crate::study::program::Program;
@@ -250,6 +251,10 @@ impl Launcher for ProcessLauncher {
         std::fs::create_dir_all(&directory)
             .map_err(LaunchError::refused(&format!("make `{}`", directory.display())))?;
         let node = self.node_of(assignment)?;
+        if assignment.node.as_ref().is_none_or(GroupNode::leads) {
+            // The lines of the attempts before have been read.
+            clear_files_of_lines(&directory.join(CHECKPOINTS));
+        }
         let log = match assignment.node.as_ref().filter(|node| !node.leads()) {
             Some(node) => self.files.log_of_node(assignment.trial, assignment.attempt, node.rank),
             None => self.files.log(assignment.trial, assignment.attempt),

@@ -1,5 +1,6 @@
 //! The spool of a logging program: a file of JSON lines that is read while the program appends.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -10,6 +11,8 @@ use rustix::io::Errno;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
+use crate::runner::artifacts::clear_files_of_lines;
+use crate::runner::disk;
 use crate::runner::protocol::quote_non_finite;
 use crate::study::metric::Direction;
 use crate::study::tracked::TrackedRun;
@@ -24,6 +27,34 @@ pub(super) const REST_JOB: &str = "python-rest:";
 pub(super) fn is_of_spool(run: &TrackedRun) -> bool {
     let job = run.job.as_deref().unwrap_or_default();
     job.starts_with(JOB) || job.starts_with(REST_JOB)
+}
+
+/// The extension of a spool.
+pub(super) const SPOOL: &str = "jsonl";
+
+/// The extension of the directory beside a spool with the files that its program made for lines.
+pub(super) const FILES: &str = "files";
+
+/// Removes such a directory, unless a spool of its run is there, whose lines may name what is in
+/// it: a program whose descriptors were closed continues in another spool.
+pub(super) fn remove_unneeded_files(directory: &Path) {
+    let beside = directory.parent().into_iter().flat_map(disk::entries);
+    let mut spools = beside.filter(|path| has_extension(path, SPOOL));
+    if !spools.any(|spool| run_of(&spool) == run_of(directory)) {
+        clear_files_of_lines(directory);
+        // One with anything else in it stays.
+        let _stays = std::fs::remove_dir(directory);
+    }
+}
+
+/// Whether a path has this extension.
+pub(super) fn has_extension(path: &Path, expected: &str) -> bool {
+    path.extension().is_some_and(|extension| extension == expected)
+}
+
+/// The run of a spool or of the directory beside it, by its name: `RUN.PART.EXTENSION`.
+fn run_of(path: &Path) -> Option<&OsStr> {
+    Path::new(path.file_stem()?).file_stem()
 }
 
 /// The version of the format.
@@ -203,6 +234,11 @@ impl Spool {
         self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0)
     }
 
+    /// The directory that it is in.
+    pub fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new(""))
+    }
+
     /// Its name without the suffix, which identifies it in the store.
     pub fn name(&self) -> String {
         self.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
@@ -342,6 +378,34 @@ mod tests {
         }
         assert!(matches!(&lines[0], SpoolLine::Record { record, .. } if record.len() == 1));
         assert_eq!(lines[1..], [SpoolLine::Unknown, SpoolLine::Unknown, SpoolLine::Unknown]);
+    }
+
+    #[test]
+    fn files_of_lines_are_removed_with_the_last_spool_of_their_run() {
+        let site = tempfile::tempdir().unwrap();
+        let path = |name: &str| site.path().join(name);
+        for directory in ["x.1.files", "x.2.files", "y.1.files", "page.files"] {
+            std::fs::create_dir(path(directory)).unwrap();
+            std::fs::write(path(directory).join(".artifact-1"), "").unwrap();
+        }
+        std::fs::write(path("page.files/page.css"), "").unwrap();
+        for spool in ["x.2.jsonl", "xy.1.jsonl"] {
+            std::fs::write(path(spool), "").unwrap();
+        }
+        let left = || {
+            disk::entries(site.path()).filter(|path| has_extension(path, FILES)).for_each(|path| {
+                remove_unneeded_files(&path);
+            });
+            let all = disk::entries(site.path()).filter(|path| has_extension(path, FILES));
+            let mut names: Vec<_> =
+                all.map(|path| disk::name_of(&path).unwrap().to_owned()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(left(), ["page.files", "x.1.files", "x.2.files"]);
+        std::fs::remove_file(path("x.2.jsonl")).unwrap();
+        assert_eq!(left(), ["page.files"]);
+        assert!(path("page.files/page.css").exists());
     }
 
     #[test]

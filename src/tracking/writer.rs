@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::measuring::Measuring;
 use super::requests::{self, Asked};
-use super::spool::{Header, Spool, SpoolLine};
+use super::spool::{self, Header, Spool, SpoolLine};
 use super::{Run, RunEnd, TrackingError, settle_dead};
 use crate::storage::{Storage, StorageError};
 use crate::study::trial::TrialNumber;
@@ -189,6 +189,7 @@ fn follow(
         points.extend(measuring.points(storage, &run, is_last)?);
         if !events.is_empty() || !points.is_empty() {
             run.write_logged(storage, &events, &points)?;
+            lines.clear_spent();
         }
         if let Some(offset) = offset {
             spool.seek(offset);
@@ -230,8 +231,10 @@ fn asked_end(asked: Asked, end: RunEnd) -> RunEnd {
     }
 }
 
-/// Removes a spool that is completely in the store.
+/// Removes a spool that is completely in the store, and what its program copied for lines that it
+/// did not come to write.
 fn remove(path: &Path) {
     // If it remains, the next reader finds it written.
     let _found_written_next_time = std::fs::remove_file(path);
+    spool::remove_unneeded_files(&path.with_extension(spool::FILES));
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::cluster::{FILE, in_parts, journal, reports, start, study};
 use crate::harness::{Running, Site, assert_code, assert_done, assert_names, wait_until};
 
-/// A checkpoint of several pieces and a report a step; an artifact at its end.
+/// A checkpoint of several pieces and a report a step; two artifacts at its end.
 const TRIAL: &str = "step=0\n[ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \
     \"$HPSEARCH_RESUME/in/state\")\n\
     while [ $step -lt $2 ]; do step=$((step + 1))\n\
@@ -17,7 +17,10 @@ const TRIAL: &str = "step=0\n[ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \
     echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":$1}\"\n\
     echo step $step done\nsleep 0.1\ndone\n\
     echo result > \"$HPSEARCH_CHECKPOINT_DIR/result.txt\"\n\
-    echo '@hpsearch {\"artifact\":\"result.txt\"}'\n";
+    echo '@hpsearch {\"artifact\":\"result.txt\"}'\n\
+    echo made > \"$HPSEARCH_CHECKPOINT_DIR/.artifact-1\"\n\
+    echo '@hpsearch {\"artifact\":\".artifact-1\",\"name\":\"made\",\
+    \"moved\":true,\"of\":\"/a/b.txt\"}'\n";
 
 /// An agent with a directory of its own, which sends files even though it sees the runner's.
 fn agent(site: &Site, name: &str) -> Running {
@@ -75,6 +78,9 @@ fn a_trial_moves_with_its_checkpoint_where_no_directory_is_shared() {
     }
     let shown = site.run(&["artifacts", "s", "0", "--get", "result.txt", "-o", "out"]);
     assert_done(&shown);
+    // As the Python client has it: a copy that is removed there.
+    assert_done(&site.run(&["artifacts", "s", "1", "--get", "made", "-o", "out"]));
+    assert_eq!(site.read("out/made.txt"), "made\n");
     assert!(!left(&site, "second").iter().any(|path| path.is_dir()), "nothing is left");
 }
 

@@ -382,6 +382,100 @@ fn what_a_run_logged_that_was_refused_too_late_is_not_lost() {
     assert_eq!(attempts, vec![(&1.into(), &"complete".into()); 4]);
 }
 
+/// Logs files that are changed or removed at once: five versions of each.
+const CHANGES_FILES: &str = r#"
+import hpsearch, os, tempfile
+PNG = b"\x89PNG\r\n\x1a\n"
+with hpsearch.init("digits", "changes") as run:
+    for step in range(5):
+        open("same.csv", "w").write(f"step {step}")
+        open("same.png", "wb").write(PNG + b"step %d" % step)
+        with tempfile.TemporaryDirectory() as directory:
+            for name in ("a", "b"):
+                open(os.path.join(directory, name), "w").write(f"step {step}")
+            run.log({"loss": 1 / (step + 1)}, step=step)
+            run.artifact("same.csv")
+            run.artifact(os.path.join(directory, "a"), name="gone.csv")
+            run.artifact(directory, name="all")
+            run.image("picture", "same.png")
+"#;
+
+/// Checks that each version of what [`CHANGES_FILES`] logs is as it was at its step, and where its
+/// program had it.
+fn assert_versions(site: &Site, run: &str) {
+    let kept = site.json(&["artifacts", "digits", run, "--json"]);
+    let kept = kept["artifacts"].as_array().unwrap();
+    assert_eq!(kept.len(), 20, "{kept:?}");
+    for one in kept {
+        let (name, version) = (one["name"].as_str().unwrap(), one["version"].as_u64().unwrap());
+        let (label, to) = (format!("{name}:v{version}"), format!("{run}-{version}"));
+        assert_done(&site.run(&["artifacts", "digits", run, "--get", &label, "-o", &to]));
+        let file = match name {
+            "all" => "all/b",
+            "picture" => "picture.png",
+            name => name,
+        };
+        let content = std::fs::read(site.path(&format!("{to}/{file}"))).unwrap();
+        let content = String::from_utf8_lossy(&content);
+        assert!(content.ends_with(&format!("step {}", one["step"])), "{label}: {content}");
+        assert_eq!(one["step"].as_u64(), Some(version - 1), "{label}");
+        let original = one["path"].as_str().unwrap();
+        assert!(original.starts_with('/') && !original.contains(".artifact-"), "{original}");
+    }
+    assert_done(&site.run(&["verify", "digits"]));
+    let left: Vec<PathBuf> = paths_below(&site.path("runs"))
+        .into_iter()
+        .filter(|path| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".artifact-"))
+        })
+        .collect();
+    assert_eq!(left, Vec::<PathBuf>::new());
+}
+
+/// Keeps others from writing the store until it is dropped.
+fn locked(site: &Site) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(site.path("runs/hpsearch.db")).unwrap();
+    connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    connection
+}
+
+#[test]
+fn an_artifact_is_what_its_file_was_at_the_call_however_late_the_store_is_written() {
+    let site = Site::empty();
+    let Some(program) = start(&site, LOGS) else { return };
+    assert_done(&program.end());
+    let lock = locked(&site);
+    let ended = start(&site, CHANGES_FILES).unwrap().end();
+    assert_done(&ended);
+    assert!(ended.err.contains("is not lost: the writer continues"), "{}", ended.err);
+    drop(lock);
+    wait_until("the spool is in the store", || spools(&site).is_empty());
+    assert_versions(&site, "1");
+}
+
+#[test]
+fn an_artifact_of_a_trial_is_what_its_file_was_at_the_call() {
+    let site = Site::empty();
+    if site.run_program("python3", &["--version"]).is_none() {
+        return;
+    }
+    site.write("logs.py", CHANGES_FILES);
+    let mut command = site.command(&["track", "--study", "digits", "--", "python3", "logs.py"]);
+    command.env("PYTHONPATH", client());
+    assert_done(&Running::start(command).end());
+    // A copy of a program that was killed before it announced it goes with the next attempt.
+    let files = paths_below(&site.path("runs/files"));
+    let directory = files.iter().find(|path| path.ends_with("checkpoints")).unwrap();
+    std::fs::write(directory.join(".artifact-1"), "").unwrap();
+    assert_done(&site.run(&["track", "--study", "digits", "--resume", "0", "--", "true"]));
+    assert_versions(&site, "0");
+}
+
+/// The program where no `hpsearch` is found.
+fn without_writer(program: &str) -> String {
+    format!("import os; os.environ['HPSEARCH_BINARY'] = '/none'\n{program}")
+}
+
 #[test]
 fn nothing_is_lost_or_written_twice_when_writers_are_killed() {
     let site = Site::empty();
@@ -392,6 +486,8 @@ hpsearch._writer.PAUSES = (0.01,)
 run = hpsearch.init(study="digits")
 for step in range(1, 201):
     run.log({"loss": 1 / step}, step=step)
+    open("step.txt", "w").write(str(step))
+    run.artifact("step.txt")
     time.sleep(0.02)
     process = run._writer._process
     if step % 37 == 0 and process is not None and process.poll() is None:
@@ -407,18 +503,18 @@ run.finish()
     assert_eq!((&runs[0]["state"], &runs[0]["last_step"]), (&"complete".into(), &200.into()));
     let reports: i64 = site.query("SELECT count(*) FROM event WHERE body LIKE '%\"reported\"%'");
     assert_eq!(reports, 200, "each is in the journal once");
+    let in_order = "SELECT count(DISTINCT digest) FROM artifact WHERE version = body ->> 'step'";
+    assert_eq!(site.query::<i64>(in_order), 200, "each file is there once");
+    let digest: String = site.query("SELECT digest FROM artifact WHERE version = 137");
+    assert_eq!(digest, hpsearch::runner::artifacts::digest_of(b"137"));
+    assert_done(&site.run(&["verify", "digits"]));
     site.assert_sound();
 }
 
 #[test]
 fn a_spool_without_a_writer_is_taken_over_by_the_next_run() {
     let site = Site::empty();
-    let alone = LOGS.replace(
-        "import \
-        hpsearch,",
-        "import os; os.environ['HPSEARCH_BINARY'] = '/none'\nimport hpsearch,",
-    );
-    let Some(program) = start(&site, &alone) else { return };
+    let Some(program) = start(&site, &without_writer(LOGS)) else { return };
     let ended = program.end();
     assert_done(&ended);
     assert!(ended.err.contains("HPSEARCH_BINARY names `/none`"), "{}", ended.err);
@@ -466,6 +562,8 @@ for step in range(1, 100_000):
     run.log({"loss": 1 / step, "x": step}, step=step)
     with open(os.environ["ROUND"] + ".log", "a") as file:
         file.write(f"{step} {time.time()}\n")
+    if step % 10 == 0:
+        run.artifact(os.environ["ROUND"] + ".log", name="log")
     time.sleep(0.01)
 "#;
 

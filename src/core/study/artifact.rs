@@ -139,6 +139,27 @@ pub struct NewArtifact {
     pub content: NewContent,
 }
 
+/// The owner of a file that a line names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FileOwner {
+    /// The program: it is copied, and stays.
+    Program,
+    /// The line alone: the client made it in the call, and it is removed once it is stored.
+    Line {
+        /// The program's file that it is a copy of; `None` if it was drawn.
+        of: Option<PathBuf>,
+    },
+}
+
+/// The beginnings of the names of files and directories that the client makes for lines.
+pub const FILES_OF_LINES: [&str; 2] = [".artifact-", ".image-"];
+
+/// Whether a path ends as those of files that the client makes for lines.
+pub fn is_of_line(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    FILES_OF_LINES.iter().any(|start| name.starts_with(start))
+}
+
 /// The content of a new artifact.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NewContent {
@@ -148,13 +169,15 @@ pub enum NewContent {
         path: PathBuf,
         /// Whether to copy it; `None`: if it is not too large.
         copy: Option<bool>,
+        /// Whose it is.
+        owner: FileOwner,
     },
     /// An image file.
     Image {
         /// Its path.
         path: PathBuf,
-        /// Whether the file was written for this line alone and is removed once copied.
-        moved: bool,
+        /// Whose it is.
+        owner: FileOwner,
     },
     /// A text.
     Text(String),

@@ -1,6 +1,6 @@
 //! Artifacts from real files: copied, referenced and rejected.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::process::Command;
 
 use super::*;
@@ -26,12 +26,22 @@ impl Site {
     }
 
     fn take(&self, path: &str, copy: Option<bool>) -> Result<Kept, String> {
-        let content = NewContent::Path { path: path.into(), copy };
+        let content = NewContent::Path { path: path.into(), copy, owner: FileOwner::Program };
         take(&self.places, NewArtifact { name: "a".to_owned(), step: Some(3), content })
     }
 
-    fn image(&self, path: &str, moved: bool) -> Result<Kept, String> {
-        let content = NewContent::Image { path: path.into(), moved };
+    fn image(&self, path: &str) -> Result<Kept, String> {
+        let content = NewContent::Image { path: path.into(), owner: FileOwner::Program };
+        take(&self.places, NewArtifact { name: "a".to_owned(), step: None, content })
+    }
+
+    /// Takes what the client made for a line.
+    fn take_made(&self, path: &str, of: Option<&str>) -> Result<Kept, String> {
+        let owner = FileOwner::Line { of: of.map(PathBuf::from) };
+        let content = match of {
+            Some(_) => NewContent::Path { path: path.into(), copy: None, owner },
+            None => NewContent::Image { path: path.into(), owner },
+        };
         take(&self.places, NewArtifact { name: "a".to_owned(), step: None, content })
     }
 
@@ -49,11 +59,14 @@ impl Site {
 /// As `printf abc | sha256sum` prints it.
 const ABC: &str = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
+/// The beginning of an image.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\nrest";
+
 #[test]
 fn a_file_is_copied_once_by_its_digest_or_referenced() {
     let site = Site::new();
     let path = site.write("model.pt", b"abc");
-    let (artifact, content) = site.take("model.pt", None).unwrap();
+    let Kept { artifact, content, .. } = site.take("model.pt", None).unwrap();
     let expected = Artifact {
         name: "a".to_owned(),
         kind: ArtifactKind::File,
@@ -69,12 +82,12 @@ fn a_file_is_copied_once_by_its_digest_or_referenced() {
     site.take("same.pt", None).unwrap();
     assert_eq!(site.copies(), [ABC]);
     site.write("other.pt", b"other");
-    let (referenced, _) = site.take("other.pt", Some(false)).unwrap();
+    let referenced = site.take("other.pt", Some(false)).unwrap().artifact;
     assert_eq!((referenced.copied, site.copies().len()), (false, 1));
     assert_eq!(referenced.digest, digest_of(b"other"));
     // Relative paths are resolved in the trial's directory of checkpoints first.
     let own = site.write("checkpoints/model.pt", b"own");
-    assert_eq!(site.take("model.pt", None).unwrap().0.path, Some(own));
+    assert_eq!(site.take("model.pt", None).unwrap().artifact.path, Some(own));
 }
 
 #[test]
@@ -83,7 +96,7 @@ fn a_directory_is_a_listing_of_its_files() {
     site.write("data/b/two.txt", b"abc");
     site.write("data/one.txt", b"1");
     symlink("one.txt", site.directory.path().join("data/link.txt")).unwrap();
-    let (artifact, content) = site.take("data", None).unwrap();
+    let Kept { artifact, content, .. } = site.take("data", None).unwrap();
     let listed: Vec<ListedFile> = serde_json::from_str(&content.clone().unwrap()).unwrap();
     let paths: Vec<&str> = listed.iter().map(|file| file.path.as_str()).collect();
     assert_eq!(paths, ["b/two.txt", "link.txt", "one.txt"]);
@@ -111,16 +124,44 @@ fn what_is_no_file_is_refused_and_leaves_nothing() {
 }
 
 #[test]
-fn an_image_is_known_by_its_content_and_may_be_moved() {
+fn an_image_is_known_by_its_content() {
     let site = Site::new();
-    let path = site.write("picture.png", b"\x89PNG\r\n\x1a\nrest");
-    let (artifact, _) = site.image("picture.png", false).unwrap();
-    assert_eq!((artifact.kind, artifact.copied, path.exists()), (ArtifactKind::Image, true, true));
-    let (artifact, _) = site.image("picture.png", true).unwrap();
-    assert_eq!((artifact.path, path.exists()), (None, false));
-    site.write("picture.png", b"<svg>");
-    let refused = site.image("picture.png", true).unwrap_err();
-    assert!(refused.contains("is not a PNG, JPEG, GIF or WebP file"), "{refused}");
+    let path = site.write("picture.png", PNG);
+    let Kept { artifact, spent, .. } = site.image("picture.png").unwrap();
+    assert_eq!((artifact.kind, artifact.copied, spent), (ArtifactKind::Image, true, None));
+    fs::write(path, "<svg>").unwrap();
+    let refused = site.image("picture.png").unwrap_err();
+    assert!(refused.contains("picture.png` is not a PNG, JPEG, GIF or WebP file"), "{refused}");
+}
+
+#[test]
+fn what_the_client_made_is_called_by_its_original_and_is_there_until_it_is_cleared() {
+    let site = Site::new();
+    let copy = site.write(".artifact-1", b"abc");
+    // The entry may not have been written: whoever reads the line again finds the same.
+    for _ in 0..2 {
+        let Kept { artifact, spent, .. } = site.take_made(".artifact-1", Some("/a/b.csv")).unwrap();
+        assert_eq!(artifact.path.as_deref(), Some(Path::new("/a/b.csv")));
+        assert_eq!((artifact.digest.as_str(), artifact.copied), (ABC, true));
+        assert_eq!((site.copies(), spent.as_ref()), (vec![ABC.to_owned()], Some(&copy)));
+    }
+    let same = |path: &Path| fs::metadata(path).unwrap().ino();
+    assert_eq!(same(&copy), same(&site.places.copies.join(ABC)), "its content is copied once");
+    clear([copy.clone()]);
+    assert_eq!((copy.exists(), site.copies().len()), (false, 1));
+    let refused = site.take_made(".artifact-1", Some("/a/b.csv")).unwrap_err();
+    assert_eq!(refused, "the copy of `/a/b.csv` is gone");
+    let drawn = site.write(".image-2.png", PNG);
+    let Kept { artifact, spent, .. } = site.take_made(".image-2.png", None).unwrap();
+    assert_eq!((artifact.path, spent), (None, Some(drawn.clone())));
+    // A directory, and one that is refused.
+    site.write(".artifact-3/one.txt", b"1");
+    let kept = site.take_made(".artifact-3", Some("/a/data")).unwrap();
+    assert_eq!((kept.artifact.kind, kept.artifact.bytes), (ArtifactKind::Directory, 1));
+    fs::write(drawn, "<svg>").unwrap();
+    assert!(site.take_made(".image-2.png", None).is_err());
+    clear_files_of_lines(site.directory.path());
+    assert_eq!(fs::read_dir(site.directory.path()).unwrap().count(), 1, "only `files` is left");
 }
 
 #[test]
@@ -143,6 +184,6 @@ fn texts_and_tables_go_into_the_store() {
     let site = Site::new();
     let content = NewContent::Text("abc".to_owned());
     let new = NewArtifact { name: "t".to_owned(), step: None, content };
-    let (artifact, content) = take(&site.places, new).unwrap();
+    let Kept { artifact, content, .. } = take(&site.places, new).unwrap();
     assert_eq!((artifact.digest.as_str(), content.as_deref()), (ABC, Some("abc")));
 }

@@ -1,13 +1,13 @@
 //! Parses texts, images, tables and artifacts in a trial's line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
 use super::MessageToRunner;
 use crate::study::artifact::{
-    ARTIFACT_NAME_RULE, LONGEST_TEXT, NewArtifact, NewContent, checked_table, cut_text,
-    is_artifact_name, name_of_path,
+    ARTIFACT_NAME_RULE, FileOwner, LONGEST_TEXT, NewArtifact, NewContent, checked_table, cut_text,
+    is_artifact_name, is_of_line, name_of_path,
 };
 use crate::study::remark::{Remark, RemarkKind};
 
@@ -37,15 +37,22 @@ pub(super) fn kept(object: &mut Map<String, Value>) -> (Vec<MessageToRunner>, Ve
     let named = (artifact || image || table).then(|| object.remove("name")).flatten();
     let named = named.as_ref().and_then(Value::as_str).map(str::to_owned);
     let flag = |value: Option<Value>| value.as_ref().and_then(Value::as_bool);
+    let is_moved = (artifact || image) && flag(object.remove("moved")).unwrap_or(false);
+    let of = is_moved.then(|| path(object.remove("of"))).flatten();
+    let owner = |path: &Path| match is_moved && is_of_line(path) {
+        true => FileOwner::Line { of: of.clone() },
+        false => FileOwner::Program,
+    };
     if let Some(path) = path(artifact.then(|| object.remove("artifact")).flatten()) {
         let copy = flag(object.remove("copy"));
         let name = named.clone().unwrap_or_else(|| name_of_path(&path));
-        take(name, Ok(NewContent::Path { path, copy }));
+        let owner = owner(&path);
+        take(name, Ok(NewContent::Path { path, copy, owner }));
     }
     if let Some(path) = path(image.then(|| object.remove("image")).flatten()) {
-        let moved = flag(object.remove("moved")).unwrap_or(false);
         let name = named.clone().unwrap_or_else(|| name_of_path(&path));
-        take(name, Ok(NewContent::Image { path, moved }));
+        let owner = owner(&path);
+        take(name, Ok(NewContent::Image { path, owner }));
     }
     if let Some(table) = table.then(|| object.remove("table")).flatten() {
         let name = named.unwrap_or_else(|| "table".to_owned());
@@ -113,15 +120,37 @@ mod tests {
         assert_eq!(kept, [NewArtifact { name: "sample".to_owned(), step: Some(5), content }]);
         assert_eq!((remarks.len(), rest.as_str()), (0, r#"{"loss":0.5,"step":5}"#));
         let (kept, _, rest) = read(r#"{"artifact":"out/model.pt","copy":false,"step":2}"#);
-        let content = NewContent::Path { path: "out/model.pt".into(), copy: Some(false) };
+        let owner = FileOwner::Program;
+        let content = NewContent::Path { path: "out/model.pt".into(), copy: Some(false), owner };
         assert_eq!(kept, [NewArtifact { name: "model.pt".to_owned(), step: Some(2), content }]);
         assert_eq!(rest, "{}");
         let (kept, _, _) = read(r#"{"image":"p.png","name":"picture"}"#);
-        let content = NewContent::Image { path: "p.png".into(), moved: false };
+        let content = NewContent::Image { path: "p.png".into(), owner: FileOwner::Program };
         assert_eq!(kept, [NewArtifact { name: "picture".to_owned(), step: None, content }]);
         let (kept, _, _) = read(r#"{"table":{"columns":["a"],"rows":[[1]]},"name":"t"}"#);
         let content = NewContent::Table(r#"{"columns":["a"],"rows":[[1]]}"#.to_owned());
         assert_eq!(kept, [NewArtifact { name: "t".to_owned(), step: None, content }]);
+    }
+
+    #[test]
+    fn only_what_the_client_made_is_a_lines_own() {
+        for (path, of, owner) in [
+            (".artifact-1f", Some("/a/b.csv"), FileOwner::Line { of: Some("/a/b.csv".into()) }),
+            ("x.files/.image-1f.png", None, FileOwner::Line { of: None }),
+            ("/home/me", Some("/home/me"), FileOwner::Program),
+        ] {
+            for key in ["artifact", "image"] {
+                let mut line = serde_json::json!({ key: path, "name": "a", "moved": true });
+                of.iter().for_each(|of| line["of"] = (*of).into());
+                let (kept, remarks, rest) = read(&line.to_string());
+                let (NewContent::Path { owner: found, .. }
+                | NewContent::Image { owner: found, .. }) = &kept[0].content
+                else {
+                    panic!("{kept:?}")
+                };
+                assert_eq!((found, remarks.len(), rest.as_str()), (&owner, 0, "{}"), "{line}");
+            }
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 
 use super::Notice;
 use crate::runner;
-use crate::runner::artifacts::{self, Places};
+use crate::runner::artifacts::{self, Kept, Places};
 use crate::runner::protocol::{MessageToRunner, PREFIX, Reported, Spoken, StepCounter};
 use crate::study::artifact::NewArtifact;
 use crate::study::event::{AttemptEvent, CheckpointEvent, EntryEvent, RecordEvent, TrialEvent};
@@ -33,6 +33,8 @@ pub(super) struct Lines<'a> {
     cwd: PathBuf,
     places: Places,
     step_counter: StepCounter,
+    /// Files of lines whose events are not written yet.
+    spent: Vec<PathBuf>,
     /// The largest step of each metric, reports included, on the axis `step`.
     reached: BTreeMap<String, f64>,
     pub say: &'a mut dyn FnMut(Notice),
@@ -55,8 +57,9 @@ impl<'a> Lines<'a> {
             attempt: run.attempt(),
             metric: run.study().spec.objective().metric.clone(),
             points: BTreeMap::new(),
-            places: Places { looked_for: vec![cwd.clone()], copies },
+            places: Places { looked_for: vec![spool.directory().to_owned(), cwd.clone()], copies },
             cwd,
+            spent: Vec::new(),
             step_counter: StepCounter::after(StepUnit::Step, last),
             reached: series
                 .into_iter()
@@ -224,6 +227,11 @@ impl<'a> Lines<'a> {
             .collect()
     }
 
+    /// The events are written: removes the files of their lines.
+    pub fn clear_spent(&mut self) {
+        artifacts::clear(self.spent.drain(..));
+    }
+
     fn checkpoint(&mut self, path: PathBuf, step: u64, events: &mut Vec<TrialEvent>) {
         let path = self.cwd.join(path);
         if !path.exists() {
@@ -244,8 +252,9 @@ impl<'a> Lines<'a> {
     fn keep(&mut self, artifact: NewArtifact, events: &mut Vec<TrialEvent>) {
         let name = artifact.name.clone();
         match artifacts::take(&self.places, artifact) {
-            Ok((artifact, content)) => {
-                events.push(TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content }))
+            Ok(Kept { artifact, content, spent }) => {
+                self.spent.extend(spent);
+                events.push(TrialEvent::Record(RecordEvent::ArtifactSaved { artifact, content }));
             }
             Err(why) => self.note(format!("the artifact `{name}` is not kept: {why}")),
         }

@@ -6,10 +6,11 @@ use super::{Notice, Program, Refusal, SpoolWriter, write};
 use crate::runner::disk;
 use crate::storage::{Storage, StorageError};
 use crate::tracking::TrackingError;
-use crate::tracking::spool::{Header, Spool};
+use crate::tracking::spool::{FILES, Header, SPOOL, Spool, has_extension, remove_unneeded_files};
 
 /// Writes spools other than `own` whose programs have exited and whose writers were killed or never
-/// ran. Those of another store in the same directory are left to it.
+/// ran. Those of another store in the same directory are left to it. What programs copied for
+/// spools that are gone is removed.
 ///
 /// # Errors
 /// The store failed.
@@ -21,8 +22,10 @@ pub fn adopt_spools(
     say: &mut dyn FnMut(Notice),
 ) -> Result<(), TrackingError> {
     for path in disk::entries(directory) {
-        let is_spool = path.extension().is_some_and(|extension| extension == "jsonl");
-        if !is_spool || path.file_name() == own.file_name() {
+        if has_extension(&path, FILES) {
+            remove_unneeded_files(&path);
+        }
+        if !has_extension(&path, SPOOL) || path.file_name() == own.file_name() {
             continue;
         }
         let Ok(mut spool) = Spool::open(&path) else { continue };
