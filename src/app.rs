@@ -44,6 +44,7 @@ pub mod rename_study;
 pub mod request;
 pub mod run_study;
 pub mod several;
+pub mod spools;
 pub mod study_clients;
 pub mod study_report;
 pub mod study_state;

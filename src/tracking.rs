@@ -27,4 +27,6 @@ pub use study::{
     study_named_for,
 };
 pub use sync::{Behind, Follower, Listener, Mirror, SyncError, Written, behind, forget, write_lag};
-pub use writer::{Notice, Program, SpoolWriter, adopt_spools, names_a_run, write_spool};
+pub use writer::{
+    Notice, Program, SpoolWriter, adopt_spools, names_a_run, orphaned_spools, write_spool,
+};

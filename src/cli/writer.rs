@@ -1,22 +1,21 @@
 //! `hpsearch writer`: the background process of a program that logs; it reads the program's spool
 //! and reports as JSON lines.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::json;
 
 use super::{Console, Exit, Failure};
+use crate::app::spools;
 use crate::runner::threads;
 use crate::storage::any::AnyStore;
 use crate::storage::{StorageError, StorageReader as _};
-use crate::tracking::{
-    Notice, Program, SpoolWriter, TrackingError, adopt_spools, names_a_run, write_spool,
-};
+use crate::tracking::{Notice, Program, SpoolWriter, TrackingError, names_a_run, write_spool};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,6 +30,10 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// Number of such intervals during which a store that was moved away is waited for after the
 /// program has ended. Until then the wait has no limit.
 const WAITS: u32 = 10;
+
+/// How long a store that another process keeps locked is waited for after the program has ended.
+/// Until then the wait has no limit.
+const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Arguments of `hpsearch writer`.
 #[derive(Clone, Debug, Args)]
@@ -54,7 +57,11 @@ pub fn writer(arguments: &WriterArguments, console: &mut Console) -> Result<Exit
         let _tried_again = adopting.take().map(JoinHandle::join);
     }
     let written = write(&store, &spool, &growth);
-    let _said_in_its_thread = adopting.map(JoinHandle::join);
+    let has_adopted = adopting.is_none_or(|adopting| adopting.join().unwrap_or(false));
+    if written.is_ok() && !has_adopted {
+        // The store may have been locked.
+        adopt(&store, &spool);
+    }
     match written {
         Ok(()) => Ok(Exit::Done),
         Err(error) => {
@@ -74,16 +81,51 @@ pub fn writer(arguments: &WriterArguments, console: &mut Console) -> Result<Exit
 }
 
 fn write(store: &Path, spool: &Path, growth: &Receiver<()>) -> Result<(), TrackingError> {
-    let mut storage = AnyStore::open(store)?;
-    let id = storage.identity()?;
+    let mut gone = None;
+    let (mut storage, id) = wait_for_lock(growth, &mut gone, || {
+        let storage = AnyStore::open(store)?;
+        let id = storage.identity()?;
+        Ok((storage, id))
+    })?;
     loop {
-        let written = write_to(&mut storage, store, spool, growth);
+        let written =
+            wait_for_lock(growth, &mut gone, || write_to(&mut storage, store, spool, growth));
         let Err(TrackingError::Storage(moved @ StorageError::Moved { .. })) = written else {
             return written;
         };
         say(&json!({ "trouble": moved.to_string() }));
         drop(storage);
         storage = wait_for_return(store, id.as_deref(), growth).ok_or(moved)?;
+    }
+}
+
+/// Does something with the store, again as long as another process keeps it locked. `gone`: when
+/// the end of the program was noticed.
+fn wait_for_lock<T>(
+    growth: &Receiver<()>,
+    gone: &mut Option<Instant>,
+    mut act: impl FnMut() -> Result<T, TrackingError>,
+) -> Result<T, TrackingError> {
+    loop {
+        let locked = match act() {
+            Err(TrackingError::Storage(locked)) if locked.is_locked() => locked,
+            done => return done,
+        };
+        say(&json!({ "trouble": locked.to_string() }));
+        if is_gone(growth) && gone.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+            return Err(locked.into());
+        }
+    }
+}
+
+/// Whether the program has ended.
+fn is_gone(growth: &Receiver<()>) -> bool {
+    loop {
+        match growth.try_recv() {
+            Ok(()) => {}
+            Err(TryRecvError::Empty) => return false,
+            Err(TryRecvError::Disconnected) => return true,
+        }
     }
 }
 
@@ -97,14 +139,7 @@ fn wait_for_return(store: &Path, id: Option<&str>, growth: &Receiver<()>) -> Opt
         {
             return Some(storage);
         }
-        let is_gone = loop {
-            match growth.try_recv() {
-                Ok(()) => {}
-                Err(TryRecvError::Empty) => break false,
-                Err(TryRecvError::Disconnected) => break true,
-            }
-        };
-        waits += u32::from(is_gone);
+        waits += u32::from(is_gone(growth));
         if waits >= WAITS {
             return None;
         }
@@ -124,20 +159,21 @@ fn write_to(
     write_spool(spool, SpoolWriter { storage, store, wait, say: &mut notice })
 }
 
-/// Processes the spools of programs that were killed with their writers.
-fn adopt(store: &Path, spool: &Path) {
-    let adopted = AnyStore::open(store).map_err(TrackingError::from).and_then(|mut storage| {
-        let directory = spool.parent().unwrap_or(Path::new("."));
-        // Events of other runs are not reported to the program.
-        adopt_spools(directory, spool, &mut storage, store, &mut |_| {})
-    });
-    // The next writer tries again.
-    let _tried_again = adopted;
+/// Processes the spools of programs that were killed with their writers; `false` if the store
+/// failed.
+fn adopt(store: &Path, spool: &Path) -> bool {
+    let directory = spool.parent().unwrap_or(Path::new("."));
+    // Events of other runs are not reported to the program. The next writer tries again.
+    spools::take_over(directory, spool, store).is_ok()
 }
 
-/// Signals on standard input: the spool has grown, or, at its end, the program has ended.
+/// Signals on standard input: the spool has grown, or, at its end, the program has ended. On a
+/// terminal there is no program.
 fn watch_program() -> io::Result<Receiver<()>> {
     let (grown, growth) = channel();
+    if io::stdin().is_terminal() {
+        return Ok(growth);
+    }
     threads::spawn("program", move || {
         let mut bytes = [0; 256];
         while io::stdin().read(&mut bytes).is_ok_and(|count| count > 0) {

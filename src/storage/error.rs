@@ -458,6 +458,15 @@ impl From<OtherUrl> for StorageError {
 }
 
 impl StorageError {
+    /// Whether another process kept the store locked for as long as was waited: it works otherwise.
+    pub fn is_locked(&self) -> bool {
+        matches!(
+            self,
+            StorageError::Sqlite { failure: SqliteFailure::Locked, .. }
+                | StorageError::Postgres { failure: PostgresFailure::Locked, .. }
+        )
+    }
+
     /// The remedy.
     pub fn remedy(&self) -> String {
         let text = match self {

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
+use rustix::process::{Flock, FlockType, fcntl_getlk};
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
@@ -222,6 +223,11 @@ impl Spool {
     pub fn lock_as_writer(&self) -> bool {
         let locked = fcntl_lock(&self.file, FlockOperation::NonBlockingLockExclusive);
         !matches!(locked, Err(Errno::AGAIN | Errno::ACCESS))
+    }
+
+    /// Whether another process has the writer's lock.
+    pub fn has_writer(&self) -> bool {
+        matches!(fcntl_getlk(&self.file, &Flock::from(FlockType::WriteLock)), Ok(Some(_)))
     }
 
     /// Where the next line begins.

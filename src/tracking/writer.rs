@@ -14,7 +14,7 @@ use super::{Run, RunEnd, TrackingError, settle_dead};
 use crate::storage::{Storage, StorageError};
 use crate::study::trial::TrialNumber;
 use lines::Lines;
-pub use orphans::adopt_spools;
+pub use orphans::{adopt_spools, orphaned_spools};
 use spooled_run::{begin, begin_rest, study_of, written};
 
 /// Whether the logging program is alive.

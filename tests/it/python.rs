@@ -1,13 +1,14 @@
 //! The Python client, where there is a Python: its own tests, and its runs in the store.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
 use crate::harness::{
     ONE_SLOT, PROGRAM, Running, Site, assert_code, assert_done, assert_names, paths_below, study,
-    wait_until,
+    wait_at_most, wait_until,
 };
 
 /// A run of ten steps that then does what the test says.
@@ -469,6 +470,45 @@ fn an_artifact_of_a_trial_is_what_its_file_was_at_the_call() {
     std::fs::write(directory.join(".artifact-1"), "").unwrap();
     assert_done(&site.run(&["track", "--study", "digits", "--resume", "0", "--", "true"]));
     assert_versions(&site, "0");
+}
+
+#[test]
+fn a_store_that_is_locked_for_longer_is_waited_for_without_a_program() {
+    let site = Site::empty();
+    let Some(program) = start(&site, LOGS) else { return };
+    assert_done(&program.end());
+    assert_done(&start(&site, &without_writer(LOGS)).unwrap().end());
+    let spool = spools(&site).remove(0);
+    let lock = locked(&site);
+    let writer = Running::start(site.command(&["writer", "--spool", spool.to_str().unwrap()]));
+    // Longer than any other process waits for a lock.
+    wait_at_most(Duration::from_secs(90), "the writer says that it waits", || {
+        writer.said_so_far().contains("locked for more than")
+    });
+    drop(lock);
+    assert_done(&writer.end());
+    assert_eq!((spools(&site).len(), &runs(&site)[1]["state"]), (0, &"complete".into()));
+}
+
+#[test]
+fn a_spool_without_a_writer_is_a_finding_and_taken_over_by_track() {
+    let site = Site::empty();
+    let Some(program) = start(&site, &without_writer(LOGS)) else { return };
+    assert_done(&program.end());
+    let spool = spools(&site).remove(0);
+    let of_spools = |site: &Site| {
+        let found = site.json(&["doctor", "--json"]);
+        let found = found["findings"].as_array().unwrap().clone();
+        found.into_iter().find(|finding| finding["check"] == "spool")
+    };
+    let found = of_spools(&site).unwrap();
+    assert_eq!(found["state"], "warning");
+    assert_names(found["message"].as_str().unwrap(), &["1 run of a Python program is not in"]);
+    let next = found["next"].as_str().unwrap();
+    assert_names(next, &["hpsearch writer --spool ", spool.file_name().unwrap().to_str().unwrap()]);
+    assert_done(&site.run(&["track", "--study", "other", "--", "true"]));
+    assert_eq!((spools(&site).len(), of_spools(&site)), (0, None));
+    assert_eq!((&runs(&site)[0]["state"], runs(&site).len()), (&"complete".into(), 1));
 }
 
 /// The program where no `hpsearch` is found.

@@ -6,8 +6,9 @@ use std::fs;
 use super::Finding;
 use super::machine::room;
 use crate::app::copy_study::UNFINISHED;
+use crate::app::spools;
 use crate::app::study_state::{has_runner, state_in};
-use crate::cli::console::{Console, of_other_name, shown};
+use crate::cli::console::{Console, of_other_name, shown, typed};
 use crate::cli::exit::Failure;
 use crate::cli::provenance;
 use crate::cli::waiting::Waiting;
@@ -28,6 +29,32 @@ use crate::study::trial::TrialNumber;
 use crate::tracking::{Behind, behind};
 
 pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
+    let mut findings = of_store(console)?;
+    findings.extend(waiting_spools(console));
+    Ok(findings)
+}
+
+/// Runs of Python programs that are not in the store yet, or not whole, and that nobody writes.
+fn waiting_spools(console: &Console) -> Option<Finding> {
+    let waiting = spools::waiting(&console.store);
+    let spool = typed(waiting.first()?);
+    let (number, is, them) = match waiting.len() {
+        1 => ("1 run of a Python program".to_owned(), "is", "it"),
+        many => (format!("{many} runs of Python programs"), "are", "them"),
+    };
+    let what = format!(
+        "{number} {is} not in the store, or not completely: its writer could not write it, or was \
+         killed"
+    );
+    let command = console.next(&format!("writer --spool {spool}"));
+    let next = format!(
+        "nothing is lost: {command} stores {them}, as does the next `hpsearch track` or \
+         `hpsearch.init`"
+    );
+    Some(Finding::warning("spool", what, next))
+}
+
+fn of_store(console: &Console) -> Result<Vec<Finding>, Failure> {
     let path = shown(&console.store);
     let reader = match AnyReader::open(&console.store) {
         Ok(reader) => reader,

@@ -1,6 +1,6 @@
 //! Takes over the spools of programs that have exited and whose writers were killed or never ran.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::{Notice, Program, Refusal, SpoolWriter, write};
 use crate::runner::disk;
@@ -25,17 +25,10 @@ pub fn adopt_spools(
         if has_extension(&path, FILES) {
             remove_unneeded_files(&path);
         }
-        if !has_extension(&path, SPOOL) || path.file_name() == own.file_name() {
+        if path.file_name() == own.file_name() {
             continue;
         }
-        let Ok(mut spool) = Spool::open(&path) else { continue };
-        // The program holds the lock while it is alive; here it excludes other adopters.
-        if !spool.try_lock() {
-            continue;
-        }
-        if spool.is_removed() || is_of_another(&mut spool, directory, store) {
-            continue;
-        }
+        let Some(spool) = orphaned(&path, directory, store) else { continue };
         let wait = &mut || Program::Gone;
         let writer = SpoolWriter { storage, store, wait, say };
         match write(&path, spool, writer, Refusal::Begins) {
@@ -45,6 +38,24 @@ pub fn adopt_spools(
         }
     }
     Ok(())
+}
+
+/// The spools that [`adopt_spools`] would write.
+pub fn orphaned_spools(directory: &Path, store: &Path) -> Vec<PathBuf> {
+    let is_orphaned =
+        |path: &PathBuf| orphaned(path, directory, store).is_some_and(|spool| !spool.has_writer());
+    let mut spools: Vec<PathBuf> = disk::entries(directory).filter(is_orphaned).collect();
+    spools.sort();
+    spools
+}
+
+/// A spool for this store whose program has ended, with the lock that programs hold while they are
+/// alive: here it excludes other adopters.
+fn orphaned(path: &Path, directory: &Path, store: &Path) -> Option<Spool> {
+    let mut spool = has_extension(path, SPOOL).then(|| Spool::open(path).ok()).flatten()?;
+    let is_orphaned =
+        spool.try_lock() && !spool.is_removed() && !is_of_another(&mut spool, directory, store);
+    is_orphaned.then_some(spool)
 }
 
 /// Whether a spool in this directory is of another store that is there, whatever links are called.
