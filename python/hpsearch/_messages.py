@@ -10,11 +10,22 @@ def say(text: str) -> None:
     """Prints one line on standard error, if there is one."""
     try:
         if sys.stderr is not None:
-            sys.stderr.write(f"hpsearch: {text}\n")
+            sys.stderr.write(f"hpsearch: {one_line(text)}\n")
             sys.stderr.flush()
     except (OSError, ValueError):
         # Standard error is closed.
         pass
+
+
+def one_line(text: str) -> str:
+    """The text without what controls a terminal, as names may have it."""
+    return text if text.isprintable() else "".join(map(_harmless, text))
+
+
+def _harmless(char: str) -> str:
+    code = ord(char)
+    is_control = code < 0x20 or 0x7F <= code < 0xA0
+    return " " if is_control or 0x2028 <= code <= 0x202E or 0x2066 <= code <= 0x2069 else char
 
 
 def once(kind: str, text: str) -> None:

@@ -123,7 +123,8 @@ class TrackedRun(Run):
             first = self.number is None
             self.number = number
             self.study = message.get("study") or self.study
-            self.name = message.get("name") or self.name
+            # None if it cannot have the one that was asked for.
+            self.name = message.get("name")
             if first:
                 named = f" (`{self.name}`)" if self.name else ""
                 _messages.say(f"run {number}{named} of study `{self.study}`")

@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from .harness import Case, logged
+from .harness import RECORDER, Case, logged
 
 #: A writer that dies at once, and leaves a mark each time.
 DIES = """\
@@ -92,7 +92,8 @@ class Tracked(Case):
         copy = spools / folder["artifact"]
         self.assertEqual((copy.parent.stat().st_mode & 0o777, "copy" in folder), (0o700, False))
         self.assertEqual([(copy / name).read_text() for name in ("in/b", "c")], ["first"] * 2)
-        self.assertEqual([line["artifact"] for line in named], [str(self.path / "a.csv"), "/dev/null"])
+        paths = [str(self.path / "a.csv"), "/dev/null"]
+        self.assertEqual([line["artifact"] for line in named], paths)
         self.assertTrue(all("moved" not in line for line in named))
 
     def test_what_cannot_be_copied_is_said_and_the_program_continues(self) -> None:
@@ -127,6 +128,24 @@ class Tracked(Case):
         self.assertEqual((asked["moved"], last), (True, {"loss": 1}))
         (directory,) = (self.path / "runs" / "spool").glob("*.files")
         self.assertEqual(len(list(directory.iterdir())), 1)
+
+    def test_names_in_messages_control_no_terminal(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            hpsearch.init(name="a\\nb\\x1b\\u202e").finish()
+            """,
+            HPSEARCH_BINARY=self.recorder(RECORDER.replace('"a"}', '"c\\nd\\x1b\\u202e\\u00e9"}')),
+        )
+        self.assertEqual(done.stderr, "hpsearch: run 4 (`c d  \u00e9`) of study `runs`\n")
+        done = self.run_program(
+            """
+            import hpsearch
+            hpsearch.init(name="a\\nb").finish()
+            """,
+            HPSEARCH_BINARY=self.recorder(RECORDER.replace('"name": "a"', '"name": None')),
+        )
+        self.assertEqual(done.stderr, "hpsearch: run 4 of study `runs`\n")
 
     def test_what_is_set_in_a_configuration_is_recorded(self) -> None:
         self.run_program(
