@@ -153,15 +153,12 @@ pub fn write_table(
     room: Room,
     cut: &str,
 ) -> io::Result<usize> {
-    let mut shown: Vec<&Column> = columns.iter().collect();
-    let mut widths = fitted_widths(&shown, room);
-    while let (Room::Columns(room), Some(last)) =
-        (room, shown.iter().rposition(|column| column.is_optional))
-        && total(&widths) > room
-    {
-        shown.remove(last);
-        widths = fitted_widths(&shown, Room::Columns(room));
+    let mut shown: Vec<(&Column, usize)> =
+        columns.iter().map(|column| (column, column.width())).collect();
+    if let Room::Columns(room) = room {
+        fit(&mut shown, room);
     }
+    let (shown, widths): (Vec<&Column>, Vec<usize>) = shown.into_iter().unzip();
     let rows = shown.iter().map(|column| column.cells.len()).max().unwrap_or(0);
     let line = |text: &dyn Fn(&Column, usize) -> String| {
         let cells: Vec<String> =
@@ -175,23 +172,28 @@ pub fn write_table(
     Ok(columns.len() - shown.len())
 }
 
-fn total(widths: &[usize]) -> usize {
-    widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
-}
-
-fn fitted_widths(columns: &[&Column], room: Room) -> Vec<usize> {
-    let mut widths: Vec<usize> = columns.iter().map(|column| column.width()).collect();
-    let Room::Columns(room) = room else {
-        return widths;
+/// Removes optional columns that do not fit even with truncated texts, and narrows texts.
+fn fit(shown: &mut Vec<(&Column, usize)>, room: usize) {
+    let is_text = |column: &Column| column.align == Align::Left;
+    let narrowest = |(column, width): &(&Column, usize)| {
+        2 + if is_text(column) { NARROWEST.min(*width) } else { *width }
     };
-    loop {
-        let widest = (0..widths.len())
-            .filter(|index| columns[*index].align == Align::Left && widths[*index] > NARROWEST)
-            .max_by_key(|index| widths[*index]);
-        match widest {
-            Some(widest) if total(&widths) > room => widths[widest] -= 1,
-            _ => return widths,
+    // No spaces precede the first.
+    let room = room + 2;
+    let mut least: usize = shown.iter().map(narrowest).sum();
+    for index in (0..shown.len()).rev() {
+        if least > room && shown[index].0.is_optional {
+            least -= narrowest(&shown.remove(index));
         }
+    }
+    let mut total: usize = shown.iter().map(|(_, width)| width + 2).sum();
+    while total > room {
+        let texts = shown.iter_mut().filter(|(column, _)| is_text(column));
+        match texts.map(|(_, width)| width).filter(|width| **width > NARROWEST).max() {
+            Some(widest) => *widest -= 1,
+            None => return,
+        }
+        total -= 1;
     }
 }
 

@@ -1,5 +1,7 @@
 //! What the table of trials is about: one study, or several whose trials are listed together.
 
+use std::collections::HashMap;
+
 use crate::app::several::common_objective;
 use crate::report::table::Align;
 use crate::report::wording::{StudyStatus, metric_names};
@@ -87,6 +89,10 @@ pub struct TableScope {
     pub step: &'static str,
     /// The parameters, those of spaces first, and on which side they stand.
     pub params: Vec<(String, Align)>,
+    /// The same by name.
+    aligned: HashMap<String, Align>,
+    /// How many of their names end in a part.
+    of_last_part: HashMap<String, usize>,
     /// Whether the table has trials of several studies.
     pub has_studies: bool,
     /// Whether the studies have several metrics.
@@ -104,16 +110,20 @@ impl TableScope {
         let objective = common_objective(specs.clone());
         let mut steps: Vec<&'static str> = specs.clone().map(|spec| spec.step.as_str()).collect();
         steps.dedup();
-        let mut params: Vec<(String, Align)> = Vec::new();
+        let (mut params, mut aligned) = (Vec::new(), HashMap::new());
+        let mut add = |name: &String, align: Align| {
+            if !aligned.contains_key(name) {
+                aligned.insert(name.clone(), align);
+                params.push((name.clone(), align));
+            }
+        };
         for dimension in specs.clone().flat_map(|spec| spec.space.dimensions()) {
-            if params.iter().all(|(name, _)| *name != dimension.name) {
-                params.push((dimension.name.clone(), align(&dimension.distribution)));
-            }
+            add(&dimension.name, align(&dimension.distribution));
         }
-        for name in others {
-            if params.iter().all(|(known, _)| known != name) {
-                params.push((name.clone(), Align::Left));
-            }
+        others.for_each(|name| add(name, Align::Left));
+        let mut of_last_part = HashMap::new();
+        for (name, _) in &params {
+            *of_last_part.entry(last_part(name).to_owned()).or_default() += 1;
         }
         TableScope {
             metric: match (objective, specs.clone().next()) {
@@ -124,6 +134,8 @@ impl TableScope {
             direction: specs.clone().next().map_or(Direction::Minimize, |spec| spec.direction()),
             step: if let [step] = steps.as_slice() { step } else { "step" },
             params,
+            aligned,
+            of_last_part,
             has_studies,
             has_metrics: objective.is_none() && has_studies,
         }
@@ -131,17 +143,18 @@ impl TableScope {
 
     /// The last part of a dotted name of a parameter, where that says which one is meant.
     pub fn short_name<'a>(&self, name: &'a str) -> &'a str {
-        let end = |name: &str| name.rsplit('.').next().map(str::to_owned);
-        let last = name.rsplit('.').next().unwrap_or(name);
-        let same = self.params.iter().filter(|(other, _)| end(other).as_deref() == Some(last));
-        if same.count() == 1 { last } else { name }
+        let last = last_part(name);
+        if self.of_last_part.get(last) == Some(&1) { last } else { name }
     }
 
     /// On which side a parameter's values stand.
     pub fn align(&self, param: &str) -> Align {
-        let known = self.params.iter().find(|(name, _)| name == param);
-        known.map_or(Align::Left, |(_, align)| *align)
+        self.aligned.get(param).copied().unwrap_or(Align::Left)
     }
+}
+
+fn last_part(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 fn align(distribution: &Distribution) -> Align {

@@ -70,8 +70,7 @@ impl ColumnLayout<'_> {
             keys.into_iter().partition(|key| self.is_text(key));
         let mut left = 0;
         let room = self.left_of(&pinned);
-        let full: Vec<PlacedColumn> = keys.iter().map(|key| self.place(key, WIDEST)).collect();
-        if needs(&full) <= room {
+        if let Some(full) = self.all_within(&keys, room) {
             pinned.extend(full);
         } else {
             let cut: Vec<PlacedColumn> =
@@ -82,7 +81,7 @@ impl ColumnLayout<'_> {
                 placed.iter().filter(is_param).count()
             };
             let mut fitted = as_many_as_fit(&cut, self.state.columns_left, room, self.theme);
-            widen(&mut fitted.0, &full, room);
+            self.widen(&mut fitted.0, room);
             let is_unscrolled = self.state.columns_left == 0;
             match self.param_list(room) {
                 // One or two of many say less than a list of all.
@@ -186,13 +185,33 @@ impl ColumnLayout<'_> {
             first.into_iter().filter(|key| keys.contains(key)).collect();
         // On a small screen what is sorted by takes the place of what would not fit; on a large one
         // columns stay where they are.
-        let all = keys.iter().map(|key| self.place(key, WIDEST)).collect::<Vec<_>>();
-        let all_fit = needs(&all) + GAP <= self.room;
-        if !(pinned.contains(&sorted) || all_fit && keys.contains(&sorted)) {
+        let all_fit = || self.all_within(keys, self.room.saturating_sub(GAP)).is_some();
+        if !(pinned.contains(&sorted) || keys.contains(&sorted) && all_fit()) {
             pinned.push(sorted);
         }
         keys.retain(|key| !pinned.contains(key));
         pinned.iter().map(|key| self.place(key, WIDEST)).collect()
+    }
+
+    /// These columns, if all fit. Many are not even looked at: each takes a column and a gap.
+    fn all_within(&self, keys: &[ColumnKey], room: usize) -> Option<Vec<PlacedColumn>> {
+        if keys.len() * (GAP + 1) > room + GAP {
+            return None;
+        }
+        let all: Vec<PlacedColumn> = keys.iter().map(|key| self.place(key, WIDEST)).collect();
+        (needs(&all) <= room).then_some(all)
+    }
+
+    /// Gives what is left of the room to names that were cut, from left to right.
+    fn widen(&self, placed: &mut [PlacedColumn], room: usize) {
+        let mut left = room.saturating_sub(needs(placed));
+        for column in placed {
+            let Some(key) = &column.key else { continue };
+            let wanted = self.place(key, WIDEST).width;
+            let more = wanted.saturating_sub(column.width).min(left);
+            column.width += more;
+            left -= more;
+        }
     }
 
     /// A column with its cells, as wide as they are and as much of its title as `title` columns
@@ -329,7 +348,12 @@ fn as_many_as_fit(
         left -= 1;
     }
     let before = (left > 0).then(|| more(format!("{}{left}", theme.either("‹", "<"))));
-    let mut fitting = columns.len();
+    let mut taken = 0;
+    let at_most = columns[left..].iter().take_while(|column| {
+        taken += column.width + GAP;
+        taken <= room + GAP
+    });
+    let mut fitting = left + at_most.count();
     loop {
         let hidden = columns.len() - fitting;
         let after = (hidden > 0).then(|| more(format!("{hidden}{}", theme.either("›", ">"))));
@@ -345,20 +369,6 @@ fn as_many_as_fit(
             return (part.into_iter().collect(), left);
         }
         fitting -= 1;
-    }
-}
-
-/// Gives what is left of the room to names that were cut, from left to right.
-fn widen(placed: &mut [PlacedColumn], full: &[PlacedColumn], room: usize) {
-    let mut left = room.saturating_sub(needs(placed));
-    for column in placed {
-        let wanted = full
-            .iter()
-            .find(|full| full.key.is_some() && full.key == column.key)
-            .map_or(column.width, |full| full.width);
-        let more = wanted.saturating_sub(column.width).min(left);
-        column.width += more;
-        left -= more;
     }
 }
 
