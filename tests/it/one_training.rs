@@ -34,9 +34,10 @@ fn a_model_is_trained_on_all_rows_without_evaluations() {
     let edited = recipe.replace("[data]\n", "[data]\nvalidation_split = 0\n");
     assert_ne!(recipe, edited);
     fs::write(directory.join("all.toml"), &edited).unwrap();
-    let trained = run(directory, &["train", "all.toml", "-o", "all"]);
+    let logged = "trainer.logging_steps=2";
+    let trained = run(directory, &["train", "all.toml", "-o", "all", "--set", logged]);
     assert_done(&trained);
-    assert_says(&trained, &["train_loss ", "; written to all"]);
+    assert_says(&trained, &["data: ", "step 2: loss ", "train_loss ", "; written to all"]);
     assert!(!trained.err.contains("before"), "{}", trained.err);
     let measured = metrics(directory, "all");
     let names: Vec<&String> = measured["metrics"].as_object().unwrap().keys().collect();

@@ -107,6 +107,14 @@ fn evaluates_as_the_export_says(directory: &Path) {
     let one = evaluate(Path::new("one.csv"), &["--set", "text=words", "--set", "label=topic"]);
     assert_done(&one);
     assert_names(&one.out, &["test_accuracy "]);
+    // Rows that are left out are said.
+    let label = row.rsplit(',').next().unwrap();
+    fs::write(directory.join("empty.csv"), format!("{text},{label}\n")).unwrap();
+    let empty = evaluate(Path::new("empty.csv"), &["--json"]);
+    assert_done(&empty);
+    let (rows, left_out) = (&json["rows"], &empty.json::<Value>()["rows"]);
+    assert!(rows.is_u64() && rows == left_out, "{rows} {left_out}");
+    assert_names(&empty.err, &["warning: 1 of ", " test rows have an empty text and are left out"]);
     fs::write(directory.join("other.csv"), format!("{text}some words,nonsense\n")).unwrap();
     let other = evaluate(Path::new("other.csv"), &[]);
     assert_code(&other, 2);
