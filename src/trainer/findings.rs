@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::prepared::Split;
-
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -25,7 +23,7 @@ pub struct Finding {
     pub message: String,
     /// The part of the data whose rows are not all read, or not to their end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub split: Option<Split>,
+    pub split: Option<String>,
 }
 
 /// The counts of all splits: "96 training, 24 validation and 0 test".
@@ -42,7 +40,7 @@ impl Finding {
         Self { severity: Severity::Warning, code: code.to_owned(), message, split: None }
     }
 
-    pub(super) fn of(self, split: Split) -> Self {
-        Self { split: Some(split), ..self }
+    pub(super) fn of(self, split: &str) -> Self {
+        Self { split: Some(split.to_owned()), ..self }
     }
 }

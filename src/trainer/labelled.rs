@@ -262,7 +262,7 @@ pub(super) fn note_tokens(
             ids.len(),
             split.name()
         );
-        findings.push(Finding::note("truncated", message).of(split));
+        findings.push(Finding::note("truncated", message).of(split.name()));
     }
     note_unknown(split, ids.iter(), unknown, findings);
 }

@@ -273,7 +273,7 @@ pub(super) fn clean(
             if rows.len() < before {
                 let (dropped, name) = (before - rows.len(), split.name());
                 let message = format!("{dropped} of {before} {name} rows {why} and are left out");
-                findings.push(Finding::note(code, message).of(split));
+                findings.push(Finding::note(code, message).of(split.name()));
             }
         };
     let mut rows = rows;

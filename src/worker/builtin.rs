@@ -224,7 +224,8 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             let found =
                 trainer::evaluate(checkpoint, &prepared, split, rows, &device, &report_progress)?;
             let metrics: Metrics = found.metrics.into_iter().collect();
-            let findings = prepared.findings().iter().filter(|one| one.split == Some(split));
+            let findings =
+                prepared.findings().iter().filter(|one| one.split.as_deref() == Some(split.name()));
             answer(serde_json::json!({
                 "metrics": metrics, "by_class": found.by_class, "rows": prepared.rows(split),
                 "findings": findings.map(|one| &one.message).collect::<Vec<_>>(),
