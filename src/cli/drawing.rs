@@ -7,6 +7,7 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier};
 
 use crate::report::figure::Figure;
+use crate::report::wording::width;
 use crate::tui::{Palette, Theme};
 
 /// Columns and rows of a drawing.
@@ -34,7 +35,13 @@ fn line(buffer: &Buffer, row: u16, palette: Palette) -> String {
     let mut text = String::new();
     let mut drawn = 0;
     let mut before = String::new();
+    let mut covered = 0;
     for column in 0..buffer.area.width {
+        // The cells behind a wide character are part of it.
+        if covered > 0 {
+            covered -= 1;
+            continue;
+        }
         let cell = &buffer[(column, row)];
         let codes = match palette {
             Palette::Colours => codes(cell.fg, cell.modifier),
@@ -49,6 +56,7 @@ fn line(buffer: &Buffer, row: u16, palette: Palette) -> String {
             before = codes;
         }
         text.push_str(cell.symbol());
+        covered = width(cell.symbol()).saturating_sub(1);
         if cell.symbol() != " " {
             drawn = text.len();
         }
@@ -90,6 +98,13 @@ mod tests {
     #[test]
     fn colours_are_escape_sequences_and_none_are_left_on() {
         assert_eq!(drawn(Palette::Colours), "\x1b[0m\x1b[1;36mab\x1b[0m c\x1b[0m");
+    }
+
+    #[test]
+    fn wide_characters_stand_side_by_side() {
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 12, 1));
+        buffer.set_string(1, 0, "日本語 x", Style::new());
+        assert_eq!(line(&buffer, 0, Palette::Monochrome), " 日本語 x");
     }
 
     #[test]
