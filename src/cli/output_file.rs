@@ -1,6 +1,6 @@
 //! The file of `-o`: never an input of the verb, and written atomically.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Read as _, Write};
 use std::os::unix::fs::MetadataExt;
@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::exit::{Exit, Failure};
 use crate::report::wording::one_line;
+use crate::runner::disk::entries;
+use crate::runner::drafts::{draft_of, is_of_dead_process};
 use crate::storage::disk::is_of_space;
 use crate::storage::sqlite::{is_open_here, open_file};
 
@@ -102,16 +104,13 @@ pub fn whole_file<T>(
         path.to_owned()
     };
     let file_name = place.file_name().ok_or_else(|| refused("is not a file name"))?;
+    remove_left_drafts(&place, file_name);
     let mut number = 0;
     let (beside, file) = loop {
         // Avoids a leftover of a killed process: in containers process ids repeat.
         let mut beside = OsString::from(".");
         beside.push(file_name);
-        beside.push(if number == 0 {
-            format!(".{}.partial", std::process::id())
-        } else {
-            format!(".{}-{number}.partial", std::process::id())
-        });
+        beside.push(format!(".{}-{number}.tmp", std::process::id()));
         let beside = place.with_file_name(beside);
         match File::create_new(&beside) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
@@ -128,6 +127,18 @@ pub fn whole_file<T>(
         Ok(written)
     };
     done().inspect_err(|_: &Failure| drop(fs::remove_file(&beside)))
+}
+
+/// Removes what processes that died have left of this file.
+fn remove_left_drafts(place: &Path, file_name: &OsStr) {
+    let Some(name) = file_name.to_str() else { return };
+    let directory = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+    for path in entries(directory.unwrap_or(Path::new("."))) {
+        if draft_of(&path) == Some(name) && is_of_dead_process(&path) {
+            // One that stays is in nobody's way.
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 /// What `write` returns, and `out` after everything has been written to it.
@@ -228,10 +239,10 @@ mod tests {
         assert!(path("link").is_symlink());
         assert_eq!(fs::read_to_string(path("a")).unwrap(), "new");
         assert_eq!(fs::metadata(path("a")).unwrap().mode() & 0o777, 0o640);
-        let left_by_a_killed_process = path(&format!(".a.{}.partial", std::process::id()));
-        fs::write(&left_by_a_killed_process, "").unwrap();
+        let of_same_process_id = path(&format!(".a.{}-0.tmp", std::process::id()));
+        fs::write(&of_same_process_id, "").unwrap();
         written(&path("a")).unwrap();
-        fs::remove_file(left_by_a_killed_process).unwrap();
+        fs::remove_file(of_same_process_id).unwrap();
         let failed = whole_file(&path("a"), |out| -> Result<(), Failure> {
             out.write_all(b"half")?;
             Err(Failure::usage("broken"))
@@ -239,6 +250,28 @@ mod tests {
         assert!(failed.is_err());
         assert_eq!(fs::read_to_string(path("a")).unwrap(), "new");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn drafts_of_dead_processes_are_removed_with_the_next_file_of_their_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let dead = child.id();
+        child.wait().unwrap();
+        let kept = [
+            format!(".a.csv.{}-7.tmp", std::process::id()),
+            format!(".a.csv.b.{dead}-0.tmp"),
+            format!(".b.csv.{dead}-0.tmp"),
+            ".a.csv.tmp".to_owned(),
+        ];
+        let left = [format!(".a.csv.{dead}-0.tmp"), format!(".a.csv.{dead}-1.tmp")];
+        for name in kept.iter().chain(&left) {
+            fs::write(path(name), "half").unwrap();
+        }
+        written(&path("a.csv")).unwrap();
+        assert!(kept.iter().all(|name| path(name).exists()));
+        assert!(left.iter().all(|name| !path(name).exists()));
     }
 
     #[test]

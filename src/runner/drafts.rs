@@ -6,16 +6,27 @@ use std::{fs, io};
 use super::disk::{self, name_of};
 use super::processes;
 
-/// The process that was writing a draft with this name, `.checkpoint-3.4711-0.tmp`; `None` for
-/// other names.
-pub fn half_written_by(name: &str) -> Option<u32> {
+/// The name of the file of which this is a draft, `.checkpoint-3.4711-0.tmp`, and the process that
+/// was writing it; `None` for other names.
+fn parts(name: &str) -> Option<(&str, u32)> {
     let inner = name.strip_prefix('.')?;
     let inner = inner.strip_suffix(".tmp").or_else(|| inner.strip_suffix(".old"))?;
-    let (_, process) = inner.rsplit_once('.')?;
+    let (own, process) = inner.rsplit_once('.')?;
     let (pid, count) = process.split_once('-')?;
     let is_count =
         count == GC || !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
-    pid.parse().ok().filter(|_| is_count)
+    let pid = pid.parse().ok().filter(|_| is_count)?;
+    Some((own, pid))
+}
+
+/// The process that was writing a draft with this name; `None` for other names.
+pub fn half_written_by(name: &str) -> Option<u32> {
+    parts(name).map(|(_, pid)| pid)
+}
+
+/// The name of the file of which this is a draft.
+pub fn draft_of(path: &Path) -> Option<&str> {
+    name_of(path).and_then(parts).map(|(own, _)| own)
 }
 
 /// Whether it is the draft of a process that is dead.
@@ -34,9 +45,8 @@ pub fn was_moved_aside(name: &str) -> bool {
 
 /// The original path of something that `gc` has moved aside.
 pub fn moved_from(path: &Path) -> Option<PathBuf> {
-    let name = name_of(path).filter(|name| was_moved_aside(name))?;
-    let (own, _) = name.strip_prefix('.')?.strip_suffix(".tmp")?.rsplit_once('.')?;
-    Some(path.with_file_name(own))
+    name_of(path).filter(|name| was_moved_aside(name))?;
+    Some(path.with_file_name(draft_of(path)?))
 }
 
 /// The place of something that `gc` has moved aside and not removed, by its original path; else
