@@ -13,7 +13,7 @@ use crate::runner::worker_job::JobError;
 use crate::storage::StorageError;
 use crate::storage::optuna_database::OptunaError;
 use crate::study::counted::count;
-use crate::study::suggestion::quoted;
+use crate::study::suggestion::{nearest_few, quoted};
 use crate::study::tag::TAG_RULE;
 use crate::study::trial::{TrialNumber, TrialState};
 use crate::tracking::import::ImportError;
@@ -341,7 +341,7 @@ pub enum AppError {
     #[error(
         "`warm_start` \"{}\" names no study of its store, which {}",
         one_line(entry),
-        held(names)
+        held(entry, names)
     )]
     WarmStartUnknown {
         /// As written.
@@ -456,14 +456,17 @@ impl AppError {
             AppError::UnknownStudy { names, .. } if names.is_empty() => {
                 text("the store holds no study yet: `hpsearch run study.toml` starts one")
             }
-            AppError::UnknownStudy { near: Some(near), names, .. } => {
-                said(format!("did you mean `{}`? There are {}", one_line(near), listed(names)))
+            AppError::UnknownStudy { name, near: Some(near), names } => {
+                let names = listed(name, names);
+                said(format!("did you mean `{}`? There are {names}", one_line(near)))
             }
-            AppError::UnknownStudy { names, .. } => said(format!("there are {}", listed(names))),
-            AppError::NeverRun { file, names, .. } => {
+            AppError::UnknownStudy { name, names, .. } => {
+                said(format!("there are {}", listed(name, names)))
+            }
+            AppError::NeverRun { name, file, names } => {
                 let others = match names.as_slice() {
                     [] => String::new(),
-                    names => format!("; the store {}", held(names)),
+                    names => format!("; the store {}", held(name, names)),
                 };
                 let file = shell::quoted(&[file.display().to_string()]);
                 said(format!("`hpsearch run {file}` starts it{others}"))
@@ -479,7 +482,7 @@ impl AppError {
             AppError::NoRunRuns { .. } => None,
             AppError::EmptyStore => text("`hpsearch run study.toml` starts one"),
             AppError::SeveralStudies { names } => {
-                said(format!("there are {}: name one after the verb", listed(names)))
+                said(format!("there are {}: name one after the verb", listed("", names)))
             }
             AppError::StoreAsFile { .. } => text("name a study, or the file it is run from"),
             AppError::NoTrialWord { near: Some(near), .. } => {
@@ -611,9 +614,9 @@ impl AppError {
             AppError::NoMatch { names, .. } if names.is_empty() => {
                 text("the store holds no study yet: `hpsearch run study.toml` starts one")
             }
-            AppError::NoMatch { names, .. } => said(format!(
+            AppError::NoMatch { patterns, names } => said(format!(
                 "there are {}; in a pattern `*` stands for any characters, `?` for one",
-                listed(names)
+                listed(patterns.first().map_or("", String::as_str), names)
             )),
             AppError::StudyFile(_)
             | AppError::Runner(_)
@@ -641,15 +644,24 @@ fn no_report(between_epochs: bool) -> &'static str {
     }
 }
 
-fn listed(names: &[String]) -> String {
-    one_line(&quoted(names.iter().map(String::as_str)))
+/// Maximum number of studies that a message names.
+const NAMED: usize = 10;
+
+/// The names, or the most similar ones to `name` of many.
+fn listed(name: &str, names: &[String]) -> String {
+    let all = names.iter().map(String::as_str);
+    let Some(more) = names.len().checked_sub(NAMED).filter(|more| *more > 0) else {
+        return one_line(&quoted(all));
+    };
+    let few = one_line(&quoted(nearest_few(name, all, NAMED)));
+    format!("{few} and {more} more, which `hpsearch ls --all` lists")
 }
 
-fn held(names: &[String]) -> String {
+fn held(name: &str, names: &[String]) -> String {
     if names.is_empty() {
         "holds no study yet".to_owned()
     } else {
-        format!("holds {}", listed(names))
+        format!("holds {}", listed(name, names))
     }
 }
 

@@ -393,6 +393,25 @@ fn a_closed_pipe_is_success() {
 }
 
 #[test]
+fn of_many_studies_the_most_similar_ones_are_named_and_the_others_counted() {
+    let mut scene = Scene::digits();
+    for number in 0..30 {
+        scene.begin(&format!("other-{number}"));
+    }
+    scene.begin("digits-deep");
+    for (words, begin) in [
+        (&["trials", "digitz"][..], "did you mean `digits`? There are `digits`, `digits-deep`, "),
+        (&["trials", "--study", "digitz*"], "there are `digits`, `digits-deep`, "),
+        (&["trials"], "there are "),
+    ] {
+        let ran = scene.run(words);
+        assert_eq!(ran.code, 2, "{}", ran.err);
+        assert_names(&ran.err, &[begin, " and 22 more, which `hpsearch ls --all` lists"]);
+        assert_eq!(ran.err.matches("`, `").count(), 9, "{}", ran.err);
+    }
+}
+
+#[test]
 fn following_a_log_ends_with_the_attempt() {
     let mut scene = Scene::digits();
     let directory = scene.path("runs/files/digits/trial-3");

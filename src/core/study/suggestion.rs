@@ -58,6 +58,33 @@ const LEAST_SIMILARITY: f64 = 0.8;
 /// or prefix (`lr`), transposition, or a typo. The last component of a dotted name stands for the
 /// whole; ties go to the first.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let similarity = similarity_to(word);
+    let mut best: Option<(f64, &str)> = None;
+    for candidate in candidates {
+        let similarity = similarity(candidate);
+        if similarity > best.map_or(LEAST_SIMILARITY, |(similarity, _)| similarity) {
+            best = Some((similarity, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// The `most` of `candidates` that are most similar to `word` by the same rule, close or not; ties
+/// in their order.
+pub fn nearest_few<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+    most: usize,
+) -> Vec<&'a str> {
+    let similarity = similarity_to(word);
+    let mut candidates: Vec<(f64, &str)> =
+        candidates.into_iter().map(|candidate| (similarity(candidate), candidate)).collect();
+    candidates.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+    candidates.into_iter().take(most).map(|(_, candidate)| candidate).collect()
+}
+
+/// The similarity of candidates to `word`.
+fn similarity_to(word: &str) -> impl Fn(&str) -> f64 {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let sorted = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();
@@ -67,12 +94,11 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let word = plain(word);
     let synonyms: Vec<&str> =
         SYNONYMS.iter().filter(|(from, _)| *from == word).map(|(_, to)| *to).collect();
-    let mut best: Option<(f64, &str)> = None;
-    for candidate in candidates {
+    move |candidate| {
         let lower = plain(candidate);
         let last = lower.rsplit('.').next().unwrap_or(&lower);
         let initials: String = last.split('_').filter_map(|part| part.chars().next()).collect();
-        let similarity = if lower == word {
+        if lower == word {
             4.0
         } else if last == word {
             3.0
@@ -84,12 +110,8 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             0.9
         } else {
             strsim::jaro_winkler(&word, &lower).max(strsim::jaro_winkler(&word, last))
-        };
-        if similarity > best.map_or(LEAST_SIMILARITY, |(similarity, _)| similarity) {
-            best = Some((similarity, candidate));
         }
     }
-    best.map(|(_, candidate)| candidate)
 }
 
 /// `a`, `b` and `c` in backticks.
@@ -115,5 +137,6 @@ mod tests {
         }
         assert_eq!(nearest("truncation", ["train", "max_length"]), Some("max_length"));
         assert_eq!(nearest("hidden_size", ["model.hidden_size"]), Some("model.hidden_size"));
+        assert_eq!(nearest_few("tiral", keys, 2), ["trials", "trial_time"]);
     }
 }
