@@ -343,7 +343,15 @@ pub fn main() -> ExitCode {
     if prints_long(&command_line.verb) {
         console.page();
     }
-    let done = dispatch(&command_line.verb, &mut console);
+    let needs_reader = needs_reader(&command_line.verb);
+    if !needs_reader {
+        console.out.outlive_reader();
+    }
+    let done = match dispatch(&command_line.verb, &mut console) {
+        // Not that of the output, which is ignored.
+        Err(Failure::ReaderGone) if !needs_reader => Err(exit::pipe_closed()),
+        done => done,
+    };
     // Output before an error stays printed.
     let exit = match (done, console.finish()) {
         // After a closed terminal, errors of the last output are ignored.
@@ -486,6 +494,32 @@ fn prints_long(verb: &Verb) -> bool {
         | Verb::Schema => true,
         _ => false,
     }
+}
+
+/// Whether a verb does nothing but show something, so that it ends when nobody reads its output;
+/// others do their work.
+fn needs_reader(verb: &Verb) -> bool {
+    prints_long(verb) && !matches!(verb, Verb::Artifacts(_))
+        || matches!(
+            verb,
+            Verb::Init(_)
+                | Verb::Check(_)
+                | Verb::Watch(_)
+                | Verb::Plot(_)
+                | Verb::Logs(_)
+                | Verb::Events(_)
+                | Verb::Report(_)
+                | Verb::ExportData(_)
+                | Verb::Predict(_)
+                | Verb::Evaluate(_)
+                | Verb::Generate(_)
+                | Verb::AskTell(_)
+                | Verb::Writer(_)
+                | Verb::Agent(_)
+                | Verb::Doctor(_)
+                | Verb::Completions(_)
+                | Verb::Man(_)
+        )
 }
 
 #[cfg(test)]

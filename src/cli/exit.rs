@@ -187,6 +187,12 @@ impl fmt::Display for Failure {
     }
 }
 
+/// A pipe or connection was closed that is not the output.
+pub fn pipe_closed() -> Failure {
+    Failure::new(Exit::Internal, "a program or server closed its connection to this one")
+        .help(AGAIN)
+}
+
 /// Whether the working directory of this process is gone: no relative path leads anywhere.
 pub fn is_directory_removed() -> bool {
     std::env::current_dir().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

@@ -95,6 +95,8 @@ pub struct Output {
     // this one.
     stdout: BufWriter<Stdout>,
     paged: Paged,
+    /// Whether a closed reader is no error.
+    outlives_reader: bool,
 }
 
 /// The state of paging.
@@ -112,7 +114,22 @@ enum Paged {
 impl Output {
     /// Standard output.
     pub fn new() -> Self {
-        Output { stdout: BufWriter::new(io::stdout()), paged: Paged::No }
+        Output { stdout: BufWriter::new(io::stdout()), paged: Paged::No, outlives_reader: false }
+    }
+
+    /// Ignores that the reader is gone, for a verb with other work to do.
+    pub fn outlive_reader(&mut self) {
+        self.outlives_reader = true;
+    }
+
+    /// `done`, or `unread` if the reader is gone and need not be there.
+    fn or_unread<T>(&self, done: io::Result<T>, unread: T) -> io::Result<T> {
+        match done {
+            Err(error) if self.outlives_reader && error.kind() == io::ErrorKind::BrokenPipe => {
+                Ok(unread)
+            }
+            done => done,
+        }
     }
 
     /// Sends output longer than the screen through a pager.
@@ -128,7 +145,8 @@ impl Output {
     /// Flushes the output and waits for the pager.
     pub fn finish(&mut self) -> io::Result<()> {
         if let Paged::Fits { held, .. } = &self.paged {
-            self.stdout.write_all(held).map_err(of_stdout)?;
+            let written = self.stdout.write_all(held).map_err(of_stdout);
+            self.or_unread(written, ())?;
             self.paged = Paged::No;
         }
         let written = self.flush();
@@ -154,10 +172,8 @@ impl Output {
             None => self.stdout.write_all(&held).map_err(of_stdout),
         }
     }
-}
 
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    fn pass(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let overflows = match &mut self.paged {
             Paged::No => return self.stdout.write(bytes).map_err(of_stdout),
             Paged::Gone => return Ok(bytes.len()),
@@ -177,13 +193,25 @@ impl Write for Output {
         Ok(bytes.len())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    fn pass_all(&mut self) -> io::Result<()> {
         match &mut self.paged {
             Paged::No => self.stdout.flush().map_err(of_stdout),
             Paged::Runs(pager) => pager.stdin.as_mut().map_or(Ok(()), Write::flush),
             // Whether it fits is known at the end.
             Paged::Fits { .. } | Paged::Gone => Ok(()),
         }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.pass(bytes);
+        self.or_unread(written, bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let flushed = self.pass_all();
+        self.or_unread(flushed, ())
     }
 }
 

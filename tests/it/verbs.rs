@@ -12,7 +12,7 @@ use hpsearch::study::request::Request;
 use hpsearch::study::trial::{Origin, TrialNumber, TrialState};
 use serde_json::{Value as Json, json};
 
-use crate::harness::{Ended, Scene, assert_done, assert_names, assert_refused, command, run};
+use crate::harness::{Ended, Scene, Site, assert_done, assert_names, assert_refused, command, run};
 
 #[test]
 fn ls_lists_studies_and_their_best() {
@@ -390,6 +390,37 @@ fn a_closed_pipe_is_success() {
         (output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()),
         (Some(0), "")
     );
+}
+
+#[test]
+fn a_verb_that_changes_something_does_it_although_nobody_reads() {
+    let site = Site::new("", "");
+    let rows: String = (0..6).map(|row| format!("{row},0.{row}\n")).collect();
+    site.write("t.csv", format!("lr,loss\n{rows}"));
+    let unread = |words: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = Ended::of(site.command(words).stdout(writer).output().unwrap());
+        assert_done(&ended);
+    };
+    let numbers = |study: &str| {
+        let listed: Json = site.json(&["trials", study, "--sort", "number", "--json"]);
+        let trials = listed["trials"].as_array().unwrap().iter();
+        trials.map(|trial| trial["number"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    unread(&["import", "t.csv", "--study", "t", "--json"]);
+    assert_eq!(numbers("t"), [0, 1, 2, 3, 4, 5]);
+    unread(&["rm", "t", "0-1", "--yes"]);
+    unread(&["rm", "t", "2", "--yes", "--json"]);
+    assert_eq!(numbers("t"), [3, 4, 5]);
+    unread(&["mv", "t", "3", "--to", "other", "--yes"]);
+    assert_eq!((numbers("t"), numbers("other")), (vec![4, 5], vec![0]));
+    unread(&["tag", "other", "0", "+kept", "--json"]);
+    let tagged: Json = site.json(&["trials", "other", "--json"]);
+    assert_eq!(tagged["trials"][0]["tags"], json!(["kept"]));
+    unread(&["rm", "t", "--yes"]);
+    let listed: Json = site.json(&["ls", "--json"]);
+    assert_eq!(listed["studies"].as_array().unwrap().len(), 1);
 }
 
 #[test]
