@@ -81,8 +81,8 @@ pub use error::RunnerError;
 use launcher::{BegunRun, Job, Launcher};
 pub use lease::OwnLease;
 pub use lease::{
-    Liveness, identified_process, liveness, process_liveness, take_lease, take_lease_of_any,
-    take_over, this_process,
+    Liveness, identified_process, liveness, process_liveness, release_of_dead, take_lease,
+    take_lease_of_any, take_over, this_process,
 };
 use loads::Loads;
 use outlet::Outlet;

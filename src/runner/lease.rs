@@ -401,6 +401,21 @@ pub fn take_lease_of_any(
     }
 }
 
+/// Releases a study of tracked runs whose holder was killed, such as a command that renamed or
+/// removed it. What prevents that now is left to a later call.
+///
+/// # Errors
+/// The store failed.
+pub fn release_of_dead(storage: &mut dyn Storage, study: &StoredStudy) -> Result<(), StorageError> {
+    let held = storage.summary(study.id)?.held;
+    if held.is_some_and(|held| liveness(&held) == Liveness::Dead)
+        && let Ok(lease) = take_lease_of_any(storage, study)
+    {
+        storage.release(&lease)?;
+    }
+    Ok(())
+}
+
 /// Whether it is worth waiting for the end of a lease: its holder is on another machine, where it
 /// may have died, or is stopped here.
 fn may_end(held: &HeldLease, began: Instant) -> bool {

@@ -6,6 +6,7 @@ use super::TrackingError;
 use crate::config;
 use crate::report::wording::one_line;
 use crate::runner::ownership::{self, Unreachable};
+use crate::runner::release_of_dead;
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy};
 use crate::study::metric::Direction;
 use crate::study::program::Program;
@@ -104,6 +105,7 @@ pub fn open_study(
     if !study.spec.is_tracked() {
         return Err(StorageError::Searched { study: name.to_owned() }.into());
     }
+    release_of_dead(storage, &study)?;
     let objective = study.spec.objective();
     let has_other_metric = goal.metric.as_ref().is_some_and(|metric| *metric != objective.metric);
     let has_other_direction = goal.direction.is_some_and(|way| way != objective.direction);

@@ -4,13 +4,14 @@
 use std::fs;
 use std::process::Command;
 
-use hpsearch::storage::{Holder, Storage, Takeover};
+use hpsearch::storage::sqlite::SqliteStore;
+use hpsearch::storage::{Holder, Storage, StorageReader, Takeover};
 use hpsearch::study::event::{AttemptEvent, Event};
 use hpsearch::study::time::Timestamp;
 use hpsearch::study::trial::{AttemptNumber, TrialNumber};
 use serde_json::Value as Json;
 
-use crate::harness::{Scene, Site, assert_names};
+use crate::harness::{Scene, Site, assert_done, assert_names};
 
 fn findings(scene: &Scene) -> (i32, Vec<Json>) {
     let ran = scene.run(&["doctor", "--json"]);
@@ -96,6 +97,34 @@ fn a_runner_that_died_and_the_process_it_left_are_found() {
         of(&found, "processes")["next"].as_str().unwrap().contains(&format!("`kill {pid}`")),
         "{found:?}"
     );
+}
+
+#[test]
+fn a_study_of_tracked_runs_whose_removal_was_killed_is_freed_by_the_next_import() {
+    let site = Site::new("", "");
+    site.write("t.csv", "lr,loss\n0.1,0.5\n");
+    assert_done(&site.run(&["import", "t.csv"]));
+    let mut store = SqliteStore::open(&site.path("runs/hpsearch.db")).unwrap();
+    let study = StorageReader::study(&store, "t").unwrap().unwrap().id;
+    let host = hpsearch::runner::processes::host();
+    let dead = Holder { pid: u32::MAX, pid_started: 1, host, boot_id: None };
+    store.acquire(study, &dead, Timestamp(0), Takeover::IfFree).unwrap();
+    drop(store);
+    let finding = || {
+        let answer: Json = site.json(&["doctor", "--json"]);
+        let found = answer["findings"].as_array().unwrap().clone();
+        found.into_iter().find(|finding| finding["check"] == "runner")
+    };
+    let found = finding().unwrap();
+    assert_names(
+        &found.to_string(),
+        &["was killed while it renamed, copied or removed `t`", "`hpsearch import`"],
+    );
+    assert!(!found.to_string().contains("hpsearch run"), "{found}");
+    let again = site.run(&["import", "t.csv"]);
+    assert_done(&again);
+    assert_names(&again.err, &["1 was there"]);
+    assert_eq!(finding(), None);
 }
 
 #[test]

@@ -220,7 +220,6 @@ fn of_study(
     let is_run = if study.spec.is_tracked() {
         // A dead run may have left processes beside a live one: they are searched for once no run
         // is alive.
-        // none lives.
         state_in(reader, study)? == StudyStatus::Running
     } else {
         has_runner(study)
@@ -240,12 +239,20 @@ fn of_study(
         return Ok(found);
     }
     if let (Some(held), false) = (&study.held, is_run) {
-        let what = format!("`{name}` was left by process {}, which has exited", held.holder.pid);
-        found.push(Finding::warning(
-            "runner",
-            what,
-            format!("nothing is lost: {} continues", console.next(&run)),
-        ));
+        let pid = held.holder.pid;
+        let (what, next) = match study.spec.is_tracked() {
+            true => (
+                format!("process {pid} was killed while it renamed, copied or removed `{name}`"),
+                "nothing is lost: run its command again, if it is still to be done; the next \
+                 `hpsearch track` or `hpsearch import` into this study removes this mark, too"
+                    .to_owned(),
+            ),
+            false => (
+                format!("`{name}` was left by process {pid}, which has exited"),
+                format!("nothing is lost: {} continues", console.next(&run)),
+            ),
+        };
+        found.push(Finding::warning("runner", what, next));
     }
     if let Some(held) = study.held.as_ref().filter(|held| liveness(held) == Liveness::Unknown) {
         let what = format!(
