@@ -34,6 +34,7 @@ pub mod last_values;
 pub mod left_files;
 pub mod log_tail;
 pub mod missing_files;
+mod named_after;
 pub mod page;
 pub mod populations;
 pub mod prepare_data;

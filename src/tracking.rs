@@ -23,8 +23,8 @@ pub use life::{Tracked, last_sign, life_of, settle_dead};
 pub use run::{NewRun, ResumedRun, Rival, Run, RunEnd, check_new};
 pub use spool::SpoolError;
 pub use study::{
-    AssumedDirection, DEFAULT_METRIC, DEFAULT_STUDY, Goal, find_run, open_study, run_of_job,
-    study_named_for,
+    AssumedDirection, DEFAULT_METRIC, DEFAULT_STUDY, Goal, find_run, open_described, open_study,
+    run_of_job, study_named_for,
 };
 pub use sync::{Behind, Follower, Listener, Mirror, SyncError, Written, behind, forget, write_lag};
 pub use writer::{

@@ -1,10 +1,14 @@
 //! Imports runs recorded by other tools into studies of tracked runs.
 
+mod homes;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use self::homes::{Home, Homes, NamedAfter};
 use super::AppError;
 use crate::config::is_study_name;
+use crate::report::wording::{one_line, shorten};
 use crate::runner;
 use crate::storage::any::AnyStore;
 use crate::storage::{StorageError, StorageReader, StoredStudy};
@@ -12,7 +16,7 @@ use crate::tracking::import::{
     Change, Experiments, Format, KnownRuns, Mapping, RecordedRun, ServerPlace, Source, Taken, find,
     read,
 };
-use crate::tracking::{AssumedDirection, DEFAULT_METRIC, Goal, TrackingError, open_study};
+use crate::tracking::{AssumedDirection, DEFAULT_METRIC, Goal, TrackingError, open_described};
 
 /// The options of an import.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +33,13 @@ pub struct Wanted {
     pub goal: Goal,
     /// The meaning of a table's columns.
     pub mapping: Mapping,
+}
+
+impl Wanted {
+    /// Where the runs are, for remarks on all of them.
+    fn place(&self) -> PathBuf {
+        self.server.as_ref().map_or_else(|| self.path.clone(), |place| (&place.address).into())
+    }
 }
 
 /// The imported runs of a study.
@@ -71,10 +82,15 @@ pub struct Outcome {
     pub sources: u64,
     /// The metrics of all runs.
     metrics: BTreeSet<String>,
+    /// Tags of new runs that are not allowed here, with what they are instead, if anything.
+    tags: BTreeMap<String, Option<String>>,
 }
 
-/// Maximum number of metrics that a remark names.
-const METRICS: usize = 8;
+/// Maximum number of metrics, or tags, that a remark names.
+const NAMED: usize = 8;
+
+/// Maximum width of a tag in a remark.
+const TAG: usize = 60;
 
 impl Outcome {
     /// Adds a remark if no run has the metric by which they are to be compared.
@@ -85,8 +101,8 @@ impl Outcome {
         }
         // Those of the machine compare no runs.
         let logged = || self.metrics.iter().filter(|name| !name.starts_with("system/"));
-        let names: Vec<String> = logged().take(METRICS).map(|name| format!("`{name}`")).collect();
-        let more = match logged().count().saturating_sub(METRICS) {
+        let names: Vec<String> = logged().take(NAMED).map(|name| format!("`{name}`")).collect();
+        let more = match logged().count().saturating_sub(NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -95,10 +111,45 @@ impl Outcome {
             false => format!("there are {}{more}", names.join(", ")),
         };
         let why = format!("no run has the metric `{metric}`: {there}");
-        self.remarks.insert(0, (wanted.path.clone(), why));
+        self.remarks.insert(0, (wanted.place(), why));
+    }
+
+    /// Adds the remarks on all runs.
+    fn finish(&mut self, wanted: &Wanted, homes: &Homes) {
+        self.remark_tags(wanted);
+        let said = homes.remarks(|study| self.studies.contains_key(study));
+        self.remarks.splice(0..0, said.into_iter().map(|said| (wanted.place(), said)));
+        self.remark_absent_metric(wanted);
+    }
+
+    /// Adds a remark on the tags that are not allowed here.
+    fn remark_tags(&mut self, wanted: &Wanted) {
+        let shown = |tag: &String| format!("`{}`", shorten(&one_line(tag), TAG, ".."));
+        let listed = |words: Vec<String>| match words.len().saturating_sub(NAMED) {
+            0 => words.join(", "),
+            more => format!("{} and {more} more", words[..NAMED].join(", ")),
+        };
+        let (kept, left): (Vec<_>, Vec<_>) =
+            self.tags.iter().partition(|(_, instead)| instead.is_some());
+        let kept = kept.into_iter().filter_map(|(tag, instead)| {
+            Some(format!("{} as {}", shown(tag), shown(instead.as_ref()?)))
+        });
+        let kept: Vec<String> = kept.collect();
+        let left: Vec<String> = left.into_iter().map(|(tag, _)| shown(tag)).collect();
+        let mut said = Vec::new();
+        if !kept.is_empty() {
+            said.push(format!("tags are written differently here: {}", listed(kept)));
+        }
+        if !left.is_empty() {
+            said.push(format!("no tags here, and left out: {}", listed(left)));
+        }
+        self.remarks.extend(said.into_iter().map(|said| (wanted.place(), said)));
     }
 
     fn count(&mut self, study: &str, taken: &Taken, run: &RecordedRun) {
+        if *taken == Taken::New {
+            self.tags.extend(run.other_tags.clone());
+        }
         self.studies.entry(study.to_owned()).or_default().count(taken, run);
         for (metric, _) in run.series.keys() {
             if !self.metrics.contains(metric) {
@@ -141,11 +192,9 @@ fn with_usual_metric(
     wanted: &Wanted,
 ) -> Result<Wanted, AppError> {
     let root = std::fs::canonicalize(&wanted.path).unwrap_or_else(|_| wanted.path.clone());
-    let of_path = || {
-        let source = Source { format: Format::Csv, path: root.clone() };
-        study_of(&RecordedRun::default(), &source, &root)
-    };
-    let name = wanted.study.clone().unwrap_or_else(of_path);
+    let source = Source { format: Format::Csv, path: root.clone() };
+    let after = NamedAfter::of_file(&RecordedRun::default(), &source, &root);
+    let name = Homes::default().study(reader, wanted, &after)?.name;
     let study = reader.map(|reader| reader.study(&name)).transpose()?.flatten();
     let study = study.filter(|study| study.spec.is_tracked());
     let metric = study.map(|study| study.spec.objective().metric.clone());
@@ -154,14 +203,14 @@ fn with_usual_metric(
     Ok(Wanted { mapping, ..wanted.clone() })
 }
 
-/// Calls `take` with each run and its study's name. An unreadable source becomes a remark, unless
-/// it is the only one.
+/// Calls `take` with each run and what its study is named after. An unreadable source becomes a
+/// remark, unless it is the only one.
 fn each(
     wanted: &Wanted,
-    mut take: impl FnMut(&str, &RecordedRun, &mut Outcome) -> Result<(), AppError>,
+    mut take: impl FnMut(&NamedAfter, &RecordedRun, &mut Outcome) -> Result<(), AppError>,
 ) -> Result<Outcome, AppError> {
     if let Some(place) = &wanted.server {
-        return each_of_server(wanted, place, take);
+        return each_of_server(place, take);
     }
     let sources = find(&wanted.path, wanted.format)?;
     let root = std::fs::canonicalize(&wanted.path)?;
@@ -178,8 +227,7 @@ fn each(
         for run in &runs {
             let remarks = run.remarks.iter().map(|remark| (source.path.clone(), remark.clone()));
             outcome.remarks.extend(remarks);
-            let name = wanted.study.clone().unwrap_or_else(|| study_of(run, source, &root));
-            take(&name, run, &mut outcome)?;
+            take(&NamedAfter::of_file(run, source, &root), run, &mut outcome)?;
         }
     }
     Ok(outcome)
@@ -187,9 +235,8 @@ fn each(
 
 /// The same for a server's runs.
 fn each_of_server(
-    wanted: &Wanted,
     place: &ServerPlace,
-    mut take: impl FnMut(&str, &RecordedRun, &mut Outcome) -> Result<(), AppError>,
+    mut take: impl FnMut(&NamedAfter, &RecordedRun, &mut Outcome) -> Result<(), AppError>,
 ) -> Result<Outcome, AppError> {
     let (mut outcome, now) = (Outcome::default(), runner::now());
     Experiments::of(place)?.each(|run| {
@@ -197,9 +244,7 @@ fn each_of_server(
         outcome.sources += 1;
         let remarks = run.remarks.iter();
         outcome.remarks.extend(remarks.map(|it| (PathBuf::from(&place.address), it.clone())));
-        let project = run.project.clone().filter(|name| is_study_name(name));
-        let name = wanted.study.clone().or(project);
-        take(name.as_deref().unwrap_or(Format::MlFlow.as_str()), &run, &mut outcome)
+        take(&NamedAfter::of_server(&run), &run, &mut outcome)
     })?;
     Ok(outcome)
 }
@@ -217,25 +262,15 @@ pub fn check(wanted: &Wanted) -> Result<(), AppError> {
     Ok(())
 }
 
-/// The default study of a run.
-fn study_of(run: &RecordedRun, source: &Source, root: &Path) -> String {
-    let of_path = match source.format {
-        Format::Csv => root.file_stem(),
-        _ => root.file_name(),
-    };
-    let of_path = of_path.and_then(|name| name.to_str()).map(str::to_owned);
-    let fits = |name: &String| is_study_name(name);
-    let named = run.project.clone().filter(fits).or(of_path.filter(fits));
-    named.unwrap_or_else(|| source.format.as_str().to_owned())
-}
-
 /// The runs that would be imported; writes nothing.
 ///
 /// # Errors
 /// Nothing can be read, or the store failed.
 pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outcome, AppError> {
     let mut known: BTreeMap<String, Option<(StoredStudy, KnownRuns)>> = BTreeMap::new();
-    let mut outcome = each(&with_usual_metric(reader, wanted)?, |name, run, outcome| {
+    let mut homes = Homes::default();
+    let mut outcome = each(&with_usual_metric(reader, wanted)?, |after, run, outcome| {
+        let name = &homes.of(reader, wanted, after, run)?.name;
         if !known.contains_key(name) {
             let study = reader.map(|reader| reader.study(name)).transpose()?.flatten();
             let runs = match (study, reader) {
@@ -260,7 +295,7 @@ pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outco
         outcome.count(name, &taken, run);
         Ok(())
     })?;
-    outcome.remark_absent_metric(wanted);
+    outcome.finish(wanted, &homes);
     Ok(outcome)
 }
 
@@ -276,22 +311,25 @@ pub fn import(
     progress: &mut dyn FnMut(&RecordedRun),
 ) -> Result<Outcome, AppError> {
     let mut known: BTreeMap<String, (StoredStudy, KnownRuns)> = BTreeMap::new();
+    let mut homes = Homes::default();
     let wanted = &with_usual_metric(Some(&*store), wanted)?;
-    let mut outcome = each(wanted, |name, run, outcome| {
-        if !known.contains_key(name) {
-            let assumed = AssumedDirection::of(store, name, &wanted.goal)?;
-            let study = open_study(store, path, name, &wanted.goal, runner::now())?;
+    let mut outcome = each(wanted, |after, run, outcome| {
+        let Home { name, description } = homes.of(Some(&*store), wanted, after, run)?;
+        if !known.contains_key(&name) {
+            let (goal, described) = (&wanted.goal, (name.as_str(), description.as_deref()));
+            let assumed = AssumedDirection::of(store, &name, goal)?;
+            let study = open_described(store, path, described, goal, runner::now())?;
             let said = assumed.map(|assumed| assumed.in_words("--direction maximize"));
-            outcome.remarks.extend(said.map(|said| (wanted.path.clone(), said)));
+            outcome.remarks.extend(said.map(|said| (wanted.place(), said)));
             let runs = KnownRuns::of(store, &study)?;
-            known.insert(name.to_owned(), (study, runs));
+            known.insert(name.clone(), (study, runs));
         }
-        let Some((study, runs)) = known.get_mut(name) else { return Ok(()) };
+        let Some((study, runs)) = known.get_mut(&name) else { return Ok(()) };
         let taken = runs.write(store, study, run)?;
-        outcome.count(name, &taken, run);
+        outcome.count(&name, &taken, run);
         progress(run);
         Ok(())
     })?;
-    outcome.remark_absent_metric(wanted);
+    outcome.finish(wanted, &homes);
     Ok(outcome)
 }

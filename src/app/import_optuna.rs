@@ -10,6 +10,7 @@ use self::conversion::Finished;
 pub use self::conversion::{Converted, METRIC, convert};
 use super::AppError;
 use super::conversion_error::{ConversionError, by_another_name};
+use super::named_after::{in_words, named_after};
 use crate::config::is_study_name;
 use crate::engine::hull;
 use crate::runner::{self, this_process};
@@ -313,12 +314,26 @@ pub fn import_database(
     let single = studies.len() == 1;
     let (mut outcome, mut store) = (Outcome::default(), store);
     for study in &studies {
-        let converted = match named(path, study, name).and_then(|name| convert(study, name, metric))
-        {
+        let reads = match &store {
+            Some(store) => Some(&**store as &dyn StorageReader),
+            None => reader,
+        };
+        let taken = |name: &str| outcome.studies.iter().any(|(taken, _)| taken == name);
+        let named = named(reads, path, study, name, taken);
+        let own = name.is_none();
+        let convert = |name: String| {
+            let mut converted = convert(study, &name, metric)?;
+            if own && name != study.name {
+                converted.remarks.insert(0, in_words(&study.name, &name));
+                converted.spec.description = Some(study.name.clone());
+            }
+            Ok(converted)
+        };
+        let converted = match named.and_then(convert) {
             Ok(converted) => converted,
-            Err(error) if single => return Err(error.into()),
+            Err(error) if single => return Err(error),
             Err(error) => {
-                outcome.refuse(path, study, &error.into());
+                outcome.refuse(path, study, &error);
                 continue;
             }
         };
@@ -339,15 +354,26 @@ pub fn import_database(
     Ok(outcome)
 }
 
-/// The name of a study here: the given one, or its own if that is valid.
-fn named<'a>(
+/// The name of a study here: the given one, or the one named after it.
+fn named(
+    reader: Option<&dyn StorageReader>,
     path: &Path,
-    study: &'a OptunaStudy,
-    name: Option<&'a str>,
-) -> Result<&'a str, ConversionError> {
-    match name {
-        Some(name) => Ok(name),
-        None if is_study_name(&study.name) => Ok(&study.name),
-        None => Err(ConversionError::Name { study: study.name.clone(), path: path.to_owned() }),
+    study: &OptunaStudy,
+    name: Option<&str>,
+    taken: impl Fn(&str) -> bool,
+) -> Result<String, AppError> {
+    if let Some(name) = name {
+        return Ok(name.to_owned());
     }
+    let own = format!("optuna:{}/", study.name);
+    let named = named_after(reader, &study.name, taken, |known| {
+        let sources = reader.map(|reader| sources(reader, known)).transpose();
+        match sources {
+            Ok(known) => Ok(known.iter().flatten().any(|source| source.starts_with(&own))),
+            Err(AppError::Conversion(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    })?;
+    let none = || ConversionError::Name { study: study.name.clone(), path: path.to_owned() };
+    Ok(named.ok_or_else(none)?)
 }

@@ -1,6 +1,7 @@
 //! Reads runs that other tools recorded.
 
 mod csv_table;
+mod derived_name;
 mod error;
 mod known_runs;
 #[cfg(feature = "mlflow")]
@@ -17,6 +18,7 @@ use crate::config::file::what;
 use crate::runner;
 
 pub use csv_table::Mapping;
+pub use derived_name::study_name;
 pub use error::ImportError;
 pub use known_runs::{Change, KnownRuns, Taken};
 #[cfg(feature = "mlflow")]

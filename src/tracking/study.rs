@@ -88,13 +88,27 @@ pub fn open_study(
     goal: &Goal,
     now: Timestamp,
 ) -> Result<StoredStudy, TrackingError> {
+    open_described(storage, path, (name, None), goal, now)
+}
+
+/// The same; a study that it creates has this description.
+///
+/// # Errors
+/// As above.
+pub fn open_described(
+    storage: &mut dyn Storage,
+    path: &Path,
+    (name, description): (&str, Option<&str>),
+    goal: &Goal,
+    now: Timestamp,
+) -> Result<StoredStudy, TrackingError> {
     if !config::is_study_name(name) {
         return Err(TrackingError::StudyName { name: name.to_owned() });
     }
     let study = match storage.study(name)? {
         Some(study) => study,
         None => {
-            match storage.create_study(now, &spec(name, goal)) {
+            match storage.create_study(now, &spec(name, description, goal)) {
                 // Another process created it first.
                 Ok(_) | Err(StorageError::Exists { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -121,7 +135,7 @@ pub fn open_study(
     Ok(ownership::claim(storage, study, path, Unreachable::Forget)?)
 }
 
-fn spec(name: &str, goal: &Goal) -> StudySpec {
+fn spec(name: &str, description: Option<&str>, goal: &Goal) -> StudySpec {
     let metric = goal.metric.as_deref().unwrap_or(DEFAULT_METRIC);
     let direction = goal.direction.unwrap_or(Direction::Minimize);
     let program = Program::Command {
@@ -132,6 +146,7 @@ fn spec(name: &str, goal: &Goal) -> StudySpec {
         metrics: Default::default(),
     };
     let mut spec = StudySpec::new(name, metric, direction, Space::default(), program);
+    spec.description = description.map(str::to_owned);
     spec.step = StepUnit::Step;
     spec.sampler = AlgorithmSpec::named(NO_SAMPLER);
     spec.checkpoints.keep_best = None;

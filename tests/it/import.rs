@@ -624,40 +624,34 @@ fn named(names: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_study_of_optuna_whose_name_is_none_here_is_named_with_the_remedy() {
+fn a_study_of_optuna_whose_name_is_none_here_gets_one_that_the_next_import_finds() {
     let site = Site::new("", "");
     let path = database(&site);
     let one: [AddedTrial<'_>; 1] = [(&[0.5], &[])];
-    add_studies(&path, &[("exp/1", None, &one), ("my #1 study", None, &one)]);
-    for dry in [true, false] {
+    let added = [("exp/1", None, &one[..]), ("exp#1", None, &one), ("??", None, &one)];
+    add_studies(&path, &added);
+    for (dry, said) in [(true, "1 trial would be new"), (false, "1 trial is new"), (false, "0 ")] {
         let words = ["import", "optuna.db", "--dry-run"];
         let partial = site.run(&words[..2 + usize::from(dry)]);
         assert_eq!(partial.code, 2, "{}", partial.err);
         assert_names(
             &partial.err,
             &[
-                "`demo`: 12 trials ",
-                "`exp/1` of Optuna cannot be a study's name here: `hpsearch import \
-                 'optuna:optuna.db#exp/1' --study NAME`",
-                "'optuna:optuna.db#my #1 study' --study NAME",
+                "`demo`: ",
+                "`exp#1` is the study `exp-1` here; `--study NAME` names another one",
+                "`exp/1` is the study `exp-1-2` here",
+                &format!("`exp-1`: {said}"),
+                &format!("`exp-1-2`: {said}"),
+                "`??` of Optuna cannot be a study's name here: `hpsearch import \
+                 'optuna:optuna.db#??' --study NAME`",
             ],
         );
     }
-    let alone = site.run(&["import", "optuna:optuna.db#exp/1"]);
-    assert_refused(&alone, &["`exp/1` of Optuna", "--study NAME"]);
-    for (source, study) in [("exp/1", "exp-1"), ("my #1 study", "mine")] {
-        let source = format!("optuna:optuna.db#{source}");
-        assert_done(&site.run(&["import", &source, "--study", study]));
-    }
-    let listed = json(&site, &["ls", "--json"]);
-    let names: Vec<&str> = listed["studies"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|it| it["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(names.len(), 3, "{names:?}");
-    // A study file may learn from it all the same.
+    let alone = site.run(&["import", "optuna:optuna.db#??"]);
+    assert_refused(&alone, &["`??` of Optuna", "--study NAME"]);
+    let named = ["import", "optuna:optuna.db#exp#1", "--study", "mine"];
+    assert_done(&site.run(&named));
+    assert_eq!(studies(&site), ["demo", "exp-1", "exp-1-2", "mine"]);
     let other = site.run(&["import", "optuna:optuna.db#demo", "--study", "a/b"]);
     assert_refused(&other, &["`a/b` cannot be a study's name"]);
 }
@@ -742,6 +736,149 @@ fn wandb_file(records: &[Vec<u8>]) -> Vec<u8> {
 
 fn item(key: &str, json: &str) -> Vec<u8> {
     field(1, &[field(1, key.as_bytes()), field(16, json.as_bytes())].concat())
+}
+
+/// The names of all studies, sorted.
+fn studies(site: &Site) -> Vec<String> {
+    let listed = json(site, &["ls", "--json"]);
+    let studies = listed["studies"].as_array().unwrap().iter();
+    let mut names: Vec<String> =
+        studies.map(|study| study["name"].as_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
+}
+
+/// A run of W&B in `w` or elsewhere, which has logged a loss.
+fn wandb_run(site: &Site, path: &str, (id, project): (&str, &str), tags: &[&str]) {
+    let tags: Vec<Vec<u8>> = tags.iter().map(|tag| field(10, tag.as_bytes())).collect();
+    let about = [field(1, id.as_bytes()), field(3, project.as_bytes()), tags.concat()].concat();
+    let row = field(2, &[item("loss", "0.5"), item("_step", "1")].concat());
+    site.write(path, wandb_file(&[field(17, &about), row]));
+}
+
+#[test]
+fn projects_whose_names_are_none_here_are_studies_of_their_own_which_the_next_import_finds() {
+    let site = Site::new("", "");
+    fs::create_dir(site.path("w")).unwrap();
+    let of = ["Image Classification", "Image-Classification", "speech to text", "digits"];
+    for (index, project) in of.into_iter().enumerate() {
+        wandb_run(&site, &format!("w/run-{index}.wandb"), (&index.to_string(), project), &[]);
+    }
+    let homes = ["Image-Classification", "Image-Classification-2", "digits", "speech-to-text"];
+    let renamed = [
+        "`Image Classification` is the study `Image-Classification` here; `--study NAME`",
+        "`Image-Classification` is the study `Image-Classification-2` here",
+        "`speech to text` is the study `speech-to-text` here",
+    ];
+    for (words, verb) in [(&["--dry-run"][..], "would be"), (&[], "is")] {
+        let done = site.run(&[&["import", "w"], words].concat());
+        assert_done(&done);
+        assert_names(&done.err, &renamed);
+        for home in homes {
+            assert_names(&done.err, &[&format!("`{home}`: 1 run {verb} new")]);
+        }
+        assert!(!done.err.contains("`digits` is"), "{}", done.err);
+    }
+    assert_eq!(studies(&site), homes);
+    assert_names(&site.run(&["show", "Image-Classification"]).out, &["Image Classification"]);
+    let again = site.run(&["import", "w"]);
+    assert_done(&again);
+    assert_eq!(again.err.matches("0 runs are new, 1 was there").count(), 4, "{}", again.err);
+    let together = site.run(&["import", "w", "--study", "all"]);
+    assert_names(&together.err, &["`all`: 4 runs are new"]);
+    assert!(!together.err.contains("--study NAME"), "{}", together.err);
+}
+
+#[test]
+fn tables_whose_names_are_none_here_are_studies_of_their_own() {
+    let site = Site::new("", "");
+    let tables = [
+        ("a b.csv", "a-b"),
+        ("c d.csv", "c-d"),
+        ("my results (v2).csv", "my-results-v2"),
+        ("nai\u{308}ve.csv", "na\u{ef}ve"),
+    ];
+    for said in ["1 run is new", "0 runs are new, 1 was there"] {
+        for (table, study) in tables {
+            site.write(table, "lr,loss\n0.1,0.5\n");
+            let done = site.run(&["import", table]);
+            assert_done(&done);
+            let renamed = format!("is the study `{study}` here; `--study NAME`");
+            assert_names(&done.err, &[&renamed, &format!("`{study}`: {said}")]);
+        }
+    }
+    assert_eq!(studies(&site), tables.map(|(_, study)| study));
+}
+
+#[test]
+fn what_an_earlier_version_imported_into_a_common_study_is_found_there_and_can_be_moved() {
+    let site = Site::new("", "");
+    fs::create_dir(site.path("wandb")).unwrap();
+    for (index, project) in ["Image Classification", "speech to text"].into_iter().enumerate() {
+        let path = format!("wandb/run-{index}.wandb");
+        wandb_run(&site, &path, (&index.to_string(), project), &[]);
+    }
+    assert_done(&site.run(&["import", "wandb", "--study", "wandb"]));
+    wandb_run(&site, "wandb/run-2.wandb", ("2", "Image Classification"), &[]);
+    let more = site.run(&["import", "wandb"]);
+    assert_done(&more);
+    let moves = "hpsearch mv wandb 0 --to Image-Classification";
+    assert_names(
+        &more.err,
+        &[
+            "`wandb`: 0 runs are new, 2 were there",
+            "`Image-Classification`: 1 run is new",
+            "1 run of `Image Classification` is in the study `wandb`",
+            moves,
+            "hpsearch mv wandb 1 --to speech-to-text",
+        ],
+    );
+    for moved in ["0 --to Image-Classification", "1 --to speech-to-text"] {
+        let words: Vec<&str> = ["mv", "wandb"].into_iter().chain(moved.split(' ')).collect();
+        assert_done(&site.run(&[&words[..], &["--yes"]].concat()));
+    }
+    let moved = site.run(&["import", "wandb"]);
+    assert_done(&moved);
+    assert_names(
+        &moved.err,
+        &[
+            "`Image-Classification`: 0 runs are new, 2 were there",
+            "`speech-to-text`: 0 runs are new, 1 was there",
+        ],
+    );
+    assert!(!moved.err.contains("`wandb`: "), "{}", moved.err);
+    // A table stays whole, and is read by the metric of the study that has it.
+    site.write("a b.csv", "lr,accuracy\n0.1,0.5\n");
+    let goal = ["--metric", "accuracy", "--direction", "maximize"];
+    assert_done(&site.run(&[&["import", "a b.csv", "--study", "csv"], &goal[..]].concat()));
+    site.write("a b.csv", "lr,accuracy\n0.1,0.5\n0.2,0.6\n");
+    let more = site.run(&["import", "a b.csv"]);
+    assert_done(&more);
+    assert_names(&more.err, &["`csv`: 1 run is new, 1 was there", "mv csv 0 --to a-b"]);
+    // Another table goes to its own study.
+    site.write("c d.csv", "lr,loss\n0.1,0.5\n");
+    assert_names(&site.run(&["import", "c d.csv"]).err, &["`c-d`: 1 run is new"]);
+}
+
+#[test]
+fn tags_that_are_none_here_are_written_as_tags_and_said() {
+    let site = Site::new("", "");
+    fs::create_dir(site.path("w")).unwrap();
+    let tags = ["needs review", "v2", "best-so-far!", "??"];
+    for id in ["a", "b"] {
+        wandb_run(&site, &format!("w/run-{id}.wandb"), (id, "p"), &tags);
+    }
+    let done = site.run(&["import", "w"]);
+    assert_done(&done);
+    let said = "tags are written differently here: `best-so-far!` as `best-so-far`, `needs \
+        review` as `needs-review`";
+    assert_eq!(done.err.matches(said).count(), 1, "{}", done.err);
+    assert_names(&done.err, &["no tags here, and left out: `??`"]);
+    let trials = json(&site, &["trials", "p", "--json"]);
+    let expected = serde_json::json!(["best-so-far", "needs-review", "v2"]);
+    for trial in trials["trials"].as_array().unwrap() {
+        assert_eq!(trial["tags"], expected);
+    }
 }
 
 #[test]

@@ -468,3 +468,42 @@ fn what_was_sent_comes_back_without_a_difference_once() {
     assert_refused(&nobody, &["cannot be reached"]);
     assert!(!site.exists("new.db"), "no store is made for nothing");
 }
+
+#[test]
+fn experiments_and_tags_whose_names_are_none_here_get_others() {
+    let (site, server) = (Site::new("", ""), Server::start());
+    server.with(|content| {
+        for (number, name) in ["my exp (1)", "my-exp-1"].into_iter().enumerate() {
+            let id = (number + 1).to_string();
+            content.experiments.insert(id.clone(), name.to_owned());
+            let tags = [("needs review", "true"), ("team", "a b"), ("story", &*"long ".repeat(30))];
+            let tags = tags.map(|(key, value)| (key.to_owned(), value.to_owned()));
+            let run = StoredRun {
+                experiment: id.clone(),
+                status: "FINISHED".to_owned(),
+                tags: tags.into_iter().collect(),
+                ..StoredRun::default()
+            };
+            content.runs.insert(id, run);
+        }
+    });
+    for said in ["1 run is new", "0 runs are new, 1 was there"] {
+        let done = site.run(&["import", &server.destination()]);
+        assert_done(&done);
+        assert_names(
+            &done.err,
+            &[
+                "http://",
+                ": `my exp (1)` is the study `my-exp-1` here; `--study NAME`",
+                "`my-exp-1` is the study `my-exp-1-2` here",
+                &format!("`my-exp-1`: {said}"),
+                &format!("`my-exp-1-2`: {said}"),
+            ],
+        );
+        let is_new = said.contains("is new");
+        assert_eq!(done.err.contains("`needs review` as `needs-review`"), is_new, "{}", done.err);
+        assert_eq!(done.err.contains("left out: `story/long"), is_new, "{}", done.err);
+    }
+    let trials: Json = site.json(&["trials", "my-exp-1", "--json"]);
+    assert_eq!(trials["trials"][0]["tags"], json!(["needs-review", "team/a-b"]));
+}

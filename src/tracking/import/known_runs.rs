@@ -83,6 +83,15 @@ impl KnownRuns {
         Ok(KnownRuns(known))
     }
 
+    /// The numbers of the runs from a source; of a table's, `csv:PATH#`, those of all its rows.
+    pub fn from<'a>(&'a self, source: &'a str) -> impl Iterator<Item = TrialNumber> + 'a {
+        let is_table = source.ends_with('#');
+        let after = self.0.range(source.to_owned()..);
+        after
+            .take_while(move |(known, _)| *known == source || is_table && known.starts_with(source))
+            .map(|(_, known)| known.number)
+    }
+
     /// The result that writing a run would have.
     ///
     /// # Errors

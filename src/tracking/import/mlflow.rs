@@ -9,7 +9,6 @@ use super::{Format, ImportError, RecordedEnd, RecordedPoint, RecordedRun, Server
 use crate::report::wording::one_line;
 use crate::study::params::Value;
 use crate::study::series::SeriesAxis;
-use crate::study::tag::is_tag;
 use crate::tracking::mlflow::{
     CLOCK, GROUP, NOTE, PARAMS, PARENT, RUN, Refusal, SERIES, Server, TAG, TRIAL, axis, entries,
     moment, number, pairs, parameter,
@@ -173,26 +172,15 @@ fn error(server: &Server, refusal: Refusal) -> ImportError {
 }
 
 /// Tags of hpsearch's own runs unchanged; of others `key` if the value adds nothing, else
-/// `key/value`. Invalid tags are skipped with a remark.
+/// `key/value`.
 fn take_tags(recorded: &mut RecordedRun, tags: &BTreeMap<&str, &str>, is_own: bool) {
-    let mut left = Vec::new();
     for (key, value) in tags {
-        let tag = match key.strip_prefix(TAG) {
+        recorded.tags.push(match key.strip_prefix(TAG) {
             Some(_) if is_own => (*value).to_owned(),
             _ if is_own || key.starts_with(INTERNAL) => continue,
             _ if value.is_empty() || value.eq_ignore_ascii_case("true") => (*key).to_owned(),
             _ => format!("{key}/{value}"),
-        };
-        if is_tag(&tag) {
-            recorded.tags.push(tag);
-        } else {
-            left.push(format!("`{}`", one_line(key)));
-        }
-    }
-    if !left.is_empty() {
-        let name = recorded.name.as_deref().unwrap_or(&recorded.source);
-        let left = left.join(", ");
-        recorded.remarks.push(format!("{}: no tags here, and left out: {left}", one_line(name)));
+        });
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::derived_name;
 use crate::study::metric::Direction;
 use crate::study::params::Params;
 use crate::study::series::SeriesAxis;
-use crate::study::tag::is_tag;
 use crate::study::time::Timestamp;
 use crate::study::tracked::is_run_name;
 use crate::study::trial::TrialState;
@@ -25,6 +25,8 @@ pub struct RecordedRun {
     pub parent: Option<String>,
     /// Its tags.
     pub tags: Vec<String>,
+    /// Its tags that are not allowed here, with what they are instead, if anything.
+    pub other_tags: BTreeMap<String, Option<String>>,
     /// Its note.
     pub note: Option<String>,
     /// Its parameters.
@@ -106,7 +108,13 @@ impl RecordedRun {
         let last = moments().max().unwrap_or(began).max(began);
         self.ended = Some(self.ended.map_or(last, possible).max(last));
         self.began = Some(began.min(moments().min().unwrap_or(began)));
-        self.tags.retain(|tag| is_tag(tag));
+        for tag in std::mem::take(&mut self.tags) {
+            let derived = derived_name::tag(&tag);
+            self.tags.extend(derived.clone());
+            if derived.as_ref() != Some(&tag) {
+                self.other_tags.insert(tag, derived);
+            }
+        }
         self.tags.sort();
         self.tags.dedup();
         self.name = match self.name.take() {

@@ -1,0 +1,51 @@
+//! Finds the study that is named after something of another tool, which may be called in a way that
+//! no study can be.
+
+use super::AppError;
+use crate::report::wording::one_line;
+use crate::storage::{StorageReader, StoredStudy};
+use crate::study::spec::StudySpec;
+use crate::tracking::import::study_name;
+
+/// The name of the study for what another tool calls `original`; `None` if none can be derived.
+/// Among the studies that derive the same name, it is the one whose description is `original`, or
+/// that `is_known`; else it is the first name that no study has and that is not `taken`.
+///
+/// # Errors
+/// The store failed.
+pub(super) fn named_after(
+    reader: Option<&dyn StorageReader>,
+    original: &str,
+    taken: impl Fn(&str) -> bool,
+    mut is_known: impl FnMut(&StoredStudy) -> Result<bool, AppError>,
+) -> Result<Option<String>, AppError> {
+    let Some(derived) = study_name(original) else { return Ok(None) };
+    let (mut name, mut count) = (derived.clone(), 2_u64);
+    loop {
+        let study = reader.map(|reader| reader.study(&name)).transpose()?.flatten();
+        let is_it = match &study {
+            Some(study) => is_of(&study.spec, original) || is_known(study)?,
+            None => !taken(&name),
+        };
+        if is_it {
+            return Ok(Some(name));
+        }
+        name = format!("{derived}-{count}");
+        count += 1;
+    }
+}
+
+/// Whether a study is named after `original`: a derived name has it as the study's description.
+fn is_of(spec: &StudySpec, original: &str) -> bool {
+    match &spec.description {
+        Some(description) if spec.is_tracked() => description == original,
+        Some(description) if description == original => true,
+        _ => spec.name == original,
+    }
+}
+
+/// `exp/1` is the study `exp-1` here
+pub(super) fn in_words(original: &str, name: &str) -> String {
+    let original = one_line(original);
+    format!("`{original}` is the study `{name}` here; `--study NAME` names another one")
+}
