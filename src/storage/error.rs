@@ -301,10 +301,20 @@ pub enum PostgresFailure {
     Unreachable,
     /// The server does not accept the user or the password.
     Refused,
+    /// The server demands a password, and none is given.
+    NoPassword,
+    /// The same, and a file of passwords was ignored because others may read it.
+    PasswordFile,
+    /// The server has no entry for this login without TLS.
+    NotEncrypted,
     /// There is no such database.
     NoDatabase,
-    /// The user may not do this.
+    /// The user may not create tables in the schema.
     Forbidden,
+    /// The user may not use a table or a sequence.
+    NotGranted,
+    /// Only the owner of a table may do this.
+    NotOwner,
     /// No space is left on the server.
     DiskFull,
     /// Another process kept the study locked.
@@ -325,10 +335,23 @@ impl PostgresFailure {
             PostgresFailure::Refused => {
                 format!("the server refuses the login of the store `{address}`")
             }
+            PostgresFailure::NoPassword => {
+                format!("the server demands a password for the store `{address}`")
+            }
+            PostgresFailure::PasswordFile => format!(
+                "the server demands a password for the store `{address}`, and the file of \
+                 passwords (`PGPASSFILE` or `~/.pgpass`) is ignored because others may read it"
+            ),
+            PostgresFailure::NotEncrypted => format!(
+                "the server refuses the login of the store `{address}` without TLS, which this \
+                 program does not have"
+            ),
             PostgresFailure::NoDatabase => {
                 format!("there is no database for the store `{address}`")
             }
-            PostgresFailure::Forbidden => {
+            PostgresFailure::Forbidden
+            | PostgresFailure::NotGranted
+            | PostgresFailure::NotOwner => {
                 format!("the user of the store `{address}` may not do this")
             }
             PostgresFailure::DiskFull => format!("no space is left for the store `{address}`"),
@@ -352,11 +375,31 @@ impl PostgresFailure {
             PostgresFailure::Refused => {
                 "give the user in the address, and the password in `PGPASSWORD` or `~/.pgpass`"
             }
+            PostgresFailure::NoPassword => {
+                "give it in `PGPASSWORD`, or as the line `HOST:PORT:DATABASE:USER:PASSWORD` of \
+                 `~/.pgpass`, whose mode is 0600"
+            }
+            PostgresFailure::PasswordFile => "`chmod 600` that file, or give it in `PGPASSWORD`",
+            PostgresFailure::NotEncrypted => {
+                "connect through an SSH tunnel (`ssh -L 5432:localhost:5432 HOST`); without one, \
+                 the server's `pg_hba.conf` needs an entry `host` for this user, database and \
+                 address"
+            }
             PostgresFailure::NoDatabase => {
                 "create it with `createdb`, or name another in the address"
             }
             PostgresFailure::Forbidden => {
                 "it needs to create tables in its schema: ask the server's administrator"
+            }
+            PostgresFailure::NotGranted => {
+                "the owner of the tables grants it, to read: `GRANT SELECT ON ALL TABLES IN SCHEMA \
+                 public TO user`; to write, too: `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL \
+                 TABLES IN SCHEMA public TO user` and `GRANT USAGE ON ALL SEQUENCES IN SCHEMA \
+                 public TO user`"
+            }
+            PostgresFailure::NotOwner => {
+                "the tables have an older schema, which their owner migrates: any command of this \
+                 hpsearch does it for that user"
             }
             PostgresFailure::DiskFull => {
                 "what was written before is safe: free some space on the server, then run the same \

@@ -1,5 +1,6 @@
 //! Extracts parameters from a program's command line, and redacts its secrets.
 
+use crate::study::database_url::{UNREADABLE, masked_word};
 use crate::study::params::{Params, Value};
 
 /// Replaces a secret.
@@ -272,6 +273,10 @@ fn secret_of_header(header: &str) -> Option<usize> {
 
 /// An address with its password redacted.
 fn without_password(text: &str) -> String {
+    let masked = masked_word(text);
+    if masked.ends_with(UNREADABLE) {
+        return masked;
+    }
     let Some(at) = text.find("://").map(|at| at + 3) else { return text.to_owned() };
     let authority = text[at..].find(['/', '?', '#']).map_or(text.len(), |end| at + end);
     let Some(host) = text[at..authority].rfind('@') else { return text.to_owned() };
@@ -320,6 +325,12 @@ mod tests {
         ] {
             assert_eq!(found(line), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn an_address_of_a_database_with_a_raw_slash_in_its_password_is_redacted() {
+        let redacted = without_password("--db=postgres://me:hunter/2@host/d");
+        assert_eq!(redacted, "--db=postgres://..");
     }
 
     #[test]

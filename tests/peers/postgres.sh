@@ -169,5 +169,28 @@ sql -c "CREATE USER secretive PASSWORD 'hunter2' SUPERUSER"
 (cd "$work/p1" && "$hpsearch" --store "postgres://secretive:hunter2@127.0.0.1:$port/postgres" run study.toml --plain --set budget.trials=14 >"$work/password.log" 2>&1 || true)
 "$hpsearch" --store "postgres://secretive:hunter2@127.0.0.1:1/postgres" ls >>"$work/password.log" 2>&1 || true
 "$bin/pg_dump" -h 127.0.0.1 -p "$port" -U postgres postgres >"$work/dump.sql"
+for secret in 'hunter2/x' 'hunter2?x' 'hunter2#x' 'x:hunter2 @x'; do
+    if (cd "$work/p1" && "$hpsearch" --store "postgres://secretive:$secret@127.0.0.1:$port/postgres" run study.toml --plain) >>"$work/password.log" 2>&1
+    then echo "an address with a raw $secret is accepted"; exit 1; fi
+done
 ! grep -r hunter2 "$work/password.log" "$work/dump.sql" "$work"/*/runs && echo "nowhere"
+say "a reader and a writer are told what they need, and then have it"
+sql -c "CREATE USER reader" -c "CREATE USER writer" -c "REVOKE CREATE ON SCHEMA public FROM public"
+as_user() { "$hpsearch" --store "postgres://$1@127.0.0.1:$port/postgres" "${@:2}"; }
+! as_user reader ls 2>"$work/grants.log" && grep -c 'GRANT SELECT ON ALL TABLES' "$work/grants.log"
+sql -c "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader"
+as_user reader ls | head -2 && as_user reader trials p1 >/dev/null && as_user reader verify p1 -q
+! as_user reader note p1 -m no 2>>"$work/grants.log"
+sql -c "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO writer"
+sql -c "GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO writer"
+study shared 4
+(cd "$work/shared" && as_user writer run study.toml --plain -q) && as_user writer verify shared -q && as_user writer rm shared --yes
+
+say "trials of a killed runner are interrupted, also after the end of its lease"
+study lost 2
+(cd "$work/lost" && exec env PAUSE=60 setsid "$hpsearch" run study.toml --plain >"$work/lost.log" 2>&1) &
+until [[ $("$hpsearch" trials lost --where state:running --json 2>/dev/null) == *'"running"'* ]]; do sleep 0.2; done
+kill -9 "$(sql -c "SELECT pid FROM lease l JOIN study s ON s.id = l.study_id WHERE s.name = 'lost'")"
+until [[ $(sql -c "SELECT expires_at < clock_timestamp() FROM lease l JOIN study s ON s.id = l.study_id WHERE s.name = 'lost'") == t ]]; do sleep 0.2; done
+"$hpsearch" ls | grep '^lost .*interrupted' && "$hpsearch" trials lost | grep -c interrupted
 say "done"

@@ -8,18 +8,32 @@ pub fn is_database_url(text: &str) -> bool {
     SCHEMES.iter().any(|scheme| text.starts_with(scheme))
 }
 
-/// An address without its password, and the password.
+/// Stands for an address in which no part is certain to be no password.
+pub const UNREADABLE: &str = "postgres://..";
+
+/// Why [`UNREADABLE`] is refused.
+pub const UNREADABLE_REASON: &str = "an address is `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, \
+     with `/` written as `%2F`, `?` as `%3F`, `#` as `%23`, `@` as `%40` and a space as `%20` in a \
+     user, a password and options; or give the password in `PGPASSWORD` or `~/.pgpass`";
+
+/// An address without its password, and the password; [`UNREADABLE`] if it is not certain which
+/// part is the password.
 pub fn without_password(url: &str) -> (String, Option<String>) {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let (rest, query) = match rest.split_once('?') {
-        Some((rest, query)) => (rest, Some(query)),
-        None => (rest, None),
-    };
-    let place = rest.find('/').unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(place);
+    let place = rest.find(|char: char| "/?#".contains(char) || char.is_whitespace());
+    let (authority, path) = rest.split_at(place.unwrap_or(rest.len()));
     let (mut user, hosts) = match authority.rsplit_once('@') {
         Some((user, hosts)) => (Some(user), hosts),
         None => (None, authority),
+    };
+    // A password may contain the character that seems to end the user and the hosts, or be what
+    // seems to be a port.
+    if path.contains('@') || !hosts.split(',').all(has_a_port) {
+        return (UNREADABLE.to_owned(), None);
+    }
+    let (path, query) = match path.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (path, None),
     };
     let mut password = None;
     if let Some((name, given)) = user.and_then(|user| user.split_once(':')) {
@@ -35,6 +49,13 @@ pub fn without_password(url: &str) -> (String, Option<String>) {
     let user = user.map(|user| format!("{user}@")).unwrap_or_default();
     let query = if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) };
     (format!("{scheme}://{user}{hosts}{path}{query}"), password)
+}
+
+/// Whether what follows the name of a host is a port, or nothing.
+fn has_a_port(host: &str) -> bool {
+    let name = host.rfind(']').map_or(0, |end| end + 1);
+    let port = host[name..].split_once(':').map_or("", |(_, port)| port);
+    port.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// A word of a command line, in which an address, perhaps after `--store=`, has no password.
@@ -78,6 +99,8 @@ mod tests {
             ("postgres://h/d?password=p&user=u", "postgres://h/d?user=u", Some("p")),
             ("postgres://u@/d?host=/run/pg", "postgres://u@/d?host=/run/pg", None),
             ("postgres://h/d", "postgres://h/d", None),
+            ("postgres://u:p@ss:1@h:1,g:2/d", "postgres://u@h:1,g:2/d", Some("p@ss:1")),
+            ("postgres://u:p%@[::1]:5/d?a=b", "postgres://u@[::1]:5/d?a=b", Some("p%")),
         ] {
             let found = without_password(url);
             assert_eq!(found, (address.to_owned(), password.map(str::to_owned)), "{url}");
@@ -86,5 +109,24 @@ mod tests {
         assert_eq!(masked_word("--store=postgres://u:p@h/d"), "--store=postgres://u@h/d");
         assert_eq!(masked_word("runs/hpsearch.db"), "runs/hpsearch.db");
         assert!(!is_database_url("runs/postgres://"));
+    }
+
+    #[test]
+    fn an_address_shows_nothing_where_its_password_is_uncertain() {
+        for url in [
+            "postgres://carol:hunter/2secret@127.0.0.1:5544/carol",
+            "postgres://carol:hunter?2secret@h/d",
+            "postgres://carol:hunter#2secret@h/d",
+            "postgresql://carol:p@ss:w/o rd#1%?é@h/d",
+            "postgres://carol:pass word@h",
+            "postgres://carol:secret",
+            "postgres://carol:secret/d",
+            "postgres://u@h:secret/d",
+            "postgres://u@h/d?password=se@cret",
+        ] {
+            assert_eq!(without_password(url), (UNREADABLE.to_owned(), None), "{url}");
+            assert_eq!(masked_word(&format!("--store={url}")), format!("--store={UNREADABLE}"));
+        }
+        assert_eq!(without_password(UNREADABLE).0, UNREADABLE);
     }
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use postgres::error::SqlState;
+
 use super::session::Session;
 use crate::storage::StorageError;
 use crate::storage::sql::column::value;
@@ -46,13 +48,31 @@ pub(super) fn version(connection: &dyn Connection, address: &Path) -> Result<i64
         ("event", "its table `event` is that of another program"),
     ] {
         if is_table(table)? {
-            let why = format!(
-                "{why}: name another database, or a schema by `?options=-csearch_path%3DNAME`"
-            );
-            return Err(StorageError::NotAStore { path: address.display().to_string(), why }.into());
+            return Err(foreign(address, why));
         }
     }
     Ok(0)
+}
+
+/// The error for a database of another program.
+fn foreign(address: &Path, why: &str) -> Fault {
+    let path = address.display().to_string();
+    let why =
+        format!("{why}: name another database, or a schema by `?options=-csearch_path%3DNAME`");
+    StorageError::NotAStore { path, why }.into()
+}
+
+/// The same, if a name that a migration creates is there already.
+fn of_other_program(fault: Fault, address: &Path) -> Fault {
+    let Fault::Postgres(error) = &fault else { return fault };
+    let is_there =
+        [SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT, SqlState::DUPLICATE_FUNCTION];
+    match error.as_db_error().filter(|error| is_there.contains(error.code())) {
+        Some(error) => {
+            foreign(address, &format!("it has tables of another program ({})", error.message()))
+        }
+        None => fault,
+    }
 }
 
 /// Runs the pending migrations in one transaction.
@@ -66,7 +86,7 @@ pub(super) fn migrate(session: &Session, address: &Path) -> Result<(), Fault> {
         let found = version(session, address)?;
         for (step, sql) in (0..).zip(MIGRATIONS) {
             if step >= found {
-                session.batch(sql)?;
+                session.batch(sql).map_err(|fault| of_other_program(fault, address))?;
             }
         }
         session.batch(&format!(

@@ -55,6 +55,10 @@ fn tables_of_other_programs_are_refused_and_left_alone() {
         assert!(matches!(refused, Err(StorageError::NotAStore { .. })), "{refused:?}");
     }
     session.batch("INSERT INTO study VALUES (1); DROP TABLE study").unwrap();
+    session.batch("CREATE TABLE metric (a INTEGER)").unwrap();
+    let refused = PostgresStore::open(&url).map(drop);
+    assert!(matches!(refused, Err(StorageError::NotAStore { .. })), "{refused:?}");
+    session.batch("DROP TABLE metric").unwrap();
     assert!(matches!(PostgresReader::open(&url), Err(StorageError::Missing { .. })));
     PostgresStore::open(&url).unwrap();
     PostgresReader::open(&url).unwrap();

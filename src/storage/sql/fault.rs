@@ -141,20 +141,42 @@ pub(in crate::storage) fn is_of_connection(error: &postgres::Error) -> bool {
     error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>())
 }
 
+/// Whether the server demanded a password that the client was not given.
+#[cfg(feature = "postgres")]
+fn is_missing_password(error: &postgres::Error) -> bool {
+    use std::error::Error as _;
+    error.source().is_some_and(|source| source.to_string() == "password missing")
+}
+
 #[cfg(feature = "postgres")]
 fn failure_of(error: &postgres::Error) -> PostgresFailure {
     use postgres::error::SqlState;
     let Some(code) = error.code() else {
         return match is_of_connection(error) {
             true => PostgresFailure::Unreachable,
+            false if is_missing_password(error) => PostgresFailure::NoPassword,
             false => PostgresFailure::Other,
         };
     };
+    // In the server's language: what is not recognised gets the general remedy.
+    let message = error.as_db_error().map_or("", postgres::error::DbError::message);
     match code.code() {
+        // Before version 14 `SSL off`.
+        "28000" if message.contains("no encryption") || message.contains("SSL off") => {
+            PostgresFailure::NotEncrypted
+        }
         code if code.starts_with("28") => PostgresFailure::Refused,
         code if code.starts_with("08") || code.starts_with("57P") => PostgresFailure::Unreachable,
         code if code == SqlState::INVALID_CATALOG_NAME.code() => PostgresFailure::NoDatabase,
-        code if code == SqlState::INSUFFICIENT_PRIVILEGE.code() => PostgresFailure::Forbidden,
+        code if code == SqlState::INSUFFICIENT_PRIVILEGE.code() => {
+            if message.starts_with("must be owner") {
+                PostgresFailure::NotOwner
+            } else if ["table", "sequence", "view"].iter().any(|kind| message.contains(kind)) {
+                PostgresFailure::NotGranted
+            } else {
+                PostgresFailure::Forbidden
+            }
+        }
         code if code == SqlState::DISK_FULL.code() => PostgresFailure::DiskFull,
         code if code == SqlState::LOCK_NOT_AVAILABLE.code() => PostgresFailure::Locked,
         code if code == SqlState::TOO_MANY_CONNECTIONS.code() => PostgresFailure::Busy,
