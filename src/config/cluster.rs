@@ -18,6 +18,22 @@ const OF_TYPES: &[(&str, &[&str])] = &[
     ("command", &["run", "max_jobs"]),
 ];
 
+/// Options of `sbatch` that must be as the runner gives them, with their letters, and what to do
+/// instead.
+const OWN_OPTIONS: &[(&str, Option<char>, &str)] = &[
+    ("job-name", Some('J'), "the runner finds its jobs by their name; `--comment=..` labels them"),
+    ("array", Some('a'), "`max_jobs` is the number of jobs at a time"),
+    ("output", Some('o'), "the logs are `agent-*.log` beside `agents.json`"),
+    ("clusters", Some('M'), "name it in SLURM_CLUSTERS, which `squeue` and `scancel` read, too"),
+    ("wait", Some('W'), "the runner does not wait for the end of a job"),
+    ("parsable", None, "leave it out"),
+    ("wrap", None, "a job runs an agent; [command] is what a trial runs"),
+    ("test-only", None, "`hpsearch run --dry-run` prints the command line"),
+    ("help", Some('h'), "leave it out"),
+    ("usage", None, "leave it out"),
+    ("version", Some('V'), "leave it out"),
+];
+
 /// Reads the table; `None` if it is absent. `base`: the study file's directory.
 pub(super) fn read(
     section: &Section<'_>,
@@ -27,6 +43,7 @@ pub(super) fn read(
     section.place?;
     let kind = section.text("type");
     check_keys(section, kind, problems);
+    check_extra(section, problems);
     let start = match kind {
         Some("command") => command(section, problems),
         Some("ssh") => AgentStart::Ssh { hosts: hosts(section, problems) },
@@ -53,6 +70,30 @@ pub(super) fn read(
         shared_dir: shared_dir.map(|directory| base.join(directory)),
         listen,
         lost_after: section.get::<Option<_>>("lost_after").unwrap_or(LOST_AFTER),
+    })
+}
+
+/// Reports options of `sbatch` that are the runner's own.
+fn check_extra(section: &Section<'_>, problems: &mut Vec<Diagnostic>) {
+    let Some(node) = section.node("extra") else { return };
+    for word in section.get::<Vec<String>>("extra") {
+        let Some((option, _, instead)) = own_option(&word) else { continue };
+        problems.push(
+            Diagnostic::error(node.place, format!("hpsearch itself sets `--{option}` of `sbatch`"))
+                .help(format!("remove it from `extra`: {instead}")),
+        );
+    }
+}
+
+/// The runner's own option that a word gives; long ones may be abbreviated.
+fn own_option(word: &str) -> Option<&'static (&'static str, Option<char>, &'static str)> {
+    let body = word.trim().strip_prefix('-')?;
+    OWN_OPTIONS.iter().find(|(name, letter, _)| match body.strip_prefix('-') {
+        Some(long) => {
+            let given = long.split(|char: char| char == '=' || char.is_whitespace()).next();
+            given.is_some_and(|given| !given.is_empty() && name.starts_with(given))
+        }
+        None => body.chars().next().is_some_and(|given| Some(given) == *letter),
     })
 }
 
@@ -180,5 +221,28 @@ pub(super) fn check(
         let message = "with [cluster] the number of slots is unknown, so `deterministic = true` \
              cannot hold";
         problems.push(Diagnostic::error(section.place, message).help("leave one of the two out"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_the_runner_are_recognised_in_all_spellings() {
+        for (word, option) in [
+            ("--job-name=my experiment", "job-name"),
+            ("--job-name", "job-name"),
+            ("--job=x", "job-name"),
+            ("-Jx", "job-name"),
+            ("-J", "job-name"),
+            ("-a 1-9", "array"),
+            ("--wait", "wait"),
+        ] {
+            assert_eq!(own_option(word).map(|own| own.0), Some(option), "{word}");
+        }
+        for word in ["--qos=low", "--wait-all-nodes=1", "-A", "lab", "--", "-", "", "--mem=4G"] {
+            assert_eq!(own_option(word), None, "{word}");
+        }
     }
 }

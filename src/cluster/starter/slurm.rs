@@ -242,15 +242,38 @@ fn run(words: Vec<String>) -> std::io::Result<Receiver<Result<String, String>>> 
 }
 
 fn output(words: &[String]) -> Result<String, String> {
-    let output = Command::new(&words[0])
-        .args(&words[1..])
-        .output()
-        .map_err(|error| format!("`{}`: {error}", words[0]))?;
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in hidden_variables(names.collect()) {
+        command.env_remove(name);
+    }
+    let output = command.output().map_err(|error| format!("`{}`: {error}", words[0]))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("`{}` failed: {}", words[0], said.trim()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The variables of the runner that Slurm's commands must not see, of all `names`: those that give
+/// options which contradict the command lines, and those of the job in which the runner itself is,
+/// which `sbatch` would pass on to the agents' jobs.
+fn hidden_variables(names: Vec<String>) -> Vec<String> {
+    // How to reach Slurm, which a job does not set.
+    const REACH: [&str; 4] = ["SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"];
+    const CONTRADICTING: [&str; 2] = ["SBATCH_WAIT", "SBATCH_CLUSTERS"];
+    let is_in_job = names.iter().any(|name| name == "SLURM_JOB_ID");
+    let is_hidden = |name: &String| {
+        let is_of_job = name.starts_with("SLURM_") && !REACH.contains(&name.as_str())
+            || name.starts_with("SBATCH_MEM_BIND")
+            || name.starts_with("SBATCH_CPU_BIND");
+        is_in_job && is_of_job
+            || name.starts_with("SQUEUE_")
+            || name.starts_with("SCANCEL_")
+            || CONTRADICTING.contains(&name.as_str())
+    };
+    names.into_iter().filter(is_hidden).collect()
 }
 
 /// The jobs in a list of `id|state|reason`; an array that waits is one line: `7_[2-5]`.
@@ -305,6 +328,18 @@ mod tests {
             "--wrap=exec srun --ntasks=1 '/bin/hpsearch' agent '/shared/it'\\''s/agents.json'"
         );
         assert_ne!(job_name("digits", file), job_name("digits", Path::new("/other")));
+    }
+
+    #[test]
+    fn commands_of_slurm_see_neither_filters_nor_the_job_of_the_runner() {
+        let hidden = |names: &[&str]| {
+            hidden_variables(names.iter().map(|name| (*name).to_owned()).collect()).join(" ")
+        };
+        let of_user = ["SQUEUE_STATES", "SCANCEL_STATE", "SBATCH_WAIT", "SBATCH_PARTITION", "PATH"];
+        assert_eq!(hidden(&of_user), "SQUEUE_STATES SCANCEL_STATE SBATCH_WAIT");
+        let of_job = ["SLURM_JOB_ID", "SLURM_MEM_PER_CPU", "SLURM_CONF", "SBATCH_ACCOUNT"];
+        assert_eq!(hidden(&of_job), "SLURM_JOB_ID SLURM_MEM_PER_CPU");
+        assert_eq!(hidden(&of_job[1..]), "");
     }
 
     #[test]
