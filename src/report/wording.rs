@@ -502,8 +502,10 @@ impl StudyStatus {
             {
                 StudyStatus::Running
             }
-            // It did not pause its trials.
-            (Some(_), HolderLife::Dead) if summary.counts.running > 0 => StudyStatus::Interrupted,
+            // It did not pause its trials. On a server, its lease may have ended.
+            (Some(_), HolderLife::Dead) | (None, _) if summary.counts.running > 0 => {
+                StudyStatus::Interrupted
+            }
             _ if summary.paused.is_some() => StudyStatus::Paused,
             (Some(_), HolderLife::Alive) => StudyStatus::Running,
             _ if summary.finished.is_some()
@@ -536,6 +538,22 @@ impl StudyStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::storage::conformance::small_study;
+    use crate::storage::memory::MemoryStore;
+    use crate::storage::{Storage as _, StorageReader as _};
+    use crate::study::metric::Direction;
+    use crate::study::time::Timestamp;
+
+    #[test]
+    fn a_study_with_running_trials_and_no_lease_is_interrupted() {
+        let mut store = MemoryStore::new();
+        let study =
+            store.create_study(Timestamp(1), &small_study("s", Direction::Minimize)).unwrap();
+        let mut summary = store.summary(study).unwrap();
+        assert_eq!(StudyStatus::new(&summary, HolderLife::Dead), StudyStatus::New);
+        summary.counts.running = 1;
+        assert_eq!(StudyStatus::new(&summary, HolderLife::Dead), StudyStatus::Interrupted);
+    }
 
     #[test]
     fn numbers_keep_five_significant_digits_and_special_values_their_names() {
