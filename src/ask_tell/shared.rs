@@ -23,6 +23,7 @@ use crate::app::held_study::{HeldError, LOOK};
 use crate::app::study_clients::{self, ClientFile, Listening};
 use crate::app::study_state::has_runner;
 use crate::runner::{self, RunnerError, threads};
+use crate::storage::address::is_on_server;
 use crate::storage::any::{AnyReader, AnyStore};
 use crate::storage::{Storage as _, StorageError, StorageReader as _, StudyId};
 use crate::study::params::Params;
@@ -344,7 +345,10 @@ impl<W: Write> StoredSession<W> {
                 Err(error) => Busy::of(error)?,
             };
             if !is_patient && !busy.is_starting() {
-                return Err(busy.why);
+                return Err(match is_on_server(&self.place.0) {
+                    true => unshared(&busy.why),
+                    false => busy.why,
+                });
             }
             threads::sleep(POLL_INTERVAL);
         }
@@ -524,6 +528,14 @@ impl Current {
     fn is_paused(&self) -> bool {
         matches!(self.waiting, Waiting::Paused)
     }
+}
+
+/// The refusal of a study on a server that another program has.
+fn unshared(Refusal(why): &Refusal) -> Refusal {
+    Refusal(format!(
+        "{why}. A study on a server has one program at a time: programs share one in a file \
+         (`runs/hpsearch.db`), and with `hpsearch run` agents on several machines run its trials"
+    ))
 }
 
 /// Another process holds the study.
