@@ -106,7 +106,15 @@ fn own_bytes(entry: &Path, kind: FileType, is_aside: bool) -> Result<u64, Kept> 
 }
 
 fn is_file_of_a_study(name: &str) -> bool {
-    OWN_FILES.contains(&name) || name.starts_with(AGENTS_MARKER)
+    OWN_FILES.contains(&name) || name.starts_with(AGENTS_MARKER) || is_log_of_agent(name)
+}
+
+/// Whether it is the name of the log of an agent that Slurm started: `agent-JOB_TASK.log`.
+fn is_log_of_agent(name: &str) -> bool {
+    let ids = name.strip_prefix("agent-").and_then(|name| name.strip_suffix(".log"));
+    let is_number = |text: &str| text.parse::<u64>().is_ok();
+    ids.and_then(|ids| ids.split_once('_'))
+        .is_some_and(|(job, task)| is_number(job) && is_number(task))
 }
 
 /// Whether it is the name of a draft of a trial's directory or of one of the study's own files.
@@ -236,6 +244,7 @@ mod tests {
             "agents.json",
             "agents.12.draft",
             ".agents-0123456789abcdef",
+            "agent-12_3.log",
             "trial-0/attempt-0.log",
             "trial-1/checkpoint-3/weights",
             ".trial-2.99-gc.tmp/weights",
@@ -250,6 +259,7 @@ mod tests {
             "trial-4/notes.txt",
             "trial-05/attempt-0.log",
             "agents.x.draft",
+            "agent-mine.log",
             ".notes.99-gc.tmp",
             "trial-6",
             "trial-7/attempt-0.log",
