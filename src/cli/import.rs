@@ -89,6 +89,7 @@ pub struct ImportArguments {
 
 /// Imports runs, or with `--dry-run` says what would be imported.
 pub fn import_runs(arguments: &ImportArguments, console: &mut Console) -> Result<Exit, Failure> {
+    refuse_servers(&arguments.source)?;
     if let Some((path, only)) = database(&arguments.source) {
         return import_search(arguments, (&path, only.as_deref()), console);
     }
@@ -110,6 +111,25 @@ pub fn import_runs(arguments: &ImportArguments, console: &mut Console) -> Result
     }
     say(&outcome, ("run", "point"), arguments.dry_run, console);
     Ok(Exit::Done)
+}
+
+/// Rejects a database of Optuna on a server, whose address may have a password.
+fn refuse_servers(source: &str) -> Result<(), Failure> {
+    let url = source.strip_prefix("optuna:").unwrap_or(source);
+    let Some((scheme, _)) = url.split_once("://") else { return Ok(()) };
+    let kind = scheme.split('+').next().unwrap_or_default();
+    if !["postgresql", "postgres", "mysql", "mariadb"].contains(&kind) {
+        return Ok(());
+    }
+    let help = format!(
+        "copy the study to a file first, in Python: `optuna.copy_study(from_study_name=\"NAME\", \
+         from_storage=\"{scheme}://..\", to_storage=\"sqlite:///optuna.db\")`, then `hpsearch \
+         import optuna.db`; a study of hpsearch itself goes to another store by `hpsearch copy`"
+    );
+    Err(Failure::usage(format!(
+        "`{scheme}://..` is a database on a server: only files are imported"
+    ))
+    .help(help))
 }
 
 /// An Optuna database and the study named by the source, if it is one: `sqlite:///optuna.db` as

@@ -461,6 +461,15 @@ fn a_study_of_optuna_continues_here_and_is_learned_from() {
     assert_refused(&refused, &["found 0", "optuna:optuna.db#study"]);
     site.write("text.db", "no database");
     assert_refused(&site.run(&["import", "optuna:text.db"]), &["text.db", "RDBStorage"]);
+    for prefix in ["", "optuna:"] {
+        let on_server =
+            site.run(&["import", &format!("{prefix}postgresql+psycopg2://u:secret@h/d")]);
+        assert_refused(
+            &on_server,
+            &["on a server", "optuna.copy_study(", "postgresql+psycopg2://.."],
+        );
+        assert!(!on_server.err.contains("secret"), "{}", on_server.err);
+    }
     let own = site.run(&["import", "runs/hpsearch.db"]);
     assert_refused(&own, &["is not a database of Optuna"]);
 }
