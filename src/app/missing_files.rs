@@ -2,8 +2,9 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::config::placeholder::{ArgumentPiece, fill_in, pieces};
 use crate::config::shown::one_line;
@@ -174,23 +175,31 @@ fn missing_program(spec: &StudySpec, program: Option<&str>) -> Option<MissingFil
             format!("there is no program `{program}` {where_}, so every trial would fail");
         Some(MissingFile { message, help: help.to_owned() })
     };
+    let not_executable = |path: &Path| {
+        let path = path.display();
+        Some(MissingFile {
+            message: format!("`{path}` is not executable, so every trial would fail"),
+            help: format!(
+                "`chmod +x {path}`, or name the interpreter first: run = [\"python3\", \
+                 \"{program}\"]"
+            ),
+        })
+    };
     if program.contains('/') {
         let path = cwd.join(program);
         if runs(&path) {
             return None;
         }
         if path.is_file() {
-            return Some(MissingFile {
-                message: format!(
-                    "`{}` is not executable, so every trial would fail",
-                    path.display()
-                ),
-                help: format!(
-                    "`chmod +x {}`, or name the interpreter first: run = [\"python3\", \
-                     \"{program}\"]",
-                    path.display()
-                ),
-            });
+            return not_executable(&path);
+        }
+        if let Err(error) = path.metadata()
+            && error.kind() == ErrorKind::PermissionDenied
+        {
+            let message =
+                format!("`{}` cannot be used, so every trial would fail: {error}", path.display());
+            let help = "`namei -l` shows the owners and modes of its directories".to_owned();
+            return Some(MissingFile { message, help });
         }
         return warning(&format!("in {}", cwd.display()), &where_to_look(cwd, program));
     }
@@ -199,11 +208,22 @@ fn missing_program(spec: &StudySpec, program: Option<&str>) -> Option<MissingFil
         .and_then(|path| path.get())
         .map(OsString::from)
         .or_else(|| std::env::var_os("PATH"))?;
-    if std::env::split_paths(&search).any(|directory| runs(&cwd.join(directory).join(program))) {
+    let places: Vec<PathBuf> =
+        std::env::split_paths(&search).map(|directory| cwd.join(directory).join(program)).collect();
+    if places.iter().any(|path| runs(path)) {
         return None;
     }
-    let help = if runs(&cwd.join(program)) {
+    if let Some(path) = places.iter().find(|path| path.is_file()) {
+        return not_executable(path);
+    }
+    let beside = cwd.join(program);
+    let help = if runs(&beside) {
         format!("write \"./{program}\" for the one beside the study")
+    } else if beside.is_file() {
+        format!(
+            "`chmod +x {}`, and write \"./{program}\" for this one beside the study",
+            beside.display()
+        )
     } else {
         "install it, or check `run` in [command]".to_owned()
     };
@@ -260,6 +280,13 @@ mod tests {
         let moved = study(&moved, r#""sh", "train.py""#, "x = { float = [0, 1] }");
         let said = missing_files(&moved).iter().map(ToString::to_string).collect::<String>();
         assert!(said.ends_with("write `cwd = \"../..\"` under [command]"), "{said}");
+        // A program on PATH that may not be executed.
+        let path = directory.path().display();
+        let spec = format!("x = {{ float = [0, 1] }}\n[command.env]\nPATH = \"{path}\"");
+        let said = missing_files(&study(directory.path(), r#""search""#, &spec));
+        let said = said.iter().map(ToString::to_string).collect::<String>();
+        let wanted = ["search` is not executable", "`chmod +x "];
+        assert!(wanted.iter().all(|part| said.contains(part)), "{said}");
         let fine = [
             r#""sh", "train.py", "--config", "conf.yaml""#,
             r#""sh", "search""#,

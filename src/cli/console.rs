@@ -297,7 +297,8 @@ impl Console {
 
     /// Prints a line `title  text`; on a terminal long texts are wrapped and indented.
     pub fn fact(&mut self, title: &str, text: &str) -> Result<(), Failure> {
-        self.hanging(&format!("{title:<FACT$}"), FACT, text)
+        const TITLE: usize = FACT - 1;
+        self.hanging(&format!("{title:<TITLE$} "), FACT, text)
     }
 
     /// Prints `begin` and the text; on a terminal long texts are wrapped and indented.

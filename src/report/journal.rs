@@ -192,7 +192,7 @@ pub fn said(
         Event::Device(DeviceEvent::AgentChanged {
             agent,
             change: AgentChange::Absent { reason },
-        }) => format!("no agent from {agent}: {reason}"),
+        }) => format!("agents from {agent}: {reason}"),
         Event::Device(DeviceEvent::ConcurrencyChanged { device, slots, reason, .. }) => {
             concurrency(*slots, Some(device), reason)
         }
