@@ -224,8 +224,15 @@ impl<'a> Runner<'a> {
         killed_runner::note_stored_points(storage, study.id, &surviving, &points)?;
         let mut launcher = launcher;
         launcher.log_to(Arc::clone(&points));
-        let begun =
-            BegunRun { epoch: lease.epoch, inputs: &tx, clock, grace, surviving: &surviving };
+        let agents = if surviving.is_empty() { Vec::new() } else { storage.agents(study.id)? };
+        let begun = BegunRun {
+            epoch: lease.epoch,
+            inputs: &tx,
+            clock,
+            grace,
+            surviving: &surviving,
+            agents: &agents,
+        };
         launcher
             .begin(&begun)
             .map_err(|source| RunnerError::System { doing: "listen for agents", source })?;
