@@ -86,7 +86,7 @@ pub fn end_of_killed_runner<'a>(
     }
     let idle = idle_micros(begun, heard, paused, changes);
     Some(Event::Runner(RunnerEvent::Stopped {
-        reason: "it was killed".to_owned(),
+        reason: "it was killed, or lost its store".to_owned(),
         ran_micros: heard.0.saturating_sub(begun.0).saturating_sub(idle).max(0),
         heard: Some(heard),
         device_micros: i64::try_from(meter.unaccounted(heard).as_micros()).unwrap_or(i64::MAX),
