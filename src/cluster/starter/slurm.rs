@@ -294,6 +294,8 @@ fn hidden_variables(names: Vec<String>) -> Vec<String> {
             || name.starts_with("SBATCH_MEM_BIND")
             || name.starts_with("SBATCH_CPU_BIND");
         is_in_job && is_of_job
+            // `srun` refuses it beside what Slurm sets for an agent's job.
+            || name.starts_with("SLURM_MEM_PER_")
             || name.starts_with("SQUEUE_")
             || name.starts_with("SCANCEL_")
             || CONTRADICTING.contains(&name.as_str())
@@ -382,7 +384,8 @@ mod tests {
         assert_eq!(hidden(&of_user), "SQUEUE_STATES SCANCEL_STATE SBATCH_WAIT");
         let of_job = ["SLURM_JOB_ID", "SLURM_MEM_PER_CPU", "SLURM_CONF", "SBATCH_ACCOUNT"];
         assert_eq!(hidden(&of_job), "SLURM_JOB_ID SLURM_MEM_PER_CPU");
-        assert_eq!(hidden(&of_job[1..]), "");
+        assert_eq!(hidden(&["SLURM_MEM_PER_CPU", "SLURM_CPU_BIND"]), "SLURM_MEM_PER_CPU");
+        assert_eq!(hidden(&of_job[2..]), "");
     }
 
     const TEXT: &str = "7_[2-5,9%2]|PENDING|Resources|s\n7_1|RUNNING|None|s\n8|COMPLETING|None|s\n\n\
