@@ -496,16 +496,17 @@ impl StudyStatus {
             };
         }
         match (&summary.held, life) {
+            (None, _) if summary.has_lapsed && summary.counts.running > 0 => {
+                StudyStatus::Interrupted
+            }
             // It runs until its trials have left their slots.
             (Some(_), HolderLife::Alive)
                 if summary.paused.is_none() || summary.counts.running > 0 =>
             {
                 StudyStatus::Running
             }
-            // It did not pause its trials. On a server, its lease may have ended.
-            (Some(_), HolderLife::Dead) | (None, _) if summary.counts.running > 0 => {
-                StudyStatus::Interrupted
-            }
+            // It did not pause its trials.
+            (Some(_), HolderLife::Dead) if summary.counts.running > 0 => StudyStatus::Interrupted,
             _ if summary.paused.is_some() => StudyStatus::Paused,
             (Some(_), HolderLife::Alive) => StudyStatus::Running,
             _ if summary.finished.is_some()
@@ -515,6 +516,7 @@ impl StudyStatus {
             }
             _ if summary.finished.is_some() => StudyStatus::Finished,
             (Some(_), HolderLife::Dead) => StudyStatus::Interrupted,
+            (None, _) if summary.has_lapsed => StudyStatus::Interrupted,
             (None, _) if summary.counts.total() == 0 => StudyStatus::New,
             (None, _) => StudyStatus::Stopped,
         }
@@ -545,14 +547,18 @@ mod tests {
     use crate::study::time::Timestamp;
 
     #[test]
-    fn a_study_with_running_trials_and_no_lease_is_interrupted() {
+    fn a_study_whose_lease_has_lapsed_is_interrupted() {
         let mut store = MemoryStore::new();
         let study =
             store.create_study(Timestamp(1), &small_study("s", Direction::Minimize)).unwrap();
         let mut summary = store.summary(study).unwrap();
         assert_eq!(StudyStatus::new(&summary, HolderLife::Dead), StudyStatus::New);
+        summary.has_lapsed = true;
+        assert_eq!(StudyStatus::new(&summary, HolderLife::Dead), StudyStatus::Interrupted);
         summary.counts.running = 1;
         assert_eq!(StudyStatus::new(&summary, HolderLife::Dead), StudyStatus::Interrupted);
+        summary.has_lapsed = false;
+        assert_eq!(StudyStatus::new(&summary, HolderLife::Dead), StudyStatus::Stopped);
     }
 
     #[test]

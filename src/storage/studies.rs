@@ -140,6 +140,9 @@ pub struct StudySummary {
     pub tags: Vec<String>,
     /// The process that runs it, which may be dead.
     pub held: Option<HeldLease>,
+    /// Whether its last holder let the lease end without releasing it, as one that died. Only in a
+    /// store whose leases end.
+    pub has_lapsed: bool,
     /// When it was created.
     pub created: Timestamp,
     /// The name of the directory with its trials' files, once it is claimed.

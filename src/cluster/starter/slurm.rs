@@ -388,8 +388,8 @@ mod tests {
         assert_eq!(hidden(&of_job[2..]), "");
     }
 
-    const TEXT: &str = "7_[2-5,9%2]|PENDING|Resources|s\n7_1|RUNNING|None|s\n8|COMPLETING|None|s\n\n\
-        10|RUNNING|None|other";
+    const TEXT: &str = "7_[2-5,9%2]|PENDING|Resources|s\n7_1|RUNNING|None|s\n\
+        8|COMPLETING|None|s\n\n10|RUNNING|None|other";
 
     #[test]
     fn a_job_has_ended_if_neither_it_nor_its_array_is_listed() {

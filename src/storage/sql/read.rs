@@ -92,6 +92,10 @@ pub(in crate::storage) fn summary(
     let (notes, tags) = (notes(connection, id)?, tags(connection, id)?);
     let paused_devices = paused_devices(connection, id)?;
     let held = held(connection, id)?;
+    let has_lapsed = held.is_none() && connection.dialect().lease.is_some() && {
+        let sql = "SELECT count(*) FROM lease WHERE study_id = ?1 AND pid IS NOT NULL";
+        value::<i64>(connection, sql, [id.0])? > 0
+    };
     let directory = directory(connection, id)?;
     let too_many_failures =
         finished.is_some() && counts.failed > 0 && ended_by_failures(connection, id)?;
@@ -112,6 +116,7 @@ pub(in crate::storage) fn summary(
         notes,
         tags,
         held,
+        has_lapsed,
         created,
         directory,
     })
