@@ -224,15 +224,8 @@ impl<'a> Runner<'a> {
         killed_runner::note_stored_points(storage, study.id, &surviving, &points)?;
         let mut launcher = launcher;
         launcher.log_to(Arc::clone(&points));
-        let agents = if surviving.is_empty() { Vec::new() } else { storage.agents(study.id)? };
-        let begun = BegunRun {
-            epoch: lease.epoch,
-            inputs: &tx,
-            clock,
-            grace,
-            surviving: &surviving,
-            agents: &agents,
-        };
+        let begun =
+            BegunRun { epoch: lease.epoch, inputs: &tx, clock, grace, surviving: &surviving };
         launcher
             .begin(&begun)
             .map_err(|source| RunnerError::System { doing: "listen for agents", source })?;

@@ -487,17 +487,6 @@ impl Hub {
         state.end_overdue_groups(now);
     }
 
-    /// Gives up what is awaited of an agent that has ended for sure.
-    pub fn give_up(&self, agent: &str, why: &str) {
-        let mut state = self.lock();
-        let is_its = |(_, name): &(AttemptOf, String), _: &mut Instant| name == agent;
-        let awaited: Vec<_> = state.awaited.extract_if(.., is_its).collect();
-        for ((attempt, _), _) in awaited {
-            let message = Some(format!("agent `{agent}` was lost: {why}"));
-            self.ended(&mut state, agent, attempt, (AttemptEnd::Lost, message));
-        }
-    }
-
     /// Sends a message to an agent by its name.
     pub fn send_to_agent(&self, name: &str, message: &ToAgent) {
         let mut state = self.lock();

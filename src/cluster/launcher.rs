@@ -22,10 +22,8 @@ use crate::runner::launcher::{BegunRun, Job, LaunchError, Launcher};
 use crate::runner::ownership::AGENTS_MARKER as MARKER;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::{disk, processes, threads};
-use crate::storage::StoredAgent;
 use crate::storage::paths::StudyFiles;
 use crate::study::decision::Decision;
-use crate::study::provenance::Scheduler;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// Longest wait for the first messages of a connection.
@@ -99,13 +97,6 @@ impl ClusterLauncher {
     fn hub(&self) -> Option<&Hub> {
         self.listening.as_ref().map(|listening| &listening.hub)
     }
-}
-
-/// The job of Slurm in which the agent with this name was, if it was in one.
-fn slurm_job(agents: &[StoredAgent], name: &str) -> Option<String> {
-    let agent = agents.iter().rfind(|agent| agent.name == name)?;
-    let job = agent.provenance.job.as_ref()?;
-    (job.scheduler == Scheduler::Slurm).then(|| job.id.clone())
 }
 
 /// Touches the file now and then, and writes it again if somebody removed it.
@@ -210,7 +201,7 @@ impl Launcher for ClusterLauncher {
     }
 
     fn begin(&mut self, run: &BegunRun<'_>) -> io::Result<()> {
-        let BegunRun { epoch, inputs, clock, grace, surviving, agents } = *run;
+        let BegunRun { epoch, inputs, clock, grace, surviving } = *run;
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         // That of a runner that was killed here: agents may have copies of it.
         let before = Rendezvous::read(&self.plan.file).ok();
@@ -254,9 +245,6 @@ impl Launcher for ClusterLauncher {
         let (pulse, file, written) = (hub.clone(), self.plan.file.clone(), rendezvous.clone());
         threads::spawn("heartbeat", move || beat(&pulse, &file, &written))?;
         self.listening = Some(Listening { hub, address, rendezvous });
-        let names = surviving.iter().flat_map(|attempt| attempt.slot.devices.agents());
-        let jobs = names.filter_map(|name| Some((name.to_owned(), slurm_job(agents, name)?)));
-        self.plan.starter.await_jobs(jobs.collect());
         Ok(())
     }
 

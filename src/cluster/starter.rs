@@ -91,13 +91,6 @@ impl Starter {
         Starter { commands: agent_commands(start, file), processes: BTreeMap::new(), slurm }
     }
 
-    /// The jobs, by agent, in which trials of an earlier runner may still run.
-    pub fn await_jobs(&mut self, jobs: BTreeMap<String, String>) {
-        if let Some(slurm) = &mut self.slurm {
-            slurm.await_jobs(jobs);
-        }
-    }
-
     /// Starts what is to run and does not. `demand`: how many more trials could run now.
     pub fn look_after(&mut self, hub: &Hub, demand: u64) {
         for (index, command) in self.commands.iter().enumerate() {

@@ -12,7 +12,6 @@ use super::clock::Clock;
 use super::point_queue::PointQueue;
 use super::processes::process_limits;
 use crate::engine::{Assignment, Input, SlottedAttempt};
-use crate::storage::StoredAgent;
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::spec::FailureCause;
@@ -83,8 +82,6 @@ pub struct BegunRun<'a> {
     /// Attempts that were started for an earlier runner and may still run: each ends by an input,
     /// as others do.
     pub surviving: &'a [SlottedAttempt],
-    /// The agents of the study so far, in order, if attempts may still run there.
-    pub agents: &'a [StoredAgent],
 }
 
 /// Starts attempts.

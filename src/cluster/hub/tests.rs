@@ -9,25 +9,18 @@ use crossbeam_channel::{Receiver, unbounded};
 use super::{Hub, Run};
 use crate::cluster::frames::{FrameReader, FrameWriter, over_pipe};
 use crate::cluster::message::{
-    AttemptOf, Envelope, Greeting, Hello, ToAgent, ToRunner, Welcome, bytes, envelope,
+    Envelope, Greeting, Hello, ToAgent, ToRunner, Welcome, bytes, envelope,
 };
 use crate::engine::Input;
 use crate::runner::clock::Clock;
 use crate::runner::fixtures;
 use crate::runner::now;
 use crate::storage::paths::StudyFiles;
-use crate::study::event::AttemptEnd;
-use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// For what comes at once, unless the machine stands still.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn hub() -> (Hub, Receiver<Input>) {
-    hub_awaiting([])
-}
-
-/// A hub that waits for an earlier runner's attempts.
-fn hub_awaiting<const N: usize>(open: [(AttemptOf, Vec<String>); N]) -> (Hub, Receiver<Input>) {
     let (inputs, heard) = unbounded();
     let spec = fixtures::spec(fixtures::command());
     let run = Run {
@@ -42,7 +35,7 @@ fn hub_awaiting<const N: usize>(open: [(AttemptOf, Vec<String>); N]) -> (Hub, Re
         inputs,
         points: Default::default(),
     };
-    (Hub::new(run, open, Duration::ZERO), heard)
+    (Hub::new(run, [], Duration::ZERO), heard)
 }
 
 /// The agent's side of a connection.
@@ -179,21 +172,4 @@ fn an_agent_that_cannot_connect_again_is_not_answered_until_the_lease_is_renewed
     assert!(next.contains(&ToAgent::Pong { ping: 1 }), "{next:?}");
     let input = heard.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(input, Input::AgentLeft { .. }), "{input:?}");
-}
-
-#[test]
-fn what_an_agent_ran_is_lost_at_once_if_its_job_has_ended() {
-    let attempts = [0, 1].map(|trial| (TrialNumber(trial), AttemptNumber(0)));
-    let agents = ["gone", "late"].map(|agent| vec![agent.to_owned()]);
-    let [one, other] = [0, 1].map(|index| (attempts[index], agents[index].clone()));
-    let (hub, heard) = hub_awaiting([one, other]);
-    hub.look_after();
-    hub.give_up("gone", "its job has ended");
-    hub.look_after();
-    let ended: Vec<Input> = heard.try_iter().collect();
-    let [Input::Ended { trial: TrialNumber(0), end: AttemptEnd::Lost, message, .. }] = &ended[..]
-    else {
-        panic!("{ended:?}")
-    };
-    assert_eq!(message.as_deref(), Some("agent `gone` was lost: its job has ended"));
 }

@@ -1,7 +1,6 @@
 //! Agents as jobs of Slurm: submitted as arrays when trials wait, left when none do.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -32,8 +31,6 @@ pub(super) struct Slurm {
     name: String,
     study: String,
     file: PathBuf,
-    /// The jobs of agents that ran trials of an earlier runner, by agent.
-    awaited: BTreeMap<String, String>,
     /// What Slurm said last: jobs that wait or run.
     jobs: BTreeMap<String, Job>,
     asked: Option<Instant>,
@@ -108,7 +105,6 @@ impl Slurm {
             name: job_name(study, file),
             study: study.to_owned(),
             file: file.to_owned(),
-            awaited: BTreeMap::new(),
             jobs: BTreeMap::new(),
             asked: None,
             answer: None,
@@ -118,12 +114,6 @@ impl Slurm {
             fruitless: 0,
             not_before: None,
         }
-    }
-
-    /// Gives up agents of an earlier runner as soon as these jobs have ended: their trials have
-    /// ended with them. To be called before the first look.
-    pub fn await_jobs(&mut self, jobs: BTreeMap<String, String>) {
-        self.awaited = jobs;
     }
 
     /// Asks Slurm now and then, on a thread, and submits what is missing.
@@ -158,10 +148,9 @@ impl Slurm {
         }
         if self.asked.is_none_or(|asked| asked.elapsed() >= QUERY) {
             self.asked = Some(Instant::now());
-            let words = ["squeue", "--me", "--noheader", "--format=%i|%T|%r|%j"];
-            // Awaited jobs may have had another name: a study can be renamed.
-            let name = Some(format!("--name={}", self.name)).filter(|_| self.awaited.is_empty());
-            let words = words.map(str::to_owned).into_iter().chain(name);
+            let words = ["squeue", "--me", "--noheader", "--format=%i|%T|%r"];
+            let name = format!("--name={}", self.name);
+            let words = words.map(str::to_owned).into_iter().chain([name]);
             self.answer = run(words.collect()).ok();
         }
     }
@@ -169,8 +158,7 @@ impl Slurm {
     /// Takes in the list of jobs, and says why some wait.
     fn take(&mut self, text: &str, hub: &Hub) {
         self.is_known = true;
-        self.give_up_ended(text, hub);
-        self.jobs = jobs_of(text, &self.name);
+        self.jobs = jobs_of(text);
         let mut waiting: BTreeMap<&str, u64> = BTreeMap::new();
         for job in self.jobs.values().filter(|job| job.state == "PENDING") {
             *waiting.entry(&job.reason).or_default() += job.count;
@@ -178,19 +166,6 @@ impl Slurm {
         for (reason, count) in waiting {
             let what = if count == 1 { "1 job waits" } else { &format!("{count} jobs wait") };
             hub.tell_once("slurm", reason, &format!("{what}: {reason}"));
-        }
-    }
-
-    /// Gives up the agents of awaited jobs that are not in a list of all jobs of this user.
-    fn give_up_ended(&mut self, text: &str, hub: &Hub) {
-        for (agent, job) in std::mem::take(&mut self.awaited) {
-            let log = self.file.with_file_name(format!("agent-{job}.log"));
-            if is_listed(&job, text) {
-                self.awaited.insert(agent, job);
-            } else if has_same_owner(&log, &self.file) {
-                // The job was submitted here by a runner of this user.
-                hub.give_up(&agent, &format!("its job {job} of Slurm has ended"));
-            }
         }
     }
 
@@ -303,30 +278,12 @@ fn hidden_variables(names: Vec<String>) -> Vec<String> {
     names.into_iter().filter(is_hidden).collect()
 }
 
-/// Whether a job, or an array that it may be in, is in a list of jobs.
-fn is_listed(job: &str, text: &str) -> bool {
-    let array = job.split_once('_').map_or(job, |(array, _)| array);
-    let mut ids = text.lines().filter_map(|line| line.trim().split('|').next());
-    ids.any(|id| {
-        let rest = id.strip_prefix(array);
-        id == job || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("_["))
-    })
-}
-
-/// Whether two files are there and belong to one user.
-fn has_same_owner(one: &Path, other: &Path) -> bool {
-    let owner = |path: &Path| std::fs::metadata(path).ok().map(|file| file.uid());
-    owner(one).is_some_and(|owner_of_one| owner(other) == Some(owner_of_one))
-}
-
-/// The jobs called `name` in a list of `id|state|reason|name`; an array that waits is one line:
-/// `7_[2-5]`.
-fn jobs_of(text: &str, name: &str) -> BTreeMap<String, Job> {
+/// The jobs in a list of `id|state|reason`; an array that waits is one line: `7_[2-5]`.
+fn jobs_of(text: &str) -> BTreeMap<String, Job> {
     let job = |line: &str| {
-        let mut parts = line.trim().splitn(4, '|');
+        let mut parts = line.trim().split('|');
         let (id, state) = (parts.next()?.to_owned(), parts.next()?.to_owned());
         let reason = parts.next().unwrap_or_default().to_owned();
-        parts.next().filter(|found| *found == name)?;
         let count = count_of(&id);
         let is_there =
             !matches!(state.as_str(), "COMPLETING" | "COMPLETED" | "CANCELLED" | "FAILED");
@@ -388,21 +345,10 @@ mod tests {
         assert_eq!(hidden(&of_job[2..]), "");
     }
 
-    const TEXT: &str = "7_[2-5,9%2]|PENDING|Resources|s\n7_1|RUNNING|None|s\n\
-        8|COMPLETING|None|s\n\n10|RUNNING|None|other";
-
-    #[test]
-    fn a_job_has_ended_if_neither_it_nor_its_array_is_listed() {
-        for (job, is_there) in
-            [("7_1", true), ("7_9", true), ("8", true), ("10", true), ("9", false), ("70_1", false)]
-        {
-            assert_eq!(is_listed(job, TEXT), is_there, "{job}");
-        }
-    }
-
     #[test]
     fn arrays_that_wait_count_as_many_jobs() {
-        let jobs = jobs_of(TEXT, "s");
+        let jobs =
+            jobs_of("7_[2-5,9%2]|PENDING|Resources\n7_1|RUNNING|None\n8|COMPLETING|None\n\n");
         let counts: Vec<u64> = jobs.values().map(|job| job.count).collect();
         assert_eq!(counts.iter().sum::<u64>(), 6, "{jobs:?}");
         assert_eq!(jobs["7_[2-5,9%2]"].reason, "Resources");
