@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import shutil
 import stat
 from typing import List, Optional, Tuple
@@ -13,8 +14,8 @@ COPIED_UP_TO = 1 << 30
 #: The most files of a directory.
 MOST_FILES = 10_000
 
-#: The beginnings of the names of what the client makes for lines.
-_OWN = (".artifact-", ".image-")
+#: The names of what the client makes for lines.
+_OWN = re.compile(r"\.artifact-[0-9a-f]{12}|\.image-[0-9a-f]{12}\.png")
 
 #: Bytes that the kernel copies at a time.
 _PIECE = 1 << 28
@@ -78,7 +79,7 @@ def _files(path: str) -> Optional[List[Tuple[str, str]]]:
         directory = directories.pop()
         with os.scandir(os.path.join(path, directory)) as entries:
             for entry in entries:
-                if entry.name.startswith(_OWN):
+                if _OWN.fullmatch(entry.name):
                     continue
                 below = os.path.join(directory, entry.name)
                 if entry.is_symlink():

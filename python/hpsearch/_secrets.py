@@ -38,6 +38,9 @@ _ASSIGNMENT = re.compile(r"\+*([^\W\d][\w.\-@/]*)=")
 # The last `@` before the path is the one before the host.
 _PASSWORD = re.compile(r"(://[^/?#:]*:)[^/?#]*(@)")
 
+# The client of PostgreSQL takes what is before the last `@` of all for the password.
+_POSTGRES = re.compile(r"(postgres(?:ql)?://[^/?#:@]*:).*(@)", re.DOTALL)
+
 # `Authorization: Bearer ..`, `X-Api-Key: ..`, `Bearer ..`, also after `--header=` and `-H`.
 _HEADER = re.compile(r"(?:[^ \t\n\f\r:=]*=)*([A-Za-z0-9_-]+):\s*(?=\S)(?!//)")
 _BEARER = re.compile(r"(?:[^ \t\n\f\r:=]*=)*-{0,2}bearer[ \t\n\f\r]", re.IGNORECASE)
@@ -70,7 +73,8 @@ def _without_secrets(value: Any) -> Any:
         at = _header_value(value)
         if at is not None:
             return value[:at] + REDACTED
-        return _PASSWORD.sub(rf"\g<1>{REDACTED}\g<2>", value, count=1)
+        pattern = _POSTGRES if _POSTGRES.search(value) else _PASSWORD
+        return pattern.sub(rf"\g<1>{REDACTED}\g<2>", value, count=1)
     if isinstance(value, list):
         return [_without_secrets(item) for item in value]
     return value

@@ -164,12 +164,17 @@ class Trial(Case):
             import hpsearch
             run = hpsearch.init(config={"api_key": "hunter2", "max_tokens": 3})
             run.config.password = "hunter2"
+            run.config.db = "postgres://me:hunter/2@x@host/d"
             """,
             HPSEARCH_TRACKED="1",
         )
         self.assertEqual(
             lines(done.stdout),
-            [{"params": {"api_key": "***", "max_tokens": 3}}, {"params": {"password": "***"}}],
+            [
+                {"params": {"api_key": "***", "max_tokens": 3}},
+                {"params": {"password": "***"}},
+                {"params": {"db": "postgres://me:***@host/d"}},
+            ],
         )
 
     def test_threads_write_whole_lines(self) -> None:

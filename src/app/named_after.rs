@@ -5,7 +5,7 @@ use super::AppError;
 use crate::report::wording::one_line;
 use crate::storage::{StorageReader, StoredStudy};
 use crate::study::spec::StudySpec;
-use crate::tracking::import::study_name;
+use crate::tracking::import::{LONGEST, study_name};
 
 /// The name of the study for what another tool calls `original`; `None` if none can be derived.
 /// Among the studies that derive the same name, it is the one whose description is `original`, or
@@ -30,7 +30,9 @@ pub(super) fn named_after(
         if is_it {
             return Ok(Some(name));
         }
-        name = format!("{derived}-{count}");
+        let end = format!("-{count}");
+        let begin: String = derived.chars().take(LONGEST - end.len()).collect();
+        name = begin + &end;
         count += 1;
     }
 }
@@ -40,6 +42,8 @@ fn is_of(spec: &StudySpec, original: &str) -> bool {
     match &spec.description {
         Some(description) if spec.is_tracked() => description == original,
         Some(description) if description == original => true,
+        // It is named after something else.
+        Some(description) if study_name(description).as_ref() == Some(&spec.name) => false,
         _ => spec.name == original,
     }
 }

@@ -2,7 +2,8 @@
 //! found, and written to the store.
 
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use crate::runner::artifacts::digest_of;
 use crate::runner::threads;
@@ -19,17 +20,30 @@ pub fn take_over(directory: &Path, own: &Path, store: &Path) -> Result<(), Track
     adopt_spools(directory, own, &mut storage, store, &mut |_| {})
 }
 
-/// The same on a thread for all spools of the store at an absolute path; `None` if there is none.
-/// What cannot be written now is left to the next one.
-pub fn take_over_all(store: &Path) -> Option<JoinHandle<()>> {
-    if waiting(store).is_empty() {
-        return None;
+/// Takes over all spools of a store on a thread. What is not written by the end of the process is
+/// left to the next one.
+pub struct TakeOver(Receiver<()>);
+
+impl TakeOver {
+    /// Begins, for the store at an absolute path; `None` if it has no spools.
+    pub fn begin(store: &Path) -> Option<Self> {
+        if waiting(store).is_empty() {
+            return None;
+        }
+        let (done, ended) = channel();
+        let (directory, store) = (directory(store), store.to_owned());
+        let take_over = move || {
+            let _left_to_the_next = take_over(&directory, Path::new(""), &store);
+            drop(done);
+        };
+        threads::spawn("adopt", take_over).ok()?;
+        Some(Self(ended))
     }
-    let (directory, store) = (directory(store), store.to_owned());
-    let take_over = move || {
-        let _left_to_the_next = take_over(&directory, Path::new(""), &store);
-    };
-    threads::spawn("adopt", take_over).ok()
+
+    /// Waits for its end, but not long.
+    pub fn wait(self) {
+        let _ended = self.0.recv_timeout(Duration::from_secs(5));
+    }
 }
 
 /// The spools for a store whose programs and writers have ended.

@@ -1,7 +1,6 @@
 //! `hpsearch track`: runs a program and records it, without a search.
 
 use std::path::Path;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,7 +8,7 @@ use clap::Args;
 use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::way::Way;
-use crate::app::spools;
+use crate::app::spools::TakeOver;
 use crate::app::track::{Begun, Job, Wanted, begin};
 use crate::report::wording::{number, one_line};
 use crate::runner::signals::PassedOn;
@@ -138,7 +137,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     if let Some(assumed) = assumed {
         console.say(&assumed.in_words("--direction maximize"));
     }
-    let taking_over = spools::take_over_all(&path);
+    let taking_over = TakeOver::begin(&path);
     let label = label(trial, run.name());
     let attempt = run.attempt();
     let how = if is_resumed { format!(", attempt {attempt}") } else { String::new() };
@@ -162,8 +161,9 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     let value = value
         .map(|value| format!(": {} {}", one_line(&study.spec.objective().metric), number(value)))
         .unwrap_or_default();
-    // What it could not write is left to the next run.
-    let _left_to_the_next = taking_over.map(JoinHandle::join);
+    if let Some(taking_over) = taking_over {
+        taking_over.wait();
+    }
     print_end(&ended, &label, &value, (&study.spec.name, &trial.to_string()), &path, console);
     Ok(match ended.status {
         0 if ended.unwritten.is_some() => Exit::Store,

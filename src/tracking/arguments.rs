@@ -274,7 +274,8 @@ fn secret_of_header(header: &str) -> Option<usize> {
 /// An address with its password redacted.
 fn without_password(text: &str) -> String {
     let masked = masked_word(text);
-    if masked.ends_with(UNREADABLE) {
+    // An option of the address may be the password.
+    if masked.ends_with(UNREADABLE) || masked != text && text.contains("password=") {
         return masked;
     }
     let Some(at) = text.find("://").map(|at| at + 3) else { return text.to_owned() };
@@ -331,6 +332,8 @@ mod tests {
     fn an_address_of_a_database_with_a_raw_slash_in_its_password_is_redacted() {
         let redacted = without_password("--db=postgres://me:hunter/2@host/d");
         assert_eq!(redacted, "--db=postgres://..");
+        let redacted = without_password("postgres://h/d?password=secret&user=u");
+        assert_eq!(redacted, "postgres://h/d?user=u");
     }
 
     #[test]

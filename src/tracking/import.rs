@@ -18,7 +18,7 @@ use crate::config::file::what;
 use crate::runner;
 
 pub use csv_table::Mapping;
-pub use derived_name::study_name;
+pub use derived_name::{LONGEST, study_name};
 pub use error::ImportError;
 pub use known_runs::{Change, KnownRuns, Taken};
 #[cfg(feature = "mlflow")]

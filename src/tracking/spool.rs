@@ -392,7 +392,7 @@ mod tests {
         let path = |name: &str| site.path().join(name);
         for directory in ["x.1.files", "x.2.files", "y.1.files", "page.files"] {
             std::fs::create_dir(path(directory)).unwrap();
-            std::fs::write(path(directory).join(".artifact-1"), "").unwrap();
+            std::fs::write(path(directory).join(".artifact-000000000001"), "").unwrap();
         }
         std::fs::write(path("page.files/page.css"), "").unwrap();
         for spool in ["x.2.jsonl", "xy.1.jsonl"] {

@@ -20,6 +20,15 @@ pub(super) struct LearningRateSchedule {
     is_schedule_free: bool,
 }
 
+/// What `reduce_lr_on_plateau` watches in an evaluation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watched {
+    pub(super) value: f64,
+    pub(super) maximize: bool,
+    /// Whether it is `metric_for_best_model`, not `eval_loss`.
+    pub(super) is_of_metric: bool,
+}
+
 /// The state of `reduce_lr_on_plateau`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -33,11 +42,20 @@ pub(super) struct PlateauState {
     /// Evaluations left of the cool-down.
     #[serde(rename = "resting")]
     cooldown: u64,
+    /// Whether that is of `metric_for_best_model`, not of `eval_loss`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_of_metric: bool,
 }
 
 impl Default for PlateauState {
     fn default() -> Self {
-        Self { factor: 1.0, best: None, evaluations_since_best: 0, cooldown: 0 }
+        Self {
+            factor: 1.0,
+            best: None,
+            evaluations_since_best: 0,
+            cooldown: 0,
+            is_of_metric: false,
+        }
     }
 }
 
@@ -176,8 +194,13 @@ impl LearningRateSchedule {
     ///
     /// Source: `torch/optim/lr_scheduler.py`, `ReduceLROnPlateau.step` with
     /// `threshold_mode="rel"`, and `mode="max"` to maximize.
-    pub(super) fn observe(&self, value: f64, maximize: bool, plateau: &mut PlateauState) {
+    pub(super) fn observe(&self, watched: Watched, plateau: &mut PlateauState) {
         let Self { settings, peak, .. } = *self;
+        let Watched { value, maximize, is_of_metric } = watched;
+        if plateau.is_of_metric != is_of_metric {
+            // A checkpoint of a version that always watched `eval_loss`.
+            (plateau.best, plateau.is_of_metric) = (None, is_of_metric);
+        }
         let threshold = settings.threshold.unwrap_or(1e-4);
         let is_better = plateau.best.is_none_or(|best| {
             if maximize {
@@ -329,7 +352,8 @@ warmup_stable_decay {"num_decay_steps": 3, "warmup_type": "1-sqrt", "decay_type"
             .into_iter()
             .chain([0.6; 8])
             .map(|loss| {
-                schedule.observe(loss, false, &mut plateau);
+                let watched = Watched { value: loss, maximize: false, is_of_metric: false };
+                schedule.observe(watched, &mut plateau);
                 schedule.learning_rate(0, &plateau)
             })
             .collect();
@@ -343,7 +367,8 @@ warmup_stable_decay {"num_decay_steps": 3, "warmup_type": "1-sqrt", "decay_type"
         let rates: Vec<f64> = [0.4, 0.5, 0.504, 0.3, 0.6]
             .into_iter()
             .map(|accuracy| {
-                schedule.observe(accuracy, true, &mut plateau);
+                let watched = Watched { value: accuracy, maximize: true, is_of_metric: true };
+                schedule.observe(watched, &mut plateau);
                 schedule.learning_rate(0, &plateau)
             })
             .collect();

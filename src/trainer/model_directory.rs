@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokenizers::{Tokenizer, TruncationDirection, TruncationParams};
 
@@ -211,7 +212,7 @@ fn usable(
     };
     let mut tokenizer = tokenizer_file::read(bytes).map_err(unusable)?;
     tokenizer.with_padding(None);
-    let direction = truncation_direction(directory, &tokenizer);
+    let direction = direction(directory, bytes);
     let truncation = max_length.map(|max_length| TruncationParams {
         max_length,
         direction,
@@ -225,10 +226,19 @@ fn usable(
 /// itself.
 ///
 /// Source: `tokenization_utils_tokenizers.py` of transformers, `truncation_side`.
-pub(super) fn truncation_direction(directory: &Path, tokenizer: &Tokenizer) -> TruncationDirection {
-    let own = || tokenizer.get_truncation().map(|truncation| truncation.direction);
-    let side = vocabulary_files::truncation_side(directory).or_else(own);
-    side.unwrap_or(TruncationDirection::Right)
+pub(super) fn truncation_direction(directory: &Path) -> Result<TruncationDirection, TrainerError> {
+    Ok(direction(directory, &tokenizer_json(directory)?))
+}
+
+fn direction(directory: &Path, tokenizer: &[u8]) -> TruncationDirection {
+    #[derive(Deserialize)]
+    struct Stored {
+        truncation: Option<TruncationParams>,
+    }
+    let own = || serde_json::from_slice::<Stored>(tokenizer).ok()?.truncation;
+    vocabulary_files::truncation_side(directory)
+        .or_else(|| own().map(|truncation| truncation.direction))
+        .unwrap_or(TruncationDirection::Right)
 }
 
 /// The id of the unknown token, if the tokenizer has one.

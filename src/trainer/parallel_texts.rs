@@ -54,9 +54,7 @@ pub(super) fn prepare(
     let longest_target = data.max_target_length.unwrap_or(data.max_length);
     let side = match sources.tokenizer {
         TokenizerSource::Trained(_) => TruncationDirection::Right,
-        TokenizerSource::Pretrained(directory) => {
-            model_directory::truncation_direction(directory, &tokenizer)
-        }
+        TokenizerSource::Pretrained(directory) => model_directory::truncation_direction(directory)?,
     };
     for (split, rows) in Split::ALL.into_iter().zip(&splits) {
         let (source, target): (Vec<&str>, Vec<&str>) = rows.iter().map(both_texts).unzip();

@@ -176,15 +176,15 @@ pub fn predict(
 ) -> Result<Predictions, TrainerError> {
     let device = device::open(device)?;
     let (model, values, mut tokenizer) = SavedModel::load_with_tokenizer(directory, &device)?;
-    if tokenizer.get_truncation().is_none() {
-        // Of a pair the longer text is cut, not the end of both.
-        let max_length = model.limits().1.min(MOST_TOKENS);
-        let direction = model_directory::truncation_direction(directory, &tokenizer);
-        let truncation = TruncationParams { max_length, direction, ..TruncationParams::default() };
-        tokenizer
-            .with_truncation(Some(truncation))
-            .map_err(|error| unusable_tokenizer(directory)(error))?;
-    }
+    // Of a pair the longer text is cut, not the end of both.
+    let own = tokenizer.get_truncation().cloned().unwrap_or_else(|| TruncationParams {
+        max_length: model.limits().1.min(MOST_TOKENS),
+        ..TruncationParams::default()
+    });
+    let direction = model_directory::truncation_direction(directory)?;
+    tokenizer
+        .with_truncation(Some(TruncationParams { direction, ..own }))
+        .map_err(|error| unusable_tokenizer(directory)(error))?;
     let model: &dyn Any = &*model;
     let predictor = predictor(model).ok_or_else(|| {
         let otherwise = "it is a language model and predicts no labels: use `hpsearch generate`";

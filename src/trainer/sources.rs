@@ -83,8 +83,8 @@ impl<'a> Sources<'a> {
                     tokenizer["target_tokenizer"] = digest(&bytes).into();
                 }
                 // Only if it differs, as with the arguments below.
-                let side = vocabulary_files::truncation_side(directory);
-                if side == Some(TruncationDirection::Left) {
+                let side = model_directory::truncation_direction(directory)?;
+                if side == TruncationDirection::Left {
                     tokenizer["truncation_side"] = "left".into();
                 }
                 tokenizer

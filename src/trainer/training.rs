@@ -19,7 +19,7 @@ use super::frozen_features::FrozenFeatures;
 use super::gradients::Gradients;
 use super::latency::predict_ms;
 use super::layers::IndexRanges;
-use super::learning_rate_schedule::LearningRateSchedule;
+use super::learning_rate_schedule::{LearningRateSchedule, Watched};
 use super::optimiser::Optimiser;
 use super::parameters::Values;
 use super::task::{EvaluationSet, Model};
@@ -190,9 +190,11 @@ impl TrainingRun<'_> {
                 )));
             }
             if self.schedule.is_on_plateau() {
-                let (value, maximize) =
-                    value.filter(|_| own).map_or((loss, false), |value| (value, maximize));
-                self.schedule.observe(value, maximize, &mut self.state.plateau);
+                let watched = match value.filter(|_| own) {
+                    Some(value) => Watched { value, maximize, is_of_metric: true },
+                    None => Watched { value: loss, maximize: false, is_of_metric: false },
+                };
+                self.schedule.observe(watched, &mut self.state.plateau);
             }
             if let Some(value) = value {
                 let threshold = arguments.early_stopping_threshold;

@@ -18,8 +18,8 @@ const TRIAL: &str = "step=0\n[ -z \"$HPSEARCH_RESUME\" ] || step=$(cat \
     echo step $step done\nsleep 0.1\ndone\n\
     echo result > \"$HPSEARCH_CHECKPOINT_DIR/result.txt\"\n\
     echo '@hpsearch {\"artifact\":\"result.txt\"}'\n\
-    echo made > \"$HPSEARCH_CHECKPOINT_DIR/.artifact-1\"\n\
-    echo '@hpsearch {\"artifact\":\".artifact-1\",\"name\":\"made\",\
+    echo made > \"$HPSEARCH_CHECKPOINT_DIR/.artifact-000000000001\"\n\
+    echo '@hpsearch {\"artifact\":\".artifact-000000000001\",\"name\":\"made\",\
     \"moved\":true,\"of\":\"/a/b.txt\"}'\n";
 
 /// An agent with a directory of its own, which sends files even though it sees the runner's.

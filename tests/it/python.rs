@@ -467,7 +467,7 @@ fn an_artifact_of_a_trial_is_what_its_file_was_at_the_call() {
     // A copy of a program that was killed before it announced it goes with the next attempt.
     let files = paths_below(&site.path("runs/files"));
     let directory = files.iter().find(|path| path.ends_with("checkpoints")).unwrap();
-    std::fs::write(directory.join(".artifact-1"), "").unwrap();
+    std::fs::write(directory.join(".artifact-000000000001"), "").unwrap();
     assert_done(&site.run(&["track", "--study", "digits", "--resume", "0", "--", "true"]));
     assert_versions(&site, "0");
 }

@@ -160,10 +160,10 @@ impl Homes {
             renamed.map(|(original, home)| in_words(original, home)).collect();
         for ((study, original), runs) in &self.earlier {
             let Some(home) = self.homes.get(original) else { continue };
-            let (are, they) = if runs.len() == 1 { ("is", "it") } else { ("are", "them") };
+            let (are, them) = if runs.len() == 1 { ("is", "it") } else { ("are", "them") };
             said.push(format!(
-                "{} of `{}` {are} in the study `{study}`, to which an earlier version imported \
-                 {they}: `hpsearch mv {study} {} --to {home}` moves {they}",
+                "{} of `{}` {are} in the study `{study}` since an earlier import: `hpsearch mv \
+                 {study} {} --to {home}` moves {them}",
                 count(runs.len() as u64, "run"),
                 one_line(original),
                 ranges(runs),

@@ -148,7 +148,7 @@ impl Slurm {
         }
         if self.asked.is_none_or(|asked| asked.elapsed() >= QUERY) {
             self.asked = Some(Instant::now());
-            let words = ["squeue", "--me", "--noheader", "--format=%i|%T|%r"];
+            let words = ["squeue", "--me", "--all", "--noheader", "--format=%i|%T|%r"];
             let name = format!("--name={}", self.name);
             let words = words.map(str::to_owned).into_iter().chain([name]);
             self.answer = run(words.collect()).ok();

@@ -151,13 +151,14 @@ pub enum FileOwner {
     },
 }
 
-/// The beginnings of the names of files and directories that the client makes for lines.
-pub const FILES_OF_LINES: [&str; 2] = [".artifact-", ".image-"];
-
-/// Whether a path ends as those of files that the client makes for lines.
+/// Whether a path ends as those of files that the client makes for lines: `.artifact-` with twelve
+/// hexadecimal digits, or `.image-` with as many and `.png`.
 pub fn is_of_line(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    FILES_OF_LINES.iter().any(|start| name.starts_with(start))
+    let image = || name.strip_prefix(".image-")?.strip_suffix(".png");
+    let digits = name.strip_prefix(".artifact-").or_else(image);
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    digits.is_some_and(|digits| digits.len() == 12 && digits.bytes().all(is_digit))
 }
 
 /// The content of a new artifact.

@@ -43,6 +43,7 @@ pub fn without_password(url: &str) -> (String, Option<String>) {
     for pair in query.into_iter().flat_map(|query| query.split('&')) {
         match pair.split_once('=') {
             Some(("password", given)) => password = Some(decoded(given)),
+            Some(("sslpassword", _)) => {}
             _ => kept.push(pair),
         }
     }
@@ -97,6 +98,7 @@ mod tests {
             ("postgres://u:p@h:5432/d", "postgres://u@h:5432/d", Some("p")),
             ("postgresql://u:a%40b%3a@h/d?a=b", "postgresql://u@h/d?a=b", Some("a@b:")),
             ("postgres://h/d?password=p&user=u", "postgres://h/d?user=u", Some("p")),
+            ("postgres://h/d?sslpassword=p&user=u", "postgres://h/d?user=u", None),
             ("postgres://u@/d?host=/run/pg", "postgres://u@/d?host=/run/pg", None),
             ("postgres://h/d", "postgres://h/d", None),
             ("postgres://u:p@ss:1@h:1,g:2/d", "postgres://u@h:1,g:2/d", Some("p@ss:1")),

@@ -137,10 +137,11 @@ fn an_image_is_known_by_its_content() {
 #[test]
 fn what_the_client_made_is_called_by_its_original_and_is_there_until_it_is_cleared() {
     let site = Site::new();
-    let copy = site.write(".artifact-1", b"abc");
+    let copy = site.write(".artifact-000000000001", b"abc");
     // The entry may not have been written: whoever reads the line again finds the same.
     for _ in 0..2 {
-        let Kept { artifact, spent, .. } = site.take_made(".artifact-1", Some("/a/b.csv")).unwrap();
+        let Kept { artifact, spent, .. } =
+            site.take_made(".artifact-000000000001", Some("/a/b.csv")).unwrap();
         assert_eq!(artifact.path.as_deref(), Some(Path::new("/a/b.csv")));
         assert_eq!((artifact.digest.as_str(), artifact.copied), (ABC, true));
         assert_eq!((site.copies(), spent.as_ref()), (vec![ABC.to_owned()], Some(&copy)));
@@ -149,17 +150,17 @@ fn what_the_client_made_is_called_by_its_original_and_is_there_until_it_is_clear
     assert_eq!(same(&copy), same(&site.places.copies.join(ABC)), "its content is copied once");
     clear([copy.clone()]);
     assert_eq!((copy.exists(), site.copies().len()), (false, 1));
-    let refused = site.take_made(".artifact-1", Some("/a/b.csv")).unwrap_err();
+    let refused = site.take_made(".artifact-000000000001", Some("/a/b.csv")).unwrap_err();
     assert_eq!(refused, "the copy of `/a/b.csv` is gone");
-    let drawn = site.write(".image-2.png", PNG);
-    let Kept { artifact, spent, .. } = site.take_made(".image-2.png", None).unwrap();
+    let drawn = site.write(".image-000000000002.png", PNG);
+    let Kept { artifact, spent, .. } = site.take_made(".image-000000000002.png", None).unwrap();
     assert_eq!((artifact.path, spent), (None, Some(drawn.clone())));
     // A directory, and one that is refused.
-    site.write(".artifact-3/one.txt", b"1");
-    let kept = site.take_made(".artifact-3", Some("/a/data")).unwrap();
+    site.write(".artifact-000000000003/one.txt", b"1");
+    let kept = site.take_made(".artifact-000000000003", Some("/a/data")).unwrap();
     assert_eq!((kept.artifact.kind, kept.artifact.bytes), (ArtifactKind::Directory, 1));
     fs::write(drawn, "<svg>").unwrap();
-    assert!(site.take_made(".image-2.png", None).is_err());
+    assert!(site.take_made(".image-000000000002.png", None).is_err());
     clear_files_of_lines(site.directory.path());
     assert_eq!(fs::read_dir(site.directory.path()).unwrap().count(), 1, "only `files` is left");
 }

@@ -135,8 +135,12 @@ mod tests {
     #[test]
     fn only_what_the_client_made_is_a_lines_own() {
         for (path, of, owner) in [
-            (".artifact-1f", Some("/a/b.csv"), FileOwner::Line { of: Some("/a/b.csv".into()) }),
-            ("x.files/.image-1f.png", None, FileOwner::Line { of: None }),
+            (
+                ".artifact-00000000001f",
+                Some("/a/b.csv"),
+                FileOwner::Line { of: Some("/a/b.csv".into()) },
+            ),
+            ("x.files/.image-00000000001f.png", None, FileOwner::Line { of: None }),
             ("/home/me", Some("/home/me"), FileOwner::Program),
         ] {
             for key in ["artifact", "image"] {

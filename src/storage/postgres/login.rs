@@ -131,7 +131,11 @@ fn demand_for_tls(address: &str, variable: Option<String>) -> Option<String> {
         name => name.starts_with("ssl"),
     };
     if let Some((name, value)) = options.iter().find(demands) {
-        return Some(format!("{name}={value}"));
+        // Others may be secret, such as `sslpassword`.
+        return Some(match *name {
+            "sslmode" => format!("{name}={value}"),
+            name => name.to_owned(),
+        });
     }
     let is_given = options.iter().any(|(name, _)| *name == "sslmode");
     let mode = variable.filter(|mode| !is_given && !is_optional(mode))?;

@@ -5,7 +5,7 @@ use crate::report::wording::width;
 use crate::study::tag::is_tag;
 
 /// The longest name of a study, in characters.
-const LONGEST: usize = 100;
+pub const LONGEST: usize = 100;
 
 /// The name of a study for what another tool calls `original`: the same if it is allowed, else its
 /// letters, digits, `-`, `_` and `.`, with a `-` for what stands between them. `None` if nothing is

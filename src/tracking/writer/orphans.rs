@@ -40,10 +40,11 @@ pub fn adopt_spools(
     Ok(())
 }
 
-/// The spools that [`adopt_spools`] would write.
+/// The spools that [`adopt_spools`] would write: those without a damaged header.
 pub fn orphaned_spools(directory: &Path, store: &Path) -> Vec<PathBuf> {
-    let is_orphaned =
-        |path: &PathBuf| orphaned(path, directory, store).is_some_and(|spool| !spool.has_writer());
+    let is_readable =
+        |mut spool: Spool| !spool.has_writer() && matches!(spool.header(), Ok(Some(_)));
+    let is_orphaned = |path: &PathBuf| orphaned(path, directory, store).is_some_and(is_readable);
     let mut spools: Vec<PathBuf> = disk::entries(directory).filter(is_orphaned).collect();
     spools.sort();
     spools

@@ -353,7 +353,7 @@ fn as_many_as_fit(
         taken += column.width + GAP;
         taken <= room + GAP
     });
-    let mut fitting = left + at_most.count();
+    let mut fitting = (left + at_most.count().max(1)).min(columns.len());
     loop {
         let hidden = columns.len() - fitting;
         let after = (hidden > 0).then(|| more(format!("{hidden}{}", theme.either("›", ">"))));
