@@ -53,3 +53,29 @@ pub(super) fn in_words(original: &str, name: &str) -> String {
     let original = one_line(original);
     format!("`{original}` is the study `{name}` here; `--study NAME` names another one")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::is_study_name;
+    use crate::storage::conformance::small_study;
+    use crate::study::metric::Direction;
+
+    #[test]
+    fn a_long_name_that_is_taken_leaves_room_for_its_number() {
+        let long = "a/b".repeat(60);
+        let first = study_name(&long).unwrap();
+        let name = named_after(None, &long, |name| name == first, |_| Ok(false)).unwrap().unwrap();
+        assert!(is_study_name(&name) && name.ends_with("-2"), "{name}");
+    }
+
+    #[test]
+    fn a_study_that_is_named_after_something_else_is_not_that_of_its_own_name() {
+        let mut spec = small_study("exp-1", Direction::Minimize);
+        assert!(is_of(&spec, "exp-1") && !is_of(&spec, "exp/1"));
+        spec.description = Some("exp/1".to_owned());
+        assert!(is_of(&spec, "exp/1") && !is_of(&spec, "exp-1"));
+        spec.description = Some("what it is for".to_owned());
+        assert!(is_of(&spec, "exp-1"));
+    }
+}
