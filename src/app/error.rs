@@ -457,8 +457,14 @@ impl AppError {
                 text("the store holds no study yet: `hpsearch run study.toml` starts one")
             }
             AppError::UnknownStudy { name, near: Some(near), names } => {
-                let names = listed(name, names);
-                said(format!("did you mean `{}`? There are {names}", one_line(near)))
+                let others = match names.len() {
+                    1 => String::new(),
+                    _ => format!(" There are {}", listed(name, names)),
+                };
+                said(format!("did you mean `{}`?{others}", one_line(near)))
+            }
+            AppError::UnknownStudy { names, .. } if names.len() == 1 => {
+                said(format!("there is `{}`", one_line(&names[0])))
             }
             AppError::UnknownStudy { name, names, .. } => {
                 said(format!("there are {}", listed(name, names)))
