@@ -1,7 +1,7 @@
 //! The spool of a logging program: a file of JSON lines that is read while the program appends.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,6 @@ use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
 use crate::runner::artifacts::clear_files_of_lines;
-use crate::runner::disk;
 use crate::runner::protocol::quote_non_finite;
 use crate::study::metric::Direction;
 use crate::study::tracked::TrackedRun;
@@ -39,8 +38,14 @@ pub(super) const FILES: &str = "files";
 /// Removes such a directory, unless a spool of its run is there, whose lines may name what is in
 /// it: a program whose descriptors were closed continues in another spool.
 pub(super) fn remove_unneeded_files(directory: &Path) {
-    let beside = directory.parent().into_iter().flat_map(disk::entries);
-    let mut spools = beside.filter(|path| has_extension(path, SPOOL));
+    let beside = directory.parent().map(std::fs::read_dir);
+    let Some(Ok(Ok(beside))) =
+        beside.map(|found| found.map(Iterator::collect::<io::Result<Vec<_>>>))
+    else {
+        // What cannot be listed may have one.
+        return;
+    };
+    let mut spools = beside.iter().map(DirEntry::path).filter(|path| has_extension(path, SPOOL));
     if !spools.any(|spool| run_of(&spool) == run_of(directory)) {
         clear_files_of_lines(directory);
         // One with anything else in it stays.
@@ -341,6 +346,7 @@ fn read(line: &[u8]) -> SpoolLine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runner::disk;
 
     const HEADER: &str = "{\"spool\":1,\"time\":5,\"study\":null,\"name\":\"a\",\"id\":\"x\",\
         \"resume\":null,\"params\":{\"lr\":NaN},\"tags\":[],\"cwd\":\"/\",\"later\":1}\n";
