@@ -496,8 +496,8 @@ fn prints_long(verb: &Verb) -> bool {
     }
 }
 
-/// Whether a verb does nothing but show something, so that it ends when nobody reads its output;
-/// others do their work.
+/// Whether a verb only shows something, so that it ends when its output is closed; others do their
+/// work.
 fn needs_reader(verb: &Verb) -> bool {
     prints_long(verb) && !matches!(verb, Verb::Artifacts(_))
         || matches!(

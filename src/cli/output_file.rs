@@ -135,7 +135,7 @@ fn remove_left_drafts(place: &Path, file_name: &OsStr) {
     let directory = place.parent().filter(|parent| !parent.as_os_str().is_empty());
     for path in entries(directory.unwrap_or(Path::new("."))) {
         if draft_of(&path) == Some(name) && is_of_dead_process(&path) {
-            // One that stays is in nobody's way.
+            // One that stays does no harm.
             let _ = fs::remove_file(path);
         }
     }

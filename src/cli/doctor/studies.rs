@@ -34,7 +34,7 @@ pub(super) fn findings(console: &Console) -> Result<Vec<Finding>, Failure> {
     Ok(findings)
 }
 
-/// Runs of Python programs that are not in the store yet, or not whole, and that nobody writes.
+/// Runs of Python programs that are not completely in the store, and have no writer.
 fn waiting_spools(console: &Console) -> Option<Finding> {
     let waiting = spools::waiting(&console.store);
     let spool = typed(waiting.first()?);

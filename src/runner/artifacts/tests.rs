@@ -138,7 +138,7 @@ fn an_image_is_known_by_its_content() {
 fn what_the_client_made_is_called_by_its_original_and_is_there_until_it_is_cleared() {
     let site = Site::new();
     let copy = site.write(".artifact-000000000001", b"abc");
-    // The entry may not have been written: whoever reads the line again finds the same.
+    // The entry may not have been written: a second reading of the line finds the same.
     for _ in 0..2 {
         let Kept { artifact, spent, .. } =
             site.take_made(".artifact-000000000001", Some("/a/b.csv")).unwrap();
