@@ -115,6 +115,8 @@ fn wait_for_lock<T>(
         if is_gone(growth) && gone.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
             return Err(locked.into());
         }
+        // Some locks are answered at once.
+        threads::sleep(INTERVAL);
     }
 }
 
