@@ -169,6 +169,18 @@ pub fn trial(
     })
 }
 
+/// Trials of a study, in this order.
+///
+/// # Errors
+/// The study lacks one of them.
+pub fn trials(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    numbers: &[TrialNumber],
+) -> Result<Vec<Trial>, AppError> {
+    numbers.iter().map(|number| trial(reader, study, *number)).collect()
+}
+
 /// Longest list of trials.
 pub const MOST_TRIALS: usize = 1_000;
 

@@ -11,8 +11,7 @@ use crate::study::trial::{Trial, TrialNumber};
 pub fn named(words: &[String], console: &Console) -> Result<(StudySummary, Vec<Trial>), Failure> {
     let reader = console.reader()?;
     let (study, numbers) = find::study_and_trials(&reader, words)?;
-    let trials = numbers.into_iter().map(|number| find::trial(&reader, &study, number));
-    let trials = trials.collect::<Result<Vec<_>, _>>()?;
+    let trials = find::trials(&reader, &study, &numbers)?;
     Ok((study, trials))
 }
 
@@ -39,7 +38,11 @@ pub fn subjects(trials: &[Trial]) -> Vec<Option<TrialNumber>> {
     }
 }
 
-/// Makes each request, and prints the answers; an error if one was refused, after all were made.
+/// The most lines about single trials that a change of many prints.
+pub const MOST_LINES: usize = 20;
+
+/// Makes each request, and prints the answers, of many the first ones; an error if one was refused,
+/// after all were made.
 pub fn ask_all(
     study: &StudySummary,
     requests: &[Request],
@@ -47,10 +50,14 @@ pub fn ask_all(
 ) -> Result<Exit, Failure> {
     let mut store = console.writer()?;
     let mut refused = None;
+    let mut done = 0;
     let mut hear = |answer| match answer {
-        Some(RequestAnswer::Done(done)) if done.is_empty() => {}
-        Some(RequestAnswer::Done(done)) => {
-            console.say(&format!("{}: {done}", one_line(&study.spec.name)))
+        Some(RequestAnswer::Done(text)) if text.is_empty() => {}
+        Some(RequestAnswer::Done(text)) => {
+            done += 1;
+            if done <= MOST_LINES {
+                console.say(&format!("{}: {text}", one_line(&study.spec.name)));
+            }
         }
         Some(RequestAnswer::Refused(why)) => {
             if let Some(before) = refused.replace(Failure::usage(why)) {
@@ -63,5 +70,8 @@ pub fn ask_all(
         ),
     };
     request::ask(&mut store, &console.store, study.id, requests, &mut hear)?;
+    if let Some(more @ 1..) = done.checked_sub(MOST_LINES) {
+        console.say(&format!("{}: the same for {more} more", one_line(&study.spec.name)));
+    }
     refused.map_or(Ok(Exit::Done), Err)
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::console::{can_ask, says_yes, shown};
 use super::left_files::print_left;
+use super::selection::{changed_trials, with_filters};
 use super::{Console, Exit, Failure};
 use crate::app::find::{self, Meant};
 use crate::app::left_files::LeftFile;
@@ -27,6 +28,7 @@ Examples:
   hpsearch rm digits 3 7-9         trials: hidden, and their files removed
   hpsearch rm runs baseline 4      runs of `hpsearch track`, by name and number
   hpsearch rm runs/baseline        the same, as other verbs address a run
+  hpsearch rm runs --where 'state:failed number<500'
 
 Removing a study also removes its trials, metrics, decisions, logs and
 checkpoints. This cannot be undone. Checkpoints that its command saved elsewhere
@@ -44,14 +46,18 @@ must end first.";
 /// Arguments of `hpsearch rm`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = EXAMPLES,
+    after_help = with_filters(EXAMPLES),
     override_usage = "hpsearch rm [OPTIONS] <STUDY>...\n       \
-                      hpsearch rm [OPTIONS] <STUDY> <TRIAL>..."
+                      hpsearch rm [OPTIONS] <STUDY> <TRIAL>...\n       \
+                      hpsearch rm [OPTIONS] <STUDY> --where <FILTER>"
 )]
 pub struct RmArguments {
     /// Studies, by name or file, or one study and trials of it (7 or 3,5 or 0-4 or a run's name)
     #[arg(value_name = "STUDY, TRIAL", required = true)]
     pub words: Vec<String>,
+    /// The trials or runs of one study that match the filter (see below)
+    #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
+    pub filter: Option<String>,
     /// Only list what would be removed
     #[arg(long)]
     pub dry_run: bool,
@@ -99,7 +105,13 @@ pub fn rm(arguments: &RmArguments, console: &mut Console) -> Result<Exit, Failur
     let mut removals: Vec<Removal> = Vec::new();
     {
         let reader = console.reader()?;
-        let studies = match find::studies_or_trials(&reader, &arguments.words)? {
+        let meant = match &arguments.filter {
+            None => find::studies_or_trials(&reader, &arguments.words)?,
+            Some(filter) => {
+                Meant::Trials(vec![changed_trials(&reader, &arguments.words, filter, console)?])
+            }
+        };
+        let studies = match meant {
             Meant::Studies(studies) => studies,
             Meant::Trials(trials) => {
                 drop(reader);

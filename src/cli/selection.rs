@@ -7,12 +7,13 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use crate::app::AppError;
 use crate::app::absent_terms;
-use crate::app::find::{self, Archived, FoundStudies};
+use crate::app::find::{self, Archived, FoundStudies, TrialsOf};
 use crate::app::several::StudySelection;
 use crate::report::wording::{one_line, width};
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::condition::ExpressionError;
-use crate::study::query::{Filter, SortKey};
+use crate::study::counted::count;
+use crate::study::query::{Filter, SortKey, TrialQuery};
 
 /// The help on filters, at the end of a verb's help.
 const FILTERS: &str = "\
@@ -130,6 +131,32 @@ pub fn filter(
     let filter = filter_of(reader, study, text)?;
     warn_of_absent(reader, [(study, &filter)], console)?;
     Ok(filter)
+}
+
+/// The visible trials that match `--where` of a verb that changes trials, of the study named by
+/// `words`; says so if none does.
+pub fn changed_trials(
+    reader: &dyn StorageReader,
+    words: &[String],
+    text: &str,
+    console: &Console,
+) -> Result<TrialsOf, Failure> {
+    let named = match words {
+        [] => None,
+        [study] => Some(study.as_str()),
+        _ => {
+            let message = "`--where` selects trials of one study";
+            return Err(Failure::usage(message).help("name only the study beside it"));
+        }
+    };
+    let study = find::study(reader, named)?;
+    let filter = study.visible(filter(reader, &study, Some(text), console)?);
+    let numbers = reader.numbers(study.id, &TrialQuery::all(SortKey::Number).filtered(filter))?;
+    if numbers.is_empty() {
+        let what = if study.spec.is_tracked() { "run" } else { "trial" };
+        console.say(&format!("none of {} passes", count(study.counts.total(), what)));
+    }
+    Ok((study, numbers))
 }
 
 /// Warns about what filters look for and no trial of their studies has.

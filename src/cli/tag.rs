@@ -7,8 +7,10 @@ use std::io::Write;
 use clap::Args;
 use serde::Serialize;
 
-use super::request::{ask_all, named, named_or, subjects};
+use super::request::{ask_all, named_or, subjects};
+use super::selection::{changed_trials, with_filters};
 use super::{Console, Exit, Failure};
+use crate::app::find;
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::request::Request;
@@ -21,6 +23,7 @@ Examples:
   hpsearch tag digits 7 -paper
   hpsearch tag digits +second-round      the study itself
   hpsearch tag digits 7                  its tags
+  hpsearch tag digits --where 'value<0.3' +good
   hpsearch tag digits 7 -- -q            removes a tag that is an option's name
 
 Tags are written at once, whether or not the study runs. They are letters,
@@ -28,12 +31,18 @@ digits and any of `._/-`, up to 64.";
 
 /// Arguments of `hpsearch tag`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = EXAMPLES, override_usage = "hpsearch tag [OPTIONS] [STUDY] [TRIALS] [+TAG \
-    | -TAG]..")]
+#[command(
+    after_help = with_filters(EXAMPLES),
+    override_usage = "hpsearch tag [OPTIONS] [STUDY] [TRIALS] [+TAG | -TAG]..\n       \
+                      hpsearch tag [OPTIONS] [STUDY] --where <FILTER> [+TAG | -TAG].."
+)]
 pub struct TagArguments {
     /// The study's name or file, trials of it, and tags to add (+) or remove (-)
     #[arg(value_name = "STUDY, TRIALS, TAGS")]
     pub words: Vec<String>,
+    /// The trials or runs of one study that match the filter (see below)
+    #[arg(long = "where", value_name = "FILTER", allow_hyphen_values = true)]
+    pub filter: Option<String>,
     /// Print JSON: the resulting tags
     #[arg(long)]
     pub json: bool,
@@ -56,7 +65,7 @@ pub fn without_hyphens(mut words: Vec<OsString>) -> Vec<OsString> {
         if std::mem::take(&mut is_value) {
             continue;
         }
-        is_value = text == "--store";
+        is_value = matches!(text, "--store" | "--where");
         match text.strip_prefix('-') {
             Some("-") => break,
             Some(tag) if is_tag_verb && is_removed(tag) => {
@@ -92,9 +101,24 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
     let words: Vec<String> = words.into_iter().cloned().collect();
     let tags: Vec<(String, bool)> =
         tags.into_iter().map(|word| read(word)).collect::<Result<_, _>>()?;
-    let (study, trials) = named_or(&words, console, |word| {
-        format!("write a sign before the tag: `+{word}` adds it, `-{word}` removes it")
-    })?;
+    let (study, trials) = match &arguments.filter {
+        Some(filter) => {
+            let reader = console.reader()?;
+            let (study, numbers) = changed_trials(&reader, &words, filter, console)?;
+            let trials = find::trials(&reader, &study, &numbers)?;
+            if trials.is_empty() {
+                let none: [TagJson; 0] = [];
+                return match is_json {
+                    true => console.json(Some(&study.spec.name), &BTreeMap::from([("tags", none)])),
+                    false => Ok(Exit::Done),
+                };
+            }
+            (study, trials)
+        }
+        None => named_or(&words, console, |word| {
+            format!("write a sign before the tag: `+{word}` adds it, `-{word}` removes it")
+        })?,
+    };
     if tags.is_empty() && is_json {
         return print_json(&study, &trials, console);
     }
@@ -118,7 +142,10 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
     let exit = ask_all(&study, &requests, console)?;
     console.say(if tags.iter().any(|(_, present)| *present) { "tagged" } else { "untagged" });
     if is_json {
-        let (study, trials) = named(&words, console)?;
+        let reader = console.reader()?;
+        let study = find::study(&reader, Some(&study.spec.name))?;
+        let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
+        let trials = find::trials(&reader, &study, &numbers)?;
         return print_json(&study, &trials, console);
     }
     Ok(exit)

@@ -137,6 +137,22 @@ fn each_directory_that_is_left_is_named_with_its_reason_and_what_to_do() {
 }
 
 #[test]
+fn trials_that_match_a_filter_are_hidden_with_few_lines() {
+    let site = Site::new(&study("trials = 25", ONE_SLOT), REPORT_X);
+    assert_done(&site.run_study());
+    let listed = site.run(&["rm", "s", "--where", "number<24", "--dry-run"]);
+    assert_eq!(listed.out.lines().count(), 24, "{}", listed.out);
+    let ended = site.run(&["rm", "s", "--where", "number<24", "--yes"]);
+    assert_done(&ended);
+    assert_names(&ended.out, &["trial 19: complete", "and 4 more (`--dry-run` lists all)"]);
+    assert_names(&ended.err, &["s: the same for 4 more"]);
+    assert_eq!(ended.out.lines().count() + ended.err.lines().count(), 20 + 1 + 20 + 1);
+    assert_eq!(site.json(&["trials", "s", "--json"])["trials"].as_array().unwrap().len(), 1);
+    let again = site.run(&["rm", "s", "--where", "number<24", "--yes"]);
+    assert_names(&again.err, &["none of 25 trials passes"]);
+}
+
+#[test]
 fn a_hidden_trials_directory_that_another_study_needs_is_named() {
     let site = site();
     let needed = plant(&site.path("runs/files/s/trial-1/mine/step-1"));

@@ -155,6 +155,36 @@ fn a_removed_run_leaves_nothing_but_its_number() {
 }
 
 #[test]
+fn runs_that_match_a_filter_are_removed_and_tagged() {
+    let site = site();
+    for misused in [
+        ["rm", "runs", "a", "--where", "value>0.15", "--yes"],
+        ["tag", "runs", "a", "--where", "value>0.15", "+x"],
+        ["rm", "runs", "--where", "value>", "--yes", "-q"],
+    ] {
+        assert_code(&site.run(&misused), 2);
+    }
+    for nothing in
+        [["rm", "runs", "--where", "value>5", "--yes"], ["tag", "runs", "--where", "value>5", "+x"]]
+    {
+        let ended = site.run(&nothing);
+        assert_done(&ended);
+        assert_names(&ended.err, &["none of 3 runs passes"]);
+    }
+    let tagged = site.json(&["tag", "runs", "--where", "-value>0.15", "+small", "--json"]);
+    assert!(tagged["tags"].as_array().unwrap().iter().all(|tag| tag["trial"] == 0), "{tagged}");
+    let none = site.json(&["tag", "runs", "--where", "value>5", "+x", "--json"]);
+    assert_eq!(none["tags"], serde_json::json!([]));
+    assert_eq!(site.json(&["tag", "runs", "--json"])["tags"], serde_json::json!([]));
+    let listed = site.run(&["rm", "runs", "--where", "value>0.15", "--dry-run"]);
+    assert_names(&listed.out, &["run 1 (`b`)", "run 2 (`c`)"]);
+    assert_eq!(numbers(&site, "runs"), [0, 1, 2]);
+    assert_done(&site.run(&["rm", "runs", "--where", "value>0.15", "--yes"]));
+    assert_eq!(numbers(&site, "runs"), [0]);
+    assert_verified(&site, &["runs"]);
+}
+
+#[test]
 fn numbers_are_never_given_again_and_names_are() {
     let site = site();
     assert_done(&site.run(&["rm", "runs/c", "--yes"]));

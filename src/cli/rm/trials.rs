@@ -12,7 +12,7 @@ use crate::app::remove_runs::{plan, remove_runs};
 use crate::app::remove_study::{remove_files, size_of_trial};
 use crate::app::study_state::interrupted;
 use crate::cli::left_files::print_left;
-use crate::cli::request::ask_all;
+use crate::cli::request::{MOST_LINES, ask_all};
 use crate::cli::{Console, Exit, Failure};
 use crate::report::wording::{bytes, one_line, run_name, state_word};
 use crate::storage::{StorageReader, StudySummary};
@@ -61,10 +61,7 @@ impl Group {
         console: &Console,
         reader: &dyn StorageReader,
     ) -> Result<Group, Failure> {
-        let trials: Vec<Trial> = numbers
-            .into_iter()
-            .map(|number| find::trial(reader, &study, number))
-            .collect::<Result<_, _>>()?;
+        let trials = find::trials(reader, &study, &numbers)?;
         let numbers: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
         let left = left_of_trials(reader, &console.store, &study, &numbers)?;
         let dead = interrupted(reader, &study, &trials)?;
@@ -98,7 +95,9 @@ impl Group {
             let (number, state) = (trial.number, trial.state.as_str());
             let kill = console.next(&format!("kill {} {number}", one_line(&name)));
             return Err(Failure::usage(format!("trial {number} is {state}, and needs its files"))
-                .help(format!("{kill} ends it first")));
+                .help(format!(
+                    "{kill} ends it first; in a filter, `state:finished` leaves it out"
+                )));
         }
         let visible = trials.iter().filter(|trial| !trial.hidden);
         let trials = visible
@@ -134,9 +133,11 @@ impl Group {
         }
     }
 
-    fn list(&self, console: &mut Console) -> Result<(), Failure> {
+    /// Lists them: all, or so many that the question after them is read.
+    fn list(&self, all: bool, console: &mut Console) -> Result<(), Failure> {
         let what = if self.study.spec.is_tracked() { "run" } else { "trial" };
-        for trial in &self.trials {
+        let listed = if all { self.trials.len() } else { MOST_LINES };
+        for trial in self.trials.iter().take(listed) {
             let name = trial.name.as_ref().map(|name| format!(" (`{}`)", one_line(name)));
             writeln!(
                 console.out,
@@ -148,7 +149,10 @@ impl Group {
                 bytes(trial.bytes)
             )?;
         }
-        for aside in &self.asides {
+        if let Some(more @ 1..) = self.trials.len().checked_sub(listed) {
+            writeln!(console.out, "and {more} more (`--dry-run` lists all)")?;
+        }
+        for aside in self.asides.iter().take(listed) {
             writeln!(console.out, "  {aside}")?;
         }
         Ok(())
@@ -174,14 +178,16 @@ pub fn remove(
     };
     groups.retain(|group| !group.trials.is_empty());
     if groups.is_empty() && !arguments.json {
-        console.say("these trials are hidden already");
+        if arguments.filter.is_none() {
+            console.say("these trials are hidden already");
+        }
         return Ok(Exit::Done);
     }
     let wants = if arguments.json {
         arguments.yes
     } else {
         for group in &groups {
-            group.list(console)?;
+            group.list(arguments.dry_run, console)?;
             print_left(&group.left, console);
         }
         console.out.flush()?;
