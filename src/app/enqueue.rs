@@ -72,7 +72,11 @@ pub fn typed(distribution: &Distribution, text: &str) -> Result<Value, String> {
         Distribution::Int { .. } => (text.parse().map(Value::Int).ok(), "not an integer"),
         Distribution::Choice { choices } => {
             let choice = choices.iter().find(|choice| choice.to_string() == text);
-            (choice.cloned(), "none of its values")
+            // A list may be written with other spaces.
+            let list = || Value::from_json(&serde_json::from_str(text).ok()?);
+            let is_list = text.starts_with('[');
+            let list = is_list.then(list).flatten().filter(|list| choices.contains(list));
+            (choice.cloned().or(list), "none of its values")
         }
     };
     match typed {

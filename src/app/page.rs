@@ -20,7 +20,9 @@ use super::study_state::{elapsed, state_in, unmeasured};
 pub use answer::{AnswerPart, BestPart, FrontAnswer, answer, params_as_toml};
 pub use facts::{Fact, ParamPart, StoppedGroup, StoppedPart, rules, space, stopped, used};
 
+use crate::analysis::forecast::counted;
 use crate::engine::seed_of;
+use crate::pruners::counted_trials;
 use crate::report::document::privacy::Privacy;
 use crate::report::figure::{Mark, Series, SeriesRole};
 use crate::report::wording::{attempt_end, one_line, proposed, run_name};
@@ -133,6 +135,8 @@ pub struct StudyPart {
     /// Seconds that it ran.
     seconds: f64,
     budget: Option<u64>,
+    /// Trials that count towards the budget.
+    counted: u64,
     /// Why a goal of several objectives is not in force.
     #[serde(skip_serializing_if = "Option::is_none")]
     unmeasured: Option<String>,
@@ -342,6 +346,7 @@ pub fn study(reader: &dyn StorageReader, study: StudySummary) -> Result<StudyPar
         step_unit: study.spec.step.as_str(),
         seconds: elapsed(reader, &study)?.as_secs_f64(),
         budget: study.spec.budget.trials,
+        counted: counted(study.counts, counted_trials(&study.spec)),
         unmeasured: unmeasured(reader, &study)?.map(|why| why.to_string()),
         params,
         metrics: names.metrics,

@@ -249,6 +249,25 @@ impl Figure<'_> {
         ))
     }
 
+    /// The points that are not drawn between these ranges: all of them without any. Steps and stars
+    /// beside other marks repeat their points, and do not count again.
+    pub fn unseen(&self, ranges: Option<(&Range, &Range)>) -> Unseen {
+        let repeats = |series: &&Series<'_>| matches!(series.mark, Mark::Steps | Mark::Star);
+        let all_repeat = self.series.iter().all(|series| repeats(&series));
+        let counted = self.series.iter().filter(|series| all_repeat || !repeats(series));
+        let mut unseen = Unseen::default();
+        for (x, y) in counted.flat_map(|series| series.points.iter()) {
+            if !x.is_finite() || !y.is_finite() {
+                unseen.not_finite += 1;
+            } else if let Some((across, up)) = ranges {
+                let place = across.place(*x).zip(up.place(*y));
+                let is_drawn = place.is_some_and(|(x, y)| is_inside(x) && is_inside(y));
+                unseen.outside += u64::from(!is_drawn);
+            }
+        }
+        unseen
+    }
+
     /// The named series, in the order of a legend: compared ones by their index, whichever is in
     /// front.
     pub fn legend(&self) -> Vec<&Series<'_>> {

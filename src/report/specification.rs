@@ -3,6 +3,7 @@
 use super::wording::{duration, number, one_line, param};
 use crate::study::budget::Count;
 use crate::study::counted::count;
+use crate::study::params::Value;
 use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::{AlgorithmSpec, Duplicates, StudySpec};
 
@@ -89,10 +90,9 @@ pub fn kind(distribution: &Distribution) -> &'static str {
 pub fn values(distribution: &Distribution) -> String {
     match distribution {
         Distribution::Float { low, high, step, .. } => {
-            let step = step
-                .map(|step| format!(" in steps of {}", param(&step.into())))
-                .unwrap_or_default();
-            format!("{} to {}{step}", param(&(*low).into()), param(&(*high).into()))
+            let exact = |bound: f64| Value::Float(bound).to_string();
+            let step = step.map(|step| format!(" in steps of {}", exact(step)));
+            format!("{} to {}{}", exact(*low), exact(*high), step.unwrap_or_default())
         }
         Distribution::Int { low, high, step: 1, .. } => format!("{low} to {high}"),
         Distribution::Int { low, high, step, .. } => format!("{low} to {high} in steps of {step}"),

@@ -12,7 +12,7 @@ use ratatui::style::{Color, Modifier, Style};
 
 use super::theme::{Palette, Theme};
 use crate::report::figure::axis::Range;
-use crate::report::figure::{Figure, HeatMap, Mark, Series, SeriesRole, Unseen, is_inside};
+use crate::report::figure::{Figure, HeatMap, Mark, Series, SeriesRole, Unseen};
 use crate::report::sparkline::Charset;
 use crate::report::wording::width;
 use canvas::{Canvas, Pattern, Pen};
@@ -33,32 +33,24 @@ impl Figure<'_> {
         };
         let frame = PlotFrame::new(self, &x, &y, area, theme.charset);
         let mut canvas = Canvas::new(frame.plot.width, frame.plot.height, theme.charset);
-        let mut unseen = Unseen::default();
         for series in &self.series {
             let Series { tone, .. } = *series;
             let pattern = self.pattern_of(tone, theme);
             let pen = canvas.pen(style_of(tone, theme), sign_of(tone), pattern);
-            draw_series(
-                &mut canvas,
-                series,
-                (pen, symbol_of(series, theme)),
-                (&x, &y),
-                &mut unseen,
-            );
+            draw_series(&mut canvas, series, (pen, symbol_of(series, theme)), (&x, &y));
         }
         frame.draw(buffer, theme);
         if let Some(cells) = &self.cells {
             draw_cells(buffer, frame.plot, cells, (&x, &y), theme);
         }
         canvas.render(buffer, frame.plot);
-        self.draw_title(buffer, frame.title, unseen, theme);
+        self.draw_title(buffer, frame.title, self.unseen(Some((&x, &y))), theme);
         self.draw_legend(buffer, frame.legend, theme);
     }
 
     fn draw_empty(&self, buffer: &mut Buffer, area: Rect, theme: Theme) {
-        let not_finite = self.series.iter().map(|series| series.points.len() as u64).sum();
         let title = Rect { height: area.height.min(1), ..area };
-        self.draw_title(buffer, title, Unseen { outside: 0, not_finite }, theme);
+        self.draw_title(buffer, title, self.unseen(None), theme);
         let text = theme.shorten(self.empty, usize::from(area.width));
         let x = area.x + (area.width - columns(&text).min(area.width)) / 2;
         if area.height > 1 {
@@ -131,7 +123,6 @@ fn draw_series(
     series: &Series<'_>,
     (pen, symbol): (Pen, Option<char>),
     (x, y): (&Range, &Range),
-    unseen: &mut Unseen,
 ) {
     let few = series.points.len() <= CROWD;
     let mut before: Option<(f64, f64)> = None;
@@ -139,14 +130,9 @@ fn draw_series(
         let is_finite = at.is_finite() && value.is_finite();
         let place = x.place(*at).zip(y.place(*value)).filter(|_| is_finite);
         let Some((across, up)) = place else {
-            // A logarithmic axis has no place for zero: such a point is outside of it.
-            *if is_finite { &mut unseen.outside } else { &mut unseen.not_finite } += 1;
             before = None;
             continue;
         };
-        if !is_inside(across) || !is_inside(up) {
-            unseen.outside += 1;
-        }
         let spot = canvas.at(across, up);
         match (series.mark, before, symbol) {
             (Mark::Dots | Mark::Star, _, Some(symbol)) => canvas.symbol(spot, symbol, pen),

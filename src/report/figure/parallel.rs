@@ -25,15 +25,19 @@ pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Figure<'
         trials.last().map_or(0.0, |(_, value)| *value),
     );
     let height = |value: f64| if best == worst { 0.5 } else { (value - worst) / (best - worst) };
-    let line = |outcome: &Outcome, value: f64| -> Vec<(f64, f64)> {
+    // Its parts between parameters that it does not have.
+    let line = |outcome: &Outcome, value: f64| -> Vec<Vec<(f64, f64)>> {
         let at = |dimension: &Dimension| {
-            outcome
-                .params
-                .get(&dimension.name)
-                .and_then(|value| dimension.distribution.to_unit(value))
-                .unwrap_or(f64::NAN)
+            let value = outcome.params.get(&dimension.name)?;
+            dimension.distribution.to_unit(value)
         };
-        (0_u64..).map(whole).zip(dimensions.iter().map(at)).chain([(last, height(value))]).collect()
+        let heights = dimensions.iter().map(at).chain([Some(height(value))]);
+        let places: Vec<(f64, Option<f64>)> = (0_u64..).map(whole).zip(heights).collect();
+        let parts = places.split(|(_, height)| height.is_none());
+        let part = |part: &[(f64, Option<f64>)]| -> Vec<(f64, f64)> {
+            part.iter().filter_map(|(at, height)| Some((*at, (*height)?))).collect()
+        };
+        parts.map(part).filter(|part| !part.is_empty()).collect()
     };
     let tone = |index: usize| match index {
         0 => SeriesRole::Best,
@@ -46,8 +50,12 @@ pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Figure<'
         _ => String::new(),
     };
     // The best are drawn last, above the others.
-    let lines = trials.iter().enumerate().rev().map(|(index, (outcome, value))| {
-        series(&name(index, outcome), line(outcome, *value), Mark::Line, tone(index))
+    let lines = trials.iter().enumerate().rev().flat_map(|(index, (outcome, value))| {
+        let parts = line(outcome, *value).into_iter().rev().enumerate();
+        let name = |part| if part == 0 { name(index, outcome) } else { String::new() };
+        parts
+            .map(|(part, points)| series(&name(part), points, Mark::Line, tone(index)))
+            .collect::<Vec<_>>()
     });
     let names = (0_u64..)
         .map(whole)
@@ -79,7 +87,7 @@ pub fn parallel_axes(spec: &StudySpec) -> Vec<Column> {
     let axis = |dimension: &Dimension| {
         let (low, high, scale) = match &dimension.distribution {
             Distribution::Float { low, high, scale, .. } => {
-                (param(&(*low).into()), param(&(*high).into()), Some(*scale))
+                (Value::Float(*low).to_string(), Value::Float(*high).to_string(), Some(*scale))
             }
             Distribution::Int { low, high, scale, .. } => {
                 (low.to_string(), high.to_string(), Some(*scale))

@@ -113,7 +113,7 @@ export function chart(page) {
         points: { show: one.mark !== "edge" && (isOfDots || one.points.length < (one.role === "background" || one.mark === "steps" ? 2 : DOTTED)), size: one.mark === "star" ? 12 : isOfDots ? 5 : 6, width: 0, fill: colour, stroke: colour },
       };
     });
-    const scale = ({ log }, at) => ({ time: false, distr: log ? 3 : 1, range: () => whole[at] });
+    const scale = ({ log }, at) => ({ time: false, distr: log ? 3 : 1, range: () => (zoomed ?? whole)[at] });
     return {
       ...size(), padding: [12, 20, 0, 4], legend: { show: false },
       scales: { x: scale(figure.x, 0), y: scale(figure.y, 1) },
@@ -276,10 +276,13 @@ function wholeOf(figure, data) {
   return [x[0] < x[1] ? x : widened(...x, figure.x.log), y[0] <= y[1] ? widened(...y, figure.y.log) : [0, 1]];
 }
 
-/// What is not to be seen, in the words of the drawn figures.
+/// What is not to be seen, in the words of the drawn figures. Steps and stars beside other marks
+/// repeat their points.
 function unseen(figure, [[left, right], [bottom, top]]) {
   let [outside, infinite] = [0, 0];
-  for (const { points } of figure.series) {
+  const repeats = ({ mark }) => mark === "steps" || mark === "star";
+  const allRepeat = figure.series.every(repeats);
+  for (const { points } of figure.series.filter((one) => allRepeat || !repeats(one))) {
     for (const [x, y] of points) {
       if (typeof x !== "number" || typeof y !== "number") infinite += 1;
       else if (x < left || x > right || y < bottom || y > top) outside += 1;

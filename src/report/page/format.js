@@ -19,12 +19,16 @@ export function param(value) {
   return Array.isArray(value) ? `[${value.map(param).join(", ")}]` : String(value);
 }
 
+/// In its two largest units, as the program writes it.
 export function duration(seconds) {
   if (!seconds) return "";
-  if (seconds < 10) return `${number(Math.round(seconds * 10) / 10)} s`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
-  return `${number(Math.round(seconds / 360) / 10)} h`;
+  if (seconds < 10) return `${seconds.toFixed(1)} s`;
+  const whole = (unit) => Math.floor(seconds / unit);
+  const rest = (unit, of) => String(Math.floor((seconds % of) / unit));
+  if (seconds < 60) return `${whole(1)} s`;
+  if (seconds < 3600) return `${whole(60)} min ${rest(1, 60).padStart(2, "0")} s`;
+  if (seconds < 86400) return `${whole(3600)} h ${rest(60, 3600).padStart(2, "0")} min`;
+  return `${whole(86400)} d ${rest(3600, 86400)} h`;
 }
 
 /// Microseconds since 1970 as the local time.
@@ -53,7 +57,8 @@ export function quoted(word) {
 }
 
 /// Trials by state, the states that there are.
-export function counts(trials) {
+export function counts(trials, state) {
   const words = ["running", "queued", "paused", "complete", "pruned", "failed"];
-  return words.filter((word) => trials[word]).map((word) => `${trials[word]} ${word}`).join(", ");
+  const called = (word) => (word === "running" && state === "interrupted" ? state : word);
+  return words.filter((word) => trials[word]).map((word) => `${trials[word]} ${called(word)}`).join(", ");
 }

@@ -2,7 +2,6 @@
 
 import { element, fill } from "/elements.js";
 import { ask } from "/server.js";
-import { param } from "/format.js";
 
 /// Asks something of a study: its question first, then what came of it.
 async function carryOut(page, study, request, options = {}) {
@@ -68,10 +67,13 @@ async function tag(page, study, trial, present) {
   await carryOut(page, study, { type: "tag", trial: trial?.number ?? null, tag: text, present: !present.includes(text) });
 }
 
+/// A value of a parameter as it is enqueued again.
+const exact = (value) => (value === undefined ? "" : Array.isArray(value) ? JSON.stringify(value) : String(value));
+
 /// A configuration of one's own, beginning with a trial's; empty parameters are sampled.
 async function enqueue(page, study, trial) {
   const params = await dialog("Enqueue a configuration", (done) => {
-    const fields = study.params.map(({ name, range }) => [name, range, element("input", { type: "text", value: trial ? param(trial.params[name]) : "", autocomplete: "off" })]);
+    const fields = study.params.map(({ name, range }) => [name, range, element("input", { type: "text", value: trial ? exact(trial.params[name]) : "", autocomplete: "off" })]);
     const send = (event) => {
       event.preventDefault();
       done(Object.fromEntries(fields.filter(([, , input]) => input.value.trim()).map(([name, , input]) => [name, input.value.trim()])));

@@ -21,7 +21,7 @@ export function showStudies(page) {
     const rows = studies.map((study) => element("tr", {},
       element("th", { scope: "row" }, element("a", { href: page.link({ study: study.name }) }, study.name), " ", tags(study.tags)),
       element("td", {}, state(study.state)),
-      element("td", { title: counts(study.trials) }, counts(study.trials) || "none"),
+      element("td", { title: counts(study.trials, study.state) }, counts(study.trials, study.state) || "none"),
       element("td", { class: "number" }, study.best ? [number(study.best.value), element("small", {}, ` trial ${study.best.number}`)] : study.front?.trials.length > 0 && frontInWords(study.front)),
       element("td", {}, goal(study)),
       element("td", {}, moment(study.created))));

@@ -65,7 +65,7 @@ export function showStudy(page, at) {
 function showHead(page, head, context) {
   const { study } = context;
   const total = Object.values(study.trials).reduce((sum, many) => sum + many, 0);
-  const of = study.budget ? ` of ${study.budget}` : "";
+  const many = study.budget ? `${study.counted} of ${study.budget}` : total;
   // What is being typed or opened in the head is not taken away.
   if (head.contains(document.activeElement) && document.activeElement !== document.body) return;
   fill(head,
@@ -75,7 +75,7 @@ function showHead(page, head, context) {
       ["goal", goal(study)],
       ["best", best(page, study)],
       ["budget", study.unmeasured],
-      ["trials", `${total}${of}${total ? `: ${counts(study.trials)}` : ""}`],
+      ["trials", `${many}${total ? `: ${counts(study.trials, study.state)}` : ""}`],
       ["time", duration(study.seconds)],
       ["created", moment(study.created)],
       ["ended", study.reason],

@@ -57,7 +57,9 @@ export function showTrials(context) {
   };
   const head = (key, title, isNumber) => {
     const isSorted = wanted.sort === key;
-    const order = isSorted ? (wanted.reverse ? "descending" : "ascending") : "none";
+    // The best is first.
+    const isFalling = key === "value" && !context.study.front && context.study.direction === "maximize";
+    const order = isSorted ? (wanted.reverse !== isFalling ? "descending" : "ascending") : "none";
     return element("th", { scope: "col", "aria-sort": order, class: isNumber ? "number" : false },
       element("button", { class: "sort", onclick: () => change({ sort: key, reverse: isSorted && !wanted.reverse, offset: 0 }) }, title));
   };

@@ -63,7 +63,7 @@ function columnsOf(study) {
   const columns = [{ title: study.tracked ? "run" : "trial", isNumber: true, order: by((trial) => trial.number) }];
   if (study.tracked) columns.push({ title: "name", cell: (trial) => trial.name ?? "", order: by((trial) => trial.name) });
   columns.push({ title: "state", order: by((trial) => STATES.indexOf(trial.state)) });
-  if (study.objectives === undefined) columns.push({ title: study.metric, isNumber: true, isFirst: true, cell: shownValue, order: byValue(study) });
+  if (study.objectives === undefined) columns.push({ title: study.metric, isNumber: true, isFirst: true, isFalling: study.direction === "maximize", cell: shownValue, order: byValue(study) });
   else {
     columns.push({ title: "front", isFirst: true, cell: (trial) => (study.front.includes(trial.number) ? "on the front" : ""), order: by((trial) => trial.rank) });
     study.objectives.forEach(({ metric }, at) => columns.push({ title: metric, isNumber: true, cell: (trial) => shownValues(trial, study)[at][1], order: by((trial) => known(trial, study, at)) }));
@@ -148,7 +148,7 @@ function showTrials(box, study, index, images) {
     const row = (trial) => element("tr", { class: trial.number === study.best || study.front?.includes(trial.number) ? "best" : trial.hidden ? "hidden" : false }, columns.map((one) => cellOf(one, trial)));
     body.replaceChildren(...shown.map(row));
     if (found.length === 0) body.append(element("tr", {}, element("td", { colspan: columns.length }, study.rows.length === 0 ? "There are no trials." : "No trial passes the filter.")));
-    heads.forEach((head, at) => head.setAttribute("aria-sort", at !== view.order ? "none" : view.turn === 1 ? "ascending" : "descending"));
+    heads.forEach((head, at) => head.setAttribute("aria-sort", at !== view.order ? "none" : (view.turn === 1) !== Boolean(column.isFalling) ? "ascending" : "descending"));
     status.textContent = found.length === study.rows.length ? count(found.length, "trial") : `${found.length} of ${count(study.rows.length, "trial")}`;
     more.hidden = shown.length === found.length;
     const rest = found.length - shown.length;

@@ -244,35 +244,24 @@ impl Drawing<'_> {
         if let Some(cells) = &self.figure.cells {
             self.cells(cells);
         }
-        let mut unseen = Unseen::default();
         for series in &self.figure.series {
-            self.series(series, &mut unseen);
+            self.series(series);
         }
         self.out.push_str("</g>\n</svg>\n");
-        unseen
+        self.figure.unseen(Some((&self.x, &self.y)))
     }
 
     /// The place of a point in the plot, if the axes have one.
-    fn place(&self, (x, y): (f64, f64), unseen: &mut Unseen) -> Option<(f64, f64)> {
-        if !x.is_finite() || !y.is_finite() {
-            unseen.not_finite += 1;
-            return None;
-        }
-        let Some((across, up)) = self.x.place(x).zip(self.y.place(y)) else {
-            unseen.outside += 1;
-            return None;
-        };
-        if !is_inside(across) || !is_inside(up) {
-            unseen.outside += 1;
-        }
+    fn place(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
+        let (across, up) = self.x.place(x).zip(self.y.place(y))?;
         // Far outside, coordinates of renderers overflow.
         let within = |place: f64| place.clamp(-10.0, 11.0);
         Some((within(across) * self.frame.width, (1.0 - within(up)) * self.frame.height))
     }
 
-    fn series(&mut self, series: &Series<'_>, unseen: &mut Unseen) {
+    fn series(&mut self, series: &Series<'_>) {
         let places: Vec<Option<(f64, f64)>> =
-            series.points.iter().map(|point| self.place(*point, unseen)).collect();
+            series.points.iter().map(|point| self.place(*point)).collect();
         let colour = self.colours.of(series.tone);
         let is_behind = series.tone == crate::report::figure::SeriesRole::Behind;
         match series.mark {
