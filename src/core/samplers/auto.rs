@@ -20,8 +20,9 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     summary: "selects a sampler by the space, the budget and the trials so far; `explain` names it",
     // 5: no alternation with `tpe` in small spaces; 6: as `gp` 5; 7: of several objectives whose
     // trials are paused all reports count, as in `gp` 8; 8: proposals have their predicted values;
-    // 9: where trials are paused, some of the first ones learn from all reports, as in `gp` 11.
-    version: CURVES_SINCE,
+    // 9: where trials are paused, some of the first ones learn from all reports, as in `gp` 11; 10:
+    // intervals as in `gp` 12.
+    version: WIDER_SINCE,
     oldest: 5,
     options: &[],
     several: true,
@@ -36,7 +37,9 @@ const PREDICTED_SINCE: u32 = 8;
 
 /// The first version that learns from all reports of one objective, while few trials are complete.
 const CURVES_SINCE: u32 = 9;
-/// Below this number of complete trials, it does.
+/// The first version whose intervals are wider while few values are known.
+const WIDER_SINCE: u32 = 10;
+/// Below this number of complete trials, it learns from all reports.
 const FEW_COMPLETE: u64 = 10;
 
 /// With more finished trials than this, the Gaussian process is no longer worth its cost: its lead
@@ -90,7 +93,7 @@ impl Auto {
         let cmaes =
             numbers.then(|| CmaEs::new(&AlgorithmSpec::named("cmaes"), space).ok()).flatten();
         let predicting = |gp: Gp| match spec.version {
-            PREDICTED_SINCE.. => gp.predicting(),
+            PREDICTED_SINCE.. => gp.predicting(spec.version >= WIDER_SINCE),
             _ => gp,
         };
         let early_gp = predicting(Gp::learning_from_stopped_trials(&gp));

@@ -67,8 +67,8 @@ pub(super) const ENTRY: SamplerEntry = SamplerEntry {
     // final losses and for the approach to them; 8: such a process for each of several objectives;
     // 9: proposals have their predicted values; 10: fits of hyperparameters wait for more trials
     // whatever the process keeps of them, and exponentials are computed here; 11: ascents are
-    // quasi-Newton's, from fewer draws.
-    version: 11,
+    // quasi-Newton's, from fewer draws; 12: intervals are wider while few values are known.
+    version: 12,
     oldest: 4,
     options: &[N_STARTUP_TRIALS],
     several: true,
@@ -89,6 +89,9 @@ const CURVES_OF_SEVERAL_SINCE: u32 = 8;
 
 /// The first version whose proposals have their predicted values.
 const PREDICTED_SINCE: u32 = 9;
+
+/// The first version whose intervals are wider while few values are known.
+const WIDER_SINCE: u32 = 12;
 
 /// Expected improvement of a Gaussian process with a Matern 5/2 kernel over warped losses; pending
 /// trials take the process's own predictions (the kriging believer).
@@ -115,6 +118,8 @@ pub struct Gp {
     limits_fitted: RefCell<Vec<RefCell<Option<Fitted>>>>,
     /// Whether proposals have their predicted values.
     predicts: bool,
+    /// Whether their intervals are wider while few values are known.
+    widens_for_few: bool,
     rules: Rules,
 }
 
@@ -163,13 +168,14 @@ impl Gp {
             objectives_fitted: RefCell::default(),
             limits_fitted: RefCell::default(),
             predicts: spec.version >= PREDICTED_SINCE,
+            widens_for_few: spec.version >= WIDER_SINCE,
             rules: Rules::of_version(spec.version),
         }
     }
 
     /// The same, whose proposals have their predicted values in any version.
-    pub(super) fn predicting(self) -> Self {
-        Gp { predicts: true, ..self }
+    pub(super) fn predicting(self, widens_for_few: bool) -> Self {
+        Gp { predicts: true, widens_for_few, ..self }
     }
 
     /// The same, which learns from all reports of several objectives in any version.
@@ -180,6 +186,12 @@ impl Gp {
     /// The same process, whose start-up ends after a number of complete or stopped trials.
     pub(super) fn learning_from_stopped_trials(spec: &AlgorithmSpec) -> Self {
         Gp { waits_for: WaitsFor::CompleteOrStopped, ..Gp::new(spec) }
+    }
+
+    /// By how much the intervals of a process are widened.
+    fn widening(&self, process: &GaussianProcess, is_measured: &[bool]) -> f64 {
+        let few = if self.widens_for_few { widening::for_few(is_measured) } else { 1.0 };
+        few * process.widening(is_measured)
     }
 
     fn learned<T>(
@@ -238,7 +250,7 @@ impl Gp {
             process: ObjectiveProcess::Final(&known),
             scale: LossScale::warped(warp, &data.losses),
             direction: ask.history.direction(),
-            widening: known.widening(&data.is_measured),
+            widening: self.widening(&known, &data.is_measured),
         };
         let predicts = self.predicts && losses == Losses::Own;
         let mut order: Vec<usize> = (0..means.len()).collect();

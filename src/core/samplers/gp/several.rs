@@ -134,7 +134,7 @@ impl Gp {
                 process: ObjectiveProcess::Final(process),
                 scale: LossScale::warped(fit.1, &data.losses),
                 direction: ask.history.directions()[objective],
-                widening: process.widening(&data.is_measured),
+                widening: self.widening(process, &data.is_measured),
             }
         };
         let predicted = known.iter().enumerate().filter(|_| self.predicts);

@@ -216,4 +216,43 @@ mod tests {
         let share = f64::from(inside) / f64::from(all);
         assert!((0.85..0.96).contains(&share), "{share}");
     }
+
+    /// The share of values in their intervals, of proposals after 10 to 29 trials of a noisy
+    /// quadratic of six parameters and of its logarithm (four seeds each).
+    fn share_of_early_values(version: u32) -> f64 {
+        let (space, names) = (unit_cube(6), ["x0", "x1", "x2", "x3", "x4", "x5"]);
+        let functions = [|distance: f64| distance, |distance: f64| (1.0 + 20.0 * distance).ln()];
+        let (mut inside, mut all) = (0, 0);
+        for (index, function) in functions.into_iter().enumerate() {
+            for seed in 0..4 {
+                let gp = Gp::new(&AlgorithmSpec { version, ..AlgorithmSpec::named("gp") });
+                let mut trials = Vec::new();
+                for number in 0..30 {
+                    let run = 100_000 * index as u64 + 1_000 * seed + number;
+                    let ask = ask(&space, &trials, run);
+                    let mut rng = stream(&ask);
+                    let Proposal { params, predicted } =
+                        gp.suggest(&ask, &mut rng).unwrap().unwrap();
+                    let at = names.map(|name| crate::samplers::fixtures::number(&params, name));
+                    let distance = |(axis, x): (usize, f64)| (x - 0.2 - 0.1 * axis as f64).powi(2);
+                    let distance = at.into_iter().enumerate().map(distance).sum::<f64>();
+                    let value = function(distance) + 0.05 * draw(&mut rng);
+                    for predicted in predicted {
+                        all += 1;
+                        inside += u32::from((predicted.low..=predicted.high).contains(&value));
+                    }
+                    trials.push(complete(number, params, value));
+                }
+            }
+        }
+        assert_eq!(all, 160);
+        f64::from(inside) / f64::from(all)
+    }
+
+    #[test]
+    fn a_few_values_widen_intervals() {
+        let (before, now) = (share_of_early_values(11), share_of_early_values(12));
+        assert!(before < 0.75, "{before}");
+        assert!((0.85..0.97).contains(&now), "{now}");
+    }
 }
