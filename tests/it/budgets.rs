@@ -194,6 +194,25 @@ fn a_study_whose_time_is_up_says_how_its_trials_go_on() {
     assert!(site.states().iter().all(|state| state == "paused" || state == "queued"));
 }
 
+#[test]
+fn a_study_that_reached_its_target_advises_no_larger_budget() {
+    let site = Site::empty();
+    let text = "[study]\nmetric = \"loss\"\ndirection = \"minimize\"\nname = \"s\"\n\
+        [budget]\ntrials = 8\ntarget = 0.5\nprice_per_hour = 3600\ncost = 100\n\
+        [command]\nrun = [\"sh\", \"trial.sh\", \"{x}\"]\n[space]\nx = [1, 0]\n\
+        [sampler]\ntype = \"grid\"\n[devices]\nuse = [\"sim:0\", \"sim:1\"]\n";
+    site.write("study.toml", text);
+    // The first waits for the second, which reaches the target.
+    let script = "[ $1 = 0 ] || { touch waits; sleep 60; }\n\
+        until [ -e waits ]; do sleep 0.01; done\n\
+        echo '@hpsearch {\"step\":1,\"loss\":0}'\n";
+    site.write("trial.sh", script);
+    let ended = site.run_study();
+    assert_done(&ended);
+    assert_names(&ended.out, &["reached the target"]);
+    assert!(!ended.err.contains("extend"), "{}", ended.err);
+}
+
 /// With more time they may be promoted, or found to be the best of the study.
 #[test]
 fn trials_that_pause_as_the_time_is_up_stay_paused_with_their_checkpoints_until_it_is_extended() {

@@ -1,6 +1,7 @@
 //! The end of a run: its outcome, the export, and what to do next.
 
 use std::path::Path;
+use std::time::Duration;
 
 use signal_hook::consts::{SIGHUP, SIGTERM};
 
@@ -8,7 +9,7 @@ use super::{Form, RunArguments};
 use crate::app::best::state_of_runs;
 use crate::app::best_runs;
 use crate::app::export::{Wanted, export_trial, target, test_winner};
-use crate::app::study_state::unmeasured;
+use crate::app::study_state::{elapsed, unmeasured};
 use crate::cli::console::{Console, Talk, shown};
 use crate::cli::exit::{AGAIN, Exit, Failure};
 use crate::cli::overrides::sets;
@@ -18,10 +19,10 @@ use crate::engine::Outcome;
 use crate::export::Otherwise;
 use crate::report::wording::{front_in_words, number, one_line};
 use crate::storage::any::{AnyReader, AnyStore};
-use crate::storage::{StorageReader, StoredStudy};
+use crate::storage::{StorageReader, StoredStudy, StudySummary};
+use crate::study::budget::DeviceLimit;
 use crate::study::counted::count;
 use crate::study::front::Front;
-use crate::study::state::Counts;
 use crate::study::trial::{Trial, TrialState};
 
 /// Prints the outcome, exports if configured, and returns the exit code.
@@ -107,14 +108,14 @@ pub(super) fn conclude(
                     .map(|words| console.next(&words));
                 console.say(&format!("{best} shows it, {export} exports it"));
             }
-            say_what_waits(&reader, study, summary.counts, console)?;
+            say_what_waits(&reader, &summary, console)?;
             Ok(Exit::Done)
         }
         Outcome::NoValue(_) => {
             let [trials, logs] = [format!("trials {name}"), format!("logs {name} N")]
                 .map(|words| console.next(&words));
             console.say(&format!("{trials} says why each trial ended, {logs} what it printed"));
-            say_what_waits(&reader, study, summary.counts, console)?;
+            say_what_waits(&reader, &summary, console)?;
             if summary.counts.failed > 0 {
                 failures::print_next_steps(&reader, &summary, &again, console)?;
             }
@@ -158,17 +159,21 @@ fn command_to_continue(arguments: &RunArguments, file: &str, console: &Console) 
 /// Says how waiting trials continue where the study has used up its time, devices or cost.
 fn say_what_waits(
     reader: &dyn StorageReader,
-    study: &StoredStudy,
-    counts: Counts,
+    study: &StudySummary,
     console: &Console,
 ) -> Result<(), Failure> {
     let budget = &study.spec.budget;
-    let option = match (budget.time, budget.device_hours, budget.cost) {
-        _ if counts.paused + counts.queued == 0 => return Ok(()),
-        (Some(_), ..) => "--time +1h",
-        (_, Some(_), _) => "--device-hours +1",
-        (.., Some(_)) => "--cost +1",
-        (None, None, None) => return Ok(()),
+    if study.counts.paused + study.counts.queued == 0 {
+        return Ok(());
+    }
+    let is_over = |limit: Option<Duration>, used: Duration| limit.is_some_and(|it| used >= it);
+    let limit = budget.device_limit();
+    let devices = is_over(limit.map(|limit| limit.time()), reader.used(study.id)?.busy);
+    let option = match limit {
+        _ if is_over(budget.time, elapsed(reader, study)?) => "--time +1h",
+        Some(DeviceLimit::Hours(_)) if devices => "--device-hours +1",
+        Some(DeviceLimit::Cost { .. }) if devices => "--cost +1",
+        _ => return Ok(()),
     };
     let state = reader.study_state(study.id)?;
     let waits = |trial: &&Trial| trial.waits_for_its_pruner() || trial.state == TrialState::Queued;
