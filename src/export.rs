@@ -30,6 +30,7 @@ pub use target::{Needed, Target};
 use crate::storage::disk::is_of_space;
 use crate::study::metric::Metrics;
 use crate::study::spec::{Quantize, StudySpec};
+use crate::study::step::UnitStep;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The input of an export.
@@ -287,7 +288,7 @@ pub enum ExportError {
     },
     /// The checkpoint is missing.
     #[error(
-        "the checkpoint of step {step} of trial {trial} is no longer at `{}`: it was moved or \
+        "the checkpoint of {step} of trial {trial} is no longer at `{}`: it was moved or \
          deleted {saved_by}; put it back there, or export another trial with `--trial N`{}",
         path.display(),
         among(others)
@@ -296,7 +297,7 @@ pub enum ExportError {
         /// The trial.
         trial: TrialNumber,
         /// The step according to the store.
-        step: u64,
+        step: UnitStep,
         /// The expected path.
         path: PathBuf,
         /// Who saved it.

@@ -175,7 +175,7 @@ pub fn export_trial(
     if let Some(Checkpoint { step, path, .. }) =
         registered.filter(|checkpoint| matches!(checkpoint.path.try_exists(), Ok(false)))
     {
-        let (step, path, others) = (*step, path.clone(), kept(reader, study)?);
+        let (step, path, others) = (spec.step.at(*step), path.clone(), kept(reader, study)?);
         let saved_by = if is_trained { SavedBy::Trainer } else { SavedBy::Program };
         return Err(ExportError::Missing { trial: number, step, path, saved_by, others }.into());
     }

@@ -105,7 +105,8 @@ pub fn train(
     let Report { step, value, metrics, checkpoint } = reports.swap_remove(chosen);
     let value = mean.filter(|_| recipe.rule == ValueRule::Mean).unwrap_or(value);
     let checkpoint = checkpoint.ok_or_else(|| {
-        JobError::Failed(format!("the evaluation at step {step} has no checkpoint to export"))
+        let at = recipe.step_unit.at(step);
+        JobError::Failed(format!("the evaluation at {at} has no checkpoint to export"))
     })?;
     let params = recipe.trained_params();
     let number = TrialNumber(recipe.trial.unwrap_or_default());

@@ -523,7 +523,7 @@ mod tests {
             ExportError::Occupied { path: "c".into(), why: crate::export::Obstacle::Marker },
             ExportError::Missing {
                 trial: TrialNumber(3),
-                step: 7,
+                step: crate::study::step::StepUnit::Epoch.at(7),
                 path: "c".into(),
                 saved_by: crate::export::SavedBy::Program,
                 others: vec![],

@@ -143,7 +143,8 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     let how = if is_resumed { format!(", attempt {attempt}") } else { String::new() };
     console.say(&format!("tracking run {label} of `{}`{how}", study.spec.name));
     if let Some(checkpoint) = run.checkpoint() {
-        console.say(&format!("it continues from the checkpoint of step {}", checkpoint.step));
+        let at = study.spec.step.at(checkpoint.step);
+        console.say(&format!("it continues from the checkpoint of {at}"));
     }
     // Adopts orphans of killed supervisors, so that they can be killed.
     let _refused_by_old_kernels =

@@ -259,7 +259,7 @@ fn said_of_trial(
             }
         },
         TrialEvent::State(event) => said_of_state(event, step_unit, known, is_best),
-        TrialEvent::Record(event) => said_of_record(event),
+        TrialEvent::Record(event) => said_of_record(event, step_unit),
         TrialEvent::Entry(event) => match event {
             EntryEvent::Noted { text, .. } => format!("note: {text}"),
             EntryEvent::Tagged { tag, present } => tagged(tag, *present),
@@ -378,7 +378,7 @@ fn said_of_state(
     }
 }
 
-fn said_of_record(event: &RecordEvent) -> String {
+fn said_of_record(event: &RecordEvent, step_unit: StepUnit) -> String {
     match event {
         RecordEvent::ParamsRecorded { params } => {
             format!("records its parameters: {params}")
@@ -391,7 +391,8 @@ fn said_of_record(event: &RecordEvent) -> String {
             format!("records its summary: {}", values.collect::<Vec<_>>().join(" "))
         }
         RecordEvent::ArtifactSaved { artifact, .. } => {
-            let at = artifact.step.map(|step| format!(" at step {step}")).unwrap_or_default();
+            let at = artifact.step.map(|step| format!(" at {}", step_unit.at(step)));
+            let at = at.unwrap_or_default();
             let (kind, size) = (artifact.kind.as_str(), bytes(artifact.bytes));
             format!("keeps the {kind} `{}`{at}, {size}", artifact.name)
         }

@@ -318,8 +318,9 @@ impl Listener {
                     self.send(current.misread(line, vec![remark]));
                 }
                 Some(Ok(None)) => {
+                    let at = current.expected.step_counter.unit.at(step);
                     let why = format!(
-                        "the checkpoint of step {step} was written again before it could be copied"
+                        "the checkpoint of {at} was written again before it could be copied"
                     );
                     current.note_once(&Remark::new(RemarkKind::Superseded, why));
                 }

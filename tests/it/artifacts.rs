@@ -33,10 +33,9 @@ sleep 0.3
 "#;
 
 fn site(script: &str) -> Site {
-    let site = Site::new(
-        &study("trials = 1", &format!("{ONE_SLOT}{KEEP_ALL}")),
-        &format!("{script}{REPORT_X}"),
-    );
+    let study = study("trials = 1", &format!("{ONE_SLOT}{KEEP_ALL}"));
+    let in_epochs = study.replace("step = \"step\"", "step = \"epoch\"");
+    let site = Site::new(&in_epochs, &format!("{script}{REPORT_X}"));
     assert_done(&site.run_study());
     site
 }
@@ -66,7 +65,12 @@ fn files_directories_images_texts_and_tables_are_kept_with_versions_and_fetched(
     ];
     assert_eq!(labels, all, "the same content again is no version");
     let shown = site.run(&["show", "s", "0"]).out;
-    assert_names(&shown, &["model:v2: file", "once upon a time", "label | f1", "spam | 0.5"]);
+    assert_names(
+        &shown,
+        &["model:v2: file", ", epoch 2\n", "once upon a time", "label | f1", "spam | 0.5"],
+    );
+    let journal = site.run(&["events", "s"]).out;
+    assert_names(&journal, &["keeps the file `model` at epoch 1,", "`model` at epoch 2,"]);
     assert_done(&site.run(&[
         "artifacts",
         "s",

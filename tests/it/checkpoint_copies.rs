@@ -259,11 +259,18 @@ fn a_copy_that_was_being_made_when_its_runner_was_killed_is_cleared_away() {
 #[test]
 fn a_checkpoint_that_is_gone_is_named_with_the_way_out() {
     let site = site(1, "$HPSEARCH_CHECKPOINT_DIR/step-$at.pt", "1", "");
+    let in_epochs = site.read("study.toml").replace("step = \"step\"", "step = \"epoch\"");
+    fs::write(site.path("study.toml"), in_epochs).unwrap();
     assert_done(&site.run_study());
     fs::remove_file(site.path("runs/files/s/trial-0/checkpoints/step-1.pt")).unwrap();
     let ended = site.run(&["export", "s", "-o", "model"]);
     assert_code(&ended, 2);
-    let words = ["step 1 of trial 0", "checkpoints/step-1.pt", "moved or deleted", "`--trial N`"];
+    let words = [
+        "checkpoint of epoch 1 of trial 0",
+        "checkpoints/step-1.pt",
+        "moved or deleted",
+        "`--trial N`",
+    ];
     // The program itself may delete it.
     assert!(ended.err.contains("by that program or by another process"), "{}", ended.err);
     words.iter().for_each(|word| assert!(ended.err.contains(word), "`{word}` in {}", ended.err));

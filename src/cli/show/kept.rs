@@ -7,6 +7,7 @@ use crate::report::wording::{bytes, one_line, shorten};
 use crate::storage::StorageReader;
 use crate::study::artifact::{ArtifactKind, StoredArtifact};
 use crate::study::counted::count;
+use crate::study::step::StepUnit;
 
 /// Most names printed, the newest version of each.
 const NAMES: usize = 20;
@@ -21,6 +22,7 @@ const WIDTH: usize = 100;
 pub fn print(
     reader: &dyn StorageReader,
     artifacts: &[StoredArtifact],
+    step_unit: StepUnit,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let newest: Vec<&StoredArtifact> = artifacts
@@ -34,7 +36,8 @@ pub fn print(
         .collect();
     for (index, stored) in newest.iter().take(NAMES).enumerate() {
         let artifact = &stored.artifact;
-        let step = artifact.step.map(|step| format!(", step {step}")).unwrap_or_default();
+        let step = artifact.step.map(|step| format!(", {}", step_unit.at(step)));
+        let step = step.unwrap_or_default();
         let copied = match (&artifact.path, artifact.copied) {
             (Some(path), false) => format!(", not copied, at {}", path.display()),
             _ => String::new(),

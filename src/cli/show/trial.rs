@@ -277,7 +277,7 @@ fn print(
         false => trial.last().map(|(step, last)| (step, number(last))),
     };
     if let Some((step, last)) = last {
-        console.fact("last report", &format!("{last} at {} {step}", spec.step.as_str()))?;
+        console.fact("last report", &format!("{last} at {}", spec.step.at(step)))?;
     }
     if let Some(mean) = shown_value(spec, trial)
         && spec.value == ValueRule::Mean
@@ -319,7 +319,7 @@ fn print(
         let gone = if is_missing(&checkpoint.path) { " (gone)" } else { "" };
         console.fact(title, &one_line(&format!("{at}: {}{gone}", shown(&checkpoint.path))))?;
     }
-    kept::print(reader, artifacts, console)?;
+    kept::print(reader, artifacts, spec.step, console)?;
     for (index, remark) in remarks.iter().enumerate() {
         let text = format!("attempt {}: {}", remark.attempt, remarked(&remark.text, remark.count));
         console.fact(if index == 0 { "remarks" } else { "" }, &one_line(&text))?;

@@ -163,7 +163,7 @@ fn summary(detail: &Detail) -> Vec<String> {
 fn artifacts(spec: &StudySpec, detail: &Detail) -> Vec<String> {
     let all = &detail.artifacts;
     let step = |stored: &StoredArtifact| match stored.artifact.step {
-        Some(step) => format!("{} {step}", spec.step.as_str()),
+        Some(step) => spec.step.at(step).to_string(),
         None => String::new(),
     };
     let table = Columns::of(all)
@@ -181,7 +181,7 @@ fn artifacts(spec: &StudySpec, detail: &Detail) -> Vec<String> {
 
 fn decisions(trial: &Trial, step_unit: StepUnit) -> Vec<String> {
     let table = Columns::of(&trial.decisions)
-        .left("", |decision| format!("{} {}", step_unit.as_str(), decision.step))
+        .left("", |decision| step_unit.at(decision.step).to_string())
         .left("", |decision| decision.verdict.word())
         .left("", |decision| {
             let reason = decision.verdict.reason();
@@ -210,7 +210,7 @@ fn spent(attempt: &Attempt, trial: &Trial, now: Timestamp) -> String {
 
 fn checkpoints(trial: &Trial, step_unit: StepUnit) -> Vec<String> {
     let table = Columns::of(&trial.checkpoints)
-        .left("", |checkpoint| format!("{} {}", step_unit.as_str(), checkpoint.step))
+        .left("", |checkpoint| step_unit.at(checkpoint.step).to_string())
         .left("", |checkpoint| one_line(&checkpoint.path.display().to_string()));
     rows(table.end(), trial.checkpoints.len())
 }
