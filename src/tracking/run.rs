@@ -1,6 +1,5 @@
 //! One run, as written by the process that tracks it: its start, reports, checkpoints and end.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::TrackingError;
@@ -12,8 +11,7 @@ use crate::storage::{Holder, Storage, StorageError, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::device::{Device, Slot};
 use crate::study::event::{
-    AttemptEnd, AttemptEvent, CheckpointEvent, Event, RecordEvent, RunnerEvent, StateEvent,
-    TrialEvent,
+    AttemptEnd, AttemptEvent, Event, RecordEvent, RunnerEvent, StateEvent, TrialEvent,
 };
 use crate::study::metric::{Metrics, Score};
 use crate::study::params::Params;
@@ -256,23 +254,6 @@ impl Run {
         self.write(storage, &[TrialEvent::Attempt(AttemptEvent::reported(attempt, step, metrics))])
     }
 
-    /// Records a checkpoint at an absolute path.
-    ///
-    /// # Errors
-    /// The store failed, or another process resumed the run.
-    pub fn save_checkpoint(
-        &self,
-        storage: &mut dyn Storage,
-        checkpoint: Checkpoint,
-    ) -> Result<(), TrackingError> {
-        let Checkpoint { step, path, bytes, digest } = checkpoint;
-        let system = Some(runner::now());
-        self.write(
-            storage,
-            &[TrialEvent::Checkpoint(CheckpointEvent::Saved { step, path, bytes, system, digest })],
-        )
-    }
-
     /// Records parameters.
     ///
     /// # Errors
@@ -283,18 +264,6 @@ impl Run {
         params: Params,
     ) -> Result<(), TrackingError> {
         self.write(storage, &[TrialEvent::Record(RecordEvent::ParamsRecorded { params })])
-    }
-
-    /// Records summary values.
-    ///
-    /// # Errors
-    /// The store failed, or another process resumed the run.
-    pub fn record_summary(
-        &self,
-        storage: &mut dyn Storage,
-        summary: BTreeMap<String, serde_json::Value>,
-    ) -> Result<(), TrackingError> {
-        self.write(storage, &[TrialEvent::Record(RecordEvent::SummaryRecorded { summary })])
     }
 
     /// Records several of these in one transaction.

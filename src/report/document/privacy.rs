@@ -169,11 +169,6 @@ impl Privacy {
         PublicText(self.text(text.as_ref()))
     }
 
-    /// A text about this machine; `None` unless host names are included.
-    pub fn host_text(&self, text: impl Into<String>) -> Option<PublicText> {
-        self.includes(PrivatePart::Host).then(|| PublicText(text.into()))
-    }
-
     /// A figure without private parts in its texts.
     pub fn figure(&self, mut figure: Figure<'static>) -> PublicFigure {
         figure.title = self.text(&figure.title);
