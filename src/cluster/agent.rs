@@ -64,7 +64,7 @@ pub enum AgentEnd {
 pub enum AgentNews {
     /// It cannot reach its runner, and tries again.
     Unreachable {
-        /// Why.
+        /// The error of the connection.
         why: String,
         /// How long it tries before it ends.
         left: Duration,

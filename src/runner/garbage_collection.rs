@@ -241,7 +241,7 @@ fn own_part(
 pub struct ForeignDirectory {
     /// The directory.
     pub directory: PathBuf,
-    /// Why.
+    /// Whose it is, or what makes that unknown.
     pub why: Foreign,
 }
 

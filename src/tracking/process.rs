@@ -80,7 +80,7 @@ pub struct Ended {
 /// The part of a run that the store did not accept: its end, and perhaps values before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwritten {
-    /// Why.
+    /// The error of the store.
     pub why: String,
     /// Number of lines that have the values and other entries before its end.
     pub count: u64,
