@@ -62,6 +62,35 @@ fn a_pruned_closure_is_told_to_leave() {
     assert_eq!(finished.state.counts.complete + finished.state.counts.pruned, 20);
 }
 
+#[test]
+fn a_limit_that_prunes_ends_a_closure_at_its_first_report_beyond_it() {
+    let finished = Study::minimize("limited", "loss")
+        .float("x", 0.0, 1.0)
+        .limit_that_prunes("size < 0.5")
+        .trials(12)
+        .run(|trial| {
+            let x = trial.number_of("x")?;
+            for step in 1..=3 {
+                let metrics = [("loss".to_owned(), x), ("size".to_owned(), x)];
+                if trial.report_metrics(step, metrics.into()) == Continue::No {
+                    return Ok(TrialEnd::Left);
+                }
+            }
+            Ok(TrialEnd::Finished)
+        })
+        .unwrap();
+    let is_small =
+        |trial: &&Trial| trial.params.get("x").and_then(|value| value.as_number()).unwrap() < 0.5;
+    let (small, large): (Vec<&Trial>, Vec<&Trial>) =
+        finished.state.trials.iter().partition(is_small);
+    assert!(!small.is_empty() && !large.is_empty(), "{} are small", small.len());
+    for (trials, end) in
+        [(small, (TrialState::Complete, Some(3))), (large, (TrialState::Pruned, Some(1)))]
+    {
+        assert!(trials.iter().all(|trial| (trial.state, trial.last_step()) == end), "{trials:?}");
+    }
+}
+
 /// A study of two objectives: a small error and a high speed.
 fn tradeoff(name: &str) -> Study {
     Study::minimize(name, "error")
