@@ -218,9 +218,10 @@
 //! options of samplers and pruners, are [`Field`](study::field::Field)s. A task: one file with its
 //! `Task` and `Model`, one line of the trainer's `TASKS`, and its entry in
 //! [`TRAINER_TASKS`](arguments::TRAINER_TASKS), which binaries without the trainer have too. An
-//! architecture of pretrained models: one entry of the trainer's `ENCODERS` or `DECODERS` (its keys
-//! of `config.json` and tensor names) and its name in [`ENCODER_TYPES`](arguments::ENCODER_TYPES)
-//! or [`DECODER_TYPES`](arguments::DECODER_TYPES). A verb: one file in `cli` and its line in
+//! architecture of pretrained models: one entry of the trainer's `ENCODERS`, `DECODERS` or
+//! `SEQ2SEQ` (its keys of `config.json` and tensor names) and its name in
+//! [`ENCODER_TYPES`](arguments::ENCODER_TYPES), [`DECODER_TYPES`](arguments::DECODER_TYPES) or
+//! [`SEQ2SEQ_TYPES`](arguments::SEQ2SEQ_TYPES). A verb: one file in `cli` and its line in
 //! `dispatch`; what it does to a study, or shares with another verb, is a function of `app`. A
 //! module: a line here and one in `tests/it/layering.rs`.
 //!

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
-use hpsearch::arguments::{ARGUMENTS, DATA_ARGUMENTS};
+use hpsearch::arguments::{ARGUMENTS, DATA_ARGUMENTS, DECODER_TYPES, ENCODER_TYPES, SEQ2SEQ_TYPES};
 use hpsearch::cli::CommandLine;
 use hpsearch::config::{Contents, TABLES, TableSchema};
 use hpsearch::pruners::PRUNERS;
@@ -243,6 +243,25 @@ fn the_page_of_reports_has_every_kind_of_remark() {
         assert!(kinds.remove(kind), "`{kind}` is not a kind of remark, or is there twice");
     }
     assert!(kinds.is_empty(), "docs/reports.md lacks {kinds:?}");
+}
+
+#[test]
+fn the_pages_count_and_list_the_architectures_of_the_trainer() {
+    let types: BTreeSet<&str> =
+        ENCODER_TYPES.into_iter().chain(DECODER_TYPES).chain(SEQ2SEQ_TYPES).collect();
+    let count = format!("{} architectures", types.len());
+    for page in ["README.md", "docs/comparison.md"] {
+        let text = fs::read_to_string(root().join(page)).unwrap();
+        assert!(text.contains(&count), "{page} does not say \"{count}\"");
+    }
+    let page = fs::read_to_string(root().join("docs/architectures.md")).unwrap();
+    let rows = page.lines().skip_while(|line| !line.starts_with("| `model_type` | is |")).skip(2);
+    let listed: BTreeSet<&str> = rows
+        .map_while(|row| row.strip_prefix("| ")?.split_once(" | "))
+        .flat_map(|(names, _)| names.split(", "))
+        .map(|name| name.trim_matches('`'))
+        .collect();
+    assert_eq!(listed, types);
 }
 
 fn snake_case(name: &str) -> String {
