@@ -37,7 +37,7 @@ use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::condition::TrialNames;
 use crate::study::event::{Event, ProposalEvent, Seq, TrialEvent};
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::prediction::Prediction;
 use crate::study::query::{Filter, SortPosition, TrialQuery};
 use crate::study::request::{Request, RequestAnswer};
@@ -96,7 +96,7 @@ pub trait StorageReader: Send {
         &self,
         study: StudyId,
         after: OutcomeCursor,
-    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError>;
+    ) -> Result<(Vec<TrialSummary>, OutcomeCursor), StorageError>;
     /// A metric's reports by some trials, in the order of `trials`; no points for a trial that
     /// reported none.
     fn curves(

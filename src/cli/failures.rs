@@ -5,7 +5,7 @@ use super::exit::Failure;
 use crate::report::wording::param;
 use crate::storage::address::absolute;
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::program::Program;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::space::Distribution;
@@ -24,10 +24,10 @@ pub fn warn_failing_choices(
     for dimension in study.spec.space.dimensions() {
         let Distribution::Choice { choices } = &dimension.distribution else { continue };
         for choice in choices {
-            let has = |outcome: &&Outcome| {
+            let has = |outcome: &&TrialSummary| {
                 outcome.params.get(&dimension.name).is_some_and(|value| value.same(choice))
             };
-            let with: Vec<&Outcome> = outcomes.iter().filter(has).collect();
+            let with: Vec<&TrialSummary> = outcomes.iter().filter(has).collect();
             if with.len() > 1 && with.iter().all(|outcome| outcome.state == TrialState::Failed) {
                 let (trials, name) = (with.len(), &dimension.name);
                 let choice = param(choice);

@@ -11,7 +11,7 @@ use crate::report::table::Columns;
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader};
 use crate::study::counted::count;
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::spec::{Objective, StudySpec};
 
 /// The longest bar, in columns.
@@ -141,7 +141,7 @@ pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Res
 fn of_objective<'a>(
     spec: &StudySpec,
     objective: &'a Objective,
-    (outcomes, stopped): (&[Outcome], usize),
+    (outcomes, stopped): (&[TrialSummary], usize),
     evaluator: Evaluator,
     console: &Console,
 ) -> Result<ObjectiveImportances<'a>, Failure> {

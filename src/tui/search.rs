@@ -20,7 +20,7 @@ use crate::analysis::importance::{self, Evaluator};
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::metric::{Direction, Score};
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::space::Dimension;
 use crate::study::spec::StudySpec;
@@ -171,7 +171,7 @@ impl SearchData {
         Ok(true)
     }
 
-    fn take(&mut self, outcome: &Outcome) {
+    fn take(&mut self, outcome: &TrialSummary) {
         let index = outcome.number.index();
         let dot = Dot {
             state: outcome.state,
@@ -208,7 +208,7 @@ impl SearchData {
         &mut self,
         reader: &dyn StorageReader,
         study: StudyId,
-        changed: &[Outcome],
+        changed: &[TrialSummary],
     ) -> Result<(), StorageError> {
         if self.spec.pruner.name == "none" || self.spec.is_tracked() {
             self.decisions_of = self.dots.len() as u64;

@@ -7,7 +7,7 @@ use crate::analysis::importance;
 use crate::report::figure::{Figure, front};
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::Score;
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::spec::{Objective, StudySpec};
 
 /// The figures of a study of several objectives: of the front, or of each objective in turn, or of
@@ -67,11 +67,11 @@ pub(super) fn of_objectives(
 /// A study of several objectives as one of this objective alone, with its outcomes.
 fn by_objective(
     study: &StudySummary,
-    outcomes: &[Outcome],
+    outcomes: &[TrialSummary],
     index: usize,
     objective: &Objective,
-) -> (StudySummary, Vec<Outcome>) {
-    let outcomes: Vec<Outcome> =
+) -> (StudySummary, Vec<TrialSummary>) {
+    let outcomes: Vec<TrialSummary> =
         outcomes.iter().map(|outcome| outcome.by_objective(index)).collect();
     let score = |value: f64| Score::new(objective.direction, value);
     let feasible = outcomes.iter().filter(|outcome| outcome.violation.is_none());

@@ -6,14 +6,14 @@ use crate::report::figure::contour::contour;
 use crate::report::figure::{Figure, comparison, of_study, parallel};
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageError, StorageReader, StudySummary};
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::space::Dimension;
 use crate::study::spec::StudySpec;
 
 /// The figures that outcomes are enough for.
 pub(super) fn of_outcomes(
     study: &StudySummary,
-    outcomes: &[Outcome],
+    outcomes: &[TrialSummary],
     kind: FigureKind,
     options: &FigureOptions,
 ) -> Result<Vec<Figure<'static>>, FigureError> {
@@ -55,7 +55,7 @@ pub(super) fn shared(
     kind: FigureKind,
     options: &FigureOptions,
 ) -> Result<Vec<StudyFigure>, FigureError> {
-    let mut layers: Vec<(&StudySpec, Vec<Outcome>)> = Vec::new();
+    let mut layers: Vec<(&StudySpec, Vec<TrialSummary>)> = Vec::new();
     for study in studies {
         layers.push((&study.spec, outcomes(reader, study)?));
     }
@@ -84,7 +84,7 @@ pub(super) fn shared(
 }
 
 /// Distributions or comparisons of some studies with one metric.
-fn overlaid<'a, I: Iterator<Item = (&'a StudySpec, &'a [Outcome])>>(
+fn overlaid<'a, I: Iterator<Item = (&'a StudySpec, &'a [TrialSummary])>>(
     kind: FigureKind,
     title: &dyn Fn(&str) -> String,
     metric: &str,
@@ -109,13 +109,13 @@ fn overlaid<'a, I: Iterator<Item = (&'a StudySpec, &'a [Outcome])>>(
 pub(super) fn outcomes(
     reader: &dyn StorageReader,
     study: &StudySummary,
-) -> Result<Vec<Outcome>, StorageError> {
+) -> Result<Vec<TrialSummary>, StorageError> {
     let (mut outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
     outcomes.retain(|outcome| !outcome.hidden);
     Ok(outcomes)
 }
 
-fn importances(spec: &StudySpec, outcomes: &[Outcome]) -> Vec<(String, f64)> {
+fn importances(spec: &StudySpec, outcomes: &[TrialSummary]) -> Vec<(String, f64)> {
     let evaluator = Evaluator::default();
     let (rows, _) = importance::rows(outcomes, evaluator, spec.direction());
     importance::importances(evaluator, &spec.space, &rows, spec.direction(), spec.seed)
@@ -143,7 +143,7 @@ pub(super) fn dimensions<'a>(
 pub(super) fn pair<'a>(
     spec: &'a StudySpec,
     names: &[String],
-    outcomes: &[Outcome],
+    outcomes: &[TrialSummary],
 ) -> Result<(&'a Dimension, &'a Dimension), FigureError> {
     let found: Vec<String>;
     let names = if names.is_empty() {

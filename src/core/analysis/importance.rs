@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 
 use crate::study::metric::{Direction, Score};
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::params::Params;
 use crate::study::space::{Dimension, Space};
 use crate::study::trial::TrialState;
@@ -116,20 +116,21 @@ pub fn importances(
 /// The outcomes of a study as those of one of its objectives alone. With several, pruned trials are
 /// left out: they were stopped for all objectives together, and may be the best by one.
 pub fn of_objective<'a>(
-    outcomes: &'a [Outcome],
+    outcomes: &'a [TrialSummary],
     objectives: usize,
     index: usize,
-) -> Cow<'a, [Outcome]> {
+) -> Cow<'a, [TrialSummary]> {
     if objectives < 2 {
         return Cow::Borrowed(outcomes);
     }
-    let alone = |outcome: &Outcome| Outcome { last_value: None, ..outcome.by_objective(index) };
+    let alone =
+        |outcome: &TrialSummary| TrialSummary { last_value: None, ..outcome.by_objective(index) };
     outcomes.iter().map(alone).collect()
 }
 
 /// The rows of a study for an evaluator, and how many of its pruned trials are among them.
 pub fn rows<'a>(
-    outcomes: &'a [Outcome],
+    outcomes: &'a [TrialSummary],
     evaluator: Evaluator,
     direction: Direction,
 ) -> (Vec<EvaluatedParams<'a>>, usize) {
@@ -143,7 +144,7 @@ pub fn rows<'a>(
 }
 
 /// The pruned trials with at least one report: the step of the last one, and its value.
-pub fn stopped(outcomes: &[Outcome]) -> Vec<(u64, EvaluatedParams<'_>)> {
+pub fn stopped(outcomes: &[TrialSummary]) -> Vec<(u64, EvaluatedParams<'_>)> {
     let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
     let last = pruned.filter_map(|outcome| {
         let row = EvaluatedParams { params: &outcome.params, value: outcome.last_value? };

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::study::metric::Direction;
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::pareto::{self, Work};
 use crate::study::serialized::{numbers, optional_number};
 use crate::study::spec::Objective;
@@ -189,11 +189,11 @@ pub fn point_of(trial: &Trial) -> Option<Point> {
 }
 
 /// The same of outcomes.
-pub fn points_of<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Vec<Point> {
-    let can_be = |one: &&Outcome| {
+pub fn points_of<'a>(outcomes: impl IntoIterator<Item = &'a TrialSummary>) -> Vec<Point> {
+    let can_be = |one: &&TrialSummary| {
         one.state == TrialState::Complete && one.violation.is_none() && !one.hidden
     };
-    let of = |one: &Outcome| point(one.number, &one.values);
+    let of = |one: &TrialSummary| point(one.number, &one.values);
     outcomes.into_iter().filter(can_be).filter_map(of).collect()
 }
 

@@ -6,7 +6,7 @@ use super::trial::{TrialNumber, TrialState};
 
 /// A trial without its curve and texts: small enough to keep a whole study in memory.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct TrialSummary {
     /// Its number.
     pub number: TrialNumber,
     /// Its state.
@@ -34,11 +34,11 @@ pub struct Outcome {
     pub hidden: bool,
 }
 
-impl Outcome {
+impl TrialSummary {
     /// As of a study of one of its several objectives alone.
     #[must_use]
-    pub fn by_objective(&self, index: usize) -> Outcome {
-        Outcome {
+    pub fn by_objective(&self, index: usize) -> TrialSummary {
+        TrialSummary {
             value: self.values.get(index).copied(),
             values: Vec::new(),
             // The last report is that of the first objective.

@@ -3,7 +3,7 @@
 use super::of_study::{EMPTY, best_so_far, complete, is_feasible, present, series, unit_of, whole};
 use super::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::one_line;
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::spec::StudySpec;
 
 /// A study, and the points of its line.
@@ -14,9 +14,9 @@ type StudyLine<'a> = (&'a StudySpec, Vec<(f64, f64)>);
 pub fn distribution<'a>(
     title: &str,
     metric: &str,
-    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [TrialSummary])>,
 ) -> Figure<'static> {
-    let steps = |outcomes: &[Outcome]| {
+    let steps = |outcomes: &[TrialSummary]| {
         let mut values: Vec<f64> = complete(outcomes).map(|(_, value)| value).collect();
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
@@ -40,10 +40,10 @@ pub fn distribution<'a>(
 pub fn best_by_count<'a>(
     title: &str,
     metric: &str,
-    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [TrialSummary])>,
 ) -> Figure<'static> {
-    let best = |(spec, outcomes): (&'a StudySpec, &[Outcome])| {
-        let mut trials: Vec<(&Outcome, f64)> = complete(outcomes).collect();
+    let best = |(spec, outcomes): (&'a StudySpec, &[TrialSummary])| {
+        let mut trials: Vec<(&TrialSummary, f64)> = complete(outcomes).collect();
         // As they ended; those without a time by their numbers.
         trials.sort_by_key(|(outcome, _)| (outcome.finished, outcome.number));
         let counted = (1_u64..).map(whole).zip(trials).filter(|(_, trial)| is_feasible(trial));
@@ -57,11 +57,11 @@ pub fn best_by_count<'a>(
 pub fn best_by_time<'a>(
     title: &str,
     metric: &str,
-    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [TrialSummary])>,
 ) -> Figure<'static> {
-    let best = |(spec, outcomes): (&'a StudySpec, &[Outcome])| {
+    let best = |(spec, outcomes): (&'a StudySpec, &[TrialSummary])| {
         let began = outcomes.iter().map(|outcome| outcome.created).min();
-        let at = |outcome: &Outcome| Some(outcome.finished?.since(began?).as_secs_f64());
+        let at = |outcome: &TrialSummary| Some(outcome.finished?.since(began?).as_secs_f64());
         let feasible = complete(outcomes).filter(is_feasible);
         let mut points: Vec<(f64, f64)> =
             feasible.filter_map(|(outcome, value)| Some((at(outcome)?, value))).collect();
@@ -122,7 +122,7 @@ mod tests {
     fn the_distribution_is_the_share_of_trials_up_to_each_value() {
         // Optuna's plot_edf: np.sum(values <= x) / len(values), of finite values.
         let values = [0.5, f64::NAN, 0.7, 0.2, 0.5, f64::INFINITY];
-        let outcomes: Vec<Outcome> = (0_u64..)
+        let outcomes: Vec<TrialSummary> = (0_u64..)
             .zip(values)
             .map(|(number, value)| outcome(number, TrialState::Complete, Some(value), "sgd"))
             .collect();
@@ -142,11 +142,12 @@ mod tests {
     fn the_best_is_compared_by_completed_trials_and_by_time() {
         let spec = spec();
         let second = |second: i64| Some(Timestamp(second * 1_000_000));
-        let ended = |number, value, at| Outcome {
+        let ended = |number, value, at| TrialSummary {
             finished: second(at),
             ..outcome(number, TrialState::Complete, Some(value), "sgd")
         };
-        let pruned = Outcome { finished: second(2), ..outcome(1, TrialState::Pruned, None, "sgd") };
+        let pruned =
+            TrialSummary { finished: second(2), ..outcome(1, TrialState::Pruned, None, "sgd") };
         // Trial 3 ended before trial 2.
         let all = [ended(0, 0.5, 1), pruned, ended(2, 0.1, 9), ended(3, 0.4, 5)];
         let one = || std::iter::once((&spec, all.as_slice()));

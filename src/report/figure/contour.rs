@@ -3,7 +3,7 @@
 use super::of_study::{EMPTY, axis_of_parameter, complete, place, present, series, whole};
 use super::{Figure, HeatMap, Mark, SeriesRole};
 use crate::report::wording::one_line;
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::space::{Dimension, Distribution};
 use crate::study::spec::StudySpec;
 use crate::study::trial::TrialNumber;
@@ -20,7 +20,7 @@ const ROUNDS: usize = 2_000;
 pub fn contour(
     spec: &StudySpec,
     (across, up): (&Dimension, &Dimension),
-    outcomes: &[Outcome],
+    outcomes: &[TrialSummary],
     best: Option<TrialNumber>,
 ) -> Figure<'static> {
     let metric = &spec.objective().metric;

@@ -6,7 +6,7 @@ use super::of_study::{present, series, whole};
 use super::{Axis, Figure, Mark, SeriesRole};
 use crate::report::wording::one_line;
 use crate::study::front::{self, Front, Growing};
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::pareto;
 use crate::study::spec::{Objective, StudySpec};
 use crate::study::trial::{TrialNumber, TrialState};
@@ -18,7 +18,7 @@ const NONE_WITHIN: &str = "there is no front yet: every complete trial is beyond
 const INFINITE: &str = "the hypervolume is infinite: a trial on the front has an infinite value";
 
 /// The complete trials over each pair of objectives, with the front of all of them.
-pub fn fronts(spec: &StudySpec, outcomes: &[Outcome]) -> Vec<Figure<'static>> {
+pub fn fronts(spec: &StudySpec, outcomes: &[TrialSummary]) -> Vec<Figure<'static>> {
     let front = Front::of(&spec.objectives, &front::points_of(outcomes));
     let members: BTreeSet<TrialNumber> = front.trials.iter().copied().collect();
     let objectives: Vec<(usize, &Objective)> = spec.objectives.iter().enumerate().collect();
@@ -32,7 +32,7 @@ pub fn fronts(spec: &StudySpec, outcomes: &[Outcome]) -> Vec<Figure<'static>> {
 }
 
 /// Why there is no front: the last obstacle that some trial has come to.
-fn why_none(outcomes: &[Outcome]) -> &'static str {
+fn why_none(outcomes: &[TrialSummary]) -> &'static str {
     let complete = outcomes.iter().filter(|one| one.state == TrialState::Complete && !one.hidden);
     let limits: Vec<bool> = complete.map(|one| one.violation.is_some()).collect();
     match limits.as_slice() {
@@ -47,16 +47,16 @@ type Placed<'a> = (usize, &'a Objective);
 
 fn pair(
     spec: &StudySpec,
-    outcomes: &[Outcome],
+    outcomes: &[TrialSummary],
     members: &BTreeSet<TrialNumber>,
     ((x, x_objective), (y, y_objective)): (Placed<'_>, Placed<'_>),
 ) -> Figure<'static> {
-    let points = |is_drawn: &dyn Fn(&Outcome) -> bool| -> Vec<(f64, f64)> {
+    let points = |is_drawn: &dyn Fn(&TrialSummary) -> bool| -> Vec<(f64, f64)> {
         let complete = outcomes.iter().filter(|one| one.state == TrialState::Complete);
         let complete = complete.filter(|one| is_drawn(one));
         complete.filter_map(|one| Some((*one.values.get(x)?, *one.values.get(y)?))).collect()
     };
-    let is_on = |one: &Outcome| members.contains(&one.number);
+    let is_on = |one: &TrialSummary| members.contains(&one.number);
     let mut on = points(&is_on);
     on.sort_by(|a, b| a.0.total_cmp(&b.0));
     let feasible = points(&|one| !is_on(one) && one.violation.is_none());
@@ -88,7 +88,7 @@ fn pair(
 
 /// The hypervolume of the front after each complete trial, with the reference point of the whole
 /// study. Where it is infinite, or takes too long, the title says from which trial on.
-pub fn hypervolume(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
+pub fn hypervolume(spec: &StudySpec, outcomes: &[TrialSummary]) -> Figure<'static> {
     let points = front::points_of(outcomes);
     let reference = Front::of(&spec.objectives, &points).reference;
     let directions = front::directions(&spec.objectives);
@@ -137,8 +137,8 @@ mod tests {
     use crate::study::params::Params;
     use crate::study::time::Timestamp;
 
-    fn outcome(number: u64, values: &[f64], violation: Option<f64>) -> Outcome {
-        Outcome {
+    fn outcome(number: u64, values: &[f64], violation: Option<f64>) -> TrialSummary {
+        TrialSummary {
             number: TrialNumber(number),
             state: TrialState::Complete,
             value: None,
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn without_a_front_the_reason_is_said_and_no_reference_point() {
         let spec = spec(&[("a", Direction::Minimize), ("b", Direction::Minimize)]);
-        let running = Outcome { state: TrialState::Running, ..outcome(0, &[], None) };
+        let running = TrialSummary { state: TrialState::Running, ..outcome(0, &[], None) };
         let undefined = outcome(1, &[1.0, f64::NAN], None);
         let beyond = outcome(2, &[1.0, 2.0], Some(0.5));
         for (outcomes, why) in [

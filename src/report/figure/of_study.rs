@@ -3,7 +3,7 @@
 use super::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::{one_line, param};
 use crate::study::metric::Score;
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::params::Value;
 use crate::study::space::{Dimension, Distribution};
 use crate::study::spec::StudySpec;
@@ -41,7 +41,7 @@ pub(super) fn whole(number: u64) -> f64 {
     number as f64
 }
 
-pub(super) fn complete(outcomes: &[Outcome]) -> impl Iterator<Item = (&Outcome, f64)> {
+pub(super) fn complete(outcomes: &[TrialSummary]) -> impl Iterator<Item = (&TrialSummary, f64)> {
     outcomes
         .iter()
         .filter(|outcome| outcome.state == TrialState::Complete)
@@ -69,22 +69,22 @@ pub(super) fn best_so_far(
 }
 
 /// Whether a trial can be the best: it violates no limit.
-pub(super) fn is_feasible((outcome, _): &(&Outcome, f64)) -> bool {
+pub(super) fn is_feasible((outcome, _): &(&TrialSummary, f64)) -> bool {
     outcome.violation.is_none()
 }
 
 /// The best value so far, by the numbers of the trials.
-fn best_by_number(spec: &StudySpec, outcomes: &[Outcome]) -> Vec<(f64, f64)> {
+fn best_by_number(spec: &StudySpec, outcomes: &[TrialSummary]) -> Vec<(f64, f64)> {
     let feasible = complete(outcomes).filter(is_feasible);
     best_so_far(spec, feasible.map(|(outcome, value)| (whole(outcome.number.0), value)))
 }
 
-fn complete_by_number(outcomes: &[Outcome]) -> Vec<(f64, f64)> {
+fn complete_by_number(outcomes: &[TrialSummary]) -> Vec<(f64, f64)> {
     complete(outcomes).map(|(outcome, value)| (whole(outcome.number.0), value)).collect()
 }
 
 /// Values by trial, and the best so far.
-pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
+pub fn history(spec: &StudySpec, outcomes: &[TrialSummary]) -> Figure<'static> {
     let points = complete_by_number(outcomes);
     let pruned = outcomes.iter().filter(|outcome| outcome.state == TrialState::Pruned);
     let pruned: Vec<(f64, f64)> =
@@ -114,7 +114,7 @@ pub fn history(spec: &StudySpec, outcomes: &[Outcome]) -> Figure<'static> {
 pub fn histories<'a>(
     title: &str,
     metric: &str,
-    studies: impl Iterator<Item = (&'a StudySpec, &'a [Outcome])>,
+    studies: impl Iterator<Item = (&'a StudySpec, &'a [TrialSummary])>,
 ) -> Figure<'static> {
     let (mut dots, mut steps, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for (index, (spec, outcomes)) in studies.enumerate() {
@@ -139,10 +139,10 @@ pub fn histories<'a>(
 pub fn slice(
     spec: &StudySpec,
     dimension: &Dimension,
-    outcomes: &[Outcome],
+    outcomes: &[TrialSummary],
     best: Option<(TrialNumber, f64)>,
 ) -> Figure<'static> {
-    let point = |outcome: &Outcome, value: f64| {
+    let point = |outcome: &TrialSummary, value: f64| {
         Some((place(&dimension.distribution, outcome.params.get(&dimension.name)?)?, value))
     };
     let (mut points, mut front) = (Vec::new(), Vec::new());
@@ -242,10 +242,10 @@ pub(super) mod tests {
         state: TrialState,
         value: Option<f64>,
         optimiser: &str,
-    ) -> Outcome {
+    ) -> TrialSummary {
         let mut params = Params::new();
         params.insert("optim", optimiser);
-        Outcome {
+        TrialSummary {
             values: Vec::new(),
             violation: None,
             hidden: false,
@@ -273,7 +273,7 @@ pub(super) mod tests {
         StudySpec::new("digits", "loss", Direction::Minimize, space, Program::Inline)
     }
 
-    pub(in crate::report::figure) fn outcomes() -> Vec<Outcome> {
+    pub(in crate::report::figure) fn outcomes() -> Vec<TrialSummary> {
         vec![
             outcome(0, TrialState::Complete, Some(0.5), "adamw"),
             outcome(1, TrialState::Complete, Some(f64::NAN), "sgd"),

@@ -6,15 +6,15 @@ use super::{Axis, Figure, Mark, SeriesRole};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{one_line, param};
 use crate::study::metric::Score;
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::params::Value;
 use crate::study::space::{Dimension, Distribution, Scale};
 use crate::study::spec::StudySpec;
 
 /// Every trial as a line over all parameters, its value at the right, better ones higher.
-pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Figure<'static> {
+pub fn parallel(spec: &StudySpec, outcomes: &[TrialSummary], most: usize) -> Figure<'static> {
     let score = |value: f64| Score::new(spec.direction(), value);
-    let mut trials: Vec<(&Outcome, f64)> =
+    let mut trials: Vec<(&TrialSummary, f64)> =
         complete(outcomes).filter(|(_, value)| value.is_finite()).collect();
     trials.sort_by_key(|(outcome, value)| (score(*value), outcome.number));
     trials.truncate(most);
@@ -26,7 +26,7 @@ pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Figure<'
     );
     let height = |value: f64| if best == worst { 0.5 } else { (value - worst) / (best - worst) };
     // Its parts between parameters that it does not have.
-    let line = |outcome: &Outcome, value: f64| -> Vec<Vec<(f64, f64)>> {
+    let line = |outcome: &TrialSummary, value: f64| -> Vec<Vec<(f64, f64)>> {
         let at = |dimension: &Dimension| {
             let value = outcome.params.get(&dimension.name)?;
             dimension.distribution.to_unit(value)
@@ -44,7 +44,7 @@ pub fn parallel(spec: &StudySpec, outcomes: &[Outcome], most: usize) -> Figure<'
         _ if index < trials.len().div_ceil(10) => SeriesRole::Compared(0),
         _ => SeriesRole::Behind,
     };
-    let name = |index: usize, outcome: &Outcome| match index {
+    let name = |index: usize, outcome: &TrialSummary| match index {
         0 => format!("trial {}, the best", outcome.number),
         1 if tone(1) == SeriesRole::Compared(0) => "the best tenth".to_owned(),
         _ => String::new(),

@@ -6,7 +6,7 @@ use super::of_study::{present, series, whole};
 use super::{Axis, Figure, Mark, SeriesRole};
 use crate::report::fate::Fate;
 use crate::report::wording::one_line;
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::spec::StudySpec;
 use crate::study::trial::{TrialNumber, TrialState};
 
@@ -15,15 +15,15 @@ use crate::study::trial::{TrialNumber, TrialState};
 /// `fates`: what the pruner's decisions meant for each trial.
 pub fn rungs(
     spec: &StudySpec,
-    outcomes: &[Outcome],
+    outcomes: &[TrialSummary],
     fates: &BTreeMap<TrialNumber, Vec<(u64, Fate)>>,
 ) -> Figure<'static> {
-    let stopped = |outcome: &Outcome| {
+    let stopped = |outcome: &TrialSummary| {
         let (step, fate) = *fates.get(&outcome.number)?.last()?;
         (outcome.state == TrialState::Pruned && fate == Fate::Stopped).then_some(step)
     };
     // What a failed trial would have done is not known.
-    let counts = |outcome: &&Outcome| outcome.state != TrialState::Failed;
+    let counts = |outcome: &&TrialSummary| outcome.state != TrialState::Failed;
     let reached: Vec<(u64, TrialState)> = outcomes
         .iter()
         .filter(counts)
@@ -90,9 +90,9 @@ mod tests {
             (TrialState::Failed, Some(2)),
             (TrialState::Queued, None),
         ];
-        let outcomes: Vec<Outcome> = (0_u64..)
+        let outcomes: Vec<TrialSummary> = (0_u64..)
             .zip(states)
-            .map(|(number, (state, last_step))| Outcome {
+            .map(|(number, (state, last_step))| TrialSummary {
                 values: Vec::new(),
                 violation: None,
                 hidden: false,

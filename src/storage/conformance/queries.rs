@@ -15,7 +15,7 @@ use crate::storage::{OutcomeCursor, Storage, StorageError, StudyId, Takeover};
 use crate::study::condition::{Measured, TrialNames};
 use crate::study::event::{AttemptEvent, Event};
 use crate::study::metric::Direction;
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::query::{Filter, SortKey, SortPosition, TrialQuery};
 use crate::study::seed::{SeedTree, StreamRng};
 use crate::study::spec::{StudySpec, ValueRule};
@@ -194,7 +194,7 @@ fn expected(spec: &StudySpec, state: &StudyState, query: &TrialQuery) -> Vec<u64
 }
 
 /// Outcomes as texts, so that NaN equals NaN.
-fn told(outcomes: impl IntoIterator<Item = Outcome>) -> BTreeMap<TrialNumber, String> {
+fn told(outcomes: impl IntoIterator<Item = TrialSummary>) -> BTreeMap<TrialNumber, String> {
     outcomes
         .into_iter()
         .map(|outcome| (outcome.number, format!("{outcome:?}").replace("-0.0", "0.0")))
@@ -208,7 +208,7 @@ fn whole(spec: &StudySpec, study_state: &StudyState) -> BTreeMap<TrialNumber, St
         let (number, state, value, params) =
             (trial.number, trial.state, trial.value, shown_params(spec, trial).clone());
         let seconds = trial.busy_micros as f64 / 1e6;
-        Outcome {
+        TrialSummary {
             number,
             state,
             value,

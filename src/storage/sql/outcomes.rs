@@ -12,7 +12,7 @@ use super::shown_params;
 use super::trials::{add_values, dimensions, objectives, param};
 use crate::storage::{OutcomeCursor, StudyId};
 use crate::study::event::Seq;
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::params::Params;
 use crate::study::time::Timestamp;
 use crate::study::trial::TrialNumber;
@@ -26,7 +26,7 @@ pub(in crate::storage) fn outcomes(
     connection: &dyn Connection,
     study: StudyId,
     after: OutcomeCursor,
-) -> Result<(Vec<Outcome>, OutcomeCursor), Fault> {
+) -> Result<(Vec<TrialSummary>, OutcomeCursor), Fault> {
     let revision = study_row(connection, study)?.revision;
     let seq = last_event(connection, study)?;
     let cursor = OutcomeCursor { seq, revision };
@@ -71,7 +71,7 @@ fn range(
     study: StudyId,
     first: i64,
     last: i64,
-) -> Result<Vec<Outcome>, Fault> {
+) -> Result<Vec<TrialSummary>, Fault> {
     let sql = "SELECT t.id, t.state, v.trial_id, v.value, t.last_step, t.last_value, \
         t.busy_micros, t.created_at, t.finished_at, t.hidden, t.violation
         FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0 \
@@ -111,11 +111,11 @@ fn range(
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a study stay far below 2^53")]
-fn outcome(row: &dyn Row) -> Result<Outcome, Fault> {
+fn outcome(row: &dyn Row) -> Result<TrialSummary, Fault> {
     let id: i64 = row.get(0)?;
     let cells = Cells::of(row, || format!("table `trial`, id {id}"));
     let (last_step, last_value) = (cells.optional_integer(4)?, from_real(cells.get(5)?));
-    Ok(Outcome {
+    Ok(TrialSummary {
         number: number_of(id),
         state: cells.state(1)?,
         value: cells.value(2)?,

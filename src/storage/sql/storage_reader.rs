@@ -22,7 +22,7 @@ use crate::storage::{
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, Seq};
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::prediction::Prediction;
 use crate::study::query::{Filter, SortPosition, TrialQuery};
 use crate::study::series::{Pixel, Point, SeriesAxis, SeriesSummary};
@@ -237,7 +237,7 @@ impl<T: Reads> StorageReader for T {
         &self,
         study: StudyId,
         after: OutcomeCursor,
-    ) -> Result<(Vec<Outcome>, OutcomeCursor), StorageError> {
+    ) -> Result<(Vec<TrialSummary>, OutcomeCursor), StorageError> {
         self.read_of(study, "reading outcomes", |connection, study| {
             outcomes::outcomes(connection, study, after)
         })

@@ -13,7 +13,7 @@ use crate::storage::{
 };
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, Seq};
-use crate::study::outcome::Outcome;
+use crate::study::outcome::TrialSummary;
 use crate::study::query::{Filter, SortPosition, TrialQuery};
 use crate::study::series::{Pixel, Point, SeriesAxis, SeriesSummary};
 use crate::study::spec::StudySpec;
@@ -105,7 +105,7 @@ impl StorageReader for Counting {
     refused! {
         "the leaderboard reads the visible trials only";
         study_state(StudyId) -> StudyState;
-        outcomes(StudyId, OutcomeCursor) -> (Vec<Outcome>, OutcomeCursor);
+        outcomes(StudyId, OutcomeCursor) -> (Vec<TrialSummary>, OutcomeCursor);
         events_after(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;
         events_before(StudyId, Seq, u64) -> Vec<(Seq, Timestamp, Event)>;
         checkpoints(StudyId) -> Vec<(TrialNumber, Checkpoint)>;

@@ -213,7 +213,7 @@ proptest! {
 /// A pruned trial was stopped for all objectives: it has no place by one of them.
 #[test]
 fn pruned_trials_of_several_objectives_count_for_none_of_them() {
-    let outcome = |number: u64, state| Outcome {
+    let outcome = |number: u64, state| TrialSummary {
         number: TrialNumber(number),
         state,
         value: None,
