@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Sender;
 
-use hpsearch::engine::{Assignment, Input, Outcome};
+use hpsearch::engine::{Assignment, Input, RunOutcome};
 use hpsearch::pruners;
 use hpsearch::runner::inline::{Continue, InlineLauncher, TrialEnd};
 use hpsearch::runner::launcher::{Job, LaunchError, Launcher};
@@ -178,7 +178,7 @@ fn run(case: &Case, trials: u64) {
         let runner =
             Runner::start(&mut store, &study, slots, launcher, &path).expect("nobody else runs it");
         let outcome = runner.run().expect("the run ends");
-        assert!(matches!(outcome, Outcome::Finished(_)), "{outcome:?}");
+        assert!(matches!(outcome, RunOutcome::Finished(_)), "{outcome:?}");
         // Before the store is read back for the count.
         let peak = peak_memory();
         assert_eq!(store.summary(id).expect("the store is readable").counts.total(), trials);

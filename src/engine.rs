@@ -55,7 +55,7 @@ pub use crash_recovery::end_of_killed_runner;
 use decision_window::DecisionWindow;
 pub use defining::{DefineError, Defined, hull};
 use device_sharing::DeviceSharing;
-pub use effect::{Assignment, Effect, GroupNode, Outcome};
+pub use effect::{Assignment, Effect, GroupNode, RunOutcome};
 use failures::Failures;
 pub use input::Input;
 use memory_estimate::MemoryEstimates;
@@ -111,8 +111,8 @@ enum Phase {
     Waiting,
     Searching,
     /// The search is over; the study ends with this outcome after its race.
-    Racing(Outcome),
-    Draining(Outcome),
+    Racing(RunOutcome),
+    Draining(RunOutcome),
     Over,
 }
 
@@ -329,7 +329,7 @@ impl Engine {
             Input::AgentSilent { agent, is_silent } => self.agent_silent(agent, is_silent),
             Input::AgentAbsent { agent, reason } => self.agent_absent(agent, reason),
             Input::Mark { .. } => {}
-            Input::Interrupt => self.drain(Outcome::Interrupted("interrupted".to_owned())),
+            Input::Interrupt => self.drain(RunOutcome::Interrupted("interrupted".to_owned())),
             Input::KillAll => self.kill_all(),
             Input::Tick => {}
         }

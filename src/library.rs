@@ -15,7 +15,7 @@ use crate::app::AppError;
 use crate::app::held_study::{self, HeldError};
 use crate::app::reconcile::Consent;
 use crate::config::ChangeClass;
-use crate::engine::{Outcome, TellError};
+use crate::engine::{RunOutcome, TellError};
 use crate::pruners;
 use crate::runner::inline::{InlineLauncher, TrialContext, TrialEnd, TrialError};
 use crate::runner::{Runner, RunnerError};
@@ -191,7 +191,7 @@ pub struct Study {
 #[derive(Debug)]
 pub struct Finished {
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// All trials.
     pub state: StudyState,
 }

@@ -63,7 +63,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 
-use crate::engine::{Effect, Engine, FIRST_WAIT, GRACE, Input, Outcome, SlottedAttempt};
+use crate::engine::{Effect, Engine, FIRST_WAIT, GRACE, Input, RunOutcome, SlottedAttempt};
 use crate::report::{Happening, Reporter};
 use crate::storage::{Lease, Storage, StorageError, StoredRequest, StoredStudy, StudyId};
 use crate::study::device::Slot;
@@ -302,7 +302,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Runs to the end. In every case all trial processes are ended, and the lease is released.
-    pub fn run(mut self) -> Result<Outcome, RunnerError> {
+    pub fn run(mut self) -> Result<RunOutcome, RunnerError> {
         let result = self.run_loop();
         if let Err(RunnerError::Storage(error)) = &result {
             self.drain_without_store(error);
@@ -332,7 +332,7 @@ impl<'a> Runner<'a> {
         result
     }
 
-    fn run_loop(&mut self) -> Result<Outcome, RunnerError> {
+    fn run_loop(&mut self) -> Result<RunOutcome, RunnerError> {
         let (at, spec, state) = (self.clock.now(), self.engine.spec(), self.engine.study_state());
         self.reporters.retain_mut(|outlet| {
             outlet.tell(None, |reporter, out| reporter.study_started(out, at, spec, state))
@@ -391,7 +391,7 @@ impl<'a> Runner<'a> {
     }
 
     /// One turn: step the engine, write everything in one transaction, then act.
-    fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<Outcome>, RunnerError> {
+    fn turn(&mut self, inputs: Vec<Input>) -> Result<Option<RunOutcome>, RunnerError> {
         let mut at = self.clock.now();
         if let Some(suspended) = self.suspension.take() {
             at = self.clock.now();
@@ -474,7 +474,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    fn carry_out(&mut self, effect: Effect) -> Result<Option<Outcome>, RunnerError> {
+    fn carry_out(&mut self, effect: Effect) -> Result<Option<RunOutcome>, RunnerError> {
         match effect {
             Effect::Append(_) => {}
             Effect::Launch(assignment) => {

@@ -8,7 +8,7 @@ use super::reconcile::{self, Consent};
 use super::{AppError, warm_start};
 use crate::config::ChangeClass;
 use crate::engine::{
-    Assignment, DefineError, Effect, Engine, Input, Outcome, TellError, TellOutcome,
+    Assignment, DefineError, Effect, Engine, Input, RunOutcome, TellError, TellOutcome,
 };
 use crate::runner::clock::Clock;
 use crate::runner::commit::commit;
@@ -150,7 +150,7 @@ pub struct HeldStudy {
     clock: Clock,
     /// Attempts that must stop: killed, timed out, or the study stops.
     leaving: BTreeSet<(TrialNumber, AttemptNumber)>,
-    outcome: Option<Outcome>,
+    outcome: Option<RunOutcome>,
     looked: Timestamp,
     /// Without it, a suspension counts towards the limits of trials.
     suspension: Option<Suspension>,
@@ -233,7 +233,7 @@ impl HeldStudy {
     }
 
     /// The outcome, once it has ended.
-    pub fn outcome(&self) -> Option<&Outcome> {
+    pub fn outcome(&self) -> Option<&RunOutcome> {
         self.outcome.as_ref()
     }
 

@@ -72,7 +72,7 @@ impl GroupNode {
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunOutcome {
     /// The study is finished and has a best trial.
     Finished(String),
     /// The budget is exhausted, and no trial can be the best.
@@ -87,16 +87,16 @@ pub enum Outcome {
     Broken(String),
 }
 
-impl Outcome {
+impl RunOutcome {
     /// The reason, one sentence.
     pub fn reason(&self) -> &str {
         match self {
-            Outcome::Finished(reason)
-            | Outcome::NoValue(reason)
-            | Outcome::TooManyFailures(reason)
-            | Outcome::Interrupted(reason)
-            | Outcome::Refused(reason)
-            | Outcome::Broken(reason) => reason,
+            RunOutcome::Finished(reason)
+            | RunOutcome::NoValue(reason)
+            | RunOutcome::TooManyFailures(reason)
+            | RunOutcome::Interrupted(reason)
+            | RunOutcome::Refused(reason)
+            | RunOutcome::Broken(reason) => reason,
         }
     }
 }
@@ -152,7 +152,7 @@ pub enum Effect {
         slot: usize,
     },
     /// The run is over; the last effect.
-    Finish(Outcome),
+    Finish(RunOutcome),
 }
 
 impl Effect {

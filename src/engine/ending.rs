@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::attempt::Leaving;
 use super::goal::{self, Order, is_asked_for};
-use super::{Effect, Engine, Outcome, Phase};
+use super::{Effect, Engine, Phase, RunOutcome};
 use crate::study::constraint;
 use crate::study::counted::count;
 use crate::study::decision::{Decision, Reason};
@@ -16,7 +16,7 @@ use crate::study::trial::{Origin, Trial, TrialState};
 impl Engine {
     /// Starts nothing new and asks running trials to save and exit. The first outcome given is
     /// kept.
-    pub(super) fn drain(&mut self, outcome: Outcome) {
+    pub(super) fn drain(&mut self, outcome: RunOutcome) {
         if !self.phase.starts_trials() {
             return;
         }
@@ -29,7 +29,7 @@ impl Engine {
 
     /// Kills all attempts; their trials run again in the next run.
     pub(super) fn kill_all(&mut self) {
-        self.drain(Outcome::Interrupted("interrupted".to_owned()));
+        self.drain(RunOutcome::Interrupted("interrupted".to_owned()));
         for running in self.slots.running_mut().filter(|running| !running.kill_sent) {
             running.leaving.get_or_insert((Leaving::Draining, self.now));
             self.effects.push(running.kill());
@@ -71,11 +71,11 @@ impl Engine {
         let device_time = self.budgets.device_time(&self.state, now);
         let time_deadline = self.budgets.time_deadline(budget, self.state.ran_micros);
         if time_deadline.is_some_and(|deadline| deadline <= now) {
-            self.drain(Outcome::Finished("the time budget is used up".to_owned()));
+            self.drain(RunOutcome::Finished("the time budget is used up".to_owned()));
         } else if let Some(limit) =
             budget.device_limit().filter(|limit| limit.time() <= device_time)
         {
-            self.drain(Outcome::Finished(self.budgets.used_up(limit, &self.state, now)));
+            self.drain(RunOutcome::Finished(self.budgets.used_up(limit, &self.state, now)));
             self.budgets.spent = Some(limit);
         }
     }
@@ -84,7 +84,7 @@ impl Engine {
     pub(super) fn check_refusals(&mut self) {
         self.refusals.tick(self.now);
         if let Some(why) = self.refusals.give_up(self.now).filter(|_| self.slots.are_idle()) {
-            self.drain(Outcome::Refused(why));
+            self.drain(RunOutcome::Refused(why));
         }
     }
 
@@ -98,7 +98,7 @@ impl Engine {
     /// Ends the run when a limit other than the number of trials is reached.
     pub(super) fn check_limits(&mut self) {
         if let Some(reason) = self.too_many_failures() {
-            self.drain(Outcome::TooManyFailures(reason));
+            self.drain(RunOutcome::TooManyFailures(reason));
         }
         let goal = self.goal();
         self.budgets.goal_reached = goal.is_some();
@@ -107,7 +107,7 @@ impl Engine {
         if let Some(goal) = goal.filter(|_| {
             self.phase == Phase::Searching && self.decision_window.is_none() && !waits()
         }) {
-            self.drain(Outcome::Finished(goal.to_string()));
+            self.drain(RunOutcome::Finished(goal.to_string()));
             self.budgets.ended_by = Some(goal);
         }
     }
@@ -136,11 +136,11 @@ impl Engine {
                 return;
             }
             // Includes the usage of its trials until they exited.
-            Phase::Draining(Outcome::Finished(_)) if let Some(limit) = self.budgets.spent => {
+            Phase::Draining(RunOutcome::Finished(_)) if let Some(limit) = self.budgets.spent => {
                 self.judge_end(self.budgets.used_up(limit, &self.state, self.now))
             }
             // Trials in progress may have completed meanwhile.
-            Phase::Draining(Outcome::Finished(reason)) => self.judge_end(reason.clone()),
+            Phase::Draining(RunOutcome::Finished(reason)) => self.judge_end(reason.clone()),
             Phase::Draining(outcome) | Phase::Racing(outcome) => outcome.clone(),
             Phase::Searching => {
                 self.budgets.ended_by = self.goal().filter(|_| self.budgets.goal_reached);
@@ -151,11 +151,11 @@ impl Engine {
             return;
         }
         let outcome = self.with_its_race(outcome);
-        if let Outcome::Finished(reason)
-        | Outcome::NoValue(reason)
-        | Outcome::TooManyFailures(reason) = &outcome
+        if let RunOutcome::Finished(reason)
+        | RunOutcome::NoValue(reason)
+        | RunOutcome::TooManyFailures(reason) = &outcome
         {
-            self.close_study(reason, matches!(outcome, Outcome::TooManyFailures(_)));
+            self.close_study(reason, matches!(outcome, RunOutcome::TooManyFailures(_)));
         }
         let ran = self.budgets.ran(self.now).as_micros();
         self.emit(Event::Runner(RunnerEvent::Stopped {
@@ -170,11 +170,11 @@ impl Engine {
     }
 
     /// The outcome with the usage of the race beyond the budget, if that limits time or devices.
-    fn with_its_race(&self, outcome: Outcome) -> Outcome {
+    fn with_its_race(&self, outcome: RunOutcome) -> RunOutcome {
         let budget = &self.spec.budget;
         let is_limited = budget.time.is_some() || budget.device_limit().is_some();
         match (outcome, self.state.race.as_ref().filter(|race| is_limited && !race.void)) {
-            (Outcome::Finished(reason), Some(race)) if self.state.finished.is_none() => {
+            (RunOutcome::Finished(reason), Some(race)) if self.state.finished.is_none() => {
                 let of_this_one = |trial: &&Trial| {
                     matches!(
                         trial.origin,
@@ -186,7 +186,7 @@ impl Engine {
                 let time = Duration::from_micros(u64::try_from(micros).unwrap_or(0));
                 let hours = time.as_secs_f64() / 3600.0;
                 let runs = count(runs.count() as u64, "run");
-                Outcome::Finished(format!(
+                RunOutcome::Finished(format!(
                     "{reason}; then a race in addition, {runs} in {hours:.4} hours of slots"
                 ))
             }
@@ -216,10 +216,10 @@ impl Engine {
         format!("{done}{waits}")
     }
 
-    fn judge_end(&self, reason: String) -> Outcome {
+    fn judge_end(&self, reason: String) -> RunOutcome {
         match self.why_none_is_best() {
-            None => Outcome::Finished(reason),
-            Some(why) => Outcome::NoValue(format!("{reason}, and {why}")),
+            None => RunOutcome::Finished(reason),
+            Some(why) => RunOutcome::NoValue(format!("{reason}, and {why}")),
         }
     }
 

@@ -14,7 +14,7 @@
 //! algorithm for configuring metaheuristics", which tests ranks; with so few rounds ranks have too
 //! little power.
 
-use super::{Engine, Outcome, Phase};
+use super::{Engine, Phase, RunOutcome};
 use crate::study::event::{Event, FinalistsEvent};
 use crate::study::finalists::Race;
 pub use crate::study::finalists::{LEAST_ROUNDS, MOST_ROUNDS};
@@ -191,8 +191,10 @@ pub(super) fn best_configurations(spec: &StudySpec, state: &StudyState) -> Vec<T
 
 impl Engine {
     /// Whether a race must run before the study ends with this outcome; starts it.
-    pub(super) fn continues_with_race(&mut self, outcome: &Outcome) -> bool {
-        if self.spec.race == 0 || self.runs_on_demand() || !matches!(outcome, Outcome::Finished(_))
+    pub(super) fn continues_with_race(&mut self, outcome: &RunOutcome) -> bool {
+        if self.spec.race == 0
+            || self.runs_on_demand()
+            || !matches!(outcome, RunOutcome::Finished(_))
         {
             return false;
         }

@@ -1,7 +1,7 @@
 //! Requests to a study: each becomes events and effects, and gets one answer.
 
 use super::attempt::Leaving;
-use super::{Effect, Engine, Outcome, Phase};
+use super::{Effect, Engine, Phase, RunOutcome};
 use crate::config::shell;
 use crate::pruners::{POPULATION, is_population};
 use crate::study::constraint;
@@ -98,7 +98,7 @@ impl Engine {
                 "there is nothing to stop; `hpsearch run STUDY.toml` starts it",
             )),
             _ => {
-                self.drain(Outcome::Interrupted("stopped on request".to_owned()));
+                self.drain(RunOutcome::Interrupted("stopped on request".to_owned()));
                 Ok("running trials save and leave".to_owned())
             }
         }

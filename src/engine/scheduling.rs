@@ -5,7 +5,7 @@ use super::batch_halving::BatchHalving;
 use super::decision_window::DecisionWindow;
 use super::goal::is_asked_for;
 use super::superseding::Superseding;
-use super::{Assignment, Effect, Engine, Outcome, Phase};
+use super::{Assignment, Effect, Engine, Phase, RunOutcome};
 use crate::config;
 use crate::pruners::{Gathered, Restart};
 use crate::study::decision::Decision;
@@ -71,7 +71,7 @@ impl Engine {
                         return;
                     }
                 }
-                Err(why) => self.drain(Outcome::Broken(why)),
+                Err(why) => self.drain(RunOutcome::Broken(why)),
             }
         }
         // Without an open slot the end is not detected above; a race waits for one.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use world::{World, moved};
 
-use super::{Engine, EngineError, Outcome, end_of_killed_runner};
+use super::{Engine, EngineError, RunOutcome, end_of_killed_runner};
 use crate::study::device::{Device, DeviceGroup, Slot};
 use crate::study::event::{Event, RunnerEvent};
 use crate::study::params::Params;
@@ -176,7 +176,7 @@ pub struct Run {
     /// The final state.
     pub state: StudyState,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// Steps that workers carried out in this run.
     pub steps: u64,
     /// Peak memory of any shared device.

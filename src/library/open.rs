@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Finished, StudyError};
 use crate::app::held_study::{Growth, HeldError, HeldStudy, LOOK};
-use crate::engine::{Assignment, Input, Outcome, TellError, TellOutcome};
+use crate::engine::{Assignment, Input, RunOutcome, TellError, TellOutcome};
 use crate::runner::inline::{Continue, TrialError};
 use crate::storage::{Storage, StoredStudy};
 use crate::study::decision::Decision;
@@ -120,8 +120,9 @@ impl OpenStudy {
         let mut session = locked(&self.session);
         session.check()?;
         session.leave()?;
-        let interrupted =
-            || Outcome::Interrupted("left by the program while trials were outstanding".to_owned());
+        let interrupted = || {
+            RunOutcome::Interrupted("left by the program while trials were outstanding".to_owned())
+        };
         Ok(Finished {
             outcome: session.outcome().cloned().unwrap_or_else(interrupted),
             state: session.study_state().clone(),

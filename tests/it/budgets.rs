@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use hpsearch::engine::Outcome;
+use hpsearch::engine::RunOutcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::device::{Device, DeviceGroup};
@@ -36,7 +36,7 @@ fn busy_seconds(run: &Run) -> f64 {
 fn device_hours_are_summed_over_slots_and_end_the_study_with_their_number() {
     for slots in [1, 4] {
         let run = limited(7.3, slots, AlgorithmSpec::named("none")).run(&[]).unwrap();
-        let Outcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
+        let RunOutcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
         assert_eq!(reason, "the budget of 0.0020277777777777777 device-hours is used: 0.00203");
         assert_eq!(run.state.finished.as_ref(), Some(reason), "it is stored with the study");
         // A full trial takes 0.9 s.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hpsearch::engine::Outcome;
+use hpsearch::engine::RunOutcome;
 use hpsearch::engine::simulator::Turn;
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{AttemptEvent, DeviceEvent, Event, StateEvent, TrialEvent};
@@ -64,7 +64,7 @@ fn most_at_a_time(turns: &[Turn]) -> BTreeMap<String, usize> {
 fn trials_of_a_paused_device_go_on_elsewhere_from_where_they_saved() {
     let simulation = with_requests(8, 2, vec![(5, pause(1)), (40, resume(1))]);
     let run = simulation.run(&[]).unwrap();
-    assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
     most_at_a_time(&run.turns);
     assert_eq!(run.state.counts.complete, 8);
     let moved: Vec<String> = events(&run.turns)
@@ -195,7 +195,7 @@ proptest! {
             journal = run.turns[..run.turns.len().min(journal.len() + turns)].to_vec();
         }
         let run = simulation.run(&journal).unwrap();
-        prop_assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+        prop_assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
         most_at_a_time(&run.turns);
         prop_assert!(
             run.state

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hpsearch::engine::Outcome;
+use hpsearch::engine::RunOutcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::study::event::{AttemptEvent, Event, ProposalEvent, StateEvent, TrialEvent};
 use hpsearch::study::params::Params;
@@ -45,7 +45,7 @@ fn a_study_ends_with_its_budget_and_a_best_trial() {
     for spec in studies(20) {
         let simulation = Simulation::new(spec, 3, 9, loss);
         let run = simulation.run(&[]).unwrap();
-        assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+        assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
         assert_eq!(run.state.counts.complete + run.state.counts.pruned, 20);
         assert!(run.state.best().is_some());
         assert_sound(&run, &simulation);
@@ -230,7 +230,7 @@ fn a_study_that_gets_no_better_ends_with_its_patience() {
     simulation.spec.budget.patience = Some(7);
     let run = simulation.run(&[]).unwrap();
     assert!(
-        matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("patience")),
+        matches!(&run.outcome, RunOutcome::Finished(reason) if reason.contains("patience")),
         "{:?}",
         run.outcome
     );
@@ -249,7 +249,7 @@ fn a_study_that_only_fails_says_so() {
     simulation.faults = Box::new(|_, _, _| Some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
     assert!(
-        matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("4 trials \
+        matches!(&run.outcome, RunOutcome::TooManyFailures(reason) if reason.contains("4 trials \
             failed")),
         "{:?}",
         run.outcome
@@ -260,7 +260,7 @@ fn a_study_that_only_fails_says_so() {
         ..Default::default()
     };
     let run = simulation.run(&[]).unwrap();
-    assert!(matches!(run.outcome, Outcome::NoValue(_)), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::NoValue(_)), "{:?}", run.outcome);
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn a_program_that_only_fails_is_not_started_for_ever() {
     simulation.faults = Box::new(|_, _, _| Some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
     assert!(
-        matches!(&run.outcome, Outcome::TooManyFailures(reason) if reason.contains("10 trials all \
+        matches!(&run.outcome, RunOutcome::TooManyFailures(why) if why.contains("10 trials all \
             failed")),
         "{:?}",
         run.outcome
@@ -355,7 +355,7 @@ fn a_reached_target_ends_the_study_and_stays_reached() {
     simulation.spec.budget.target = Some(0.3);
     let run = simulation.run(&[]).unwrap();
     assert!(
-        matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("target")),
+        matches!(&run.outcome, RunOutcome::Finished(reason) if reason.contains("target")),
         "{:?}",
         run.outcome
     );

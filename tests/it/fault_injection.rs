@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::engine::{Engine, Input, Outcome};
+use hpsearch::engine::{Engine, Input, RunOutcome};
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{
     AttemptEnd, AttemptEvent, CheckpointEvent, DecisionEvent, Event, ProposalEvent, RunnerEvent,
@@ -227,7 +227,7 @@ fn storms_of_faults_crashes_requests_and_clocks_lose_and_double_nothing_with_sev
         }
         let mut run = simulation.run(&journal).unwrap();
         // By a clock that jumps, two refusals in a row may be hours apart: the study is run again.
-        while matches!(run.outcome, Outcome::Refused(_)) {
+        while matches!(run.outcome, RunOutcome::Refused(_)) {
             run = simulation.run(&run.turns).unwrap();
         }
         let what = format!("seed {seed}");

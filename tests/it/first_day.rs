@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use hpsearch::engine::Outcome;
+use hpsearch::engine::RunOutcome;
 use hpsearch::engine::simulator::{Fault, Simulation};
 use hpsearch::study::event::{Event, StudyEvent};
 use hpsearch::study::params::Params;
@@ -195,7 +195,7 @@ fn first_failures_are_counted_across_a_death_of_the_runner() {
     for died in 1..=is_over {
         let run = simulation.run(&whole.turns[..died]).unwrap();
         assert!(
-            matches!(&run.outcome, Outcome::TooManyFailures(why) if why.contains("in the same \
+            matches!(&run.outcome, RunOutcome::TooManyFailures(why) if why.contains("in the same \
                 way")),
             "{died}: {:?}",
             run.outcome
@@ -223,7 +223,7 @@ fn a_trial_that_comes_further_than_those_that_failed_is_waited_for() {
     // One that completes first shows that the program works.
     let run =
         simulated(1, |trial, _| (1..9).contains(&trial).then_some(Fault::Fail)).run(&[]).unwrap();
-    assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
 }
 
 #[test]

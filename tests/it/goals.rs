@@ -1,7 +1,7 @@
 //! Goals of several objectives: the first state that reaches one ends the search, whatever is
 //! paused, and whenever the run is killed; what cannot be measured is said.
 
-use hpsearch::engine::Outcome;
+use hpsearch::engine::RunOutcome;
 use hpsearch::engine::simulator::{Run, Simulation, Turn};
 use hpsearch::study::event::{Event, ProposalEvent, StateEvent, StudyEvent, TrialEvent};
 use hpsearch::study::front;
@@ -108,7 +108,7 @@ fn is_reached(goal: Wanted, values: &Values, ended: &[u64]) -> bool {
 
 /// The search ends as soon as its goal is reached, and for no other reason.
 fn assert_ends_by(goal: Wanted, spec: &StudySpec, run: &Run) {
-    assert!(matches!(run.outcome, Outcome::Finished(_)), "{goal:?}: {:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{goal:?}: {:?}", run.outcome);
     let (mut state, mut ended, mut reached) = (StudyState::new(spec), Vec::new(), false);
     // Trials that were running then may still join the front.
     let (mut end, mut reaching) = (None, Vec::new());

@@ -3,7 +3,7 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
-use hpsearch::engine::Outcome;
+use hpsearch::engine::RunOutcome;
 use hpsearch::study::metric::Direction;
 use hpsearch::study::spec::AlgorithmSpec;
 use hpsearch::study::trial::{Trial, TrialState};
@@ -37,7 +37,7 @@ fn a_closure_is_searched_and_its_best_trial_found() {
             Ok(TrialEnd::Finished)
         })
         .unwrap();
-    assert!(matches!(finished.outcome, Outcome::Finished(_)));
+    assert!(matches!(finished.outcome, RunOutcome::Finished(_)));
     assert_eq!(finished.state.counts.complete, 60);
     assert!(finished.best().unwrap().value.unwrap() < 0.5);
 }
@@ -294,7 +294,7 @@ fn a_program_asks_reports_and_tells_itself() {
     let best = told.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     assert_eq!(study.best().unwrap().value, Some(best));
     let finished = study.finish().unwrap();
-    assert!(matches!(finished.outcome, Outcome::Finished(_)), "{:?}", finished.outcome);
+    assert!(matches!(finished.outcome, RunOutcome::Finished(_)), "{:?}", finished.outcome);
     assert_eq!(
         (
             finished.state.counts.complete,
@@ -341,7 +341,7 @@ fn threads_share_an_open_study() {
     workers.into_iter().for_each(|worker| worker.join().unwrap());
     let finished = study.finish().unwrap();
     assert_eq!(finished.state.counts.complete, 40);
-    assert!(matches!(finished.outcome, Outcome::Finished(_)));
+    assert!(matches!(finished.outcome, RunOutcome::Finished(_)));
 }
 
 #[test]
@@ -378,7 +378,7 @@ fn an_open_study_is_held_and_its_store_knows_what_was_told() {
     );
     study.tell(trial, 7.5).unwrap();
     let out = study.ask().unwrap().unwrap();
-    assert!(matches!(study.clone().finish().unwrap().outcome, Outcome::Interrupted(_)));
+    assert!(matches!(study.clone().finish().unwrap().outcome, RunOutcome::Interrupted(_)));
     drop((out, study));
 
     let study = build(3).open().unwrap();
@@ -388,7 +388,7 @@ fn an_open_study_is_held_and_its_store_knows_what_was_told() {
     study.tell(study.ask().unwrap().unwrap(), 2.0).unwrap();
     // Nobody asks once more: the study is over all the same.
     let finished = study.finish().unwrap();
-    assert!(matches!(finished.outcome, Outcome::Finished(_)), "{:?}", finished.outcome);
+    assert!(matches!(finished.outcome, RunOutcome::Finished(_)), "{:?}", finished.outcome);
     let values: Vec<Option<f64>> = finished.state.trials.iter().map(|trial| trial.value).collect();
     assert_eq!(values, [Some(7.5), Some(1.0), Some(2.0)]);
     assert_eq!(finished.state.finished.as_deref(), Some("the budget of 3 trials is used up"));
@@ -418,7 +418,7 @@ fn a_request_from_another_terminal_reaches_an_open_study() {
     assert!(study.ask().unwrap().is_none());
     assert!(matches!(
         study.finish().unwrap().outcome,
-        Outcome::Interrupted(reason) if reason == "stopped on request"
+        RunOutcome::Interrupted(reason) if reason == "stopped on request"
     ));
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hpsearch::engine::Outcome;
+use hpsearch::engine::RunOutcome;
 use hpsearch::engine::simulator::{Run, Simulation};
 use hpsearch::study::decision::{Decision, PauseCost, Reason};
 use hpsearch::study::event::{AttemptEnd, AttemptEvent, Event, StateEvent, TrialEvent};
@@ -50,7 +50,7 @@ fn with_version(mut simulation: Simulation, version: u32) -> Simulation {
 
 fn run(simulation: &Simulation) -> Run {
     let run = simulation.run(&[]).unwrap();
-    assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
     assert_sound(simulation, &run);
     run
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::engine::{Engine, Input, Outcome};
+use hpsearch::engine::{Engine, Input, RunOutcome};
 use hpsearch::storage::{OutcomeCursor, StorageReader as _};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::decision::Reason;
@@ -80,7 +80,7 @@ fn draw(pattern: u64, trial: u64, step: u64) -> u64 {
 
 fn finished(simulation: &Simulation, journal: &[Turn]) -> Run {
     let run = simulation.run(journal).unwrap();
-    assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
     run
 }
 
@@ -328,7 +328,7 @@ fn requests_faults_and_kills_leave_a_population_that_ends_and_verifies() {
             let upto = 1 + draw(pattern, kill, 9) * run.turns.len() as u64 / 100;
             run = simulation.run(&run.turns[..usize::try_from(upto).unwrap()]).unwrap();
         }
-        assert!(!matches!(run.outcome, Outcome::Broken(_)), "{pattern}: {:?}", run.outcome);
+        assert!(!matches!(run.outcome, RunOutcome::Broken(_)), "{pattern}: {:?}", run.outcome);
         let open = run.state.trials.iter().filter(|trial| !trial.state.is_finished()).count();
         let is_held = run.state.trials.iter().any(|trial| trial.hold.is_some());
         assert!(open == 0 || is_held || run.state.finished.is_none(), "{pattern}: {open} open");

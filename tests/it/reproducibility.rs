@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use hpsearch::analysis::forecast::{Situation, forecast};
-use hpsearch::engine::Outcome;
+use hpsearch::engine::RunOutcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::verify::{StoredEvent, verify};
 use hpsearch::study::budget::Extension;
@@ -92,7 +92,7 @@ fn a_deterministic_study_decides_the_same_whoever_is_faster() {
             let spec = StudySpec { deterministic: true, ..spec.clone() };
             let simulation = uneven(spec, slots, pattern);
             let run = simulation.run(&[]).unwrap();
-            assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+            assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
             assert_repeats(&simulation, &run, &named(&simulation.spec));
             decisions(&run.state)
         };
@@ -141,7 +141,7 @@ fn a_deterministic_study_reaches_its_goals_whoever_is_faster() {
         study.budget.target = Some(0.25);
         study.budget.patience = Some(12);
         let run = uneven(study, 4, pattern).run(&[]).unwrap();
-        let Outcome::Finished(reason) = run.outcome else { panic!("{:?}", run.outcome) };
+        let RunOutcome::Finished(reason) = run.outcome else { panic!("{:?}", run.outcome) };
         (decisions(&run.state), reason)
     };
     let first = of(0);
@@ -397,10 +397,10 @@ fn a_finalist_whose_run_fails_leaves_and_a_race_of_failures_has_no_winner() {
     let gone = race.finalists.iter().find(|finalist| finalist.trial == of).unwrap();
     assert!(gone.dropped.as_ref().unwrap().contains("round 1 failed"), "{gone:?}");
     assert!(race.winner().is_some_and(|winner| winner.trial != of));
-    assert!(matches!(run.outcome, Outcome::Finished(_)));
+    assert!(matches!(run.outcome, RunOutcome::Finished(_)));
     simulation.faults = Box::new(move |trial, _, _| (trial >= first).then_some(Fault::Fail));
     let run = simulation.run(&[]).unwrap();
-    assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
     assert!(run.state.race.as_ref().unwrap().winner.is_none());
     assert!(!run.state.best().unwrap().origin.is_race(), "then the search's best counts");
     assert_eq!(simulation.run(&run.turns).unwrap().steps, 0, "it stays so");
@@ -434,7 +434,7 @@ fn a_study_that_reaches_its_target_or_runs_out_of_time_still_races() {
     let run = simulation.run(&[]).unwrap();
     assert!(run.state.race.as_ref().unwrap().winner().is_some());
     assert!(
-        matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("target")),
+        matches!(&run.outcome, RunOutcome::Finished(reason) if reason.contains("target")),
         "{:?}",
         run.outcome
     );
@@ -443,7 +443,7 @@ fn a_study_that_reaches_its_target_or_runs_out_of_time_still_races() {
     let run = simulation.run(&[]).unwrap();
     assert!(run.state.race.as_ref().unwrap().winner().is_some());
     assert!(
-        matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("time budget")),
+        matches!(&run.outcome, RunOutcome::Finished(reason) if reason.contains("time budget")),
         "{:?}",
         run.outcome
     );
@@ -458,7 +458,7 @@ fn a_race_is_on_top_of_device_hours_and_cost_is_foreseen_and_said() {
     let run = simulation.run(&[]).unwrap();
     let race = run.state.race.as_ref().unwrap();
     assert_eq!(race.winner().unwrap().statistics.runs, 3);
-    let Outcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
+    let RunOutcome::Finished(reason) = &run.outcome else { panic!("{:?}", run.outcome) };
     assert!(reason.starts_with("the budget of 0.00175 device-hours is used: 0.00175"), "{reason}");
     assert!(
         reason.ends_with("; then a race in addition, 9 runs in 0.0022 hours of slots"),

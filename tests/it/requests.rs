@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
-use hpsearch::engine::{Engine, Input, Outcome};
+use hpsearch::engine::{Engine, Input, RunOutcome};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::event::{
     AttemptEvent, Event, ProposalEvent, RunnerEvent, StateEvent, StudyEvent, TrialEvent,
@@ -141,7 +141,7 @@ fn a_paused_trial_gives_its_slot_back_and_waits_for_its_user() {
         assert!(trial.last().unwrap().0 <= 3, "{:?}", trial.curve);
         assert_eq!(run.state.counts.complete, 5, "the paused one keeps its place in the budget");
         assert!(
-            matches!(&run.outcome, Outcome::Finished(reason) if reason.contains("hpsearch resume")),
+            matches!(&run.outcome, RunOutcome::Finished(why) if why.contains("hpsearch resume")),
             "{:?}",
             run.outcome
         );
@@ -192,7 +192,7 @@ fn a_paused_study_stays_paused_in_the_next_run_and_its_time_stands_still() {
     simulation.spec.budget.time = Some(Duration::from_secs(3));
     let run = simulation.run(&[]).unwrap();
     assert!(
-        matches!(&run.outcome, Outcome::Broken(why) if why.contains("nothing is due")),
+        matches!(&run.outcome, RunOutcome::Broken(why) if why.contains("nothing is due")),
         "it waits: {:?}",
         run.outcome
     );
@@ -206,7 +206,7 @@ fn a_paused_study_stays_paused_in_the_next_run_and_its_time_stands_still() {
     assert_sound(&resumed, &simulation, "resumed late");
     assert!(resumed.state.counts.complete >= 2, "{:?}", resumed.state.counts);
     assert!(
-        matches!(&resumed.outcome, Outcome::Finished(reason) if reason.contains("time")),
+        matches!(&resumed.outcome, RunOutcome::Finished(reason) if reason.contains("time")),
         "{:?}",
         resumed.outcome
     );
@@ -284,7 +284,7 @@ fn what_is_enqueued_runs_although_the_target_is_reached_and_nothing_else_does() 
     assert_eq!(again.state.trials.len(), before + 1);
     assert_eq!(again.state.trials[before].state, TrialState::Complete);
     assert!(
-        matches!(&again.outcome, Outcome::Finished(reason) if reason.contains("target")),
+        matches!(&again.outcome, RunOutcome::Finished(reason) if reason.contains("target")),
         "{:?}",
         again.outcome
     );

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use hpsearch::engine::Outcome;
+use hpsearch::engine::RunOutcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation};
 use hpsearch::runner;
 use hpsearch::runner::processes;
@@ -270,7 +270,7 @@ fn ended(run: &Run, end: &AttemptEnd) -> usize {
 fn what_the_machine_refuses_waits_and_is_no_trials_fault() {
     let run =
         simulated(6, 2, |_, attempt, _| (attempt.0 < 3).then_some(Fault::Refuse)).run(&[]).unwrap();
-    assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
     assert_eq!((run.state.counts.complete, run.state.counts.failed), (6, 0));
     assert!(run.state.trials.iter().all(|trial| trial.failures == 0));
     // After one, two and four seconds for the first ones: not at full speed.
@@ -282,7 +282,7 @@ fn a_run_ends_when_the_machine_refuses_again_and_again_and_the_study_goes_on_lat
     let run =
         simulated(6, 3, |trial, _, _| (trial.0 > 2).then_some(Fault::Refuse)).run(&[]).unwrap();
     assert!(
-        matches!(&run.outcome, Outcome::Refused(why) if why.contains("refused what trials need")),
+        matches!(&run.outcome, RunOutcome::Refused(why) if why.contains("what trials need")),
         "{:?}",
         run.outcome
     );
@@ -294,7 +294,7 @@ fn a_run_ends_when_the_machine_refuses_again_and_again_and_the_study_goes_on_lat
     let refused = ended(&run, &AttemptEnd::Refused);
     assert!((10..=30).contains(&refused), "{refused}");
     let next = simulated(6, 3, |_, _, _| None).run(&run.turns).unwrap();
-    assert!(matches!(next.outcome, Outcome::Finished(_)), "{:?}", next.outcome);
+    assert!(matches!(next.outcome, RunOutcome::Finished(_)), "{:?}", next.outcome);
     assert_eq!((next.state.counts.complete, next.state.counts.failed), (6, 0));
 }
 
@@ -305,7 +305,7 @@ fn a_checkpoint_that_does_not_fit_fails_no_trial_and_ends_the_run_in_time() {
     let mut simulation = simulated(4, 1, |_, _, step| (step == 3).then_some(Fault::Refuse));
     simulation.step_time = Duration::from_secs(60);
     let run = simulation.run(&[]).unwrap();
-    assert!(matches!(run.outcome, Outcome::Refused(_)), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::Refused(_)), "{:?}", run.outcome);
     assert_eq!(run.state.counts.failed, 0);
     assert!(
         (1..=10).contains(&ended(&run, &AttemptEnd::Refused)),
@@ -321,7 +321,7 @@ fn while_a_trial_runs_the_others_wait_for_the_machine_as_long_as_it_takes() {
         (trial.0 > 0 && attempt.0 < 40).then_some(Fault::Refuse)
     });
     let run = Simulation { pace: Box::new(|_| 9_000.0), ..run }.run(&[]).unwrap();
-    assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
     assert_eq!((run.state.counts.complete, run.state.counts.failed), (3, 0));
 }
 
@@ -330,7 +330,7 @@ fn ten_failures_in_a_row_end_a_study_that_had_a_success() {
     let run =
         simulated(100, 2, |trial, _, _| (trial.0 > 3).then_some(Fault::Fail)).run(&[]).unwrap();
     assert!(
-        matches!(&run.outcome, Outcome::TooManyFailures(why) if why.starts_with("10 trials in a \
+        matches!(&run.outcome, RunOutcome::TooManyFailures(why) if why.starts_with("10 trials in a \
             row failed")),
         "{:?}",
         run.outcome
@@ -343,12 +343,12 @@ fn ten_failures_in_a_row_end_a_study_that_had_a_success() {
     // One that succeeds among them begins a new row.
     let run =
         simulated(8, 1, |trial, _, _| (trial.0 % 9 != 0).then_some(Fault::Fail)).run(&[]).unwrap();
-    assert!(matches!(run.outcome, Outcome::Finished(_)), "{:?}", run.outcome);
+    assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
     // Who says how many may fail is taken at the word.
     let mut limited =
         simulated(4, 1, |trial, _, _| (trial.0 > 1 && trial.0 < 40).then_some(Fault::Fail));
     limited.spec.budget.failures = Some(1000);
-    assert!(matches!(limited.run(&[]).unwrap().outcome, Outcome::Finished(_)));
+    assert!(matches!(limited.run(&[]).unwrap().outcome, RunOutcome::Finished(_)));
 }
 
 /// The children of a runner that have children: its watchdog has none.

@@ -15,7 +15,7 @@ use crate::cli::exit::{AGAIN, Exit, Failure};
 use crate::cli::overrides::sets;
 use crate::cli::waiting::listener;
 use crate::cli::{exported, failures};
-use crate::engine::Outcome;
+use crate::engine::RunOutcome;
 use crate::export::Otherwise;
 use crate::report::wording::{front_in_words, number, one_line};
 use crate::storage::any::{AnyReader, AnyStore};
@@ -27,7 +27,7 @@ use crate::study::trial::{Trial, TrialState};
 
 /// Prints the outcome, exports if configured, and returns the exit code.
 pub(super) fn conclude(
-    outcome: &Outcome,
+    outcome: &RunOutcome,
     signal: Option<i32>,
     form: Form,
     (study, file): (&StoredStudy, &Path),
@@ -60,13 +60,13 @@ pub(super) fn conclude(
         console.say(&one_line(&why.to_string()));
     }
     // Without a word, a script's log would have a number only.
-    if let (Outcome::NoValue(why) | Outcome::TooManyFailures(why), Talk::Quiet) =
+    if let (RunOutcome::NoValue(why) | RunOutcome::TooManyFailures(why), Talk::Quiet) =
         (outcome, console.talk)
     {
         console.say_anyway(&format!("error: study `{name}`: {why}"));
     }
     match outcome {
-        Outcome::Finished(_) => {
+        RunOutcome::Finished(_) => {
             let store = console.absolute_store()?;
             let tested =
                 test_winner(&mut AnyStore::open(&store)?, study, &store, &mut listener(console));
@@ -111,7 +111,7 @@ pub(super) fn conclude(
             say_what_waits(&reader, &summary, console)?;
             Ok(Exit::Done)
         }
-        Outcome::NoValue(_) => {
+        RunOutcome::NoValue(_) => {
             let [trials, logs] = [format!("trials {name}"), format!("logs {name} N")]
                 .map(|words| console.next(&words));
             console.say(&format!("{trials} says why each trial ended, {logs} what it printed"));
@@ -121,11 +121,11 @@ pub(super) fn conclude(
             }
             Ok(Exit::NoCompletedTrial)
         }
-        Outcome::TooManyFailures(_) => {
+        RunOutcome::TooManyFailures(_) => {
             failures::print_next_steps(&reader, &summary, &again, console)?;
             Ok(Exit::FailureLimit)
         }
-        Outcome::Interrupted(_) => {
+        RunOutcome::Interrupted(_) => {
             console.say(&format!("nothing is lost; continue with: {again}"));
             if summary.paused.is_some() {
                 let resume = console.next(&format!("resume {name}"));
@@ -139,7 +139,7 @@ pub(super) fn conclude(
                 _ => Exit::Interrupted,
             })
         }
-        Outcome::Refused(reason) => {
+        RunOutcome::Refused(reason) => {
             let help = format!(
                 "nothing is lost, and no trial counts as failed: raise the limit that is named \
                  (of open files: `ulimit -n`), free disk space (`df -h`, `df -i`) or allow writing \
@@ -147,7 +147,7 @@ pub(super) fn conclude(
             );
             Err(Failure::new(Exit::Store, reason.clone()).help(help))
         }
-        Outcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone()).help(AGAIN)),
+        RunOutcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone()).help(AGAIN)),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::app::study_state::life;
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::{AGAIN, Exit, Failure};
 use crate::cli::foreground::Foreground;
-use crate::engine::{Input, Outcome};
+use crate::engine::{Input, RunOutcome};
 use crate::runner::signals::{HangUp, SignalWatch};
 use crate::runner::{Runner, RunnerError};
 use crate::storage::StoredStudy;
@@ -24,7 +24,7 @@ use crate::tui::{
 /// How a run with screens ended.
 pub(super) enum Left {
     /// It is over: its outcome, and the signal that ended it.
-    Over(Outcome, Option<i32>),
+    Over(RunOutcome, Option<i32>),
     /// It was over, and a request on its screens continues the study.
     ToRunAgain,
 }
@@ -72,7 +72,7 @@ pub(super) fn on_screen(
             let _screen_waits = inputs_tx.send(Ok(runner.inputs()));
             let outcome = runner.run();
             let end = match &outcome {
-                Ok(Outcome::Interrupted(_)) => RunnerEnd::Interrupted,
+                Ok(RunOutcome::Interrupted(_)) => RunnerEnd::Interrupted,
                 Ok(outcome) => RunnerEnd::Finished(outcome.reason().to_owned()),
                 Err(error) => RunnerEnd::Finished(error.to_string()),
             };

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Agent, Fault, Run, Simulation, Turn};
 use crate::arguments::RowsAtOnce;
 use crate::engine::concurrency::{Load, TrialLoad};
-use crate::engine::{Assignment, Effect, Engine, Input, Outcome};
+use crate::engine::{Assignment, Effect, Engine, Input, RunOutcome};
 use crate::study::decision::Decision;
 use crate::study::device::{Device, DeviceGroup};
 use crate::study::event::{AttemptEnd, Event, StudyEvent};
@@ -118,7 +118,7 @@ impl<'a> World<'a> {
         Run { turns, state: engine.study_state().clone(), outcome, steps, most_memory }
     }
 
-    fn outcome(&mut self) -> Outcome {
+    fn outcome(&mut self) -> RunOutcome {
         let (pid, host) = (1, "simulated".to_owned());
         let mut inputs = vec![Input::Begin { pid, host, requests: self.requests_due() }];
         inputs.extend((0..self.simulation.agents.len()).map(|agent| self.joined(agent)));
@@ -145,7 +145,7 @@ impl<'a> World<'a> {
                 (None, None) => match self.requests_after(u64::MAX).next() {
                     Some((id, request)) => inputs = vec![Input::Request { id, request }],
                     None => {
-                        return Outcome::Broken("nothing is due, and it is not over".to_owned());
+                        return RunOutcome::Broken("nothing is due, and it is not over".to_owned());
                     }
                 },
                 (Some(at), deadline) if deadline.is_none_or(|deadline| at <= deadline) => {
@@ -224,7 +224,7 @@ impl<'a> World<'a> {
         }));
     }
 
-    fn turn(&mut self, input: Input) -> Option<Outcome> {
+    fn turn(&mut self, input: Input) -> Option<RunOutcome> {
         let now = moved(self.now, self.clock_error());
         let effects = self.engine.step(now, input);
         let events: Vec<Event> = effects.iter().filter_map(Effect::event).cloned().collect();
@@ -239,7 +239,7 @@ impl<'a> World<'a> {
         (self.simulation.clock_error)(self.turns.len())
     }
 
-    fn carry_out(&mut self, effect: Effect) -> Option<Outcome> {
+    fn carry_out(&mut self, effect: Effect) -> Option<RunOutcome> {
         match effect {
             Effect::Launch(assignment) => self.launch(assignment),
             Effect::Answer { trial, attempt, verdict } => {

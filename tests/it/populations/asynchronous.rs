@@ -175,7 +175,7 @@ fn requests_faults_and_kills_leave_a_population_that_ends_and_verifies() {
             let upto = 1 + draw(pattern, kill, 9) * run.turns.len() as u64 / 100;
             run = simulation.run(&run.turns[..usize::try_from(upto).unwrap()]).unwrap();
         }
-        assert!(!matches!(run.outcome, Outcome::Broken(_)), "{pattern}: {:?}", run.outcome);
+        assert!(!matches!(run.outcome, RunOutcome::Broken(_)), "{pattern}: {:?}", run.outcome);
         let open = run.state.trials.iter().filter(|trial| !trial.state.is_finished()).count();
         let is_held = run.state.trials.iter().any(|trial| trial.hold.is_some());
         assert!(open == 0 || is_held || run.state.finished.is_none(), "{pattern}: {open} open");
