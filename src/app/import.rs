@@ -73,7 +73,7 @@ impl Imported {
 
 /// The result of an import.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct ImportResult {
     /// What was imported into each study, by the study's name.
     pub studies: BTreeMap<String, Imported>,
     /// What was skipped, and why: the source and sentences.
@@ -92,7 +92,7 @@ const NAMED: usize = 8;
 /// Maximum width of a tag in a remark.
 const TAG: usize = 60;
 
-impl Outcome {
+impl ImportResult {
     /// Adds a remark if no run has the metric by which they are to be compared.
     fn remark_absent_metric(&mut self, wanted: &Wanted) {
         let Some(metric) = wanted.goal.metric.as_deref() else { return };
@@ -207,14 +207,14 @@ fn with_usual_metric(
 /// remark, unless it is the only one.
 fn each(
     wanted: &Wanted,
-    mut take: impl FnMut(&NamedAfter, &RecordedRun, &mut Outcome) -> Result<(), AppError>,
-) -> Result<Outcome, AppError> {
+    mut take: impl FnMut(&NamedAfter, &RecordedRun, &mut ImportResult) -> Result<(), AppError>,
+) -> Result<ImportResult, AppError> {
     if let Some(place) = &wanted.server {
         return each_of_server(place, take);
     }
     let sources = find(&wanted.path, wanted.format)?;
     let root = std::fs::canonicalize(&wanted.path)?;
-    let mut outcome = Outcome { sources: sources.len() as u64, ..Outcome::default() };
+    let mut outcome = ImportResult { sources: sources.len() as u64, ..ImportResult::default() };
     for source in &sources {
         let runs = match read(source, &root, &wanted.mapping) {
             Ok(runs) => runs,
@@ -236,9 +236,9 @@ fn each(
 /// The same for a server's runs.
 fn each_of_server(
     place: &ServerPlace,
-    mut take: impl FnMut(&NamedAfter, &RecordedRun, &mut Outcome) -> Result<(), AppError>,
-) -> Result<Outcome, AppError> {
-    let (mut outcome, now) = (Outcome::default(), runner::now());
+    mut take: impl FnMut(&NamedAfter, &RecordedRun, &mut ImportResult) -> Result<(), AppError>,
+) -> Result<ImportResult, AppError> {
+    let (mut outcome, now) = (ImportResult::default(), runner::now());
     Experiments::of(place)?.each(|run| {
         let run = run.settled(now);
         outcome.sources += 1;
@@ -266,7 +266,7 @@ pub fn check(wanted: &Wanted) -> Result<(), AppError> {
 ///
 /// # Errors
 /// Nothing can be read, or the store failed.
-pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Outcome, AppError> {
+pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<ImportResult, AppError> {
     let mut known: BTreeMap<String, Option<(StoredStudy, KnownRuns)>> = BTreeMap::new();
     let mut homes = Homes::default();
     let mut outcome = each(&with_usual_metric(reader, wanted)?, |after, run, outcome| {
@@ -309,7 +309,7 @@ pub fn import(
     path: &Path,
     wanted: &Wanted,
     progress: &mut dyn FnMut(&RecordedRun),
-) -> Result<Outcome, AppError> {
+) -> Result<ImportResult, AppError> {
     let mut known: BTreeMap<String, (StoredStudy, KnownRuns)> = BTreeMap::new();
     let mut homes = Homes::default();
     let wanted = &with_usual_metric(Some(&*store), wanted)?;

@@ -9,7 +9,7 @@ use super::console::{credentials, shown};
 use super::way::Way;
 use super::{Console, Exit, Failure};
 use crate::app::AppError;
-use crate::app::import::{Imported, Outcome, Wanted, check, import as import_into, look};
+use crate::app::import::{ImportResult, Imported, Wanted, check, import as import_into, look};
 use crate::app::import_optuna::{Came, import_database};
 use crate::report::wording::one_line;
 use crate::storage::StorageReader;
@@ -189,7 +189,7 @@ fn import_search(
         console.print_migration(store.migrated());
         import_database((Some(&mut store), None), path, names, metric)?
     };
-    let (mut outcome, is_dry) = (Outcome::default(), arguments.dry_run);
+    let (mut outcome, is_dry) = (ImportResult::default(), arguments.dry_run);
     for (study, Came { new, known, reports }) in &done.studies {
         let imported =
             Imported { new: *new, known: *known, points: *reports, ..Imported::default() };
@@ -253,7 +253,7 @@ fn wanted(arguments: &ImportArguments) -> Result<Wanted, Failure> {
     })
 }
 
-fn json_of(outcome: &Outcome, is_dry: bool) -> serde_json::Value {
+fn json_of(outcome: &ImportResult, is_dry: bool) -> serde_json::Value {
     let study = |(name, imported): (&String, &Imported)| {
         json!({
             "study": name,
@@ -272,7 +272,7 @@ fn json_of(outcome: &Outcome, is_dry: bool) -> serde_json::Value {
     })
 }
 
-fn say(outcome: &Outcome, (run, point): (&str, &str), is_dry: bool, console: &Console) {
+fn say(outcome: &ImportResult, (run, point): (&str, &str), is_dry: bool, console: &Console) {
     for (path, remark) in outcome.remarks.iter().take(REMARKS) {
         let (path, remark) = (shown(path), one_line(remark));
         // Most remarks name the file themselves.
