@@ -268,7 +268,7 @@ pub fn in_memory(path: &Path) -> Result<Option<MemoryStore>, AppError> {
 
 /// The result of importing a database.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct OptunaImportResult {
     /// Each study's name, and what came of it.
     pub studies: Vec<(String, Came)>,
     /// What was skipped, and why: the study and sentences.
@@ -277,7 +277,7 @@ pub struct Outcome {
     pub refused: u64,
 }
 
-impl Outcome {
+impl OptunaImportResult {
     fn refuse(&mut self, path: &Path, study: &OptunaStudy, error: &AppError) {
         let help = match error {
             AppError::Conversion(ConversionError::OtherStudy { .. }) => {
@@ -301,7 +301,7 @@ pub fn import_database(
     path: &Path,
     (only, name): (Option<&str>, Option<&str>),
     metric: Option<&str>,
-) -> Result<Outcome, AppError> {
+) -> Result<OptunaImportResult, AppError> {
     if let Some(name) = name.filter(|name| !is_study_name(name)) {
         return Err(AppError::NoStudyName { name: name.to_owned() });
     }
@@ -312,7 +312,7 @@ pub fn import_database(
         return Err(AppError::OptunaStudies { path: path.to_owned(), count });
     }
     let single = studies.len() == 1;
-    let (mut outcome, mut store) = (Outcome::default(), store);
+    let (mut outcome, mut store) = (OptunaImportResult::default(), store);
     for study in &studies {
         let reads = match &store {
             Some(store) => Some(&**store as &dyn StorageReader),
