@@ -115,17 +115,17 @@ impl TrialContext {
 }
 
 /// The objective of a study as a closure.
-pub type Objective = dyn Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync;
+pub type ObjectiveFn = dyn Fn(&mut TrialContext) -> Result<TrialEnd, TrialError> + Send + Sync;
 
 /// Starts a thread for each attempt.
 pub struct InlineLauncher {
-    objective: Arc<Objective>,
+    objective: Arc<ObjectiveFn>,
     objectives: Vec<String>,
 }
 
 impl InlineLauncher {
     /// A launcher of `objective`, which reports the metrics `objectives`.
-    pub fn new(objective: Arc<Objective>, objectives: Vec<String>) -> Self {
+    pub fn new(objective: Arc<ObjectiveFn>, objectives: Vec<String>) -> Self {
         InlineLauncher { objective, objectives }
     }
 }
