@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use hpsearch::arguments::{DataArguments, TrainerArguments};
 use hpsearch::trainer::{
-    AlignedAllocator, Host, HostError, HostVerdict, Job, Milestones, Objective, Start, StepUnit,
-    prepare, set_kernel_cache, train, tune_allocator,
+    AlignedAllocator, Host, HostError, HostVerdict, Job, Milestones, Start, StepUnit,
+    TrainingObjective, prepare, set_kernel_cache, train, tune_allocator,
 };
 use serde_json::{Value, json};
 
@@ -122,7 +122,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         data: &data,
         device,
         seed: 1,
-        objective: Objective { metric: "eval_loss".to_owned(), maximize: false },
+        objective: TrainingObjective { metric: "eval_loss".to_owned(), maximize: false },
         step_unit: StepUnit::Step,
         milestones: Milestones::default(),
         directory: &room.join("trial"),

@@ -207,7 +207,7 @@ pub enum RunEnd {
 
 /// The objective of the study.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Objective {
+pub struct TrainingObjective {
     /// Its name in reports.
     pub metric: String,
     /// Whether greater is better.
@@ -261,7 +261,7 @@ pub struct Job<'a> {
     pub seed: u64,
     /// The objective, which early stopping watches unless `metric_for_best_model` names another
     /// metric.
-    pub objective: Objective,
+    pub objective: TrainingObjective,
     /// The unit of study steps.
     pub step_unit: StepUnit,
     /// When reports are due.

@@ -187,7 +187,7 @@ fn job<'a>(
         data,
         device: "cpu",
         seed: 7,
-        objective: Objective { metric: "eval_loss".to_owned(), maximize: false },
+        objective: TrainingObjective { metric: "eval_loss".to_owned(), maximize: false },
         step_unit: StepUnit::Epoch,
         milestones: Milestones { every: Some(1), at: vec![] },
         directory,

@@ -26,7 +26,7 @@ use super::task::{EvaluationSet, Model};
 use super::trainer_state::{EvaluationReport, RunArguments, TrainerState, VERSION};
 use super::training_plan::{DueEvaluation, EpochOrder, TrainingPlan};
 use super::writing::TextGeneration;
-use super::{Host, HostVerdict, Job, Objective, RunEnd, Split, TrainerError};
+use super::{Host, HostVerdict, Job, RunEnd, Split, TrainerError, TrainingObjective};
 use hpsearch_core::arguments::LoggingStrategy;
 use hpsearch_core::study::counted::count;
 
@@ -131,11 +131,11 @@ impl TrainingRun<'_> {
     }
 
     /// What early stopping watches, and `reduce_lr_on_plateau` where the arguments name it.
-    fn watched(&self) -> Objective {
+    fn watched(&self) -> TrainingObjective {
         let own = self.job.arguments.watched_metric();
         own.map_or_else(
             || self.job.objective.clone(),
-            |(metric, maximize)| Objective { metric, maximize },
+            |(metric, maximize)| TrainingObjective { metric, maximize },
         )
     }
 
@@ -180,7 +180,8 @@ impl TrainingRun<'_> {
             self.state.best_global_step = Some(step);
         }
         if let Some(loss) = loss.filter(|_| due.scheduled) {
-            let (arguments, Objective { metric, maximize }) = (self.job.arguments, self.watched());
+            let (arguments, TrainingObjective { metric, maximize }) =
+                (self.job.arguments, self.watched());
             let own = arguments.metric_for_best_model.is_some();
             let value = metrics.get(&metric).copied();
             if own && value.is_none() {

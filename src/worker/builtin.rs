@@ -28,8 +28,8 @@ use crate::study::series::SeriesAxis;
 use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit as StudyStepUnit;
 use crate::trainer::{
-    self, GenerationConfig, Host, HostError, HostVerdict, Milestones, Objective, PredictionInputs,
-    PreparedData, RunEnd, Split, Start, StepUnit, TrainerError,
+    self, GenerationConfig, Host, HostError, HostVerdict, Milestones, PredictionInputs,
+    PreparedData, RunEnd, Split, Start, StepUnit, TrainerError, TrainingObjective,
 };
 
 type Values = BTreeMap<String, serde_json::Value>;
@@ -367,7 +367,7 @@ fn training<'a>(
         data,
         device,
         seed: job.trial.seed,
-        objective: Objective {
+        objective: TrainingObjective {
             metric: job.monitored.metric.clone(),
             maximize: job.monitored.direction == Direction::Maximize,
         },

@@ -12,7 +12,7 @@ fn run(fixture: &Fixture, values: Value, name: &str, stops: &[usize]) -> (RunEnd
         let job = Job {
             start: from.as_deref().map_or(Start::Fresh, Start::Resume),
             reported: all.reported_steps().last().copied(),
-            objective: Objective { metric: "eval_accuracy".to_owned(), maximize: true },
+            objective: TrainingObjective { metric: "eval_accuracy".to_owned(), maximize: true },
             ..fixture.job(&arguments, &directory)
         };
         let end = train(&job, &mut runner).unwrap();
