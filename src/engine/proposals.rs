@@ -8,7 +8,7 @@ use super::pruning::history_of;
 use crate::analysis::forecast;
 use crate::pruners;
 use crate::samplers::{self, Ask, Chosen, Proposal, Room};
-use crate::study::configuration::{Run, configurations, for_samplers};
+use crate::study::configuration::{ConfigurationRun, configurations, for_samplers};
 use crate::study::event::{Event, ProposalEvent, TrialEvent};
 use crate::study::params::Params;
 use crate::study::prediction::Prediction;
@@ -86,7 +86,7 @@ impl Engine {
         let replicates = self.spec.replicates;
         let known = match replicates {
             0 | 1 => BTreeMap::new(),
-            _ => configurations(self.known_state().trials.iter().map(Run::from)),
+            _ => configurations(self.known_state().trials.iter().map(ConfigurationRun::from)),
         };
         known
             .into_iter()

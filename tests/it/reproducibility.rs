@@ -9,7 +9,7 @@ use hpsearch::engine::RunOutcome;
 use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
 use hpsearch::engine::verify::{StoredEvent, verify};
 use hpsearch::study::budget::Extension;
-use hpsearch::study::configuration::{self, Run as RunOf};
+use hpsearch::study::configuration::{self, ConfigurationRun};
 use hpsearch::study::decision::Decision;
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{
@@ -210,8 +210,11 @@ fn samplers_see_one_point_with_the_mean_and_pruners_no_replicates() {
         seen.iter().map(|trial| trial.number.0).collect::<Vec<_>>(),
         (0..seen.len() as u64).collect::<Vec<_>>()
     );
-    let ranked =
-        configuration::ranked(run.state.trials.iter().map(RunOf::from), run.state.direction(), 3);
+    let ranked = configuration::ranked(
+        run.state.trials.iter().map(ConfigurationRun::from),
+        run.state.direction(),
+        3,
+    );
     let mut means: Vec<f64> = seen.iter().filter_map(|trial| trial.value).collect();
     means.sort_by(f64::total_cmp);
     assert_eq!(means, ranked.iter().map(|(_, statistics)| statistics.mean).collect::<Vec<_>>());

@@ -9,7 +9,7 @@ use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 /// The fields of a trial that rank its configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Run {
+pub struct ConfigurationRun {
     /// Its number.
     pub number: TrialNumber,
     /// The origin of its parameters.
@@ -22,9 +22,9 @@ pub struct Run {
     pub violates: bool,
 }
 
-impl From<&Trial> for Run {
+impl From<&Trial> for ConfigurationRun {
     fn from(trial: &Trial) -> Self {
-        Run {
+        ConfigurationRun {
             number: trial.number,
             origin: trial.origin.clone(),
             state: trial.state,
@@ -64,7 +64,9 @@ impl Configuration {
 }
 
 /// The configurations of a study, keyed by the first trial of each.
-pub fn configurations(runs: impl IntoIterator<Item = Run>) -> BTreeMap<TrialNumber, Configuration> {
+pub fn configurations(
+    runs: impl IntoIterator<Item = ConfigurationRun>,
+) -> BTreeMap<TrialNumber, Configuration> {
     let mut found: BTreeMap<TrialNumber, Configuration> = BTreeMap::new();
     for run in runs {
         if run.origin.is_race() {
@@ -88,7 +90,7 @@ pub fn configurations(runs: impl IntoIterator<Item = Run>) -> BTreeMap<TrialNumb
 /// The fully measured configurations, best first, each with its first complete run; ties go to the
 /// earlier. Excludes those whose mean is NaN or of which a run is infeasible.
 pub fn ranked(
-    runs: impl IntoIterator<Item = Run>,
+    runs: impl IntoIterator<Item = ConfigurationRun>,
     direction: Direction,
     replicates: u32,
 ) -> Vec<(TrialNumber, Statistics)> {
@@ -109,7 +111,7 @@ pub fn for_samplers(trials: &[Trial], replicates: u32) -> Cow<'_, [Trial]> {
     if replicates == 1 && trials.iter().all(|trial| trial.origin.configuration().is_none()) {
         return Cow::Borrowed(trials);
     }
-    let configurations = configurations(trials.iter().map(Run::from));
+    let configurations = configurations(trials.iter().map(ConfigurationRun::from));
     let firsts = trials.iter().filter(|trial| trial.origin.configuration().is_none());
     let seen = (0..).zip(firsts).map(|(number, first)| {
         let mut trial = first.clone();
@@ -159,22 +161,22 @@ pub fn for_pruners(trials: &[Trial]) -> Cow<'_, [Trial]> {
 mod tests {
     use super::*;
 
-    fn run(number: u64, origin: Origin, state: TrialState, value: Option<f64>) -> Run {
-        Run { number: TrialNumber(number), origin, state, value, violates: false }
+    fn run(number: u64, origin: Origin, state: TrialState, value: Option<f64>) -> ConfigurationRun {
+        ConfigurationRun { number: TrialNumber(number), origin, state, value, violates: false }
     }
 
-    fn sampled(number: u64, value: f64) -> Run {
+    fn sampled(number: u64, value: f64) -> ConfigurationRun {
         run(number, Origin::Sampled("random".to_owned()), TrialState::Complete, Some(value))
     }
 
-    fn replicate(number: u64, of: u64, value: f64) -> Run {
+    fn replicate(number: u64, of: u64, value: f64) -> ConfigurationRun {
         run(number, Origin::Replicate(TrialNumber(of)), TrialState::Complete, Some(value))
     }
 
     #[test]
     fn the_best_configuration_has_the_best_mean_and_all_of_its_runs() {
         let lucky = [sampled(0, 0.1), sampled(1, 0.3), replicate(2, 0, 0.9), replicate(3, 1, 0.4)];
-        let ranked_of = |runs: &[Run]| ranked(runs.to_vec(), Direction::Minimize, 2);
+        let ranked_of = |runs: &[ConfigurationRun]| ranked(runs.to_vec(), Direction::Minimize, 2);
         let ranking = ranked_of(&lucky);
         assert_eq!(
             ranking

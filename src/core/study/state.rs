@@ -20,7 +20,7 @@ pub use value::{
 
 use crate::study::budget::Extension;
 use crate::study::checkpoint::Checkpoint;
-use crate::study::configuration::{self, Run};
+use crate::study::configuration::{self, ConfigurationRun};
 use crate::study::constraint::Constraint;
 use crate::study::device::Device;
 use crate::study::finalists::Race;
@@ -309,7 +309,11 @@ impl StudyState {
     /// The fully measured configurations, best first: the first complete trial of each, and the
     /// statistics of its runs in the search.
     pub fn ranked_configurations(&self) -> Vec<(TrialNumber, Statistics)> {
-        configuration::ranked(self.trials.iter().map(Run::from), self.direction(), self.replicates)
+        configuration::ranked(
+            self.trials.iter().map(ConfigurationRun::from),
+            self.direction(),
+            self.replicates,
+        )
     }
 
     /// The value of [`StudyState::best`]: the mean of several runs.

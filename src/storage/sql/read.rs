@@ -12,7 +12,7 @@ use super::pages::{self, Reverse, Which};
 use super::trials;
 use crate::storage::{HeldLease, Holder, StorageError, StoredStudy, StudyId, StudySummary};
 use crate::study::budget::Extension;
-use crate::study::configuration::{self, Run};
+use crate::study::configuration::{self, ConfigurationRun};
 use crate::study::device::Device;
 use crate::study::event::Seq;
 use crate::study::finalists::Race;
@@ -201,7 +201,7 @@ fn best(
 }
 
 /// The trials of a study, with the columns for ranking its configurations.
-fn runs(connection: &dyn Connection, study: StudyId) -> Result<Vec<Run>, Fault> {
+fn runs(connection: &dyn Connection, study: StudyId) -> Result<Vec<ConfigurationRun>, Fault> {
     let sql = "SELECT t.id, t.origin, t.state, v.trial_id, v.value, \
         t.violation IS NOT NULL OR t.hidden = 1 \
         FROM trial t LEFT JOIN trial_value v ON v.trial_id = t.id AND v.idx = 0
@@ -209,7 +209,7 @@ fn runs(connection: &dyn Connection, study: StudyId) -> Result<Vec<Run>, Fault> 
     rows(connection, sql, trial_ids(study), |row| {
         let number = number_of(row.get(0)?);
         let cells = Cells::of(row, || format!("table `trial`, study {}, trial {number}", study.0));
-        Ok(Run {
+        Ok(ConfigurationRun {
             number,
             origin: cells.json(1)?,
             state: cells.state(2)?,
