@@ -49,7 +49,7 @@ const UNHELD_LOOK: Duration = Duration::from_millis(50);
 const WAITING: usize = 10_000;
 
 /// What the hub needs to know of the run.
-pub struct Run {
+pub struct HubContext {
     /// Identifies this runner's process.
     pub runner: String,
     /// For agents; without what belongs to one of them.
@@ -75,7 +75,7 @@ pub struct Run {
 /// All links of a runner.
 #[derive(Clone)]
 pub struct Hub {
-    run: Arc<Run>,
+    run: Arc<HubContext>,
     lease: HeldLease,
     state: Arc<Mutex<HubState>>,
 }
@@ -115,7 +115,7 @@ impl Hub {
     /// A hub that waits for the agents of open attempts; `since`: for how long their runner is dead
     /// for sure.
     pub fn new(
-        run: Run,
+        run: HubContext,
         open: impl IntoIterator<Item = (AttemptOf, Vec<String>)>,
         since: Duration,
     ) -> Self {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use crossbeam_channel::Sender;
 
 use super::frames::{FrameReader, FrameWriter, Token, accept};
-use super::hub::{Hub, Run};
+use super::hub::{Hub, HubContext};
 use super::message::{Act, AttemptOf, ToAgent, Welcome};
 use super::rendezvous::Rendezvous;
 use super::starter::Starter;
@@ -215,7 +215,7 @@ impl Launcher for ClusterLauncher {
         let marker = mark(&self.plan.files.directory(), &token)?;
         let grace_micros = micros(grace);
         let welcome = Welcome { epoch, grace_micros, marker, ..self.plan.welcome.clone() };
-        let run = Run {
+        let run = HubContext {
             runner: welcome.runner.clone(),
             clock,
             lost_after: Duration::from_micros(welcome.lost_after_micros),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, unbounded};
 
-use super::{Hub, Run};
+use super::{Hub, HubContext};
 use crate::cluster::frames::{FrameReader, FrameWriter, over_pipe};
 use crate::cluster::message::{
     Envelope, Greeting, Hello, ToAgent, ToRunner, Welcome, bytes, envelope,
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn hub() -> (Hub, Receiver<Input>) {
     let (inputs, heard) = unbounded();
     let spec = fixtures::spec(fixtures::command());
-    let run = Run {
+    let run = HubContext {
         runner: "runner".to_owned(),
         files: StudyFiles::of(&spec, None, "/nowhere/store.db".as_ref()),
         welcome: Welcome { runner: "runner".to_owned(), ..Welcome::of(spec) },
