@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hpsearch::engine::simulator::{Run, Simulation};
+use hpsearch::engine::simulator::{Simulation, SimulationResult};
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
 use hpsearch::study::event::{AttemptEvent, Event, StateEvent, TrialEvent};
@@ -73,7 +73,7 @@ fn simulation(version: u32, intervals: f64, slots: usize, seed: u64) -> Simulati
 }
 
 /// Seconds until a complete trial has that regret; to the end, if none has.
-fn seconds_to(run: &Run, regret: f64) -> f64 {
+fn seconds_to(run: &SimulationResult, regret: f64) -> f64 {
     let reaches = |event: &Event| match event {
         Event::Trial(
             trial,
@@ -89,7 +89,7 @@ fn seconds_to(run: &Run, regret: f64) -> f64 {
     end.since(run.turns[0].at).as_secs_f64()
 }
 
-fn starts(run: &Run) -> usize {
+fn starts(run: &SimulationResult) -> usize {
     let is_start = |event: &&Event| {
         matches!(event, Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { .. })))
     };

@@ -170,7 +170,7 @@ pub struct Turn {
 
 /// The result of a simulation.
 #[derive(Debug)]
-pub struct Run {
+pub struct SimulationResult {
     /// All turns, including those it continued from.
     pub turns: Vec<Turn>,
     /// The final state.
@@ -229,7 +229,7 @@ impl Simulation {
     }
 
     /// Runs to the end, continuing from a journal (empty: from the start).
-    pub fn run(&self, journal: &[Turn]) -> Result<Run, EngineError> {
+    pub fn run(&self, journal: &[Turn]) -> Result<SimulationResult, EngineError> {
         let mut state = StudyState::new(&self.spec);
         events_of(journal).for_each(|(at, event)| state.apply(at, event));
         let slots = (0..self.slots).map(|index| Slot::on(index, self.devices(index))).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use hpsearch::engine::RunOutcome;
-use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::engine::simulator::{Fault, Simulation, SimulationResult, Turn};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::device::{Device, DeviceGroup};
 use hpsearch::study::event::{
@@ -28,7 +28,7 @@ fn limited(seconds: f64, slots: usize, pruner: AlgorithmSpec) -> Simulation {
     simulation
 }
 
-fn busy_seconds(run: &Run) -> f64 {
+fn busy_seconds(run: &SimulationResult) -> f64 {
     Duration::from_micros(u64::try_from(run.state.busy_micros).unwrap()).as_secs_f64()
 }
 
@@ -234,7 +234,7 @@ fn trials_that_pause_as_the_time_is_up_stay_paused_with_their_checkpoints_until_
         [(simulation(by_time), more_time), (simulation(by_devices), more_devices)]
     {
         let run = simulation.run(&[]).unwrap();
-        let paused = |run: &Run| -> Vec<TrialNumber> {
+        let paused = |run: &SimulationResult| -> Vec<TrialNumber> {
             let trials = run.state.trials.iter();
             trials.filter(|trial| trial.waits_for_its_pruner()).map(|trial| trial.number).collect()
         };
@@ -246,7 +246,7 @@ fn trials_that_pause_as_the_time_is_up_stay_paused_with_their_checkpoints_until_
         simulation.requests = vec![(0, Request::Extend { by })];
         let extended = simulation.run(&run.turns).unwrap();
         let went_on = |number: &&TrialNumber| {
-            let last = |run: &Run| run.state.trial(**number).unwrap().last_step();
+            let last = |run: &SimulationResult| run.state.trial(**number).unwrap().last_step();
             last(&extended) > last(&run)
         };
         let first = waiting.iter().find(went_on);

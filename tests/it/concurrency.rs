@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hpsearch::engine::concurrency::{Advice, Concurrency, Load, RunningTrial, TrialLoad, Waiting};
-use hpsearch::engine::simulator::{Fault, Run, Shared, Simulation, Turn};
+use hpsearch::engine::simulator::{Fault, Shared, Simulation, SimulationResult, Turn};
 use hpsearch::study::device::Device;
 use hpsearch::study::event::{
     AgentChange, AttemptEnd, AttemptEvent, ConcurrencyChange, DeviceEvent, Event, RunnerEvent,
@@ -72,7 +72,7 @@ fn changes(turns: &[Turn]) -> Vec<(u32, ConcurrencyChange, Option<TrialNumber>)>
 
 /// Never more trials at a time than were said, no trial twice, all of them complete, and the
 /// journal folds to the state.
-fn assert_sound(run: &Run, simulation: &Simulation, trials: u64) {
+fn assert_sound(run: &SimulationResult, simulation: &Simulation, trials: u64) {
     let (mut slots, mut running, mut state) =
         (1_usize, BTreeMap::new(), StudyState::new(&simulation.spec));
     for turn in &run.turns {
@@ -283,7 +283,7 @@ fn most_by_device<'a>(events: impl Iterator<Item = &'a Event>) -> BTreeMap<Strin
 
 /// Never more trials at a time on a device of an agent than was decided for it, and none while the
 /// agent is away; a trial runs once at a time.
-fn assert_sound_on_agents(run: &Run, trials: u64) {
+fn assert_sound_on_agents(run: &SimulationResult, trials: u64) {
     let mut slots: BTreeMap<String, usize> = BTreeMap::new();
     let mut running: BTreeMap<TrialNumber, String> = BTreeMap::new();
     let mut here: BTreeSet<String> = BTreeSet::new();
@@ -677,7 +677,7 @@ fn thirty_two_small_trials_take_a_quarter_of_the_time_on_a_device_that_one_hardl
     };
     let (one, packed) = (device(false).run(&[]).unwrap(), device(true).run(&[]).unwrap());
     assert_sound(&packed, &device(true), 32);
-    let hourly = |run: &Run| 32.0 * 3600.0 / seconds(run);
+    let hourly = |run: &SimulationResult| 32.0 * 3600.0 / seconds(run);
     let most = changes(&packed.turns).iter().map(|change| change.0).max();
     eprintln!(
         "one at a time {:.0} trials an hour, packed {:.0}; {most:?} at a time at most",

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hpsearch::engine::RunOutcome;
-use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::engine::simulator::{Fault, Simulation, SimulationResult, Turn};
 use hpsearch::study::event::{AttemptEvent, Event, ProposalEvent, StateEvent, TrialEvent};
 use hpsearch::study::params::Params;
 use hpsearch::study::space::{Distribution, Scale, Space};
@@ -16,7 +16,7 @@ use crate::harness::{asha, cases, decisions, loss, policies, spec, studies};
 
 /// No trial is lost or doubled: numbers are consecutive, each ends exactly once, and the journal
 /// folds to the state.
-fn assert_sound(run: &Run, simulation: &Simulation) {
+fn assert_sound(run: &SimulationResult, simulation: &Simulation) {
     let mut folded = StudyState::new(&simulation.spec);
     let (mut created, mut finished) = (Vec::new(), Vec::new());
     for turn in &run.turns {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::engine::simulator::{Fault, Simulation, SimulationResult, Turn};
 use hpsearch::engine::{Engine, Input, RunOutcome};
 use hpsearch::study::device::{Device, Slot};
 use hpsearch::study::event::{
@@ -71,7 +71,11 @@ fn stormy(seed: u64, trials: u64, slots: usize) -> Simulation {
 /// nothing runs at the end, no slot has two trials, and each attempt that failed is followed by
 /// what `[retry]` says. What its user does with a trial in the very moment in which it fails comes
 /// first, and is told by tests of its own.
-fn assert_sound(run: &Run, simulation: &Simulation, what: &str) -> BTreeMap<String, u64> {
+fn assert_sound(
+    run: &SimulationResult,
+    simulation: &Simulation,
+    what: &str,
+) -> BTreeMap<String, u64> {
     let spec = &simulation.spec;
     let mut study_state = StudyState::new(spec);
     let mut seen: BTreeMap<String, u64> = BTreeMap::new();

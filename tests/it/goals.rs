@@ -2,7 +2,7 @@
 //! paused, and whenever the run is killed; what cannot be measured is said.
 
 use hpsearch::engine::RunOutcome;
-use hpsearch::engine::simulator::{Run, Simulation, Turn};
+use hpsearch::engine::simulator::{Simulation, SimulationResult, Turn};
 use hpsearch::study::event::{Event, ProposalEvent, StateEvent, StudyEvent, TrialEvent};
 use hpsearch::study::front;
 use hpsearch::study::goal::Goal;
@@ -107,7 +107,7 @@ fn is_reached(goal: Wanted, values: &Values, ended: &[u64]) -> bool {
 }
 
 /// The search ends as soon as its goal is reached, and for no other reason.
-fn assert_ends_by(goal: Wanted, spec: &StudySpec, run: &Run) {
+fn assert_ends_by(goal: Wanted, spec: &StudySpec, run: &SimulationResult) {
     assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{goal:?}: {:?}", run.outcome);
     let (mut state, mut ended, mut reached) = (StudyState::new(spec), Vec::new(), false);
     // Trials that were running then may still join the front.
@@ -224,7 +224,8 @@ fn a_run_that_is_killed_at_any_turn_ends_by_the_goal_of_one_that_was_not() {
             let step = cases(7, 1);
             for upto in (0..whole.turns.len()).step_by(step) {
                 let resumed = simulation(study(), slots, 2).run(&whole.turns[..upto]).unwrap();
-                let of = |run: &Run| (decisions(&run.state), run.state.finished.clone());
+                let of =
+                    |run: &SimulationResult| (decisions(&run.state), run.state.finished.clone());
                 assert_eq!(of(&resumed), of(&whole), "{goal:?}, {slots} slots, turn {upto}");
                 let verified = verified(&study(), &journal(&resumed));
                 assert_eq!(verified.difference, None, "{goal:?}, {slots} slots, turn {upto}");
@@ -261,7 +262,7 @@ fn runs_that_are_killed_again_and_again_end_by_their_goal_and_keep_the_best() {
 
 /// Of each trial that completes and those kept before it, the compromise and the first ones by
 /// domination keep their checkpoints.
-fn assert_keeps(best: usize, study: &StudySpec, run: &Run) {
+fn assert_keeps(best: usize, study: &StudySpec, run: &SimulationResult) {
     let (mut state, mut expected) = (StudyState::new(study), Vec::new());
     for (at, event) in
         run.turns.iter().flat_map(|turn| turn.events.iter().map(|one| (turn.at, one)))

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use hpsearch::engine::simulator::{Fault, Run, Simulation};
+use hpsearch::engine::simulator::{Fault, Simulation, SimulationResult};
 use hpsearch::study::event::{AttemptEnd, AttemptEvent, Event, StateEvent, TrialEvent};
 use hpsearch::study::metric::Direction;
 use hpsearch::study::params::Params;
@@ -61,7 +61,7 @@ fn simulation(trials: u64, sampler: &str, pruner: AlgorithmSpec) -> Simulation {
 
 /// Of each attempt of a trial: rows at once by the journal, where it continued from, and how it
 /// ended.
-fn attempts(run: &Run, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
+fn attempts(run: &SimulationResult, trial: u64) -> Vec<(Option<u64>, u64, AttemptEnd)> {
     let mut attempts: Vec<(Option<u64>, u64, AttemptEnd)> = Vec::new();
     for event in events(&run.turns).filter(|event| event.trial() == Some(TrialNumber(trial))) {
         match event {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use hpsearch::engine::simulator::{Run, Shared, Simulation, Turn};
+use hpsearch::engine::simulator::{Shared, Simulation, SimulationResult, Turn};
 use hpsearch::study::budget::Count;
 use hpsearch::study::event::{
     AttemptEnd, AttemptEvent, DeviceEvent, Event, ProposalEvent, StateEvent, TrialEvent,
@@ -71,7 +71,7 @@ fn simulation(spec: StudySpec, memory: f64, most: f64) -> Simulation {
     simulation
 }
 
-fn out_of_memory(run: &Run) -> Vec<TrialNumber> {
+fn out_of_memory(run: &SimulationResult) -> Vec<TrialNumber> {
     let of = |event: &Event| match event {
         Event::Trial(
             trial,
@@ -87,7 +87,7 @@ fn out_of_memory(run: &Run) -> Vec<TrialNumber> {
 
 /// The journal folds to the state, and all that is decided is decided again, with the memory that
 /// was known then.
-fn assert_verified(run: &Run, spec: &StudySpec) {
+fn assert_verified(run: &SimulationResult, spec: &StudySpec) {
     let verified = verified(spec, &journal(run));
     assert_eq!(verified.difference, None);
     assert!(verified.proposals > 0);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hpsearch::engine::RunOutcome;
-use hpsearch::engine::simulator::{Run, Simulation};
+use hpsearch::engine::simulator::{Simulation, SimulationResult};
 use hpsearch::study::decision::{Decision, PauseCost, Reason};
 use hpsearch::study::event::{AttemptEnd, AttemptEvent, Event, StateEvent, TrialEvent};
 use hpsearch::study::program::Program;
@@ -48,7 +48,7 @@ fn with_version(mut simulation: Simulation, version: u32) -> Simulation {
     simulation
 }
 
-fn run(simulation: &Simulation) -> Run {
+fn run(simulation: &Simulation) -> SimulationResult {
     let run = simulation.run(&[]).unwrap();
     assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
     assert_sound(simulation, &run);
@@ -56,7 +56,7 @@ fn run(simulation: &Simulation) -> Run {
 }
 
 /// The journal folds to the state, every decision repeats, and every trial has ended.
-fn assert_sound(simulation: &Simulation, run: &Run) {
+fn assert_sound(simulation: &Simulation, run: &SimulationResult) {
     let mut folded = StudyState::new(&simulation.spec);
     run.turns.iter().for_each(|turn| {
         turn.events.iter().for_each(|event| folded.apply(turn.at, event));
@@ -76,7 +76,7 @@ fn not_made(state: &StudyState) -> Vec<PauseCost> {
     decided.filter_map(|decision| cost(&decision.verdict)).collect()
 }
 
-fn pauses(run: &Run) -> usize {
+fn pauses(run: &SimulationResult) -> usize {
     let is_pause = |event: &&Event| {
         matches!(event, Event::Trial(_, TrialEvent::State(StateEvent::Paused { .. })))
     };
@@ -84,7 +84,7 @@ fn pauses(run: &Run) -> usize {
 }
 
 /// Seconds until a trial has completed with that loss.
-fn seconds_to(run: &Run, loss: f64) -> f64 {
+fn seconds_to(run: &SimulationResult, loss: f64) -> f64 {
     let reaches = |event: &Event| match event {
         Event::Trial(_, TrialEvent::State(StateEvent::Finished { value, .. })) => {
             value.is_some_and(|value| value <= loss)

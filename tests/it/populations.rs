@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::engine::simulator::{Fault, Simulation, SimulationResult, Turn};
 use hpsearch::engine::{Engine, Input, RunOutcome};
 use hpsearch::storage::{OutcomeCursor, StorageReader as _};
 use hpsearch::study::budget::Extension;
@@ -78,7 +78,7 @@ fn draw(pattern: u64, trial: u64, step: u64) -> u64 {
     (mixed >> 33) % 100
 }
 
-fn finished(simulation: &Simulation, journal: &[Turn]) -> Run {
+fn finished(simulation: &Simulation, journal: &[Turn]) -> SimulationResult {
     let run = simulation.run(journal).unwrap();
     assert!(matches!(run.outcome, RunOutcome::Finished(_)), "{:?}", run.outcome);
     run
@@ -87,7 +87,7 @@ fn finished(simulation: &Simulation, journal: &[Turn]) -> Run {
 /// What a trial became: its curve, and the segments with their digests.
 type Fate = (Vec<(u64, u64)>, Params, Vec<(u64, u64, Option<String>, Params)>, TrialState);
 
-fn lineage(run: &Run) -> Vec<Fate> {
+fn lineage(run: &SimulationResult) -> Vec<Fate> {
     let fate = |trial: &hpsearch::study::trial::Trial| {
         let segments = trial.segments.iter().map(|segment| {
             (segment.start, segment.from.0, segment.digest.clone(), segment.replaced.clone())
@@ -98,12 +98,12 @@ fn lineage(run: &Run) -> Vec<Fate> {
     run.state.trials.iter().map(fate).collect()
 }
 
-fn copies(run: &Run) -> usize {
+fn copies(run: &SimulationResult) -> usize {
     run.state.trials.iter().map(|trial| trial.segments.len()).sum()
 }
 
 /// The members in the order in which their reports arrived.
-fn arrivals(run: &Run) -> Vec<(u64, u64)> {
+fn arrivals(run: &SimulationResult) -> Vec<(u64, u64)> {
     let reported = |event: &Event| match event {
         Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Reported { step, .. })) => {
             Some((trial.0, *step))
@@ -114,7 +114,7 @@ fn arrivals(run: &Run) -> Vec<(u64, u64)> {
 }
 
 /// A checkpoint from which an attempt starts was saved, and not dropped before.
-fn assert_checkpoints_are_there(run: &Run) {
+fn assert_checkpoints_are_there(run: &SimulationResult) {
     let mut there: BTreeSet<PathBuf> = BTreeSet::new();
     for event in run.turns.iter().flat_map(|turn| &turn.events) {
         let Event::Trial(_, event) = event else { continue };

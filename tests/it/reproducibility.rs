@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use hpsearch::analysis::forecast::{Situation, forecast};
 use hpsearch::engine::RunOutcome;
-use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::engine::simulator::{Fault, Simulation, SimulationResult, Turn};
 use hpsearch::engine::verify::{StoredEvent, verify};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::configuration::{self, ConfigurationRun};
@@ -79,7 +79,7 @@ fn named(spec: &StudySpec) -> String {
     format!("{:?} {:?} {}", spec.sampler, spec.pruner, spec.objectives.len())
 }
 
-fn assert_repeats(simulation: &Simulation, run: &Run, what: &str) {
+fn assert_repeats(simulation: &Simulation, run: &SimulationResult, what: &str) {
     let verified = verified(&simulation.spec, &journal(run));
     assert_eq!(verified.difference, None, "{what}");
     assert!(verified.proposals > 0 && verified.versions.is_empty());

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use hpsearch::engine::simulator::{Fault, Run, Simulation, Turn};
+use hpsearch::engine::simulator::{Fault, Simulation, SimulationResult, Turn};
 use hpsearch::engine::{Engine, Input, RunOutcome};
 use hpsearch::study::budget::Extension;
 use hpsearch::study::event::{
@@ -49,7 +49,7 @@ fn command() -> Program {
     }
 }
 
-fn refusals(run: &Run) -> Vec<String> {
+fn refusals(run: &SimulationResult) -> Vec<String> {
     let refused = answers(run).into_iter().filter_map(|(_, answer)| match answer {
         RequestAnswer::Refused(why) => Some(why),
         RequestAnswer::Done(_) => None,
@@ -60,7 +60,7 @@ fn refusals(run: &Run) -> Vec<String> {
 /// The journal folds to the state; no slot has two trials and no trial two slots; what its user
 /// paused holds none and is taken up by nobody else; numbers are consecutive; each request is
 /// answered once.
-fn assert_sound(run: &Run, simulation: &Simulation, what: &str) {
+fn assert_sound(run: &SimulationResult, simulation: &Simulation, what: &str) {
     let mut state = StudyState::new(&simulation.spec);
     let (mut created, mut on_slots, mut paused_study) =
         (0, Vec::<(TrialNumber, usize)>::new(), false);

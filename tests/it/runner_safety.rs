@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use hpsearch::engine::RunOutcome;
-use hpsearch::engine::simulator::{Fault, Run, Simulation};
+use hpsearch::engine::simulator::{Fault, Simulation, SimulationResult};
 use hpsearch::runner;
 use hpsearch::runner::processes;
 use hpsearch::study::event::{AttemptEnd, AttemptEvent, Event, RunnerEvent, TrialEvent};
@@ -254,7 +254,7 @@ fn simulated(
     simulation
 }
 
-fn ended(run: &Run, end: &AttemptEnd) -> usize {
+fn ended(run: &SimulationResult, end: &AttemptEnd) -> usize {
     events(&run.turns)
         .filter(|event| {
             matches!(

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Agent, Fault, Run, Simulation, Turn};
+use super::{Agent, Fault, Simulation, SimulationResult, Turn};
 use crate::arguments::RowsAtOnce;
 use crate::engine::concurrency::{Load, TrialLoad};
 use crate::engine::{Assignment, Effect, Engine, Input, RunOutcome};
@@ -112,10 +112,10 @@ impl<'a> World<'a> {
         World { turns, ..world }
     }
 
-    pub fn run(mut self) -> Run {
+    pub fn run(mut self) -> SimulationResult {
         let outcome = self.outcome();
         let World { turns, engine, steps, most_memory, .. } = self;
-        Run { turns, state: engine.study_state().clone(), outcome, steps, most_memory }
+        SimulationResult { turns, state: engine.study_state().clone(), outcome, steps, most_memory }
     }
 
     fn outcome(&mut self) -> RunOutcome {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hpsearch::engine::simulator::{Agent, Run, Simulation, Turn};
+use hpsearch::engine::simulator::{Agent, Simulation, SimulationResult, Turn};
 use hpsearch::engine::verify::{StoredEvent, Verified, verify};
 use hpsearch::pruners::PRUNERS;
 use hpsearch::samplers::SAMPLERS;
@@ -171,7 +171,7 @@ pub fn events(turns: &[Turn]) -> impl Iterator<Item = &Event> {
 }
 
 /// The requests that were served, with what was answered.
-pub fn answers(run: &Run) -> Vec<(i64, RequestAnswer)> {
+pub fn answers(run: &SimulationResult) -> Vec<(i64, RequestAnswer)> {
     let served = events(&run.turns).filter_map(|event| match event {
         Event::Study(StudyEvent::RequestServed { id, answer }) => Some((*id, answer.clone())),
         _ => None,
@@ -180,12 +180,12 @@ pub fn answers(run: &Run) -> Vec<(i64, RequestAnswer)> {
 }
 
 /// How long a run took.
-pub fn seconds(run: &Run) -> f64 {
+pub fn seconds(run: &SimulationResult) -> f64 {
     run.turns.last().unwrap().at.since(run.turns[0].at).as_secs_f64()
 }
 
 /// The events of a run as a store would number them.
-pub fn journal(run: &Run) -> Vec<StoredEvent> {
+pub fn journal(run: &SimulationResult) -> Vec<StoredEvent> {
     let events =
         run.turns.iter().flat_map(|turn| turn.events.iter().map(|event| (turn.at, event.clone())));
     (1..).zip(events).map(|(seq, (at, event))| (Seq(seq), at, event)).collect()

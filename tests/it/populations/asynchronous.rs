@@ -21,7 +21,7 @@ fn uneven(spec: StudySpec, slots: usize, pattern: u64) -> Simulation {
 /// Whatever the order of arrivals: steps ascend, whoever is copied was at that step and in that
 /// state, every value is that of its schedule, nobody continues from a checkpoint that is gone, and
 /// every decision is made again.
-fn assert_consistent(study: &StudySpec, run: &Run) {
+fn assert_consistent(study: &StudySpec, run: &SimulationResult) {
     assert_checkpoints_are_there(run);
     let find = |number| run.state.trial(number);
     for trial in &run.state.trials {
@@ -47,7 +47,7 @@ fn assert_consistent(study: &StudySpec, run: &Run) {
 }
 
 /// The decisions about members in which another member of its population was on a slot.
-fn decided_while_others_ran(run: &Run) -> usize {
+fn decided_while_others_ran(run: &SimulationResult) -> usize {
     let mut running: BTreeSet<TrialNumber> = BTreeSet::new();
     let mut found = 0;
     for event in run.turns.iter().flat_map(|turn| &turn.events) {
