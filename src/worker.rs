@@ -17,7 +17,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 
 use crate::runner::processes::ControlGroup;
 use crate::runner::protocol::{
-    COMMAND_NOT_FOUND, Job, MessageToRunner, MessageToTrial, OF_AGENT, RUN_GROUP,
+    COMMAND_NOT_FOUND, MessageToRunner, MessageToTrial, OF_AGENT, RUN_GROUP, WorkerJob,
 };
 use crate::runner::signals::outlive_termination;
 use crate::runner::threads;
@@ -55,7 +55,7 @@ pub fn serve() -> i32 {
         match rx.recv() {
             Ok(Incoming::Message(MessageToTrial::Job(job))) => match *job {
                 // A supervisor lives as long as its command: the runner waits for its end.
-                Job::Command(job) => {
+                WorkerJob::Command(job) => {
                     command::run(&job, &rx, &terminated);
                     return 0;
                 }
@@ -137,12 +137,12 @@ fn not_found(program: &str) -> String {
 }
 
 #[cfg(feature = "train")]
-fn carry_out(job: &Job, incoming: &Receiver<Incoming>) {
+fn carry_out(job: &WorkerJob, incoming: &Receiver<Incoming>) {
     builtin::run(job, incoming);
 }
 
 #[cfg(not(feature = "train"))]
-fn carry_out(_: &Job, _: &Receiver<Incoming>) {
+fn carry_out(_: &WorkerJob, _: &Receiver<Incoming>) {
     let message =
         "this hpsearch was built without the `train` feature: build it with default features"
             .to_owned();

@@ -12,7 +12,7 @@ use super::worker_job::{self, OnProgress, Progress, halving};
 use crate::arguments::{DataArguments, LabelFormat, PRETRAINED, RowsAtOnce, TaskKind};
 use crate::export::{Draft, Purpose, Recipe};
 use crate::runner::inputs::{data_digest, data_files};
-use crate::runner::protocol::Job;
+use crate::runner::protocol::WorkerJob;
 use crate::study::class_report::ClassReport;
 use crate::study::device::Device;
 use crate::study::metric::Metrics;
@@ -106,7 +106,7 @@ pub fn evaluate(
     let usual =
         RowsAtOnce::that_may_be_halved(&arguments).map(|rows| RowsAtOnce { train: 1, ..rows });
     let answer = halving(usual, on_progress, |rows, on_progress| {
-        let job = Job::Evaluate {
+        let job = WorkerJob::Evaluate {
             checkpoint: Path::new(directory).to_owned(),
             arguments: arguments.clone(),
             data: values.clone(),

@@ -17,7 +17,7 @@ use crate::export::{
 };
 use crate::pruners;
 use crate::runner;
-use crate::runner::protocol::Job;
+use crate::runner::protocol::WorkerJob;
 use crate::storage::paths::{self, store_files};
 use crate::storage::{Storage, StorageError, StorageReader, StoredStudy, StudyId, StudySummary};
 use crate::study::checkpoint::Checkpoint;
@@ -387,7 +387,8 @@ impl Small {
         let model = directory.path().join("model");
         let told = Quantized { format, before: Metrics::default(), bytes: [0; 2] };
         let mut small = Self { _directory: directory, model, told, after: Metrics::default() };
-        let job = Job::Quantize { checkpoint: checkpoint.to_owned(), target: small.model.clone() };
+        let job =
+            WorkerJob::Quantize { checkpoint: checkpoint.to_owned(), target: small.model.clone() };
         let answer = worker_job::run("quantising the weights", job, on_progress)?;
         small.told.bytes = ["before", "after"].map(|key| answer[key].as_u64().unwrap_or_default());
         let mut measured = |model| data.measure(Some(model), OrValidation::Yes, &mut *on_progress);
@@ -515,7 +516,7 @@ impl TestData<'_> {
             RowsAtOnce::that_may_be_halved(&values).map(|rows| RowsAtOnce { train: 1, ..rows });
         on_progress(Progress::Began("measuring on the test split"));
         let answer = halving(usual, on_progress, |rows, on_progress| {
-            let job = Job::Evaluate {
+            let job = WorkerJob::Evaluate {
                 checkpoint: checkpoint.to_owned(),
                 arguments: values.clone(),
                 data: data.clone(),

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::worker_job::{self, OnProgress};
 use crate::arguments::{ARGUMENTS, TrainerArguments};
-use crate::runner::protocol::Job;
+use crate::runner::protocol::WorkerJob;
 use crate::runner::worker_job::JobError;
 use crate::storage::paths;
 use crate::study::constraint::broken;
@@ -43,7 +43,7 @@ pub fn prepare_data(
     // The tokenizer's arguments may be searched.
     let point =
         trainable(spec, &Params::new()).unwrap_or_else(|| spec.space.spread(&Params::new(), 0));
-    let job = Job::Prepare {
+    let job = WorkerJob::Prepare {
         arguments: with(arguments, &point),
         data: data.clone(),
         cache: paths::data_cache(spec, store),

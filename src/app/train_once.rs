@@ -17,7 +17,7 @@ use super::{inputs, prepare_data};
 use crate::arguments::RowsAtOnce;
 use crate::config::step_unit;
 use crate::export::{Exported, Holds, Otherwise, Placed, Previous, Recipe, Target};
-use crate::runner::protocol::{Cloned, Job, MessageToRunner, TrainJob, TrialJob};
+use crate::runner::protocol::{Cloned, MessageToRunner, TrainJob, TrialJob, WorkerJob};
 use crate::runner::slot_environment::{gpu_environment, inside};
 use crate::runner::slots::{Machine, slots, tried};
 use crate::runner::worker_job::{self, JobError};
@@ -215,7 +215,7 @@ fn prepare(
     on_progress: &mut OnProgress<'_>,
 ) -> Result<(), JobError> {
     let (TrainJob { arguments, data, cache, .. }, _) = job(recipe, scratch);
-    let job = Job::Prepare { arguments, data, cache, others: Vec::new() };
+    let job = WorkerJob::Prepare { arguments, data, cache, others: Vec::new() };
     let answer = super::worker_job::run("preparing the data", job, on_progress)?;
     for finding in prepare_data::findings(&answer, &study_of(recipe)) {
         on_progress(Progress::Finding(&finding));
@@ -254,7 +254,7 @@ impl Run {
             train.trial.resume.clone_from(newest);
             let from = before.filter(|_| newest.is_some()).map(TrialNumber);
             train.trial.cloned = from.map(|from| Cloned { from, digest: None });
-            worker_job::run(Job::Train(train), &environment, &mut |said| {
+            worker_job::run(WorkerJob::Train(train), &environment, &mut |said| {
                 match said {
                     MessageToRunner::Checkpoint { path, .. } => {
                         *newest = Some(path.clone());
@@ -300,7 +300,7 @@ pub fn look(
     what: &str,
     recipe: &Recipe,
     scratch: &Path,
-    of: impl FnOnce(TrainJob) -> Job,
+    of: impl FnOnce(TrainJob) -> WorkerJob,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Json, JobError> {
     let (train, environment) = job(recipe, scratch);

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use serde_json::Value as Json;
 
 use crate::arguments::RowsAtOnce;
-use crate::runner::protocol::{Job, MessageToRunner};
+use crate::runner::protocol::{MessageToRunner, WorkerJob};
 use crate::runner::worker_job::{self, JobError};
 
 /// Progress of a long operation.
@@ -62,7 +62,7 @@ pub type OnProgress<'a> = dyn FnMut(Progress<'_>) + 'a;
 ///
 /// # Errors
 /// It failed.
-pub fn run(what: &str, job: Job, on_progress: &mut OnProgress<'_>) -> Result<Json, JobError> {
+pub fn run(what: &str, job: WorkerJob, on_progress: &mut OnProgress<'_>) -> Result<Json, JobError> {
     on_progress(Progress::Began(what));
     again(job, on_progress)
 }
@@ -71,7 +71,7 @@ pub fn run(what: &str, job: Job, on_progress: &mut OnProgress<'_>) -> Result<Jso
 ///
 /// # Errors
 /// It failed.
-pub fn again(job: Job, on_progress: &mut OnProgress<'_>) -> Result<Json, JobError> {
+pub fn again(job: WorkerJob, on_progress: &mut OnProgress<'_>) -> Result<Json, JobError> {
     let answer = worker_job::run(job, &BTreeMap::new(), &mut |said| at(&said, on_progress));
     answer.map(Option::unwrap_or_default)
 }

@@ -11,7 +11,7 @@ use clap::Args;
 use super::exported;
 use super::{Console, Exit, Failure, Talk};
 use crate::config::shown::lines;
-use crate::runner::protocol::{Job, MessageToRunner};
+use crate::runner::protocol::{MessageToRunner, WorkerJob};
 use crate::runner::worker_job;
 use crate::study::counted::count;
 
@@ -66,7 +66,7 @@ pub fn generate(arguments: &GenerateArguments, console: &mut Console) -> Result<
         Some(prompt) => prompt.clone(),
         None => piped()?,
     };
-    let job = Job::Generate {
+    let job = WorkerJob::Generate {
         directory,
         prompt: prompt.clone(),
         max_new_tokens: arguments.max_new_tokens,

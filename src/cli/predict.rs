@@ -22,7 +22,7 @@ use crate::arguments::data_format::{KNOWN_ENDINGS, format_of};
 use crate::arguments::{MOST_BEAMS, MOST_NEW_TOKENS, RowsAtOnce, TaskKind, WritingOptions};
 use crate::config;
 use crate::config::shown::one_line;
-use crate::runner::protocol::Job;
+use crate::runner::protocol::WorkerJob;
 use crate::study::counted::count;
 
 /// Arguments of `hpsearch predict`.
@@ -169,7 +169,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         let (texts, pairs) = (texts.clone(), pairs.clone());
         let writing = writing(arguments);
         worker_job::again(
-            Job::Predict { directory, texts, pairs, normalize, writing, device, rows },
+            WorkerJob::Predict { directory, texts, pairs, normalize, writing, device, rows },
             hear,
         )
     });

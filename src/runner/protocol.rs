@@ -296,7 +296,7 @@ pub fn verdict_line(verdict: &Decision) -> String {
 #[serde(tag = "hpsearch", rename_all = "snake_case")]
 pub enum MessageToTrial {
     /// A job.
-    Job(Box<Job>),
+    Job(Box<WorkerJob>),
     /// Save a checkpoint and end the present job; a command gets SIGTERM.
     Leave,
     /// Forward this signal to the command, as a terminal would.
@@ -320,7 +320,7 @@ impl MessageToTrial {
 /// A job of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Job {
+pub enum WorkerJob {
     /// Train one trial with the built-in trainer.
     Train(TrainJob),
     /// Run a diagnostic; the answer holds the learning rate and the loss of each step.

@@ -8,7 +8,7 @@ use super::slot_environment::{inside, slot_environment};
 use super::worker_job::{self, JobError};
 use crate::runner::monitor::gpu::GpuProcess;
 use crate::runner::monitor::{Gpu, NoGpus, gibibytes, gpus};
-use crate::runner::protocol::Job;
+use crate::runner::protocol::WorkerJob;
 use crate::study::device::{Device, DeviceGroup, Slot, UnknownDevice};
 use crate::study::program::Program;
 use crate::study::spec::{DevicesSpec, PerTrial};
@@ -114,7 +114,7 @@ pub fn tried(
         .collect();
     let attempt = |device: &Device| {
         let slot = Slot::on(0, device.clone());
-        let job = Job::TryDevice { device: inside(device), arguments: short.clone() };
+        let job = WorkerJob::TryDevice { device: inside(device), arguments: short.clone() };
         let environment = slot_environment(&slot, spec.cpu_threads);
         match worker_job::run(job, &environment, &mut |_| ControlFlow::Continue(())) {
             Err(error @ JobError::Failed(_)) => Some((device.clone(), error.to_string())),
@@ -166,7 +166,7 @@ fn without(
 /// drivers, which may crash it.
 pub fn wgpu_devices() -> Result<Vec<(String, String)>, JobError> {
     let answer =
-        worker_job::run(Job::Devices, &BTreeMap::new(), &mut |_| ControlFlow::Continue(()))?;
+        worker_job::run(WorkerJob::Devices, &BTreeMap::new(), &mut |_| ControlFlow::Continue(()))?;
     Ok(answer.and_then(|body| serde_json::from_value(body).ok()).unwrap_or_default())
 }
 

@@ -12,7 +12,7 @@ use super::slot_environment::driver_cache;
 use super::threads;
 use crate::config::shown::one_line;
 use crate::runner::processes::{self, own_program};
-use crate::runner::protocol::{self, Job, MessageToRunner, MessageToTrial, PREFIX};
+use crate::runner::protocol::{self, MessageToRunner, MessageToTrial, PREFIX, WorkerJob};
 use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::spec::FailureCause;
@@ -53,7 +53,7 @@ pub enum JobError {
 /// except its answer and its end; every report is answered with `continue`. Returns the answer, for
 /// jobs that have one; none if `on_message` stops the job early.
 pub fn run(
-    job: Job,
+    job: WorkerJob,
     environment: &BTreeMap<String, String>,
     on_message: &mut dyn FnMut(MessageToRunner) -> ControlFlow<()>,
 ) -> Result<Option<serde_json::Value>, JobError> {

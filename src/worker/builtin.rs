@@ -19,7 +19,7 @@ use crate::arguments::{ArgumentProblem, DataArguments, TokenizerSource, TrainerA
 use crate::runner::checkpoint_digest::check_copied;
 use crate::runner::disk;
 use crate::runner::failure_cause::cause_of;
-use crate::runner::protocol::{Job, MessageToRunner, MessageToTrial, TrainJob, USED_BY};
+use crate::runner::protocol::{MessageToRunner, MessageToTrial, TrainJob, USED_BY, WorkerJob};
 use crate::storage::paths;
 use crate::study::decision::Action;
 use crate::study::event::AttemptEnd;
@@ -51,7 +51,7 @@ pub(super) fn is_training() -> bool {
 }
 
 /// Runs one job and reports how it ended.
-pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
+pub(super) fn run(job: &WorkerJob, incoming: &Receiver<Incoming>) {
     BUILTIN.store(true, Ordering::Relaxed);
     SET_UP.call_once(|| {
         trainer::tune_allocator();
@@ -79,7 +79,7 @@ pub(super) fn run(job: &Job, incoming: &Receiver<Incoming>) {
             (failed.end, Some(failed.message))
         }
     };
-    if let (Job::Train(_), Some(bytes)) = (job, peak()) {
+    if let (WorkerJob::Train(_), Some(bytes)) = (job, peak()) {
         say(&MessageToRunner::Peak { bytes });
     }
     trainer::release_free_memory();
@@ -169,16 +169,16 @@ fn peak() -> Option<u64> {
 
 type End = (AttemptEnd, Option<String>);
 
-fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
+fn carry_out(job: &WorkerJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
     match job {
-        Job::Train(job) => train(job, incoming),
-        Job::Probe { train, probe } => diagnose(train, incoming, |run, host| {
+        WorkerJob::Train(job) => train(job, incoming),
+        WorkerJob::Probe { train, probe } => diagnose(train, incoming, |run, host| {
             trainer::probe(run, *probe, host).map(|points| serde_json::json!({ "points": points }))
         }),
-        Job::Profile { train, steps, trace } => {
+        WorkerJob::Profile { train, steps, trace } => {
             diagnose(train, incoming, |run, host| trainer::profile(run, *steps, trace, host))
         }
-        Job::Prepare { arguments, data, cache, others } => {
+        WorkerJob::Prepare { arguments, data, cache, others } => {
             let prepared = prepare(arguments, data, cache)?;
             let first = resolve(arguments)?;
             let mut findings = prepared.findings().to_vec();
@@ -212,7 +212,7 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
                 "undefined": undefined,
             }))
         }
-        Job::Evaluate { checkpoint, arguments, data, cache, device, or_validation, rows } => {
+        WorkerJob::Evaluate { checkpoint, arguments, data, cache, device, or_validation, rows } => {
             let prepared = prepare_for(Some(checkpoint), arguments, data, cache)?;
             let splits = [Some(Split::Test), or_validation.then_some(Split::Validation)];
             let mut splits = splits.into_iter().flatten();
@@ -231,11 +231,11 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
                 "findings": findings.map(|one| &one.message).collect::<Vec<_>>(),
             }))
         }
-        Job::Quantize { checkpoint, target } => {
+        WorkerJob::Quantize { checkpoint, target } => {
             let [before, after] = trainer::quantize(checkpoint, target)?;
             answer(serde_json::json!({ "before": before, "after": after }))
         }
-        Job::Predict { directory, texts, pairs, normalize, writing, device, rows } => {
+        WorkerJob::Predict { directory, texts, pairs, normalize, writing, device, rows } => {
             let device = device.to_string();
             let read = |texts: &[String]| -> Vec<String> {
                 let text = |text: &String| match normalize {
@@ -249,7 +249,7 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
                 PredictionInputs { texts: &texts, pairs: pairs.as_deref(), writing: *writing };
             answer(trainer::predict(directory, inputs, *rows, &device, &report_progress)?)
         }
-        &Job::Generate {
+        &WorkerJob::Generate {
             ref directory,
             ref prompt,
             max_new_tokens,
@@ -265,12 +265,12 @@ fn carry_out(job: &Job, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
             let done = trainer::generate(directory, prompt, &config, &device, &mut on_text)?;
             answer(serde_json::json!({ "tokens": done.tokens, "unknown": done.unknown }))
         }
-        Job::Devices => answer(trainer::gpu_devices()),
-        Job::TryDevice { device, arguments } => {
+        WorkerJob::Devices => answer(trainer::gpu_devices()),
+        WorkerJob::TryDevice { device, arguments } => {
             trainer::try_device(&device.to_string(), &resolve(arguments)?)?;
             answer(serde_json::json!({}))
         }
-        Job::Command(_) => Err("a command is not the trainer's job".to_owned().into()),
+        WorkerJob::Command(_) => Err("a command is not the trainer's job".to_owned().into()),
     }
 }
 

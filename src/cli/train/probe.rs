@@ -13,7 +13,7 @@ use crate::cli::{Console, Exit, Failure};
 use crate::export::Recipe;
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::wording::number;
-use crate::runner::protocol::{Job, TrainJob};
+use crate::runner::protocol::{TrainJob, WorkerJob};
 use crate::runner::worker_job::JobError;
 use crate::study::space::Scale;
 
@@ -34,7 +34,7 @@ pub fn one_batch(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let (what, probe) = ("overfitting one batch", Probe::OneBatch { steps });
-    let of = |train| Job::Probe { train: without_regularisation(train), probe };
+    let of = |train| WorkerJob::Probe { train: without_regularisation(train), probe };
     let points = points(look(what, recipe, scratch, of, &mut listener(console))?)?;
     let (Some((_, first)), Some((rate, last))) = (points.first(), points.last()) else {
         console.say(
@@ -80,7 +80,7 @@ pub fn learning_rates(
 ) -> Result<Exit, Failure> {
     let (from, to) = RATES;
     let (what, probe) = ("trying learning rates", Probe::LearningRates { from, to, steps });
-    let of = |train| Job::Probe { train, probe };
+    let of = |train| WorkerJob::Probe { train, probe };
     let points = points(look(what, recipe, scratch, of, &mut listener(console))?)?;
     let smooth: Vec<Point> = points.iter().map(|(rate, _)| *rate).zip(smoothed(&points)).collect();
     let axis = Axis { scale: Scale::Log, ..Axis::linear() };

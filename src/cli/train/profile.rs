@@ -10,7 +10,7 @@ use crate::cli::console::{Console, shown};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::waiting::listener;
 use crate::export::Recipe;
-use crate::runner::protocol::Job;
+use crate::runner::protocol::WorkerJob;
 
 /// Profiles `steps` steps and prints the tables; every span is written to `trace`.
 pub fn profile(
@@ -21,7 +21,7 @@ pub fn profile(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let path = std::path::absolute(trace)?;
-    let of = |train| Job::Profile { train, steps, trace: path };
+    let of = |train| WorkerJob::Profile { train, steps, trace: path };
     let profile = look("profiling", recipe, scratch, of, &mut listener(console))?;
     let (steps, seconds) = (f64::from(steps), profile["seconds"].as_f64().unwrap_or_default());
     let named = |key: &str| {

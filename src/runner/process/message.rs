@@ -11,7 +11,7 @@ use crate::engine::{Assignment, GroupNode};
 use crate::pruners::{is_population, prices_pauses};
 use crate::runner::launcher::LaunchError;
 use crate::runner::protocol::{
-    Cloned, CommandJob, Job, LONGEST_LINE, MessageToTrial, TrainJob, TrialJob,
+    Cloned, CommandJob, LONGEST_LINE, MessageToTrial, TrainJob, TrialJob, WorkerJob,
 };
 use crate::runner::slot_environment::inside;
 use crate::study::params::Params;
@@ -48,13 +48,13 @@ impl ProcessLauncher {
         };
         let job = match &self.spec.program {
             Program::Trainer { arguments, data } => {
-                Job::Train(self.training(assignment, trial, (arguments, data)))
+                WorkerJob::Train(self.training(assignment, trial, (arguments, data)))
             }
             Program::Command { run, cwd, env, args, .. } => {
                 let values = values(assignment, &trial.directory, node);
                 let words = self.words(assignment, (run, *args), values);
                 let env = self.environment(env, assignment, values)?;
-                Job::Command(self.command(assignment, trial, words, (cwd, env)))
+                WorkerJob::Command(self.command(assignment, trial, words, (cwd, env)))
             }
             Program::Inline => {
                 return Err(LaunchError::Impossible(
