@@ -47,24 +47,24 @@ pub struct Wanted {
     /// Its working directory, absolute.
     pub directory: PathBuf,
     /// The batch job of this process.
-    pub job: Option<Job>,
+    pub job: Option<BatchJob>,
 }
 
 /// A batch job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
+pub struct BatchJob {
     /// Its id.
     pub id: String,
     /// How often it was requeued.
     pub restarts: u32,
 }
 
-impl Job {
+impl BatchJob {
     /// The Slurm job of an environment.
-    pub fn of_slurm(variable: impl Fn(&str) -> Option<String>) -> Option<Job> {
+    pub fn of_slurm(variable: impl Fn(&str) -> Option<String>) -> Option<BatchJob> {
         let id = variable("SLURM_JOB_ID").filter(|id| !id.is_empty())?;
         let restarts = variable("SLURM_RESTART_COUNT").and_then(|count| count.parse().ok());
-        Some(Job { id, restarts: restarts.unwrap_or(0) })
+        Some(BatchJob { id, restarts: restarts.unwrap_or(0) })
     }
 }
 
@@ -197,15 +197,15 @@ mod tests {
     #[test]
     fn a_job_of_slurm_is_known_by_its_environment() {
         let job = |variables: &[(&str, &str)]| {
-            Job::of_slurm(|name| {
+            BatchJob::of_slurm(|name| {
                 let found = variables.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
         };
         assert_eq!(job(&[]), None);
-        let first = Job { id: "17".to_owned(), restarts: 0 };
+        let first = BatchJob { id: "17".to_owned(), restarts: 0 };
         assert_eq!(job(&[("SLURM_JOB_ID", "17")]), Some(first.clone()));
         let again = [("SLURM_JOB_ID", "17"), ("SLURM_RESTART_COUNT", "2")];
-        assert_eq!(job(&again), Some(Job { restarts: 2, ..first }));
+        assert_eq!(job(&again), Some(BatchJob { restarts: 2, ..first }));
     }
 }

@@ -9,7 +9,7 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::way::Way;
 use crate::app::spools::TakeOver;
-use crate::app::track::{Begun, Job, Wanted, begin};
+use crate::app::track::{BatchJob, Begun, Wanted, begin};
 use crate::report::wording::{number, one_line};
 use crate::runner::signals::PassedOn;
 use crate::storage::StorageReader as _;
@@ -120,7 +120,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
         resume: arguments.resume.clone(),
         command: arguments.command.clone(),
         directory: directory.clone(),
-        job: Job::of_slurm(|name| std::env::var(name).ok()),
+        job: BatchJob::of_slurm(|name| std::env::var(name).ok()),
     };
     // From here on signals belong to the program: writes before its start are brief.
     let signals = PassedOn::start()?;
