@@ -23,7 +23,7 @@ pub type ConnectionId = u64;
 
 /// A request for a thread that may wait.
 #[derive(Debug)]
-pub struct Job {
+pub struct PendingRequest {
     /// Who asked.
     pub connection: ConnectionId,
     /// The request that the connection sent.
@@ -94,9 +94,9 @@ impl Replies {
 /// Where the event loop passes work on.
 pub struct Outlets {
     /// Requests that only read a store.
-    pub reads: Sender<Job>,
+    pub reads: Sender<PendingRequest>,
     /// Writes, one after the other.
-    pub writes: Sender<Job>,
+    pub writes: Sender<PendingRequest>,
     /// Files of responses.
     pub parts: Sender<PartJob>,
     /// Clients that want events.
@@ -293,7 +293,7 @@ impl EventLoop {
             Admitted::Read => &self.outlets.reads,
             Admitted::Write => &self.outlets.writes,
         };
-        match outlet.try_send(Job { connection: id, request }) {
+        match outlet.try_send(PendingRequest { connection: id, request }) {
             Ok(()) => None,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 Some(connection.answer(&busy("the server is busy"), now))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::control;
-use super::event_loop::{Job, PartJob, Replies, Reply};
+use super::event_loop::{PartJob, PendingRequest, Replies, Reply};
 use super::http::Request;
 use super::response::{Response, Status};
 use super::routes::{self, Context};
@@ -29,7 +29,7 @@ pub fn start_readers(
     context: &Arc<Context>,
     notices: &Notices,
     replies: &Replies,
-) -> io::Result<Sender<Job>> {
+) -> io::Result<Sender<PendingRequest>> {
     let (tx, jobs) = bounded(WAITING);
     for _ in 0..READERS {
         let (context, jobs, replies) = (Arc::clone(context), jobs.clone(), replies.clone());
@@ -46,7 +46,11 @@ pub fn start_readers(
 ///
 /// # Errors
 /// The system refuses it.
-pub fn start_writer(path: &Path, notices: &Notices, replies: &Replies) -> io::Result<Sender<Job>> {
+pub fn start_writer(
+    path: &Path,
+    notices: &Notices,
+    replies: &Replies,
+) -> io::Result<Sender<PendingRequest>> {
     let (tx, jobs) = bounded(WAITING);
     let (replies, mut store) = (replies.clone(), Store::new(path, notices));
     threads::spawn("writer", move || {
@@ -72,8 +76,12 @@ pub fn start_file_reader(replies: &Replies) -> io::Result<Sender<PartJob>> {
 }
 
 /// Answers requests until there are no more.
-fn serve(jobs: &Receiver<Job>, replies: &Replies, mut answer: impl FnMut(&Request) -> Response) {
-    for Job { connection, request } in jobs {
+fn serve(
+    jobs: &Receiver<PendingRequest>,
+    replies: &Replies,
+    mut answer: impl FnMut(&Request) -> Response,
+) {
+    for PendingRequest { connection, request } in jobs {
         // A defect in one answer must not leave the others without a thread.
         let answered = catch_unwind(AssertUnwindSafe(|| answer(&request)));
         let response = answered.unwrap_or_else(|_| {
