@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use hpsearch::arguments::{DataArguments, TrainerArguments};
 use hpsearch::trainer::{
-    AlignedAllocator, Host, HostError, HostVerdict, Job, Milestones, Start, StepUnit,
+    AlignedAllocator, Host, HostError, HostVerdict, Milestones, Start, StepUnit, TrainingJob,
     TrainingObjective, prepare, set_kernel_cache, train, tune_allocator,
 };
 use serde_json::{Value, json};
@@ -117,7 +117,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         first: Duration::ZERO,
         line: String::new(),
     };
-    let job = Job {
+    let job = TrainingJob {
         arguments: &arguments,
         data: &data,
         device,

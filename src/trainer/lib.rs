@@ -250,7 +250,7 @@ pub enum Start<'a> {
 
 /// A training run, or the part of one up to a pause.
 #[derive(Debug, Clone)]
-pub struct Job<'a> {
+pub struct TrainingJob<'a> {
     /// The arguments.
     pub arguments: &'a TrainerArguments,
     /// The data.

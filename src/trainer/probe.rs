@@ -1,7 +1,7 @@
 //! Diagnostics before training: overfitting one batch, and the learning-rate range test.
 
 use super::training::{StepOutcome, TrainingRun};
-use super::{Host, Job, TrainerError};
+use super::{Host, TrainerError, TrainingJob};
 use hpsearch_core::arguments::Probe;
 
 /// A loss this many times the best one ends the range test.
@@ -13,7 +13,7 @@ const DIVERGENCE_FACTOR: f64 = 4.0;
 /// # Errors
 /// As [`train`](super::train).
 pub fn probe(
-    job: &Job<'_>,
+    job: &TrainingJob<'_>,
     probe: Probe,
     host: &mut dyn Host,
 ) -> Result<Vec<(f64, f64)>, TrainerError> {

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::profile::{self, Profile};
 use super::training::{StepOutcome, TrainingRun};
 use super::training_plan::DueEvaluation;
-use super::{Host, Job, TrainerError};
+use super::{Host, TrainerError, TrainingJob};
 
 /// Steps before profiling starts: they allocate memory and touch its pages for the first time.
 const WARM_UP: u64 = 2;
@@ -18,7 +18,7 @@ const WARM_UP: u64 = 2;
 /// # Errors
 /// As [`train`](super::train); a trace that cannot be written.
 pub fn profile(
-    job: &Job<'_>,
+    job: &TrainingJob<'_>,
     steps: u32,
     trace: &Path,
     host: &mut dyn Host,

@@ -117,23 +117,23 @@ impl Host for Runner {
 }
 
 /// Trains until the run ends as expected.
-fn trained_until(end: RunEnd, job: &Job<'_>, mut runner: Runner) -> Runner {
+fn trained_until(end: RunEnd, job: &TrainingJob<'_>, mut runner: Runner) -> Runner {
     assert_eq!(train(job, &mut runner).unwrap(), end);
     runner
 }
 
 /// Trains to the end.
-fn trained(job: &Job<'_>) -> Runner {
+fn trained(job: &TrainingJob<'_>) -> Runner {
     trained_until(RunEnd::Finished, job, Runner::default())
 }
 
 /// Trains until the runner asks the trial to stop, after this many calls of `stop_requested`.
-fn interrupted(job: &Job<'_>, after: usize) -> Runner {
+fn interrupted(job: &TrainingJob<'_>, after: usize) -> Runner {
     let runner = Runner { stop_after: Some(after), ..Runner::default() };
     trained_until(RunEnd::Interrupted, job, runner)
 }
 
-fn problem_of(job: &Job<'_>) -> String {
+fn problem_of(job: &TrainingJob<'_>) -> String {
     train(job, &mut Runner::default()).unwrap_err().to_string()
 }
 
@@ -171,7 +171,7 @@ impl Fixture {
         self.directory.path()
     }
 
-    fn job<'a>(&'a self, arguments: &'a TrainerArguments, directory: &'a Path) -> Job<'a> {
+    fn job<'a>(&'a self, arguments: &'a TrainerArguments, directory: &'a Path) -> TrainingJob<'a> {
         job(arguments, &self.data, directory)
     }
 }
@@ -181,8 +181,8 @@ fn job<'a>(
     arguments: &'a TrainerArguments,
     data: &'a PreparedData,
     directory: &'a Path,
-) -> Job<'a> {
-    Job {
+) -> TrainingJob<'a> {
+    TrainingJob {
         arguments,
         data,
         device: "cpu",

@@ -26,7 +26,7 @@ use super::task::{EvaluationSet, Model};
 use super::trainer_state::{EvaluationReport, RunArguments, TrainerState, VERSION};
 use super::training_plan::{DueEvaluation, EpochOrder, TrainingPlan};
 use super::writing::TextGeneration;
-use super::{Host, HostVerdict, Job, RunEnd, Split, TrainerError, TrainingObjective};
+use super::{Host, HostVerdict, RunEnd, Split, TrainerError, TrainingJob, TrainingObjective};
 use hpsearch_core::arguments::LoggingStrategy;
 use hpsearch_core::study::counted::count;
 
@@ -40,7 +40,7 @@ const BYTES_OF_A_WEIGHT: f64 = 4.0;
 /// # Errors
 /// A checkpoint that does not fit the job, an unusable device, files that cannot be written, a
 /// runner that is gone.
-pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError> {
+pub fn train(job: &TrainingJob<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError> {
     let mut run = TrainingRun::begin(job, host)?;
     run.cache_features(host)?;
     if job.arguments.eval_on_start && run.state.global_step == 0 {
@@ -79,7 +79,7 @@ pub fn train(job: &Job<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError>
 
 /// A training run in progress.
 pub(super) struct TrainingRun<'a> {
-    job: &'a Job<'a>,
+    job: &'a TrainingJob<'a>,
     plan: TrainingPlan,
     schedule: LearningRateSchedule,
     device: Device,

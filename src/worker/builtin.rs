@@ -361,8 +361,8 @@ fn training<'a>(
     data: &'a PreparedData,
     device: &'a str,
     start: Start<'a>,
-) -> trainer::Job<'a> {
-    trainer::Job {
+) -> trainer::TrainingJob<'a> {
+    trainer::TrainingJob {
         arguments,
         data,
         device,
@@ -385,7 +385,7 @@ fn training<'a>(
 fn diagnose<T: Serialize>(
     job: &TrainJob,
     incoming: &Receiver<Incoming>,
-    work: impl FnOnce(&trainer::Job<'_>, &mut dyn Host) -> Result<T, TrainerError>,
+    work: impl FnOnce(&trainer::TrainingJob<'_>, &mut dyn Host) -> Result<T, TrainerError>,
 ) -> Result<End, Failed> {
     let (arguments, prepared) = resolve_job(job)?;
     let device = job.trial.device.to_string();

@@ -30,7 +30,7 @@ fn without_validation_rows_training_is_the_same_and_reports_only_its_own_metrics
     let first = interrupted(&job(&arguments, &alone, &paths[2]), 11);
     let start = Start::Resume(first.last_checkpoint());
     let reported = first.reported_steps().last().copied();
-    let second = trained(&Job { start, reported, ..job(&arguments, &alone, &paths[2]) });
+    let second = trained(&TrainingJob { start, reported, ..job(&arguments, &alone, &paths[2]) });
     assert!(second.weights() == one.weights());
 }
 

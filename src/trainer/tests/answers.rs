@@ -57,7 +57,7 @@ fn answers_are_learnt_resumed_and_found_in_windows() {
     let stopped = interrupted(&job(&arguments, &data, &directory.path().join("stopped")), 20);
     let (_, checkpoint) = stopped.checkpoints.last().unwrap();
     let rest = directory.path().join("rest");
-    let resumed = Job { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
+    let resumed = TrainingJob { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
     assert_eq!(trained(&resumed).weights(), runner.weights(), "bit for bit");
 
     let config = json_of(&runner.last_checkpoint().join("config.json"));

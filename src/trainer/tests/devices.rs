@@ -32,8 +32,11 @@ fn reports(values: Value) -> Vec<Reported> {
     each_device(|name| {
         let directory = fixture.path().join(format!("trial-{}", all.borrow().len()));
         let mut runner = Runner::default();
-        let end = train(&Job { device: name, ..fixture.job(&arguments, &directory) }, &mut runner)
-            .unwrap();
+        let end = train(
+            &TrainingJob { device: name, ..fixture.job(&arguments, &directory) },
+            &mut runner,
+        )
+        .unwrap();
         if let RunEnd::Diverged { step, .. } = &end {
             let saved = runner.checkpoints.iter().map(|(_, path)| {
                 path.to_str().unwrap().rsplit_once('-').unwrap().1.parse::<u64>().unwrap()
@@ -85,7 +88,7 @@ fn steps_do_not_wait_for_the_device() {
             (Fixture::new(), arguments(values), Milestones::default());
         fused::without_fusion(|| {
             READS.set(0);
-            trained(&Job { milestones, ..fixture.job(&arguments, fixture.path()) });
+            trained(&TrainingJob { milestones, ..fixture.job(&arguments, fixture.path()) });
             READS.get()
         })
     };
@@ -127,7 +130,8 @@ fn mixed_precision_learns_what_f32_learns_and_resumes_bit_for_bit() {
             }
             let directories = ["f32", "mixed", "interrupted"].map(|_| TempDir::new().unwrap());
             let [one, other, parts] = directories.each_ref().map(TempDir::path);
-            let job = |arguments, directory| Job { device, ..fixture.job(arguments, directory) };
+            let job =
+                |arguments, directory| TrainingJob { device, ..fixture.job(arguments, directory) };
             let (one, other) = (trained(&job(&single, one)), trained(&job(&mixed, other)));
             assert_eq!(one.reports.len(), other.reports.len());
             for ((step, metrics), (_, expected)) in other.reports.iter().zip(&one.reports) {
@@ -144,7 +148,8 @@ fn mixed_precision_learns_what_f32_learns_and_resumes_bit_for_bit() {
             let checkpoint = first.last_checkpoint();
             let state = fs::read_to_string(checkpoint.join("trainer_state.json")).unwrap();
             assert_eq!(state.contains("\"scale\""), argument == "fp16");
-            let rest = trained(&Job { start: Start::Resume(checkpoint), ..job(&mixed, parts) });
+            let rest =
+                trained(&TrainingJob { start: Start::Resume(checkpoint), ..job(&mixed, parts) });
             // CUDA adds long rows in an order of its own.
             let is_same = device.starts_with("cuda") || rest.weights() == other.weights();
             assert!(is_same, "{device}, {argument}");

@@ -357,7 +357,7 @@ fn accumulated_batches_of_tokens_equal_the_same_rows_at_once() {
         }));
         let rows_at_once = rows_at_once.map(|rows| RowsAtOnce { train: rows, eval: rows });
         let directory = fixture.path().join(name);
-        trained(&Job { rows_at_once, ..fixture.job(&arguments, &directory) }).losses()
+        trained(&TrainingJob { rows_at_once, ..fixture.job(&arguments, &directory) }).losses()
     };
     assert_all_close(&losses(None, "whole"), &losses(Some(30), "parts"), 2e-5);
 }
@@ -382,7 +382,7 @@ fn cached_features_train_as_those_of_every_step_and_survive_an_interruption_bit_
     let directory = fixture.path().join("parts");
     let first = interrupted(&fixture.job(&arguments, &directory), 12);
     let start = Start::Resume(first.last_checkpoint());
-    let second = trained(&Job { start, ..fixture.job(&arguments, &directory) });
+    let second = trained(&TrainingJob { start, ..fixture.job(&arguments, &directory) });
     assert!(cached.weights() == second.weights(), "the same weights");
 }
 
@@ -428,7 +428,7 @@ fn tuned_runs_that_were_interrupted_resume_bit_for_bit() {
         let directory = fixture.path().join(format!("{name}-parts"));
         let first = interrupted(&fixture.job(&arguments, &directory), 7);
         let start = Start::Resume(first.last_checkpoint());
-        let second = trained(&Job { start, ..fixture.job(&arguments, &directory) });
+        let second = trained(&TrainingJob { start, ..fixture.job(&arguments, &directory) });
         let (one, other) = (whole.last_checkpoint(), second.last_checkpoint());
         for file in ["model.safetensors", "optimizer.safetensors", "adapters.safetensors"] {
             let [one, other] = [one, other].map(|path| fs::read(path.join(file)).ok());

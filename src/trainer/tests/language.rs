@@ -47,8 +47,8 @@ impl Corpus {
         self.directory.path()
     }
 
-    fn job<'a>(&'a self, arguments: &'a TrainerArguments, directory: &'a Path) -> Job<'a> {
-        Job {
+    fn job<'a>(&'a self, arguments: &'a TrainerArguments, directory: &'a Path) -> TrainingJob<'a> {
+        TrainingJob {
             step_unit: StepUnit::Step,
             milestones: Milestones { every: Some(10), at: vec![] },
             ..job(arguments, &self.data, directory)
@@ -165,7 +165,7 @@ fn a_verse_is_learnt_measured_and_recited() {
     }));
     let directory = corpus.path().join("trial");
     let milestones = Milestones { every: Some(75), at: vec![] };
-    let runner = trained(&Job { milestones, ..corpus.job(&arguments, &directory) });
+    let runner = trained(&TrainingJob { milestones, ..corpus.job(&arguments, &directory) });
     let last = runner.last_report();
     let names: Vec<&str> = last.keys().map(String::as_str).collect();
     let expected = "epoch eval_bits_per_byte eval_loss eval_perplexity grad_norm learning_rate \
@@ -217,7 +217,7 @@ fn interrupted_and_resumed_language_models_equal_uninterrupted_ones_bit_for_bit(
         let first = interrupted(&corpus.job(&arguments, &parts), step);
         let (start, reported) =
             (Start::Resume(first.last_checkpoint()), first.reported_steps().last().copied());
-        let second = trained(&Job { start, reported, ..corpus.job(&arguments, &parts) });
+        let second = trained(&TrainingJob { start, reported, ..corpus.job(&arguments, &parts) });
         let both = [&first, &second];
         assert_eq!(losses(&both), losses(&[&uninterrupted]), "interrupted at {step}");
         assert_eq!(steps(&both), steps(&[&uninterrupted]), "interrupted at {step}");

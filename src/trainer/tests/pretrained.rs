@@ -139,7 +139,7 @@ fn interrupted_fine_tuning_resumes_bit_for_bit_even_without_the_pretrained_weigh
     let first = interrupted(&job(&arguments, &data, &directory), 17);
     fs::remove_dir_all(study.model()).unwrap();
     let start = Start::Resume(first.last_checkpoint());
-    let second = trained(&Job { start, ..job(&arguments, &data, &directory) });
+    let second = trained(&TrainingJob { start, ..job(&arguments, &data, &directory) });
     assert!(whole.weights() == second.weights(), "the same weights");
 }
 

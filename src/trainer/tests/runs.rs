@@ -98,7 +98,8 @@ fn interrupted_and_resumed_equals_uninterrupted_bit_for_bit() {
             assert!(checkpoint.ends_with(format!("checkpoint-{step}")));
             let (start, reported) =
                 (Start::Resume(checkpoint), first.reported_steps().last().copied());
-            let second = trained(&Job { start, reported, ..fixture.job(&arguments, &parts) });
+            let second =
+                trained(&TrainingJob { start, reported, ..fixture.job(&arguments, &parts) });
             let reports = [first.reports.clone(), second.reports].concat();
             assert_eq!(timeless(&reports), timeless(&runner.reports), "interrupted at {step}");
             let [whole, parts] = [&whole, &parts].map(|path| weights(&path.join("checkpoint-24")));
@@ -115,7 +116,8 @@ fn what_an_interruption_saves_has_the_step_of_the_last_report() {
         let arguments = arguments(merged(json!({"num_train_epochs": 4}), evaluations));
         let directory = TempDir::new().unwrap();
         let (step_unit, milestones) = (StepUnit::Epoch, Milestones::default());
-        let job = Job { step_unit, milestones, ..fixture.job(&arguments, directory.path()) };
+        let job =
+            TrainingJob { step_unit, milestones, ..fixture.job(&arguments, directory.path()) };
         interrupted(&job, step).checkpoints.last().unwrap().0
     };
     let at_the_end = json!({"eval_strategy": "no"});
@@ -136,7 +138,7 @@ fn a_report_the_runner_did_not_receive_is_given_again_and_no_other() {
     let resume = |reported: Option<u64>| {
         let runner = Runner { checkpoints: first.checkpoints.clone(), ..Runner::default() };
         let start = Start::Resume(first.last_checkpoint());
-        let job = Job { start, reported, ..fixture.job(&arguments, &directory) };
+        let job = TrainingJob { start, reported, ..fixture.job(&arguments, &directory) };
         timeless(&trained_until(RunEnd::Finished, &job, runner).reports)
     };
     assert_eq!(resume(None), whole);
@@ -150,7 +152,8 @@ fn verdicts_and_until_end_a_run_after_their_report() {
     let directory = fixture.path().join("trial");
     let run = |verdict, until, start, end| {
         let runner = Runner { verdicts: BTreeMap::from([(2, verdict)]), ..Runner::default() };
-        let job = Job { until, start, reported: Some(1), ..fixture.job(&arguments, &directory) };
+        let job =
+            TrainingJob { until, start, reported: Some(1), ..fixture.job(&arguments, &directory) };
         trained_until(end, &job, runner).reported_steps()
     };
     assert_eq!(run(HostVerdict::Stop, None, Start::Fresh, RunEnd::Stopped), [1, 2]);
@@ -188,7 +191,7 @@ fn fewer_rows_at_once_make_the_same_steps_and_a_run_can_change_over_in_the_middl
     let whole = trained(&fixture.job(&arguments, &fixture.path().join("whole")));
     let directory = fixture.path().join("parts");
     let first = interrupted(&fixture.job(&arguments, &directory), 3);
-    let second = trained(&Job {
+    let second = trained(&TrainingJob {
         start: Start::Resume(first.last_checkpoint()),
         rows_at_once: Some(RowsAtOnce { train: 3, eval: 5 }),
         ..fixture.job(&arguments, &directory)
@@ -217,7 +220,8 @@ fn a_damaged_checkpoint_is_refused_by_the_name_of_its_file() {
     let directory = fixture.path().join("trial");
     trained(&fixture.job(&arguments, &directory));
     let checkpoint = directory.join("checkpoint-12");
-    let job = Job { start: Start::Resume(&checkpoint), ..fixture.job(&arguments, &directory) };
+    let job =
+        TrainingJob { start: Start::Resume(&checkpoint), ..fixture.job(&arguments, &directory) };
     for file in [
         "model.safetensors",
         "optimizer.safetensors",
@@ -251,7 +255,8 @@ fn a_checkpoint_of_another_run_is_refused_unless_it_is_cloned() {
     let run = |values: Value, start: Start<'_>, seed: u64| {
         let arguments = arguments(merged(json!({"num_train_epochs": 2}), values));
         let mut runner = Runner::default();
-        let job = Job { start, seed, reported: Some(1), ..fixture.job(&arguments, &directory) };
+        let job =
+            TrainingJob { start, seed, reported: Some(1), ..fixture.job(&arguments, &directory) };
         train(&job, &mut runner).map(|_| runner.reports.len()).map_err(|error| error.to_string())
     };
     let missing = fixture.path().join("nowhere");
@@ -315,19 +320,19 @@ fn a_run_that_evaluates_at_shares_of_its_steps_resumes_exactly() {
         "eval_strategy": "steps", "eval_steps": 0.15, "logging_steps": 0.07,
         "lr_scheduler_type": "cosine",
     }));
-    let job = |directory: &'static str| Job {
+    let job = |directory: &'static str| TrainingJob {
         step_unit: StepUnit::Step,
         milestones: Milestones::default(),
         ..fixture.job(&arguments, Path::new(directory))
     };
     let (whole, parts) = (fixture.path().join("whole"), fixture.path().join("parts"));
-    let runner = trained(&Job { directory: &whole, ..job("") });
+    let runner = trained(&TrainingJob { directory: &whole, ..job("") });
     // 3.6 of 24 steps, rounded up.
     assert_eq!(runner.reported_steps(), [4, 8, 12, 16, 20, 24]);
-    let first = interrupted(&Job { directory: &parts, ..job("") }, 10);
+    let first = interrupted(&TrainingJob { directory: &parts, ..job("") }, 10);
     let start = Start::Resume(first.last_checkpoint());
     let reported = first.reported_steps().last().copied();
-    let second = trained(&Job { start, reported, directory: &parts, ..job("") });
+    let second = trained(&TrainingJob { start, reported, directory: &parts, ..job("") });
     let reports = [first.reports.clone(), second.reports.clone()].concat();
     assert_eq!(timeless(&reports), timeless(&runner.reports));
     assert!(second.weights() == runner.weights());

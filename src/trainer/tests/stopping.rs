@@ -9,7 +9,7 @@ fn run(fixture: &Fixture, values: Value, name: &str, stops: &[usize]) -> (RunEnd
     let mut from: Option<PathBuf> = None;
     for stop in stops.iter().copied().map(Some).chain([None]) {
         let mut runner = Runner { stop_after: stop, ..Runner::default() };
-        let job = Job {
+        let job = TrainingJob {
             start: from.as_deref().map_or(Start::Fresh, Start::Resume),
             reported: all.reported_steps().last().copied(),
             objective: TrainingObjective { metric: "eval_accuracy".to_owned(), maximize: true },
@@ -49,7 +49,7 @@ fn early_stopping_ends_a_run_that_gets_no_better_also_when_it_is_resumed() {
     let (arguments, directory) = (arguments(values), fixture.path().join("whole"));
     let checkpoint = directory.join("checkpoint-36");
     let (start, reported) = (Start::Resume(&checkpoint), Some(3));
-    let again = trained(&Job { start, reported, ..fixture.job(&arguments, &directory) });
+    let again = trained(&TrainingJob { start, reported, ..fixture.job(&arguments, &directory) });
     assert!(again.reports.is_empty());
 }
 

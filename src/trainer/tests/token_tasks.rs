@@ -70,7 +70,7 @@ fn entities_are_learnt_resumed_and_found_in_texts() {
     let stopped = interrupted(&job(&arguments, &data, &directory.path().join("stopped")), 20);
     let (_, checkpoint) = stopped.checkpoints.last().unwrap();
     let rest = directory.path().join("rest");
-    let resumed = Job { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
+    let resumed = TrainingJob { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
     assert_eq!(trained(&resumed).weights(), runner.weights(), "bit for bit");
 
     let text = "today Dr Ada Hopper went to  Oslo";
@@ -240,7 +240,7 @@ fn hidden_tokens_are_learnt_resumed_and_told() {
     let stopped = interrupted(&job(&arguments, &data, &directory.path().join("stopped")), 25);
     let (_, checkpoint) = stopped.checkpoints.last().unwrap();
     let rest = directory.path().join("rest");
-    let resumed = Job { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
+    let resumed = TrainingJob { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
     assert_eq!(trained(&resumed).weights(), runner.weights(), "bit for bit");
 
     let checkpoint = runner.last_checkpoint();
@@ -364,7 +364,8 @@ fn texts_that_belong_together_get_near_vectors() {
         let stopped = interrupted(&job(&arguments, &data, &directory.path().join("stopped")), 20);
         let (_, checkpoint) = stopped.checkpoints.last().unwrap();
         let rest = directory.path().join("rest");
-        let resumed = Job { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
+        let resumed =
+            TrainingJob { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
         assert_eq!(trained(&resumed).weights(), runner.weights(), "bit for bit");
     }
 }

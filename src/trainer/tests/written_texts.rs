@@ -77,7 +77,8 @@ fn every_family_learns_to_write_and_resumes_bit_for_bit() {
         let stopped = interrupted(&job(&arguments, &data, &stopped), 20);
         let (_, checkpoint) = stopped.checkpoints.last().unwrap();
         let rest = directory.path().join(format!("{family}-rest"));
-        let resumed = Job { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
+        let resumed =
+            TrainingJob { start: Start::Resume(checkpoint), ..job(&arguments, &data, &rest) };
         assert_eq!(trained(&resumed).weights(), runner.weights(), "{family}: bit for bit");
     }
 }

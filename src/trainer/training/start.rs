@@ -19,14 +19,16 @@ use super::super::task::same_shape;
 use super::super::tasks::new_model;
 use super::super::trainer_state::{RunArguments, TrainerState};
 use super::super::training_plan::TrainingPlan;
-use super::super::{Host, Job, Split, Start, TrainerError, device, model_directory, vocabulary};
+use super::super::{
+    Host, Split, Start, TrainerError, TrainingJob, device, model_directory, vocabulary,
+};
 use super::TrainingRun;
 use hpsearch_core::arguments::TrainerArguments;
 
 impl<'a> TrainingRun<'a> {
     /// A run from fresh parameters, a pretrained model, or a checkpoint.
     pub(in super::super) fn begin(
-        job: &'a Job<'a>,
+        job: &'a TrainingJob<'a>,
         host: &mut dyn Host,
     ) -> Result<Self, TrainerError> {
         let (arguments, data) = (job.arguments, job.data);
@@ -179,7 +181,7 @@ impl<'a> TrainingRun<'a> {
 
 /// Checks that a checkpoint belongs to the run that `job` describes; the length of the run may
 /// differ.
-fn check_same_run(job: &Job<'_>, saved: &RunArguments) -> Result<(), String> {
+fn check_same_run(job: &TrainingJob<'_>, saved: &RunArguments) -> Result<(), String> {
     if saved.seed != job.seed {
         return Err(format!("it was made with seed {}, not {}", saved.seed, job.seed));
     }
