@@ -42,7 +42,7 @@ pub(super) const ENTRY: PrunerEntry = PrunerEntry {
         N_STARTUP_TRIALS,
     ],
     several: false,
-    build: |spec, budget| Ok(Box::new(Curve::new(spec, budget)?)),
+    build: |spec, budget| Ok(Box::new(CurvePruner::new(spec, budget)?)),
 };
 
 /// The first version whose median is that mean.
@@ -61,7 +61,7 @@ const MEDIAN_SINCE: u32 = 2;
 /// A trial with the best value at its step, or that was better than the best final value at any
 /// step, is never stopped.
 #[derive(Debug)]
-pub struct Curve {
+pub struct CurvePruner {
     halving: Asha,
     /// Steps at which curves are compared; the last is the end.
     ladder: Vec<u64>,
@@ -71,7 +71,7 @@ pub struct Curve {
     middle: Middle,
 }
 
-impl Curve {
+impl CurvePruner {
     /// From checked options and the steps of a full trial, one of which must give the length of a
     /// trial.
     pub fn new(spec: &AlgorithmSpec, budget: Option<u64>) -> Result<Self, RegistryError> {
@@ -81,7 +81,7 @@ impl Curve {
             return Err(problem(spec, "max_resource", why));
         };
         let first = MIN_RESOURCE.of::<u64>(spec).max(1);
-        Ok(Curve {
+        Ok(CurvePruner {
             halving: Asha::new(spec, budget)?,
             ladder: ladder(first, end),
             first_forecast: first.saturating_mul(REDUCTION_FACTOR.of::<u64>(spec).max(2)),
@@ -145,7 +145,7 @@ impl Curve {
     }
 }
 
-impl Pruner for Curve {
+impl Pruner for CurvePruner {
     fn judge(&self, case: &Case<'_>) -> Decision {
         match (self.halving.judge(case), self.judge_forecast(case)) {
             (Decision::Continue(by_rank), Decision::Continue(Some(mut forecast))) => {
@@ -194,8 +194,8 @@ mod tests {
     use crate::study::space::Space;
     use crate::study::trial::{Trial, TrialState};
 
-    fn curve(spec: &AlgorithmSpec, budget: u64) -> Curve {
-        Curve::new(spec, Some(budget)).unwrap()
+    fn curve(spec: &AlgorithmSpec, budget: u64) -> CurvePruner {
+        CurvePruner::new(spec, Some(budget)).unwrap()
     }
 
     /// Complete trials that end at 0.5 and more; trial 12 runs, at step 8 of 30.
@@ -215,7 +215,7 @@ mod tests {
         1.1 + 0.5 / step
     }
 
-    fn judge(curve: &Curve, trials: &[Trial], direction: Direction) -> Decision {
+    fn judge(curve: &CurvePruner, trials: &[Trial], direction: Direction) -> Decision {
         let history = History::of(trials, direction);
         curve.judge_forecast(&Case {
             space: &Space::default(),
@@ -281,6 +281,6 @@ mod tests {
         ] {
             assert_eq!(conformance::check(&ENTRY, &spec), Ok(()));
         }
-        assert!(Curve::new(&ENTRY.defaults(), None).is_err());
+        assert!(CurvePruner::new(&ENTRY.defaults(), None).is_err());
     }
 }
