@@ -25,8 +25,8 @@ use std::time::Duration;
 
 pub use error::{PostgresFailure, SqliteFailure, StorageError};
 pub use records::{
-    Attempt, Curve, OutcomeCursor, Remarked, SeriesFault, StoredAgent, StoredRequest, StoredRunner,
-    Summaries,
+    Attempt, OutcomeCursor, Remarked, SeriesFault, StoredAgent, StoredRequest, StoredRunner,
+    Summaries, TrialCurve,
 };
 pub use studies::{
     HeldLease, Holder, Lease, RemovedStudy, StoredStudy, StudyId, StudySummary, Takeover,
@@ -104,7 +104,7 @@ pub trait StorageReader: Send {
         study: StudyId,
         metric: &str,
         trials: &[TrialNumber],
-    ) -> Result<Vec<Curve>, StorageError>;
+    ) -> Result<Vec<TrialCurve>, StorageError>;
     /// The names of the parameters of the study's trials, sorted, including those that are no
     /// longer in the space.
     fn params(&self, study: StudyId) -> Result<Vec<String>, StorageError>;

@@ -76,7 +76,7 @@ pub struct OutcomeCursor {
 }
 
 /// The reports of one trial: ascending steps and values.
-pub type Curve = (TrialNumber, Vec<(u64, f64)>);
+pub type TrialCurve = (TrialNumber, Vec<(u64, f64)>);
 
 /// A request with its key.
 #[derive(Clone, Debug, PartialEq)]

@@ -16,7 +16,7 @@ use crate::report::figure::{Axis, Figure, Series, SeriesRole};
 use crate::report::wording::{
     duration, metric_names, micros, number, one_line, param, value_cell, width,
 };
-use crate::storage::{Curve, StorageError, StorageReader, StudyId};
+use crate::storage::{StorageError, StorageReader, StudyId, TrialCurve};
 use crate::study::metric::Score;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
@@ -37,9 +37,9 @@ pub struct CompareData {
     /// Those compared, in the order in which they were marked, each with the place of its study.
     pub trials: Vec<(usize, Trial)>,
     /// Their curves, in the same order.
-    pub curves: Vec<Curve>,
+    pub curves: Vec<TrialCurve>,
     /// Curves of the best trials, for scale, where all are of one study.
-    pub field: Vec<Curve>,
+    pub field: Vec<TrialCurve>,
     /// When they were read.
     pub at: Timestamp,
 }
@@ -104,7 +104,7 @@ fn field(
     study: StudyId,
     metric: &str,
     compared: &[(usize, Trial)],
-) -> Result<Vec<Curve>, StorageError> {
+) -> Result<Vec<TrialCurve>, StorageError> {
     let best = reader.trials(study, &TrialQuery::all(SortKey::Value).page(0, FIELD))?;
     let is_other = |number: &TrialNumber| compared.iter().all(|(_, trial)| trial.number != *number);
     let others: Vec<TrialNumber> = best.iter().map(|trial| trial.number).filter(is_other).collect();

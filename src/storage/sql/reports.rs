@@ -3,7 +3,7 @@
 use super::column::{Cells, first, point, rows, trial_id, trial_ids, values};
 use super::connection::Connection;
 use super::fault::Fault;
-use crate::storage::{Curve, StudyId};
+use crate::storage::{StudyId, TrialCurve};
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
 /// All reports of one trial: metric, step and value, in that order.
@@ -42,7 +42,7 @@ pub(in crate::storage) fn curves(
     study: StudyId,
     metric: &str,
     trials: &[TrialNumber],
-) -> Result<Vec<Curve>, Fault> {
+) -> Result<Vec<TrialCurve>, Fault> {
     let ids = "SELECT id FROM metric WHERE name = ?1";
     let metric: Option<i64> = values(connection, ids, [metric])?.pop();
     let sql = "SELECT step, value FROM report WHERE trial_id = ?1 AND metric_id = ?2 ORDER BY step";

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::storage::tracked::RemovedRun;
 use crate::storage::{
-    Attempt, Curve, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, StorageError,
-    StorageReader, StoredAgent, StoredRunner, StoredStudy, StudyId, StudySummary, Summaries,
+    Attempt, OutcomeCursor, Remarked, RemovedStudy, SeriesFault, StorageError, StorageReader,
+    StoredAgent, StoredRunner, StoredStudy, StudyId, StudySummary, Summaries, TrialCurve,
 };
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
@@ -248,7 +248,7 @@ impl<T: Reads> StorageReader for T {
         study: StudyId,
         metric: &str,
         trials: &[TrialNumber],
-    ) -> Result<Vec<Curve>, StorageError> {
+    ) -> Result<Vec<TrialCurve>, StorageError> {
         self.read_of(study, "reading reports", |connection, study| {
             reports::curves(connection, study, metric, trials)
         })

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::{SMALL, Script, Shown, created, key_of, params, source_of, spec};
 use crate::storage::memory::MemoryStore;
 use crate::storage::{
-    Attempt, Curve, OutcomeCursor, Remarked, StorageError, StorageReader, StoredStudy, StudyId,
-    StudySummary,
+    Attempt, OutcomeCursor, Remarked, StorageError, StorageReader, StoredStudy, StudyId,
+    StudySummary, TrialCurve,
 };
 use crate::study::checkpoint::Checkpoint;
 use crate::study::event::{Event, Seq};
@@ -62,7 +62,7 @@ impl StorageReader for Counting {
         summary(study: StudyId) -> StudySummary;
         numbers(study: StudyId, query: &TrialQuery) -> Vec<TrialNumber>;
         count(study: StudyId, filter: &Filter) -> u64;
-        curves(study: StudyId, metric: &str, trials: &[TrialNumber]) -> Vec<Curve>;
+        curves(study: StudyId, metric: &str, trials: &[TrialNumber]) -> Vec<TrialCurve>;
         params(study: StudyId) -> Vec<String>;
         metrics(study: StudyId) -> Vec<String>;
         series_names(study: StudyId) -> Vec<String>;
