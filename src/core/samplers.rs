@@ -64,7 +64,7 @@ pub struct Ask<'a> {
     /// Steps of a full trial, if known.
     pub max_resource: Option<u64>,
     /// The memory available to a trial, if it is limited.
-    pub room: Option<Room<'a>>,
+    pub room: Option<AvailableMemory<'a>>,
     /// Seeds for draws that all trials of the study share. Draws of this trial alone come from the
     /// `rng` argument.
     pub seeds: SeedTree,
@@ -72,7 +72,7 @@ pub struct Ask<'a> {
 
 /// The memory available to one trial, and the model that estimates what trials need.
 #[derive(Clone, Copy, Debug)]
-pub struct Room<'a> {
+pub struct AvailableMemory<'a> {
     /// The study.
     pub spec: &'a StudySpec,
     /// Its memory model.
@@ -85,7 +85,7 @@ pub struct Room<'a> {
     pub skipped: &'a Cell<u64>,
 }
 
-impl Room<'_> {
+impl AvailableMemory<'_> {
     /// Whether the configuration is expected to fit in memory at its smallest batch size.
     fn takes(&self, params: &Params) -> bool {
         let expected = self.memory_model.expect(&smallest_sizes(self.spec, params));

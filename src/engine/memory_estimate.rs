@@ -13,7 +13,7 @@ use super::batch_halving::BatchHalving;
 use super::concurrency::size;
 use crate::analysis::memory_model::{MemoryModel, Seen, Sizes, sizes};
 use crate::arguments::RowsAtOnce;
-use crate::samplers::Room;
+use crate::samplers::AvailableMemory;
 use crate::study::device::Device;
 use crate::study::event::{AttemptEnd, AttemptEvent, Event, MemoryUse, RunnerEvent, TrialEvent};
 use crate::study::spec::{FailureCause, StudySpec};
@@ -159,14 +159,14 @@ impl Engine {
     /// were skipped, and why.
     pub(super) fn within_memory<T>(
         &self,
-        propose: impl FnOnce(Option<Room<'_>>) -> T,
+        propose: impl FnOnce(Option<AvailableMemory<'_>>) -> T,
     ) -> (T, Option<(u64, String)>) {
         let room =
             self.spec.devices.automatic_concurrency.then(|| self.memory_estimates.room()).flatten();
         let Some((memory_model, bytes, too_much)) = room else { return (propose(None), None) };
         let skipped = Cell::new(0);
         let spec = &self.spec;
-        let room = Room { spec, memory_model, bytes, too_much, skipped: &skipped };
+        let room = AvailableMemory { spec, memory_model, bytes, too_much, skipped: &skipped };
         let proposed = propose(Some(room));
         let reason = || {
             format!(

@@ -7,7 +7,7 @@ use super::Engine;
 use super::pruning::history_of;
 use crate::analysis::forecast;
 use crate::pruners;
-use crate::samplers::{self, Ask, Chosen, Proposal, Room};
+use crate::samplers::{self, Ask, AvailableMemory, Chosen, Proposal};
 use crate::study::configuration::{ConfigurationRun, configurations, for_samplers};
 use crate::study::event::{Event, ProposalEvent, TrialEvent};
 use crate::study::params::Params;
@@ -173,7 +173,7 @@ impl Engine {
     fn draw_within(
         &self,
         enqueued: Option<&Params>,
-        room: Option<Room<'_>>,
+        room: Option<AvailableMemory<'_>>,
     ) -> Result<Option<Drawn>, String> {
         let spec = &self.spec;
         let nothing = Params::new();
