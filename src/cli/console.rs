@@ -18,7 +18,7 @@ use super::{Common, DEFAULT_STORE};
 use crate::app::find;
 use crate::config::shown::{self, lines, one_line};
 use crate::config::{self, Diagnostics, shell};
-use crate::report::table::{Column, Room, write_table};
+use crate::report::table::{AvailableWidth, Column, write_table};
 use crate::report::wording::width;
 use crate::storage::StudySummary;
 use crate::storage::address::absolute;
@@ -55,7 +55,7 @@ pub struct Console {
     /// Results go here; finished by [`Console::finish`].
     pub out: Output,
     /// The width of tables.
-    pub room: Room,
+    pub room: AvailableWidth,
     /// Characters and colours of the output.
     pub look: Theme,
     /// The process that waits at the terminal, if this one is its run.
@@ -107,9 +107,9 @@ impl Console {
             talk,
             out: Output::new(),
             room: if is_terminal && !common.wide {
-                Room::Columns(columns)
+                AvailableWidth::Columns(columns)
             } else {
-                Room::Unlimited
+                AvailableWidth::Unlimited
             },
             look,
             foreground: None,
@@ -305,10 +305,10 @@ impl Console {
     pub fn hanging(&mut self, begin: &str, indent: usize, text: &str) -> Result<(), Failure> {
         let text = one_line(text);
         let lines = match self.room {
-            Room::Columns(columns) => {
+            AvailableWidth::Columns(columns) => {
                 wrapped(&text, columns.saturating_sub(indent.max(width(begin))).max(20))
             }
-            Room::Unlimited => vec![text],
+            AvailableWidth::Unlimited => vec![text],
         };
         for (index, line) in lines.iter().enumerate() {
             let before = if index == 0 { begin.to_owned() } else { " ".repeat(indent) };

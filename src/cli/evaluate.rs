@@ -13,7 +13,7 @@ use super::{Console, Exit, Failure};
 use crate::app::evaluate::{Evaluated, Seen, WHERE_FROM, evaluate as measure, seen};
 use crate::config::{self, ConfigError};
 use crate::export::Recipe;
-use crate::report::table::{Align, Column, Columns, Room};
+use crate::report::table::{Align, AvailableWidth, Column, Columns};
 use crate::report::wording::{number, one_line};
 use crate::study::class_report::{ClassReport, ClassScores};
 use crate::study::metric::Metrics;
@@ -134,7 +134,7 @@ fn print_classes(report: &ClassReport, console: &mut Console) -> Result<(), Fail
         Column::new(label, Align::Right, cells)
     }));
     let width: usize = columns.iter().map(|column| column.width() + 2).sum();
-    if !matches!(console.room, Room::Columns(room) if width > room + 2) {
+    if !matches!(console.room, AvailableWidth::Columns(room) if width > room + 2) {
         writeln!(console.out, "\ncounts by true and predicted class:")?;
         return console.table(&columns);
     }

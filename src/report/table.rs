@@ -136,7 +136,7 @@ fn aligned_at_point(cells: Vec<String>) -> Vec<String> {
 
 /// The available width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum AvailableWidth {
     /// A terminal of this width: the widest text columns are truncated until the table fits.
     Columns(usize),
     /// A pipe or a file: nothing is truncated.
@@ -150,12 +150,12 @@ const NARROWEST: usize = 8;
 pub fn write_table(
     out: &mut dyn Write,
     columns: &[Column],
-    room: Room,
+    room: AvailableWidth,
     cut: &str,
 ) -> io::Result<usize> {
     let mut shown: Vec<(&Column, usize)> =
         columns.iter().map(|column| (column, column.width())).collect();
-    if let Room::Columns(room) = room {
+    if let AvailableWidth::Columns(room) = room {
         fit(&mut shown, room);
     }
     let (shown, widths): (Vec<&Column>, Vec<usize>) = shown.into_iter().unzip();
@@ -201,7 +201,7 @@ fn fit(shown: &mut Vec<(&Column, usize)>, room: usize) {
 mod tests {
     use super::*;
 
-    fn written(room: Room) -> String {
+    fn written(room: AvailableWidth) -> String {
         let columns = [
             Column::new("trial", Align::Right, vec!["7".into(), "12".into()]),
             Column::new("loss", Align::Point, vec!["0.184".into(), "NaN".into()]),
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn numbers_stand_at_their_point_and_text_is_cut_to_fit() {
         assert_eq!(
-            written(Room::Columns(24)),
+            written(AvailableWidth::Columns(24)),
             "trial   loss  name\n    7  0.184  学習率の…\n   12    NaN  plain\n"
         );
     }
@@ -231,7 +231,8 @@ mod tests {
         ];
         let written = |room| {
             let mut out = Vec::new();
-            let left_out = write_table(&mut out, &columns, Room::Columns(room), "…").unwrap();
+            let left_out =
+                write_table(&mut out, &columns, AvailableWidth::Columns(room), "…").unwrap();
             (String::from_utf8(out).unwrap(), left_out)
         };
         assert_eq!(
@@ -250,6 +251,6 @@ mod tests {
 
     #[test]
     fn a_pipe_gets_everything() {
-        assert!(written(Room::Unlimited).contains("学習率の探索を行う試行"));
+        assert!(written(AvailableWidth::Unlimited).contains("学習率の探索を行う試行"));
     }
 }

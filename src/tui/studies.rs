@@ -13,7 +13,7 @@ use super::terminal::{EventPoll, TerminalGuard, Woken, next_event};
 use super::theme::Theme;
 use super::{TuiError, TuiMode};
 use crate::app::find::{self, Archived};
-use crate::report::table::{Column, Room, write_table};
+use crate::report::table::{AvailableWidth, Column, write_table};
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 
 /// How often the store is asked whether anything changed.
@@ -131,7 +131,8 @@ impl StudyList {
         let room = usize::from(frame.area().width);
         let says = format!(" {} studies: which one?", self.studies.len());
         frame.render_widget(Line::styled(theme.shorten(&says, room), theme.strong()), title);
-        let (columns, fitting) = (columns(&self.studies), Room::Columns(room.saturating_sub(2)));
+        let (columns, fitting) =
+            (columns(&self.studies), AvailableWidth::Columns(room.saturating_sub(2)));
         let mut table = Vec::new();
         // A vector takes everything.
         let _left_out = write_table(&mut table, &columns, fitting, theme.charset.cut());
