@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::engine::concurrency::{Load, TrialLoad};
-use crate::runner::monitor::{Gpu, Machine, Memory, Monitor};
+use crate::runner::monitor::{Gpu, MachineSample, Memory, Monitor};
 use crate::runner::processes;
 use crate::study::device::Device;
 use crate::study::event::{AttemptEvent, Event, TrialEvent};
@@ -119,7 +119,7 @@ impl Loads {
     }
 }
 
-fn gpu_of<'a>(device: &Device, machine: &'a Machine) -> Option<&'a Gpu> {
+fn gpu_of<'a>(device: &Device, machine: &'a MachineSample) -> Option<&'a Gpu> {
     let Device::Cuda(index) = device else { return None };
     machine.gpus.iter().flatten().find(|gpu| gpu.cuda == Some(*index))
 }
@@ -135,7 +135,7 @@ fn held_for(gpu: &Gpu, processes: &BTreeSet<u32>) -> u64 {
 }
 
 /// The memory of a device; simulated ones are on the CPU.
-fn memory_of(device: &Device, machine: &Machine, group: Option<Memory>) -> Option<Memory> {
+fn memory_of(device: &Device, machine: &MachineSample, group: Option<Memory>) -> Option<Memory> {
     match device {
         Device::Cuda(_) => gpu_of(device, machine)?.memory,
         // Unknown here.

@@ -51,7 +51,7 @@ pub struct TreeLoad {
 
 /// A sample of the machine.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Machine {
+pub struct MachineSample {
     /// The CPU.
     pub cpu: Cpu,
     /// Its NVIDIA GPUs in the driver's order, or why there are none to list.
@@ -67,7 +67,7 @@ const REST: Duration = Duration::from_secs(1);
 pub struct Monitor {
     system: Option<System>,
     gpus: Result<Gpus, NoGpus>,
-    last: Option<(Instant, Machine)>,
+    last: Option<(Instant, MachineSample)>,
 }
 
 impl Monitor {
@@ -78,12 +78,12 @@ impl Monitor {
 
     /// Samples the machine and the process trees of `roots`; within a second returns the last
     /// sample.
-    pub fn sample(&mut self, roots: &[u32]) -> Machine {
+    pub fn sample(&mut self, roots: &[u32]) -> MachineSample {
         if let Some((_, machine)) = self.last.as_ref().filter(|(at, _)| at.elapsed() < REST) {
             return machine.clone();
         }
         let first = self.last.is_none();
-        let machine = Machine {
+        let machine = MachineSample {
             cpu: self.system.as_mut().map(|own| cpu(own, first)).unwrap_or_default(),
             gpus: self.gpus.as_ref().map(Gpus::sample).map_err(Clone::clone),
             trees: self.system.as_mut().map(|system| trees(system, roots)).unwrap_or_default(),
@@ -108,7 +108,7 @@ pub fn gpus(visible_devices: Option<&str>) -> Result<Vec<Gpu>, NoGpus> {
 }
 
 /// A sample without process trees and utilisation.
-pub fn glance(visible_devices: Option<&str>) -> Machine {
+pub fn glance(visible_devices: Option<&str>) -> MachineSample {
     Monitor::new(visible_devices).sample(&[])
 }
 

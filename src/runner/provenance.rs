@@ -191,12 +191,12 @@ fn own_program_build() -> Build {
     Build { version: env!("CARGO_PKG_VERSION").to_owned(), digest: own_build() }
 }
 
-fn seen() -> monitor::Machine {
+fn seen() -> monitor::MachineSample {
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     monitor::glance(visible.as_deref())
 }
 
-fn machine_of(seen: monitor::Machine) -> Machine {
+fn machine_of(seen: monitor::MachineSample) -> Machine {
     let uname = rustix::system::uname();
     let word = |word: &std::ffi::CStr| word.to_string_lossy().into_owned();
     Machine {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 
-use super::monitor::{Gpu, Machine, Monitor, TreeLoad};
+use super::monitor::{Gpu, MachineSample, Monitor, TreeLoad};
 use super::point_queue::PointQueue;
 use super::threads;
 use crate::study::device::{Device, DeviceGroup};
@@ -166,7 +166,7 @@ impl Measuring {
         }
     }
 
-    fn log(&self, machine: &Machine) {
+    fn log(&self, machine: &MachineSample) {
         for (trial, Running { attempt, devices, pid }) in &self.trials {
             let Some(load) = pid.and_then(|pid| machine.trees.get(&pid)) else { continue };
             let gpus: Vec<&Gpu> = machine.gpus.iter().flatten().collect();

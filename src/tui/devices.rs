@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::report::journal::concurrency;
-use crate::runner::monitor::{Gpu, Machine, Monitor, TreeLoad};
+use crate::runner::monitor::{Gpu, MachineSample, Monitor, TreeLoad};
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::device::{Device, DeviceGroup};
 use crate::study::event::{AgentChange, DeviceEvent, Event, RunnerEvent, Seq};
@@ -86,7 +86,7 @@ pub struct JournalOfDevices {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DevicesData {
     /// What the machine says.
-    pub machine: Machine,
+    pub machine: MachineSample,
     /// The processor, the GPUs, and whatever else the study runs on.
     pub devices: Vec<DeviceLoad>,
     /// The unit of steps.
@@ -229,17 +229,17 @@ impl JournalOfDevices {
 }
 
 /// The devices that the machine has for a study.
-fn known(machine: &Machine) -> Vec<Device> {
+fn known(machine: &MachineSample) -> Vec<Device> {
     let gpus = machine.gpus.iter().flatten().filter_map(|gpu| gpu.cuda);
     std::iter::once(Device::Cpu).chain(gpus.map(Device::Cuda)).collect()
 }
 
-fn gpu<'a>(device: &Device, machine: &'a Machine) -> Option<&'a Gpu> {
+fn gpu<'a>(device: &Device, machine: &'a MachineSample) -> Option<&'a Gpu> {
     let Device::Cuda(index) = device else { return None };
     machine.gpus.iter().flatten().find(|gpu| gpu.cuda == Some(*index))
 }
 
-fn utilisation(device: &Device, machine: &Machine) -> Option<f64> {
+fn utilisation(device: &Device, machine: &MachineSample) -> Option<f64> {
     match device {
         Device::Cpu | Device::Ndarray => machine.cpu.utilisation,
         Device::Cuda(_) => gpu(device, machine)?.utilisation,

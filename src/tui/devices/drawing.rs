@@ -8,7 +8,7 @@ use ratatui::text::{Line, Span};
 use super::{DeviceLoad, DevicesData, OccupiedSlot, gpu, utilisation};
 use crate::report::sparkline::sparkline;
 use crate::report::wording::{bytes, number, one_line, rough_duration, width};
-use crate::runner::monitor::{Cpu, Gpu, Machine, Memory, gibibytes};
+use crate::runner::monitor::{Cpu, Gpu, MachineSample, Memory, gibibytes};
 use crate::study::counted::count;
 use crate::study::device::Device;
 use crate::study::event::AgentChange;
@@ -165,7 +165,12 @@ fn title(load: &DeviceLoad, data: &DevicesData, room: usize, theme: Theme) -> Li
     ])
 }
 
-fn gauges(load: &DeviceLoad, machine: &Machine, room: usize, theme: Theme) -> Vec<Line<'static>> {
+fn gauges(
+    load: &DeviceLoad,
+    machine: &MachineSample,
+    room: usize,
+    theme: Theme,
+) -> Vec<Line<'static>> {
     let gpu = gpu(&load.device, machine);
     let memory = match load.device {
         Device::Cpu => Some(machine.cpu.memory).filter(|memory| memory.total > 0),

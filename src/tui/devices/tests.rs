@@ -34,7 +34,7 @@ fn idle(device: Device, busy: Vec<f64>) -> DeviceLoad {
 
 /// A machine without a GPU, with this on its CPU.
 fn laptop(load: DeviceLoad) -> DevicesData {
-    let machine = Machine { cpu: cpu(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
+    let machine = MachineSample { cpu: cpu(), gpus: Err(NoGpus::NoDriver), trees: BTreeMap::new() };
     DevicesData {
         machine,
         devices: vec![load],
@@ -81,7 +81,11 @@ fn busy() -> DevicesData {
         Gpu { cuda: None, trouble: Some("hidden by CUDA_VISIBLE_DEVICES".into()), ..h100(1) };
     let samples = (0..30).map(|index| f64::from(index % 7) / 7.0).collect();
     DevicesData {
-        machine: Machine { cpu: cpu(), gpus: Ok(vec![h100(0), hidden]), trees: BTreeMap::new() },
+        machine: MachineSample {
+            cpu: cpu(),
+            gpus: Ok(vec![h100(0), hidden]),
+            trees: BTreeMap::new(),
+        },
         devices: vec![
             idle(Device::Cpu, vec![0.4]),
             DeviceLoad {
