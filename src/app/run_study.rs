@@ -19,7 +19,7 @@ use crate::runner::process::ProcessLauncher;
 use crate::runner::processes::own_program;
 use crate::runner::provenance::{CollectedProvenance, look_around};
 use crate::runner::removal::is_missing;
-use crate::runner::slots::{Machine, left_over, remarks, slots, tried};
+use crate::runner::slots::{MachineDevices, left_over, remarks, slots, tried};
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::address::is_on_server;
 use crate::storage::any::AnyStore;
@@ -198,7 +198,7 @@ pub fn read(
     let mut found = Vec::new();
     // Agents have the slots of their own machines.
     if spec.cluster.is_none() {
-        let machine = Machine::detect(&spec.devices.select);
+        let machine = MachineDevices::detect(&spec.devices.select);
         found = slots(&spec.devices, &spec.program, &machine)?;
         remarks(&found).iter().for_each(|remark| tell(RunNotice::Device(remark)));
         if let Some(idle) = left_over(&spec.devices, &spec.program, &machine) {

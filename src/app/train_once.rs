@@ -19,7 +19,7 @@ use crate::config::step_unit;
 use crate::export::{Exported, Holds, Otherwise, Placed, Previous, Recipe, Target};
 use crate::runner::protocol::{Cloned, MessageToRunner, TrainJob, TrialJob, WorkerJob};
 use crate::runner::slot_environment::{gpu_environment, inside};
-use crate::runner::slots::{Machine, slots, tried};
+use crate::runner::slots::{MachineDevices, slots, tried};
 use crate::runner::worker_job::{self, JobError};
 use crate::study::metric::{Metrics, Score};
 use crate::study::params::Params;
@@ -60,7 +60,8 @@ pub fn recipe_of_study(spec: &StudySpec) -> Result<(Recipe, Vec<String>), AppErr
     let Ok(params) = spec
         .space
         .assemble(&given, |searched, _| Ok::<_, Infallible>(searched.distribution.from_unit(0.5)));
-    let places = slots(&spec.devices, &spec.program, &Machine::detect(&spec.devices.select))?;
+    let places =
+        slots(&spec.devices, &spec.program, &MachineDevices::detect(&spec.devices.select))?;
     let (places, troubles) = tried(places, &spec.devices, &spec.program)?;
     let trial = Trial::new(TrialNumber(0), params, Origin::Enqueued(0), Timestamp(0));
     let of_trial = Recipe::of(spec, &trial, None, milestones(spec))?;

@@ -30,7 +30,7 @@ use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
 use crate::report::wording::{StudyStatus, goal};
 use crate::runner;
 use crate::runner::inputs;
-use crate::runner::slots::{Machine, left_over, slots};
+use crate::runner::slots::{MachineDevices, left_over, slots};
 use crate::storage::address::absolute;
 use crate::storage::any::AnyReader;
 use crate::storage::memory::MemoryStore;
@@ -145,7 +145,7 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
         console.warn(&checked.warnings);
     }
     let mut spec = checked.spec.clone();
-    let machine = Machine::detect(&spec.devices.select);
+    let machine = MachineDevices::detect(&spec.devices.select);
     let (slots, idle) = match &spec.cluster {
         // Agents know their own.
         Some(_) => (Vec::new(), None),

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::request::{ask_all, named};
 use super::{Console, Exit, Failure};
-use crate::runner::slots::{Machine, slots};
+use crate::runner::slots::{MachineDevices, slots};
 use crate::study::device::Device;
 use crate::study::request::Request;
 use crate::study::spec::DevicesSpec;
@@ -52,7 +52,7 @@ pub fn resume(arguments: &ResumeArguments, console: &mut Console) -> Result<Exit
     if arguments.slots.is_some() {
         // The runner is on this machine: only its devices are valid.
         let select: Vec<String> = arguments.device.iter().map(ToString::to_string).collect();
-        let machine = Machine::detect(&select);
+        let machine = MachineDevices::detect(&select);
         slots(
             &DevicesSpec { select, per_trial: None, ..study.spec.devices.clone() },
             &study.spec.program,

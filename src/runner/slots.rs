@@ -15,7 +15,7 @@ use crate::study::spec::{DevicesSpec, PerTrial};
 
 /// The devices of this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct MachineDevices {
     /// CPU cores available to this process.
     pub cores: u32,
     /// NVIDIA GPUs visible to this process.
@@ -77,7 +77,7 @@ pub enum SlotsError {
     },
 }
 
-impl Machine {
+impl MachineDevices {
     /// Detects the devices of the selected kinds.
     pub fn detect(select: &[String]) -> Self {
         let cores = std::thread::available_parallelism()
@@ -85,7 +85,7 @@ impl Machine {
         let asked = cfg!(feature = "wgpu") && select.iter().any(|name| name.starts_with("wgpu:"));
         let found = asked.then(wgpu_devices).and_then(Result::ok);
         let wgpu = found.and_then(|found| u32::try_from(found.len()).ok());
-        Machine { cores, gpus: visible_gpus(), wgpu }
+        MachineDevices { cores, gpus: visible_gpus(), wgpu }
     }
 }
 
@@ -156,7 +156,7 @@ fn without(
             return Err(SlotsError::Unusable { why: said.join("\n") });
         }
         let on_cpu = DevicesSpec { select: vec!["cpu".to_owned()], ..spec.clone() };
-        left = slots(&on_cpu, &Program::Inline, &Machine::detect(&[]))?;
+        left = slots(&on_cpu, &Program::Inline, &MachineDevices::detect(&[]))?;
         said.push("no GPU works: trials run on the CPU".to_owned());
     }
     Ok((left, said))
@@ -236,7 +236,7 @@ fn visible_gpus() -> u32 {
 pub fn slots(
     spec: &DevicesSpec,
     program: &Program,
-    machine: &Machine,
+    machine: &MachineDevices,
 ) -> Result<Vec<Slot>, SlotsError> {
     let mut devices: Vec<Device> = Vec::new();
     for name in &spec.select {
@@ -267,7 +267,7 @@ pub fn slots(
 }
 
 /// How many processes of `cpu_threads` the CPU has cores for.
-fn processes_on_cpu(spec: &DevicesSpec, machine: &Machine) -> u32 {
+fn processes_on_cpu(spec: &DevicesSpec, machine: &MachineDevices) -> u32 {
     (machine.cores / spec.cpu_threads.max(1)).max(1)
 }
 
@@ -277,7 +277,7 @@ fn groups(
     devices: Vec<Device>,
     per_trial: PerTrial,
     spec: &DevicesSpec,
-    machine: &Machine,
+    machine: &MachineDevices,
 ) -> Result<Vec<DeviceGroup>, SlotsError> {
     let names = || devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let kind = std::mem::discriminant::<Device>;
@@ -308,7 +308,11 @@ fn groups(
 }
 
 /// A sentence about selected devices that no group includes.
-pub fn left_over(spec: &DevicesSpec, program: &Program, machine: &Machine) -> Option<String> {
+pub fn left_over(
+    spec: &DevicesSpec,
+    program: &Program,
+    machine: &MachineDevices,
+) -> Option<String> {
     let Some(PerTrial::Count(size)) = spec.per_trial else { return None };
     let ungrouped = DevicesSpec {
         per_trial: None,
@@ -328,7 +332,11 @@ pub fn left_over(spec: &DevicesSpec, program: &Program, machine: &Machine) -> Op
     })
 }
 
-fn expand(name: &str, program: &Program, machine: &Machine) -> Result<Vec<Device>, SlotsError> {
+fn expand(
+    name: &str,
+    program: &Program,
+    machine: &MachineDevices,
+) -> Result<Vec<Device>, SlotsError> {
     let needs = |feature: &'static str, is_built: bool| match program {
         Program::Trainer { .. } if !is_built => {
             Err(SlotsError::NotBuilt { name: name.to_owned(), feature })
@@ -387,15 +395,15 @@ fn absent(name: &str, count: u32, none: &str, which: &str) -> SlotsError {
 mod tests {
     use super::*;
 
-    fn machine(cores: u32, gpus: u32) -> Machine {
-        Machine { cores, gpus, wgpu: None }
+    fn machine(cores: u32, gpus: u32) -> MachineDevices {
+        MachineDevices { cores, gpus, wgpu: None }
     }
 
     /// The devices of the slots, without the trainer and with one thread per trial.
     fn names(
         select: &str,
         per_device: Option<u32>,
-        machine: &Machine,
+        machine: &MachineDevices,
     ) -> Result<String, SlotsError> {
         let spec = DevicesSpec {
             select: select.split(' ').map(str::to_owned).collect(),

@@ -16,7 +16,7 @@ use crate::runner::loads::Loads;
 use crate::runner::now;
 use crate::runner::point_queue::PointQueue;
 use crate::runner::process::ProcessLauncher;
-use crate::runner::slots::{Machine, slots};
+use crate::runner::slots::{MachineDevices, slots};
 use crate::runner::system_metrics::SystemMetrics;
 use crate::storage::paths::StudyFiles;
 use crate::study::device::Slot;
@@ -249,6 +249,6 @@ impl Work {
 }
 
 fn slots_here(spec: &StudySpec) -> Result<Vec<Slot>, String> {
-    let machine = Machine::detect(&spec.devices.select);
+    let machine = MachineDevices::detect(&spec.devices.select);
     slots(&spec.devices, &spec.program, &machine).map_err(|error| error.to_string())
 }
