@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::body::{FileBody, FilePart};
-use super::http::{self, Head, MOST_BODY, MOST_HEAD, Method, Request};
+use super::http::{self, Head, HttpRequest, MOST_BODY, MOST_HEAD, Method};
 use super::response::{Parts, Response, Status};
 
 /// Deadlines and limits of connections.
@@ -78,7 +78,7 @@ pub enum Turn {
     /// It waits.
     Waits,
     /// A request is complete.
-    Asked(Request),
+    Asked(HttpRequest),
     /// It has sent what it had of a file, and this part is next.
     Needs(FilePart),
     /// It is over.
@@ -223,7 +223,7 @@ impl Connection {
         self.deadline = None;
         let parts = if head.method == Method::Head { Parts::Head } else { Parts::Whole };
         self.phase = Phase::Answering(parts, head.is_kept);
-        Turn::Asked(Request { head, body })
+        Turn::Asked(HttpRequest { head, body })
     }
 
     /// Writes the answer to its request.

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
-use super::http::Request as HttpRequest;
+use super::http::HttpRequest;
 use super::response::{Response, Status};
 use super::routes::{app_problem, store_problem};
 use super::store::Store;

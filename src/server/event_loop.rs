@@ -15,7 +15,7 @@ use super::access::{Admitted, Gate};
 use super::assets::Assets;
 use super::body::FilePart;
 use super::connection::{Connection, Limits, Phase, Turn};
-use super::http::{Head, Method, Request};
+use super::http::{Head, HttpRequest, Method};
 use super::response::{Response, Status};
 
 /// Names a connection; never given again.
@@ -27,7 +27,7 @@ pub struct PendingRequest {
     /// Who asked.
     pub connection: ConnectionId,
     /// The request that the connection sent.
-    pub request: Request,
+    pub request: HttpRequest,
 }
 
 /// A part of a file that a connection is to send next.
@@ -265,7 +265,7 @@ impl EventLoop {
     }
 
     /// Answers a request, or passes it on (`None`).
-    fn ask(&mut self, id: ConnectionId, request: Request, now: Instant) -> Option<Turn> {
+    fn ask(&mut self, id: ConnectionId, request: HttpRequest, now: Instant) -> Option<Turn> {
         let streams = self.streams();
         let connection = self.connections.get_mut(&id)?;
         let admitted = match self.gate.admit(&request.head, connection.local()) {

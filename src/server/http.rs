@@ -44,7 +44,7 @@ pub struct Head {
 
 /// A request with its body.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Request {
+pub struct HttpRequest {
     /// Its head.
     pub head: Head,
     /// Its body.

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::access::Access;
-use super::http::{Head, Request};
+use super::http::{Head, HttpRequest};
 use super::response::{Response, Status};
 use super::store::Store;
 use crate::app::curves::{By, Detail};
@@ -93,7 +93,7 @@ fn expression(text: &str, error: ExpressionError) -> Refusal {
 type RouteResult = Result<Response, Refusal>;
 
 /// Answers a request that reads.
-pub fn answer(request: &Request, store: &mut Store, context: &Context) -> Response {
+pub fn answer(request: &HttpRequest, store: &mut Store, context: &Context) -> Response {
     let head = &request.head;
     let answered = match head.path.as_str() {
         "/api/server" => Ok(server(context)),

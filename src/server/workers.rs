@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 
 use super::control;
 use super::event_loop::{PartJob, PendingRequest, Replies, Reply};
-use super::http::Request;
+use super::http::HttpRequest;
 use super::response::{Response, Status};
 use super::routes::{self, Context};
 use super::store::{Notices, Store};
@@ -79,7 +79,7 @@ pub fn start_file_reader(replies: &Replies) -> io::Result<Sender<PartJob>> {
 fn serve(
     jobs: &Receiver<PendingRequest>,
     replies: &Replies,
-    mut answer: impl FnMut(&Request) -> Response,
+    mut answer: impl FnMut(&HttpRequest) -> Response,
 ) {
     for PendingRequest { connection, request } in jobs {
         // A defect in one answer must not leave the others without a thread.
