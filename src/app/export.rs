@@ -110,7 +110,7 @@ pub fn check_target(
 
 /// What to export, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct ExportOptions<'a> {
     /// The trial; `None`: the best one.
     pub trial: Option<TrialNumber>,
     /// The quantization.
@@ -162,7 +162,7 @@ pub struct Written {
 pub fn export_trial(
     reader: &dyn StorageReader,
     study: &StudySummary,
-    wanted: Wanted<'_>,
+    wanted: ExportOptions<'_>,
     store: &Path,
     on_progress: &mut OnProgress<'_>,
 ) -> Result<Written, AppError> {

@@ -20,7 +20,7 @@ use crate::tracking::{AssumedDirection, DEFAULT_METRIC, Goal, TrackingError, ope
 
 /// The options of an import.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct ImportOptions {
     /// The file or directory.
     pub path: PathBuf,
     /// Its format; `None`: detected.
@@ -35,7 +35,7 @@ pub struct Wanted {
     pub mapping: Mapping,
 }
 
-impl Wanted {
+impl ImportOptions {
     /// Where the runs are, for remarks on all of them.
     fn place(&self) -> PathBuf {
         self.server.as_ref().map_or_else(|| self.path.clone(), |place| (&place.address).into())
@@ -94,7 +94,7 @@ const TAG: usize = 60;
 
 impl ImportResult {
     /// Adds a remark if no run has the metric by which they are to be compared.
-    fn remark_absent_metric(&mut self, wanted: &Wanted) {
+    fn remark_absent_metric(&mut self, wanted: &ImportOptions) {
         let Some(metric) = wanted.goal.metric.as_deref() else { return };
         if self.studies.is_empty() || self.metrics.contains(metric) {
             return;
@@ -115,7 +115,7 @@ impl ImportResult {
     }
 
     /// Adds the remarks on all runs.
-    fn finish(&mut self, wanted: &Wanted, homes: &Homes) {
+    fn finish(&mut self, wanted: &ImportOptions, homes: &Homes) {
         self.remark_tags(wanted);
         let said = homes.remarks(|study| self.studies.contains_key(study));
         self.remarks.splice(0..0, said.into_iter().map(|said| (wanted.place(), said)));
@@ -123,7 +123,7 @@ impl ImportResult {
     }
 
     /// Adds a remark on the tags that are not allowed here.
-    fn remark_tags(&mut self, wanted: &Wanted) {
+    fn remark_tags(&mut self, wanted: &ImportOptions) {
         let shown = |tag: &String| format!("`{}`", shorten(&one_line(tag), TAG, ".."));
         let listed = |words: Vec<String>| match words.len().saturating_sub(NAMED) {
             0 => words.join(", "),
@@ -189,8 +189,8 @@ fn words_of(changes: &[Change]) -> String {
 /// What was asked for, with the metric of a table's study, if there is one, as that of the table.
 fn with_usual_metric(
     reader: Option<&dyn StorageReader>,
-    wanted: &Wanted,
-) -> Result<Wanted, AppError> {
+    wanted: &ImportOptions,
+) -> Result<ImportOptions, AppError> {
     let root = std::fs::canonicalize(&wanted.path).unwrap_or_else(|_| wanted.path.clone());
     let source = Source { format: Format::Csv, path: root.clone() };
     let after = NamedAfter::of_file(&RecordedRun::default(), &source, &root);
@@ -200,13 +200,13 @@ fn with_usual_metric(
     let metric = study.map(|study| study.spec.objective().metric.clone());
     let usual_metric = metric.unwrap_or_else(|| DEFAULT_METRIC.to_owned());
     let mapping = Mapping { usual_metric, ..wanted.mapping.clone() };
-    Ok(Wanted { mapping, ..wanted.clone() })
+    Ok(ImportOptions { mapping, ..wanted.clone() })
 }
 
 /// Calls `take` with each run and what its study is named after. An unreadable source becomes a
 /// remark, unless it is the only one.
 fn each(
-    wanted: &Wanted,
+    wanted: &ImportOptions,
     mut take: impl FnMut(&NamedAfter, &RecordedRun, &mut ImportResult) -> Result<(), AppError>,
 ) -> Result<ImportResult, AppError> {
     if let Some(place) = &wanted.server {
@@ -253,7 +253,7 @@ fn each_of_server(
 ///
 /// # Errors
 /// There is nothing, or it cannot be accessed.
-pub fn check(wanted: &Wanted) -> Result<(), AppError> {
+pub fn check(wanted: &ImportOptions) -> Result<(), AppError> {
     if let Some(place) = &wanted.server {
         let _it_answers = Experiments::of(place)?;
     } else {
@@ -266,7 +266,10 @@ pub fn check(wanted: &Wanted) -> Result<(), AppError> {
 ///
 /// # Errors
 /// Nothing can be read, or the store failed.
-pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<ImportResult, AppError> {
+pub fn look(
+    reader: Option<&dyn StorageReader>,
+    wanted: &ImportOptions,
+) -> Result<ImportResult, AppError> {
     let mut known: BTreeMap<String, Option<(StoredStudy, KnownRuns)>> = BTreeMap::new();
     let mut homes = Homes::default();
     let mut outcome = each(&with_usual_metric(reader, wanted)?, |after, run, outcome| {
@@ -307,7 +310,7 @@ pub fn look(reader: Option<&dyn StorageReader>, wanted: &Wanted) -> Result<Impor
 pub fn import(
     store: &mut AnyStore,
     path: &Path,
-    wanted: &Wanted,
+    wanted: &ImportOptions,
     progress: &mut dyn FnMut(&RecordedRun),
 ) -> Result<ImportResult, AppError> {
     let mut known: BTreeMap<String, (StoredStudy, KnownRuns)> = BTreeMap::new();

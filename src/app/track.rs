@@ -23,7 +23,7 @@ use crate::tracking::{
 
 /// The options of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub struct TrackOptions {
     /// The study; `None`: named after the repository, or the default one.
     pub study: Option<String>,
     /// The metric that compares its runs.
@@ -92,7 +92,7 @@ pub struct Begun {
 pub fn begin(
     store: &mut AnyStore,
     path: &Path,
-    wanted: Wanted,
+    wanted: TrackOptions,
     words: &[OsString],
 ) -> Result<Begun, AppError> {
     refuse_invalid(&wanted)?;
@@ -169,7 +169,7 @@ pub fn begin(
 }
 
 /// Refuses what no run can have before its study is created.
-fn refuse_invalid(wanted: &Wanted) -> Result<(), TrackingError> {
+fn refuse_invalid(wanted: &TrackOptions) -> Result<(), TrackingError> {
     if wanted.directory.to_str().is_none() {
         return Err(TrackingError::Directory { directory: wanted.directory.clone() });
     }
@@ -177,7 +177,7 @@ fn refuse_invalid(wanted: &Wanted) -> Result<(), TrackingError> {
 }
 
 /// The study's specification with the run's own command, for the provenance.
-fn spec_of(study: &StoredStudy, wanted: &Wanted) -> StudySpec {
+fn spec_of(study: &StoredStudy, wanted: &TrackOptions) -> StudySpec {
     StudySpec {
         program: Program::Command {
             run: wanted.command.clone(),

@@ -57,13 +57,13 @@ const TURN: Duration = Duration::from_millis(200);
 const PAGE: u64 = 10_000;
 
 /// The events to print.
-enum Wanted {
+enum EventSelection {
     All,
     Trial(TrialNumber),
     Passing(Filter, BTreeSet<TrialNumber>),
 }
 
-impl Wanted {
+impl EventSelection {
     fn new(
         arguments: &EventsArguments,
         reader: &dyn StorageReader,
@@ -71,17 +71,17 @@ impl Wanted {
         console: &Console,
     ) -> Result<Self, Failure> {
         if let Some(word) = &arguments.trial {
-            return Ok(Wanted::Trial(find::trial_named(reader, study, word)?.number));
+            return Ok(EventSelection::Trial(find::trial_named(reader, study, word)?.number));
         }
         Ok(match selection::filter(reader, study, arguments.filter.as_deref(), console)? {
-            filter if filter.is_all() => Wanted::All,
-            filter => Wanted::Passing(filter, BTreeSet::new()),
+            filter if filter.is_all() => EventSelection::All,
+            filter => EventSelection::Passing(filter, BTreeSet::new()),
         })
     }
 
     /// Updates the set of trials that match the filter.
     fn refresh(&mut self, reader: &dyn StorageReader, study: StudyId) -> Result<(), Failure> {
-        if let Wanted::Passing(filter, passing) = self {
+        if let EventSelection::Passing(filter, passing) = self {
             *passing = reader
                 .numbers(study, &TrialQuery::all(SortKey::Number).filtered(filter.clone()))?
                 .into_iter()
@@ -92,9 +92,9 @@ impl Wanted {
 
     fn wants(&self, event: &Event) -> bool {
         match self {
-            Wanted::All => true,
-            Wanted::Trial(trial) => event.trial() == Some(*trial),
-            Wanted::Passing(_, passing) => {
+            EventSelection::All => true,
+            EventSelection::Trial(trial) => event.trial() == Some(*trial),
+            EventSelection::Passing(_, passing) => {
                 event.trial().is_some_and(|trial| passing.contains(&trial))
             }
         }
@@ -107,7 +107,7 @@ struct Teller {
     journal: Journal,
     seq: Seq,
     json: bool,
-    wanted: Wanted,
+    wanted: EventSelection,
 }
 
 impl Teller {
@@ -121,7 +121,7 @@ impl Teller {
         limit: usize,
         follow: bool,
     ) -> Result<(), Failure> {
-        if !matches!(self.wanted, Wanted::All) {
+        if !matches!(self.wanted, EventSelection::All) {
             return Ok(());
         }
         let mut page = reader.events_before(study, Seq(i64::MAX), limit.max(1) as u64)?;
@@ -222,7 +222,7 @@ impl Teller {
 pub fn events(arguments: &EventsArguments, console: &mut Console) -> Result<Exit, Failure> {
     let mut reader = console.reader()?;
     let study = find::study(&reader, arguments.study.as_deref())?;
-    let wanted = Wanted::new(arguments, &reader, &study, console)?;
+    let wanted = EventSelection::new(arguments, &reader, &study, console)?;
     let mut teller = Teller {
         state: StudyState::new(&study.spec),
         journal: Journal::default(),

@@ -7,7 +7,7 @@ use clap::Args;
 use super::exported;
 use super::waiting::listener;
 use super::{Console, Exit, Failure};
-use crate::app::export::{Wanted, export_trial, target};
+use crate::app::export::{ExportOptions, export_trial, target};
 use crate::app::find;
 use crate::export::Otherwise;
 use crate::storage::address::absolute;
@@ -49,7 +49,7 @@ pub fn export(arguments: &ExportArguments, console: &mut Console) -> Result<Exit
     target.check()?;
     let trial = arguments.trial.as_ref();
     let trial = trial.map(|word| find::trial_named(&reader, &study, word)).transpose()?;
-    let wanted = Wanted {
+    let wanted = ExportOptions {
         trial: trial.map(|trial| trial.number),
         quantize: arguments.quantize.or(study.spec.export.quantize),
         target: &target,

@@ -9,7 +9,9 @@ use super::console::{credentials, shown};
 use super::way::Way;
 use super::{Console, Exit, Failure};
 use crate::app::AppError;
-use crate::app::import::{ImportResult, Imported, Wanted, check, import as import_into, look};
+use crate::app::import::{
+    ImportOptions, ImportResult, Imported, check, import as import_into, look,
+};
 use crate::app::import_optuna::{Came, import_database};
 use crate::report::wording::one_line;
 use crate::storage::StorageReader;
@@ -224,7 +226,7 @@ fn server(arguments: &ImportArguments) -> Result<Option<ServerPlace>, Failure> {
     }))
 }
 
-fn wanted(arguments: &ImportArguments) -> Result<Wanted, Failure> {
+fn wanted(arguments: &ImportArguments) -> Result<ImportOptions, Failure> {
     let server = server(arguments)?;
     let named = Format::OF_FILES.into_iter().find_map(|format| {
         let rest = arguments.source.strip_prefix(format.as_str())?.strip_prefix(':')?;
@@ -236,7 +238,7 @@ fn wanted(arguments: &ImportArguments) -> Result<Wanted, Failure> {
             .help("write `wandb:DIR`, `tensorboard:DIR` or `csv:FILE`"));
     }
     let metric = arguments.metric.clone();
-    Ok(Wanted {
+    Ok(ImportOptions {
         path: PathBuf::from(path),
         format,
         server,

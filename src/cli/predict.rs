@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use shown::{Kept, Shown, Wanted};
+use shown::{DisplayOptions, Kept, Shown};
 
 use super::exported;
 use super::output_file::{refuse_existing, refuse_inputs};
@@ -178,7 +178,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     if let Some(finding) = truncated(&answer, texts.len()) {
         console.say(&finding);
     }
-    let wanted = Wanted {
+    let wanted = DisplayOptions {
         top_k: arguments.top_k,
         to_file: arguments.output.is_some(),
         as_json: arguments.json,

@@ -9,7 +9,7 @@ use super::console::Console;
 use super::exit::{Exit, Failure};
 use super::way::Way;
 use crate::app::spools::TakeOver;
-use crate::app::track::{BatchJob, Begun, Wanted, begin};
+use crate::app::track::{BatchJob, Begun, TrackOptions, begin};
 use crate::report::wording::{number, one_line};
 use crate::runner::signals::PassedOn;
 use crate::storage::StorageReader as _;
@@ -105,7 +105,7 @@ fn period(text: &str) -> Result<Period, &'static str> {
 pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, Failure> {
     check_patterns(&arguments.pattern)?;
     let directory = std::env::current_dir()?;
-    let wanted = Wanted {
+    let wanted = TrackOptions {
         study: arguments.study.clone(),
         goal: Goal {
             metric: arguments.metric.clone(),

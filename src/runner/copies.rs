@@ -44,7 +44,7 @@ pub(super) struct Copies {
 
 /// A copy to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct PlannedCopy {
     source: PathBuf,
     /// The trial's directory of copies.
     copies: PathBuf,
@@ -100,7 +100,7 @@ impl Copies {
         source: &Path,
         is_inside: bool,
         step: u64,
-    ) -> Option<Wanted> {
+    ) -> Option<PlannedCopy> {
         let below = match source.strip_prefix(own) {
             Ok(below) if is_inside => {
                 let mut copied = self.copied.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,12 +112,12 @@ impl Copies {
             }
             _ => PathBuf::from(source.file_name().unwrap_or(OsStr::new("checkpoint"))),
         };
-        Some(Wanted { source: source.to_owned(), copies, step, is_inside, below })
+        Some(PlannedCopy { source: source.to_owned(), copies, step, is_inside, below })
     }
 
     /// Makes a copy: of each file a clone if the file system supports it (btrfs, XFS), else its
     /// bytes; never a hard link, which would be overwritten, too.
-    pub(super) fn take(&self, wanted: &Wanted) -> Result<PathBuf, Trouble> {
+    pub(super) fn take(&self, wanted: &PlannedCopy) -> Result<PathBuf, Trouble> {
         let until = Instant::now() + self.patience;
         let tree = settled(&wanted.source)?;
         fs::create_dir_all(&wanted.copies)?;
@@ -391,7 +391,7 @@ impl Draft {
     }
 
     /// Renames it to a unique name.
-    fn place(self, wanted: &Wanted) -> Result<PathBuf, Trouble> {
+    fn place(self, wanted: &PlannedCopy) -> Result<PathBuf, Trouble> {
         for place in 0..=u32::MAX {
             let to = wanted.copies.join(copy_name(wanted.step, wanted.is_inside, place));
             match fs::rename(&self.0, &to) {
@@ -419,7 +419,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    fn wanted(directory: &Path, source: &str, step: u64) -> Option<Wanted> {
+    fn wanted(directory: &Path, source: &str, step: u64) -> Option<PlannedCopy> {
         let copies = Copies::new(None);
         copies.wanted(directory, directory.join("copies"), &directory.join(source), true, step)
     }
@@ -531,7 +531,7 @@ mod tests {
         assert!(why(&hurried).contains("one of its size"), "it is not tried again");
         assert!(fs::read_dir(root.join("copies")).unwrap().next().is_none());
         fs::create_dir_all(root.join("trial/copies")).unwrap();
-        let of_all = Wanted {
+        let of_all = PlannedCopy {
             source: root.join("trial"),
             copies: root.join("trial/copies"),
             step: 1,

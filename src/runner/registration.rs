@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::artifacts::Places;
 use super::checkpoint_digest::checkpoint_digest;
-use super::copies::{Copies, Trouble, Wanted};
+use super::copies::{Copies, PlannedCopy, Trouble};
 use super::ownership::MARK;
 use super::removal::inside;
 use super::{disk, threads};
@@ -68,7 +68,7 @@ pub(super) struct Registered {
 }
 
 /// The result of the thread that examines a checkpoint.
-type Look = Result<(ValidCheckpoint, Option<Wanted>), String>;
+type Look = Result<(ValidCheckpoint, Option<PlannedCopy>), String>;
 
 impl Registrar {
     pub(super) fn new(files: StudyFiles, protected: Vec<PathBuf>, copies: Option<Copies>) -> Self {

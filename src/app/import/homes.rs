@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::Wanted;
+use super::ImportOptions;
 use crate::app::AppError;
 use crate::app::named_after::{in_words, named_after};
 use crate::config::is_study_name;
@@ -87,7 +87,7 @@ impl Homes {
     pub fn of(
         &mut self,
         reader: Option<&dyn StorageReader>,
-        wanted: &Wanted,
+        wanted: &ImportOptions,
         after: &NamedAfter,
         run: &RecordedRun,
     ) -> Result<Home, AppError> {
@@ -107,7 +107,7 @@ impl Homes {
     pub fn study(
         &mut self,
         reader: Option<&dyn StorageReader>,
-        wanted: &Wanted,
+        wanted: &ImportOptions,
         after: &NamedAfter,
     ) -> Result<Home, AppError> {
         if let Some(name) = &wanted.study {

@@ -10,7 +10,7 @@ use crate::config::shown::one_line;
 
 /// How much is shown.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Wanted {
+pub(super) struct DisplayOptions {
     pub(super) top_k: Option<u32>,
     pub(super) to_file: bool,
     pub(super) as_json: bool,
@@ -73,7 +73,7 @@ const FIRST: usize = 6;
 /// Tokens displayed of a mask.
 const TOKENS: usize = 5;
 
-impl Wanted {
+impl DisplayOptions {
     fn of_labels(self, all: Labels) -> Labels {
         let shown = |(index, (_, score)): (usize, &(String, f64))| match self.top_k {
             Some(count) => index < count as usize,
@@ -93,7 +93,7 @@ impl Wanted {
 
 impl Shown {
     /// From the answer about a text.
-    pub(super) fn of(prediction: &Value, wanted: Wanted) -> Self {
+    pub(super) fn of(prediction: &Value, wanted: DisplayOptions) -> Self {
         let list = |key: &str| prediction.get(key).and_then(Value::as_array);
         if let Some(entities) = list("entities") {
             let all: Option<Vec<Entity>> = entities.iter().map(Entity::of).collect();
@@ -389,7 +389,7 @@ mod tests {
     use super::*;
     use crate::cli::Exit;
 
-    fn labelled(scores: &[f64], wanted: Wanted) -> Shown {
+    fn labelled(scores: &[f64], wanted: DisplayOptions) -> Shown {
         let labels: Vec<Value> = ["good", "bad"]
             .iter()
             .zip(scores)
@@ -398,17 +398,17 @@ mod tests {
         Shown::of(&json!({"labels": labels}), wanted)
     }
 
-    fn top(count: u32) -> Wanted {
-        Wanted { top_k: Some(count), ..Wanted::default() }
+    fn top(count: u32) -> DisplayOptions {
+        DisplayOptions { top_k: Some(count), ..DisplayOptions::default() }
     }
 
     #[test]
     fn a_text_whose_scores_are_no_numbers_has_no_label() {
         for (scores, wanted, expected) in [
-            (&[f64::NAN, f64::NAN], Wanted::default(), None),
-            (&[0.5, f64::NAN], Wanted::default(), None),
-            (&[f64::INFINITY, 0.5], Wanted::default(), None),
-            (&[0.99, 0.01], Wanted::default(), Some(1)),
+            (&[f64::NAN, f64::NAN], DisplayOptions::default(), None),
+            (&[0.5, f64::NAN], DisplayOptions::default(), None),
+            (&[f64::INFINITY, 0.5], DisplayOptions::default(), None),
+            (&[0.99, 0.01], DisplayOptions::default(), Some(1)),
             (&[0.99, 0.01], top(2), Some(2)),
         ] {
             let shown = labelled(scores, wanted);
@@ -444,13 +444,14 @@ mod tests {
 
     #[test]
     fn a_text_has_those_of_several_labels_that_are_likelier_than_not() {
-        let wanted = Wanted { to_file: true, has_several: true, ..Wanted::default() };
+        let wanted =
+            DisplayOptions { to_file: true, has_several: true, ..DisplayOptions::default() };
         let shown = [labelled(&[0.9, 0.5], wanted), labelled(&[0.4, 0.3], wanted)];
         assert_eq!(
             written(&shown, None),
             "text,label,score,label_2,score_2\na,good,0.9,bad,0.5\nb,,,,\n"
         );
-        let one = Wanted { has_several: false, ..wanted };
+        let one = DisplayOptions { has_several: false, ..wanted };
         assert_eq!(written(&[labelled(&[0.4, 0.3], one)], None), "text,label,score\na,good,0.4\n");
     }
 
@@ -482,8 +483,8 @@ mod tests {
     fn entities_have_a_row_each_and_a_text_without_one_has_an_empty_row() {
         let entity =
             json!({"entity_group": "PER", "score": 0.75, "word": "Ada L.", "start": 3, "end": 9});
-        let shown = Shown::of(&json!({"entities": [entity]}), Wanted::default());
-        let none = Shown::of(&json!({"entities": []}), Wanted::default());
+        let shown = Shown::of(&json!({"entities": [entity]}), DisplayOptions::default());
+        let none = Shown::of(&json!({"entities": []}), DisplayOptions::default());
         assert_eq!(shown.lines(), ["0.750  PER  Ada L."]);
         assert_eq!(none.lines(), ["       no entity"]);
         assert_eq!(shown.json(("a", None))["entities"][0], entity);
@@ -493,14 +494,17 @@ mod tests {
         );
         let broken =
             json!({"entity_group": "PER", "score": null, "word": "A", "start": 0, "end": 1});
-        assert_eq!(Shown::of(&json!({"entities": [broken]}), Wanted::default()), Shown::NotFinite);
+        assert_eq!(
+            Shown::of(&json!({"entities": [broken]}), DisplayOptions::default()),
+            Shown::NotFinite
+        );
     }
 
     #[test]
     fn an_answer_has_its_place_and_none_is_said() {
         let of = |answer: &str, end: u64| {
             let answer = json!({"answer": answer, "score": 0.75, "start": 0, "end": end});
-            Shown::of(&json!({"answer": answer}), Wanted::default())
+            Shown::of(&json!({"answer": answer}), DisplayOptions::default())
         };
         let (shown, none) = (of("Ada L.", 6), of("", 0));
         assert_eq!([shown.lines(), none.lines()], [["0.750  Ada L."], ["0.750  no answer"]]);
@@ -523,14 +527,15 @@ mod tests {
         let token = |token: &str, score: f64| json!({"label": token, "score": score});
         let masks =
             json!({"masks": [[token("sun", 0.5), token("snow", 0.25)], [token("up", 0.125)]]});
-        let shown = Shown::of(&masks, Wanted::default());
+        let shown = Shown::of(&masks, DisplayOptions::default());
         assert_eq!(shown.lines(), ["mask 1", "0.500  sun", "0.250  snow", "mask 2", "0.125  up"]);
         assert_eq!(shown.json(("a", None))["masks"][1][0]["token"], "up");
-        let none = Shown::of(&json!({"masks": []}), Wanted::default());
+        let none = Shown::of(&json!({"masks": []}), DisplayOptions::default());
         assert_eq!(none.lines(), ["       no mask"]);
         assert!(without_masks(std::slice::from_ref(&none)).is_some());
         assert!(without_masks(&[none, shown.clone()]).is_none() && without_masks(&[]).is_none());
-        let first = Shown::of(&masks, Wanted { to_file: true, ..Wanted::default() });
+        let first =
+            Shown::of(&masks, DisplayOptions { to_file: true, ..DisplayOptions::default() });
         assert_eq!(written(&[first], None), "text,mask,token,score\na,1,sun,0.5\na,2,up,0.125\n");
     }
 }

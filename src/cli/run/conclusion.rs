@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 use super::{Form, RunArguments};
 use crate::app::best::state_of_runs;
 use crate::app::best_runs;
-use crate::app::export::{Wanted, export_trial, target, test_winner};
+use crate::app::export::{ExportOptions, export_trial, target, test_winner};
 use crate::app::study_state::{elapsed, unmeasured};
 use crate::cli::console::{Console, Talk, shown};
 use crate::cli::exit::{AGAIN, Exit, Failure};
@@ -94,7 +94,7 @@ pub(super) fn conclude(
             if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
                 let known = Some((&reader as &dyn StorageReader, study.id));
                 let target = target(directory, &study.spec, Some(file), known, &store)?;
-                let wanted = Wanted {
+                let wanted = ExportOptions {
                     trial: None,
                     quantize: study.spec.export.quantize,
                     target: &target,
