@@ -26,7 +26,9 @@ pub use study::{
     AssumedDirection, DEFAULT_METRIC, DEFAULT_STUDY, Goal, find_run, open_described, open_study,
     run_of_job, study_named_for,
 };
-pub use sync::{Behind, Follower, Listener, Mirror, SyncError, Written, behind, forget, write_lag};
+pub use sync::{
+    Behind, Follower, Listener, Mirror, SyncError, SyncResult, behind, forget, write_lag,
+};
 pub use writer::{
     Notice, Program, SpoolWriter, adopt_spools, names_a_run, orphaned_spools, write_spool,
 };

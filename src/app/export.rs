@@ -123,7 +123,7 @@ pub struct ExportOptions<'a> {
 
 /// An export that was written.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenExport {
     /// Its trial.
     pub trial: Trial,
     /// The step of the trial's value.
@@ -165,7 +165,7 @@ pub fn export_trial(
     wanted: ExportOptions<'_>,
     store: &Path,
     on_progress: &mut OnProgress<'_>,
-) -> Result<Written, AppError> {
+) -> Result<WrittenExport, AppError> {
     let spec = &study.spec;
     let number = wanted.trial.map_or_else(|| best::number(reader, study), Ok)?;
     let trial = find::trial(reader, study, number)?;
@@ -247,7 +247,7 @@ pub fn export_trial(
     let is_other = |(study, trial): &(String, u64)| *study != spec.name || *trial != number.0;
     let is_held = wanted.trial.is_none() || !trial.checkpoints.is_empty();
     let removed = if is_held { removed(reader, study, &trial, step)? } else { None };
-    Ok(Written {
+    Ok(WrittenExport {
         removed,
         others,
         replaced: before.filter(|before| is_replaced && is_other(before)),

@@ -7,7 +7,7 @@ use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::artifact::ArtifactKind;
 use crate::study::counted::count;
 use crate::study::destination::{Destination, Tool};
-use crate::tracking::{Credentials, Mirror, Written, write_lag};
+use crate::tracking::{Credentials, Mirror, SyncResult, write_lag};
 
 /// Brings a destination up to date with a study.
 ///
@@ -18,7 +18,7 @@ pub fn sync(
     study: &StudySummary,
     destination: &Destination,
     credentials: &Credentials,
-) -> Result<Written, AppError> {
+) -> Result<SyncResult, AppError> {
     let mut mirror = Mirror::open(reader, study, destination, credentials)?;
     let written = mirror.update(reader, &mut |_, _| {})?;
     write_lag(reader, study.id, destination, None);

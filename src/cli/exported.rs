@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::console::{shown, typed};
 use super::{Console, Exit, Failure};
-use crate::app::export::Written;
+use crate::app::export::WrittenExport;
 use crate::arguments::TaskKind;
 use crate::export::{ExportError, Holds, Placed, Recipe, holds_weights};
 use crate::report::wording::{bytes, exportable, number, one_line};
@@ -55,7 +55,7 @@ pub fn device(name: &str) -> Result<Device, Failure> {
 }
 
 /// Reports an export, and its losses.
-pub fn tell(exported: &Written, spec: &StudySpec, console: &mut Console) {
+pub fn tell(exported: &WrittenExport, spec: &StudySpec, console: &mut Console) {
     let (trial, directory) = (exported.trial.number, shown(&exported.placed.directory));
     let named = |(name, value): (String, f64)| named_value(&name, value);
     let values: Vec<String> = match spec.has_several_objectives() {
@@ -191,7 +191,7 @@ fn print_left_out(placed: &Placed, console: &mut Console) {
 }
 
 /// The warning if the checkpoint does not hold the step of the trial's value.
-fn of_another_step(spec: &StudySpec, exported: &Written) -> Option<String> {
+fn of_another_step(spec: &StudySpec, exported: &WrittenExport) -> Option<String> {
     let (step_unit, metric, number_of) =
         (spec.step.as_str(), &spec.objective().metric, exported.trial.number);
     let at = exported.step.map_or_else(String::new, |step| format!(" at {step_unit} {step}"));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::ExportError;
 use super::earlier::names;
-use super::marker::{self, Written};
+use super::marker::{self, ExportedFile};
 use crate::storage::sqlite::{is_open_here, read_file};
 
 /// Files of a checkpoint that are only needed to continue training.
@@ -264,7 +264,7 @@ impl Plan {
         checkpoint: &Path,
         draft: &Path,
         told: &mut dyn FnMut(u64, u64),
-    ) -> Result<BTreeMap<PathBuf, Written>, ExportError> {
+    ) -> Result<BTreeMap<PathBuf, ExportedFile>, ExportError> {
         for directory in &self.directories {
             let path = draft.join(directory);
             fs::create_dir(&path).map_err(ExportError::io("make", &path))?;
@@ -310,7 +310,7 @@ fn copy_file(
     copy: Option<&Path>,
     damaged: &dyn Fn(&str) -> ExportError,
     read: &mut dyn FnMut(u64),
-) -> Result<Written, ExportError> {
+) -> Result<ExportedFile, ExportError> {
     const UNSTABLE: &str = "changed while it was copied: export again when nothing writes to it";
     // It may have become a FIFO, which blocks when opened.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
@@ -360,7 +360,7 @@ fn copy_file(
             .and_then(|()| file.sync_all())
             .map_err(ExportError::io("write", copy))?;
     }
-    Ok(Written { bytes, digest: digest.finalize() })
+    Ok(ExportedFile { bytes, digest: digest.finalize() })
 }
 
 /// Writes a piece, or skips it if it is a hole, so that sparse files stay sparse.

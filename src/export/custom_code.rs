@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::ExportError;
 use super::draft::save;
-use super::marker::Written;
+use super::marker::ExportedFile;
 use crate::arguments::ENCODER_TYPES;
 
 /// The trainer's own architecture in `config.json`.
@@ -25,7 +25,7 @@ const MODULE: &str = "modeling_hpsearch";
 
 /// Writes the code beside `config.json` in `directory`, if that describes the trainer's own
 /// architecture; returns the files written.
-pub(super) fn add(directory: &Path) -> Result<Vec<(PathBuf, Written)>, ExportError> {
+pub(super) fn add(directory: &Path) -> Result<Vec<(PathBuf, ExportedFile)>, ExportError> {
     let Ok(bytes) = std::fs::read(directory.join("config.json")) else { return Ok(Vec::new()) };
     let Ok(mut config) = serde_json::from_slice::<Value>(&bytes) else { return Ok(Vec::new()) };
     // A quantized model has another type.

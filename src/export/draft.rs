@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use super::earlier::{self, Depth, Stamps, TargetContent};
-use super::marker::{self, ExportState, MARKER, Marker, Written};
+use super::marker::{self, ExportState, ExportedFile, MARKER, Marker};
 use super::{ExportError, holds_weights};
 use crate::runner::file_lock::FileLock;
 
@@ -325,13 +325,16 @@ pub(super) fn save(
     directory: &Path,
     name: &str,
     bytes: &[u8],
-) -> Result<(PathBuf, Written), ExportError> {
+) -> Result<(PathBuf, ExportedFile), ExportError> {
     let path = directory.join(name);
     let mut file = File::create(&path).map_err(ExportError::io("write", &path))?;
     file.write_all(bytes)
         .and_then(|()| file.sync_all())
         .map_err(ExportError::io("write", &path))?;
-    Ok((PathBuf::from(name), Written { bytes: bytes.len() as u64, digest: blake3::hash(bytes) }))
+    Ok((
+        PathBuf::from(name),
+        ExportedFile { bytes: bytes.len() as u64, digest: blake3::hash(bytes) },
+    ))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::marker::{self, ExportState, MARKER, Marker, Written};
+use super::marker::{self, ExportState, ExportedFile, MARKER, Marker};
 use super::{ExportError, Obstacle};
 use crate::storage::sqlite::is_open_here;
 
@@ -192,7 +192,12 @@ impl Comparison<'_> {
         Ok(())
     }
 
-    fn is_as_written(&self, below: &Path, written: &Written, stamp: Stamp) -> io::Result<bool> {
+    fn is_as_written(
+        &self,
+        below: &Path,
+        written: &ExportedFile,
+        stamp: Stamp,
+    ) -> io::Result<bool> {
         if stamp.bytes != written.bytes {
             return Ok(false);
         }

@@ -37,7 +37,7 @@ pub(super) enum ExportState {
 
 /// A file that an export wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct ExportedFile {
     /// Its size.
     pub(super) bytes: u64,
     /// Its content.
@@ -50,7 +50,7 @@ pub(super) struct Marker {
     /// The state of the directory.
     pub(super) state: ExportState,
     /// Its files by relative path, except the marker itself.
-    pub(super) files: BTreeMap<PathBuf, Written>,
+    pub(super) files: BTreeMap<PathBuf, ExportedFile>,
     /// Its subdirectories.
     pub(super) directories: BTreeSet<PathBuf>,
 }
@@ -112,7 +112,7 @@ impl Marker {
             serde_json::from_slice(text).ok().filter(|text: &Text| text.version == VERSION)?;
         let file = |file: FileText| {
             let digest = blake3::Hash::from_hex(&file.blake3).ok()?;
-            Some((below(&file.path)?, Written { bytes: file.bytes, digest }))
+            Some((below(&file.path)?, ExportedFile { bytes: file.bytes, digest }))
         };
         let files = text.files.into_iter().map(file).collect::<Option<_>>()?;
         let directories = text.directories.iter().map(|path| below(path)).collect::<Option<_>>()?;
@@ -120,7 +120,7 @@ impl Marker {
     }
 
     fn text(&self) -> io::Result<Vec<u8>> {
-        let file = |(path, written): (&PathBuf, &Written)| FileText {
+        let file = |(path, written): (&PathBuf, &ExportedFile)| FileText {
             path: encoded(path),
             bytes: written.bytes,
             blake3: written.digest.to_hex().to_string(),

@@ -264,12 +264,12 @@ struct TreeEntry {
     /// Device and inode.
     identity: (u64, u64),
     /// For a file: what writing changes.
-    written: Option<Written>,
+    written: Option<FileStamp>,
 }
 
 /// A file's size, mtime and ctime, in seconds and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Written {
+struct FileStamp {
     size: u64,
     modified: (i64, i64),
     changed: (i64, i64),
@@ -277,7 +277,7 @@ struct Written {
 
 impl TreeEntry {
     fn new(below: &Path, metadata: &Metadata) -> Self {
-        let written = || Written {
+        let written = || FileStamp {
             size: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),

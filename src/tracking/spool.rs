@@ -325,18 +325,18 @@ impl Spool {
 
 fn read(line: &[u8]) -> SpoolLine {
     #[derive(Deserialize)]
-    struct Written {
+    struct RawLine {
         line: Option<Map<String, Json>>,
         time: Option<i64>,
         finish: Option<String>,
         message: Option<String>,
     }
     let text = String::from_utf8_lossy(line);
-    match serde_json::from_str::<Written>(&quote_non_finite(&text)) {
-        Ok(Written { line: Some(record), finish: None, time, .. }) => {
+    match serde_json::from_str::<RawLine>(&quote_non_finite(&text)) {
+        Ok(RawLine { line: Some(record), finish: None, time, .. }) => {
             SpoolLine::Record { record, time }
         }
-        Ok(Written { line: None, finish: Some(status), message, .. }) => {
+        Ok(RawLine { line: None, finish: Some(status), message, .. }) => {
             SpoolLine::Finish { status, message }
         }
         _ => SpoolLine::Unknown,

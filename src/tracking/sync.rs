@@ -210,7 +210,7 @@ trait Target: Send {
 
 /// The result of an update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct SyncResult {
     /// Runs that were begun, continued or ended.
     pub runs: u64,
     /// Points of series that were written.
@@ -301,7 +301,7 @@ impl Mirror {
         &mut self,
         reader: &dyn StorageReader,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Written, SyncError> {
+    ) -> Result<SyncResult, SyncError> {
         let study = reader.summary(self.study)?;
         let mut refused = match self.target.begin(reader, &study) {
             Err(error @ SyncError::NotOurs { .. }) => Some(error),
@@ -311,7 +311,7 @@ impl Mirror {
         // Open runs stay open until they are written: after an error all are checked again.
         self.open.extend(changed.iter().map(|outcome| outcome.number));
         self.cursor = cursor;
-        let (mut written, all) = (Written::default(), self.open.len() as u64);
+        let (mut written, all) = (SyncResult::default(), self.open.len() as u64);
         for (done, number) in self.open.clone().into_iter().enumerate() {
             progress(done as u64, all);
             let is_open = match reader.trial(self.study, number)? {

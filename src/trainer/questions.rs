@@ -89,7 +89,7 @@ pub(super) fn prepare(
             done += bytes;
             sources.progress.update(done, all);
         })?;
-        let mut written = Written::default();
+        let mut written = SplitWindows::default();
         let mut kept = Kept::default();
         for ((number, question), windows) in (0..).zip(questions).zip(windows) {
             let windows = windows
@@ -225,13 +225,13 @@ impl Kept {
 
 /// The windows of a split.
 #[derive(Debug, Default)]
-struct Written {
+struct SplitWindows {
     rows: Vec<(Vec<u32>, u32)>,
     /// By [`Extra::OF_QUESTIONS`].
     extras: [Vec<Vec<u32>>; Extra::OF_QUESTIONS.len()],
 }
 
-impl Written {
+impl SplitWindows {
     fn add(&mut self, question: u32, window: Window, answer: Option<[usize; 2]>) {
         let [first, last] =
             answer.and_then(|answer| window.tokens_of(answer)).unwrap_or_default().map(number);

@@ -37,7 +37,7 @@ const SLOW: Duration = Duration::from_secs(10);
 pub type Listener = Arc<dyn Fn(&Destination, Option<&str>) + Send + Sync>;
 
 /// A destination and its thread.
-struct Written {
+struct DestinationThread {
     destination: Destination,
     thread: Option<JoinHandle<()>>,
     /// Why the last update failed; `None`: it succeeded.
@@ -48,7 +48,7 @@ struct Written {
 pub struct Follower {
     /// Dropped to have the threads write the rest and exit.
     stop: Vec<Sender<()>>,
-    destinations: Vec<Written>,
+    destinations: Vec<DestinationThread>,
 }
 
 impl Follower {
@@ -83,7 +83,7 @@ impl Follower {
                 }
             };
             stop.push(tx);
-            all.push(Written { destination: destination.clone(), thread, trouble });
+            all.push(DestinationThread { destination: destination.clone(), thread, trouble });
         }
         Follower { stop, destinations: all }
     }
@@ -94,7 +94,9 @@ impl Follower {
         self.stop.clear();
         let until = Instant::now() + PATIENCE;
         let mut behind = Vec::new();
-        for Written { destination, thread, trouble } in std::mem::take(&mut self.destinations) {
+        for DestinationThread { destination, thread, trouble } in
+            std::mem::take(&mut self.destinations)
+        {
             let mut is_done = thread.is_none();
             if let Some(thread) = thread {
                 while !thread.is_finished() && Instant::now() < until {

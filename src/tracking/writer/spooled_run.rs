@@ -29,7 +29,7 @@ use crate::tracking::{Goal, NewRun, ResumedRun, Run, TrackingError};
 const CLOCK_TOLERANCE: i64 = 3_600_000_000;
 
 /// The part of a spool that is already written.
-pub(super) struct Written {
+pub(super) struct SpoolProgress {
     /// Its run.
     pub trial: TrialNumber,
     /// Where the unwritten lines begin; `None`: none is written.
@@ -87,7 +87,7 @@ pub(super) fn written(
     study: &StoredStudy,
     spool: &str,
     header: &Header,
-) -> Result<Option<Written>, StorageError> {
+) -> Result<Option<SpoolProgress>, StorageError> {
     let jobs = [job_of(JOB, header, spool), job_of(REST_JOB, header, spool)];
     let is_its = |run: &TrackedRun| run.job.as_ref().is_some_and(|job| jobs.contains(job));
     // Attempts of each run since then.
@@ -100,7 +100,7 @@ pub(super) fn written(
             let Event::Trial(trial, event) = event else { continue };
             let begun = attempts.get(trial).copied().unwrap_or(0);
             let (trial, found) = (*trial, |offset, is_taken_over| {
-                Ok(Some(Written { trial: *trial, offset, is_taken_over }))
+                Ok(Some(SpoolProgress { trial: *trial, offset, is_taken_over }))
             });
             match event {
                 TrialEvent::Attempt(AttemptEvent::Started { .. }) => {
@@ -134,11 +134,11 @@ pub(super) fn begin(
     study: &StoredStudy,
     spool: &Spool,
     header: &Header,
-    written: Option<&Written>,
+    written: Option<&SpoolProgress>,
     say: &mut dyn FnMut(Notice),
 ) -> Result<Run, TrackingError> {
     let resumed = ResumedRun { spool: Some((spool.name(), spool.offset())), ..Default::default() };
-    if let Some(Written { trial, is_taken_over, .. }) = written {
+    if let Some(SpoolProgress { trial, is_taken_over, .. }) = written {
         if *is_taken_over {
             return begin_rest(storage, study, spool, header, *trial, say);
         }
