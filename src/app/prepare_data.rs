@@ -18,7 +18,7 @@ use crate::study::spec::StudySpec;
 
 /// Prepared data.
 #[derive(Clone, Debug, Default)]
-pub struct PreparedData {
+pub struct DataPreparation {
     /// Findings about it.
     pub findings: Vec<String>,
     /// Its directory, which includes its tokenizer.
@@ -36,9 +36,9 @@ pub fn prepare_data(
     spec: &StudySpec,
     store: &Path,
     on_progress: &mut OnProgress<'_>,
-) -> Result<PreparedData, JobError> {
+) -> Result<DataPreparation, JobError> {
     let Program::Trainer { arguments, data } = &spec.program else {
-        return Ok(PreparedData::default());
+        return Ok(DataPreparation::default());
     };
     // The tokenizer's arguments may be searched.
     let point =
@@ -67,7 +67,7 @@ pub fn prepare_data(
             answer["undefined"]["why"].as_str().unwrap_or_default()
         )));
     }
-    Ok(PreparedData {
+    Ok(DataPreparation {
         findings: findings(&answer, spec),
         directory: answer["directory"].as_str().map(PathBuf::from),
     })

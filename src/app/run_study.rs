@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::prepare_data::{PreparedData, prepare_data};
+use super::prepare_data::{DataPreparation, prepare_data};
 use super::reconcile::{self, Consent, JudgedAgain};
 use super::warm_start::{self, WarmStartSource};
 use super::worker_job::Progress;
@@ -321,7 +321,7 @@ fn read_inputs(
     options: &RunOptions<'_>,
     path: &Path,
     tell: &mut dyn FnMut(RunNotice<'_>),
-) -> Result<PreparedData, AppError> {
+) -> Result<DataPreparation, AppError> {
     let stored = known.map(|known| (store as &dyn StorageReader, known.id));
     if let Some(edited) = export::check_target(spec, options.file, stored, path)? {
         tell(RunNotice::EditedExport(&edited));
