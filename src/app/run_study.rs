@@ -132,7 +132,7 @@ pub enum RunNotice<'a> {
 }
 
 /// A study file that was read.
-pub struct StudyFile {
+pub struct CheckedStudyFile {
     /// The study, with its overrides.
     pub spec: StudySpec,
     checked: Checked,
@@ -188,7 +188,7 @@ pub fn read(
     options: &RunOptions<'_>,
     store: &Path,
     tell: &mut dyn FnMut(RunNotice<'_>),
-) -> Result<StudyFile, AppError> {
+) -> Result<CheckedStudyFile, AppError> {
     let checked = config::load_with_warnings(options.file, options.set)?;
     tell(RunNotice::Warnings(&checked.warnings));
     let mut spec = checked.spec.clone();
@@ -206,7 +206,7 @@ pub fn read(
         }
     }
     reconcile::place_files(&mut spec, options.file, store)?;
-    Ok(StudyFile { spec, checked, slots: found })
+    Ok(CheckedStudyFile { spec, checked, slots: found })
 }
 
 /// Opens the store, compares the file with the stored study, reads the data, stores the study, and
@@ -215,13 +215,13 @@ pub fn read(
 /// # Errors
 /// The study cannot be run: each error names what to do.
 pub fn prepare(
-    read: StudyFile,
+    read: CheckedStudyFile,
     options: &RunOptions<'_>,
     path: &Path,
     command: Vec<OsString>,
     tell: &mut dyn FnMut(RunNotice<'_>),
 ) -> Result<Prepared, AppError> {
-    let StudyFile { mut spec, checked, slots } = read;
+    let CheckedStudyFile { mut spec, checked, slots } = read;
     let (mut store, known) = open(&checked, &spec, path, tell)?;
     if let Some(known) = &known {
         reconcile::continue_file(known, &checked, &mut spec);
