@@ -41,7 +41,7 @@ use crate::study::trial::{AttemptNumber, Note, Trial, TrialNumber, TrialState};
 /// All studies of the store.
 #[derive(Debug, Serialize)]
 pub struct StudiesPart {
-    studies: Vec<StudyRow>,
+    studies: Vec<ListedStudy>,
     /// Those that cannot be read here.
     skipped: Vec<SkippedStudy>,
 }
@@ -54,7 +54,7 @@ struct SkippedStudy {
 
 /// A study in the list.
 #[derive(Debug, Serialize)]
-pub struct StudyRow {
+pub struct ListedStudy {
     name: String,
     state: &'static str,
     /// Why it is over, or paused.
@@ -126,7 +126,7 @@ pub struct BestOf {
 #[derive(Debug, Serialize)]
 pub struct StudyPart {
     #[serde(flatten)]
-    row: StudyRow,
+    row: ListedStudy,
     description: Option<String>,
     notes: Vec<NoteLine>,
     /// What steps count.
@@ -307,12 +307,12 @@ pub fn studies(reader: &dyn StorageReader) -> Result<StudiesPart, AppError> {
     Ok(StudiesPart { studies: rows.collect::<Result<_, StorageError>>()?, skipped })
 }
 
-fn study_row(reader: &dyn StorageReader, study: StudySummary) -> Result<StudyRow, StorageError> {
+fn study_row(reader: &dyn StorageReader, study: StudySummary) -> Result<ListedStudy, StorageError> {
     let state = state_in(reader, &study)?.as_str();
     let objective = study.spec.objective();
     let is_archived = is_archived(&study);
     let tags = study.all_tags();
-    Ok(StudyRow {
+    Ok(ListedStudy {
         state,
         trials: study.counts,
         hidden: study.hidden,
