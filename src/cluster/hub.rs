@@ -20,7 +20,7 @@ use crossbeam_channel::{Sender, unbounded};
 
 use self::agent::Agent;
 use self::group::Group;
-use self::lease::HeldLease;
+use self::lease::LeaseEnd;
 use super::frames::{FrameReader, FrameWriter};
 use super::message::{
     AttemptOf, Envelope, Greeting, Hello, SentSeries, ToAgent, ToRunner, TrainerInput, Welcome,
@@ -76,7 +76,7 @@ pub struct HubContext {
 #[derive(Clone)]
 pub struct Hub {
     run: Arc<HubContext>,
-    lease: HeldLease,
+    lease: LeaseEnd,
     state: Arc<Mutex<HubState>>,
 }
 
@@ -130,7 +130,7 @@ impl Hub {
             }
         }
         let (run, state) = (Arc::new(run), Arc::new(Mutex::new(state)));
-        Hub { run, lease: HeldLease::default(), state }
+        Hub { run, lease: LeaseEnd::default(), state }
     }
 
     /// The runner's lease was renewed. Once it is over, another runner may have taken the study

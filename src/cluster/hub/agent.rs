@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crossbeam_channel::Sender;
 
-use super::lease::HeldLease;
+use super::lease::LeaseEnd;
 use crate::cluster::message::{AttemptOf, ToAgent, bytes, envelope};
 use crate::cluster::outbox::Outbox;
 use crate::cluster::transfer::Sending;
@@ -64,7 +64,7 @@ pub(super) struct Agent {
 pub(super) struct Connection {
     pub frames: Sender<Vec<u8>>,
     /// Nothing is sent when it is over.
-    pub lease: HeldLease,
+    pub lease: LeaseEnd,
     pub generation: u64,
 }
 

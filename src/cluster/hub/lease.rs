@@ -6,9 +6,9 @@ use std::time::Instant;
 
 /// The end of the runner's lease, as far as it is known; shared by all connections.
 #[derive(Clone, Debug, Default)]
-pub(super) struct HeldLease(Arc<Mutex<Option<Instant>>>);
+pub(super) struct LeaseEnd(Arc<Mutex<Option<Instant>>>);
 
-impl HeldLease {
+impl LeaseEnd {
     /// It was renewed.
     pub fn hold_until(&self, end: Instant) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
