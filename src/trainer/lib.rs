@@ -160,7 +160,7 @@ pub trait Host {
     }
 
     /// Whether the runner asked this trial to stop: it writes a checkpoint before the next
-    /// optimiser step and returns [`RunEnd::Interrupted`].
+    /// optimiser step and returns [`TrainingEnd::Interrupted`].
     fn stop_requested(&self) -> bool;
 }
 
@@ -187,7 +187,7 @@ pub struct HostError {
 /// How a training run ended, when it ended without an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RunEnd {
+pub enum TrainingEnd {
     /// All steps are done.
     Finished,
     /// A report was answered with pause, or `until` was reached.

@@ -117,20 +117,20 @@ impl Host for Runner {
 }
 
 /// Trains until the run ends as expected.
-fn trained_until(end: RunEnd, job: &TrainingJob<'_>, mut runner: Runner) -> Runner {
+fn trained_until(end: TrainingEnd, job: &TrainingJob<'_>, mut runner: Runner) -> Runner {
     assert_eq!(train(job, &mut runner).unwrap(), end);
     runner
 }
 
 /// Trains to the end.
 fn trained(job: &TrainingJob<'_>) -> Runner {
-    trained_until(RunEnd::Finished, job, Runner::default())
+    trained_until(TrainingEnd::Finished, job, Runner::default())
 }
 
 /// Trains until the runner asks the trial to stop, after this many calls of `stop_requested`.
 fn interrupted(job: &TrainingJob<'_>, after: usize) -> Runner {
     let runner = Runner { stop_after: Some(after), ..Runner::default() };
-    trained_until(RunEnd::Interrupted, job, runner)
+    trained_until(TrainingEnd::Interrupted, job, runner)
 }
 
 fn problem_of(job: &TrainingJob<'_>) -> String {

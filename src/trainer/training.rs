@@ -26,7 +26,7 @@ use super::task::{EvaluationSet, Model};
 use super::trainer_state::{EvaluationReport, RunArguments, TrainerState, VERSION};
 use super::training_plan::{DueEvaluation, EpochOrder, TrainingPlan};
 use super::writing::TextGeneration;
-use super::{Host, HostVerdict, RunEnd, Split, TrainerError, TrainingJob, TrainingObjective};
+use super::{Host, HostVerdict, Split, TrainerError, TrainingEnd, TrainingJob, TrainingObjective};
 use hpsearch_core::arguments::LoggingStrategy;
 use hpsearch_core::study::counted::count;
 
@@ -40,7 +40,7 @@ const BYTES_OF_A_WEIGHT: f64 = 4.0;
 /// # Errors
 /// A checkpoint that does not fit the job, an unusable device, files that cannot be written, a
 /// runner that is gone.
-pub fn train(job: &TrainingJob<'_>, host: &mut dyn Host) -> Result<RunEnd, TrainerError> {
+pub fn train(job: &TrainingJob<'_>, host: &mut dyn Host) -> Result<TrainingEnd, TrainerError> {
     let mut run = TrainingRun::begin(job, host)?;
     run.cache_features(host)?;
     if job.arguments.eval_on_start && run.state.global_step == 0 {
@@ -62,15 +62,15 @@ pub fn train(job: &TrainingJob<'_>, host: &mut dyn Host) -> Result<RunEnd, Train
             }
         }
         if run.state.global_step >= run.plan.total_steps || run.stops_early(host) {
-            return Ok(RunEnd::Finished);
+            return Ok(TrainingEnd::Finished);
         }
         let interrupted = host.stop_requested();
         if let Some((step, what)) = if interrupted { run.settle()? } else { run.step()? } {
-            return Ok(RunEnd::Diverged { step, what });
+            return Ok(TrainingEnd::Diverged { step, what });
         }
         if interrupted {
             run.checkpoint(host)?;
-            return Ok(RunEnd::Interrupted);
+            return Ok(TrainingEnd::Interrupted);
         }
         run.log(host)?;
         host.at(run.state.global_step, run.plan.total_steps);
@@ -326,7 +326,7 @@ impl TrainingRun<'_> {
         &self,
         report: &EvaluationReport,
         host: &mut dyn Host,
-    ) -> Result<Option<RunEnd>, TrainerError> {
+    ) -> Result<Option<TrainingEnd>, TrainerError> {
         let metrics = report
             .metrics
             .iter()
@@ -334,10 +334,10 @@ impl TrainingRun<'_> {
             .collect();
         let finished = self.state.global_step >= self.plan.total_steps;
         Ok(match host.report(report.study_step, &metrics)? {
-            HostVerdict::Stop => Some(RunEnd::Stopped),
-            HostVerdict::Pause => Some(RunEnd::Paused),
+            HostVerdict::Stop => Some(TrainingEnd::Stopped),
+            HostVerdict::Pause => Some(TrainingEnd::Paused),
             HostVerdict::Continue => {
-                (self.plan.pauses_at(report.study_step) && !finished).then_some(RunEnd::Paused)
+                (self.plan.pauses_at(report.study_step) && !finished).then_some(TrainingEnd::Paused)
             }
         })
     }

@@ -29,7 +29,7 @@ use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit as StudyStepUnit;
 use crate::trainer::{
     self, GenerationConfig, Host, HostError, HostVerdict, Milestones, PredictionInputs,
-    PreparedData, RunEnd, Split, Start, StepUnit, TrainerError, TrainingObjective,
+    PreparedData, Split, Start, StepUnit, TrainerError, TrainingEnd, TrainingObjective,
 };
 
 type Values = BTreeMap<String, serde_json::Value>;
@@ -324,11 +324,11 @@ fn train(job: &TrainJob, incoming: &Receiver<Incoming>) -> Result<End, Failed> {
         ended = trainer::train(&run, &mut host);
     }
     Ok(match ended? {
-        RunEnd::Finished => (AttemptEnd::Completed, None),
-        RunEnd::Paused => (AttemptEnd::Paused, None),
-        RunEnd::Stopped => (AttemptEnd::Stopped, None),
-        RunEnd::Interrupted => (AttemptEnd::Interrupted, None),
-        RunEnd::Diverged { step, what } => {
+        TrainingEnd::Finished => (AttemptEnd::Completed, None),
+        TrainingEnd::Paused => (AttemptEnd::Paused, None),
+        TrainingEnd::Stopped => (AttemptEnd::Stopped, None),
+        TrainingEnd::Interrupted => (AttemptEnd::Interrupted, None),
+        TrainingEnd::Diverged { step, what } => {
             (AttemptEnd::Diverged, Some(format!("{what} at optimiser step {step}")))
         }
     })

@@ -23,7 +23,7 @@ fn every_device_drops_the_same_elements() {
 }
 
 /// A device, the reports of a training there, and how it ended.
-type Reported = (String, Reports, RunEnd);
+type Reported = (String, Reports, TrainingEnd);
 
 /// A training of the fixture's classifier on each device.
 fn reports(values: Value) -> Vec<Reported> {
@@ -37,7 +37,7 @@ fn reports(values: Value) -> Vec<Reported> {
             &mut runner,
         )
         .unwrap();
-        if let RunEnd::Diverged { step, .. } = &end {
+        if let TrainingEnd::Diverged { step, .. } = &end {
             let saved = runner.checkpoints.iter().map(|(_, path)| {
                 path.to_str().unwrap().rsplit_once('-').unwrap().1.parse::<u64>().unwrap()
             });
@@ -104,7 +104,7 @@ fn a_training_that_diverges_ends_at_the_same_step_everywhere() {
         "num_train_epochs": 20,
     }));
     for (name, _, end) in &all {
-        let (RunEnd::Diverged { step, what }, RunEnd::Diverged { step: first, .. }) =
+        let (TrainingEnd::Diverged { step, what }, TrainingEnd::Diverged { step: first, .. }) =
             (end, &all[0].2)
         else {
             panic!("{name}: {end:?}")

@@ -139,7 +139,7 @@ fn a_report_the_runner_did_not_receive_is_given_again_and_no_other() {
         let runner = Runner { checkpoints: first.checkpoints.clone(), ..Runner::default() };
         let start = Start::Resume(first.last_checkpoint());
         let job = TrainingJob { start, reported, ..fixture.job(&arguments, &directory) };
-        timeless(&trained_until(RunEnd::Finished, &job, runner).reports)
+        timeless(&trained_until(TrainingEnd::Finished, &job, runner).reports)
     };
     assert_eq!(resume(None), whole);
     assert_eq!(resume(Some(1)), whole[1..]);
@@ -156,13 +156,13 @@ fn verdicts_and_until_end_a_run_after_their_report() {
             TrainingJob { until, start, reported: Some(1), ..fixture.job(&arguments, &directory) };
         trained_until(end, &job, runner).reported_steps()
     };
-    assert_eq!(run(HostVerdict::Stop, None, Start::Fresh, RunEnd::Stopped), [1, 2]);
-    assert_eq!(run(HostVerdict::Pause, None, Start::Fresh, RunEnd::Paused), [1, 2]);
+    assert_eq!(run(HostVerdict::Stop, None, Start::Fresh, TrainingEnd::Stopped), [1, 2]);
+    assert_eq!(run(HostVerdict::Pause, None, Start::Fresh, TrainingEnd::Paused), [1, 2]);
     let run = |until, start, end| run(HostVerdict::Continue, Some(until), start, end);
-    assert_eq!(run(1, Start::Fresh, RunEnd::Paused), [1]);
+    assert_eq!(run(1, Start::Fresh, TrainingEnd::Paused), [1]);
     let checkpoint = directory.join("checkpoint-12");
-    assert_eq!(run(2, Start::Resume(&checkpoint), RunEnd::Paused), [2]);
-    assert_eq!(run(3, Start::Resume(&checkpoint), RunEnd::Finished), [2, 3]);
+    assert_eq!(run(2, Start::Resume(&checkpoint), TrainingEnd::Paused), [2]);
+    assert_eq!(run(3, Start::Resume(&checkpoint), TrainingEnd::Finished), [2, 3]);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_run_that_diverges_says_where() {
     );
     let directory = fixture.path().join("trial");
     let end = train(&fixture.job(&arguments, &directory), &mut Runner::default()).unwrap();
-    let RunEnd::Diverged { step, what } = end else { panic!("{end:?}") };
+    let TrainingEnd::Diverged { step, what } = end else { panic!("{end:?}") };
     assert!(step > 1 && what.starts_with("the "), "{step} {what}");
     let culprits = ["is no longer finite", "the first gradient that is not finite"];
     assert!(culprits.iter().any(|culprit| what.contains(culprit)), "{what}");

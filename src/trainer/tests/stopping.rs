@@ -3,7 +3,7 @@
 use super::*;
 
 /// Reports of a run, and how it ended, interrupted and resumed at each of `stops`.
-fn run(fixture: &Fixture, values: Value, name: &str, stops: &[usize]) -> (RunEnd, Runner) {
+fn run(fixture: &Fixture, values: Value, name: &str, stops: &[usize]) -> (TrainingEnd, Runner) {
     let (arguments, directory) = (arguments(values), fixture.path().join(name));
     let mut all = Runner::default();
     let mut from: Option<PathBuf> = None;
@@ -19,7 +19,7 @@ fn run(fixture: &Fixture, values: Value, name: &str, stops: &[usize]) -> (RunEnd
         from = runner.checkpoints.last().map(|(_, checkpoint)| checkpoint.clone()).or(from);
         all.reports.append(&mut runner.reports);
         all.logs.append(&mut runner.logs);
-        if end != RunEnd::Interrupted {
+        if end != TrainingEnd::Interrupted {
             return (end, all);
         }
     }
@@ -39,11 +39,11 @@ fn early_stopping_ends_a_run_that_gets_no_better_also_when_it_is_resumed() {
         "early_stopping_patience": 2,
     });
     let (end, whole) = run(&fixture, values.clone(), "whole", &[]);
-    assert_eq!((end, whole.reports.len()), (RunEnd::Finished, 3));
+    assert_eq!((end, whole.reports.len()), (TrainingEnd::Finished, 3));
     let line = "early stopping: no better eval_accuracy in 2 evaluations";
     assert!(whole.has_logged(line), "{:?}", whole.logs);
     let (end, parts) = run(&fixture, values.clone(), "parts", &[14, 13]);
-    assert_eq!((end, parts.reports.len()), (RunEnd::Finished, 3));
+    assert_eq!((end, parts.reports.len()), (TrainingEnd::Finished, 3));
 
     // Such a run ends at once when it is started again from its last checkpoint.
     let (arguments, directory) = (arguments(values), fixture.path().join("whole"));
@@ -84,7 +84,7 @@ fn evaluations_that_only_the_pruner_asked_for_do_not_count() {
     });
     // Reports at every epoch (12 steps); evaluations that count at steps 24 and 48.
     let (end, runner) = run(&fixture, values, "trial", &[]);
-    assert_eq!((end, runner.reports.len()), (RunEnd::Finished, 4));
+    assert_eq!((end, runner.reports.len()), (TrainingEnd::Finished, 4));
 }
 
 #[test]
