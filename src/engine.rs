@@ -99,7 +99,7 @@ pub enum EngineError {
     Unknown(#[from] UnknownName),
     /// A sampler or pruner that does not support the study.
     #[error(transparent)]
-    Policy(#[from] RegistryError),
+    Registry(#[from] RegistryError),
     /// There are no slots.
     #[error("there is no slot to run trials on: check `[devices]`")]
     NoSlot,

@@ -123,7 +123,7 @@ pub enum StudyError {
     },
     /// The sampler or pruner is unknown.
     #[error(transparent)]
-    Policy(#[from] crate::study::registry::UnknownName),
+    Unknown(#[from] crate::study::registry::UnknownName),
     /// The sampler cannot propose a configuration.
     #[error("{0}")]
     Sampler(String),
