@@ -56,7 +56,7 @@ impl Fault {
 pub type Curve = dyn Fn(&Params, u64) -> f64 + Send + Sync;
 
 /// Relative duration of a configuration's steps.
-pub type Pace = dyn Fn(&Params) -> f64 + Send + Sync;
+pub type StepCost = dyn Fn(&Params) -> f64 + Send + Sync;
 
 /// The state of a trial after a step, from the one before.
 pub type Learning = dyn Fn(f64, &Params) -> f64 + Send + Sync;
@@ -123,7 +123,7 @@ pub struct Simulation {
     /// Virtual time of a step.
     pub step_time: Duration,
     /// Relative duration of a configuration's steps.
-    pub pace: Box<Pace>,
+    pub pace: Box<StepCost>,
     /// Virtual time that a worker takes before its first step.
     pub start_time: Duration,
     /// Virtual time that a worker takes to exit when asked to.

@@ -113,7 +113,7 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     }
     let held = held(situation);
     let nothing = || Forecast { disk: disk(situation, held, None), held, ..Forecast::default() };
-    let Some(pace) = Pace::of(situation) else { return nothing() };
+    let Some(pace) = TrialSpeed::of(situation) else { return nothing() };
     let budget = &situation.spec.budget;
     let device_so_far = situation.used.device_time(situation.now).as_secs_f64();
     let (share, at_work) = (share(situation.used), pace.slots_at_work());
@@ -182,7 +182,7 @@ fn race(situation: &Situation<'_>) -> Option<Span> {
 }
 
 /// The speed of a study.
-struct Pace<'a> {
+struct TrialSpeed<'a> {
     situation: &'a Situation<'a>,
     /// Mean slot-seconds per trial.
     mean: f64,
@@ -194,7 +194,7 @@ struct Pace<'a> {
     counted: f64,
 }
 
-impl<'a> Pace<'a> {
+impl<'a> TrialSpeed<'a> {
     /// `None` until a trial took time.
     fn of(situation: &'a Situation<'a>) -> Option<Self> {
         let Situation { used, now, full_trial, counts, .. } = *situation;
@@ -235,7 +235,13 @@ impl<'a> Pace<'a> {
         let over = counts.complete + counts.pruned + counts.failed;
         let counted =
             if over == 0 { 1.0 } else { (situation.counted() + 1.0) / (float(over) + 1.0) };
-        Some(Pace { situation, mean, uncertainty: uncertainty(&ended, drift), survival, counted })
+        Some(TrialSpeed {
+            situation,
+            mean,
+            uncertainty: uncertainty(&ended, drift),
+            survival,
+            counted,
+        })
     }
 
     /// Slot-seconds until `limit` trials count.
