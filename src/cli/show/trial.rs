@@ -139,7 +139,7 @@ pub fn show(
             return console.json(Some(&study.spec.name), &output);
         }
         Form::Text => {
-            let told = Told { predicted, series: &series, remarks: &remarks };
+            let told = TrialDetails { predicted, series: &series, remarks: &remarks };
             print(reader, study, &trial, &made, &told, &artifacts, console)?
         }
     }
@@ -147,7 +147,7 @@ pub fn show(
 }
 
 /// What the journal tells of a trial.
-struct Told<'a> {
+struct TrialDetails<'a> {
     /// The values that were predicted when it was proposed.
     predicted: Vec<Prediction>,
     series: &'a [SeriesSummary],
@@ -216,11 +216,11 @@ fn print(
     study: &StudySummary,
     trial: &Trial,
     made: &[Made],
-    told: &Told<'_>,
+    told: &TrialDetails<'_>,
     artifacts: &[StoredArtifact],
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let Told { predicted, series, remarks } = told;
+    let TrialDetails { predicted, series, remarks } = told;
     let spec = &study.spec;
     let has_result = trial.value.is_some() || !trial.values.is_empty();
     let value = result(spec, trial)
