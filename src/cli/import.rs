@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::console::{credentials, shown};
-use super::way::Way;
+use super::direction::DirectionArgument;
 use super::{Console, Exit, Failure};
 use crate::app::AppError;
 use crate::app::import::{
@@ -68,7 +68,7 @@ pub struct ImportArguments {
     pub metric: Option<String>,
     /// Whether smaller or larger values of the metric are better
     #[arg(long, value_name = "WAY", value_enum)]
-    pub direction: Option<Way>,
+    pub direction: Option<DirectionArgument>,
     /// Columns of a table that are parameters
     #[arg(long, value_name = "COLUMN,..", value_delimiter = ',')]
     pub params: Vec<String>,

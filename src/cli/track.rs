@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 
 use super::console::Console;
+use super::direction::DirectionArgument;
 use super::exit::{Exit, Failure};
-use super::way::Way;
 use crate::app::spools::TakeOver;
 use crate::app::track::{BatchJob, Begun, TrackOptions, begin};
 use crate::report::wording::{number, one_line};
@@ -80,7 +80,7 @@ pub struct TrackArguments {
     pub metric: Option<String>,
     /// Whether smaller or larger values of it are better
     #[arg(long, value_name = "WAY", value_enum)]
-    pub direction: Option<Way>,
+    pub direction: Option<DirectionArgument>,
     /// A regular expression whose named groups are metrics that the program
     /// prints in its own words, as often as needed; one named `step` is the step
     #[arg(long, value_name = "REGEX")]

@@ -6,18 +6,18 @@ use crate::study::metric::Direction;
 
 /// Which values are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
+pub enum DirectionArgument {
     /// Smaller ones.
     Minimize,
     /// Larger ones.
     Maximize,
 }
 
-impl From<Way> for Direction {
-    fn from(way: Way) -> Direction {
-        match way {
-            Way::Minimize => Direction::Minimize,
-            Way::Maximize => Direction::Maximize,
+impl From<DirectionArgument> for Direction {
+    fn from(direction: DirectionArgument) -> Direction {
+        match direction {
+            DirectionArgument::Minimize => Direction::Minimize,
+            DirectionArgument::Maximize => Direction::Maximize,
         }
     }
 }
