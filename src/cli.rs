@@ -19,6 +19,7 @@ mod copy;
 mod curves;
 mod devices;
 mod diff;
+mod direction;
 mod doctor;
 mod drawing;
 mod du;
@@ -81,7 +82,6 @@ mod verify;
 mod waiting;
 mod warm_start;
 mod watch;
-mod way;
 mod writer;
 
 use std::ffi::OsString;

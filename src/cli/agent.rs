@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGTERM};
 
 use super::{Console, Exit, Failure};
 use crate::app;
-use crate::cluster::agent::{Agent, AgentEnd, AgentNews, Way};
+use crate::cluster::agent::{Agent, AgentEnd, AgentNews, RunnerAddress};
 use crate::cluster::kubernetes::JobOptions;
 use crate::cluster::relay::relay;
 use crate::cluster::rendezvous::Rendezvous;
@@ -113,8 +113,8 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
         }
     }
     let mut locked = None;
-    let way = match (&arguments.file, &arguments.socket) {
-        (Some(file), _) => Way::File(file.clone()),
+    let address = match (&arguments.file, &arguments.socket) {
+        (Some(file), _) => RunnerAddress::File(file.clone()),
         (None, Some(socket)) => {
             // Another relay may have started one at the same moment.
             let lock = File::create(socket.with_extension("lock"))?;
@@ -125,9 +125,9 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
             locked = Some(lock);
             // It outlives the session that started it.
             let _is_the_first = rustix::process::setsid();
-            Way::Socket(socket.clone())
+            RunnerAddress::Socket(socket.clone())
         }
-        (None, None) => Way::StandardStreams,
+        (None, None) => RunnerAddress::StandardStreams,
     };
     // Adopts orphans of killed supervisors, so that they can be killed.
     let _refused_by_old_kernels =
@@ -137,8 +137,8 @@ pub fn agent(arguments: &AgentArguments, console: &mut Console) -> Result<Exit, 
     let signals = SignalWatch::start(inputs, HangUp::Leaves, None)?;
     signals.take_notice()?;
     // Where its runner reads what it prints, as with a pipe, that has all of this already.
-    let prints = matches!(way, Way::File(_));
-    let end = agent.run(way, &mut |news| {
+    let prints = matches!(address, RunnerAddress::File(_));
+    let end = agent.run(address, &mut |news| {
         if prints {
             console.mention(&one_line(&in_words(&news)));
         }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, select, unbounded};
 
-pub use self::connector::Way;
+pub use self::connector::RunnerAddress;
 use self::connector::{Connected, LinkEvent};
 use self::work::Work;
 use super::message::{
@@ -179,9 +179,9 @@ impl Agent {
     }
 
     /// Works until the runner needs it no more, or is lost; `tell` is called with news.
-    pub fn run(mut self, way: Way, tell: &mut dyn FnMut(AgentNews)) -> AgentEnd {
-        self.hello.can_return = !matches!(way, Way::StandardStreams);
-        let events = match connector::start(way) {
+    pub fn run(mut self, address: RunnerAddress, tell: &mut dyn FnMut(AgentNews)) -> AgentEnd {
+        self.hello.can_return = !matches!(address, RunnerAddress::StandardStreams);
+        let events = match connector::start(address) {
             Ok(events) => events,
             Err(error) => return AgentEnd::Unusable(format!("cannot start a thread: {error}")),
         };

@@ -24,7 +24,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(200), Duration::from
 
 /// Where the runner is.
 #[derive(Clone, Debug)]
-pub enum Way {
+pub enum RunnerAddress {
     /// At the addresses in this file.
     File(PathBuf),
     /// At the other end of standard input and output.
@@ -79,17 +79,17 @@ impl Events {
 }
 
 /// Starts the thread. Its events end when there will be no other connection.
-pub(super) fn start(way: Way) -> io::Result<Receiver<LinkEvent>> {
+pub(super) fn start(address: RunnerAddress) -> io::Result<Receiver<LinkEvent>> {
     // A reader that is ahead of the agent waits.
     let (tx, heard) = bounded(1024);
     let events = Events { tx, epoch: Arc::new(AtomicI64::new(i64::MIN)) };
-    threads::spawn("link", move || match way {
-        Way::StandardStreams => {
+    threads::spawn("link", move || match address {
+        RunnerAddress::StandardStreams => {
             let streams = over_pipe(io::stdin(), io::stdout());
             let _closed = serve(streams, None, &events);
         }
-        Way::File(path) => connect_again_and_again(&path, &events),
-        Way::Socket(path) => serve_relays(&path, &events),
+        RunnerAddress::File(path) => connect_again_and_again(&path, &events),
+        RunnerAddress::Socket(path) => serve_relays(&path, &events),
     })?;
     Ok(heard)
 }
