@@ -225,7 +225,7 @@ fn tell(mut own: Checked) -> Result<Request, Refusal> {
         ),
         (Some("pruned"), None) => TellOutcome::Pruned,
         (Some(_), None) => {
-            TellOutcome::Failed(reason.unwrap_or_else(|| "told as failed".to_owned()))
+            TellOutcome::Failed(reason.unwrap_or_else(|| "reported as failed".to_owned()))
         }
     };
     let mut metrics = Metrics::default();
