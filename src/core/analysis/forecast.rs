@@ -113,17 +113,17 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     }
     let held = held(situation);
     let nothing = || Forecast { disk: disk(situation, held, None), held, ..Forecast::default() };
-    let Some(pace) = TrialSpeed::of(situation) else { return nothing() };
+    let Some(speed) = TrialSpeed::of(situation) else { return nothing() };
     let budget = &situation.spec.budget;
     let device_so_far = situation.used.device_time(situation.now).as_secs_f64();
-    let (share, at_work) = (share(situation.used), pace.slots_at_work());
+    let (share, at_work) = (share(situation.used), speed.slots_at_work());
     let device_left = budget
         .device_limit()
         .map(|limit| (limit, (limit.time().as_secs_f64() - device_so_far).max(0.0)));
-    let by_trials = budget.trials.map(|limit| pace.of_the_rest(limit));
+    let by_trials = budget.trials.map(|limit| speed.of_the_rest(limit));
     // Seconds until each limit ends the study.
     let ends = [
-        by_trials.map(|work| (EndedBy::Trials, pace.wall(work))),
+        by_trials.map(|work| (EndedBy::Trials, speed.wall(work))),
         budget.time.map(|limit| {
             let left = limit.saturating_sub(situation.elapsed);
             (EndedBy::Time, Span::exactly(left.as_secs_f64()))
@@ -151,7 +151,7 @@ pub fn forecast(situation: &Situation<'_>) -> Forecast {
     let device_hours = work_left.map(|work| (device_so_far + work * share) / 3600.0);
     let trials = match ended_by {
         EndedBy::Trials => None,
-        _ => Some(pace.trials_in(seconds_left.likely * at_work)),
+        _ => Some(speed.trials_in(seconds_left.likely * at_work)),
     };
     let most_trials = trials.map(|trials| trials.likely).or(budget.trials.map(float));
     Forecast {
