@@ -30,7 +30,7 @@ pub fn check(
 ) -> Result<(), AppError> {
     let space = &study.spec.space;
     let mut problems: Vec<String> =
-        space.problems(params).iter().map(|problem| told(problem, space)).collect();
+        space.problems(params).iter().map(|problem| in_words(problem, space)).collect();
     if let (true, Some(broken)) =
         (problems.is_empty(), constraint::broken(&study.spec.constraints, params))
     {
@@ -109,7 +109,7 @@ pub fn range(distribution: &Distribution) -> String {
     }
 }
 
-fn told(problem: &PointError, space: &Space) -> String {
+fn in_words(problem: &PointError, space: &Space) -> String {
     let names = || space.dimensions().iter().map(|dimension| dimension.name.as_str());
     match problem {
         PointError::Unknown { name } => match nearest(name, names()) {

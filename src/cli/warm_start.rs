@@ -6,7 +6,7 @@ use crate::study::counted::count;
 use crate::study::spec::StudySpec;
 
 /// A sentence on what `spec` takes from an earlier study.
-pub fn told(found: &WarmStartSource, spec: &StudySpec) -> String {
+pub fn in_words(found: &WarmStartSource, spec: &StudySpec) -> String {
     let WarmStartSource { study, taken } = found;
     let mut said = format!(
         "warm start: {} of `{}`",

@@ -210,7 +210,7 @@ impl Watcher {
                 let missed = events.iter().filter(|(seq, ..)| *seq <= followed.seq);
                 let entries: Vec<JournalEntry> =
                     missed.map(|event| JournalEntry::new(event, followed.step_unit)).collect();
-                told(&entries, followed.seq)
+                entries_message(&entries, followed.seq)
             }
             // Another store was here, or it was brought back from a copy.
             Some(after) if after > followed.seq => {
@@ -310,7 +310,7 @@ fn advance(
             };
             let entries: Vec<JournalEntry> =
                 events.iter().map(|event| JournalEntry::new(event, followed.step_unit)).collect();
-            text += &told(&entries, followed.seq);
+            text += &entries_message(&entries, followed.seq);
         }
     }
     // A runner that was killed writes nothing about it.
@@ -322,7 +322,7 @@ fn advance(
 }
 
 /// The entries up to a place of the journal, as an event; too many are not sent one by one.
-fn told(entries: &[JournalEntry], seq: Seq) -> String {
+fn entries_message(entries: &[JournalEntry], seq: Seq) -> String {
     match entries.len() as u64 {
         0 => String::new(),
         1..=MOST_EVENTS => message(Some(seq), "journal", &Entries { entries }),

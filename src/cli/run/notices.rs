@@ -8,7 +8,7 @@ use crate::cli::changed_study::ChangedStudy;
 use crate::cli::console::{Console, Talk, shown};
 use crate::cli::exported;
 use crate::cli::waiting::listener;
-use crate::cli::warm_start::told;
+use crate::cli::warm_start;
 use crate::config::Moved;
 use crate::report::wording::{extension, named_trials, one_line};
 use crate::runner::ownership::Taken;
@@ -68,7 +68,7 @@ impl<'a> Notices<'a> {
             }
             RunNotice::Judged(changed) => console.say(&judged(changed)),
             RunNotice::EditedExport(edited) => exported::warn_edited_export(edited, console),
-            RunNotice::WarmStart(found, spec) => console.say(&told(found, spec)),
+            RunNotice::WarmStart(found, spec) => console.say(&warm_start::in_words(found, spec)),
             RunNotice::MissingFile(missing) => console.say(&missing.to_string()),
             RunNotice::Data { finding, is_known } => {
                 if !is_known || console.talk == Talk::Verbose {

@@ -139,8 +139,8 @@ pub fn show(
             return console.json(Some(&study.spec.name), &output);
         }
         Form::Text => {
-            let told = TrialDetails { predicted, series: &series, remarks: &remarks };
-            print(reader, study, &trial, &made, &told, &artifacts, console)?
+            let details = TrialDetails { predicted, series: &series, remarks: &remarks };
+            print(reader, study, &trial, &made, &details, &artifacts, console)?
         }
     }
     Ok(Exit::Done)
@@ -216,11 +216,11 @@ fn print(
     study: &StudySummary,
     trial: &Trial,
     made: &[Made],
-    told: &TrialDetails<'_>,
+    details: &TrialDetails<'_>,
     artifacts: &[StoredArtifact],
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let TrialDetails { predicted, series, remarks } = told;
+    let TrialDetails { predicted, series, remarks } = details;
     let spec = &study.spec;
     let has_result = trial.value.is_some() || !trial.values.is_empty();
     let value = result(spec, trial)

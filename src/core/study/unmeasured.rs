@@ -185,7 +185,7 @@ mod tests {
         Unmeasured::of(budget, state.objectives(), state.counts, &state.front(), &points)
     }
 
-    fn told(budget: &Budget, state: &StudyState) -> String {
+    fn in_words(budget: &Budget, state: &StudyState) -> String {
         unmeasured(budget, state).map_or_else(String::new, |why| why.to_string())
     }
 
@@ -199,12 +199,12 @@ mod tests {
     #[test]
     fn without_a_front_no_goal_is_in_force() {
         let none = state(1.0, &[&[0.5, f64::NAN]]);
-        assert!(told(&both(), &none).starts_with(
+        assert!(in_words(&both(), &none).starts_with(
             "budget.target and budget.patience are not in force yet: none of 1 complete trial can"
         ));
         let target = Budget { patience: None, ..both() };
-        assert!(told(&target, &none).starts_with("budget.target is not in force yet"));
-        assert_eq!(told(&Budget { target: None, ..target }, &none), "");
+        assert!(in_words(&target, &none).starts_with("budget.target is not in force yet"));
+        assert_eq!(in_words(&Budget { target: None, ..target }, &none), "");
     }
 
     #[test]
@@ -212,17 +212,21 @@ mod tests {
         let mut pruned = state(1.0, &[&[0.5, 0.5]]);
         pruned.trials[0].state = TrialState::Pruned;
         (pruned.counts.complete, pruned.counts.pruned) = (0, 2);
-        assert_eq!(told(&both(), &pruned), "");
+        assert_eq!(in_words(&both(), &pruned), "");
         pruned.counts.pruned = 3;
-        assert!(told(&both(), &pruned).contains("no trial is complete, 3 are pruned"));
-        assert_eq!(told(&Budget { patience: None, ..both() }, &pruned), "");
+        assert!(in_words(&both(), &pruned).contains("no trial is complete, 3 are pruned"));
+        assert_eq!(in_words(&Budget { patience: None, ..both() }, &pruned), "");
     }
 
     #[test]
     fn a_hypervolume_that_is_no_number_says_what_makes_it_so() {
         let infinite = state(1.0, &[&[0.5, 0.5], &[f64::NEG_INFINITY, 0.7]]);
-        assert!(told(&both(), &infinite).contains("because `m0` of trial 1 is -inf"));
-        assert_eq!(told(&Budget { target: None, ..both() }, &infinite), "", "patience is counted");
+        assert!(in_words(&both(), &infinite).contains("because `m0` of trial 1 is -inf"));
+        assert_eq!(
+            in_words(&Budget { target: None, ..both() }, &infinite),
+            "",
+            "patience is counted"
+        );
         let large = state(1e200, &[&[-1e200, -1e200]]);
         assert_eq!(unmeasured(&both(), &large), Some(Unmeasured::TooLarge));
     }

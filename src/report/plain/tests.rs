@@ -9,7 +9,7 @@ use crate::study::program::Program;
 use crate::study::space::Space;
 use crate::study::trial::Origin;
 
-fn told(spec: &StudySpec, events: Vec<Event>) -> String {
+fn printed(spec: &StudySpec, events: Vec<Event>) -> String {
     let mut reporter = Plain::default();
     let mut state = StudyState::new(spec);
     let mut out = Vec::new();
@@ -90,7 +90,7 @@ fn a_study_is_told_line_by_line() {
         &[f64::NAN],
         finished(2, TrialState::Failed, None, Some("exit code 3\nTraceback")),
     ));
-    insta::assert_snapshot!(told(&spec, events));
+    insta::assert_snapshot!(printed(&spec, events));
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn pauses_are_told_and_reports_and_rungs_that_are_passed_are_not() {
 }
 
 fn lines(events: Vec<Event>) -> Vec<String> {
-    told(&digits(), events).lines().map(str::to_owned).collect()
+    printed(&digits(), events).lines().map(str::to_owned).collect()
 }
 
 #[test]

@@ -194,7 +194,7 @@ fn expected(spec: &StudySpec, state: &StudyState, query: &TrialQuery) -> Vec<u64
 }
 
 /// Outcomes as texts, so that NaN equals NaN.
-fn told(outcomes: impl IntoIterator<Item = TrialSummary>) -> BTreeMap<TrialNumber, String> {
+fn in_words(outcomes: impl IntoIterator<Item = TrialSummary>) -> BTreeMap<TrialNumber, String> {
     outcomes
         .into_iter()
         .map(|outcome| (outcome.number, format!("{outcome:?}").replace("-0.0", "0.0")))
@@ -203,7 +203,7 @@ fn told(outcomes: impl IntoIterator<Item = TrialSummary>) -> BTreeMap<TrialNumbe
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds of a test")]
 fn whole(spec: &StudySpec, study_state: &StudyState) -> BTreeMap<TrialNumber, String> {
-    told(study_state.trials.iter().map(|trial| {
+    in_words(study_state.trials.iter().map(|trial| {
         let (last_step, last_value) = trial.last().unzip();
         let (number, state, value, params) =
             (trial.number, trial.state, trial.value, shown_params(spec, trial).clone());
@@ -252,13 +252,13 @@ fn outcomes(open: &mut Opener) -> Result<(), StorageError> {
             "only what changed comes again"
         );
         assert!(changed.is_sorted_by_key(|outcome| outcome.number));
-        known.extend(told(changed));
+        known.extend(in_words(changed));
         cursor = next;
         assert_eq!(known, whole(&spec, &store.study_state(study)?));
         assert!(open().outcomes(study, cursor)?.0.is_empty());
     }
     let (all, _) = open().outcomes(study, OutcomeCursor::default())?;
-    assert_eq!(told(all), known);
+    assert_eq!(in_words(all), known);
     Ok(())
 }
 

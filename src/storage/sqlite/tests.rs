@@ -80,7 +80,7 @@ fn created(trial: u64) -> Event {
 }
 
 fn assert_says(error: &StorageError, words: &[&str]) {
-    let said = told(error);
+    let said = with_causes(error);
     assert!(words.iter().all(|word| said.contains(word)), "{said}");
 }
 
@@ -89,7 +89,7 @@ fn is(error: &StorageError, expected: SqliteFailure) -> bool {
 }
 
 /// The error and its causes, as the command line prints them.
-fn told(error: &StorageError) -> String {
+fn with_causes(error: &StorageError) -> String {
     let mut text = error.with_remedy();
     let mut cause = error.source();
     while let Some(error) = cause {
