@@ -13,45 +13,45 @@ use std::sync::LazyLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Layer {
     /// 0: plain data.
-    Nouns,
+    Study,
     /// 1: functions of it, and where it is kept.
-    Policies,
+    Algorithms,
     /// 2: the search.
-    Decisions,
+    Engine,
     /// 3: processes, threads, files.
-    World,
-    /// 3': the child process; of what is below it sees the nouns and what it names as friends.
-    Child,
+    Runner,
+    /// 3': the child process; of what is below it sees the study and what it names as friends.
+    Worker,
     /// 4: use cases, without a console.
     UseCases,
     /// 5: what people and programs call.
     Fronts,
 }
 
-use Layer::{Child, Decisions, Fronts, Nouns, Policies, UseCases, World};
+use Layer::{Algorithms, Engine, Fronts, Runner, Study, UseCases, Worker};
 
 /// A module at the root of the crate, its layer, and the modules it may use besides those of the
-/// layers below: friends of its own layer; for the child, everything but nouns.
+/// layers below: friends of its own layer; for the worker, everything but the study.
 type Module = (&'static str, Layer, &'static [&'static str]);
 
 const MODULES: &[Module] = &[
-    ("study", Nouns, &[]),
-    ("simd", Nouns, &[]),
-    ("arguments", Policies, &[]),
-    ("storage", Policies, &[]),
-    ("analysis", Policies, &["arguments"]),
-    ("samplers", Policies, &["analysis"]),
+    ("study", Study, &[]),
+    ("simd", Study, &[]),
+    ("arguments", Algorithms, &[]),
+    ("storage", Algorithms, &[]),
+    ("analysis", Algorithms, &["arguments"]),
+    ("samplers", Algorithms, &["analysis"]),
     // Its conformance suite draws points as the random sampler does.
-    ("pruners", Policies, &["analysis", "samplers"]),
-    ("config", Policies, &["arguments", "pruners", "samplers", "storage"]),
-    ("engine", Decisions, &[]),
-    ("report", World, &[]),
-    ("export", World, &["runner"]),
-    ("runner", World, &["report"]),
-    ("cluster", World, &["runner"]),
-    ("tracking", World, &["report", "runner"]),
-    ("trainer", Child, &["arguments"]),
-    ("worker", Child, &["arguments", "runner", "storage", "trainer"]),
+    ("pruners", Algorithms, &["analysis", "samplers"]),
+    ("config", Algorithms, &["arguments", "pruners", "samplers", "storage"]),
+    ("engine", Engine, &[]),
+    ("report", Runner, &[]),
+    ("export", Runner, &["runner"]),
+    ("runner", Runner, &["report"]),
+    ("cluster", Runner, &["runner"]),
+    ("tracking", Runner, &["report", "runner"]),
+    ("trainer", Worker, &["arguments"]),
+    ("worker", Worker, &["arguments", "runner", "storage", "trainer"]),
     ("app", UseCases, &[]),
     ("ask_tell", Fronts, &[]),
     ("tui", Fronts, &[]),
@@ -210,9 +210,9 @@ const CRATES: &[(&str, &[&str])] = &[
 /// Plain data in and out, and errors.
 const ANYWHERE: &[&str] = &["serde", "serde_json", "thiserror"];
 
-/// What the layers below the world do without, and the words that give it away; clocks, threads and
-/// dice are clippy's (`.clippy.toml`).
-const WORLDLY: &[(&str, &[&str])] = &[
+/// The side effects that layers 0 to 2 do without, and the words that give them away; clocks,
+/// threads and random numbers are clippy's (`.clippy.toml`).
+const SIDE_EFFECTS: &[(&str, &[&str])] = &[
     ("runner/processes", &["std::process", "process::id("]),
     (
         "files",
@@ -232,7 +232,7 @@ const WORLDLY: &[(&str, &[&str])] = &[
     ("network", &["std::net"]),
 ];
 
-/// The files of layers 0 to 2 that touch the world all the same; each file by its own name.
+/// The files of layers 0 to 2 that have side effects all the same; each file by its own name.
 const EXCEPTIONS: &[(&str, &[&str])] = &[
     // It reads the study file, and makes its directory absolute.
     ("config", &["files"]),
@@ -615,7 +615,7 @@ fn violations(sources: &[Source], dependencies: &BTreeSet<String>) -> (Vec<Strin
             _ => match MODULES.iter().find(|(name, ..)| *name == source.module()) {
                 Some(module) => {
                     check_uses(source, code, *module, &mut used, &mut say);
-                    check_world(source, code, *module, &mut used, &mut say);
+                    check_side_effects(source, code, *module, &mut used, &mut say);
                 }
                 None => say(
                     0,
@@ -739,7 +739,7 @@ fn check_uses(
             continue;
         };
         let below =
-            if layer == Child { *other == Nouns } else { *other < layer && *other != Child };
+            if layer == Worker { *other == Study } else { *other < layer && *other != Worker };
         if below {
             continue;
         }
@@ -752,17 +752,17 @@ fn check_uses(
 }
 
 /// Clock, files, threads and the like where they belong only.
-fn check_world(
+fn check_side_effects(
     source: &Source,
     code: &str,
     (name, layer, _): Module,
     used: &mut Used,
     say: &mut impl FnMut(usize, String),
 ) {
-    if layer > Decisions && !AS_PURE.contains(&name) {
+    if layer > Engine && !AS_PURE.contains(&name) {
         return;
     }
-    for (kind, words) in WORLDLY {
+    for (kind, words) in SIDE_EFFECTS {
         let from_braces = heads(code, "std::")
             .into_iter()
             .filter(|(_, head)| words.contains(&format!("std::{head}").as_str()))
@@ -1134,7 +1134,7 @@ fn planted_violations_are_found() {
         (
             "engine.rs",
             "use crate::runner::Runner;",
-            "`engine` (Decisions) must not use `runner` (World)",
+            "`engine` (Engine) must not use `runner` (Runner)",
         ),
         (
             "samplers/new.rs",
@@ -1144,12 +1144,12 @@ fn planted_violations_are_found() {
         (
             "analysis/new.rs",
             "use crate::samplers::Sampler;",
-            "`analysis` (Policies) must not use `samplers` (Policies)",
+            "`analysis` (Algorithms) must not use `samplers` (Algorithms)",
         ),
         (
             "trainer/new.rs",
             "fn f() { crate::study::f() }\nuse crate::storage::Storage;",
-            "src/trainer/new.rs:3: `trainer` (Child) must not use `storage`",
+            "src/trainer/new.rs:3: `trainer` (Worker) must not use `storage`",
         ),
         ("runner/new.rs", "use crate::cli::Console;", "must not use `cli`"),
         ("tui/new.rs", "use crate::worker::serve;", "must not use `worker`"),
