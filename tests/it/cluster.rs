@@ -517,9 +517,9 @@ fn an_agent_outlives_the_relays_that_connect_it() {
 }
 
 /// Numbers that look random, the same in each run.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.0 >> 33) % limit
@@ -542,13 +542,13 @@ fn two_hundred_agents_lose_double_and_reorder_nothing_whatever_breaks() {
         cables.push(agent.cable());
         threads.push(agent.start());
     }
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     for _ in 0..rounds {
         let before = reports(&site).len();
         wait_until("reports arrive", || {
             // Some links break, some are down for a while.
             for cable in &cables {
-                match dice.below(40) {
+                match rng.below(40) {
                     0 => cable.cut(),
                     1 => cable.pull_out(true),
                     2..=9 => cable.pull_out(false),

@@ -614,12 +614,12 @@ fn seconds() -> f64 {
 #[test]
 fn nothing_logged_a_second_before_is_lost_whoever_is_killed() {
     let site = Site::empty();
-    let mut dice = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut rng = 0x9e37_79b9_7f4a_7c15_u64;
     let mut throw = |sides: u64| {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        dice % sides
+        rng ^= rng << 13;
+        rng ^= rng >> 7;
+        rng ^= rng << 17;
+        rng % sides
     };
     let mut kills = Vec::new();
     for round in 0..chaos_rounds() {

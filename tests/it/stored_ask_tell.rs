@@ -307,7 +307,7 @@ fn trials_stay_with_those_that_live_and_others_are_given_again() {
         assert_eq!((&again["resume"], &again["params"]), (&json!(0), &out[0]["params"]));
         assert_eq!(talks[0].say(ASK)["id"], 3);
         assert_eq!(talks[0].say(r#"{"cmd":"tell","id":1,"value":1}"#), json!({ "ok": true }));
-        // A guest ends: whoever asks next has its trials.
+        // One that is not the holder ends: whoever asks next has its trials.
         let (mut stays, ends) = match talks[0].is_holder(&site) {
             true => (talks.remove(0), talks.remove(0)),
             false => (talks.remove(1), talks.remove(0)),
@@ -470,12 +470,12 @@ fn run_trials(
     kills: &AtomicI64,
 ) -> (AskedTrials, AskedTrials) {
     let (mut said, mut answered) = (Vec::new(), Vec::new());
-    let mut dice = 0x9e37_79b9_7f4a_7c15_u64 ^ (worker << 17);
+    let mut rng = 0x9e37_79b9_7f4a_7c15_u64 ^ (worker << 17);
     let mut throw = |sides: u64| {
-        dice ^= dice << 13;
-        dice ^= dice >> 7;
-        dice ^= dice << 17;
-        dice % sides
+        rng ^= rng << 13;
+        rng ^= rng >> 7;
+        rng ^= rng << 17;
+        rng % sides
     };
     loop {
         let mut talk = Talk::new(site);
