@@ -7,10 +7,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 import unittest
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Dict, List, Optional
 
 PYTHON = Path(__file__).resolve().parent.parent
 
@@ -76,12 +75,6 @@ class Case(unittest.TestCase):
         """The lines of each spool, those that the recorder has taken included."""
         found = sorted((self.path / "runs" / "spool").glob("*.jsonl*"))
         return [[json.loads(line) for line in path.read_text().splitlines()] for path in found]
-
-    def wait_for(self, what: Callable[[], bool]) -> None:
-        until = time.monotonic() + 30
-        while not what():
-            self.assertLess(time.monotonic(), until, "it does not come")
-            time.sleep(0.02)
 
 
 def logged(spool: List[Dict[str, Any]]) -> List[Dict[str, Any]]:

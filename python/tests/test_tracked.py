@@ -8,6 +8,7 @@ import time
 import unittest
 
 from .harness import RECORDER, Case, logged
+from .waiting import wait_for
 
 #: A writer that dies at once, and leaves a mark each time.
 DIES = """\
@@ -203,11 +204,11 @@ class Tracked(Case):
         )
         assert process.stdout is not None
         process.stdout.readline()
-        self.wait_for(lambda: len(logged(self.spools()[0])) == 1000)
+        wait_for(lambda: len(logged(self.spools()[0])) == 1000)
         process.kill()
         process.wait()
         # The writer hears that the program is gone.
-        self.wait_for(lambda: bool(list((self.path / "runs" / "spool").glob("*.done"))))
+        wait_for(lambda: bool(list((self.path / "runs" / "spool").glob("*.done"))))
         (spool,) = self.spools()
         self.assertEqual(len(logged(spool)), 1000)
         self.assertNotIn("finish", spool[-1])
@@ -296,7 +297,7 @@ class Tracked(Case):
         )
         self.assertEqual(done.stdout, "True\n")
         self.assertEqual(done.stderr.count("is still being written"), 1, done.stderr)
-        self.wait_for(lambda: bool(list((self.path / "runs" / "spool").glob("*.done"))))
+        wait_for(lambda: bool(list((self.path / "runs" / "spool").glob("*.done"))))
         (spool,) = self.spools()
         self.assertEqual([line["step"] for line in logged(spool)], list(range(10_000)))
         self.assertEqual(spool[-1]["finish"], "complete")
@@ -340,9 +341,9 @@ class Tracked(Case):
         )
         starts = self.path / "runs" / "spool" / "starts"
         for count in (1, 2):
-            self.wait_for(lambda: starts.exists() and starts.read_text().count("\n") >= count)
+            wait_for(lambda: starts.exists() and starts.read_text().count("\n") >= count)
             os.kill(int(starts.read_text().split()[-1]), signal.SIGKILL)
-        self.wait_for(lambda: starts.read_text().count("\n") >= 3)
+        wait_for(lambda: starts.read_text().count("\n") >= 3)
         process.communicate("\n", timeout=60)
         (spool,) = self.spools()
         self.assertEqual((len(logged(spool)), spool[-1]["finish"]), (1, "complete"))
@@ -351,9 +352,16 @@ class Tracked(Case):
         self.recorder(DIES.replace("{status}", "2"))
         self.run_program(
             """
-            import hpsearch, time
+            import hpsearch
+            from hpsearch import _spool, _writer
+            from tests.waiting import wait_for, wait_for_text
+            _spool.INTERVAL, _writer.PAUSES = 0.05, (0.01,)
             run = hpsearch.init()
-            time.sleep(1.5)
+            wait_for(lambda: run._writer.status is not None)
+            # Each line is written in a turn of the spool, which then looks after the writer.
+            for step in range(5):
+                run.log({"loss": 1.0}, step=step)
+                wait_for_text(run._spool.path, f'"step":{step}')
             """,
             HPSEARCH_BINARY=str(self.path / "recorder"),
         )
@@ -401,10 +409,11 @@ class Tracked(Case):
     def test_a_full_disk_is_said_once_and_tried_again(self) -> None:
         done = self.run_program(
             """
-            import errno, hpsearch, os, time
-            from hpsearch import _messages, _spool
-            _spool.PAUSE = 0.1
-            write, full = os.write, [True]
+            import errno, hpsearch, os
+            from hpsearch import _spool
+            from tests.waiting import wait_for
+            _spool.INTERVAL, _spool.PAUSE = 0.05, 0.1
+            write, full, failures = os.write, [True], []
             def limited(descriptor, data):
                 if full[0] and b'"line"' in data:
                     if len(data) > 10:
@@ -413,15 +422,13 @@ class Tracked(Case):
                     return _fail()
                 return write(descriptor, data)
             def _fail():
+                failures.append(errno.ENOSPC)
                 raise OSError(errno.ENOSPC, "full")
             run = hpsearch.init()
             os.write = limited
             for step in range(50):
                 run.log({"loss": step}, step=step)
-            until = time.monotonic() + 40
-            while f"write {errno.ENOSPC}" not in _messages._said and time.monotonic() < until:
-                time.sleep(0.01)
-            time.sleep(0.5)
+            wait_for(lambda: len(failures) >= 4)
             full[0] = False
             run.log({"loss": 50}, step=50)
             run.finish()
@@ -547,13 +554,14 @@ class Tracked(Case):
     def test_a_spool_that_is_removed_is_made_anew_with_all_that_was_in_it(self) -> None:
         done = self.run_program(
             """
-            import hpsearch, os, shutil, time
+            import hpsearch, shutil
+            from tests.waiting import wait_for_text
             run = hpsearch.init()
             run.log({"loss": 1.0}, step=1)
-            time.sleep(0.5)
+            wait_for_text(run._spool.path, '"step":1')
             shutil.rmtree("runs")
             run.log({"loss": 2.0}, step=2)
-            time.sleep(0.5)
+            wait_for_text(run._spool.path, '"step":2')
             run.log({"loss": 3.0}, step=3)
             run.finish()
             """,
@@ -566,14 +574,20 @@ class Tracked(Case):
     def test_a_program_that_closes_descriptors_logs_on_and_no_other_file_is_touched(self) -> None:
         self.run_program(
             """
-            import hpsearch, os, time
+            import hpsearch, os
+            from tests.waiting import wait_for, wait_for_text
             run = hpsearch.init(id="x")
             run.log({"loss": 1.0}, step=1)
-            time.sleep(0.5)
+            path = run._spool.path
+            wait_for_text(path, '"step":1')
             os.closerange(3, 64)
             files = [open(f"own{index}", "w") for index in range(20)]
             run.log({"loss": 2.0}, step=2)
-            time.sleep(0.5)
+            wait_for(lambda: run._spool.path != path)
+            wait_for_text(run._spool.path, '"step":2')
+            # Once this is written, the writer was told of the line before.
+            run.log({"loss": 3.0}, step=3)
+            wait_for_text(run._spool.path, '"step":3')
             run.finish()
             for file in files:
                 file.close()
@@ -582,7 +596,7 @@ class Tracked(Case):
         )
         self.assertEqual({path.read_text() for path in self.path.glob("own*")}, {""})
         steps = sorted(line["step"] for spool in self.spools() for line in logged(spool))
-        self.assertEqual(steps, [1, 2])
+        self.assertEqual(steps, [1, 2, 3])
         self.assertIn("x", [spool[0]["resume"] for spool in self.spools()])
 
     def test_standard_streams_that_are_closed_never_become_the_spool(self) -> None:
@@ -609,14 +623,13 @@ class Tracked(Case):
     def test_a_program_that_is_no_writer_is_said_once(self) -> None:
         process = self.start(
             """
-            import hpsearch, hpsearch._messages, hpsearch._writer, time
-            hpsearch._writer.PAUSES = (0.01,)
+            import hpsearch
+            from hpsearch import _spool, _writer
+            from tests.waiting import wait_for
+            _spool.INTERVAL, _writer.PAUSES = 0.05, (0.01,)
             run = hpsearch.init()
             run.log({"loss": 1.0})
-            until = time.monotonic() + 40
-            while "failing" not in hpsearch._messages._said and time.monotonic() < until:
-                time.sleep(0.01)
-            time.sleep(0.5)
+            wait_for(lambda: run._writer._failures >= _writer.MOST_FAILURES + 2)
             run.finish()
             """,
             HPSEARCH_BINARY=self.recorder(
