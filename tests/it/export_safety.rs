@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::harness::{
-    ONE_SLOT, REPORT_X, Site, assert_done, assert_names, assert_refused, study, wait_until,
+    ONE_SLOT, REPORT_X, Running, Site, assert_done, assert_names, assert_refused, study, wait_until,
 };
 
 /// A script that saves a checkpoint before it reports.
@@ -201,10 +201,17 @@ fn exports_killed_at_any_moment_leave_a_whole_export_and_the_next_clears_up() {
     assert_done(&site.run(&["export", "s", "-o", "out/model"]));
     for round in 0..15_u64 {
         // Two at once in every third round.
-        let running: Vec<_> = (0..=u64::from(round % 3 == 0))
+        let mut running: Vec<_> = (0..=u64::from(round % 3 == 0))
             .map(|_| site.start(&["export", "s", "-o", "out/model"]))
             .collect();
-        std::thread::sleep(Duration::from_millis(round * 3));
+        // The first is killed once its draft has so many of the 21 files, or has been put in place.
+        let has_written = |one: &Running| {
+            let draft = site.path(&format!("out/.model.draft-{}", one.id()));
+            fs::read_dir(draft).is_ok_and(|files| files.count() as u64 >= 2 * round)
+        };
+        while round > 0 && !has_written(&running[0]) && !running[0].has_ended() {
+            std::thread::sleep(Duration::from_micros(200));
+        }
         for one in running {
             one.signal(Signal::KILL);
             let ended = one.end();

@@ -214,6 +214,7 @@ fn stopped_supervisors_and_commands_go_on_as_if_nothing_had_been() {
     for pid in [supervisor, command] {
         processes::signal(pid, Signal::STOP);
         wait_until("it is stopped", || processes::is_stopped(pid) || !processes::exists(pid));
+        // That nothing comes of it is seen only by waiting: longer than a step takes.
         std::thread::sleep(Duration::from_millis(150));
         processes::signal(pid, Signal::CONT);
     }

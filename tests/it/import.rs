@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
-use crate::harness::{Site, assert_done, assert_names, assert_refused, paths_below};
+use crate::harness::{Site, assert_done, assert_names, assert_refused, paths_below, wait_until};
 
 /// A site without a study, and a tracked run that logs what is awkward.
 fn site(runs: u32) -> Site {
@@ -148,9 +148,13 @@ fn an_import_that_is_killed_leaves_each_run_whole_or_absent() {
     let site = site(3);
     assert_done(&site.run(&["sync", "out", "--to", "wandb:w"]));
     let all = points(&site, "out");
-    for millis in [5, 10, 20, 40] {
+    let imported = || {
+        let sql = "SELECT count(*) FROM trial JOIN study ON study.id = study_id WHERE name = 'in'";
+        site.query::<u32>(sql)
+    };
+    for count in 0..3 {
         let mut import = site.start(&["import", "w", "--study", "in"]);
-        std::thread::sleep(std::time::Duration::from_millis(millis));
+        wait_until("so many runs are there", || import.has_ended() || imported() >= count);
         import.kill();
     }
     assert_done(&site.run(&["import", "w", "--study", "in"]));
@@ -395,7 +399,7 @@ fn event_files_of_which_nothing_can_be_read_are_named() {
     assert_refused(&alone, &["events.out.tfevents.1", "damaged"]);
 }
 
-fn database(site: &Site) -> PathBuf {
+pub fn database(site: &Site) -> PathBuf {
     let path = site.path("optuna.db");
     let database = rusqlite::Connection::open(&path).unwrap();
     // Its tables come in the order of their names.

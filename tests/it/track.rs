@@ -9,8 +9,8 @@ use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
 use crate::harness::{
-    PROGRAM, Running, Site, assert_code, assert_done, assert_names, assert_refused, wait_at_most,
-    wait_until,
+    PROGRAM, Running, STORE, Site, assert_code, assert_done, assert_names, assert_refused,
+    wait_at_most, wait_until,
 };
 
 /// Reports two steps, saying something in its own words before, between and behind them.
@@ -496,11 +496,19 @@ fn runs_of_a_repository_go_to_a_study_of_its_name() {
 fn runs_killed_at_any_moment_are_whole_or_interrupted_and_the_journal_holds() {
     let site = site(
         "for step in 1 2 3 4 5 6 7 8 9; do\n\
-        echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":0.$step}\"; sleep 0.01\ndone\n",
+        echo \"@hpsearch {\\\"step\\\":$step,\\\"loss\\\":0.$step}\"\n\
+        echo >> \"said.$1\"; sleep 0.01\ndone\n",
     );
-    for round in 0..12_u64 {
-        let mut tracker = site.start(&words(&["--name", "crash"], &[]));
-        std::thread::sleep(Duration::from_millis(20 * round));
+    // Killed at once, when there is a store, after each step, and at its end.
+    for round in 0..12 {
+        let mut tracker = site.start(&words(&["--name", "crash"], &[&round.to_string()]));
+        let said = format!("said.{round}");
+        match round {
+            0 => {}
+            1 => site.wait_for(STORE),
+            2..11 => site.wait_for_lines(&said, round - 1),
+            _ => wait_until("it has ended", || tracker.has_ended()),
+        }
         tracker.kill();
     }
     assert_done(&site.run(&words(&["--name", "last"], &[])));

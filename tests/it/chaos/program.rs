@@ -25,7 +25,9 @@ use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use serde_json::Value as Json;
 
 use super::{SCRIPT, left_over};
-use crate::harness::{Ended, OnTerminal, PROGRAM, Running, Site, assert_done, paths_below, study};
+use crate::harness::{
+    Ended, OnTerminal, PROGRAM, Running, Site, assert_done, paths_below, study, wait_until,
+};
 
 const TRIALS: u64 = 5;
 const STEPS: u64 = 4;
@@ -526,7 +528,10 @@ fn round(kind: Kind, slots: u64, fault: Fault, rng: &mut StreamRng, longest: Dur
             }
             Fault::UnwritableDirectory => {
                 block_trials(&site, true);
-                std::thread::sleep(Duration::from_millis(600));
+                // Unless all trials have begun.
+                wait_until("a trial is refused", || {
+                    running.has_ended() || running.said_so_far().contains("refused by the machine")
+                });
                 block_trials(&site, false);
             }
         }
@@ -897,7 +902,7 @@ fn a_killed_test_program_would_leave_no_trial_behind() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    crate::harness::wait_until("a trial runs", || !site.processes().is_empty());
+    wait_until("a trial runs", || !site.processes().is_empty());
     let runner = processes::children(parent.id());
     parent.kill().unwrap();
     parent.wait().unwrap();
