@@ -1,7 +1,9 @@
 //! The documentation is true: generated pages are current, links lead somewhere, examples are
-//! accepted.
+//! accepted, and run.
 //!
 //! `HPSEARCH_WRITE_DOCS=1 cargo test --test it documentation` writes the generated pages anew.
+
+mod examples;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -149,11 +151,15 @@ fn toml_of_the_pages_is_toml_whose_tables_and_keys_exist() {
                 let known = known.unwrap_or_else(|| {
                     panic!("{}: [{name}] is none of {tables:?}", page.display())
                 });
-                let keys: Vec<&str> = known.fields.iter().map(|field| field.name).collect();
-                let Some(table) = table.as_table().filter(|_| known.contents == Contents::Keys)
-                else {
-                    continue;
+                let fields = match known.contents {
+                    Contents::Keys => known.fields,
+                    Contents::Trainer => ARGUMENTS,
+                    Contents::Data => DATA_ARGUMENTS,
+                    _ => continue,
                 };
+                let names = |field: &Field| [&[field.name], field.aliases].concat();
+                let keys: Vec<&str> = fields.iter().flat_map(names).collect();
+                let Some(table) = table.as_table() else { continue };
                 table.keys().for_each(|key| {
                     assert!(keys.contains(&key.as_str()), "{}: [{name}] {key}", page.display())
                 });
