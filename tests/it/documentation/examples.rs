@@ -10,7 +10,9 @@ use std::process::{Command, Stdio};
 use serde_json::Value as Json;
 
 use super::{blocks, pages, root};
-use crate::harness::{Ended, ONE_SLOT, PROGRAM, REPORT_X, Running, Site, assert_done, held, study};
+use crate::harness::{
+    Ended, ONE_SLOT, PROGRAM, REPORT_X, Running, Site, assert_done, held, says, study,
+};
 
 /// A block of a page, and how it is run.
 #[derive(Clone, Copy)]
@@ -58,7 +60,7 @@ const EXAMPLES: &[Example] = &[
         page: "docs/python.md",
         words: "name=\"baseline\"",
         before: "open('model.pt', 'w').close()\ndef train(lr): return lr",
-        line: "python3 train.py && hpsearch show digits baseline",
+        line: "python3 train.py && show_run digits baseline",
         shows: &["complete with loss 0.1", "lr=0.1", "100 points", "test accuracy=0.97"],
         ..PYTHON
     },
@@ -89,9 +91,13 @@ const EXAMPLES: &[Example] = &[
         page: "docs/python.md",
         words: "import pandas",
         needs: "pandas, matplotlib",
-        before: "import hpsearch, matplotlib\nmatplotlib.use('Agg')\n\
-            with hpsearch.init(study='digits', config={'lr': 0.1}) as run:\n  \
-            for step in (1, 2): run.log({'loss': 1 / step, 'acc': step / 4}, step=step)",
+        prepare: |site| {
+            let lines = [r#"{"step":1,"acc":0.25}"#, r#"{"step":2,"acc":0.5,"loss":1}"#];
+            site.write("run.sh", says(&lines));
+            let track = ["track", "--study", "digits", "--param", "lr=0.1", "--", "sh", "run.sh"];
+            assert_done(&site.run(&track));
+        },
+        before: "import hpsearch, matplotlib\nmatplotlib.use('Agg')",
         after: "print(trials.params_lr.tolist(), points[points.metric == 'acc'].value.tolist())",
         shows: &["[0.1] [0.25, 0.5]"],
         ..PYTHON
@@ -106,7 +112,7 @@ const EXAMPLES: &[Example] = &[
             def __init__(self, value, device): self.item = lambda: value\n  \
             class distributed:\n    \
             broadcast = staticmethod(lambda tensor, rank: None)",
-        line: "python3 train.py && hpsearch show runs 0",
+        line: "python3 train.py && show_run runs 0",
         shows: &["complete with loss 0.33333", "3 points"],
         ..PYTHON
     },
@@ -213,6 +219,12 @@ fn block(page: &str, language: &str, words: &str) -> String {
     block.to_owned()
 }
 
+/// Functions of the shell in which an example runs. A program waits some seconds at most until the
+/// store has the end of its run, which may be longer on a busy machine.
+const FUNCTIONS: &str = "show_run() {\n  \
+    until hpsearch show \"$@\" > shown && grep -q complete shown; do sleep 0.05; done\n  \
+    cat shown\n}";
+
 impl Example {
     fn language(&self) -> &'static str {
         if self.line == SHELL.line { "sh" } else { "python" }
@@ -229,7 +241,7 @@ impl Example {
         let client = root().join("python");
         site.start_shell(&format!(
             "ln -s \"$(command -v python3)\" bin/python\n\
-             export PATH=\"$PWD/bin:$PATH\" PYTHONPATH='{}' HPSEARCH_BINARY=\"$0\"\n{}",
+             export PATH=\"$PWD/bin:$PATH\" PYTHONPATH='{}' HPSEARCH_BINARY=\"$0\"\n{FUNCTIONS}\n{}",
             client.display(),
             self.line
         ))
