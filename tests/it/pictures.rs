@@ -2,9 +2,10 @@
 //! them to `.github/pictures`.
 //!
 //! The program runs on a pseudo-terminal, keys are pressed, and what its terminal shows is drawn.
-//! The study is `studies/command.toml`, run beforehand (Python is needed); HPSEARCH_PICTURES names
-//! a directory with a store in `runs/hpsearch.db` to take instead, and HPSEARCH_PICTURES_STUDY its
-//! study.
+//! HPSEARCH_PICTURES names a directory with a store in `runs/hpsearch.db`, and
+//! HPSEARCH_PICTURES_STUDY its study: the pictures of the repository are of the quickstart, run
+//! there by a release build on an idle machine, since the screens show times. Without it,
+//! `studies/command.toml` is run and shown (Python is needed).
 
 mod svg;
 
@@ -77,7 +78,7 @@ fn pictures() {
         for (theme, options) in [("light", &[][..]), ("dark", &["--dark"])] {
             let file = out.join(format!("figure-{kind}-{theme}.svg"));
             let plot = Command::new(PROGRAM)
-                .args(["plot", kind, &study, "-o"])
+                .args(["plot", kind, &study, "--overwrite", "-o"])
                 .arg(file)
                 .args(options)
                 .current_dir(&directory)
