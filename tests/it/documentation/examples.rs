@@ -241,7 +241,8 @@ impl Example {
         let client = root().join("python");
         site.start_shell(&format!(
             "ln -s \"$(command -v python3)\" bin/python\n\
-             export PATH=\"$PWD/bin:$PATH\" PYTHONPATH='{}' HPSEARCH_BINARY=\"$0\"\n{FUNCTIONS}\n{}",
+             export PATH=\"$PWD/bin:$PATH\" PYTHONPATH='{}' HPSEARCH_BINARY=\"$0\"\n\
+             {FUNCTIONS}\n{}",
             client.display(),
             self.line
         ))
