@@ -45,6 +45,8 @@ use ratatui::crossterm::event::{Event as TerminalEvent, KeyCode, KeyEventKind};
 use ratatui::layout::Rect;
 use rustix::io::Errno;
 
+use crate::app::AppError;
+use crate::app::enqueue::Repeat;
 use crate::app::several::StudySelection;
 use crate::report::wording::{HolderLife, StudyStatus};
 use crate::storage::{HeldLease, StorageError, StorageReader, StudyId};
@@ -115,8 +117,8 @@ pub struct TuiContext<'a> {
     pub theme: Theme,
     /// The store's path: trials' logs lie beside it.
     pub store: PathBuf,
-    /// Puts a request to a study into the store; its key there.
-    pub request: &'a mut dyn FnMut(StudyId, Request) -> Result<i64, StorageError>,
+    /// Checks a request to a study, and puts it into the store; its keys there.
+    pub request: &'a mut dyn FnMut(StudyId, Request, Repeat) -> Result<Vec<i64>, AppError>,
     /// Set when the embedded runner has ended; always `None` when watching.
     pub ended: &'a dyn Fn() -> Option<RunnerEnd>,
     /// Whether the process that holds the study lives.
@@ -367,16 +369,9 @@ impl Screens {
         context: &mut TuiContext<'_>,
     ) -> Result<(), TuiError> {
         match command {
-            Command::Ask(request) => {
-                // Notes and tags are done at once, and need no answer.
-                let is_answered = event::Event::requested(&request).is_none();
-                match (context.request)(self.state.focus(), request) {
-                    Ok(id) if is_answered => self.state.asked(id),
-                    Ok(_) => {}
-                    Err(error) => {
-                        self.state.notice = Some(format!("not asked: {}", error.with_remedy()))
-                    }
-                }
+            Command::Ask(request) => self.ask(request, Repeat::Refused, context),
+            Command::Repeat(params) => {
+                self.ask(Request::Enqueue { params }, Repeat::Wanted, context)
             }
             Command::Copy(text) => self.held.send(&clipboard::sequence(&text))?,
             Command::Keep => {
@@ -395,6 +390,21 @@ impl Screens {
             Command::Ignore | Command::Redraw | Command::Leave(_) => {}
         }
         Ok(())
+    }
+
+    fn ask(&mut self, request: Request, repeat: Repeat, context: &mut TuiContext<'_>) {
+        // Notes and tags are done at once, and need no answer.
+        let is_answered = event::Event::requested(&request).is_none();
+        match ((context.request)(self.state.focus(), request.clone(), repeat), request) {
+            (Ok(ids), _) if is_answered => ids.into_iter().for_each(|id| self.state.asked(id)),
+            (Ok(_), _) => {}
+            (Err(AppError::Tried { trial }), Request::Enqueue { params }) => {
+                self.state.ask_to_repeat(params, trial)
+            }
+            (Err(error), _) => {
+                self.state.notice = Some(format!("not asked: {}", error.with_remedy()))
+            }
+        }
     }
 }
 

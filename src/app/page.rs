@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 
 use super::AppError;
 use super::best;
+use super::control::{StudyControl, offered_to_study, offered_to_trial};
 use super::curves::{By, Detail, points, shown_axis};
 use super::figures::FigureOptions;
 use super::find::{self, Archived, is_archived};
@@ -28,6 +29,7 @@ use crate::report::figure::{Mark, Series, SeriesRole};
 use crate::report::wording::{attempt_end, one_line, proposed, run_name};
 use crate::storage::{Attempt, StorageError, StorageReader, StudySummary};
 use crate::study::artifact::{Artifact, ArtifactKind, StoredArtifact};
+use crate::study::control::TrialControl;
 use crate::study::front::Front;
 use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
@@ -73,6 +75,8 @@ pub struct ListedStudy {
     is_archived: bool,
     is_tracked: bool,
     created: Timestamp,
+    /// What it is offered.
+    controls: Vec<StudyControl>,
 }
 
 /// One of several objectives.
@@ -189,6 +193,8 @@ pub struct TrialRow {
     reason: Option<String>,
     tags: Vec<String>,
     notes: usize,
+    /// What it is offered.
+    controls: Vec<TrialControl>,
 }
 
 /// A trial.
@@ -308,12 +314,13 @@ pub fn studies(reader: &dyn StorageReader) -> Result<StudiesPart, AppError> {
 }
 
 fn study_row(reader: &dyn StorageReader, study: StudySummary) -> Result<ListedStudy, StorageError> {
-    let state = state_in(reader, &study)?.as_str();
+    let state = state_in(reader, &study)?;
     let objective = study.spec.objective();
     let is_archived = is_archived(&study);
     let tags = study.all_tags();
     Ok(ListedStudy {
-        state,
+        controls: offered_to_study(&study, state),
+        state: state.as_str(),
         trials: study.counts,
         hidden: study.hidden,
         best: study.best.map(|(number, value)| BestOf { number, value: Number(value) }),
@@ -372,13 +379,14 @@ pub fn trials(
         true => study.counts.total(),
         false => reader.count(study.id, &query.filter)?,
     };
-    let row = |trial: &Trial| trial_row(&study.spec, trial);
+    let row = |trial: &Trial| trial_row(study, trial);
     let trials = reader.trials(study.id, query)?.iter().map(row).collect();
     Ok(TrialsPart { matching, offset: query.offset, trials })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "exact up to 285 years")]
-fn trial_row(spec: &StudySpec, trial: &Trial) -> TrialRow {
+fn trial_row(study: &StudySummary, trial: &Trial) -> TrialRow {
+    let spec = &study.spec;
     let last = trial.last();
     let mut values = spec.has_several_objectives().then(|| trial.known_values());
     if let Some(values) = &mut values {
@@ -402,6 +410,7 @@ fn trial_row(spec: &StudySpec, trial: &Trial) -> TrialRow {
         reason: trial.reason.as_deref().map(one_line),
         tags: trial.tags.clone(),
         notes: trial.notes.len(),
+        controls: offered_to_trial(study, trial),
     }
 }
 
@@ -449,7 +458,7 @@ pub fn trial(
     Ok(TrialPart {
         schedule: schedule.unwrap_or_default(),
         family: tree.unwrap_or_default(),
-        row: trial_row(&study.spec, trial),
+        row: trial_row(study, trial),
         origin: proposed(&trial.origin),
         seed: (!is_tracked).then(|| seed_of(&study.spec, trial)),
         toml: params_as_toml(shown_params(&study.spec, trial)),

@@ -24,15 +24,19 @@ const TURN: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// The store failed.
-pub fn post(path: &Path, study: StudyId, request: &Request) -> Result<i64, StorageError> {
-    let mut store = AnyStore::open_existing(path)?;
-    let whose = whose(&store, study, std::slice::from_ref(request))?;
+pub fn post(
+    store: &mut AnyStore,
+    path: &Path,
+    study: StudyId,
+    request: &Request,
+) -> Result<i64, StorageError> {
+    let whose = whose(store, study, std::slice::from_ref(request))?;
     let id = store.request(study, runner::now(), request)?;
     if Event::requested(request).is_some() || whose == Whose::Trackers {
         return Ok(id);
     }
     let path = absolute(path).unwrap_or_else(|_| path.to_owned());
-    match serve_at_rest(&mut store, study, &path) {
+    match serve_at_rest(store, study, &path) {
         Err(RunnerError::Storage(error)) => Err(error),
         // Pending until the study can be run.
         _ => Ok(id),

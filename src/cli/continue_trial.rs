@@ -48,5 +48,5 @@ pub fn continue_trial(
     let until = arguments.until;
     let requests: Vec<Request> =
         trials.iter().map(|trial| Request::Continue { trial: trial.number, until }).collect();
-    ask_all(&study, &requests, console)
+    ask_all(&study, requests, console)
 }

@@ -6,8 +6,8 @@ use clap::Args;
 
 use super::console::{Console, shown};
 use super::exit::{Exit, Failure};
-use super::request::ask_all;
-use crate::app::enqueue::{Repeat, check, drop_inactive};
+use super::request::ask_with;
+use crate::app::enqueue::{Repeat, drop_inactive};
 use crate::app::find;
 use crate::config;
 use crate::report::wording::one_line;
@@ -73,13 +73,8 @@ pub fn enqueue(arguments: &EnqueueArguments, console: &mut Console) -> Result<Ex
     if arguments.from.is_some() || arguments.file.is_some() {
         drop_inactive(&study.spec.space, &mut params, &given);
     }
-    check(
-        &reader,
-        &study,
-        &params,
-        if arguments.again { Repeat::Wanted } else { Repeat::Refused },
-    )?;
-    ask_all(&study, &[Request::Enqueue { params }], console)
+    let repeat = if arguments.again { Repeat::Wanted } else { Repeat::Refused };
+    ask_with(&study, vec![Request::Enqueue { params }], repeat, console)
 }
 
 /// Parses `KEY=VALUE`: TOML, or a bare word.

@@ -73,5 +73,5 @@ pub fn extend(arguments: &ExtendArguments, console: &mut Console) -> Result<Exit
         device_hours: arguments.device_hours.unwrap_or_default(),
         cost: arguments.cost.unwrap_or_default(),
     };
-    ask_all(&study, &[Request::Extend { by }], console)
+    ask_all(&study, vec![Request::Extend { by }], console)
 }

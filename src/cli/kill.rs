@@ -2,10 +2,11 @@
 
 use clap::Args;
 
-use super::request::ask_all;
 use super::{Console, Exit, Failure};
-use crate::app::control::check_kill;
-use crate::app::{AppError, find, request};
+use crate::app::control::{Carried, carry_out};
+use crate::app::enqueue::Repeat;
+use crate::app::find;
+use crate::report::wording::one_line;
 use crate::study::request::Request;
 
 /// Arguments of `hpsearch kill`.
@@ -24,15 +25,14 @@ pub fn kill(arguments: &KillArguments, console: &mut Console) -> Result<Exit, Fa
     let (study, trial) =
         find::study_and_trial(&reader, arguments.study.as_deref(), &arguments.trial)?;
     let number = trial.number;
-    check_kill(&study, &trial)?;
     let kill = Request::Kill { trial: number };
-    match request::ask_runner(&mut console.writer()?, &study, &kill) {
-        // It has no process: the request is served here.
-        Err(AppError::NotRunning { .. }) => ask_all(&study, &[kill], console),
-        Err(error) => Err(error.into()),
-        Ok(()) => {
+    let (mut store, path) = (console.writer()?, console.store.clone());
+    match carry_out(&mut store, &path, &study, kill, Repeat::Refused)? {
+        Carried::Asked => {
             console.say(&format!("requested to kill trial {number}: it will count as failed"));
-            Ok(Exit::Done)
         }
+        Carried::Done(text) => console.say(&format!("{}: {text}", one_line(&study.spec.name))),
+        Carried::Refused(why) => return Err(Failure::usage(why)),
     }
+    Ok(Exit::Done)
 }

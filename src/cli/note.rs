@@ -10,7 +10,6 @@ use super::moments::moment;
 use super::request::{ask_all, named, named_or, subjects};
 use super::trial_json::as_instant;
 use super::{Console, Exit, Failure};
-use crate::app::control::note_text;
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::request::Request;
@@ -70,12 +69,11 @@ pub fn note(arguments: &NoteArguments, console: &mut Console) -> Result<Exit, Fa
         }
         return Ok(Exit::Done);
     };
-    let text = note_text(message)?;
     let requests: Vec<Request> = subjects(&trials)
         .into_iter()
-        .map(|trial| Request::Note { trial, text: text.clone() })
+        .map(|trial| Request::Note { trial, text: message.clone() })
         .collect();
-    let exit = ask_all(&study, &requests, console)?;
+    let exit = ask_all(&study, requests, console)?;
     console.say("noted");
     if arguments.json {
         let (study, trials) = named(&arguments.words, console)?;

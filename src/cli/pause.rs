@@ -52,5 +52,5 @@ pub fn pause(arguments: &PauseArguments, console: &mut Console) -> Result<Exit, 
     if requests.is_empty() {
         requests.push(Request::PauseStudy);
     }
-    ask_all(&study, &requests, console)
+    ask_all(&study, requests, console)
 }

@@ -1,7 +1,8 @@
 //! Shared by verbs that make requests: the named trials, and the printing of answers.
 
 use super::{Console, Exit, Failure};
-use crate::app::{AppError, find, request};
+use crate::app::enqueue::Repeat;
+use crate::app::{AppError, control, find};
 use crate::report::wording::one_line;
 use crate::storage::StudySummary;
 use crate::study::request::{Request, RequestAnswer};
@@ -45,7 +46,17 @@ pub const MOST_LINES: usize = 20;
 /// after all were made.
 pub fn ask_all(
     study: &StudySummary,
-    requests: &[Request],
+    requests: Vec<Request>,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    ask_with(study, requests, Repeat::Refused, console)
+}
+
+/// The same; `repeat` says whether a configuration may be run that was tried before.
+pub fn ask_with(
+    study: &StudySummary,
+    requests: Vec<Request>,
+    repeat: Repeat,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let mut store = console.writer()?;
@@ -69,7 +80,7 @@ pub fn ask_all(
                 it can",
         ),
     };
-    request::ask(&mut store, &console.store, study.id, requests, &mut hear)?;
+    control::ask(&mut store, &console.store, study, requests, repeat, &mut hear)?;
     if let Some(more @ 1..) = done.checked_sub(MOST_LINES) {
         console.say(&format!("{}: the same for {more} more", one_line(&study.spec.name)));
     }

@@ -67,5 +67,5 @@ pub fn resume(arguments: &ResumeArguments, console: &mut Console) -> Result<Exit
     if requests.is_empty() {
         requests.push(Request::ResumeStudy);
     }
-    ask_all(&study, &requests, console)
+    ask_all(&study, requests, console)
 }

@@ -45,5 +45,5 @@ pub fn retry(arguments: &RetryArguments, console: &mut Console) -> Result<Exit, 
                 .help("a trial's number, or --failed for all that failed"));
         }
     };
-    ask_all(&study, &requests, console)
+    ask_all(&study, requests, console)
 }

@@ -36,7 +36,7 @@ pub fn stop(arguments: &StopArguments, console: &mut Console) -> Result<Exit, Fa
     if study.spec.is_tracked() {
         let runs: Vec<TrialNumber> = trials.iter().map(|trial| trial.number).collect();
         let requests = stop_runs(&console.reader()?, &study, runs)?;
-        return ask_all(&study, &requests, console);
+        return ask_all(&study, requests, console);
     }
     if let Some(trial) = trials.first() {
         let (name, number) = (&study.spec.name, trial.number);

@@ -139,7 +139,7 @@ pub fn tag(arguments: &TagArguments, console: &mut Console) -> Result<Exit, Fail
             present: *present,
         }));
     }
-    let exit = ask_all(&study, &requests, console)?;
+    let exit = ask_all(&study, requests, console)?;
     console.say(if tags.iter().any(|(_, present)| *present) { "tagged" } else { "untagged" });
     if is_json {
         let reader = console.reader()?;

@@ -8,8 +8,8 @@ use super::console::{Console, can_draw};
 use super::exit::{Exit, Failure};
 use super::selection::{self, SeveralArguments};
 use super::study_columns::columns;
+use crate::app::control::post;
 use crate::app::find;
-use crate::app::request::post;
 use crate::app::several::StudySelection;
 use crate::app::study_state::{life, state};
 use crate::storage::StorageReader as _;
@@ -76,7 +76,7 @@ pub fn watch(arguments: &WatchArguments, console: &mut Console) -> Result<Exit, 
         theme: console.look,
         store: console.store.clone(),
         // Opened only for requests: watching alone needs no write access.
-        request: &mut |study, request| post(&store, study, &request),
+        request: &mut |study, request, repeat| post(&store, study, request, repeat),
         ended: &|| None,
         life,
     };

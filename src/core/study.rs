@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod condition;
 pub mod configuration;
 pub mod constraint;
+pub mod control;
 pub mod counted;
 pub mod database_url;
 pub mod decision;

@@ -4,6 +4,7 @@ use super::Engine;
 use super::requests::{Refusal, Served, all_of, refused};
 use crate::pruners::{POPULATION, is_population};
 use crate::study::budget::{Budget, Extension};
+use crate::study::control::TrialControl;
 use crate::study::counted::count;
 use crate::study::event::{Event, StateEvent, StudyEvent};
 use crate::study::goal::Goal;
@@ -130,20 +131,23 @@ impl Engine {
         let gone = before - listed(self);
         let trial = self.known(number)?;
         let (state, last) = (trial.state, trial.last().map_or(0, |(step, _)| step));
-        let not_ended = || format!("trial {number} has not ended, it is {}", state.as_str());
-        match state {
-            TrialState::Complete | TrialState::Pruned => {}
-            TrialState::Failed => {
-                let why = format!("trial {number} failed");
-                return Err(refused(why, "`hpsearch retry` starts it again"));
-            }
-            TrialState::Paused => {
-                let instead = format!("`hpsearch resume {number}` lets it continue");
-                return Err(refused(not_ended(), instead));
-            }
-            TrialState::Queued | TrialState::Running => {
-                return Err(refused(not_ended(), "wait for its end: `hpsearch watch` shows it"));
-            }
+        if !TrialControl::Continue.applies_to(state) {
+            let not_ended = format!("trial {number} has not ended, it is {}", state.as_str());
+            return Err(match state {
+                TrialState::Failed => {
+                    let why = format!("trial {number} failed");
+                    refused(why, "`hpsearch retry` starts it again")
+                }
+                TrialState::Paused => {
+                    refused(not_ended, format!("`hpsearch resume {number}` lets it continue"))
+                }
+                TrialState::Queued
+                | TrialState::Running
+                | TrialState::Complete
+                | TrialState::Pruned => {
+                    refused(not_ended, "wait for its end: `hpsearch watch` shows it")
+                }
+            });
         }
         let mut problems = Vec::new();
         if until > LARGEST_STEP {

@@ -3,6 +3,7 @@
 use super::attempt::Leaving;
 use super::requests::{Refusal, Served, over, refused};
 use super::{Engine, Phase};
+use crate::study::control::TrialControl;
 use crate::study::decision::{Decision, Reason};
 use crate::study::device::Device;
 use crate::study::event::{DeviceEvent, Event, StateEvent, StudyEvent};
@@ -61,7 +62,7 @@ impl Engine {
     pub(super) fn pause_trial(&mut self, number: TrialNumber) -> Served {
         let trial = self.known(number)?;
         let (state, hold) = (trial.state, Some(Hold::Trial));
-        if state.is_finished() {
+        if !TrialControl::Pause.applies_to(state) {
             return Err(over(number, state));
         }
         if trial.hold == hold {
@@ -81,15 +82,24 @@ impl Engine {
 
     pub(super) fn resume_trial(&mut self, number: TrialNumber) -> Served {
         let trial = self.known(number)?;
-        match (trial.state, trial.hold) {
+        let state = trial.state;
+        if !TrialControl::Resume.applies_to(state) {
+            let instead = match state {
+                TrialState::Failed => "`hpsearch retry` starts it again",
+                TrialState::Queued
+                | TrialState::Running
+                | TrialState::Paused
+                | TrialState::Complete
+                | TrialState::Pruned => "`hpsearch continue` takes it further",
+            };
+            return Err(refused(format!("trial {number} is {}", state.as_str()), instead));
+        }
+        match (state, trial.hold) {
             (TrialState::Running, Some(_)) => {
                 self.emit(Event::of(number, StateEvent::Held { hold: None }));
                 let slot = self.slots.of_trial(number).filter(|index| self.is_open(*index));
                 slot.into_iter().for_each(|index| self.withdraw_pause(index));
                 Ok(format!("trial {number} continues"))
-            }
-            (TrialState::Running | TrialState::Queued, _) => {
-                Ok(format!("trial {number} was not paused"))
             }
             (TrialState::Paused, Some(_)) => {
                 self.release_hold(number);
@@ -107,17 +117,7 @@ impl Engine {
                 self.emit(Event::of(number, StateEvent::Queued { until, reason }));
                 Ok(self.when(format!("trial {number} is queued")))
             }
-            (state, _) => {
-                let instead = match state {
-                    TrialState::Failed => "`hpsearch retry` starts it again",
-                    TrialState::Queued
-                    | TrialState::Running
-                    | TrialState::Paused
-                    | TrialState::Complete
-                    | TrialState::Pruned => "`hpsearch continue` takes it further",
-                };
-                Err(refused(format!("trial {number} is {}", state.as_str()), instead))
-            }
+            (_, _) => Ok(format!("trial {number} was not paused")),
         }
     }
 

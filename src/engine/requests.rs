@@ -5,6 +5,7 @@ use super::{Effect, Engine, Phase, RunOutcome};
 use crate::config::shell;
 use crate::pruners::{POPULATION, is_population};
 use crate::study::constraint;
+use crate::study::control::TrialControl;
 use crate::study::event::{Event, StateEvent, StudyEvent};
 use crate::study::finalists::Race;
 use crate::study::metric::Number;
@@ -115,7 +116,7 @@ impl Engine {
             self.effects.push(running.kill());
             return None;
         }
-        if state.is_finished() {
+        if !TrialControl::Kill.applies_to(state) {
             return Some(Err(over(number, state)));
         }
         self.fail(number, "killed on request".to_owned());
@@ -204,7 +205,7 @@ impl Engine {
 
     fn retry(&mut self, number: TrialNumber) -> Served {
         let trial = self.known(number)?;
-        if trial.state != TrialState::Failed {
+        if !TrialControl::Retry.applies_to(trial.state) {
             let study = self.study_word();
             let instead = match trial.state {
                 TrialState::Complete | TrialState::Pruned => {

@@ -127,6 +127,12 @@ fn asked(question: Confirmation) -> Question {
         Confirmation::StopAndLeave => {
             return Question { asks: "stop the study and leave?".to_owned(), then: STOPS };
         }
+        Confirmation::RunOnceMore(trial) => {
+            return Question {
+                asks: format!("trial {trial} already has these parameters: run them once more?"),
+                then: "it counts as another trial",
+            };
+        }
         Confirmation::Stop => (Request::Stop, 0),
         Confirmation::Kill(trial) => (Request::Kill { trial }, 0),
         Confirmation::RetryFailed(failed) => {

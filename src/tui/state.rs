@@ -25,6 +25,7 @@ use super::trial_key::TrialKey;
 use super::{Detach, TuiExit, TuiMode};
 use crate::report::wording::{StudyStatus, one_line};
 use crate::storage::{StorageError, StudyId, StudySummary};
+use crate::study::params::Params;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::request::Request;
 use crate::study::spec::StudySpec;
@@ -42,6 +43,8 @@ pub enum Confirmation {
     Kill(TrialNumber),
     /// Try all failed trials again, so many?
     RetryFailed(u64),
+    /// Run the configuration that this trial has once more?
+    RunOnceMore(TrialNumber),
 }
 
 /// What lies over the screen and takes the keys.
@@ -70,6 +73,8 @@ pub enum Command {
     Refresh,
     /// Put a request to the runner into the store.
     Ask(Request),
+    /// Have a configuration run that was tried already.
+    Repeat(Params),
     /// Put a text into the clipboard.
     Copy(String),
     /// Keep the settings for the next session.
@@ -164,6 +169,8 @@ pub struct TuiState {
     asked: Vec<(StudyId, i64)>,
     /// Whether something was asked of the study after its run was over.
     asked_for_more: bool,
+    /// The configuration that may be run once more.
+    repeated: Option<Params>,
 }
 
 /// Among so many of the last entries of the journal an answer is looked for.
@@ -203,6 +210,7 @@ impl TuiState {
             leave_when_over: false,
             asked: Vec::new(),
             asked_for_more: false,
+            repeated: None,
             seen: seen.clone(),
         };
         state.see(seen);
@@ -394,7 +402,7 @@ impl TuiState {
     pub fn press(&mut self, key: KeyEvent) -> Command {
         let command = self.pressed(key);
         // A request goes to the study that it was about.
-        if !matches!(command, Command::Ask(_)) {
+        if !matches!(command, Command::Ask(_) | Command::Repeat(_)) {
             self.follow();
         }
         command

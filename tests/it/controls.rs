@@ -3,18 +3,25 @@
 
 use std::time::{Duration, Instant};
 
+use hpsearch::app::AppError;
+use hpsearch::app::control::{StudyControl, offered_to_study, offered_to_trial, post};
+use hpsearch::app::enqueue::Repeat;
+use hpsearch::app::study_state::state;
 use hpsearch::storage::{Storage as _, StorageReader as _};
 use hpsearch::study::budget::Extension;
+use hpsearch::study::control::TrialControl;
+use hpsearch::study::event::{AttemptEnd, Event, StateEvent, StudyEvent};
 use hpsearch::study::params::Params;
-use hpsearch::study::request::{Request, RequestAnswer};
+use hpsearch::study::request::{Request, RequestAnswer, Retried};
+use hpsearch::study::spec::FailureCause;
 use hpsearch::study::time::Timestamp;
-use hpsearch::study::trial::TrialNumber;
+use hpsearch::study::trial::{Hold, TrialNumber, TrialState};
 use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
 use crate::harness::{
-    KEEP_ALL, ONE_SLOT, REPORT_X, RESUMABLE, Site, TWO_SLOTS, assert_code, assert_done,
-    assert_names, assert_refused, held, study, wait_at_most, wait_until,
+    KEEP_ALL, ONE_SLOT, REPORT_X, RESUMABLE, STORE, Scene, Site, TWO_SLOTS, assert_code,
+    assert_done, assert_names, assert_refused, held, study, wait_at_most, wait_until,
 };
 
 /// The steps that trials began, each once.
@@ -188,6 +195,72 @@ fn notes_and_tags_are_there_at_once_whoever_runs_the_study() {
         );
     }
     site.assert_folds();
+}
+
+#[test]
+fn requests_of_the_screens_are_held_to_the_rules_of_the_verbs() {
+    let mut scene = Scene::digits();
+    scene.leave();
+    let (store, study) = (scene.path(STORE), scene.store.study("digits").unwrap().unwrap().id);
+    let ask = |request, repeat| post(&store, study, request, repeat);
+    let refused = |request| ask(request, Repeat::Refused).unwrap_err();
+    let number = TrialNumber;
+    let note = Request::Note { trial: None, text: "x".repeat(5_000) };
+    assert!(matches!(refused(note), AppError::UnfitNote { most: Some(_) }));
+    let tag = |present| Request::Tag { trial: None, tag: "a b".to_owned(), present };
+    assert!(matches!(refused(tag(true)), AppError::NoTag { .. }));
+    ask(tag(false), Repeat::Refused).unwrap();
+    let ended = refused(Request::Kill { trial: number(0) });
+    assert!(matches!(ended, AppError::EndedAlready { state: TrialState::Complete, .. }), "{ended}");
+    let absent = refused(Request::Retry { trials: Retried::One(number(9)) });
+    assert!(matches!(absent, AppError::UnknownTrial { .. }), "{absent}");
+    let params = scene.store.trial(study, number(0)).unwrap().unwrap().params;
+    let outside: Params = [("learning_rate".to_owned(), 7.0.into())].into_iter().collect();
+    let outside = refused(Request::Enqueue { params: outside });
+    assert!(matches!(outside, AppError::NoConfiguration { .. }), "{outside}");
+    let enqueue = || Request::Enqueue { params: params.clone() };
+    assert!(matches!(refused(enqueue()), AppError::Tried { trial: TrialNumber(0) }));
+    let before = scene.store.summary(study).unwrap().counts.total();
+    assert_eq!(ask(enqueue(), Repeat::Wanted).unwrap().len(), 1);
+    assert_eq!(scene.store.summary(study).unwrap().counts.total(), before + 1);
+}
+
+/// What a study and its trials are offered, as the page of `serve` is told.
+#[test]
+fn a_study_and_its_trials_are_offered_what_their_states_allow() {
+    let mut scene = Scene::digits();
+    let study = scene.store.study("digits").unwrap().unwrap().id;
+    let offered = |scene: &Scene| {
+        let summary = scene.store.summary(study).unwrap();
+        let of_trial = |number| {
+            let trial = scene.store.trial(study, TrialNumber(number)).unwrap().unwrap();
+            offered_to_trial(&summary, &trial)
+        };
+        (offered_to_study(&summary, state(&summary)), [0, 1, 3].map(of_trial))
+    };
+    let ended = vec![TrialControl::Continue];
+    let running = vec![TrialControl::Pause, TrialControl::Kill];
+    let (of_study, of_trials) = offered(&scene);
+    assert_eq!(
+        of_study,
+        [StudyControl::Pause, StudyControl::Stop, StudyControl::Enqueue],
+        "no trial has failed"
+    );
+    assert_eq!(of_trials, [ended.clone(), ended.clone(), running]);
+    scene.append(&[
+        Event::of(TrialNumber(3), StateEvent::Held { hold: Some(Hold::Trial) }),
+        Event::Study(StudyEvent::Paused { reason: "paused by you".to_owned() }),
+    ]);
+    let (of_study, of_trials) = offered(&scene);
+    assert_eq!(of_study, [StudyControl::Resume, StudyControl::Stop, StudyControl::Enqueue]);
+    let leaving = vec![TrialControl::Resume, TrialControl::Kill];
+    assert_eq!(of_trials, [ended.clone(), ended.clone(), leaving]);
+    let end = AttemptEnd::Failed(FailureCause::Program);
+    scene.end(3, end, TrialState::Failed, None, Some("exit code 1"));
+    scene.leave();
+    let (of_study, of_trials) = offered(&scene);
+    assert_eq!(of_study, [StudyControl::Resume, StudyControl::Enqueue, StudyControl::RetryFailed]);
+    assert_eq!(of_trials, [ended.clone(), ended, vec![TrialControl::Retry]]);
 }
 
 #[test]

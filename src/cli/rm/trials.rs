@@ -206,7 +206,7 @@ pub fn remove(
             } else {
                 let hide = |trial| Request::Hide { trial };
                 let requests: Vec<Request> = group.numbers().into_iter().map(hide).collect();
-                ask_all(&group.study, &requests, console)?;
+                ask_all(&group.study, requests, console)?;
             }
         }
         let mut store = console.writer()?;

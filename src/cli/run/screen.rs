@@ -7,7 +7,7 @@ use crossbeam_channel::Sender;
 use signal_hook::consts::SIGHUP;
 
 use super::no_signals;
-use crate::app::request::post;
+use crate::app::control::post;
 use crate::app::study_state::life;
 use crate::cli::console::{Console, shown};
 use crate::cli::exit::{AGAIN, Exit, Failure};
@@ -107,7 +107,7 @@ pub(super) fn on_screen(
             theme: console.look,
             store: console.store.clone(),
             // Requests after the end are served here.
-            request: &mut |study, request| post(&store, study, &request),
+            request: &mut |study, request, repeat| post(&store, study, request, repeat),
             ended: &|| ended.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             life,
         };

@@ -87,28 +87,28 @@ async function enqueue(page, study, trial) {
   if (params) await carryOut(page, study.name, { type: "enqueue", params });
 }
 
-/// The buttons of a study, or of one of its trials.
+/// The buttons of a study, or of one of its trials: what the server says is offered.
 export function controlsOf(page, study, trial) {
   const button = (title, work, isDanger = false) => element("button", { class: isDanger ? "danger" : false, onclick: (event) => { event.currentTarget.blur(); work(); } }, title);
   const request = (values) => () => carryOut(page, study.name, values);
   const name = study.name;
+  const isOffered = (control) => (trial ?? study).controls.includes(control);
   if (trial === null) {
-    const isSearch = !study.is_tracked;
     return element("div", { class: "buttons", role: "group", "aria-label": "Control of the study" },
-      isSearch && study.state === "paused" && button("Resume", request({ type: "resume_study" })),
-      isSearch && ["running", "interrupted", "stopped"].includes(study.state) && button("Pause", request({ type: "pause_study" })),
-      study.state === "running" && button("Stop", request({ type: "stop" }), true),
-      isSearch && button("Enqueue", () => enqueue(page, study, null)),
-      isSearch && study.trials.failed > 0 && button("Retry failed", request({ type: "retry", trials: "all_failed" })),
+      isOffered("resume") && button("Resume", request({ type: "resume_study" })),
+      isOffered("pause") && button("Pause", request({ type: "pause_study" })),
+      isOffered("stop") && button("Stop", request({ type: "stop" }), true),
+      isOffered("enqueue") && button("Enqueue", () => enqueue(page, study, null)),
+      isOffered("retry_failed") && button("Retry failed", request({ type: "retry", trials: "all_failed" })),
       button("Note", () => note(page, name, null)), button("Tag", () => tag(page, name, null, study.tags)));
   }
   const number = trial.number;
   return element("div", { class: "buttons", role: "group", "aria-label": "Control of the trial" },
-    ["running", "queued"].includes(trial.state) && button("Pause", request({ type: "pause_trial", trial: number })),
-    trial.state === "paused" && button("Resume", request({ type: "resume_trial", trial: number })),
-    ["running", "queued", "paused"].includes(trial.state) && button("Kill", request({ type: "kill", trial: number }), true),
-    trial.state === "failed" && button("Retry", request({ type: "retry", trials: { one: number } })),
-    !study.is_tracked && button("Enqueue a copy", () => enqueue(page, study, trial)),
+    isOffered("pause") && button("Pause", request({ type: "pause_trial", trial: number })),
+    isOffered("resume") && button("Resume", request({ type: "resume_trial", trial: number })),
+    isOffered("kill") && button("Kill", request({ type: "kill", trial: number }), true),
+    isOffered("retry") && button("Retry", request({ type: "retry", trials: { one: number } })),
+    study.controls.includes("enqueue") && button("Enqueue a copy", () => enqueue(page, study, trial)),
     button("Note", () => note(page, name, trial)), button("Tag", () => tag(page, name, trial, trial.tags)));
 }
 
@@ -117,7 +117,7 @@ export function actOn(page, study, trial, key) {
   if (!page.server.is_controlled) return false;
   const number = trial.number;
   if (key === "x") carryOut(page, study, { type: "kill", trial: number });
-  else if (key === "p") carryOut(page, study, { type: trial.state === "paused" ? "resume_trial" : "pause_trial", trial: number });
+  else if (key === "p") carryOut(page, study, { type: trial.controls.includes("resume") ? "resume_trial" : "pause_trial", trial: number });
   else if (key === "a") note(page, study, trial);
   else if (key === "t") tag(page, study, trial, trial.tags);
   else return false;

@@ -5,14 +5,18 @@ use ratatui::crossterm::event::KeyCode;
 
 use super::prompt::Purpose;
 use super::{Command, Confirmation, Overlay, RunPhase, TuiState};
-use crate::report::wording::StudyStatus;
+use crate::app::control::{NotOffered, StudyControl, study_control, trial_control};
+use crate::study::control::TrialControl;
 use crate::study::params::Params;
 use crate::study::request::{Request, Retried};
-use crate::study::trial::{Trial, TrialState};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::tui::form::Form;
 use crate::tui::keys::{KeyLine, Screen};
 use crate::tui::list::Movement;
 use crate::tui::{Detach, TuiExit, TuiMode, clipboard};
+
+/// Said once a configuration was asked for.
+const ENQUEUED: &str = "asked for the configuration to be run next";
 
 impl TuiState {
     pub(super) fn interrupt(&mut self) -> Command {
@@ -45,18 +49,28 @@ impl TuiState {
     pub(super) fn ask_to_stop(&mut self) -> Command {
         match self.phase {
             _ if self.is_over() => self.note("the study is over"),
+            _ if self.mode == TuiMode::Watching
+                && self.study_control(StudyControl::Stop).is_err() =>
+            {
+                self.note("the study is not running")
+            }
             RunPhase::Stopping => self.note("the study is stopping already"),
             RunPhase::Open | RunPhase::Over(_) => self.question(Confirmation::Stop),
         }
     }
 
+    fn study_control(&self, control: StudyControl) -> Result<(), NotOffered> {
+        study_control(self.summary(), self.seen.state, control)
+    }
+
+    fn trial_control(&self, trial: &Trial, control: TrialControl) -> Result<(), NotOffered> {
+        trial_control(self.summary(), trial, control)
+    }
+
     /// Whether the run of this process is over, or the study that is watched.
     fn is_over(&self) -> bool {
         let is_watched_to_its_end = self.mode == TuiMode::Watching
-            && matches!(
-                self.seen.state,
-                StudyStatus::Finished | StudyStatus::Failed | StudyStatus::Stopped
-            );
+            && self.study_control(StudyControl::Stop) == Err(NotOffered::Over);
         matches!(self.phase, RunPhase::Over(_)) || is_watched_to_its_end
     }
 
@@ -66,11 +80,11 @@ impl TuiState {
     }
 
     pub(super) fn ask_to_kill(&mut self) -> Command {
-        let state = self.subject_trial().map(|trial| trial.state);
-        match (&self.phase, self.subject(), state) {
+        let offer = self.subject_trial().map(|trial| self.trial_control(trial, TrialControl::Kill));
+        match (&self.phase, self.subject(), offer) {
             (RunPhase::Over(_), ..) => self.note("the study is over: no trial is running"),
             (_, None, _) => self.note("there is no trial to kill"),
-            (_, Some(trial), Some(state)) if state.is_finished() => {
+            (_, Some(trial), Some(Err(NotOffered::State(state)))) => {
                 self.note(format!("{} is {} already", self.title_of(trial), state.as_str()))
             }
             (_, Some(trial), _) => self.question(Confirmation::Kill(trial.number)),
@@ -94,6 +108,10 @@ impl TuiState {
                 Request::Retry { trials: Retried::AllFailed },
                 "asked for the failed trials to be tried again",
             ),
+            (KeyCode::Char('y' | 'Y'), Confirmation::RunOnceMore(_)) => {
+                self.notice = Some(ENQUEUED.to_owned());
+                self.repeated.take().map_or(Command::Redraw, Command::Repeat)
+            }
             (KeyCode::Char('n' | 'N' | 'q') | KeyCode::Esc | KeyCode::Enter, _) => Command::Redraw,
             _ => {
                 // Neither yes nor no: it is asked still.
@@ -111,22 +129,22 @@ impl TuiState {
     }
 
     pub(super) fn pause_trial(&mut self) -> Command {
-        let Some(&Trial { number: trial, state, hold, .. }) = self.subject_trial() else {
+        let Some(subject) = self.subject_trial() else {
             return self.note("there is no trial to pause");
         };
-        let is_leaving = state == TrialState::Running && hold.is_some();
-        match state {
-            TrialState::Queued | TrialState::Running if !is_leaving => {
+        let trial = subject.number;
+        match self.trial_control(subject, TrialControl::Pause) {
+            Ok(()) => {
                 let notice = format!(
                     "asked for trial {trial} to be paused: it saves a checkpoint and exits; p \
                      again lets it continue"
                 );
                 self.ask(Request::PauseTrial { trial }, notice)
             }
-            TrialState::Complete | TrialState::Pruned | TrialState::Failed => {
+            Err(NotOffered::State(state)) => {
                 self.note(format!("trial {trial} is already {}", state.as_str()))
             }
-            TrialState::Queued | TrialState::Running | TrialState::Paused => {
+            Err(_) => {
                 let notice = format!("asked for trial {trial} to continue");
                 self.ask(Request::ResumeTrial { trial }, notice)
             }
@@ -137,7 +155,7 @@ impl TuiState {
         if matches!(self.phase, RunPhase::Over(_)) {
             return self.note("the study is over");
         }
-        if self.summary().paused.is_some() {
+        if self.study_control(StudyControl::Resume).is_ok() {
             return self.ask(Request::ResumeStudy, "asked for the study to continue");
         }
         self.ask(
@@ -149,28 +167,33 @@ impl TuiState {
 
     pub(super) fn retry(&mut self) -> Command {
         match self.subject_trial() {
-            Some(&Trial { number: trial, state: TrialState::Failed, .. }) => {
+            Some(trial) if self.trial_control(trial, TrialControl::Retry).is_ok() => {
+                let trial = trial.number;
                 let notice = format!("asked for trial {trial} to be tried again");
                 self.ask(Request::Retry { trials: Retried::One(trial) }, notice)
             }
-            _ => match self.summary().counts.failed {
-                0 => self.note("no trial has failed"),
-                failed => self.question(Confirmation::RetryFailed(failed)),
+            _ => match self.study_control(StudyControl::RetryFailed) {
+                Ok(()) => self.question(Confirmation::RetryFailed(self.summary().counts.failed)),
+                Err(_) => self.note("no trial has failed"),
             },
         }
     }
 
     pub(super) fn continue_trial(&mut self) -> Command {
-        let Some(&Trial { number: trial, state, .. }) = self.subject_trial() else {
+        let Some(subject) = self.subject_trial() else {
             return self.note("there is no trial to continue");
         };
+        let (trial, state) = (subject.number, subject.state);
+        if self.trial_control(subject, TrialControl::Continue).is_ok() {
+            return self.prompt(Purpose::Continue, Some(trial), "");
+        }
         match state {
-            TrialState::Complete | TrialState::Pruned => {
-                self.prompt(Purpose::Continue, Some(trial), "")
-            }
             TrialState::Failed => self.note(format!("trial {trial} failed: R tries it again")),
             TrialState::Paused => self.note(format!("trial {trial} is paused: p lets it continue")),
-            TrialState::Queued | TrialState::Running => {
+            TrialState::Queued
+            | TrialState::Running
+            | TrialState::Complete
+            | TrialState::Pruned => {
                 self.note(format!("trial {trial} has not ended, it is {}", state.as_str()))
             }
         }
@@ -185,7 +208,14 @@ impl TuiState {
     }
 
     pub(super) fn enqueue(&mut self, params: Params) -> Command {
-        self.ask(Request::Enqueue { params }, "asked for the configuration to be run next")
+        self.ask(Request::Enqueue { params }, ENQUEUED)
+    }
+
+    /// Asks whether a configuration that `trial` has is to be run once more.
+    pub fn ask_to_repeat(&mut self, params: Params, trial: TrialNumber) {
+        self.repeated = Some(params);
+        self.overlay = Some(Overlay::Confirmation(Confirmation::RunOnceMore(trial)));
+        self.notice = None;
     }
 
     pub(super) fn copy(&mut self) -> Command {

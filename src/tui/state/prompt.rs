@@ -1,13 +1,14 @@
 //! Lines to be typed: the filter, searches, notes and tags; what typing, Enter and Esc do to each.
 
 use super::{Command, Overlay, TuiState, budget_line};
+use crate::app::control::check_tag;
 use crate::report::requests::entered;
 use crate::report::wording::extension;
 use crate::storage::StudySummary;
 use crate::study::condition::{ExpressionError, TrialNames};
 use crate::study::query::Filter;
 use crate::study::request::Request;
-use crate::study::tag::{TAG_RULE, is_tag};
+use crate::study::tag::TAG_RULE;
 use crate::study::trial::{TrialNumber, step_of};
 use crate::tui::keys::Screen;
 use crate::tui::line::LineEdit;
@@ -132,7 +133,6 @@ impl TuiState {
         };
         let text = prompt.line.text().trim().to_owned();
         let mut prompt = Prompt { problem: None, ..prompt.clone() };
-        // One that is there may be taken off, whatever it looks like.
         let there = self.has_tag(prompt.trial, &text);
         match prompt.purpose {
             Purpose::Filter => match self.filter_of(&text) {
@@ -144,7 +144,7 @@ impl TuiState {
                 Err(error) => prompt.problem = Some(error.to_string()),
             },
             Purpose::JournalSearch => self.journal.text = text,
-            Purpose::Tag if !text.is_empty() && !is_tag(&text) && !there => {
+            Purpose::Tag if !text.is_empty() && check_tag(&text, !there).is_err() => {
                 prompt.problem = Some(format!("not a tag: tags are {TAG_RULE}"));
             }
             Purpose::Extend => prompt.problem = budget_line::extension(&text).err(),

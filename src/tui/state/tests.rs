@@ -326,6 +326,18 @@ fn an_edited_copy_of_a_trial_is_queued() {
 }
 
 #[test]
+fn a_configuration_that_was_tried_is_run_once_more_after_a_question() {
+    let mut shown = shown();
+    let params: Params = [("learning_rate".to_owned(), 5e-3.into())].into_iter().collect();
+    shown.state.ask_to_repeat(params.clone(), TrialNumber(2));
+    assert_eq!(question(&shown), Some(Confirmation::RunOnceMore(TrialNumber(2))));
+    assert!(shown.frame().contains("trial 2 already has these parameters"), "{}", shown.frame());
+    assert_eq!(press(&mut shown, "n"), Command::Redraw);
+    shown.state.ask_to_repeat(params.clone(), TrialNumber(2));
+    assert_eq!(press(&mut shown, "y"), Command::Repeat(params));
+}
+
+#[test]
 fn notes_and_tags_are_asked_for() {
     let mut shown = shown();
     let trial = Some(TrialNumber(0));
