@@ -9,7 +9,7 @@
 /// Returns with a [`Refusal`].
 macro_rules! refuse {
     ($($text:tt)*) => {
-        return Err(Refusal(format!($($text)*)))
+        return Err(Refusal::new(format!($($text)*)))
     };
 }
 
@@ -52,12 +52,23 @@ const METRIC: &str = "value";
 
 /// Why a line cannot be answered, and what to send instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refusal(pub String);
+#[error("{why}")]
+pub struct Refusal {
+    /// In words.
+    pub why: String,
+    /// The process that holds the study, on this machine.
+    pub holder: Option<u32>,
+}
+
+impl Refusal {
+    fn new(why: impl Into<String>) -> Self {
+        Refusal { why: why.into(), holder: None }
+    }
+}
 
 impl From<HeldError> for Refusal {
     fn from(error: HeldError) -> Self {
-        Refusal(error.to_string())
+        Refusal { why: error.to_string(), holder: error.holder() }
     }
 }
 
@@ -140,11 +151,11 @@ impl Session {
 }
 
 fn begun_already() -> Refusal {
-    Refusal("`init` was sent already: another study needs another `hpsearch ask-tell`".to_owned())
+    Refusal::new("`init` was sent already: another study needs another `hpsearch ask-tell`")
 }
 
 fn not_begun() -> Refusal {
-    Refusal("there is no study yet: send {\"cmd\":\"init\",\"space\":[..]} first".to_owned())
+    Refusal::new("there is no study yet: send {\"cmd\":\"init\",\"space\":[..]} first")
 }
 
 /// The answer without content.
@@ -154,7 +165,10 @@ fn done() -> Json {
 
 /// The answer to a rejected line.
 fn refused(refusal: &Refusal) -> Json {
-    json!({ "error": refusal.0 })
+    match refusal.holder {
+        None => json!({ "error": refusal.why }),
+        Some(pid) => json!({ "error": refusal.why, "holder_pid": pid }),
+    }
 }
 
 /// Whether the session has begun with its study before.
@@ -406,7 +420,7 @@ impl Study {
             .held
             .study_state()
             .trial(number)
-            .ok_or_else(|| Refusal(TellError::Unknown { number }.to_string()))?;
+            .ok_or_else(|| Refusal::new(TellError::Unknown { number }.to_string()))?;
         match self.owners.get(&number) {
             Some(owner) if *owner != speaker.client => {
                 refuse!("trial {number} is now open in another program: it was given again")
@@ -557,7 +571,7 @@ impl Study {
     fn best(&self) -> Result<Json, Refusal> {
         let none = || {
             let complete = self.held.study_state().counts.complete;
-            Refusal(
+            Refusal::new(
                 match self.held.study_state().trials.iter().any(|trial| trial.violation.is_some()) {
                     true => format!("none of {complete} complete trials satisfies all limits"),
                     false => {
@@ -647,7 +661,7 @@ fn asked_to_leave() -> Json {
 fn enqueued(answer: &RequestAnswer) -> Result<Json, Refusal> {
     match answer {
         RequestAnswer::Done(_) => Ok(done()),
-        RequestAnswer::Refused(why) => Err(Refusal(why.clone())),
+        RequestAnswer::Refused(why) => Err(Refusal::new(why.clone())),
     }
 }
 

@@ -92,6 +92,7 @@ use std::time::Duration;
 
 use clap::builder::{OsStringValueParser, TypedValueParser as _};
 use clap::{Args, CommandFactory as _, Parser, Subcommand};
+use serde_json::json;
 
 pub use console::{Console, Talk};
 pub use exit::{Exit, Failure};
@@ -360,17 +361,17 @@ pub fn main() -> ExitCode {
             // Lower layers suggest commands without knowing the store that the command line named.
             let store = console.store_option();
             let failure = failure.in_store(&store);
-            let code = failed(&failure);
             let said = failure.to_string();
+            let mut notes = String::new();
             // A command for another store names it.
             if said.contains("`hpsearch ") && !said.contains(&store) && !said.contains(" --store ")
             {
-                let _ = writeln!(io::stderr(), "note: these commands take{store} here");
+                notes += &format!("note: these commands take{store} here\n");
             }
-            if exit::is_directory_removed() && !said.contains("working directory") {
-                let _ = writeln!(io::stderr(), "note: the working directory was removed");
+            if exit::is_directory_removed() && !matches!(failure, Failure::DirectoryRemoved) {
+                notes += &format!("note: {}\n", exit::DIRECTORY_REMOVED);
             }
-            return code;
+            return failed_with(&failure, &notes);
         }
     };
     ExitCode::from(exit.code())
@@ -378,7 +379,20 @@ pub fn main() -> ExitCode {
 
 /// Prints an error; a closed standard error is ignored.
 fn failed(failure: &Failure) -> ExitCode {
-    let _ = write!(io::stderr(), "{failure}");
+    failed_with(failure, "")
+}
+
+/// The same, with lines of notes. A program that starts this one asks for a line of JSON.
+fn failed_with(failure: &Failure, notes: &str) -> ExitCode {
+    let _ = match std::env::var_os("HPSEARCH_ERRORS").is_some_and(|format| format == "json") {
+        true => {
+            let text = failure.text() + notes;
+            let (error, kind) = (failure.what(), failure.kind());
+            let error = json!({ "error": error, "kind": kind, "text": text.trim_end() });
+            writeln!(io::stderr(), "{error}")
+        }
+        false => write!(io::stderr(), "{failure}{notes}"),
+    };
     ExitCode::from(failure.exit().code())
 }
 

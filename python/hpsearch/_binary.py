@@ -8,6 +8,17 @@ from typing import Any, List, Optional, Sequence
 class HpsearchError(RuntimeError):
     """The `hpsearch` program is missing, or refused what it was asked; the text says why."""
 
+    #: The same without what to do next.
+    reason: str
+
+    def __init__(self, text: str = "", reason: Optional[str] = None) -> None:
+        super().__init__(text)
+        self.reason = text if reason is None else reason
+
+
+class NoStoreError(HpsearchError):
+    """There is no store at the path or address."""
+
 
 def find() -> Optional[str]:
     """The program's path: HPSEARCH_BINARY, the wheel's, or the first on PATH."""
@@ -69,6 +80,7 @@ def output_of(words: List[str], store: Optional[str], names: Sequence[str] = ())
     options = ["--store", os.fspath(store)] if store is not None else []
     done = subprocess.run(
         [required(), *words, *options, "--", *names],
+        env={**os.environ, "HPSEARCH_ERRORS": "json"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -76,6 +88,19 @@ def output_of(words: List[str], store: Optional[str], names: Sequence[str] = ())
     )
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()
-        said = said[len("error: ") :] if said.startswith("error: ") else said
-        raise HpsearchError(said or f"`hpsearch {words[0]}` ended with {done.returncode}")
+        raise _error(said) or HpsearchError(
+            said or f"`hpsearch {words[0]}` ended with {done.returncode}"
+        )
     return done.stdout
+
+
+def _error(said: str) -> Optional[HpsearchError]:
+    """The error that the program printed as the last line, as JSON; None if there is none."""
+    import json
+
+    try:
+        told = json.loads(said.rpartition("\n")[2])
+        text, reason, kind = told["text"], told["error"], told["kind"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    return (NoStoreError if kind == "no_store" else HpsearchError)(text, reason)

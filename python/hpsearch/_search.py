@@ -176,10 +176,9 @@ class Search:
         while True:
             try:
                 return self._say(request)
-            except HpsearchError as error:
-                # That process holds the study.
+            except _HeldError as error:
                 own = [one for one in list(_OPEN) if one._pid == os.getpid()
-                       and f"process {one._process.pid} " in str(error)]
+                       and one._process.pid == error.holder]
                 if not own:
                     raise
                 if own[0]._loops > 0:
@@ -332,6 +331,8 @@ class Search:
         if not said.endswith(b"\n"):
             raise HpsearchError(self._why_gone("it ended"))
         answer: Dict[str, Any] = json.loads(said)
+        if "holder_pid" in answer:
+            raise _HeldError(str(answer["error"]), answer["holder_pid"])
         if "error" in answer:
             raise HpsearchError(str(answer["error"]))
         return answer
@@ -362,6 +363,15 @@ class Search:
 
 #: Held while loops are counted.
 _COUNTS = threading.Lock()
+
+
+class _HeldError(HpsearchError):
+    """Another process holds the study."""
+
+    def __init__(self, text: str, holder: int) -> None:
+        super().__init__(text)
+        self.holder = holder
+
 
 #: The searches of this program that have begun.
 _OPEN: "weakref.WeakSet[Search]" = weakref.WeakSet()

@@ -10,6 +10,7 @@ import warnings
 
 import hpsearch
 import hpsearch.optuna as optuna
+from hpsearch._binary import NoStoreError
 from hpsearch.optuna.distributions import (
     CategoricalDistribution,
     FloatDistribution,
@@ -80,10 +81,10 @@ class StudiesTest(unittest.TestCase):
 
     def test_a_server_without_a_store_has_no_studies(self):
         server = "postgresql://me@db/lab"
-        for why, is_absent in (("there is no store at `db`\nhelp: create one", True),
-                               ("the server of the store `db` cannot be reached", False)):
-            fails = unittest.mock.patch("hpsearch.optuna.study.json_of",
-                                        side_effect=hpsearch.HpsearchError(why))
+        absent = NoStoreError("there is no store at `db`\nhelp: create one")
+        gone = hpsearch.HpsearchError("the server of the store `db` cannot be reached")
+        for why, is_absent in ((absent, True), (gone, False)):
+            fails = unittest.mock.patch("hpsearch.optuna.study.json_of", side_effect=why)
             with fails:
                 if is_absent:
                     self.assertEqual(optuna.get_all_study_names(server), [])

@@ -91,6 +91,23 @@ pub enum HeldError {
     Broken,
 }
 
+impl HeldError {
+    /// The process on this machine that holds the study, if that is why.
+    pub fn holder(&self) -> Option<u32> {
+        match self {
+            HeldError::RunOtherwise { pid, .. } => Some(*pid),
+            HeldError::Storage(error) | HeldError::Runner(RunnerError::Storage(error)) => {
+                match error {
+                    StorageError::Busy { holder, .. }
+                    | StorageError::HolderStopped { holder, .. } => Some(holder.pid),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
 /// The error with, if the store failed, what to do.
 fn in_words(error: &RunnerError) -> String {
     match error {

@@ -52,10 +52,10 @@ pub(super) fn next<'line>(
     Ok(match read_line(input, line)? {
         Read::End => None,
         Read::TooLong => {
-            Some(Err(Refusal(format!("the line is longer than {LONGEST_LINE} bytes"))))
+            Some(Err(Refusal::new(format!("the line is longer than {LONGEST_LINE} bytes"))))
         }
         Read::Line => Some(std::str::from_utf8(line).map_err(|error| {
-            Refusal(format!(
+            Refusal::new(format!(
                 "the line is not UTF-8 text: byte {} is not a character",
                 error.valid_up_to() + 1
             ))

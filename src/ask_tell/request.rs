@@ -125,7 +125,7 @@ impl Request {
         let quoted_line = quote_non_finite(line);
         let has_bare_words = quoted_line != line;
         let json: Json = serde_json::from_str(&quoted_line)
-            .map_err(|error| Refusal(format!("the line is not JSON: {error}")))?;
+            .map_err(|error| Refusal::new(format!("the line is not JSON: {error}")))?;
         let Json::Object(mut object) = json else {
             refuse!("the line is {}, not an object such as {{\"cmd\":\"ask\"}}", shown(&json));
         };
@@ -182,9 +182,8 @@ fn candidates(list: Option<Vec<Json>>) -> Result<Vec<Params>, Refusal> {
         );
     }
     let candidate = |(index, json): (usize, Json)| match json {
-        Json::Object(object) => {
-            params(object).map_err(|Refusal(why)| Refusal(format!("`candidates[{index}]`: {why}")))
-        }
+        Json::Object(object) => params(object)
+            .map_err(|Refusal { why, .. }| Refusal::new(format!("`candidates[{index}]`: {why}"))),
         other => refuse!("`candidates[{index}]` is {}: it must be an object", shown(&other)),
     };
     list.into_iter().enumerate().map(candidate).collect()
@@ -300,9 +299,9 @@ impl Checked {
         kind.check(value).map_err(|_| {
             match value.as_str().and_then(|text| Some((text, kind.other_word(text)?))) {
                 Some((text, help)) => {
-                    Refusal(format!("`{key}` cannot be `{}`: {help}", short(text)))
+                    Refusal::new(format!("`{key}` cannot be `{}`: {help}", short(text)))
                 }
-                None => Refusal(format!("`{key}` must be {kind}, not {}", shown(value))),
+                None => Refusal::new(format!("`{key}` must be {kind}, not {}", shown(value))),
             }
         })
     }

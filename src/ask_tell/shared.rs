@@ -285,7 +285,7 @@ impl<W: Write> StoredSession<W> {
         let Some(Current { topic, waiting: Waiting::Holder, .. }) = self.current.take() else {
             return Ok(());
         };
-        let unreadable = |error| refused(&Refusal(format!("the holder's answer: {error}")));
+        let unreadable = |error| refused(&Refusal::new(format!("the holder's answer: {error}")));
         let answer = serde_json::from_str(answer).unwrap_or_else(unreadable);
         self.finish(&topic, &answer)
     }
@@ -371,7 +371,7 @@ impl<W: Write> StoredSession<W> {
         let lock = settled.store.lock_file(settled.study.id);
         if let (None, Some(lock)) = (&self.file, &lock) {
             let file = ClientFile::create(lock).map_err(|error| {
-                Refusal(format!("no file can be created beside `{}`: {error}", lock.display()))
+                Refusal::new(format!("no file can be created beside `{}`: {error}", lock.display()))
             })?;
             self.file = Some(file);
         }
@@ -435,7 +435,8 @@ impl<W: Write> StoredSession<W> {
         let mut answers = BufReader::new(stream.try_clone()?);
         let answer: Json = serde_json::from_str(&read_line(&mut answers)?)?;
         if let Some(why) = answer["error"].as_str() {
-            return Ok(Err(Refusal(why.to_owned())));
+            let holder = answer["holder_pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
+            return Ok(Err(Refusal { why: why.to_owned(), holder }));
         }
         stream.set_read_timeout(None)?;
         self.connections += 1;
@@ -531,11 +532,12 @@ impl Current {
 }
 
 /// The refusal of a study on a server that another program has.
-fn unshared(Refusal(why): &Refusal) -> Refusal {
-    Refusal(format!(
+fn unshared(Refusal { why, holder }: &Refusal) -> Refusal {
+    let why = format!(
         "{why}. A study on a server has one program at a time: programs share one in a file \
          (`runs/hpsearch.db`), and with `hpsearch run` agents on several machines run its trials"
-    ))
+    );
+    Refusal { why, holder: *holder }
 }
 
 /// Another process holds the study.

@@ -95,7 +95,7 @@ pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth)
         has_bare_words: init.has_bare_words,
     };
     let Search { space, sampler, pruner, constraints, enqueue } =
-        written.read().map_err(Refusal)?;
+        written.read().map_err(Refusal::new)?;
     let objectives = objectives(&mut init)?;
     let is_objective = |name: &str| objectives.iter().any(|objective| objective.metric == name);
     let is_limit_of_value = |constraint: &Constraint| {
@@ -194,7 +194,7 @@ pub(super) fn suggested(own: &Checked, json: Json) -> Result<(String, Distributi
         grows: false,
         has_bare_words: own.has_bare_words,
     };
-    let space = written.read().map_err(Refusal)?.space;
+    let space = written.read().map_err(Refusal::new)?.space;
     let Some(dimension) = space.dimensions().first() else { refuse!("`param` is empty") };
     Ok((dimension.name.clone(), dimension.distribution.clone()))
 }
@@ -235,7 +235,7 @@ fn parameter(init: &Checked, place: &str, json: Json) -> Result<(String, Json), 
     if let Some(when) = own.take::<Option<Json>>("when") {
         let mut when = init
             .inner("when", when, CONDITION)
-            .map_err(|Refusal(why)| Refusal(format!("parameter `{shown}`: {why}")))?;
+            .map_err(|Refusal { why, .. }| Refusal::new(format!("parameter `{shown}`: {why}")))?;
         table["when"] = json!({ when.take::<String>("param"): when.take::<Json>("in") });
     }
     Ok((name, table))

@@ -78,6 +78,9 @@ impl Exit {
 pub const AGAIN: &str = "what was written is safe: the same command continues; `hpsearch doctor` \
     checks the machine and the store if it fails again";
 
+/// Said where relative paths lead nowhere.
+pub const DIRECTORY_REMOVED: &str = "the working directory was removed";
+
 /// Why a verb failed.
 #[derive(Debug)]
 pub enum Failure {
@@ -94,6 +97,8 @@ pub enum Failure {
     },
     /// A study file's problems, with their snippets.
     StudyFile(ConfigError),
+    /// The working directory was removed, and a relative path is needed.
+    DirectoryRemoved,
 }
 
 impl Failure {
@@ -154,7 +159,38 @@ impl Failure {
             Failure::ReaderGone => String::new(),
             Failure::Error { error, .. } => error.to_string(),
             Failure::StudyFile(error) => error.to_string(),
+            Failure::DirectoryRemoved => DIRECTORY_REMOVED.to_owned(),
         }
+    }
+
+    /// Its kind, for programs; `None`: programs do not distinguish it.
+    pub fn kind(&self) -> Option<&'static str> {
+        let Failure::Error { error, .. } = self else { return None };
+        match error.downcast_ref() {
+            Some(StorageError::Missing { .. }) => Some("no_store"),
+            _ => None,
+        }
+    }
+
+    /// What went wrong, with causes and remedy, in lines.
+    pub fn text(&self) -> String {
+        let (mut source, help) = match self {
+            Failure::ReaderGone => return String::new(),
+            Failure::StudyFile(error) => return error.render(config::Look::of_stderr()),
+            Failure::DirectoryRemoved => {
+                (None, Some("`cd` to one that exists, then run the command again".to_owned()))
+            }
+            Failure::Error { error, help, .. } => {
+                (error.source(), help.as_ref().map(|help| help.in_words("")))
+            }
+        };
+        let mut text = format!("{}\n", lines(&self.what()));
+        while let Some(cause) = source {
+            text.push_str(&format!("  caused by: {}\n", lines(&cause.to_string())));
+            source = cause.source();
+        }
+        let help = help.map(|help| format!("help: {}\n", lines(&help)));
+        text + &help.unwrap_or_default()
     }
 
     /// Its exit code.
@@ -162,7 +198,7 @@ impl Failure {
         match self {
             Failure::ReaderGone => Exit::Done,
             Failure::Error { exit, .. } => *exit,
-            Failure::StudyFile(_) => Exit::Usage,
+            Failure::StudyFile(_) | Failure::DirectoryRemoved => Exit::Usage,
         }
     }
 }
@@ -170,20 +206,10 @@ impl Failure {
 impl fmt::Display for Failure {
     /// The text for standard error, including line ends.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Failure::ReaderGone => Ok(()),
-            Failure::StudyFile(error) => f.write_str(&error.render(config::Look::of_stderr())),
-            Failure::Error { error, help, .. } => {
-                writeln!(f, "error: {}", lines(&error.to_string()))?;
-                let mut source = error.source();
-                while let Some(cause) = source {
-                    writeln!(f, "  caused by: {}", lines(&cause.to_string()))?;
-                    source = cause.source();
-                }
-                let help = help.as_ref().map(|help| help.in_words(""));
-                help.map_or(Ok(()), |help| writeln!(f, "help: {}", lines(&help)))
-            }
+        if let Failure::Error { .. } | Failure::DirectoryRemoved = self {
+            f.write_str("error: ")?;
         }
+        f.write_str(&self.text())
     }
 }
 
@@ -219,8 +245,7 @@ impl From<io::Error> for Failure {
             return Failure::new(Exit::Store, error).help(limits);
         }
         if error.kind() == io::ErrorKind::NotFound && is_directory_removed() {
-            return Failure::usage("the working directory was removed")
-                .help("`cd` to one that exists, then run the command again");
+            return Failure::DirectoryRemoved;
         }
         Failure::new(Exit::Internal, error).help(
             "make sure that the disk has space and that the files named are readable and writable, \

@@ -215,6 +215,7 @@ fn a_changed_search_is_refused_in_words() {
     let mut talk = Talk::new(&site);
     let refused = talk.say(&INIT.replace("\"high\":1", "\"high\":2"));
     assert!(refused["error"].as_str().unwrap().contains("differs"), "{refused}");
+    assert!(refused.get("holder_pid").is_none(), "{refused}");
     talk.quit();
 }
 
@@ -277,6 +278,7 @@ fn several_programs_share_a_study_and_each_trial_is_out_with_one() {
         let refused = other.say(&INIT.replace(from, to));
         let why = refused["error"].as_str().unwrap();
         assert!(why.contains(difference) && why.contains(&runs), "{why}");
+        assert_eq!(refused["holder_pid"], first.child.id());
         other.quit();
     }
     first.quit();

@@ -282,6 +282,23 @@ fn a_study_file_stands_for_its_study() {
 }
 
 #[test]
+fn a_program_may_have_errors_as_json() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = |arguments: &[&str]| {
+        let mut command = command(directory.path(), arguments);
+        let ended = Ended::of(command.env("HPSEARCH_ERRORS", "json").output().unwrap());
+        (ended.code, serde_json::from_str::<Json>(&ended.err).unwrap())
+    };
+    let (code, absent) = told(&["ls", "--store", "s.db"]);
+    assert_eq!((code, &absent["kind"]), (5, &Json::from("no_store")));
+    assert_eq!(absent["error"], "there is no store at `s.db`");
+    let text = absent["text"].as_str().unwrap();
+    assert!(text.starts_with("there is no store at `s.db`\nhelp: "), "{text}");
+    let (code, other) = told(&["check", "nowhere.toml"]);
+    assert_eq!((code, &other["kind"]), (2, &Json::Null), "{other}");
+}
+
+#[test]
 fn a_missing_store_is_answered_with_what_makes_one() {
     let directory = tempfile::tempdir().unwrap();
     let ran = run(directory.path(), &["ls"]);

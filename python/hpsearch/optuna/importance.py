@@ -86,7 +86,7 @@ def _shares(path: str, study: str, evaluator: str) -> Dict[str, float]:
     try:
         told = json_of(["importance", "--evaluator", evaluator], path, [study])
     except HpsearchError as error:
-        raise ValueError(str(error).partition("\n")[0]) from error
+        raise ValueError(error.reason) from error
     if told.get("reason") and not told["importances"]:
         raise ValueError(told["reason"])
     shares = {one["name"]: one["importance"] for one in told["importances"]}

@@ -5,7 +5,7 @@ import os
 import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from .._binary import HpsearchError, json_of, output_of
+from .._binary import HpsearchError, NoStoreError, json_of, output_of
 from .._store import path_of
 from .._values import direction as _direction
 from . import logging
@@ -265,8 +265,8 @@ def _studies(path: str) -> List[Dict[str, Any]]:
         return []
     try:
         studies: List[Dict[str, Any]] = json_of(["ls", "--all"], path)["studies"]
-    except HpsearchError as error:
-        if "://" in path and str(error).startswith("there is no store at"):
+    except NoStoreError:
+        if "://" in path:
             return []
         raise
     return studies

@@ -38,7 +38,7 @@ impl Drop for Peer {
 impl Holder {
     pub fn admit(&mut self, peer: u64, mut stream: UnixStream, hello: &Hello) {
         let admitted = match Request::read(&hello.init) {
-            Ok(Request::Init(_)) if hello.protocol != PROTOCOL => Err(Refusal(format!(
+            Ok(Request::Init(_)) if hello.protocol != PROTOCOL => Err(Refusal::new(format!(
                 "the study is run by another version of hpsearch (process {}): use one version",
                 runner::this_process().pid
             ))),
