@@ -37,7 +37,7 @@ pub struct EvaluateArguments {
     #[arg(long)]
     pub json: bool,
     /// The device to use
-    #[arg(long, default_value = "cpu")]
+    #[arg(long, default_value = exported::DEVICE)]
     pub device: String,
 }
 

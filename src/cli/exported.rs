@@ -46,6 +46,9 @@ pub fn text(directory: &Path) -> Option<String> {
     Recipe::of_export(directory)?.text().map(str::to_owned)
 }
 
+/// The device of verbs that use an exported model, unless the command line names another.
+pub const DEVICE: &str = "cpu";
+
 /// The device that a command line names.
 pub fn device(name: &str) -> Result<Device, Failure> {
     name.parse().map_err(|error| {

@@ -44,7 +44,7 @@ pub struct GenerateArguments {
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub seed: u64,
     /// The device to use
-    #[arg(long, default_value = "cpu")]
+    #[arg(long, default_value = exported::DEVICE)]
     pub device: String,
 }
 

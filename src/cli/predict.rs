@@ -104,7 +104,7 @@ pub struct PredictArguments {
     #[arg(long)]
     pub json: bool,
     /// The device to use
-    #[arg(long, default_value = "cpu")]
+    #[arg(long, default_value = exported::DEVICE)]
     pub device: String,
 }
 

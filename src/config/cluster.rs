@@ -7,7 +7,8 @@ use super::diagnostic::Diagnostic;
 use super::section::Section;
 use super::syntax::{Node, TomlTable};
 use super::tables::CLUSTER_HOST;
-use crate::study::cluster::{AgentStart, ClusterSpec, LISTEN, LOST_AFTER, SlurmSpec, SshHost};
+use crate::study::cluster::{AgentStart, ClusterSpec, LOST_AFTER, SlurmSpec, SshHost};
+use crate::study::duration;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
 
@@ -54,22 +55,23 @@ pub(super) fn read(
             gres: section.get("gres"),
             cpus: section.get("cpus"),
             memory: section.get("memory"),
-            max_jobs: section.get::<Option<u32>>("max_jobs").unwrap_or(1),
+            max_jobs: section.get("max_jobs"),
             extra: section.get("extra"),
         }),
         _ => AgentStart::Manual,
     };
-    let listen = section.get::<Option<String>>("listen").unwrap_or_else(|| LISTEN.to_owned());
+    let listen: String = section.get("listen");
     if let Some(node) = section.node("listen").filter(|_| !is_address(&listen)) {
         let problem = Diagnostic::error(node.place, format!("`{listen}` is not an address"));
         problems.push(problem.help("write `\"0.0.0.0:0\"` for any port of all networks"));
     }
     let shared_dir = section.get::<Option<std::path::PathBuf>>("shared_dir");
+    let lost_after = section.text("lost_after");
     Some(ClusterSpec {
         start,
         shared_dir: shared_dir.map(|directory| base.join(directory)),
         listen,
-        lost_after: section.get::<Option<_>>("lost_after").unwrap_or(LOST_AFTER),
+        lost_after: lost_after.and_then(|text| duration::parse(text).ok()).unwrap_or(LOST_AFTER),
     })
 }
 
@@ -126,7 +128,7 @@ fn command(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> AgentStart 
              \"agent\", \"--stdio\"]`",
         ));
     }
-    AgentStart::Command { run, max_jobs: section.get::<Option<u32>>("max_jobs").unwrap_or(1) }
+    AgentStart::Command { run, max_jobs: section.get("max_jobs") }
 }
 
 fn hosts(section: &Section<'_>, problems: &mut Vec<Diagnostic>) -> Vec<SshHost> {

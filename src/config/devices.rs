@@ -43,7 +43,7 @@ pub(super) fn read(
         );
     }
     let per_device: bool = section.get("per_device");
-    let nodes_per_trial = section.get::<Option<u32>>("nodes_per_trial").unwrap_or(1);
+    let nodes_per_trial: u32 = section.get("nodes_per_trial");
     let nodes = section.place_of("nodes_per_trial").filter(|_| nodes_per_trial > 1);
     if let Some(place) = nodes.filter(|_| automatic_concurrency && !is_group) {
         let message = "`trials_per_device = \"auto\"` measures how many trials share one device, \

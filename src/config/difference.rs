@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::tables::keep_word;
+use super::tables::{keep_word, period_word};
 use crate::study::counted::count;
 use crate::study::params::{Value, cut};
 use crate::study::program::{EnvironmentValue, MetricSources, Program};
@@ -377,9 +377,7 @@ fn operation(changes: &mut Changes<'_>) {
     changes.compare("export.dir", Free, |spec| written(&spec.export.dir));
     changes.compare("export.on_finish", Free, |spec| written(&spec.export.on_finish));
     changes.compare("export.quantize", Free, |spec| written(&spec.export.quantize));
-    changes.compare("track.system", Free, |spec| {
-        Some(spec.track.system.map_or_else(|| "off".to_owned(), duration::format))
-    });
+    changes.compare("track.system", Free, |spec| Some(period_word(spec.track.system)));
     changes.compare("notify.command", Free, |spec| {
         (!spec.notify.command.is_empty()).then(|| written(&spec.notify.command))?
     });

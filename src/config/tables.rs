@@ -1,9 +1,13 @@
 //! The tables of a study file and their fields: the source for parsing, suggestions, the schema and
 //! the reference.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use crate::study::budget::Count;
+use crate::study::cluster::{LISTEN, LOST_AFTER};
+use crate::study::duration;
 use crate::study::field::FieldDefault::{Absent, Derived, Flag, Int, Of, Text};
 use crate::study::field::{
     self, COUNT, Field, FieldKind, NATURAL, NOT_NEGATIVE, NUMBER, OBJECTIVE, POSITIVE, key,
@@ -11,7 +15,8 @@ use crate::study::field::{
 use crate::study::notify::Occasion;
 use crate::study::program::ArgsStyle;
 use crate::study::spec::{
-    CheckpointsSpec, DevicesSpec, Duplicates, Quantize, RetrySpec, ValueRule, WhileRunning,
+    CheckpointsSpec, DevicesSpec, Duplicates, Quantize, RetrySpec, TrackSpec, ValueRule,
+    WhileRunning,
 };
 use crate::study::step::StepUnit;
 
@@ -166,9 +171,9 @@ const CLUSTER: &[Field] = &[
     .doc("how agents are started on other machines"),
     key("shared_dir", FieldKind::Path, Derived("`checkpoints.dir`"))
         .doc("a directory that all machines see at this path, for the files of trials"),
-    key("listen", FieldKind::Text, Derived("0.0.0.0:0"))
+    key("listen", FieldKind::Text, Text(LISTEN))
         .doc("the address at which agents reach the runner; port 0: any free port"),
-    key("lost_after", FieldKind::Duration, Derived("2m"))
+    key("lost_after", FieldKind::Duration, Of(|| json!(duration::format(LOST_AFTER))))
         .doc("time without an answer after which an agent stops its trials"),
     key("partition", FieldKind::Text, Absent).doc("slurm: `--partition`"),
     key("account", FieldKind::Text, Absent).doc("slurm: `--account`"),
@@ -176,7 +181,7 @@ const CLUSTER: &[Field] = &[
     key("gres", FieldKind::Text, Absent).doc("slurm: `--gres` of a job, such as `gpu:1`"),
     key("cpus", COUNT, Absent).doc("slurm: `--cpus-per-task`"),
     key("memory", FieldKind::Text, Absent).doc("slurm: `--mem` of a job"),
-    key("max_jobs", FieldKind::Integer { min: 1, max: 10_000 }, Derived("1"))
+    key("max_jobs", FieldKind::Integer { min: 1, max: 10_000 }, Int(1))
         .doc("slurm, command: maximum number of agents at a time"),
     key("extra", FieldKind::Texts, Of(|| json!([]))).doc("slurm: more options of `sbatch`"),
     key("host", FieldKind::List, Absent).doc("ssh: tables of `name` and `devices`"),
@@ -221,7 +226,7 @@ const EXPORT: &[Field] = &[
 ];
 
 const TRACK: &[Field] = &[
-    key("system", FieldKind::Period, Text("10s")).doc(
+    key("system", FieldKind::Period, Of(|| json!(period_word(TrackSpec::default().system)))).doc(
         "how often CPU, memory and GPUs of each trial are measured and kept as series; \"off\": \
          never",
     ),
@@ -327,6 +332,11 @@ pub(super) fn keep_word(keep_best: Option<u32>) -> String {
         Some(0) => "none".to_owned(),
         Some(count) => format!("best-{count}"),
     }
+}
+
+/// An interval as it is written.
+pub(super) fn period_word(period: Option<Duration>) -> String {
+    period.map_or_else(|| "off".to_owned(), duration::format)
 }
 
 /// The fields of the table called `name`.
