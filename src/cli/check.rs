@@ -32,7 +32,6 @@ use crate::runner;
 use crate::runner::inputs;
 use crate::runner::slots::{MachineDevices, left_over, slots};
 use crate::storage::address::absolute;
-use crate::storage::any::AnyReader;
 use crate::storage::memory::MemoryStore;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::cluster::{AgentStart, SshHost};
@@ -154,11 +153,7 @@ fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Fail
             left_over(&spec.devices, &spec.program, &machine),
         ),
     };
-    let reader = match AnyReader::open(&console.store) {
-        Ok(reader) => Some(reader),
-        Err(StorageError::Missing { .. }) => None,
-        Err(error) => return Err(error.into()),
-    };
+    let reader = console.reader_if_there()?;
     let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
     check_new(known.as_ref(), &checked, &spec)?;
     let steps = note_on_steps(known.as_ref(), &checked);
@@ -322,12 +317,11 @@ fn host(SshHost { name, devices }: &SshHost) -> String {
 
 /// The forecast: from the study's own trials, if the store has some, else from its file.
 fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, Failure> {
-    let known = match AnyReader::open(&console.store) {
-        Ok(reader) => reader.study(&spec.name)?.map(|known| (reader, known)),
-        Err(StorageError::Missing { .. }) => None,
-        Err(error) => return Err(error.into()),
+    let reader = console.reader_if_there()?;
+    let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
+    let Some((reader, known)) = reader.zip(known) else {
+        return Ok(Ahead::OfFile(before_the_first(spec)));
     };
-    let Some((reader, known)) = known else { return Ok(Ahead::OfFile(before_the_first(spec))) };
     let summary = reader.summary(known.id)?;
     // It may run on other slots than before.
     let used = match spec.cluster {
