@@ -22,15 +22,14 @@ use crate::report::table::{Column, Columns};
 use crate::report::wording::{
     attempt_end, duration, number, one_line, param, result, shown_value, states,
 };
-use crate::samplers::{self, Given, Predicted, SAMPLERS, SamplerEntry};
+use crate::samplers::{self, Beginning, Given, PastProposal, Predicted, Startup, WaitsFor};
 use crate::storage::{OutcomeCursor, StorageReader, StudySummary};
 use crate::study::counted::count;
 use crate::study::event::Seq;
-use crate::study::field;
 use crate::study::metric::{Direction, Number, Score, median};
 use crate::study::provenance::AgentProvenance;
 use crate::study::spec::{StudySpec, ValueRule};
-use crate::study::state::{Counts, shown_params};
+use crate::study::state::shown_params;
 use crate::study::trial::{Origin, Trial, TrialState};
 use domination::{Domination, trials_in_words};
 use story::{Field, Judgement, Proposal, Story, Teller, Turn};
@@ -366,10 +365,10 @@ fn headline(spec: &StudySpec, trial: &Trial) -> String {
 fn by(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     let by = match &trial.origin {
         Origin::Sampled(sampler) => {
-            let random = story.proposal.as_ref().and_then(|proposal| {
-                given(spec, sampler, trial, proposal.place)
-                    .or_else(|| random(spec, sampler, proposal))
-            });
+            let random = story
+                .proposal
+                .as_ref()
+                .and_then(|proposal| beginning(spec, sampler, trial, proposal));
             let chosen = if *sampler == spec.sampler.name {
                 String::new()
             } else {
@@ -414,48 +413,33 @@ fn chosen(spec: &StudySpec, trial: &Trial, story: &Story) -> String {
     }
 }
 
-/// That a start-up trial took its parameters from the user or from earlier studies.
-fn given(spec: &StudySpec, sampler: &str, trial: &Trial, place: u64) -> Option<String> {
-    if !samplers::starts_as_given(sampler, &spec.space) {
-        return None;
-    }
-    let (source, params) = samplers::given_to(&spec.space, &spec.earlier, place)?;
-    let own = shown_params(spec, trial);
-    let is_taken = own.iter().all(|(name, value)| params.get(name).is_none_or(|one| one == value));
-    let source = match source {
-        Given::Prior => ", at the priors of the space",
-        Given::Earlier => ", a best configuration of the earlier studies (warm_start)",
+/// Where the parameters of a trial came from, if not from a model.
+fn beginning(
+    spec: &StudySpec,
+    sampler: &str,
+    trial: &Trial,
+    proposal: &Proposal,
+) -> Option<String> {
+    let past = PastProposal {
+        params: shown_params(spec, trial),
+        place: proposal.place,
+        others: proposal.others,
+        is_predicted: !proposal.by_sampler.is_empty(),
     };
-    is_taken.then(|| source.to_owned())
-}
-
-/// That a sampler's model did not know enough yet to propose the trial.
-fn random(spec: &StudySpec, sampler: &str, proposal: &Proposal) -> Option<String> {
-    let startup = startup_trials(spec, sampler)?;
-    let Counts { complete, pruned, paused, .. } = proposal.others;
-    // Earlier versions predicted nothing where they had learned from stopped or paused trials.
-    let is_current = |entry: &SamplerEntry| {
-        entry.name == spec.sampler.name && entry.version == spec.sampler.version
-    };
-    let is_unknown = sampler == "gp" && pruned + paused > 0 && !SAMPLERS.iter().any(is_current);
-    // Earlier studies shorten the start.
-    let is_short = spec.earlier.len() as u64 >= startup;
-    if !proposal.by_sampler.is_empty() || is_unknown || is_short {
-        return None;
-    }
-    let (known, what) = match sampler {
-        "gp" => (complete, "complete"),
-        _ => (complete + pruned, "finished"),
-    };
-    let is = if startup == 1 { "is" } else { "are" };
-    (known < startup).then(|| format!(", at random until {} {is} {what}", count(startup, "trial")))
-}
-
-/// The `n_startup_trials` of a sampler of the study, or of one that it delegates to.
-fn startup_trials(spec: &StudySpec, sampler: &str) -> Option<u64> {
-    let entry = SAMPLERS.iter().find(|entry| entry.name == sampler)?;
-    let field = field::find(entry.options, "n_startup_trials")?;
-    if sampler == spec.sampler.name { field.of(&spec.sampler) } else { field.of(&entry.defaults()) }
+    Some(match samplers::beginning(spec, sampler, past)? {
+        Beginning::Given(Given::Prior) => ", at the priors of the space".to_owned(),
+        Beginning::Given(Given::Earlier) => {
+            ", a best configuration of the earlier studies (warm_start)".to_owned()
+        }
+        Beginning::Random(Startup { trials, waits_for }) => {
+            let what = match waits_for {
+                WaitsFor::Complete => "complete",
+                WaitsFor::CompleteOrStopped => "finished",
+            };
+            let is = if trials == 1 { "is" } else { "are" };
+            format!(", at random until {} {is} {what}", count(trials, "trial"))
+        }
+    })
 }
 
 fn known(spec: &StudySpec, trial: &Trial, proposal: &Proposal) -> Vec<(&'static str, String)> {

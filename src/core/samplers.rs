@@ -1,6 +1,7 @@
 //! Samplers propose configurations; each is one file and one line of [`SAMPLERS`].
 
 mod auto;
+mod beginning;
 mod candidates;
 mod cmaes;
 pub mod conformance;
@@ -25,9 +26,10 @@ mod untried;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
+pub use beginning::{Beginning, PastProposal, beginning};
 pub use earlier::{Taken, earlier};
 pub use gp::{CurvePredictor, Predicted, PredictedTrial};
-pub use start::{Given, given_to, place_of};
+pub use start::{Given, Startup, WaitsFor, place_of};
 pub use untried::untried;
 
 use crate::analysis::memory_model::{MemoryModel, smallest_sizes};
@@ -279,9 +281,14 @@ pub trait Sampler: Send {
         false
     }
 
-    /// Whether its first trials take the parameters of [`given_to`].
+    /// Whether its first trials take the user's priors and the best of earlier studies.
     fn starts_as_given(&self) -> bool {
         false
+    }
+
+    /// Its start-up, if it has a model that needs some trials.
+    fn startup(&self) -> Option<Startup> {
+        None
     }
 
     /// What it takes of earlier studies in a study of so many objectives.
@@ -452,12 +459,6 @@ pub fn find(name: &str) -> Result<&'static SamplerEntry, UnknownName> {
 /// The sampler that `sampler` delegates to, and why; `None` if it proposes itself.
 pub fn choice(sampler: &AlgorithmSpec, situation: &Situation<'_>) -> Option<Choice> {
     (find(&sampler.name).ok()?.build)(sampler, situation.space).ok()?.choice(situation)
-}
-
-/// Whether the first trials of the sampler called `name` take the parameters of [`given_to`].
-pub fn starts_as_given(name: &str, space: &Space) -> bool {
-    let built = find(name).ok().and_then(|entry| (entry.build)(&entry.defaults(), space).ok());
-    built.is_some_and(|sampler| sampler.starts_as_given())
 }
 
 /// Whether a sampler serves a study of that many objectives; the error says what to take instead.

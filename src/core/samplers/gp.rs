@@ -38,6 +38,7 @@ use self::value::ValuePredictor;
 use self::warp::Warp;
 use super::cube::{Cube, key, slices};
 use super::prior::Prior;
+use super::start::{Startup, WaitsFor};
 use super::{
     Ask, Chosen, OfEarlier, Proposal, Sampler, SamplerEntry, SamplerError, candidates, start,
 };
@@ -130,15 +131,6 @@ enum Losses {
     Own,
     /// A function of those of several objectives, of which nothing is predicted.
     Scalarised,
-}
-
-/// The trials that the start-up waits for when trials are stopped early.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WaitsFor {
-    /// Complete ones: forecasts from few complete trials are often wrong.
-    Complete,
-    /// Stopped ones too.
-    CompleteOrStopped,
 }
 
 /// A fit, and what it was fitted to.
@@ -371,6 +363,10 @@ impl Gp {
 impl Sampler for Gp {
     fn starts_as_given(&self) -> bool {
         true
+    }
+
+    fn startup(&self) -> Option<Startup> {
+        Some(Startup { trials: self.startup_trials, waits_for: self.waits_for })
     }
 
     /// The process of each of several objectives has other targets than the ranks of earlier

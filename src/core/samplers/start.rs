@@ -30,6 +30,24 @@ pub(super) fn trials(ask: &Ask<'_>, startup: u64) -> u64 {
     if (ask.earlier.len() as u64) < startup { startup } else { startup.min(from_earlier) }
 }
 
+/// The start-up of a sampler with a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Startup {
+    /// How many trials the model needs, unless there are earlier studies.
+    pub trials: u64,
+    /// Those that count.
+    pub waits_for: WaitsFor,
+}
+
+/// The trials that the start-up waits for when trials are stopped early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// Complete ones: forecasts from few complete trials are often wrong.
+    Complete,
+    /// Stopped ones too.
+    CompleteOrStopped,
+}
+
 /// How many of the earlier studies' best configurations are tried first.
 const FROM_EARLIER: usize = 3;
 
@@ -63,7 +81,7 @@ pub fn place_of(rule: PriorRule, number: TrialNumber, before: &[Trial]) -> u64 {
 
 /// What is given to the start-up trial at a place, by a sampler with this design, if it is not
 /// enqueued.
-pub fn given_to(space: &Space, earlier: &[Earlier], place: u64) -> Option<(Given, Params)> {
+pub(super) fn given_to(space: &Space, earlier: &[Earlier], place: u64) -> Option<(Given, Params)> {
     let prior = Some(prior::params(space)).filter(|prior| !prior.is_empty());
     let best = earlier_best(earlier).into_iter().map(|params| (Given::Earlier, params));
     let place = usize::try_from(place).unwrap_or(usize::MAX);

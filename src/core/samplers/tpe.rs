@@ -14,6 +14,7 @@ pub(super) use self::rules::weights_by_age;
 use self::rules::{GoodWeights, Rules};
 use super::cube::{Cube, Point, evenly, slices};
 use super::prior::Prior;
+use super::start::{Startup, WaitsFor};
 use super::{
     Ask, Chosen, OfEarlier, Proposal, Sampler, SamplerEntry, SamplerError, candidates, start,
 };
@@ -331,6 +332,10 @@ impl Tpe {
 impl Sampler for Tpe {
     fn starts_as_given(&self) -> bool {
         true
+    }
+
+    fn startup(&self) -> Option<Startup> {
+        Some(Startup { trials: self.startup_trials, waits_for: WaitsFor::CompleteOrStopped })
     }
 
     fn takes_of_earlier(&self, _space: &Space, _objectives: usize) -> OfEarlier {

@@ -4,6 +4,7 @@ use rand::RngExt as _;
 
 use super::cube::{evenly, value_at};
 use super::ranking::Ranking;
+use super::start::{Startup, WaitsFor};
 use super::tpe::{EI_CANDIDATES, GAMMA, GAMMA_CAP, STARTUP_TRIALS, good_trials, weights_by_age};
 use super::{Ask, Proposal, Sampler, SamplerEntry, SamplerError, start};
 use crate::study::params::Value;
@@ -133,6 +134,10 @@ impl TpeIndependent {
 }
 
 impl Sampler for TpeIndependent {
+    fn startup(&self) -> Option<Startup> {
+        Some(Startup { trials: self.startup_trials, waits_for: WaitsFor::CompleteOrStopped })
+    }
+
     fn suggest(
         &self,
         ask: &Ask<'_>,
