@@ -42,6 +42,7 @@ pub mod registry;
 pub mod remark;
 pub mod request;
 pub mod schedule;
+pub mod secret;
 pub mod seed;
 pub mod segment;
 mod serialized;

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::runner::ownership::MARK;
 use crate::storage::sqlite::is_open_here;
 use crate::study::provenance::{Masked, SourceFile};
+use crate::study::secret::is_secret_file;
 
 /// Size limit of a file: 64 KiB.
 pub const LARGEST: u64 = 64 << 10;
@@ -26,22 +27,6 @@ const ENDINGS: [&str; 36] = [
 
 /// Names of source files without a suffix.
 const NAMES: [&str; 4] = ["Makefile", "Dockerfile", "Snakefile", "justfile"];
-
-/// Parts of names that indicate secrets.
-const SECRETS: [&str; 12] = [
-    "secret",
-    "credential",
-    "password",
-    "passwd",
-    "token",
-    "apikey",
-    "api_key",
-    "api-key",
-    "private",
-    "id_rsa",
-    "id_ed25519",
-    "service-account",
-];
 
 /// An untracked source file, and its text if kept.
 pub type Source = (SourceFile, Option<String>);
@@ -64,7 +49,7 @@ pub fn of_paths<'a>(
             continue;
         }
         let length = metadata.len();
-        let text = if is_secret(path) {
+        let text = if is_secret_file(path) {
             Err("not kept: its name indicates a secret")
         } else if length > LARGEST {
             Err("not kept: larger than 64 KiB")
@@ -92,11 +77,6 @@ fn is_source(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     NAMES.contains(&name) || ENDINGS.contains(&ending)
-}
-
-fn is_secret(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
-    name.starts_with(".env") || SECRETS.iter().any(|part| name.contains(part))
 }
 
 /// Whether it is in the directory of a study's files.

@@ -2,9 +2,7 @@
 
 use crate::study::database_url::{UNREADABLE, masked_word};
 use crate::study::params::{Params, Value};
-
-/// Replaces a secret.
-pub const REDACTED: &str = "***";
+use crate::study::secret::{REDACTED, is_secret_option};
 
 /// Longer texts are truncated.
 const LONGEST_TEXT: usize = 10_000;
@@ -17,7 +15,7 @@ pub fn params_of(words: &[String]) -> Params {
     let mut params = Params::new();
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     for Setting { name, value, at, more } in options(&words[..end]) {
-        let value = if is_secret(name) {
+        let value = if is_secret_option(name) {
             Value::Text(REDACTED.to_owned())
         } else {
             match value {
@@ -56,7 +54,7 @@ pub fn typed(text: &str) -> Value {
 /// Parses `NAME=VALUE` of `--param`; `None` without a name or an equals sign.
 pub fn given(word: &str) -> Option<(String, Value)> {
     let (name, text) = word.split_once('=').filter(|(name, _)| !name.trim().is_empty())?;
-    let value = if is_secret(name) { Value::Text(REDACTED.to_owned()) } else { typed(text) };
+    let value = if is_secret_option(name) { Value::Text(REDACTED.to_owned()) } else { typed(text) };
     Some((name.trim().to_owned(), value))
 }
 
@@ -64,7 +62,7 @@ pub fn given(word: &str) -> Option<(String, Value)> {
 pub fn masked(words: &[String]) -> Vec<String> {
     let mut masked: Vec<String> = words.iter().map(|word| without_secrets(word)).collect();
     for Setting { name, value, at, more } in options(words) {
-        if let (true, Given::Text(text)) = (is_secret(name), value)
+        if let (true, Given::Text(text)) = (is_secret_option(name), value)
             && let Some([first, others @ ..]) = masked.get_mut(at..=at + more)
         {
             // The whole word, or what follows the equals sign.
@@ -75,7 +73,7 @@ pub fn masked(words: &[String]) -> Vec<String> {
     }
     // In `hpsearch track --param token=..` the parameter is one word.
     for (word, kept) in masked.iter_mut().zip(words) {
-        let assigned = kept.split_once('=').filter(|(name, _)| is_secret(name));
+        let assigned = kept.split_once('=').filter(|(name, _)| is_secret_option(name));
         if let Some((name, _)) = assigned.filter(|_| header_value(kept).is_none()) {
             *word = format!("{name}={REDACTED}");
         }
@@ -193,37 +191,6 @@ fn is_value(word: &str) -> bool {
     is_number || !word.starts_with('-') && assignment(word).is_none()
 }
 
-/// Whether an option of this name has a secret value.
-fn is_secret(name: &str) -> bool {
-    let name = name.trim_start_matches(['-', '+']).to_lowercase();
-    let parts: Vec<&str> = name.split(['-', '_', '.', ':', '/', ' ']).collect();
-    // Tokens of a tokenizer, not credentials.
-    const TEXT: [&str; 8] = ["pad", "eos", "bos", "unk", "sep", "cls", "mask", "special"];
-    const WORDS: [&str; 15] = [
-        "password",
-        "passwd",
-        "pwd",
-        "passphrase",
-        "passcode",
-        "secret",
-        "apikey",
-        "accesskey",
-        "credential",
-        "credentials",
-        "auth",
-        "authorization",
-        "bearer",
-        "jwt",
-        "pat",
-    ];
-    let is_token = parts.last() == Some(&"token")
-        && !parts.iter().rev().nth(1).is_some_and(|before| TEXT.contains(before));
-    let is_key = parts.windows(2).any(|pair| {
-        pair[1] == "key" && ["api", "access", "private", "secret", "auth"].contains(&pair[0])
-    });
-    is_token || is_key || parts.iter().any(|part| WORDS.contains(part))
-}
-
 /// A word with the password of an address or the secret of a header redacted.
 fn without_secrets(word: &str) -> String {
     match header_value(word) {
@@ -267,7 +234,7 @@ fn secret_of_header(header: &str) -> Option<usize> {
     let (name, value) = header.split_once(':')?;
     let is_name = name.chars().all(|char| char.is_ascii_alphanumeric() || "-_".contains(char));
     let secret = value.trim_start();
-    (is_name && is_secret(name) && !secret.is_empty() && !secret.starts_with("//"))
+    (is_name && is_secret_option(name) && !secret.is_empty() && !secret.starts_with("//"))
         .then(|| header.len() - secret.len())
 }
 
@@ -401,7 +368,7 @@ mod tests {
         let list = |key: &str| cases[key].as_array().unwrap().clone();
         for (key, expected) in [("secret_names", true), ("plain_names", false)] {
             for name in list(key) {
-                assert_eq!(is_secret(name.as_str().unwrap()), expected, "{name}");
+                assert_eq!(is_secret_option(name.as_str().unwrap()), expected, "{name}");
             }
         }
         for case in list("commands") {

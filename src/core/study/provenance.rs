@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::database_url::masked_word;
 use crate::study::counted::count;
+use crate::study::secret::MASK;
 
 /// Everything about a runner that results may depend on. The environment is excluded because it
 /// holds secrets; for variables set by the study file there are names, and digests to detect
@@ -372,9 +373,6 @@ impl Provenance {
         }
     }
 }
-
-/// Replaces a value.
-const MASK: &str = "...";
 
 /// Shorter values are not secret and occur in any text.
 const SHORTEST: usize = 8;

@@ -1,0 +1,61 @@
+//! What counts as a secret, and what replaces it in stored texts.
+
+/// Replaces a secret in parameters and command lines.
+pub const REDACTED: &str = "***";
+
+/// Replaces a value of `[command] env` in stored texts. Digests are those of texts with it: after a
+/// change of it, equal files would differ from stored ones.
+pub const MASK: &str = "...";
+
+/// Parts of file names that indicate secrets, also within a word.
+const FILES: [&str; 12] = [
+    "secret",
+    "credential",
+    "password",
+    "passwd",
+    "token",
+    "apikey",
+    "api_key",
+    "api-key",
+    "private",
+    "id_rsa",
+    "id_ed25519",
+    "service-account",
+];
+
+/// Whether an option of this name has a secret value.
+pub fn is_secret_option(name: &str) -> bool {
+    let name = name.trim_start_matches(['-', '+']).to_lowercase();
+    let parts: Vec<&str> = name.split(['-', '_', '.', ':', '/', ' ']).collect();
+    // Tokens of a tokenizer, not credentials.
+    const TEXT: [&str; 8] = ["pad", "eos", "bos", "unk", "sep", "cls", "mask", "special"];
+    const WORDS: [&str; 15] = [
+        "password",
+        "passwd",
+        "pwd",
+        "passphrase",
+        "passcode",
+        "secret",
+        "apikey",
+        "accesskey",
+        "credential",
+        "credentials",
+        "auth",
+        "authorization",
+        "bearer",
+        "jwt",
+        "pat",
+    ];
+    let is_token = parts.last() == Some(&"token")
+        && !parts.iter().rev().nth(1).is_some_and(|before| TEXT.contains(before));
+    let is_key = parts.windows(2).any(|pair| {
+        pair[1] == "key" && ["api", "access", "private", "secret", "auth"].contains(&pair[0])
+    });
+    is_token || is_key || parts.iter().any(|part| WORDS.contains(part))
+}
+
+/// Whether a file's name indicates that it contains secrets.
+pub fn is_secret_file(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
+    name.starts_with(".env") || FILES.iter().any(|part| name.contains(part))
+}
