@@ -14,6 +14,7 @@ use crate::study::front;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::state::Counts;
+use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber, TrialState};
 use crate::study::unmeasured::Unmeasured;
 use crate::tracking::{last_sign, life_of};
@@ -177,16 +178,27 @@ pub fn situation(spec: &StudySpec, counts: Counts, number: TrialNumber) -> Situa
 /// # Errors
 /// The store failed.
 pub fn elapsed(reader: &dyn StorageReader, study: &StudySummary) -> Result<Duration, StorageError> {
+    let (ran, since) = active_time(reader, study, state(study))?;
+    Ok(ran + since.map_or(Duration::ZERO, |since| runner::now().since(since)))
+}
+
+/// The same, without the time since the present runner began, which is the second.
+///
+/// # Errors
+/// The store failed.
+pub fn active_time(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    state: StudyStatus,
+) -> Result<(Duration, Option<Timestamp>), StorageError> {
     let (ran, since) = reader.active_time(study.id)?;
-    if study.spec.is_tracked() {
-        // Parallel runs: the total recorded so far.
-        return Ok(micros(ran));
+    let ran = micros(ran);
+    // Of parallel runs, the total recorded so far.
+    let Some(since) = since.filter(|_| !study.spec.is_tracked()) else { return Ok((ran, None)) };
+    if state == StudyStatus::Running {
+        return Ok((ran, Some(since)));
     }
-    let Some(since) = since else { return Ok(micros(ran)) };
     // A dead runner left an open interval; it ends with its last write.
-    let until = match state(study) {
-        StudyStatus::Running => runner::now(),
-        _ => reader.events_before(study.id, Seq(i64::MAX), 1)?.last().map_or(since, |last| last.1),
-    };
-    Ok(micros(ran) + until.since(since))
+    let last = reader.events_before(study.id, Seq(i64::MAX), 1)?;
+    Ok((ran + last.last().map_or(Duration::ZERO, |last| last.1.since(since)), None))
 }

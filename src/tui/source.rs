@@ -19,8 +19,8 @@ use crate::app::absent_terms;
 use crate::app::last_values::take_logged;
 use crate::app::log_tail::LogTail;
 use crate::app::several::{self, StudySelection};
-use crate::app::study_state::unmeasured;
-use crate::report::wording::{HolderLife, StudyStatus, micros};
+use crate::app::study_state::{active_time, unmeasured};
+use crate::report::wording::{HolderLife, StudyStatus};
 use crate::storage::{HeldLease, Remarked, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::condition::TrialNames;
 use crate::study::event::Seq;
@@ -147,7 +147,7 @@ impl Source {
         let with_status: Option<Vec<_>> = others
             .as_ref()
             .map(|others| others.iter().map(|study| (study.clone(), status(study))).collect());
-        let (ran_micros, running_since) = self.reader.active_time(study)?;
+        let (ran, running_since) = active_time(&*self.reader, &summary, state)?;
         self.read_names(&studies)?;
         let (page, left_out) = match &others {
             None => (self.page(&wanted.query, &summary)?, Vec::new()),
@@ -195,9 +195,8 @@ impl Source {
             used: Arc::new(self.reader.used(study)?),
             unmeasured: unmeasured(&*self.reader, &summary)?,
             behind: Arc::new(behind(&*self.reader, study)),
-            ran: micros(ran_micros),
-            // A runner that died left its beginning behind; its time stopped when it did.
-            running_since: running_since.filter(|_| state == StudyStatus::Running),
+            ran,
+            running_since,
             summary: Arc::new(summary),
         })
     }
