@@ -329,7 +329,7 @@ def _handle_sigterm(run: TrialRun) -> None:
             return
 
         def stop(number: int, _frame: Any) -> None:
-            if run._reads_should_stop:
+            if run._reads_should_stop and run._is_open:
                 run._stop_reason = run._stop_reason or "SIGTERM"
                 return
             # A program that never asks would only lose the time until SIGKILL.
@@ -349,3 +349,27 @@ def _restore_sigterm(run: TrialRun) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
     except (ValueError, OSError):
         pass
+
+
+# The mask of a thread that forks.
+_forking = threading.local()
+
+
+def _block_sigterm() -> None:
+    """Has a SIGTERM wait that comes while a process forks.
+
+    Python drops the signals that a child gets before its hooks run, and a handler of its parent
+    would take the others: a worker that `multiprocessing` terminates at once would never end.
+    """
+    _forking.mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
+
+
+def _unblock_sigterm() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _forking.mask)
+
+
+if hasattr(os, "register_at_fork"):
+    # In the child after the hook of `_run`, which restores how SIGTERM is handled.
+    os.register_at_fork(
+        before=_block_sigterm, after_in_parent=_unblock_sigterm, after_in_child=_unblock_sigterm
+    )

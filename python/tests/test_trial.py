@@ -398,6 +398,39 @@ class Trial(Case):
         self.assertIn(f"{-signal.SIGTERM}\n", done.stdout)
         self.assertEqual(done.stderr.count("was forked"), 1, done.stderr)
 
+    def test_a_worker_that_is_terminated_as_soon_as_it_is_forked_ends(self) -> None:
+        done = self.run_program(
+            """
+            import os, signal
+
+            # Before the hooks of hpsearch.
+            os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.SIGTERM))
+            import hpsearch, threading
+
+            def fork():
+                child = os.fork()
+                if child == 0:
+                    os._exit(0)
+                print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+            run = hpsearch.init()
+            run.should_stop
+            fork()
+            thread = threading.Thread(target=fork)
+            thread.start()
+            thread.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+            print(run.should_stop, flush=True)
+            # A thread cannot restore how the signal is handled.
+            thread = threading.Thread(target=run.finish)
+            thread.start()
+            thread.join()
+            fork()
+            """
+        )
+        ended = f"{-signal.SIGTERM}\n"
+        self.assertEqual(done.stdout, f"{ended}{ended}True\n{ended}")
+
     def test_rank_0_logs_and_the_others_have_the_parameters(self) -> None:
         program = """
             import hpsearch
