@@ -4,6 +4,7 @@ programs work on."""
 import os
 import tempfile
 import unittest
+import warnings
 
 import hpsearch
 import hpsearch.optuna as optuna
@@ -211,6 +212,30 @@ class StoredTest(unittest.TestCase):
         with self.assertRaisesRegex(hpsearch.HpsearchError,
                                     "as another search: sampler.type: (random -> tpe|tpe -> random)"):
             again.optimize(opens, n_trials=1)
+        self.assert_verified()
+
+    def test_a_trial_that_is_given_again_has_the_reports_of_its_last_attempt(self):
+        study = self.study(pruner=optuna.pruners.NopPruner())
+        trial = study.ask()
+        x = trial.suggest_float("x", 0, 1)
+        trial.suggest_int("first", 1, 2)
+        for step in range(3):
+            trial.report(100 + step, step)
+        study._search._process.kill()
+        study._search.close()
+        study = self.load()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            again = study.ask()
+            self.assertEqual((again.number, again.suggest_float("x", 0, 1)), (0, x))
+            for step in range(2):
+                again.report(step, step)
+        study.tell(again, 0.5)
+        frozen, = study.trials
+        self.assertEqual(frozen.intermediate_values, {0: 0.0, 1: 1.0})
+        self.assertEqual(list(frozen.distributions), ["x"])
+        points = [(row["step"], row["value"]) for row in hpsearch.series("s", self.store)]
+        self.assertEqual(points, [(0, 0.0), (1, 1.0)])
         self.assert_verified()
 
     def test_the_value_of_a_pruned_trial_is_its_last_report(self):

@@ -288,8 +288,12 @@ class Study:
             frozen = self._trials.setdefault(number, FrozenTrial(number))
             self._own.add(number)
             frozen.state, frozen.params = TrialState.RUNNING, {}
-            if self._stored is not None and "resume" in answer:
-                frozen.user_attrs = self._stored.read(number)
+            if "resume" in answer:
+                # The objective starts over: an earlier attempt's reports are not this one's.
+                frozen.intermediate_values, frozen.distributions = {}, {}
+                frozen.constraints = {}
+                if self._stored is not None:
+                    frozen.user_attrs = self._stored.read(number)
         frozen.datetime_start = datetime.datetime.now()
         trial = Trial(self, frozen, answer["params"], fixed)
         if sampler._is_own():
