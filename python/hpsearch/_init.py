@@ -1,14 +1,15 @@
-"""`hpsearch.init`: which kind of run this program has, and the one that it has now."""
+"""`hpsearch.init`: which kind of run this program has, and those that it has now."""
 
 import atexit
 import os
 import sys
-from typing import Any, Iterable, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _messages, _store, _values
-from ._run import Path, Run, ending, rank
+from ._run import Path, Run, ending, rank, this_thread
 
-_current: Optional[Run] = None
+#: The runs that `init` has begun, in this order: those that are open, and the last one.
+_begun: List[Run] = []
 _error: Optional[BaseException] = None
 _is_hooked = False
 
@@ -24,7 +25,8 @@ _INSTEAD = {
     "entity": ": a store has no users; leave it out",
     "mode": ": runs are always local and need no server; leave it out",
     "dir": ": the file that runs are stored in is its `store`",
-    "reinit": ": each `init` ends the run before it; leave it out",
+    "reinit": ": an `init` ends the run before it, unless that is in a `with` block, of another "
+    "thread, or its `parent`; leave it out",
 }
 
 #: The longest name of a study or a run, in characters.
@@ -48,6 +50,9 @@ def init(
 ) -> Run:
     """Begins a run, and ends the one before, if there is one.
 
+    A run stays open if it is in a `with` block, if another thread began it, or if the new one names
+    it as its `parent`.
+
     Inside a trial of a search, the run is that trial: `params` are the search's over `config`,
     `tags` become the trial's, and everything else is the search's own. On ranks other than 0 of a
     distributed program the run does nothing but have `params`.
@@ -68,7 +73,6 @@ def init(
     that no store takes is left out, and what fails later (no disk space, no `hpsearch` program) is
     said once on standard error: the program continues.
     """
-    global _current
     for word in unknown:
         raise TypeError(f"`hpsearch.init` has no argument `{word}`{_INSTEAD.get(word, '')}")
     parameters = _values.configuration(config)
@@ -83,8 +87,7 @@ def init(
             raise TypeError(f"`{what}` must be a string, not a {type(text).__name__}")
     if (resume is True or resume in ("allow", "must")) and id is None and name is None:
         raise ValueError(f"`resume={resume!r}` needs the `id` or the `name` of the run to continue")
-    if _current is not None:
-        _current.finish()
+    _end_replaced(None if parent is None else str(parent))
     _messages.forget()
     study, name, id = (_fit_name(*named) for named in named_by)
     _hook()
@@ -96,8 +99,28 @@ def init(
         "metric": metric,
         "direction": direction,
     }
-    _current = _begin(study, name, parameters, id, resume, store, given)
-    return _current
+    run = _begin(study, name, parameters, id, resume, store, given)
+    _begun.append(run)
+    return run
+
+
+def _end_replaced(parent: Optional[str]) -> None:
+    """Ends the runs in whose place another one begins: this thread's, from the newest on, up to
+    one in a `with` block, or that is the `parent` of the new one."""
+    for run in reversed(_open_runs(this_thread())):
+        if run._is_entered or parent is not None and run._is_called(parent):
+            break
+        run.finish()
+    for run in list(_begun):
+        if not run._is_open:
+            _begun.remove(run)
+        elif parent is not None and run._is_called(parent):
+            # Its writer and that of the new one are not in this order.
+            run._await_number()
+
+
+def _open_runs(thread: Optional[int] = None) -> List[Run]:
+    return [run for run in list(_begun) if run._is_open and thread in (None, run._thread)]
 
 
 def _begin(
@@ -110,10 +133,14 @@ def _begin(
     given: "dict[str, Any]",
 ) -> Run:
     if os.environ.get("HPSEARCH_TRIAL"):
-        from ._trial import TrialRun, searched
+        from ._trial import SharedTrialRun, TrialRun, searched
 
         if rank() != 0:
             return Run({**config, **searched(os.environ)}, study, name)
+        for run in _open_runs():
+            trial = run._trial if isinstance(run, SharedTrialRun) else run
+            if isinstance(trial, TrialRun):
+                return SharedTrialRun(trial, config, given["tags"])
         return TrialRun(config, os.environ, given["tags"])
     if rank() != 0:
         return Run(config, study, name)
@@ -184,14 +211,18 @@ def _check_period(system: Optional[str]) -> None:
 
 
 def current() -> Optional[Run]:
-    """The run that `init` began last."""
-    return _current
+    """The newest open run of this thread, or else of the program; if none is open, the last one."""
+    for runs in (_open_runs(this_thread()), _open_runs(), list(_begun)):
+        if runs:
+            return runs[-1]
+    return None
 
 
 def _required(what: str) -> Optional[Run]:
-    if _current is None:
+    run = current()
+    if run is None:
         _messages.once(f"no run {what}", f"`hpsearch.{what}` before `hpsearch.init`: not logged")
-    return _current
+    return run
 
 
 def log(values: Mapping[str, Any], step: Optional[int] = None) -> None:
@@ -284,5 +315,5 @@ def _hook() -> None:
 
 
 def _at_exit() -> None:
-    if _current is not None:
-        _current.finish(*ending(_error))
+    for run in reversed(_open_runs()):
+        run.finish(*ending(_error))

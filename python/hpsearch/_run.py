@@ -2,10 +2,12 @@
 
 import os
 import weakref
+from _thread import get_ident as this_thread
 from types import TracebackType
 from typing import Any, Dict, Iterable, Mapping, Optional, Tuple, Type, Union
 
 from . import _messages, _secrets, _values
+from ._binary import HpsearchError
 from ._params import Params
 
 Path = Union[str, "os.PathLike[str]"]
@@ -35,6 +37,11 @@ class Run:
         #: The number of the trial in its study, once it is known.
         self.number: Optional[int] = None
         self._is_open = True
+        #: Whether a `with` block ends it.
+        self._is_entered = False
+        #: The thread that began it.
+        self._thread = this_thread()
+        self._asked_name = name
         self._last_step: Optional[int] = None
         self._stop_reason: Optional[str] = None
         self._reads_should_stop = False
@@ -259,6 +266,9 @@ class Run:
             self._failed("finish", error)
 
     def __enter__(self) -> "Run":
+        if not self._is_open:
+            raise HpsearchError("the run has ended: `hpsearch.init` begins another")
+        self._is_entered = True
         return self
 
     def __exit__(
@@ -268,6 +278,13 @@ class Run:
         trace: Optional[TracebackType],
     ) -> None:
         self.finish(*ending(error))
+
+    def _is_called(self, word: str) -> bool:
+        """Whether another run means this one by its name, number or id."""
+        return word in (self._asked_name, self.name, str(self.number), getattr(self, "id", None))
+
+    def _await_number(self) -> None:
+        """Waits until the run is in the store, for some seconds at most."""
 
     def _say(self, what: str, line: Dict[str, Any]) -> None:
         if not self._is_open:

@@ -92,6 +92,10 @@ class TrackedRun(Run):
             self._writer.close(time.monotonic() + PATIENCE)
             raise HpsearchError(self._refusal)
 
+    def _await_number(self) -> None:
+        if self._writer.lives():
+            self._is_answered.wait(PATIENCE)
+
     def _directory(self) -> str:
         # Which goes with the spool.
         return os.path.splitext(self._spool.path)[0] + ".files"

@@ -54,6 +54,8 @@ class TrialRun(Run):
         self._answer = threading.Condition()
         self._is_pruned = False
         self._patience = PATIENCE_IN_ALL
+        #: The open runs that share it.
+        self._sharing = 0
         _handle_sigterm(self)
         self._searched = parameters
         # A search knows its parameters; a run that is tracked learns them here.
@@ -107,11 +109,15 @@ class TrialRun(Run):
         return {"params": _secrets.masked(_values.plain(beside))}
 
     def _listen(self) -> None:
-        self._listener = threading.Thread(
-            target=_read_decisions, args=(self,), name="hpsearch-decisions", daemon=True
-        )
-        if _may_read_standard_input():
-            self._listener.start()
+        global _listener, _listening
+        _listening = self
+        if _listener is None or not _listener.is_alive():
+            _listener = threading.Thread(
+                target=_read_decisions, name="hpsearch-decisions", daemon=True
+            )
+            if _may_read_standard_input():
+                _listener.start()
+        self._listener = _listener
 
     @property
     def should_stop(self) -> bool:
@@ -155,14 +161,74 @@ class TrialRun(Run):
                 f"inside a trial the exit status of the program decides: end with another than 0 "
                 f"for `{status}`",
             )
-        self._output.close()
-        if self._handler is not None:
-            _restore_sigterm(self)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if not self._is_open and self._sharing == 0:
+            self._output.close()
+            if self._handler is not None:
+                _restore_sigterm(self)
 
     def _abandon(self) -> None:
+        self._sharing = 0
         # A worker process that its parent terminates must end.
         if self._handler is not None:
             _restore_sigterm(self)
+
+
+class SharedTrialRun(Run):
+    """Another run in the trial that has an open one: both are the trial."""
+
+    _keeps = True
+
+    def __init__(self, trial: TrialRun, config: Dict[str, Any], tags: Sequence[str]) -> None:
+        super().__init__({**config, **trial._searched}, trial.study, None)
+        self.number = trial.number
+        self._trial = trial
+        trial._sharing += 1
+        self._say("init", self._add_params(config))
+        self._say("init", {"tags": list(tags)} if tags else {})
+
+    def _send(self, line: Dict[str, Any]) -> None:
+        self._trial._send(line)
+
+    def _add_params(self, values: Dict[str, Any]) -> Dict[str, Any]:
+        searched = self._trial._searched
+        self.params._learn({name: value for name, value in values.items() if name not in searched})
+        return self._trial._add_params(values)
+
+    def _directory(self) -> str:
+        return self._trial._directory()
+
+    def _name_of(self, file: str) -> str:
+        return self._trial._name_of(file)
+
+    def _found(self, path: str) -> str:
+        return self._trial._found(path)
+
+    @property
+    def should_stop(self) -> bool:
+        """Whether the program should save and end: a pruner or a person stopped or paused it."""
+        return self._trial.should_stop
+
+    @property
+    def stop_reason(self) -> Optional[str]:
+        """Why the program should stop, in a sentence, or `None`."""
+        return self._trial.stop_reason
+
+    @property
+    def _will_resume(self) -> bool:
+        return self._trial._will_resume
+
+    def _await_pause(self, step: Optional[int]) -> None:
+        self._trial._await_pause(step)
+
+    def _close(self, status: str, message: Optional[str]) -> None:
+        self._trial._sharing -= 1
+        self._trial._let_go()
+
+    def _abandon(self) -> None:
+        self._trial._abandon()
 
 
 class _Output:
@@ -294,7 +360,12 @@ def _may_read_standard_input() -> bool:
         return False
 
 
-def _read_decisions(run: TrialRun) -> None:
+#: The thread that reads decisions, and the run that they are for.
+_listener: Optional[threading.Thread] = None
+_listening: Optional[TrialRun] = None
+
+
+def _read_decisions() -> None:
     # The descriptor, not `sys.stdin`: a lock of that would be held when the interpreter ends.
     rest = b""
     while True:
@@ -310,6 +381,9 @@ def _read_decisions(run: TrialRun) -> None:
                 decision = json.loads(line)
                 verdict = decision["verdict"]
             except (ValueError, KeyError, TypeError):
+                continue
+            run = _listening
+            if run is None:
                 continue
             if verdict in ("stop", "pause"):
                 run._is_pruned = verdict == "stop"
@@ -329,7 +403,7 @@ def _handle_sigterm(run: TrialRun) -> None:
             return
 
         def stop(number: int, _frame: Any) -> None:
-            if run._reads_should_stop and run._is_open:
+            if run._reads_should_stop and (run._is_open or run._sharing > 0):
                 run._stop_reason = run._stop_reason or "SIGTERM"
                 return
             # A program that never asks would only lose the time until SIGKILL.

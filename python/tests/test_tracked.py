@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 import unittest
+from typing import Any
 
 from .harness import RECORDER, Case, logged
 from .waiting import wait_for
@@ -474,6 +475,91 @@ class Tracked(Case):
         spools = self.spools()
         ends = sorted((spool[0]["name"], spool[-1]["finish"], len(spool)) for spool in spools)
         self.assertEqual(ends, [("a", "complete", 3), ("b", "complete", 3)])
+
+    def ends(self) -> "dict[str, Any]":
+        """How the runs ended, and what was logged, by their names."""
+        return {spool[0]["name"]: (spool[-1].get("finish"), logged(spool))
+                for spool in self.spools()}
+
+    def test_a_run_stays_open_while_its_parts_run(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            parent = hpsearch.init(name="cv")
+            for fold in range(2):
+                run = hpsearch.init(name=f"fold-{fold}", parent="cv")
+                assert parent.number is not None, "its parent is stored before"
+                run.log({"loss": fold})
+            hpsearch.log({"loss": 2.0})
+            parent.log({"mean": 0.5})
+            last = hpsearch.init(name="last", parent=parent.number)
+            print([hpsearch._init.current() is last, run._is_open, parent._is_open])
+            last.finish()
+            hpsearch.summary({"mean": 0.5})
+            hpsearch.init(name="other")
+            parent.log({"late": 1.0})
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        self.assertEqual(done.stdout, "[True, False, True]\n", done.stderr)
+        self.assertEqual(self.ends(), {
+            "cv": ("complete", [{"mean": 0.5}, {"summary": {"mean": 0.5}}]),
+            "fold-0": ("complete", [{"loss": 0.0}]),
+            "fold-1": ("complete", [{"loss": 1.0}, {"loss": 2.0}]),
+            "last": ("complete", []),
+            "other": ("complete", []),
+        })
+
+    def test_a_run_in_a_with_block_or_of_another_thread_stays_open(self) -> None:
+        self.run_program(
+            """
+            import hpsearch, threading
+
+            plain = hpsearch.init(name="plain")
+
+            def train():
+                with hpsearch.init(name="thread") as run:
+                    hpsearch.log({"loss": 1.0})
+                    begun.set()
+                    ended.wait(30)
+                    hpsearch.log({"loss": 2.0})
+
+            begun, ended = threading.Event(), threading.Event()
+            thread = threading.Thread(target=train)
+            thread.start()
+            begun.wait(30)
+            hpsearch.log({"loss": 3.0})
+            with hpsearch.init(name="outer") as outer:
+                with hpsearch.init(name="inner"):
+                    hpsearch.log({"loss": 4.0})
+                hpsearch.log({"loss": 5.0})
+            ended.set()
+            thread.join()
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        self.assertEqual(self.ends(), {
+            "plain": ("complete", [{"loss": 3.0}]),
+            "thread": ("complete", [{"loss": 1.0}, {"loss": 2.0}]),
+            "outer": ("complete", [{"loss": 5.0}]),
+            "inner": ("complete", [{"loss": 4.0}]),
+        })
+
+    def test_all_open_runs_end_with_the_program(self) -> None:
+        process = self.start(
+            """
+            import hpsearch, threading
+            hpsearch.init(name="a")
+            thread = threading.Thread(target=hpsearch.init, kwargs={"name": "b"})
+            thread.start()
+            thread.join()
+            raise ValueError("no")
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        process.communicate(timeout=60)
+        self.assertEqual({name: end for name, (end, _) in self.ends().items()},
+                         {"a": "failed", "b": "failed"})
 
     def test_forked_children_log_nothing_and_end_nothing(self) -> None:
         done = self.run_program(

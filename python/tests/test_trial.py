@@ -431,6 +431,61 @@ class Trial(Case):
         ended = f"{-signal.SIGTERM}\n"
         self.assertEqual(done.stdout, f"{ended}{ended}True\n{ended}")
 
+    def test_runs_in_one_trial_are_all_the_trial(self) -> None:
+        process = self.start(
+            """
+            import hpsearch, threading, time
+
+            with hpsearch.init(config={"seed": 1}) as outer:
+                with hpsearch.init(config={"lr": 9.0, "fold": 2}, tags=["inner"]) as inner:
+                    inner.log({"loss": 1.0}, step=1)
+                    print(inner.params, flush=True)
+                outer.log({"loss": 2.0}, step=2)
+                begun, ended = threading.Event(), threading.Event()
+                def train():
+                    with hpsearch.init() as run:
+                        begun.set()
+                        ended.wait(30)
+                        run.log({"loss": 3.0}, step=3)
+                        print("thread", run.should_stop, run.stop_reason, flush=True)
+                thread = threading.Thread(target=train)
+                thread.start()
+                begun.wait(30)
+            ended.set()
+            thread.join()
+            with hpsearch.init() as later:
+                later.log({"loss": 4.0}, step=4)
+                until = time.monotonic() + 30
+                while not later.should_stop and time.monotonic() < until:
+                    time.sleep(0.01)
+                print("later", later.should_stop, flush=True)
+            """,
+            stdin=subprocess.PIPE,
+            HPSEARCH_JUDGED='["loss"]',
+        )
+        assert process.stdin is not None
+        # Each report waits for the answers to those before it.
+        answers = ["continue", "continue", "stop", "pause"]
+        process.stdin.write("".join(
+            f'{{"verdict":"{answer}","reason":"so"}}\n' for answer in answers[:3]))
+        process.stdin.flush()
+        assert process.stdout is not None
+        out = ""
+        while '"step":4' not in out:
+            read = process.stdout.readline()
+            self.assertNotEqual(read, "", out)
+            out += read
+        process.stdin.write(f'{{"verdict":"{answers[3]}","reason":"so"}}\n')
+        rest, err = process.communicate(timeout=60)
+        out += rest
+        self.assertIn("{'lr': 0.5, 'fold': 2, 'model.layers': 3}\n", out)
+        self.assertIn("thread True so\n", out)
+        self.assertIn("later True\n", out)
+        losses = [line.get("loss", line.get("tags")) for line in lines(out)]
+        self.assertEqual(losses, [["inner"], 1.0, 2.0, 3.0, 4.0])
+        self.assertEqual(err.count("\n"), 1, err)
+        self.assertIn("`lr` stays `0.5`", err)
+
     def test_rank_0_logs_and_the_others_have_the_parameters(self) -> None:
         program = """
             import hpsearch
