@@ -1,5 +1,6 @@
 """Images, texts and tables as the protocol has them, with the standard library only."""
 
+import json
 import os
 import struct
 import zlib
@@ -10,8 +11,9 @@ from . import _values
 #: The longest text, in bytes of UTF-8; what follows is cut.
 LONGEST_TEXT = 64 << 10
 
-#: The most rows of a table.
+#: The most rows of a table, and the most bytes of its JSON.
 MOST_ROWS = 10_000
+LARGEST_TABLE = 256 << 10
 
 
 def text(value: Any) -> str:
@@ -42,7 +44,12 @@ def table(columns: Any, rows: Optional[Iterable[Any]]) -> Dict[str, Any]:
         kept.append([_cell(cell) for cell in cells])
         if len(kept) > MOST_ROWS:
             raise ValueError(f"a table has at most {MOST_ROWS} rows")
-    return {"columns": names, "rows": kept}
+    found = {"columns": names, "rows": kept}
+    text = json.dumps(found, separators=(",", ":"), ensure_ascii=False)
+    length = len(text.encode("utf-8", "replace"))
+    if length > LARGEST_TABLE:
+        raise ValueError(f"it takes {length} bytes, and at most {LARGEST_TABLE >> 10} KiB are kept")
+    return found
 
 
 def _of_frame(frame: Any) -> Tuple[List[Any], Iterable[Any]]:
@@ -99,6 +106,10 @@ def _pixels(image: Any) -> Tuple[int, int, List[bytes]]:
         if not isinstance(row, Sequence) or not row:
             raise ValueError("an image has two or three dimensions")
         channels = len(row[0]) if isinstance(row[0], Sequence) else 1
+        if channels not in (1, 3, 4) and len(rows) in (1, 3, 4):
+            raise ValueError(
+                "its channels come first: transpose it to height, width and channels"
+            )
         if channels not in (1, 3, 4) or shape not in (None, (len(row), channels)):
             raise ValueError("an image has rows of one length, and 1, 3 or 4 channels")
         shape = (len(row), channels)

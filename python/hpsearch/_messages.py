@@ -1,9 +1,15 @@
 """Messages to the user of a program: on standard error, each kind once, never an exception."""
 
 import sys
-from typing import Set
+from typing import Dict, Set
+
+#: The most names for which one kind of message is printed, and about the most messages of all
+#: kinds.
+MOST_NAMES, MOST_KINDS = 20, 1000
 
 _said: Set[str] = set()
+# How many names each kind of message has concerned.
+_names: Dict[str, int] = {}
 
 
 def say(text: str) -> None:
@@ -35,6 +41,20 @@ def once(kind: str, text: str) -> None:
         say(text)
 
 
+def once_for(name: str, kind: str, text: str) -> None:
+    """Prints the line once for each name, for the first few of a kind that may concern many."""
+    key = f"{kind} {name}"
+    if key in _said or len(_said) >= MOST_KINDS:
+        return
+    _said.add(key)
+    _names[kind] = _names.get(kind, 0) + 1
+    if _names[kind] < MOST_NAMES:
+        say(text)
+    elif _names[kind] == MOST_NAMES:
+        say(f"{text}; further names are not listed")
+
+
 def forget() -> None:
     """Lets every kind be printed again: a new run begins."""
     _said.clear()
+    _names.clear()

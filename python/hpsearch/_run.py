@@ -1,6 +1,7 @@
 """A run as a program sees it: what can be logged, and where it goes."""
 
 import os
+import sys
 import weakref
 from _thread import get_ident as this_thread
 from types import TracebackType
@@ -152,12 +153,8 @@ class Run:
                 return line
             copy = _copies.copied(path, self._directory(), is_large_allowed)
         except (OSError, ValueError) as error:
-            name, why = line["name"], getattr(error, "strerror", None) or error
-            _messages.once(
-                f"{kind} {name} {why}",
-                f"the {kind} `{name}` is not kept: `{path}` cannot be copied ({why}); the program "
-                "continues",
-            )
+            why = getattr(error, "strerror", None) or error
+            self._not_kept(kind, line["name"], error, f"`{path}` cannot be copied ({why})")
             return {}
         if copy is None:
             return line
@@ -171,7 +168,7 @@ class Run:
         try:
             line: Dict[str, Any] = {"text": {name: _media.text(text)}}
         except Exception as error:  # noqa: BLE001 - logging never ends a training
-            return self._failed("text", error)
+            return self._not_kept("text", name, error)
         self._say("text", self._with_step(line, step))
 
     def image(self, name: str, image: Any, step: Optional[int] = None) -> None:
@@ -199,7 +196,7 @@ class Run:
                     os.remove(path)
                 raise
         except Exception as error:  # noqa: BLE001 - logging never ends a training
-            return self._failed("image", error)
+            return self._not_kept("image", name, error)
         line = self._named("image", self._name_of(path), name, step)
         line["moved"] = True
         self._say("image", line)
@@ -216,7 +213,7 @@ class Run:
         try:
             line = self._named("table", _media.table(columns, rows), name, step)
         except Exception as error:  # noqa: BLE001 - logging never ends a training
-            return self._failed("table", error)
+            return self._not_kept("table", name, error)
         self._say("table", line)
 
     def _named(self, kind: str, value: Any, name: str, step: Optional[int]) -> Dict[str, Any]:
@@ -317,7 +314,22 @@ class Run:
         """Lets go of what belongs to the parent, in a child that was forked."""
 
     def _refuse(self, what: str) -> None:
-        _messages.once(f"closed {what}", f"`{what}` after the run has ended: nothing is logged")
+        _messages.once(
+            f"closed {what} {_cell()}",
+            f"`{what}` after the run has ended: nothing is logged; `hpsearch.init` begins another",
+        )
+
+    def _not_kept(self, kind: str, name: Any, error: Exception, why: Optional[str] = None) -> None:
+        """Says so once for each name and kind of failure."""
+        if why is None:
+            why = str(error) if type(error) in (TypeError, ValueError) else repr(error)
+        # Without the path, and numbers that may be others each time.
+        failure = "".join(char for char in why.rpartition("`")[2] if not char.isdigit())
+        _messages.once_for(
+            str(name),
+            f"{kind} {failure}",
+            f"the {kind} `{name}` is not kept: {why}; the program continues",
+        )
 
     def _failed(self, what: str, error: Exception) -> None:
         _messages.once(f"failed {what}", f"`{what}` failed ({error!r}); the program continues")
@@ -369,6 +381,12 @@ def ending(error: Optional[BaseException]) -> Tuple[str, Optional[str]]:
     except Exception:  # noqa: BLE001 - an exception's own mistake
         said = ""
     return "failed", f"{type(error).__name__}: {said}"[:1000]
+
+
+def _cell() -> Any:
+    """The number of the cell that a notebook runs."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "execution_count", None)
 
 
 def _located(path: Path) -> str:

@@ -131,6 +131,57 @@ class Tracked(Case):
         (directory,) = (self.path / "runs" / "spool").glob("*.files")
         self.assertEqual(len(list(directory.iterdir())), 1)
 
+    def test_each_artifact_that_is_not_kept_is_named_once_for_each_failure(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            with hpsearch.init() as run:
+                for _ in range(2):
+                    run.table("bad", 5)
+                    run.table("rows", [{"a": row} for row in range(10_001)])
+                    run.table("rows", ["a", "b"], [[1]])
+                    run.table("long", ["text"], [["x" * 270_000]])
+                    run.image("bad", object())
+                    run.image("channels", [[[0] * 8] * 8] * 3)
+                for index in range(30):
+                    run.image(f"many-{index}", object())
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        said = [line.partition("is not kept: ") for line in done.stderr.splitlines()]
+        names = [before[len("hpsearch: the ") : -1] for before, between, _ in said if between]
+        many = [f"image `many-{index}`" for index in range(19)]
+        self.assertEqual(names, ["table `bad`", "table `rows`", "table `rows`", "table `long`",
+                                 "image `bad`", "image `channels`", *many])
+        for why in ("at most 10000 rows", "row 0 has 1 cells, not 2",
+                    "it takes 270034 bytes, and at most 256 KiB are kept",
+                    "its channels come first", "further names are not listed"):
+            self.assertEqual(done.stderr.count(why), 1, done.stderr)
+
+    def test_a_run_that_has_ended_says_so_in_each_cell_and_is_no_context(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch, sys, types
+            shell = types.SimpleNamespace(execution_count=1)
+            run = hpsearch.init()
+            run.finish()
+            run.log({"loss": 1.0})
+            sys.modules["IPython"] = types.SimpleNamespace(get_ipython=lambda: shell)
+            for cell in (1, 2):
+                shell.execution_count = cell
+                for _ in range(3):
+                    run.log({"loss": 1.0})
+            try:
+                with run:
+                    print("entered")
+            except hpsearch.HpsearchError as error:
+                print(error)
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        self.assertEqual(done.stderr.count("`log` after the run has ended"), 3, done.stderr)
+        self.assertEqual(done.stdout, "the run has ended: `hpsearch.init` begins another\n")
+
     def test_names_in_messages_control_no_terminal(self) -> None:
         done = self.run_program(
             """

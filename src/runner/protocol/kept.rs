@@ -56,7 +56,9 @@ pub(super) fn kept(object: &mut Map<String, Value>) -> (Vec<MessageToRunner>, Ve
     }
     if let Some(table) = table.then(|| object.remove("table")).flatten() {
         let name = named.unwrap_or_else(|| "table".to_owned());
-        take(name, checked_table(&table).map(NewContent::Table));
+        let checked = checked_table(&table).map(NewContent::Table);
+        let checked = checked.map_err(|why| format!("the table `{}`: {why}", cut(&name)));
+        take(name, checked);
     }
     let texts = text.then(|| object.remove("text")).flatten();
     let mut is_cut = None;
@@ -168,7 +170,7 @@ mod tests {
         for (line, why) in [
             (r#"{"artifact":"a","name":"../a"}"#, "`../a` is not a name of an artifact"),
             (r#"{"text":{"a":3}}"#, "the text `a` must be a string, not `3`"),
-            (r#"{"table":{"columns":["a"]}}"#, "a table has `columns`"),
+            (r#"{"table":{"columns":["a"]},"name":"t"}"#, "the table `t`: a table has `columns`"),
         ] {
             let (kept, remarks, rest) = read(line);
             assert_eq!((kept.len(), rest.as_str()), (0, "{}"), "{line}");
