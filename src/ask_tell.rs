@@ -527,8 +527,14 @@ impl Study {
         }
         self.drop_unused(number, &speaker.asked)?;
         self.stopped.remove(&number);
+        let is_told_failed = matches!(told, TellOutcome::Failed(_));
         self.held.tell(number, told)?;
         self.owners.remove(&number);
+        let state = self.held.study_state().trial(number).map(|trial| trial.state);
+        if state == Some(TrialState::Failed) && !is_told_failed {
+            // It was killed, whatever its program tells.
+            return Ok(json!({ "ok": true, "state": TrialState::Failed.as_str() }));
+        }
         Ok(done())
     }
 

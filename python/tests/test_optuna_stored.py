@@ -238,6 +238,31 @@ class StoredTest(unittest.TestCase):
         self.assertEqual(points, [(0, 0.0), (1, 1.0)])
         self.assert_verified()
 
+    def test_a_trial_that_is_killed_has_failed_whatever_it_is_told(self):
+        def kill(number):
+            output_of(["kill", "s", str(number)], self.store)
+
+        study = self.study(pruner=optuna.pruners.NopPruner())
+
+        def objective(trial):
+            x = trial.suggest_float("x", 0, 1)
+            if trial.number == 1:
+                kill(1)
+            if trial.number == 2:
+                kill(2)
+                raise optuna.TrialPruned
+            return -99.0 if trial.number == 1 else x
+
+        with self.assertLogs("hpsearch.optuna", "WARNING") as logs:
+            study.optimize(objective, n_trials=3)
+        told = [record.getMessage() for record in logs.records]
+        self.assertEqual(told, [f"Trial {number} was killed: it counts as failed."
+                                for number in (1, 2)])
+        trials = study.trials
+        self.assertEqual([trial.state.name for trial in trials], ["COMPLETE", "FAIL", "FAIL"])
+        self.assertEqual([trial.value for trial in trials[1:]], [None, None])
+        self.assertEqual(study.best_trial.number, 0)
+
     def test_the_value_of_a_pruned_trial_is_its_last_report(self):
         study = self.study(pruner=optuna.pruners.ThresholdPruner(upper=0.5))
         for value in (0.75, float("nan")):

@@ -122,7 +122,8 @@ fn a_trial_that_was_killed_counts_as_failed_whatever_its_program_tells() {
                 talk.say(&report(id, steps.next().unwrap()))["verdict"] == "stop"
             });
         }
-        assert_eq!(talk.say(&format!(r#"{{"cmd":"tell","id":{id},"value":0.1}}"#))["ok"], true);
+        let told = talk.say(&format!(r#"{{"cmd":"tell","id":{id},"value":0.1}}"#));
+        assert_eq!(told, json!({ "ok": true, "state": "failed" }));
     }
     assert_eq!(talk.say(ASK)["id"], 2);
     talk.say(r#"{"cmd":"tell","id":2,"value":0.5}"#);

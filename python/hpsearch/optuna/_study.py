@@ -366,7 +366,7 @@ class Study:
             self._limits.update(frozen.constraints)
         self._sampler.after_trial(self, copy.deepcopy(frozen), state, numbers)
         try:
-            self._say(_told(number, state, numbers, frozen.constraints, reason))
+            answer = self._say(_told(number, state, numbers, frozen.constraints, reason))
         except HpsearchError:
             if not self._was_pruned(number):
                 raise
@@ -376,6 +376,9 @@ class Study:
                     "Trial %d was pruned after its last report: its value is not kept.", number
                 )
             return self._tell_pruned(frozen)
+        if answer.get("state") == "failed":
+            logging._logger.warning("Trial %d was killed: it counts as failed.", number)
+            state, numbers = TrialState.FAIL, None
         frozen.values = numbers
         frozen.state = state
         frozen.datetime_complete = datetime.datetime.now()
@@ -524,7 +527,7 @@ class Study:
                                     "error: %s.", number, trial.params, problem)
             return self._tell(number, None, TrialState.FAIL, problem)
         frozen = self._tell(number, value, TrialState.COMPLETE)
-        if logging._logger.isEnabledFor(logging.INFO):
+        if frozen.state == TrialState.COMPLETE and logging._logger.isEnabledFor(logging.INFO):
             logging._logger.info("Trial %d finished with %s.", number, self._said(frozen))
         return frozen
 
