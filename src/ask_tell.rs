@@ -242,6 +242,7 @@ impl Study {
             Request::Ask { candidates } => return self.ask(speaker, candidates),
             Request::Report { trial, step, values } => self.report(speaker, trial, step, &values),
             Request::Tell { trial, told, metrics } => self.tell(speaker, trial, told, metrics),
+            Request::Requeue { trial } => self.requeue(speaker, trial),
             Request::Suggest(suggest) => self.suggest(speaker, *suggest),
             Request::Enqueue { params } => self.enqueue(params),
             Request::Best => self.best(),
@@ -535,6 +536,13 @@ impl Study {
             // It was killed, whatever its program tells.
             return Ok(json!({ "ok": true, "state": TrialState::Failed.as_str() }));
         }
+        Ok(done())
+    }
+
+    fn requeue(&mut self, speaker: &Speaker, number: TrialNumber) -> Result<Json, Refusal> {
+        self.own(speaker, number)?;
+        self.take_back(number, "its program has left it")?;
+        self.owners.remove(&number);
         Ok(done())
     }
 

@@ -1,10 +1,12 @@
 """A search whose trials this program runs itself, over `hpsearch ask-tell`."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
 from typing import IO, Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
@@ -119,6 +121,24 @@ class AskedTrial:
         self._search._say({key: value for key, value in request.items() if value is not None})
         self._has_ended = True
 
+    @property
+    def _is_over(self) -> bool:
+        return self._has_ended or self.should_stop
+
+    def _tell_result(self, value: Any) -> None:
+        """Ends the trial with what its objective has returned."""
+        try:
+            _result(value)
+        except TypeError as error:
+            warnings.warn(f"trial {self.number} has failed: {error}", stacklevel=3)
+            return self.fail(str(error))
+        try:
+            self.tell(value)
+        except HpsearchError as error:
+            with contextlib.suppress(HpsearchError):
+                self.fail(str(error))
+            raise
+
     def prune(self) -> None:
         """Ends the trial as pruned, with its last report."""
         self._search._say({"cmd": "tell", "id": self.number, "state": "pruned"})
@@ -143,9 +163,13 @@ class Search:
             if store is not None:
                 words += ["--store", os.fspath(store)]
         self._lock = threading.Lock()
-        self._paused: Dict[int, AskedTrial] = {}
+        #: The parameters of the trials that it was given.
+        self._params: Dict[int, Dict[str, Any]] = {}
+        self._name = name
         #: The trial that a loop over the search runs now.
         self._iterated: Optional[AskedTrial] = None
+        #: Trials that loops were left with, as by an exception.
+        self._left: List[AskedTrial] = []
         self._pid = os.getpid()
         #: The loops of `optimize` that use it.
         self._loops = 0
@@ -172,7 +196,10 @@ class Search:
 
     def _begin(self, request: Mapping[str, Any]) -> Dict[str, Any]:
         """Begins, in place of an earlier search of this program that is another one, as where a
-        notebook runs a cell again."""
+        notebook runs a cell again. What a loop over an earlier one has left is given again."""
+        for one in list(_OPEN):
+            if self._name is not None and (one._name, one._pid) == (self._name, os.getpid()):
+                one._requeue_left()
         while True:
             try:
                 return self._say(request)
@@ -199,15 +226,9 @@ class Search:
         if answer.get("done"):
             self.done_reason = answer.get("reason")
             return None
-        if "resume" in answer:
-            number = answer["resume"]
-            params = answer.get("params") or self._paused[number].params
-            trial = AskedTrial(self, number, params)
-            trial.is_resumed = True
-        else:
-            trial = AskedTrial(self, answer["id"], answer["params"])
+        trial = AskedTrial(self, _given(answer)[0], answer["params"])
+        trial.is_resumed = "resume" in answer
         trial.until = answer.get("until")
-        self._paused[trial.number] = trial
         return trial
 
     def tell(self, trial: AskedTrial, value: Any) -> None:
@@ -230,8 +251,8 @@ class Search:
     ) -> None:
         """Runs `objective` for trial after trial; what it returns is the value.
 
-        A trial that its reports paused or stopped is not told. An exception fails its trial, and
-        is raised.
+        A trial that its reports paused or stopped, or that the objective has ended, is not told.
+        An exception fails its trial, and is raised. What is no number fails it with a warning.
         """
         ran = 0
         self._count_loops(1)
@@ -244,11 +265,11 @@ class Search:
                 try:
                     value = objective(trial)
                 except BaseException as error:
-                    if not trial.should_stop:
+                    if not trial._is_over:
                         trial.fail(f"{type(error).__name__}: {error}")
                     raise
-                if not trial.should_stop:
-                    trial.tell(value)
+                if not trial._is_over:
+                    trial._tell_result(value)
         finally:
             self._count_loops(-1)
 
@@ -262,13 +283,27 @@ class Search:
         return self._say({"cmd": "best"})
 
     def __iter__(self) -> Iterator[AskedTrial]:
+        self._requeue_left()
         while True:
             trial = self.ask()
             if trial is None:
                 return
             self._iterated = trial
-            yield trial
+            try:
+                yield trial
+            except GeneratorExit:
+                self._left.append(trial)
+                raise
             self._iterated = None
+
+    def _requeue_left(self) -> None:
+        """Gives back what a loop was left with and was not told since: it is given again."""
+        left, self._left = self._left, []
+        for trial in left:
+            if not trial._is_over:
+                # A program that is gone has given it back.
+                with contextlib.suppress(HpsearchError):
+                    self._say({"cmd": "requeue", "id": trial.number})
 
     def _count_loops(self, more: int) -> None:
         with _COUNTS:
@@ -303,11 +338,9 @@ class Search:
     def __exit__(self, _type: Any, error: Any, _traceback: Any) -> None:
         # As in `optimize`; after an interrupt the trial is given again.
         trial = self._iterated
-        if isinstance(error, Exception) and trial and not (trial._has_ended or trial.should_stop):
-            try:
+        if isinstance(error, Exception) and trial and not trial._is_over:
+            with contextlib.suppress(HpsearchError):
                 trial.fail(f"{type(error).__name__}: {error}")
-            except HpsearchError:
-                pass
         self.close()
 
     def _say(self, request: Mapping[str, Any]) -> Dict[str, Any]:
@@ -335,20 +368,37 @@ class Search:
             raise _HeldError(str(answer["error"]), answer["holder_pid"])
         if "error" in answer:
             raise HpsearchError(str(answer["error"]))
+        if request["cmd"] == "ask":
+            self._take_params(answer)
         return answer
+
+    def _take_params(self, answer: Dict[str, Any]) -> None:
+        """Keeps the parameters of a trial that is given; a search in memory says them once."""
+        for number in _given(answer):
+            self._params.setdefault(number, answer.get("params", {}))
+            answer.setdefault("params", self._params[number])
 
     def _skip_answers(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
         """Skips the answers that Ctrl-C kept from being read, up to one that can only be that to a
-        question of its own."""
+        question of its own. Trials that they give are given back."""
         self._skipped += 1
         mark = f"after-interrupt-{self._skipped}"
         # The line before may be cut.
         stdin.write(f'\n{{"cmd":"{mark}"}}\n'.encode())
         stdin.flush()
+        given: List[int] = []
         while True:
             said = stdout.readline()
             if not said or b'"error"' in said and mark.encode() in said:
-                return
+                break
+            with contextlib.suppress(ValueError):
+                answer = json.loads(said)
+                given += _given(answer)
+                self._take_params(answer)
+        for number in given:
+            stdin.write(f'{{"cmd":"requeue","id":{number}}}\n'.encode())
+            stdin.flush()
+            stdout.readline()
 
     def _why_gone(self, otherwise: str) -> str:
         """What the program said last, before it ended."""
@@ -375,6 +425,14 @@ class _HeldError(HpsearchError):
 
 #: The searches of this program that have begun.
 _OPEN: "weakref.WeakSet[Search]" = weakref.WeakSet()
+
+
+def _given(answer: Mapping[str, Any]) -> List[int]:
+    """The trial that an answer to `ask` gives."""
+    if "resume" in answer:
+        return [answer["resume"]]
+    # That of `best` has a value, too.
+    return [answer["id"]] if set(answer) - {"until"} == {"id", "params"} else []
 
 
 def _close(stream: Any) -> None:

@@ -4,6 +4,7 @@ import math
 import unittest
 
 import hpsearch
+from hpsearch._binary import output_of
 
 from .harness import Case, program
 
@@ -70,6 +71,76 @@ class Searches(Case):
             run(ValueError("boom"))
         row = next(row for row in hpsearch.trials("s", store=store) if row["number"] == 1)
         self.assertEqual((row["state"], row["reason"]), ("failed", "ValueError: boom"))
+
+    def test_a_trial_that_a_loop_was_left_with_is_given_again_by_the_next_one(self) -> None:
+        store = str(self.path / "a.db")
+        for name in ("s", None):
+            search = hpsearch.study(name, SPACE, trials=4, store=store if name else None)
+            with self.assertRaises(KeyboardInterrupt):
+                for trial in search:
+                    if trial.number == 1:
+                        trial.report(1, 100.0)
+                        trial.report(2, 100.0)
+                        raise KeyboardInterrupt
+                    trial.tell(0.5)
+            left, numbers = trial, []
+            for trial in search:
+                numbers.append(trial.number)
+                if trial.number == 1:
+                    self.assertEqual((trial.is_resumed, trial.params), (True, left.params))
+                    trial.report(1, 0.25)
+                trial.tell(0.25)
+                if trial.number == 2:
+                    break
+            # What was told is over.
+            numbers += [trial.number for trial in search if trial.tell(0.75) is None]
+            self.assertEqual(numbers, [1, 2, 3])
+            if name is not None:
+                points = hpsearch.series(name, store, where="number=1")
+                self.assertEqual([(row["step"], row["value"]) for row in points], [(1, 0.25)])
+                output_of(["verify"], store, [name])
+            search.close()
+
+    def test_a_cell_that_begins_the_search_again_gets_what_the_one_before_has_left(self) -> None:
+        store = str(self.path / "a.db")
+        first = hpsearch.study("s", SPACE, trials=3, store=store)
+        self.addCleanup(first.close)
+        for trial in first:
+            if trial.number == 1:
+                break
+            trial.tell(0.5)
+        # `trial` keeps the first one alive.
+        with hpsearch.study("s", SPACE, trials=3, store=store) as second:
+            self.assertEqual([one["id"] for one in second.open], [1])
+            numbers = []
+            for again in second:
+                numbers.append(again.number)
+                again.tell(0.25)
+            self.assertEqual(numbers, [1, 2])
+        with self.assertRaisesRegex(hpsearch.HpsearchError, "complete"):
+            trial.tell(0.75)
+
+    def test_an_objective_without_a_value_fails_its_trial_and_one_that_ended_it_is_not_told(self):
+        with hpsearch.study(space=SPACE, trials=5) as search:
+            def objective(trial):
+                if trial.number == 1:
+                    return trial.prune()
+                if trial.number == 2:
+                    return trial.fail("no")
+                if trial.number == 3:
+                    return trial.tell(0.25)
+                return None if trial.number == 0 else 0.5
+
+            with self.assertWarnsRegex(UserWarning, "trial 0 has failed: .* number, not None"):
+                search.optimize(objective)
+            states = [trial["state"] for trial in search._say({"cmd": "trials"})["trials"]]
+            self.assertEqual(states, ["failed", "pruned", "failed", "complete", "complete"])
+            self.assertEqual(search.best()["value"], 0.25)
+        with hpsearch.study(space=SPACE, trials=1) as search:
+            with self.assertRaisesRegex(hpsearch.HpsearchError, "2 values"):
+                search.optimize(lambda trial: [1, 2])
+            states = [trial["state"] for trial in search._say({"cmd": "trials"})["trials"]]
+            self.assertEqual(states, ["failed"])
 
     def test_a_tuple_of_two_numbers_is_neither_a_range_nor_two_choices(self) -> None:
         for pair, written in (((0, 1), r'"int": \[0, 1\]'), ((1e-5, 1), r'"float": \[1e-05, 1\]')):
@@ -205,6 +276,13 @@ class Searches(Case):
                 second.tell(0.25)
                 first.tell(0.5)
                 self.assertEqual(search.best()["value"], 0.25)
+            # The trial of an answer that was not read is given again.
+            search._process.stdout = Interrupted(stream, False)
+            with self.assertRaises(KeyboardInterrupt):
+                search.ask()
+            search._process.stdout = stream
+            lost = search.ask()
+            self.assertEqual((lost.number, lost.is_resumed), (second.number + 1, True))
 
 
 if __name__ == "__main__":

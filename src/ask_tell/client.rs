@@ -28,6 +28,7 @@ pub(super) enum Topic {
     Ask,
     Report(TrialNumber),
     Tell(TrialNumber),
+    Requeue(TrialNumber),
     /// A parameter of a trial.
     Suggest(TrialNumber, String),
     Other,
@@ -39,6 +40,7 @@ impl Topic {
             Request::Ask { .. } => Topic::Ask,
             Request::Report { trial, .. } => Topic::Report(*trial),
             Request::Tell { trial, .. } => Topic::Tell(*trial),
+            Request::Requeue { trial } => Topic::Requeue(*trial),
             Request::Suggest(suggest) => {
                 let name = suggest.get("param")["name"].as_str().unwrap_or_default();
                 let trial = number(suggest.get("id"));
@@ -62,7 +64,7 @@ impl Client {
     /// This client as the sender of a line.
     pub fn says(&self, client: &str, topic: &Topic, again: bool) -> Speaker {
         let mut speaker = Speaker { client: client.to_owned(), again, ..Speaker::default() };
-        if let Topic::Report(trial) | Topic::Tell(trial) = topic {
+        if let Topic::Report(trial) | Topic::Tell(trial) | Topic::Requeue(trial) = topic {
             speaker.asked = self.asked.get(trial).cloned().unwrap_or_default();
             speaker.was_stopped = self.stopped.contains(trial);
         }
@@ -91,8 +93,8 @@ impl Client {
                 }
                 _ => false,
             },
-            // It has ended in any case.
-            Topic::Tell(trial) => self.leave(*trial),
+            // It is no longer this client's in any case.
+            Topic::Tell(trial) | Topic::Requeue(trial) => self.leave(*trial),
             Topic::Suggest(trial, name) if answer.get("value").is_some() => {
                 self.asked.entry(*trial).or_default().insert(name.clone());
                 false
@@ -141,6 +143,9 @@ mod tests {
         assert_eq!(hear(ask(), json!({ "id": 5, "params": {} })), (true, vec![5]));
         let tell = json!({ "cmd": "tell", "id": 5, "state": "failed" });
         assert_eq!(hear(tell, json!({ "ok": true })), (true, vec![]));
+        assert_eq!(hear(ask(), json!({ "id": 6, "params": {} })), (true, vec![6]));
+        let requeue = json!({ "cmd": "requeue", "id": 6 });
+        assert_eq!(hear(requeue, json!({ "ok": true })), (true, vec![]));
     }
 
     #[test]

@@ -73,11 +73,12 @@ const ENQUEUE: &[Field] = &[field(
 )];
 
 /// Every command with its keys besides `cmd`.
-const COMMANDS: [(&str, &[Field]); 9] = [
+const COMMANDS: [(&str, &[Field]); 10] = [
     ("init", INIT),
     ("ask", ASK),
     ("report", REPORT),
     ("tell", TELL),
+    ("requeue", &[ID]),
     ("suggest", SUGGEST),
     ("enqueue", ENQUEUE),
     ("best", &[]),
@@ -96,6 +97,8 @@ pub(super) enum Request {
     Report { trial: TrialNumber, step: u64, values: Vec<f64> },
     /// How a trial ended.
     Tell { trial: TrialNumber, told: TellOutcome, metrics: Metrics },
+    /// A running trial that its program has left: an ask gives it again.
+    Requeue { trial: TrialNumber },
     /// A parameter of a running trial.
     Suggest(Box<Checked>),
     /// A configuration to run before any other.
@@ -150,6 +153,7 @@ impl Request {
             "ask" => Request::Ask { candidates: candidates(own.take("candidates"))? },
             "best" => Request::Best,
             "trials" => Request::Trials,
+            "requeue" => Request::Requeue { trial: own.take("id") },
             "suggest" => Request::Suggest(Box::new(own)),
             "enqueue" => Request::Enqueue { params: params(own.take("params"))? },
             "quit" => Request::Quit,

@@ -147,6 +147,27 @@ fn a_ladder_that_is_too_long_concludes_with_its_best_trial() {
 }
 
 #[test]
+fn a_trial_that_its_program_has_left_is_given_again_and_begins_anew() {
+    let mut session = begun(r#","n_trials":1"#);
+    assert_eq!(ask(&mut session)["id"], 0);
+    report(&mut session, 0, 1, 5);
+    report(&mut session, 0, 2, 5);
+    let requeue = r#"{"cmd":"requeue","id":0}"#;
+    assert_eq!(say(&mut session, requeue), json!({ "ok": true }));
+    let refused = refusal(&mut session, r#"{"cmd":"report","id":0,"step":3,"value":5}"#);
+    assert!(refused.starts_with("trial 0 is queued: it continues when"), "{refused}");
+    assert_eq!(ask(&mut session), json!({ "resume": 0, "until": null }));
+    assert_eq!(report(&mut session, 0, 1, 2)["verdict"], "continue");
+    tell(&mut session, 0, 2);
+    let trials = say(&mut session, r#"{"cmd":"trials"}"#);
+    assert_eq!(trials["trials"][0]["reports"], json!([[1, 2.0]]));
+    assert_eq!(say(&mut session, requeue), json!({ "ok": true }), "it has ended");
+    assert_eq!(say(&mut session, r#"{"cmd":"trials"}"#), trials);
+    let unknown = refusal(&mut session, r#"{"cmd":"requeue","id":1}"#);
+    assert!(unknown.contains("there is no trial 1"), "{unknown}");
+}
+
+#[test]
 fn failed_trials_count_towards_the_number_of_trials() {
     let mut session = begun(r#","n_trials":12"#);
     for id in 0..12 {

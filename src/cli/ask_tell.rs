@@ -34,7 +34,9 @@ over the "metrics" of tell); a parameter: type "int" or "cat" (with
 choices), step, when ({"param":"optim","in":["sgd"]}).
 ask may also answer {"resume":3,"until":9}, a paused trial that continues, or
 {"done":true}. report may answer "pause" or "stop"; tell takes "state":"failed"
-or "pruned" instead of a value. Several trials may be open at a time.
+or "pruned" instead of a value. Several trials may be open at a time; requeue
+gives one back, and ask gives it again:
+  {"cmd":"requeue","id":0}                          {"ok":true}
 
 With several objectives init takes "directions" (and "metric_names"), report
 and tell take "values", and best answers the front:
