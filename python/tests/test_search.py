@@ -180,7 +180,7 @@ class Searches(Case):
     def test_a_trial_of_a_program_that_is_killed_goes_to_one_that_shares_the_study(self) -> None:
         words = f"""
             import hpsearch, sys
-            search = hpsearch.study("s", {SPACE!r}, trials=20, store="a.db")
+            search = hpsearch.study("s", {SPACE!r}, trials=10_000, store="a.db")
             """
         first = self.start(words + "trial = search.ask(); print(trial.params['x'], flush=True)\n"
                            + "            sys.stdin.read()", stdin=-1)
