@@ -278,7 +278,8 @@ class Run:
 
     def _is_called(self, word: str) -> bool:
         """Whether another run means this one by its name, number or id."""
-        return word in (self._asked_name, self.name, str(self.number), getattr(self, "id", None))
+        number = None if self.number is None else str(self.number)
+        return word in (self._asked_name, self.name, number, getattr(self, "id", None))
 
     def _await_number(self) -> None:
         """Waits until the run is in the store, for some seconds at most."""

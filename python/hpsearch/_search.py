@@ -112,8 +112,10 @@ class AskedTrial:
         request = {"cmd": "tell", "id": self.number, **_result(value)}
         if metrics:
             request["metrics"] = _values.metrics(metrics)
-        self._search._say(request)
+        answer = self._search._say(request)
         self._has_ended = True
+        if answer.get("state") == "failed":
+            warnings.warn(f"trial {self.number} was killed: it counts as failed", stacklevel=2)
 
     def fail(self, reason: Optional[str] = None) -> None:
         """Ends the trial as failed."""

@@ -120,6 +120,15 @@ class Searches(Case):
         with self.assertRaisesRegex(hpsearch.HpsearchError, "complete"):
             trial.tell(0.75)
 
+    def test_a_trial_that_is_killed_has_failed_whatever_it_is_told(self) -> None:
+        store = str(self.path / "a.db")
+        with hpsearch.study("s", SPACE, trials=2, store=store) as search:
+            trial = search.ask()
+            output_of(["kill", "s", "0"], store)
+            with self.assertWarnsRegex(UserWarning, "trial 0 was killed: it counts as failed"):
+                trial.tell(0.5)
+        self.assertEqual([row["state"] for row in hpsearch.trials("s", store)], ["failed"])
+
     def test_an_objective_without_a_value_fails_its_trial_and_one_that_ended_it_is_not_told(self):
         with hpsearch.study(space=SPACE, trials=5) as search:
             def objective(trial):
