@@ -230,7 +230,7 @@ class Trial(Case):
         assert process.stdin is not None and process.stdout is not None
         while '"step":2' not in process.stdout.readline():
             pass
-        # Time enough to go on, if it did not wait for the answer.
+        # Time enough to continue, if it did not wait for the answer.
         time.sleep(0.2)
         process.stdin.write('{"verdict":"pause","reason":"rung 2"}\n')
         process.stdin.flush()
@@ -258,7 +258,7 @@ class Trial(Case):
             read = ""
             while f'"loss":1.0,"step":{step}' not in read:
                 read = process.stdout.readline()
-            # Time enough to go on, if it did not wait; nothing is answered to the other report.
+            # Time enough to continue, if it did not wait; nothing is answered to the other report.
             time.sleep(0.2)
             process.stdin.write(f'{{"verdict":"{verdict}","reason":"so"}}\n')
             process.stdin.flush()
@@ -279,7 +279,7 @@ class Trial(Case):
         assert process.stdin is not None and process.stdout is not None
         while '"loss":1.0,"step":1' not in process.stdout.readline():
             pass
-        # Time enough to go on, if it did not wait for the answer, and to die of the signal.
+        # Time enough to continue, if it did not wait for the answer, and to die of the signal.
         time.sleep(0.2)
         process.send_signal(signal.SIGTERM)
         process.stdin.write('{"verdict":"stop","reason":"so"}\n')

@@ -23,7 +23,7 @@ const LONGEST_NOTE: usize = 4_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StudyControl {
-    /// To go on after a pause.
+    /// To continue after a pause.
     Resume,
     /// To start nothing, and let running trials save and leave.
     Pause,

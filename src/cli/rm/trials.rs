@@ -133,7 +133,7 @@ impl Group {
         }
     }
 
-    /// Lists them: all, or so many that the question after them is read.
+    /// Lists them: all, or few enough that the question below stays in view.
     fn list(&self, all: bool, console: &mut Console) -> Result<(), Failure> {
         let what = if self.study.spec.is_tracked() { "run" } else { "trial" };
         let listed = if all { self.trials.len() } else { MOST_LINES };

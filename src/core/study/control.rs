@@ -10,7 +10,7 @@ use crate::study::trial::TrialState;
 pub enum TrialControl {
     /// To save, and leave its slot.
     Pause,
-    /// To go on after a pause.
+    /// To continue after a pause.
     Resume,
     /// To end at once, as failed.
     Kill,
