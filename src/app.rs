@@ -9,6 +9,7 @@ pub mod absent_terms;
 pub mod artifacts;
 pub mod best;
 pub mod best_runs;
+pub mod check_study;
 pub mod checkpoint_step;
 pub mod cluster;
 pub mod collect_garbage;

@@ -71,6 +71,7 @@ mod show;
 mod starter;
 mod stop;
 mod study_columns;
+mod study_notices;
 mod sync;
 mod tag;
 mod track;

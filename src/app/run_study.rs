@@ -5,46 +5,36 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::prepare_data::{DataPreparation, prepare_data};
-use super::reconcile::{self, Consent, JudgedAgain};
-use super::warm_start::{self, WarmStartSource};
+use super::check_study::{self, CheckNotice, CheckedStudy, FileOptions, Problems, ReadStudyFile};
+use super::reconcile::{self, JudgedAgain};
 use super::worker_job::Progress;
-use super::{AppError, cluster, export, missing_files};
-use crate::config::{self, Change, ChangeClass, Checked, Moved, command_line};
-use crate::export::ExportError;
-use crate::runner::inputs::{self, KnownInputs};
+use super::{AppError, cluster};
+use crate::config::Checked;
+use crate::runner::inputs::KnownInputs;
 use crate::runner::launcher::Launcher;
 use crate::runner::ownership::{self, Taken, Unreachable};
 use crate::runner::process::ProcessLauncher;
 use crate::runner::processes::own_program;
 use crate::runner::provenance::{CollectedProvenance, look_around};
 use crate::runner::removal::is_missing;
-use crate::runner::slots::{MachineDevices, left_over, remarks, slots, tried};
+use crate::runner::slots::tried;
 use crate::runner::{self, Runner, RunnerError};
 use crate::storage::address::is_on_server;
 use crate::storage::any::AnyStore;
 use crate::storage::paths::component;
 use crate::storage::sqlite::{Migrated, OtherName, other_name};
-use crate::storage::{Holder, Storage, StorageError, StorageReader, StoredStudy};
-use crate::study::budget::Extension;
+use crate::storage::{Holder, Storage, StorageReader, StoredStudy};
 use crate::study::checkpoint::Checkpoint;
 use crate::study::cluster::AgentStart;
 use crate::study::device::Slot;
 use crate::study::request::Request;
-use crate::study::spec::StudySpec;
 use crate::study::trial::TrialNumber;
 
 /// The user's wishes about a run.
 #[derive(Clone, Copy, Debug)]
 pub struct RunOptions<'a> {
     /// The study file.
-    pub file: &'a Path,
-    /// Overrides of its keys.
-    pub set: &'a [String],
-    /// The name of a new study made from it.
-    pub fork: Option<&'a str>,
-    /// Whether a changed search was agreed to.
-    pub consent: Consent,
+    pub file: FileOptions<'a>,
     /// Whether a paused study is resumed.
     pub resume: bool,
     /// Whether the study is taken from a runner on another host that is gone.
@@ -56,10 +46,8 @@ pub struct RunOptions<'a> {
 /// Something that the user should know before the runner starts, and how far the preparation is.
 #[derive(Debug)]
 pub enum RunNotice<'a> {
-    /// The study file has oddities.
-    Warnings(&'a config::Diagnostics),
-    /// A device is used by others, small, or idle.
-    Device(&'a str),
+    /// Something about the study file.
+    File(CheckNotice<'a>),
     /// A device does not work, and is left out.
     BrokenDevice(&'a str),
     /// The store was opened.
@@ -73,38 +61,8 @@ pub enum RunNotice<'a> {
         /// Whether it had an older schema.
         migrated: Option<&'a Migrated>,
     },
-    /// The command's placeholders leave parameters out.
-    UnnamedParameters(&'a str),
-    /// The unit of steps is not that of the file.
-    Steps(&'a str),
-    /// The budget is larger than the file's.
-    Extended(Extension),
-    /// The project has another place than in the store.
-    Relocated(&'a Moved),
-    /// The study differs from the stored one; `refused`: the consent that is missing.
-    Changed {
-        /// All changes.
-        changes: &'a [Change],
-        /// The most important one without consent.
-        refused: Option<ChangeClass>,
-        /// The study as it is now.
-        spec: &'a StudySpec,
-    },
     /// Complete trials were compared with changed limits.
     Judged(JudgedAgain),
-    /// The export of an earlier run was edited.
-    EditedExport(&'a ExportError),
-    /// Trials of an earlier study were taken.
-    WarmStart(&'a WarmStartSource, &'a StudySpec),
-    /// A file that the command names is missing.
-    MissingFile(&'a missing_files::MissingFile),
-    /// A finding about the data; `is_known`: the study ran before.
-    Data {
-        /// One sentence.
-        finding: &'a str,
-        /// Whether the study is stored.
-        is_known: bool,
-    },
     /// The study was taken from a holder of another host, if there was one.
     TakenOver(Option<&'a Holder>),
     /// Files of the command changed since the last run.
@@ -127,16 +85,6 @@ pub enum RunNotice<'a> {
     MissingCheckpoints(u64, &'a BTreeSet<TrialNumber>),
     /// Agents are to be started by hand, with this file.
     StartAgents(&'a Path),
-    /// A longer step of the preparation.
-    Progress(Progress<'a>),
-}
-
-/// A study file that was read.
-pub struct CheckedStudyFile {
-    /// The study, with its overrides.
-    pub spec: StudySpec,
-    checked: Checked,
-    slots: Vec<Slot>,
 }
 
 /// What becomes of a study file.
@@ -188,25 +136,9 @@ pub fn read(
     options: &RunOptions<'_>,
     store: &Path,
     tell: &mut dyn FnMut(RunNotice<'_>),
-) -> Result<CheckedStudyFile, AppError> {
-    let checked = config::load_with_warnings(options.file, options.set)?;
-    tell(RunNotice::Warnings(&checked.warnings));
-    let mut spec = checked.spec.clone();
-    if let Some(name) = options.fork {
-        name.clone_into(&mut spec.name);
-    }
-    let mut found = Vec::new();
-    // Agents have the slots of their own machines.
-    if spec.cluster.is_none() {
-        let machine = MachineDevices::detect(&spec.devices.select);
-        found = slots(&spec.devices, &spec.program, &machine)?;
-        remarks(&found).iter().for_each(|remark| tell(RunNotice::Device(remark)));
-        if let Some(idle) = left_over(&spec.devices, &spec.program, &machine) {
-            tell(RunNotice::Device(&idle));
-        }
-    }
-    reconcile::place_files(&mut spec, options.file, store)?;
-    Ok(CheckedStudyFile { spec, checked, slots: found })
+) -> Result<ReadStudyFile, AppError> {
+    let mut notice = |notice: CheckNotice<'_>| tell(RunNotice::File(notice));
+    check_study::read(options.file, store, &mut Problems::First, &mut notice)
 }
 
 /// Opens the store, compares the file with the stored study, reads the data, stores the study, and
@@ -215,35 +147,21 @@ pub fn read(
 /// # Errors
 /// The study cannot be run: each error names what to do.
 pub fn prepare(
-    read: CheckedStudyFile,
+    read: ReadStudyFile,
     options: &RunOptions<'_>,
     path: &Path,
     command: Vec<OsString>,
     tell: &mut dyn FnMut(RunNotice<'_>),
 ) -> Result<Prepared, AppError> {
-    let CheckedStudyFile { mut spec, checked, slots } = read;
-    let (mut store, known) = open(&checked, &spec, path, tell)?;
-    if let Some(known) = &known {
-        reconcile::continue_file(known, &checked, &mut spec);
-        tell(RunNotice::Extended(known.extension));
+    let mut store = open(&read.checked, path, tell)?;
+    let mut notice = |notice: CheckNotice<'_>| tell(RunNotice::File(notice));
+    let problems = &mut Problems::First;
+    let checked = check_study::check(read, options.file, (&store, path), problems, &mut notice)?;
+    if checked.refused.is_some() {
+        return Ok(Prepared::Refused);
     }
-    if let Some(note) = reconcile::note_on_steps(known.as_ref(), &checked) {
-        tell(RunNotice::Steps(note));
-    }
-    let inputs = inputs::of_study(&spec);
+    let CheckedStudy { spec, slots, known, inputs, data, .. } = checked;
     let known_inputs = KnownInputs::of(&inputs);
-    if let Some(known) = &known {
-        let (moved, changes) = reconcile::changes_by_file(&store, known, &spec, path, &inputs)?;
-        if let Some(moved) = moved.as_ref().filter(|moved| !reconcile::is_same_directory(moved)) {
-            tell(RunNotice::Relocated(moved));
-        }
-        let refused = reconcile::refusal(&changes, options.consent);
-        tell(RunNotice::Changed { changes: &changes, refused, spec: &spec });
-        if refused.is_some() {
-            return Ok(Prepared::Refused);
-        }
-    }
-    let prepared = read_inputs(&mut spec, known.as_ref(), &store, options, path, tell)?;
     if let Some(known) = known.as_ref().filter(|_| options.take_over) {
         let holder = runner::take_over(&mut store, known)?;
         tell(RunNotice::TakenOver(holder.as_ref()));
@@ -255,12 +173,12 @@ pub fn prepare(
     if options.resume && store.summary(study.id)?.paused.is_some() {
         store.request(study.id, runner::now(), &Request::ResumeStudy)?;
     }
-    let directory = prepared.directory.as_deref();
+    let directory = data.directory.as_deref();
     let provenance = look_around(&spec, inputs, command, directory, &store.salt()?);
     tell_changed_program(&store, &study, &provenance, tell)?;
     // If another process runs the study, that is reported, without disturbing its trials.
     let slots = if spec.cluster.is_none() && store.summary(study.id)?.held.is_none() {
-        tell(RunNotice::Progress(Progress::Began("trying the devices")));
+        tell(RunNotice::File(CheckNotice::Progress(Progress::Began("trying the devices"))));
         let (slots, broken) = tried(slots, &spec.devices, &spec.program)?;
         broken.iter().for_each(|trouble| tell(RunNotice::BrokenDevice(trouble)));
         slots
@@ -268,7 +186,7 @@ pub fn prepare(
         slots
     };
     let study = claim_files(&mut store, study, options, path, tell)?;
-    let protected = vec![path.to_owned(), std::path::absolute(options.file)?];
+    let protected = vec![path.to_owned(), std::path::absolute(options.file.file)?];
     let launcher: Box<dyn Launcher + Send> = match &spec.cluster {
         Some(cluster) => {
             if cluster.start == AgentStart::Manual {
@@ -288,13 +206,12 @@ pub fn prepare(
     Ok(Prepared::Ready(Box::new(ReadyStudy { study, store, start })))
 }
 
-/// Opens the store, or creates it, and finds the stored study.
+/// Opens the store, or creates it for a study that may begin.
 fn open(
     checked: &Checked,
-    spec: &StudySpec,
     path: &Path,
     tell: &mut dyn FnMut(RunNotice<'_>),
-) -> Result<(AnyStore, Option<StoredStudy>), AppError> {
+) -> Result<AnyStore, AppError> {
     let is_new = !is_on_server(path) && !path.exists();
     if is_new {
         checked.begins()?;
@@ -302,41 +219,7 @@ fn open(
     let store = AnyStore::open(path)?;
     let other_name = other_name(path);
     tell(RunNotice::Store { path, is_new, other_name, migrated: store.migrated() });
-    let known = store.study(&spec.name)?;
-    reconcile::check_new(known.as_ref(), checked, spec)?;
-    if let (None, Some(note)) = (&known, command_line::unnamed_parameters(spec)) {
-        tell(RunNotice::UnnamedParameters(&note));
-    }
-    if let Some(known) = known.as_ref().filter(|known| known.spec.is_tracked()) {
-        return Err(StorageError::Tracked { study: known.spec.name.clone() }.into());
-    }
-    Ok((store, known))
-}
-
-/// Checks the target of the export, takes the trials of earlier studies, and prepares the data.
-fn read_inputs(
-    spec: &mut StudySpec,
-    known: Option<&StoredStudy>,
-    store: &AnyStore,
-    options: &RunOptions<'_>,
-    path: &Path,
-    tell: &mut dyn FnMut(RunNotice<'_>),
-) -> Result<DataPreparation, AppError> {
-    let stored = known.map(|known| (store as &dyn StorageReader, known.id));
-    if let Some(edited) = export::check_target(spec, options.file, stored, path)? {
-        tell(RunNotice::EditedExport(&edited));
-    }
-    for found in warm_start::take(spec, known.map(|known| &known.spec), store)? {
-        tell(RunNotice::WarmStart(&found, spec));
-    }
-    for missing in missing_files::missing_files(spec) {
-        tell(RunNotice::MissingFile(&missing));
-    }
-    let prepared = prepare_data(spec, path, &mut |progress| tell(RunNotice::Progress(progress)))?;
-    for finding in &prepared.findings {
-        tell(RunNotice::Data { finding, is_known: known.is_some() });
-    }
-    Ok(prepared)
+    Ok(store)
 }
 
 /// Tells of the command's own files that changed since the last run.

@@ -11,39 +11,30 @@ use clap::Args;
 use super::changed_study::ChangedStudy;
 use super::console::{Console, typed};
 use super::exit::{Exit, Failure};
-use super::exported;
 use super::overrides::sets;
 use super::starter;
+use super::study_notices::Notices;
 use super::waiting::listener;
-use crate::analysis::forecast::Forecast;
-use crate::app::export::check_target;
-use crate::app::missing_files::{MissingFile, missing_files};
-use crate::app::prepare_data::prepare_data;
-use crate::app::reconcile::{
-    Consent, changes_by_file, check_new, continue_file, note_on_steps, place_files, refusal,
+use crate::app::check_study::{
+    self, CheckNotice, CheckedStudy, FileOptions, Problems, StudyForecast,
 };
-use crate::app::study_state::{elapsed, state, unmeasured};
-use crate::app::warm_start;
+use crate::app::missing_files::MissingFile;
+use crate::app::reconcile::Consent;
+use crate::app::study_state::unmeasured;
 use crate::config::shown::one_line;
-use crate::config::{self, Diagnostics, command_line, shell};
-use crate::report::ahead::{Running, before_the_first, look_ahead, parts};
-use crate::report::wording::{StudyStatus, goal};
-use crate::runner;
-use crate::runner::inputs;
-use crate::runner::slots::{MachineDevices, left_over, slots};
-use crate::storage::address::absolute;
+use crate::config::{command_line, shell};
+use crate::report::ahead::parts;
+use crate::report::wording::goal;
 use crate::storage::memory::MemoryStore;
-use crate::storage::{StorageError, StorageReader, StudySummary};
+use crate::storage::{StorageReader, StudySummary};
 use crate::study::cluster::{AgentStart, SshHost};
 use crate::study::constraint::broken;
 use crate::study::counted::count;
-use crate::study::device::Slot;
 use crate::study::params::{Params, Value, cut};
 use crate::study::program::Program;
 use crate::study::space::Space;
 use crate::study::spec::StudySpec;
 use crate::study::unmeasured::Unmeasured;
-use crate::study::usage::{Used, devices_of};
 
 use json::CheckJson;
 
@@ -67,30 +58,26 @@ pub struct CheckArguments {
     pub json: bool,
 }
 
-/// The result of a check.
-struct CheckedStudy {
-    spec: StudySpec,
-    warnings: Diagnostics,
-    /// Those of this machine; none of a study whose trials run on agents.
-    slots: Vec<Slot>,
-    /// A sentence on devices that no slot uses.
-    idle: Option<String>,
-    missing: Vec<MissingFile>,
-    /// A note on the unit of steps, if the file does not set it.
-    steps: Option<&'static str>,
-    /// Lines about the data.
-    data: Vec<String>,
+/// What `check` found.
+struct Findings {
+    study: CheckedStudy,
+    /// The problems besides changes that are refused.
+    problems: Vec<Failure>,
+    /// Why the stored study does not take the file's changes, in the words of `run`.
+    refusal: Vec<String>,
+    notes: Notes,
     /// Why the trials of the store do not measure a goal of the file.
     unmeasured: Option<Unmeasured>,
-    ahead: Ahead,
+    forecast: StudyForecast,
 }
 
-/// The forecast of the study.
-enum Ahead {
-    /// From this number of its own trials in the store.
-    OfTrials(Forecast, u64),
-    /// From its file.
-    OfFile(String),
+/// What the check reported, for the summary.
+#[derive(Default)]
+struct Notes {
+    devices: Vec<String>,
+    missing: Vec<MissingFile>,
+    /// On the unit of steps, if the file does not set it.
+    steps: Option<String>,
 }
 
 /// Checks it.
@@ -100,125 +87,88 @@ pub fn check(arguments: &CheckArguments, console: &mut Console) -> Result<Exit, 
     }
     let found = find(arguments, console);
     if !arguments.json {
-        return match found? {
-            Found::Fit(found) => print(&found, arguments, console),
-            Found::Refused { lines, data } => {
-                lines.iter().for_each(|line| console.complain(line));
-                print_data(&data?, console)?;
-                Ok(Exit::StudyChanged)
-            }
-        };
+        return print(found?, arguments, console);
     }
     let (exit, output) = match found {
-        Ok(Found::Fit(found)) => (Exit::Done, CheckJson::of(&found)),
-        Ok(Found::Refused { lines, data: Ok(data) }) => {
-            (Exit::StudyChanged, CheckJson::of_refusal(&lines, data))
-        }
-        Ok(Found::Refused { lines, data: Err(failure) }) => {
-            (Exit::Usage, CheckJson::of_failure(failure)?.and_refusal(&lines))
-        }
+        Ok(found) => (found.exit(), CheckJson::of(found)?),
         Err(failure) => (Exit::Usage, CheckJson::of_failure(failure)?),
     };
     console.json(None, &output)?;
     Ok(exit)
 }
 
-/// What is found about a file without mistakes.
-enum Found {
-    /// The study can be run.
-    Fit(Box<CheckedStudy>),
-    /// The stored study does not take the file's changes.
-    Refused {
-        /// Why, in the words of `run`.
-        lines: Vec<String>,
-        /// Lines about the data, which a new study would read.
-        data: Result<Vec<String>, Failure>,
-    },
+impl Findings {
+    /// The exit code.
+    fn exit(&self) -> Exit {
+        match (self.problems.first(), self.refusal.is_empty()) {
+            (Some(problem), _) => problem.exit(),
+            (None, false) => Exit::StudyChanged,
+            (None, true) => Exit::Done,
+        }
+    }
 }
 
-fn find(arguments: &CheckArguments, console: &mut Console) -> Result<Found, Failure> {
+fn find(arguments: &CheckArguments, console: &Console) -> Result<Findings, Failure> {
     starter::another_file(&arguments.study).map_or(Ok(()), Err)?;
     starter::no_file(&arguments.study).map_or(Ok(()), Err)?;
-    let checked = config::load_with_warnings(&arguments.study, &arguments.set)?;
-    if !arguments.json {
-        console.warn(&checked.warnings);
-    }
-    let mut spec = checked.spec.clone();
-    let machine = MachineDevices::detect(&spec.devices.select);
-    let (slots, idle) = match &spec.cluster {
-        // Agents know their own.
-        Some(_) => (Vec::new(), None),
-        None => (
-            slots(&spec.devices, &spec.program, &machine)?,
-            left_over(&spec.devices, &spec.program, &machine),
-        ),
+    let (file, set) = (arguments.study.as_path(), arguments.set.as_slice());
+    let options = FileOptions { file, set, fork: None, consent: Consent::Missing };
+    let path = console.absolute_store()?;
+    let (mut notes, mut refusal) = (Notes::default(), Vec::new());
+    let printed = Notices::new(file, set, console);
+    let mut progress = None;
+    let mut notice = |notice: CheckNotice<'_>| match notice {
+        CheckNotice::Progress(step) => progress.get_or_insert_with(|| listener(console))(step),
+        CheckNotice::Device(note) => notes.devices.push(note.to_owned()),
+        CheckNotice::Steps(note) => notes.steps = Some(note.to_owned()),
+        CheckNotice::MissingFile(missing) => notes.missing.push(missing.clone()),
+        CheckNotice::Changed { changes, refused: refused @ Some(_), spec } => {
+            let study = &spec.name;
+            refusal = ChangedStudy { study, file, set, changes, refused }.lines(console);
+        }
+        // They are part of the summary.
+        CheckNotice::UnnamedParameters(_) | CheckNotice::Data { .. } => {}
+        _ if arguments.json => {}
+        other => printed.tell_of_file(other),
     };
-    let reader = console.reader_if_there()?;
-    let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
-    check_new(known.as_ref(), &checked, &spec)?;
-    let steps = note_on_steps(known.as_ref(), &checked);
-    let store = absolute(&console.store)?;
-    place_files(&mut spec, &arguments.study, &store)?;
-    if let (Some(known), Some(reader)) = (&known, &reader) {
-        if known.spec.is_tracked() {
-            return Err(StorageError::Tracked { study: known.spec.name.clone() }.into());
+    let mut problems = Problems::All(Vec::new());
+    let read = check_study::read(options, &path, &mut problems, &mut notice)?;
+    let stored = console.reader_if_there()?;
+    // `run` creates a store, and looks for earlier studies in it.
+    let created = MemoryStore::new();
+    let store: &dyn StorageReader = stored.as_ref().map_or(&created, |stored| stored);
+    let study = check_study::check(read, options, (store, &path), &mut problems, &mut notice)?;
+    drop(progress);
+    let unmeasured = match &study.known {
+        Some(known) => {
+            let spec = study.spec.clone();
+            unmeasured(store, &StudySummary { spec, ..store.summary(known.id)? })?
         }
-        continue_file(known, &checked, &mut spec);
-        let inputs = inputs::of_study(&spec);
-        let (_, changes) = changes_by_file(reader, known, &spec, &store, &inputs)?;
-        let refused = refusal(&changes, Consent::Missing);
-        let (file, set, changes) = (&arguments.study, &arguments.set, &changes);
-        let changed = ChangedStudy { study: &spec.name, file, set, changes, refused };
-        if refused.is_some() {
-            let data = prepare_data(&spec, &store, &mut listener(console));
-            let data = data.map(|data| data.findings).map_err(Failure::from);
-            return Ok(Found::Refused { lines: changed.lines(console), data });
-        }
-        if !arguments.json {
-            changed.print(console);
-        }
-    }
-    if !spec.warm_start.is_empty() {
-        // Whether the earlier studies are there. `run` creates a store, and looks in it.
-        let created = MemoryStore::new();
-        let store: &dyn StorageReader = reader.as_ref().map_or(&created, |reader| reader);
-        warm_start::take(&mut spec.clone(), known.as_ref().map(|known| &known.spec), store)?;
-    }
-    let unmeasured = match (&reader, &known) {
-        (Some(reader), Some(known)) => {
-            let summary = StudySummary { spec: spec.clone(), ..reader.summary(known.id)? };
-            unmeasured(reader, &summary)?
-        }
-        _ => None,
+        None => None,
     };
-    let known =
-        reader.as_ref().zip(known).map(|(reader, known)| (reader as &dyn StorageReader, known.id));
-    if let Some(edited) = check_target(&spec, &arguments.study, known, &store)? {
-        exported::warn_edited_export(&edited, console);
-    }
-    let missing = missing_files(&spec);
-    let data = prepare_data(&spec, &store, &mut listener(console))?.findings;
-    let ahead = ahead(&spec, &slots, console)?;
-    let warnings = checked.warnings;
-    Ok(Found::Fit(Box::new(CheckedStudy {
-        spec,
-        warnings,
-        slots,
-        idle,
-        missing,
-        steps,
-        data,
-        unmeasured,
-        ahead,
-    })))
+    let forecast = check_study::forecast(&study, store)?;
+    let problems = match problems {
+        Problems::First => Vec::new(),
+        Problems::All(problems) => problems.into_iter().map(Failure::from).collect(),
+    };
+    Ok(Findings { study, problems, refusal, notes, unmeasured, forecast })
 }
 
 fn print(
-    found: &CheckedStudy,
+    found: Findings,
     arguments: &CheckArguments,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let spec = &found.spec;
+    let exit = found.exit();
+    if exit != Exit::Done {
+        found.refusal.iter().for_each(|line| console.complain(line));
+        print_data(&found.study.data.findings, console)?;
+        return match Failure::several(found.problems) {
+            Some(problems) => Err(problems),
+            None => Ok(exit),
+        };
+    }
+    let spec = &found.study.spec;
     writeln!(console.out, "study     {}", spec.name)?;
     writeln!(
         console.out,
@@ -227,9 +177,9 @@ fn print(
         goal(spec)
     )?;
     writeln!(console.out, "with      sampler {}, pruner {}", spec.sampler.name, spec.pruner.name)?;
-    writeln!(console.out, "on        {}", one_line(&slots_in_words(found)))?;
-    if let Some(idle) = &found.idle {
-        writeln!(console.out, "note      {idle}")?;
+    writeln!(console.out, "on        {}", one_line(&slots_in_words(&found.study)))?;
+    for note in &found.notes.devices {
+        writeln!(console.out, "note      {}", one_line(note))?;
     }
     for (index, line) in examples(spec).iter().enumerate() {
         writeln!(console.out, "{:<10}{line}", if index == 0 { "runs" } else { "" })?;
@@ -244,27 +194,32 @@ fn print(
              [command] it is a flag that is given or left out"
         )?;
     }
-    if let Some(note) = command_line::unnamed_parameters(spec) {
-        writeln!(console.out, "note      {}", one_line(&note))?;
+    let unnamed = command_line::unnamed_parameters(spec);
+    for note in unnamed.iter().chain(&found.notes.steps) {
+        writeln!(console.out, "note      {}", one_line(note))?;
     }
-    if let Some(note) = found.steps {
-        writeln!(console.out, "note      {note}")?;
-    }
-    found.missing.iter().for_each(|missing| console.say(&missing.to_string()));
-    print_data(&found.data, console)?;
+    found.notes.missing.iter().for_each(|missing| console.say(&missing.to_string()));
+    print_data(&found.study.data.findings, console)?;
     if let Some(why) = &found.unmeasured {
         writeln!(console.out, "goal      {}", one_line(&why.to_string()))?;
     }
-    match &found.ahead {
-        Ahead::OfTrials(forecast, trials) => {
-            let (parts, trials) = (parts(forecast).join("; "), count(*trials, "trial"));
-            writeln!(console.out, "forecast  {parts} (from the {trials} of the store)")?;
-        }
-        Ahead::OfFile(text) => writeln!(console.out, "forecast  {text}")?,
-    }
+    writeln!(console.out, "forecast  {}", in_words(&found.forecast))?;
     let run = console.next(&format!("run {}{}", typed(&arguments.study), sets(&arguments.set)));
     writeln!(console.out, "{run} runs it")?;
     Ok(Exit::Done)
+}
+
+fn in_words(forecast: &StudyForecast) -> String {
+    match forecast {
+        StudyForecast::OfTrials(forecast, trials) => {
+            let (parts, trials) = (parts(forecast).join("; "), count(*trials, "trial"));
+            format!("{parts} (from the {trials} of the store)")
+        }
+        StudyForecast::OfFile(text) => text.clone(),
+        StudyForecast::OnlyFailures(trials) => {
+            format!("none: none of the {} of the store produced a result", count(*trials, "trial"))
+        }
+    }
 }
 
 fn print_data(lines: &[String], console: &mut Console) -> Result<(), Failure> {
@@ -313,40 +268,6 @@ fn host(SshHost { name, devices }: &SshHost) -> String {
         true => name.clone(),
         false => format!("{name} ({})", devices.join(", ")),
     }
-}
-
-/// The forecast: from the study's own trials, if the store has some, else from its file.
-fn ahead(spec: &StudySpec, slots: &[Slot], console: &Console) -> Result<Ahead, Failure> {
-    let reader = console.reader_if_there()?;
-    let known = reader.as_ref().map(|reader| reader.study(&spec.name)).transpose()?.flatten();
-    let Some((reader, known)) = reader.zip(known) else {
-        return Ok(Ahead::OfFile(before_the_first(spec)));
-    };
-    let summary = reader.summary(known.id)?;
-    // It may run on other slots than before.
-    let used = match spec.cluster {
-        Some(_) => reader.used(known.id)?,
-        None => Used { slots: slots.len(), devices: devices_of(slots), ..reader.used(known.id)? },
-    };
-    let running = if state(&summary) == StudyStatus::Running { Running::Yes } else { Running::No };
-    let forecast = look_ahead(
-        spec,
-        summary.search_counts(),
-        elapsed(&reader, &summary)?,
-        used,
-        runner::now(),
-        running,
-    );
-    if summary.counts.only_fail() {
-        let trials = count(summary.counts.total(), "trial");
-        return Ok(Ahead::OfFile(format!(
-            "none: none of the {trials} of the store produced a result"
-        )));
-    }
-    Ok(match parts(&forecast).is_empty() {
-        true => Ahead::OfFile(before_the_first(spec)),
-        false => Ahead::OfTrials(forecast, summary.counts.total()),
-    })
 }
 
 /// Most characters of a command line that are shown.
@@ -414,6 +335,7 @@ fn short(params: Params, space: &Space) -> Params {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
 
     fn study(directory: &Path, run: &str, space: &str) -> StudySpec {
         let text = format!(

@@ -97,6 +97,8 @@ pub enum Failure {
     },
     /// A study file's problems, with their snippets.
     StudyFile(ConfigError),
+    /// Several failures, none of which follows from another.
+    Several(Vec<Failure>),
     /// The working directory was removed, and a relative path is needed.
     DirectoryRemoved,
 }
@@ -132,6 +134,14 @@ impl Failure {
         self.help(one_line(&format!("{near}{there} {}", quoted(names))))
     }
 
+    /// All of them as one; `None` of none.
+    pub fn several(mut failures: Vec<Failure>) -> Option<Self> {
+        match failures.len() {
+            0 | 1 => failures.pop(),
+            _ => Some(Failure::Several(failures)),
+        }
+    }
+
     fn remedy(self, remedy: Option<Remedy>) -> Self {
         match self {
             Failure::Error { exit, error, help } => {
@@ -144,12 +154,16 @@ impl Failure {
     /// Adds the store's option to suggested commands.
     #[must_use]
     pub fn in_store(self, option: &str) -> Self {
-        match &self {
-            Failure::Error { help: Some(help), .. } => {
-                let help = help.in_words(option);
-                self.help(help)
+        match self {
+            Failure::Error { exit, error, help: Some(help) } => {
+                let help = Some(Remedy::Text(help.in_words(option)));
+                Failure::Error { exit, error, help }
             }
-            _ => self,
+            Failure::Several(failures) => {
+                let in_store = |failure: Failure| failure.in_store(option);
+                Failure::Several(failures.into_iter().map(in_store).collect())
+            }
+            other => other,
         }
     }
 
@@ -159,6 +173,10 @@ impl Failure {
             Failure::ReaderGone => String::new(),
             Failure::Error { error, .. } => error.to_string(),
             Failure::StudyFile(error) => error.to_string(),
+            Failure::Several(failures) => {
+                let each: Vec<String> = failures.iter().map(Failure::what).collect();
+                each.join("; ")
+            }
             Failure::DirectoryRemoved => DIRECTORY_REMOVED.to_owned(),
         }
     }
@@ -177,6 +195,7 @@ impl Failure {
         let (mut source, help) = match self {
             Failure::ReaderGone => return String::new(),
             Failure::StudyFile(error) => return error.render(config::Look::of_stderr()),
+            Failure::Several(failures) => return failures.iter().map(Failure::text).collect(),
             Failure::DirectoryRemoved => {
                 (None, Some("`cd` to one that exists, then run the command again".to_owned()))
             }
@@ -199,6 +218,7 @@ impl Failure {
             Failure::ReaderGone => Exit::Done,
             Failure::Error { exit, .. } => *exit,
             Failure::StudyFile(_) | Failure::DirectoryRemoved => Exit::Usage,
+            Failure::Several(failures) => failures.first().map_or(Exit::Usage, Failure::exit),
         }
     }
 }
@@ -206,8 +226,12 @@ impl Failure {
 impl fmt::Display for Failure {
     /// The text for standard error, including line ends.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Failure::Error { .. } | Failure::DirectoryRemoved = self {
-            f.write_str("error: ")?;
+        match self {
+            Failure::Several(failures) => {
+                return failures.iter().try_for_each(|failure| failure.fmt(f));
+            }
+            Failure::Error { .. } | Failure::DirectoryRemoved => f.write_str("error: ")?,
+            Failure::ReaderGone | Failure::StudyFile(_) => {}
         }
         f.write_str(&self.text())
     }

@@ -1,7 +1,6 @@
 //! `hpsearch run`: runs or resumes a study.
 
 mod conclusion;
-mod notices;
 mod refusal;
 mod screen;
 
@@ -12,7 +11,6 @@ use std::sync::Arc;
 use clap::Args;
 
 use conclusion::conclude;
-use notices::Notices;
 use refusal::{named_like_a_study, stored_beside_its_file};
 use screen::{Left, on_screen};
 
@@ -21,7 +19,9 @@ use super::exit::{Exit, Failure};
 use super::foreground;
 use super::output::RunLines;
 use super::starter;
+use super::study_notices::Notices;
 use crate::app;
+use crate::app::check_study::FileOptions;
 use crate::app::reconcile::Consent;
 use crate::app::run_study::{self, Prepared, ReadyStudy, RunOptions};
 use crate::config::{self, shell};
@@ -94,11 +94,10 @@ pub struct RunArguments {
 impl RunArguments {
     /// What the use case needs of them.
     fn options<'a>(&'a self, file: &'a Path) -> RunOptions<'a> {
+        let consent = if self.accept { Consent::Given } else { Consent::Missing };
+        let (set, fork) = (&self.set, self.fork.as_deref());
         RunOptions {
-            file,
-            set: &self.set,
-            fork: self.fork.as_deref(),
-            consent: if self.accept { Consent::Given } else { Consent::Missing },
+            file: FileOptions { file, set, fork, consent },
             resume: self.resume,
             take_over: self.take_over,
             unreachable: match self.forget_checkpoints {
@@ -129,7 +128,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     }
     let options = arguments.options(&file);
     let path = console.absolute_store()?;
-    let notices = Notices::new(&options, console);
+    let notices = Notices::new(&file, &arguments.set, console);
     let read = run_study::read(&options, &path, &mut notices.teller())?;
     if arguments.dry_run {
         return dry_run(&read.spec, &path, console);
@@ -137,7 +136,7 @@ pub fn run(arguments: &RunArguments, console: &mut Console) -> Result<Exit, Fail
     stored_beside_its_file(&read.spec, &file, &path, arguments, console).map_or(Ok(()), Err)?;
     let words = std::env::args_os;
     let command = foreground::command_line(words()).unwrap_or_else(|| words().collect());
-    let notices = Notices::new(&options, console);
+    let notices = Notices::new(&file, &arguments.set, console);
     let prepared = run_study::prepare(read, &options, &path, command, &mut notices.teller())?;
     match prepared {
         Prepared::Ready(ready) => attend(*ready, (&file, &path), arguments, console),

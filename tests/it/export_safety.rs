@@ -121,6 +121,37 @@ fn a_second_export_replaces_the_first_until_somebody_changes_it() {
 }
 
 #[test]
+fn check_names_every_problem_of_device_export_and_earlier_study_at_once() {
+    let tables = "[devices]\nuse = [\"cuda:7\"]\n[export]\ndir = \"runs\"\non_finish = true\n";
+    let text = study("trials = 1", tables)
+        .replace("type = \"random\"", "type = \"tpe\"\nwarm_start = [\"yesterday\"]");
+    let site = Site::new(&text, REPORT_X);
+    site.write("s2.toml", study("trials = 1", ONE_SLOT).replace("name = \"s\"", "name = \"s2\""));
+    assert_done(&site.run(&["run", "s2.toml", "--plain"]));
+    let problems = ["cuda", "the store", "`warm_start` \"yesterday\" names no study"];
+    let checked = site.run(&["check", "study.toml"]);
+    assert_refused(&checked, &problems);
+    assert_eq!(checked.err.matches("error: ").count(), 3, "{}", checked.err);
+    // With a change that is refused, too.
+    let changed = text.replace("name = \"s\"", "name = \"s2\"").replace("loss", "other");
+    site.write("study.toml", changed);
+    let checked = site.run(&["check", "study.toml"]);
+    assert_refused(&checked, &[problems[0], problems[2], "study `s2` changed", "--fork NAME"]);
+    let json: serde_json::Value = site.run(&["check", "study.toml", "--json"]).json();
+    let messages: Vec<&str> = json["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|problem| problem["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(json["valid"], false);
+    assert!(messages[0].starts_with("study `s2` changed"), "{messages:?}");
+    for problem in [problems[0], problems[2]] {
+        assert!(messages.iter().any(|message| message.contains(problem)), "{messages:?}");
+    }
+}
+
+#[test]
 fn a_directory_of_the_study_file_that_cannot_be_exported_to_is_told_before_the_first_trial() {
     for (dir, words) in [
         (".", "the study file"),

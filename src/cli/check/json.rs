@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Ahead, CheckedStudy, slots_in_words};
+use super::{Findings, slots_in_words};
+use crate::app::check_study::StudyForecast;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::trial_json::{ForecastJson, ObjectiveJson, objectives};
 use crate::config::{Diagnostic, Diagnostics, Severity};
@@ -60,68 +61,82 @@ struct CheckedStudyJson {
 }
 
 impl CheckJson {
-    /// For a valid study.
-    pub fn of(found: &CheckedStudy) -> Self {
-        let spec = &found.spec;
+    /// For a file that was read; failures that are no problems of the study are returned.
+    pub fn of(found: Findings) -> Result<Self, Failure> {
+        let valid = found.exit() == Exit::Done;
+        let study = valid.then(|| CheckedStudyJson::of(&found));
+        let mut problems = Vec::new();
+        if !found.refusal.is_empty() {
+            problems.push(refused(&found.refusal));
+        }
+        let warnings = warnings(&found);
+        for problem in found.problems {
+            problems.extend(of_failure(problem)?);
+        }
+        problems.extend(warnings);
+        let data = if valid { Vec::new() } else { found.study.data.findings };
+        Ok(CheckJson { valid, problems, study, data })
+    }
+
+    /// For a file that cannot be read; other failures are returned.
+    pub fn of_failure(failure: Failure) -> Result<Self, Failure> {
+        let problems = of_failure(failure)?;
+        Ok(CheckJson { valid: false, problems, study: None, data: Vec::new() })
+    }
+}
+
+impl CheckedStudyJson {
+    fn of(Findings { study, forecast, .. }: &Findings) -> Self {
+        let spec = &study.spec;
         let mut slots = BTreeMap::new();
-        for slot in &found.slots {
+        for slot in &study.slots {
             *slots.entry(slot.devices.to_string()).or_default() += 1;
         }
-        let study = CheckedStudyJson {
+        let dimensions = spec.space.dimensions().iter();
+        CheckedStudyJson {
             name: spec.name.clone(),
             metric: spec.objective().metric.clone(),
             direction: spec.direction().as_str(),
             objectives: objectives(spec),
-            parameters: spec
-                .space
-                .dimensions()
-                .iter()
-                .map(|dimension| dimension.name.clone())
-                .collect(),
+            parameters: dimensions.map(|dimension| dimension.name.clone()).collect(),
             sampler: spec.sampler.name.clone(),
             pruner: spec.pruner.name.clone(),
             slots,
-            agents: spec.cluster.is_some().then(|| slots_in_words(found)),
-            data: found.data.clone(),
-            forecast: match &found.ahead {
-                Ahead::OfTrials(forecast, _) => Some(ForecastJson::from(forecast)),
-                Ahead::OfFile(_) => None,
+            agents: spec.cluster.is_some().then(|| slots_in_words(study)),
+            data: study.data.findings.clone(),
+            forecast: match forecast {
+                StudyForecast::OfTrials(forecast, _) => Some(ForecastJson::from(forecast)),
+                StudyForecast::OfFile(_) | StudyForecast::OnlyFailures(_) => None,
             },
-        };
-        let mut problems = problems(&found.warnings);
-        problems.extend(
-            found.missing.iter().map(|missing| {
-                plain("warning", missing.message.clone(), Some(missing.help.clone()))
-            }),
-        );
-        problems.extend(found.steps.map(|note| plain("warning", note.to_owned(), None)));
-        let unmeasured = found.unmeasured.iter();
-        problems.extend(unmeasured.map(|why| plain("warning", why.to_string(), None)));
-        CheckJson { valid: true, problems, study: Some(study), data: Vec::new() }
+        }
     }
+}
 
-    /// For a study that does not take the file's changes: what changed, and last what to do.
-    pub fn of_refusal(lines: &[String], data: Vec<String>) -> Self {
-        CheckJson { valid: false, problems: vec![refused(lines)], study: None, data }
-    }
+/// The warnings: of the file, then those that the store and the machine add.
+fn warnings(found: &Findings) -> Vec<Problem> {
+    let mut all = problems(&found.study.warnings);
+    let warning = |message: String| plain("warning", message, None);
+    all.extend(
+        found
+            .notes
+            .missing
+            .iter()
+            .map(|missing| plain("warning", missing.message.clone(), Some(missing.help.clone()))),
+    );
+    all.extend(found.notes.steps.iter().cloned().map(warning));
+    all.extend(found.unmeasured.iter().map(|why| warning(why.to_string())));
+    all
+}
 
-    /// The same, with the problems of the file's data.
-    pub fn and_refusal(mut self, lines: &[String]) -> Self {
-        self.problems.insert(0, refused(lines));
-        self
-    }
-
-    /// For an invalid study; other failures are returned.
-    pub fn of_failure(failure: Failure) -> Result<Self, Failure> {
-        let problems = match failure {
-            Failure::StudyFile(error) => problems(&error.into_diagnostics()),
-            Failure::Error { exit: Exit::Usage, error, help } => {
-                let help = help.map(|help| help.in_words(""));
-                vec![plain("error", error.to_string(), help)]
-            }
-            other => return Err(other),
-        };
-        Ok(CheckJson { valid: false, problems, study: None, data: Vec::new() })
+/// The problems that a failure stands for; a failure of something else is returned.
+fn of_failure(failure: Failure) -> Result<Vec<Problem>, Failure> {
+    match failure {
+        Failure::StudyFile(error) => Ok(problems(&error.into_diagnostics())),
+        Failure::Error { exit: Exit::Usage, error, help } => {
+            let help = help.map(|help| help.in_words(""));
+            Ok(vec![plain("error", error.to_string(), help)])
+        }
+        other => Err(other),
     }
 }
 

@@ -1,9 +1,10 @@
-//! What a run says before its runner starts.
+//! What `run` and `check` say of a study file, and `run` before its runner starts.
 
 use std::path::Path;
 
+use crate::app::check_study::CheckNotice;
 use crate::app::reconcile::JudgedAgain;
-use crate::app::run_study::{RunNotice, RunOptions};
+use crate::app::run_study::RunNotice;
 use crate::cli::changed_study::ChangedStudy;
 use crate::cli::console::{Console, Talk, shown};
 use crate::cli::exported;
@@ -17,21 +18,23 @@ use crate::study::budget::Extension;
 use crate::study::counted::count;
 
 /// Prints notices, and shows progress between them.
-pub(super) struct Notices<'a> {
-    options: &'a RunOptions<'a>,
+pub struct Notices<'a> {
+    file: &'a Path,
+    set: &'a [String],
     console: &'a Console,
 }
 
 impl<'a> Notices<'a> {
-    pub fn new(options: &'a RunOptions<'a>, console: &'a Console) -> Self {
-        Notices { options, console }
+    /// Of the study of a file with overrides.
+    pub fn new(file: &'a Path, set: &'a [String], console: &'a Console) -> Self {
+        Notices { file, set, console }
     }
 
     /// Prints each notice that it is given.
     pub fn teller(&self) -> impl FnMut(RunNotice<'_>) {
         let mut progress = None;
         move |notice| match notice {
-            RunNotice::Progress(step) => {
+            RunNotice::File(CheckNotice::Progress(step)) => {
                 progress.get_or_insert_with(|| listener(self.console))(step)
             }
             other => {
@@ -45,8 +48,7 @@ impl<'a> Notices<'a> {
     fn tell(&self, notice: RunNotice<'_>) {
         let console = self.console;
         match notice {
-            RunNotice::Warnings(warnings) => console.warn(warnings),
-            RunNotice::Device(remark) => console.say(remark),
+            RunNotice::File(notice) => self.tell_of_file(notice),
             RunNotice::BrokenDevice(trouble) => console.say(&format!("warning: {trouble}")),
             RunNotice::Store { path, is_new, other_name, migrated } => {
                 let path = one_line(&path.display().to_string());
@@ -54,27 +56,7 @@ impl<'a> Notices<'a> {
                 console.warn_of_other_name(other_name);
                 console.print_migration(migrated);
             }
-            RunNotice::UnnamedParameters(note) => console.mention(&format!("note: {note}")),
-            RunNotice::Steps(note) => console.say(&format!("note: {note}")),
-            RunNotice::Extended(by) => self.extended(by),
-            RunNotice::Relocated(Moved { from, to }) => {
-                let how = if from.exists() { "copied" } else { "moved" };
-                let (from, to) = (from.display(), to.display());
-                console.say(&format!("the project was {how} from {from} to {to}"));
-            }
-            RunNotice::Changed { changes, refused, spec } => {
-                let RunOptions { file, set, .. } = *self.options;
-                ChangedStudy { study: &spec.name, file, set, changes, refused }.print(console);
-            }
             RunNotice::Judged(changed) => console.say(&judged(changed)),
-            RunNotice::EditedExport(edited) => exported::warn_edited_export(edited, console),
-            RunNotice::WarmStart(found, spec) => console.say(&warm_start::in_words(found, spec)),
-            RunNotice::MissingFile(missing) => console.say(&missing.to_string()),
-            RunNotice::Data { finding, is_known } => {
-                if !is_known || console.talk == Talk::Verbose {
-                    console.say(&format!("data: {finding}"));
-                }
-            }
             RunNotice::TakenOver(Some(Holder { pid, host, .. })) => {
                 console.say(&format!("taken over from process {pid} on `{}`", one_line(host)))
             }
@@ -96,7 +78,36 @@ impl<'a> Notices<'a> {
                 "start agents on other machines with `hpsearch agent {}`",
                 file.display()
             )),
-            RunNotice::Progress(_) => {}
+        }
+    }
+
+    /// Prints a notice about a study file.
+    pub fn tell_of_file(&self, notice: CheckNotice<'_>) {
+        let console = self.console;
+        match notice {
+            CheckNotice::Warnings(warnings) => console.warn(warnings),
+            CheckNotice::Device(remark) => console.say(remark),
+            CheckNotice::UnnamedParameters(note) => console.mention(&format!("note: {note}")),
+            CheckNotice::Steps(note) => console.say(&format!("note: {note}")),
+            CheckNotice::Extended(by) => self.extended(by),
+            CheckNotice::Relocated(Moved { from, to }) => {
+                let how = if from.exists() { "copied" } else { "moved" };
+                let (from, to) = (from.display(), to.display());
+                console.say(&format!("the project was {how} from {from} to {to}"));
+            }
+            CheckNotice::Changed { changes, refused, spec } => {
+                let Notices { file, set, .. } = *self;
+                ChangedStudy { study: &spec.name, file, set, changes, refused }.print(console);
+            }
+            CheckNotice::EditedExport(edited) => exported::warn_edited_export(edited, console),
+            CheckNotice::WarmStart(found, spec) => console.say(&warm_start::in_words(found, spec)),
+            CheckNotice::MissingFile(missing) => console.say(&missing.to_string()),
+            CheckNotice::Data { finding, is_known } => {
+                if !is_known || console.talk == Talk::Verbose {
+                    console.say(&format!("data: {finding}"));
+                }
+            }
+            CheckNotice::Progress(_) => {}
         }
     }
 
@@ -131,7 +142,7 @@ impl<'a> Notices<'a> {
             return;
         }
         let more = extension(by);
-        let set = self.options.set;
+        let set = self.set;
         let take_back = if set.iter().any(|word| word.trim_start().starts_with("budget.")) {
             format!("; `--set` is raised by it too: set {more} less to take it back")
         } else {
