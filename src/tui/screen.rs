@@ -3,13 +3,15 @@
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
 
 use super::keys::{KEYS, KeyLine, Screen};
 use super::picture::Subject;
 use super::search::SearchView;
 use super::state::{Overlay, RunPhase, TuiState};
-use super::theme::Theme;
+use super::theme::{Palette, Theme, wrapped};
 use super::{TuiMode, detail, events, header, leaderboard, overlay, picture};
+use crate::report::sparkline::Charset;
 use crate::report::wording::{one_line, study_count, width};
 use crate::study::counted::count;
 use crate::study::time::Timestamp;
@@ -49,7 +51,7 @@ fn parts(area: Rect, state: &TuiState) -> Parts {
         Constraint::Min(0),
         Constraint::Length(preview),
         Constraint::Length(u16::from(!low && of_trials && preview == 0)),
-        Constraint::Length(u16::from(notice(state).is_some())),
+        Constraint::Length(notice_height(state, area)),
         Constraint::Length(1),
     ];
     let [header, goal, note, body, preview, selected, notice, footer] =
@@ -89,13 +91,10 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut TuiState, now: Timestamp, theme: 
             draw_picture(frame, parts.body, state, theme)
         }
     }
-    if let Some(Notice { text, tail, warns }) = notice(state) {
-        // What can be pressed next is not cut off, where the reason has room beside it.
-        let room = usize::from(area.width);
-        let tail = if room >= 2 * tail.len() { tail } else { "" };
-        let notice = theme.shorten(&text, room.saturating_sub(2 + tail.len())) + tail;
-        let style = if warns { theme.warning() } else { theme.dim() };
-        frame.render_widget(Line::styled(format!(" {notice}"), style), parts.notice);
+    if let Some(notice) = notice(state) {
+        let style = if notice.warns { theme.warning() } else { theme.dim() };
+        let lines = notice_lines(&notice, area, theme);
+        frame.render_widget(Paragraph::new(lines).style(style), parts.notice);
     }
     draw_footer(frame, parts.footer, state, theme);
     overlay::draw(frame, area, state, theme);
@@ -122,6 +121,38 @@ struct Notice {
     /// What it ends with, however little room there is.
     tail: &'static str,
     warns: bool,
+}
+
+/// A message takes no more lines than this, and no more than a quarter of the screen.
+const NOTICE_LINES: u16 = 5;
+
+/// How many lines what is worth a word needs.
+fn notice_height(state: &TuiState, area: Rect) -> u16 {
+    // How a text is cut has no influence on how many lines it takes.
+    let theme = Theme { charset: Charset::Unicode, palette: Palette::Monochrome };
+    let lines = notice(state).map_or(0, |notice| notice_lines(&notice, area, theme).len());
+    u16::try_from(lines).unwrap_or(NOTICE_LINES)
+}
+
+/// The message in lines: what to do comes last, so the text before it is cut if it is too long.
+fn notice_lines(notice: &Notice, area: Rect, theme: Theme) -> Vec<Line<'static>> {
+    let most = usize::from(NOTICE_LINES.min(area.height / 4).max(1));
+    let room = usize::from(area.width).saturating_sub(2);
+    let text = Line::raw(format!("{}{}", notice.text, notice.tail));
+    let indented = |line: Line<'static>| Line::raw(format!(" {line}"));
+    let whole: Vec<Line<'static>> = wrapped(vec![text], room).into_iter().map(indented).collect();
+    if whole.len() <= most {
+        return whole;
+    }
+    // The beginning and the end are kept; what is between them is left out.
+    let (begin, end) = (most / 2, whole.len() - (most - most / 2));
+    let mut lines: Vec<Line<'static>> = whole[..begin].to_vec();
+    if let Some(last) = lines.last_mut() {
+        let cut = theme.charset.cut();
+        *last = Line::raw(theme.shorten(&last.to_string(), room - width(cut)) + cut);
+    }
+    lines.extend_from_slice(&whole[end..]);
+    lines
 }
 
 fn notice(state: &TuiState) -> Option<Notice> {

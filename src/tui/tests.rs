@@ -676,3 +676,19 @@ fn no_size_and_no_key_makes_drawing_panic() {
         }
     }
 }
+
+/// Also where it takes more lines than there are.
+#[test]
+fn what_to_do_at_the_end_of_a_message_is_shown_on_a_narrow_screen() {
+    for (size, reasons) in [(SMALL, 2), ((60, 20), 2), ((60, 20), 30)] {
+        let mut shown = Shown::new(Script::new(&spec()), size);
+        let reason = "the request was refused, since the runner does not answer; ".repeat(reasons);
+        shown.state.notice = Some(format!("{reason}`hpsearch resume digits` starts it"));
+        let frame = shown.frame();
+        let lines = frame.lines().map(|line| line.trim_matches(['"', ' ']));
+        let words = lines.collect::<Vec<_>>().join(" ");
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.contains("`hpsearch resume digits` starts it"), "{frame}");
+        assert!(words.contains("the request was refused, since"), "{frame}");
+    }
+}
