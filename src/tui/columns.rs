@@ -57,7 +57,10 @@ impl ColumnKey {
             Step, Study, Tags, Time, Trial, Value,
         };
         let table = &seen.table;
-        let is_other = |metric: &&String| table.has_metrics || **metric != table.metric;
+        let is_other = |metric: &&String| {
+            (table.has_metrics || **metric != table.metric) && !table.objectives.contains(*metric)
+        };
+        let objectives = table.objectives.iter().cloned().map(Metric);
         let others = seen.names.metrics.iter().filter(is_other).cloned().map(Metric);
         let params = table.params.iter().map(|(name, _)| Param(name.clone()));
         let study = table.has_studies.then_some(Study);
@@ -66,6 +69,7 @@ impl ColumnKey {
             .into_iter()
             .chain(study)
             .chain([Trial, State, Value])
+            .chain(objectives)
             .chain(objective)
             .chain([Step, Curve, Time, Age])
             .chain(others)
@@ -167,6 +171,12 @@ impl ColumnKey {
         )
     }
 
+    /// Which of several objectives it shows.
+    pub fn objective(&self, table: &TableScope) -> Option<usize> {
+        let ColumnKey::Metric(name) = self else { return None };
+        table.objectives.iter().position(|metric| metric == name)
+    }
+
     /// Whether the table cannot do without it.
     pub fn is_fixed(&self) -> bool {
         matches!(self, ColumnKey::Study | ColumnKey::Trial | ColumnKey::State | ColumnKey::Value)
@@ -188,6 +198,14 @@ impl TableSettings {
     pub fn shows(&self, column: &ColumnKey) -> bool {
         column.is_fixed()
             || self.columns.get(&column.word()).copied().unwrap_or_else(|| column.is_usual())
+    }
+
+    /// Whether `column` is shown in this table: each of several objectives has its own.
+    pub fn shows_in(&self, table: &TableScope, column: &ColumnKey) -> bool {
+        match column {
+            ColumnKey::Value => table.objectives.is_empty(),
+            _ => column.objective(table).is_some() || self.shows(column),
+        }
     }
 
     /// Whether someone asked for it by name.

@@ -85,6 +85,8 @@ pub struct TableScope {
     pub metric: String,
     /// Which values are better; of several metrics, those of the first study.
     pub direction: Direction,
+    /// The metrics of a study of several objectives, each with a column; otherwise none.
+    pub objectives: Vec<String>,
     /// What steps count; `step` where studies differ.
     pub step: &'static str,
     /// The parameters, those of spaces first, and on which side they stand.
@@ -132,6 +134,12 @@ impl TableScope {
                 (None, _) => "value".to_owned(),
             },
             direction: specs.clone().next().map_or(Direction::Minimize, |spec| spec.direction()),
+            objectives: match specs.clone().next().filter(|_| !has_studies) {
+                Some(spec) if spec.has_several_objectives() => {
+                    spec.objectives.iter().map(|one| one.metric.clone()).collect()
+                }
+                _ => Vec::new(),
+            },
             step: if let [step] = steps.as_slice() { step } else { "step" },
             params,
             aligned,

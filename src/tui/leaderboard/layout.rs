@@ -4,9 +4,10 @@ use super::param_pairs;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{
-    metric_names, number, one_line, param, rough_duration, run_name, state_cell, value_cell,
+    metric_names, number, objective_cell, one_line, param, rough_duration, run_name, state_cell,
+    value_cell,
 };
-use crate::study::metric::{Direction, significant};
+use crate::study::metric::Direction;
 use crate::study::query::SortKey;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
@@ -58,6 +59,7 @@ impl ColumnLayout<'_> {
             let taken: usize = others.map(|key| self.place(key, WIDEST).width + GAP).sum();
             if self.left_of(&pinned).saturating_sub(taken) < NARROWEST_TEXT
                 && !self.state.settings.insists_on(&expendable)
+                && !(expendable == ColumnKey::Rank && self.has_front())
             {
                 keys.retain(|key| *key != expendable);
                 pinned.retain(|placed| {
@@ -101,23 +103,18 @@ impl ColumnLayout<'_> {
                 pinned.push(PlacedColumn { key: Some(key), column, width });
             }
         }
-        self.widen_values(&mut pinned);
         Columns { placed: pinned, left }
     }
 
-    /// Gives what is left of the room to the name over the values of several objectives.
-    fn widen_values(&self, placed: &mut [PlacedColumn]) {
-        let left = self.left_of(placed) + GAP;
-        let is_value = |placed: &&mut PlacedColumn| placed.key == Some(ColumnKey::Value);
-        if let Some(values) = placed.iter_mut().find(is_value).filter(|_| self.objectives() > 1) {
-            values.width += values.column.width().saturating_sub(values.width).min(left);
-        }
+    /// Whether trials are marked that are on the front of several objectives.
+    fn has_front(&self) -> bool {
+        !self.table().objectives.is_empty()
     }
 
-    /// How many values a trial has, at most.
-    fn objectives(&self) -> usize {
-        let values = self.rows().iter().map(|row| row.trial.values.len());
-        values.max().unwrap_or(1).max(1)
+    /// Whether all trials are listed from the best: only there a place among others means
+    /// something.
+    fn is_ranked(&self) -> bool {
+        self.state.sort == SortKey::Value && !self.state.reverse && self.state.filter.is_all()
     }
 
     fn rows(&self) -> &[LeaderboardRow] {
@@ -139,7 +136,7 @@ impl ColumnLayout<'_> {
     }
 
     /// The place of a trial among those with values, with a `*` if it is on the front; the others
-    /// come after them, and have none.
+    /// come after them, and have none. In another order only the `*`.
     fn rank_cell(&self, row: &LeaderboardRow) -> String {
         let Trial { value, values, .. } = &row.trial;
         let mut known = value.iter().chain(values).peekable();
@@ -147,18 +144,14 @@ impl ColumnLayout<'_> {
             return String::new();
         }
         let is_on_front = !values.is_empty() && self.state.seen.is_best(row.key);
-        format!("{}{}", row.rank, if is_on_front { "*" } else { "" })
+        let rank = if self.is_ranked() { row.rank.to_string() } else { String::new() };
+        rank + if is_on_front { "*" } else { "" }
     }
 
     /// The columns that are chosen and have something to say.
     fn shown(&self) -> Vec<ColumnKey> {
         let says_something = |key: &ColumnKey| match key {
-            // A place among others means something only where all are listed by value.
-            ColumnKey::Rank => {
-                self.state.sort == SortKey::Value
-                    && !self.state.reverse
-                    && self.state.filter.is_all()
-            }
+            ColumnKey::Rank => self.is_ranked() || self.has_front(),
             ColumnKey::Time => self.room >= 100 || self.state.settings.insists_on(key),
             ColumnKey::Tags | ColumnKey::Note | ColumnKey::Reason => {
                 self.rows().iter().any(|row| !self.text(key, row).is_empty())
@@ -167,7 +160,7 @@ impl ColumnLayout<'_> {
         };
         let all = ColumnKey::all(&self.state.seen);
         all.into_iter()
-            .filter(|key| self.state.settings.shows(key) && says_something(key))
+            .filter(|key| self.state.settings.shows_in(self.table(), key) && says_something(key))
             .collect()
     }
 
@@ -183,10 +176,13 @@ impl ColumnLayout<'_> {
         ];
         let mut pinned: Vec<ColumnKey> =
             first.into_iter().filter(|key| keys.contains(key)).collect();
+        let objectives = keys.iter().filter(|key| key.objective(self.table()).is_some());
+        pinned.extend(objectives.cloned());
         // On a small screen what is sorted by takes the place of what would not fit; on a large one
         // columns stay where they are.
         let all_fit = || self.all_within(keys, self.room.saturating_sub(GAP)).is_some();
-        if !(pinned.contains(&sorted) || keys.contains(&sorted) && all_fit()) {
+        let is_rank = sorted == ColumnKey::Value && self.has_front();
+        if !(is_rank || pinned.contains(&sorted) || keys.contains(&sorted) && all_fit()) {
             pinned.push(sorted);
         }
         keys.retain(|key| !pinned.contains(key));
@@ -219,7 +215,10 @@ impl ColumnLayout<'_> {
     fn place(&self, key: &ColumnKey, title: usize) -> PlacedColumn {
         let cells: Vec<String> = self.rows().iter().map(|row| self.text(key, row)).collect();
         let sorted = *key == ColumnKey::of(&self.state.sort);
-        let name = key.title(self.table());
+        let name = match key {
+            ColumnKey::Rank if !self.is_ranked() => "front".to_owned(),
+            _ => key.title(self.table()),
+        };
         let heading = if sorted { format!("{name}{}", self.arrow()) } else { name };
         let column = Column::new(heading, self.align(key), cells);
         let widest = match key {
@@ -227,8 +226,6 @@ impl ColumnLayout<'_> {
             ColumnKey::Curve => 16,
             ColumnKey::Tags => 20,
             ColumnKey::Study => 24,
-            // Values that are cut say nothing.
-            ColumnKey::Value => WIDEST * self.objectives(),
             _ => WIDEST,
         };
         let title = if sorted { title.max(column.width().min(WIDEST)) } else { title };
@@ -285,7 +282,7 @@ impl ColumnLayout<'_> {
                     && self.state.seen.is_interrupted(row.key.study);
                 if is_dead { "interrupted" } else { state_cell(trial) }.to_owned()
             }
-            ColumnKey::Value => values_cell(trial),
+            ColumnKey::Value => value_cell(trial),
             ColumnKey::Step => trial.last_step().map_or_else(String::new, |step| step.to_string()),
             ColumnKey::Curve => {
                 sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.theme.charset)
@@ -293,6 +290,9 @@ impl ColumnLayout<'_> {
             ColumnKey::Time => trial.time_spent(self.now).map_or_else(String::new, rough_duration),
             ColumnKey::Age => age(trial, self.now),
             ColumnKey::Metric(name) => {
+                if let Some(index) = key.objective(self.table()) {
+                    return objective_cell(trial, index);
+                }
                 trial.last_metrics.get(name).map_or_else(String::new, number)
             }
             ColumnKey::Param(name) => {
@@ -369,15 +369,6 @@ fn as_many_as_fit(
             return (part.into_iter().collect(), left);
         }
         fitting -= 1;
-    }
-}
-
-/// A trial's value; several with fewer digits, so that both are seen.
-fn values_cell(trial: &Trial) -> String {
-    let short = |value: &f64| significant(*value, 4);
-    match trial.values.is_empty() {
-        true => value_cell(trial),
-        false => trial.values.iter().map(short).collect::<Vec<_>>().join(", "),
     }
 }
 

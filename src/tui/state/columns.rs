@@ -14,7 +14,7 @@ impl TuiState {
         let sorted = ColumnKey::of(&self.sort);
         let is_offered = |key: &ColumnKey| match choosing {
             Choosing::Sort => key.sort_key().is_some() && *key != ColumnKey::Rank,
-            Choosing::Columns => !key.is_fixed(),
+            Choosing::Columns => !key.is_fixed() && key.objective(table).is_none(),
         };
         let item = |key: ColumnKey| Item {
             title: key.title(table),
@@ -52,7 +52,7 @@ impl TuiState {
         let is_offered = |key: &ColumnKey| {
             key.sort_key().is_some()
                 && *key != ColumnKey::Rank
-                && (self.settings.shows(key) || *key == current)
+                && (self.settings.shows_in(&self.seen.table, key) || *key == current)
         };
         let mut columns: Vec<ColumnKey> =
             ColumnKey::all(&self.seen).into_iter().filter(is_offered).collect();

@@ -3,6 +3,7 @@
 use super::{SMALL, Script, Shown, attempt_started, created, params, reported, slot, spec};
 use crate::study::event::{AttemptEnd, AttemptEvent, Event, StateEvent, TrialEvent};
 use crate::study::metric::Direction;
+use crate::study::query::SortKey;
 use crate::study::spec::{Objective, StudySpec};
 use crate::study::trial::{AttemptNumber, TrialNumber, TrialState};
 
@@ -57,8 +58,9 @@ fn script_of(spec: &StudySpec, rows: &[(f64, f64)]) -> Script {
 fn values_are_whole_and_the_first_objective_of_the_charts_is_named() {
     let mut shown = Shown::new(script(), (100, 30));
     let frame = shown.frame();
-    for values in ["0.26, 40000", "0.1842, 123456", "0.3, 50000"] {
-        assert!(frame.contains(values), "{frame}");
+    for values in [["0.26", "40000"], ["0.18421", "123456"], ["0.3", "50000"]] {
+        let has_all = |line: &str| values.iter().all(|value| line.contains(value));
+        assert!(frame.lines().any(has_all), "{frame}");
     }
     let mut shown = shown.press("4");
     let frame = shown.frame();
@@ -78,13 +80,33 @@ fn the_front_is_marked_and_both_values_fit_a_narrow_screen() {
     assert_eq!(
         begin,
         [
-            &["1*", "1", "complete", "0.26,", "40000"],
-            &["2*", "0", "complete", "0.1842,", "123456"],
-            &["3", "2", "complete", "0.3,", "50000"],
-            &["3", "complete", "0.15,", "NaN", "1"],
+            &["1*", "1", "complete", "0.26", "40000"],
+            &["2*", "0", "complete", "0.18421", "123456"],
+            &["3", "2", "complete", "0.3", "50000"],
+            &["3", "complete", "0.15", "NaN", "1"],
         ],
         "{frame}"
     );
+}
+
+/// Sorted by a metric, trials have no place, and the front is marked all the same.
+#[test]
+fn each_objective_has_a_column_and_the_front_is_marked_in_every_order() {
+    for size in [SMALL, (60, 20), (160, 50)] {
+        let mut shown = Shown::new(script(), size);
+        shown.state.sort = SortKey::Metric("n_params".to_owned());
+        let mut shown = shown.press("r");
+        let frame = shown.frame();
+        let titles = frame.lines().find(|line| line.contains("state  ")).unwrap_or_default();
+        for title in ["front", "eval_loss", "n_params"] {
+            assert_eq!(titles.matches(title).count(), 1, "{title}: {frame}");
+        }
+        let marked = frame
+            .lines()
+            .filter(|line| line.contains(" complete  "))
+            .filter(|line| line.trim_matches(['"', '▸', ' ']).starts_with('*'));
+        assert_eq!(marked.count(), 2, "{frame}");
+    }
 }
 
 #[test]
