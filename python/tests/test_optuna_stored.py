@@ -189,6 +189,46 @@ class StoredTest(unittest.TestCase):
         with self.assertRaisesRegex(hpsearch.HpsearchError, "tracked runs"):
             study.ask()
 
+    def test_a_study_that_is_stopped_ends_its_optimize_and_continues(self):
+        study = self.study()
+
+        def stops(trial):
+            if trial.number == 1:
+                output_of(["stop"], self.store, ["s"])
+            return trial.suggest_float("x", 0, 1)
+
+        with self.assertLogs("hpsearch.optuna", "WARNING") as logs:
+            study.optimize(stops, n_trials=9)
+        self.assertIn("stopped on request", logs.output[0])
+        self.assertLess(len(study.trials), 9)
+        before = len(study.trials)
+        study.optimize(stops, n_trials=3)
+        self.assertEqual(len(study.trials), before + 3)
+        self.assert_verified()
+
+    def test_a_study_between_two_optimize_is_free_for_other_commands(self):
+        study = self.study()
+        study.enqueue_trial({"k": "a", "xa": 0.5})
+        study.optimize(branches, n_trials=1)
+        again = self.study(load_if_exists=True)
+        again.optimize(branches, n_trials=0)
+        output_of(["mv"], self.store, ["s", "u"])
+        output_of(["mv"], self.store, ["u", "s"])
+        best = study.best_trial
+        self.assertEqual((best.params, best.value), ({"k": "a", "xa": 0.5}, 0.5))
+        study.optimize(branches, n_trials=2)
+        out = study.ask()
+        self.assertRaises(hpsearch.HpsearchError, output_of, ["rm", "--yes"], self.store, ["s"])
+        # A trial that was asked for outside of `optimize` stays this program's.
+        study.optimize(branches, n_trials=1)
+        study.tell(out, 1.0)
+        study.optimize(branches, n_trials=1)
+        self.assertEqual(len(study.trials), 6)
+        output_of(["mv"], self.store, ["s", "t"])
+        with self.assertRaisesRegex(hpsearch.HpsearchError, "there is no study `s`"):
+            study.optimize(branches, n_trials=1)
+        self.assertEqual(optuna.get_all_study_names(self.store), ["t"])
+
     def test_a_cell_that_runs_again_goes_on_with_its_sampler(self):
         cell = self.study()
         cell.optimize(branches, n_trials=2)

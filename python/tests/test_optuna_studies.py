@@ -50,7 +50,6 @@ class StudiesTest(unittest.TestCase):
         study.optimize(layered, n_trials=3)
         alone = optuna.load_study(study_name=None, storage=url)
         self.assertEqual((alone.study_name, len(alone.trials)), ("a", 3))
-        alone._search.close()
         optuna.copy_study(from_study_name="a", from_storage=url, to_storage=url, to_study_name="b")
         self.assertEqual(sorted(optuna.study.get_all_study_names(url)), ["a", "b"])
         for summary in optuna.get_all_study_summaries(url):

@@ -1,5 +1,6 @@
 """A study: its trials, and the loops that run them."""
 
+import contextlib
 import copy
 import datetime
 import enum
@@ -89,6 +90,8 @@ class Study:
         self._pruner = pruner
         self._path = path
         self._stored = None if path is None or name is None else Stored(path, name)
+        #: Reads the store while the search is released.
+        self._reader: Optional[Reader] = None
         self._user_attrs: Dict[str, Any] = {}
         #: What this program enqueued, by the numbers of its trials.
         self._enqueued: Dict[int, Dict[str, Any]] = {}
@@ -162,7 +165,54 @@ class Study:
             frozen.value = _last_report(frozen)
 
     def _say(self, request: Mapping[str, Any]) -> Dict[str, Any]:
-        return self._search._say(request)
+        with self._guard:
+            if self._reader is not None and request["cmd"] == "trials":
+                return self._reader._say(request)
+            search = self._held()
+        return search._say(request)
+
+    def _held(self) -> Union[Search, Reader]:
+        """The search, begun again if it was released.
+
+        Raises HpsearchError if the study is no longer there, or cannot be had.
+        """
+        with self._guard:
+            if self._reader is not None:
+                assert self._stored is not None
+                # One that was removed or renamed is not made anew.
+                self._stored.read(None)
+                # Its other objects were released with it, and share the new search.
+                self._begin_again()
+                self._lead(open_objects(self._path, self.study_name))
+            return self._search
+
+    def _release(self) -> None:
+        """Gives a stored study back while none of its trials runs here: other commands may rename
+        or remove it, and other programs may change it. What is asked until the next trial is read
+        from the store."""
+        if self._stored is None or isinstance(self._search, Reader):
+            return
+        objects = open_objects(self._path, self.study_name)
+        with contextlib.ExitStack() as guards:
+            for one in objects:
+                # Without waiting: two threads may do this at the same time.
+                if not one._guard.acquire(blocking=False):
+                    return
+                guards.callback(one._guard.release)
+            if any(one._has_running() or one._search._loops > 0 for one in objects):
+                return
+            for one in objects:
+                names = one._request.get("metric_names") or _unnamed(len(one.directions))
+                metric = names[0] if len(names) == 1 else None
+                one._reader = Reader(one._path or "", one.study_name, metric, False)
+                one._ahead = []
+                one._search.close()
+
+    def _has_running(self) -> bool:
+        return any(self._trials[number].state == TrialState.RUNNING for number in list(self._own))
+
+    def _best(self) -> Dict[str, Any]:
+        return (self._reader or self._search).best()
 
     def _reopen(self, **changes: Any) -> None:
         """Describes the study anew, with other things than before; no trial may be running.
@@ -180,7 +230,7 @@ class Study:
                 raise RuntimeError(
                     f"trial {min(running)} is running: tell it, then set another sampler or pruner"
                 )
-            before, request = self._search, {**self._request, **changes, "accept": True}
+            before, request = self._held(), {**self._request, **changes, "accept": True}
             if self._stored is None:
                 search, ahead = Search(None, request, None), []
                 for number in sorted(self._trials):
@@ -216,7 +266,7 @@ class Study:
     def _begin_again(self) -> None:
         """Continues with a new search, in place of one that was closed."""
         self._search = Search(self.study_name, {**self._request, "accept": True}, self._path)
-        self._ahead = []
+        self._ahead, self._reader = [], None
 
     def _lead(self, others: "Sequence[Study]") -> None:
         """Gives its search to other objects for this study, whose searches it has closed: one is
@@ -225,6 +275,7 @@ class Study:
             if not other._search._is_closed:
                 continue
             other._search, other._request, other._ahead = self._search, self._request, []
+            other._reader = None
             other._sampler, other._pruner = self._sampler, self._pruner
             other._cells = self._cells
             # They are given again.
@@ -266,8 +317,7 @@ class Study:
     def _settle(self) -> None:
         """Describes the study anew if its first trials say more about it, and none is running."""
         with self._guard:
-            running = any(self._trials[number].state == TrialState.RUNNING for number in self._own)
-            changes = {} if running else self._changes()
+            changes = {} if self._has_running() else self._changes()
             if changes:
                 self._reopen(**changes)
 
@@ -458,10 +508,14 @@ class Study:
             while next_is_due():
                 try:
                     frozen = self._run(func, caught)
-                except _Done:
-                    if not self._cells:
-                        raise
+                except _Done as done:
                     # Every cell of the grid was tried, or is being tried by another program.
+                    if not self._cells:
+                        logging._logger.warning(
+                            "`optimize` ends, as with `study.stop()`: %s. Another `optimize` "
+                            "continues the study", done
+                        )
+                    self._stopped = True
                     break
                 if gc_after_trial:
                     import gc
@@ -470,23 +524,27 @@ class Study:
                 for callback in callbacks or ():
                     callback(self, frozen)
 
-        if n_jobs == 1:
-            work()
-            return
-        jobs = (os.cpu_count() or 1) if n_jobs == -1 else n_jobs
-        with ThreadPoolExecutor(jobs) as threads:
-            futures = [threads.submit(work) for _ in range(jobs)]
-            try:
-                for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                    future.result()
-            except BaseException:
-                self._stopped = True
-                raise
+        try:
+            if n_jobs == 1:
+                work()
+                return
+            jobs = (os.cpu_count() or 1) if n_jobs == -1 else n_jobs
+            with ThreadPoolExecutor(jobs) as threads:
+                futures = [threads.submit(work) for _ in range(jobs)]
+                try:
+                    for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                        future.result()
+                except BaseException:
+                    self._stopped = True
+                    raise
+        finally:
+            self._release()
 
     def _count_loops(self, more: int) -> None:
         with self._guard:
+            search = self._held()
             self._loops += more
-            self._search._count_loops(more)
+            search._count_loops(more)
 
     def _run(
         self, func: Callable[[Trial], Any], caught: Tuple[Type[Exception], ...]
@@ -538,7 +596,7 @@ class Study:
             return f"values: {values} and parameters: {frozen.params}"
         said = f"value: {frozen.value} and parameters: {frozen.params}"
         try:
-            best = self._search.best()
+            best = self._best()
         except HpsearchError:
             return said
         return f"{said}. Best is trial {best['id']} with value: {best['value']}"
@@ -564,7 +622,7 @@ class Study:
             if skip_if_exists and (exists or params in self._enqueued.values()):
                 return
             waiting = {trial.number for trial in known}
-            self._search.enqueue(params)
+            self._held().enqueue(params)
             added = [trial.number for trial in self._listed([TrialState.WAITING])
                      if trial.number not in waiting]
             if not added:
@@ -710,7 +768,7 @@ class Study:
         """The best complete trial, without hidden ones and those that violate a limit."""
         self._alone("best_trial")
         try:
-            best = self._search.best()["id"]
+            best = self._best()["id"]
         except HpsearchError as error:
             raise ValueError(f"No trials are completed yet: {error}") from error
         # After the question: another program may have told the best one just before it.
@@ -721,7 +779,7 @@ class Study:
     def best_trials(self) -> List[FrozenTrial]:
         """The trials on the front; of one objective all with the best value."""
         try:
-            best = self._search.best()
+            best = self._best()
         except HpsearchError:
             return []
         self._read_details()
@@ -780,9 +838,9 @@ OPEN: "weakref.WeakSet[Study]" = weakref.WeakSet()
 
 
 def open_objects(path: Optional[str], name: Optional[str]) -> List[Study]:
-    """This program's objects for a stored study."""
-    return [study for study in list(OPEN)
-            if (study._path, study.study_name) == (path, name) and not study._search._is_closed]
+    """This program's objects for a stored study, those included that have released it."""
+    return [study for study in list(OPEN) if (study._path, study.study_name) == (path, name)
+            and (study._reader is not None or not study._search._is_closed)]
 
 
 def _number(answer: Mapping[str, Any]) -> int:

@@ -148,8 +148,8 @@ def copy_study(*, from_study_name: str, from_storage: Any, to_storage: Any,
         target.set_user_attr(key, value)
     running = (TrialState.RUNNING,)
     target.add_trials(trial for trial in source.trials if trial.state not in running)
-    target._search.close()
-    source._search.close()
+    target._release()
+    source._release()
 
 
 def _objectives(known: Dict[str, Any]) -> List[Dict[str, Any]]:
@@ -224,7 +224,7 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
     except HpsearchError:
         if path is None or not load_if_exists or specification == _specification(path, name):
             for other in others:
-                if other._search._is_closed:
+                if other._search._is_closed and other._reader is None:
                     other._begin_again()
             raise
         # Another program has added what its first trials say.
