@@ -64,7 +64,7 @@ def study(
         "n_trials": trials,
         "sampler": _algorithm(sampler),
         "pruner": _algorithm(pruner),
-        "seed": seed,
+        "seed": _values.seed(seed),
         "constraints": [dict(constraint) for constraint in constraints or ()],
         "enqueue": [_values.plain(params) for params in enqueue or ()],
         "accept": True if accept else None,

@@ -1,5 +1,6 @@
 """What programs log as plain numbers, and their configurations as plain data."""
 
+import contextlib
 import json
 import operator
 from typing import Any, Dict, Mapping, Optional, Set, Tuple
@@ -11,6 +12,9 @@ RESERVED = frozenset(("checkpoint", "params", "summary", "text", "artifact"))
 
 #: The largest step that hpsearch counts: beyond it a float knows no integers.
 LARGEST_STEP = 2**53
+
+#: The largest seed that a store has.
+LARGEST_SEED = 2**63 - 1
 
 #: Names that were found to be fit for metrics.
 _names: Set[str] = set()
@@ -136,6 +140,22 @@ def as_step(step: Any) -> Optional[int]:
         "what is logged with such steps is dropped",
     )
     return None
+
+
+def seed(value: Any) -> int:
+    """A seed as an integer of Python; NumPy's integers are taken, too.
+
+    Raises TypeError or ValueError if it is not one that is stored exactly.
+    """
+    whole: Optional[int] = None
+    with contextlib.suppress(TypeError):
+        whole = operator.index(value)
+    if whole is None or not 0 <= whole <= LARGEST_SEED:
+        kind = TypeError if whole is None else ValueError
+        raise kind(
+            f"`seed` must be an integer from 0 to {LARGEST_SEED} (2^63 - 1), not {_shown(value)}"
+        )
+    return whole
 
 
 def _shown(value: Any) -> str:

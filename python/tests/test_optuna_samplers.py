@@ -113,6 +113,24 @@ class SamplersTest(unittest.TestCase):
                    hpsearch.trials("s", store=self.store)}
         self.assertEqual(origins, {0: "tpe", 1: "random", 2: "tpe", 3: "random", 4: "tpe"})
 
+    def test_seeds_and_bounds_are_exact_or_refused_with_their_limit(self):
+        self.assertEqual(samplers.TPESampler(seed=2**63 - 1)._seed, 2**63 - 1)
+        for seed in (2**63, -1):
+            with self.assertRaisesRegex(ValueError, "from 0 to 9223372036854775807"):
+                samplers.TPESampler(seed=seed)
+        with self.assertRaisesRegex(TypeError, "must be an integer"):
+            samplers.RandomSampler(seed=0.5)
+
+        class Index:
+            def __index__(self):
+                return 2**53 + 1
+
+        self.assertEqual(samplers.RandomSampler(seed=Index())._seed, 2**53 + 1)
+        study = self.study()
+        with self.assertRaisesRegex(ValueError, "`n`: the bounds .* 4503599627370496"):
+            study.ask().suggest_int("n", 0, 2**60)
+        self.assertLessEqual(study.ask().suggest_int("n", 2**52 - 1, 2**52), 2**52)
+
     def test_a_sampler_of_the_program_proposes(self):
         class Own(samplers.BaseSampler):
             def __init__(self):

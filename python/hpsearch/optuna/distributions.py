@@ -7,6 +7,9 @@ from typing import Any, Dict, Optional, Sequence, Union
 
 from ._missing import missing
 
+#: The largest bound of an integer, in either direction: the store's spaces have no larger ones.
+_LARGEST_INT = 1 << 52
+
 CategoricalChoiceType = Union[None, bool, int, float, str]
 
 
@@ -81,6 +84,12 @@ class IntDistribution(BaseDistribution):
         self.low, self.high, self.log, self.step = int(low), int(high), log, int(step)
 
     def _parameter(self, name: str) -> Dict[str, Any]:
+        if max(abs(self.low), abs(self.high)) > _LARGEST_INT:
+            raise ValueError(
+                f"`{name}`: the bounds of an integer must lie between -{_LARGEST_INT} and "
+                f"{_LARGEST_INT} (2^52), not low={self.low} and high={self.high}: search an offset "
+                "or an exponent instead"
+            )
         parameter = {"name": name, "type": "int", "low": self.low, "high": self.high}
         return _with(parameter, self.log, None if self.step == 1 else self.step)
 

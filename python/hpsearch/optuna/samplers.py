@@ -3,6 +3,7 @@
 import random
 from typing import TYPE_CHECKING, Any, Callable, Dict, Mapping, Optional, Sequence
 
+from .. import _values
 from ._missing import missing
 from .distributions import BaseDistribution
 
@@ -84,7 +85,7 @@ class _Sampler(BaseSampler):
     """A sampler of hpsearch with its options."""
 
     def __init__(self, *, seed: Optional[int] = None, **options: Any) -> None:
-        self._seed = seed
+        self._seed = None if seed is None else _values.seed(seed)
         self._options = {}
         self._constraints_func = options.pop("constraints_func", None)
         for key, value in options.items():
@@ -147,7 +148,7 @@ class RandomSampler(_Sampler):
 
     def __init__(self, seed: Optional[int] = None) -> None:
         super().__init__(seed=seed)
-        self._rng = random.Random(seed)
+        self._rng = random.Random(self._seed)
 
     def sample_independent(
         self, study: "Study", trial: "FrozenTrial", param_name: str,
