@@ -74,7 +74,8 @@ def _cell(value: Any) -> Any:
 def write_png(image: Any, path: str) -> None:
     """Writes an image to a file: of PIL and matplotlib, or an array of numbers.
 
-    An array has height, width and perhaps 1, 3 or 4 channels; integers are 0 to 255, floats 0 to 1.
+    An array has height, width and perhaps 1, 3 or 4 channels; integers are 0 to 255. Floats are
+    0 to 1, or 0 to 255 if one of them is above 1, as W&B has it.
 
     Raises TypeError or ValueError if it is not an image.
     """
@@ -101,7 +102,8 @@ def _pixels(image: Any) -> Tuple[int, int, List[bytes]]:
     lines: List[bytes] = []
     shape: Optional[Tuple[int, int]] = None
     is_float = any(isinstance(value, float) for value in _numbers(rows))
-    scale = 255.0 if is_float else 1.0
+    is_unit = is_float and not any(value > 1.0 for value in _numbers(rows))
+    scale = 255.0 if is_unit else 1.0
     for row in rows:
         if not isinstance(row, Sequence) or not row:
             raise ValueError("an image has two or three dimensions")
@@ -129,8 +131,8 @@ def _numbers(values: Any) -> Iterator[Any]:
 
 
 def _byte(value: float) -> int:
-    # NaN is black.
-    return min(255, max(0, round(value))) if value == value else 0
+    # NaN is black, infinity white.
+    return round(min(255, max(0, value))) if value == value else 0
 
 
 def _png(width: int, channels: int, lines: List[bytes]) -> bytes:

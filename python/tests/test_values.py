@@ -99,6 +99,13 @@ class Values(Case):
         with self.assertRaises(TypeError):
             _values.configuration(5)
 
+    def test_floats_of_an_image_are_up_to_one_or_up_to_255(self) -> None:
+        for rows, line in (([[0.0, 0.5, 1.0]], (0, 128, 255)),
+                           ([[0.0, 127.6, 255.0]], (0, 128, 255)),
+                           ([[math.nan, -1.0, math.inf]], (0, 0, 255)),
+                           ([[0, 1, 300]], (0, 1, 255))):
+            self.assertEqual(_media._pixels(rows), (3, 1, [bytes(line)]), rows)
+
     def test_tables_keep_what_is_no_number_by_its_name(self) -> None:
         table = _media.table([{"a": math.nan, "b": math.inf, "c": None}], None)
         self.assertEqual(table["rows"][0][1:], [math.inf, None])
