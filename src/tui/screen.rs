@@ -149,7 +149,7 @@ fn notice_lines(notice: &Notice, area: Rect, theme: Theme) -> Vec<Line<'static>>
     let mut lines: Vec<Line<'static>> = whole[..begin].to_vec();
     if let Some(last) = lines.last_mut() {
         let cut = theme.charset.cut();
-        *last = Line::raw(theme.shorten(&last.to_string(), room - width(cut)) + cut);
+        *last = Line::raw(theme.shorten(&last.to_string(), room.saturating_sub(width(cut))) + cut);
     }
     lines.extend_from_slice(&whole[end..]);
     lines
