@@ -272,13 +272,7 @@ fn checked(
 ) -> Result<Vec<Request>, AppError> {
     let mut requests = Vec::with_capacity(asked.len());
     for asked in asked {
-        if let Some(number) = trial_of(&asked) {
-            let Trial { number, state, .. } = find::trial(reader, study, number)?;
-            if matches!(asked, Request::Kill { .. }) && !TrialControl::Kill.applies_to(state) {
-                let study = study.spec.name.clone();
-                return Err(AppError::EndedAlready { study, trial: number, state });
-            }
-        }
+        check_trial(reader, study, &asked)?;
         requests.push(match asked {
             Request::Stop if study.spec.is_tracked() => {
                 requests.extend(stop_runs(reader, study, Vec::new())?);
@@ -300,6 +294,25 @@ fn checked(
         });
     }
     Ok(requests)
+}
+
+/// Whether a request is about a trial that exists, and can still be killed if that is asked: known
+/// before a question is asked.
+///
+/// # Errors
+/// There is no such trial, it has ended, or the store failed.
+pub fn check_trial(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    asked: &Request,
+) -> Result<(), AppError> {
+    let Some(number) = trial_of(asked) else { return Ok(()) };
+    let Trial { number, state, .. } = find::trial(reader, study, number)?;
+    if matches!(asked, Request::Kill { .. }) && !TrialControl::Kill.applies_to(state) {
+        let study = study.spec.name.clone();
+        return Err(AppError::EndedAlready { study, trial: number, state });
+    }
+    Ok(())
 }
 
 /// The trial that a request is about.

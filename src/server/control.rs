@@ -10,7 +10,7 @@ use super::http::HttpRequest;
 use super::response::{Response, Status};
 use super::routes::{app_problem, store_problem};
 use super::store::Store;
-use crate::app::control::{Carried, carry_out};
+use crate::app::control::{Carried, carry_out, check_trial};
 use crate::app::enqueue::{Repeat, typed};
 use crate::app::find;
 use crate::report::requests::question;
@@ -74,6 +74,9 @@ pub fn answer(request: &HttpRequest, store: &mut Store) -> Response {
         Ok(request) => request,
         Err(why) => return unreadable(&why),
     };
+    if let Err(error) = check_trial(&writer, &summary, &request) {
+        return app_problem(&error);
+    }
     if !asked.confirmed
         && let Some(question) = question(&request, summary.counts.failed)
     {

@@ -631,9 +631,13 @@ fn the_page_steers_a_study_that_runs() {
     assert_eq!((code, &question["answer"]), (409, &json!("question")));
     assert_eq!(question["asks"], format!("kill trial {victim}?"));
     assert_eq!(question["then"], "it ends at once and counts as failed");
-    assert_eq!(ask(kill, true).0, 200);
+    assert_eq!(ask(kill.clone(), true).0, 200);
     let number = usize::try_from(victim).unwrap();
     wait_until("it is killed", || site.states()[number] == "failed");
+    // Nothing is asked where the answer is no.
+    let (code, refused) = ask(kill, false);
+    assert_eq!(code, 409, "{refused}");
+    assert_names(refused["error"].as_str().unwrap(), &["is already failed"]);
     let (code, question) = ask(json!({"type": "stop"}), false);
     assert_eq!((code, &question["asks"]), (409, &json!("stop the study?")));
     assert_eq!(ask(json!({"type": "stop"}), true).0, 200);

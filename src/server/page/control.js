@@ -3,8 +3,9 @@
 import { element, fill } from "/elements.js";
 import { ask } from "/server.js";
 
-/// Asks something of a study: its question first, then what came of it.
-async function carryOut(page, study, request, options = {}) {
+/// Asks something of a study: its question first, then what came of it; whether it was done.
+/// `refused` shows why not.
+async function carryOut(page, study, request, options = {}, refused = page.notice) {
   try {
     const told = await ask(study, request, options);
     page.notice(told.text || "done");
@@ -12,13 +13,13 @@ async function carryOut(page, study, request, options = {}) {
   } catch (error) {
     if (error.answer?.answer === "question") {
       const isYes = await question(error.answer.asks, error.answer.then);
-      return isYes && carryOut(page, study, request, { ...options, confirmed: true });
+      return isYes && carryOut(page, study, request, { ...options, confirmed: true }, refused);
     }
     if (error.status === 409 && request.type === "enqueue" && error.remedy?.includes("--again")) {
       const isYes = await question(`${error.message}. Run it once more?`, "it counts as another trial");
-      return isYes && carryOut(page, study, request, { ...options, again: true });
+      return isYes && carryOut(page, study, request, { ...options, again: true }, refused);
     }
-    page.notice(error.remedy ? `${error.message}: ${error.remedy}` : error.message);
+    refused(error.remedy ? `${error.message}: ${error.remedy}` : error.message);
     return false;
   }
 }
@@ -44,47 +45,59 @@ function question(asks, then) {
   ]);
 }
 
-function line(title, label) {
+/// A dialog that sends what is typed in its fields, and stays with them and the reason where it is
+/// refused. `send` is given what shows a reason, and answers whether it was done.
+function form(title, content, verb, send) {
   return dialog(title, (done) => {
-    const input = element("input", { type: "text", "aria-label": label, autofocus: true, autocomplete: "off" });
-    const send = (event) => { event.preventDefault(); if (input.value.trim()) done(input.value.trim()); };
-    return element("form", { onsubmit: send }, element("h2", {}, title), element("p", {}, label), input,
-      element("div", { class: "buttons" }, element("button", { type: "submit" }, "Save"),
+    const why = element("p", { class: "refused", role: "alert" });
+    const refused = (text) => { why.textContent = text; };
+    const submit = async (event) => {
+      event.preventDefault();
+      refused("");
+      if (await send(refused)) done(true);
+    };
+    return element("form", { onsubmit: submit }, element("h2", {}, title), content, why,
+      element("div", { class: "buttons" }, element("button", { type: "submit" }, verb),
         element("button", { type: "button", onclick: () => done(null) }, "Cancel")));
   });
+}
+
+function line(title, label, send) {
+  const input = element("input", { type: "text", "aria-label": label, autofocus: true, autocomplete: "off" });
+  const typed = (refused) => input.value.trim() !== "" && send(input.value.trim(), refused);
+  return form(title, [element("p", {}, label), input], "Save", typed);
 }
 
 const NAMED = (trial) => (trial === null ? "the study" : `trial ${trial.number}`);
 
-async function note(page, study, trial) {
-  const text = await line(`Note on ${NAMED(trial)}`, "What is to be remembered");
-  if (text) await carryOut(page, study, { type: "note", trial: trial?.number ?? null, text });
+function note(page, study, trial) {
+  return line(`Note on ${NAMED(trial)}`, "What is to be remembered", (text, refused) =>
+    carryOut(page, study, { type: "note", trial: trial?.number ?? null, text }, {}, refused));
 }
 
-async function tag(page, study, trial, present) {
-  const text = await line(`Tag ${NAMED(trial)}`, "A tag to add, or an existing tag to remove");
-  if (!text) return;
-  await carryOut(page, study, { type: "tag", trial: trial?.number ?? null, tag: text, present: !present.includes(text) });
+function tag(page, study, trial, present) {
+  return line(`Tag ${NAMED(trial)}`, "A tag to add, or an existing tag to remove", (text, refused) =>
+    carryOut(page, study, { type: "tag", trial: trial?.number ?? null, tag: text, present: !present.includes(text) }, {}, refused));
 }
 
-/// A value of a parameter as it is enqueued again.
-const exact = (value) => (value === undefined ? "" : Array.isArray(value) ? JSON.stringify(value) : String(value));
+/// The value of a parameter in its field; an empty text is no empty field.
+function typed(value) {
+  if (value === undefined) return "";
+  return Array.isArray(value) || value === "" ? JSON.stringify(value) : String(value);
+}
 
-/// A configuration of one's own, beginning with a trial's; empty parameters are sampled.
-async function enqueue(page, study, trial) {
-  const params = await dialog("Enqueue a configuration", (done) => {
-    const fields = study.params.map(({ name, range }) => [name, range, element("input", { type: "text", value: trial ? exact(trial.params[name]) : "", autocomplete: "off" })]);
-    const send = (event) => {
-      event.preventDefault();
-      done(Object.fromEntries(fields.filter(([, , input]) => input.value.trim()).map(([name, , input]) => [name, input.value.trim()])));
-    };
-    return element("form", { onsubmit: send }, element("h2", {}, "Enqueue a configuration"),
-      element("p", {}, "Empty parameters are sampled."),
-      fields.map(([name, range, input]) => element("label", { class: "field" }, element("span", {}, name, " ", element("small", {}, range)), input)),
-      element("div", { class: "buttons" }, element("button", { type: "submit" }, "Enqueue"),
-        element("button", { type: "button", onclick: () => done(null) }, "Cancel")));
+/// A configuration of one's own, beginning with a trial's; empty parameters are sampled, and values
+/// that are left as they are travel as they came.
+function enqueue(page, study, trial) {
+  const fields = study.params.map(({ name, range }) => {
+    const value = trial?.params[name];
+    return { name, range, value, input: element("input", { type: "text", value: typed(value), autocomplete: "off" }) };
   });
-  if (params) await carryOut(page, study.name, { type: "enqueue", params });
+  const params = () => Object.fromEntries(fields.filter(({ input }) => input.value.trim()).map(({ name, value, input }) =>
+    [name, value !== undefined && input.value === typed(value) ? value : input.value.trim()]));
+  const labels = fields.map(({ name, range, input }) => element("label", { class: "field" }, element("span", {}, name, " ", element("small", {}, range)), input));
+  return form("Enqueue a configuration", [element("p", {}, "Empty parameters are sampled."), labels], "Enqueue", (refused) =>
+    carryOut(page, study.name, { type: "enqueue", params: params() }, {}, refused));
 }
 
 /// The buttons of a study, or of one of its trials: what the server says is offered.

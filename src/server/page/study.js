@@ -92,7 +92,7 @@ function onKey(event, page, at, context) {
   if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
   const tab = TABS.find(([, , key]) => key === event.key);
   if (tab) page.go({ study: at.study, view: tab[0], ...(tab[0] === "compare" ? { trials: marks(at.study).join() } : {}) });
-  else if (event.key === "Escape") page.go(at.trial ? { study: at.study } : {});
+  else if (event.key === "Escape") page.go(at.trial || (at.view ?? "trials") !== "trials" ? { study: at.study } : {});
   else if (event.key === "?") showKeys();
   else if (!context.key?.(event)) return;
   event.preventDefault();
