@@ -229,6 +229,21 @@ class StoredTest(unittest.TestCase):
             study.optimize(branches, n_trials=1)
         self.assertEqual(optuna.get_all_study_names(self.store), ["t"])
 
+    def test_another_sampler_proposes_for_every_object_of_a_grid(self):
+        def line(trial):
+            return trial.suggest_float("x", 0, 1)
+
+        one = self.study(sampler=optuna.samplers.GridSampler({"x": [0.0, 0.5]}))
+        one.optimize(line)
+        two = self.study(
+            sampler=optuna.samplers.GridSampler({"x": [0.0, 0.5, 1.0]}), load_if_exists=True
+        )
+        two.optimize(line)
+        two.sampler = optuna.samplers.TPESampler(seed=1)
+        two.optimize(line, n_trials=2)
+        one.optimize(line, n_trials=1)
+        self.assertEqual(len(one.trials), 6)
+
     def test_a_cell_that_runs_again_goes_on_with_its_sampler(self):
         cell = self.study()
         cell.optimize(branches, n_trials=2)

@@ -709,13 +709,19 @@ class Study:
         if not sampler._n_random:
             changes["sampler"] = sampler._spec_for(len(self.directions))
             if changes["sampler"] == self._request.get("sampler"):
-                self._sampler, self._cells = sampler, []
+                self._propose_with(sampler)
                 return
             if sampler._seed is not None and self._stored is None:
                 changes["seed"] = sampler._seed
             self._reopen(**changes)
         # One that needs the space gets it when the next trial is asked for.
-        self._sampler, self._cells = sampler, []
+        self._propose_with(sampler)
+
+    def _propose_with(self, sampler: BaseSampler) -> None:
+        """Takes a sampler, also in the other objects that share the search; none has cells."""
+        for one in (self, *open_objects(self._path, self.study_name)):
+            if one._search is self._search:
+                one._sampler, one._cells = sampler, []
 
     @property
     def pruner(self) -> BasePruner:
