@@ -439,6 +439,17 @@ class OptunaTest(unittest.TestCase):
         study.optimize(lambda trial: float("nan"), n_trials=1)
         self.assertEqual([trial.state for trial in study.trials], [TrialState.FAIL] * 4)
 
+    def test_caught_failures_never_end_an_optimize(self):
+        def fails(trial):
+            trial.suggest_float("x", 0, 1)
+            raise KeyError("no")
+
+        study = self.study()
+        study.optimize(fails, n_trials=25, catch=KeyError)
+        study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+        study.optimize(fails, n_trials=12, catch=KeyError)
+        self.assertEqual(len(study.trials), 38)
+
     def test_several_objectives_have_a_front(self):
         def both(trial):
             x = trial.suggest_float("x", 0, 1)

@@ -56,6 +56,11 @@ impl Failures {
 impl Engine {
     /// Why the failures end the run, if they do.
     pub(super) fn too_many_failures(&self) -> Option<String> {
+        let budget = &self.spec.budget;
+        // The program that asks decides how many trials there are, as with Optuna's `catch`.
+        if self.runs_on_demand() && budget.trials.is_none() && budget.failures.is_none() {
+            return None;
+        }
         let counts = self.state.counts;
         let may_be_at_fault = !self.runs_on_demand()
             && self.spec.program != Program::Inline
