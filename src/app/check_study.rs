@@ -243,11 +243,11 @@ fn read_inputs(
 
 /// The forecast of a study that does not run yet.
 pub enum StudyForecast {
-    /// From this number of its own trials in the store.
+    /// From this number of its trials in the store.
     OfTrials(Forecast, u64),
     /// From its file.
     OfFile(String),
-    /// None, although so many trials ended: none of them produced a result.
+    /// None: this number of trials ended, without a result.
     OnlyFailures(u64),
 }
 
