@@ -13,15 +13,16 @@ from typing import Any, Dict, List, Optional
 
 PYTHON = Path(__file__).resolve().parent.parent
 
-#: A writer that copies what it is asked to write, and says which run it is.
+#: A writer that keeps what it is asked to write, and says which run it is, if it is still heard.
 RECORDER = """\
 #!{python}
-import json, os, sys, time
+import contextlib, json, os, sys
 words = sys.argv[1:]
 spool = words[words.index("--spool") + 1]
 with open(os.path.join(os.path.dirname(spool), "starts"), "a") as starts:
     starts.write(str(os.getpid()) + "\\n")
-print(json.dumps({{"study": "runs", "trial": 4, "name": "a"}}), flush=True)
+with contextlib.suppress(BrokenPipeError):
+    print(json.dumps({{"study": "runs", "trial": 4, "name": "a"}}), flush=True)
 while sys.stdin.buffer.read(1):
     pass
 os.rename(spool, spool + ".done")

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::ops::ControlFlow;
@@ -178,9 +179,20 @@ fn remove_superseded(
     for (_, report) in reports.iter_mut().enumerate().filter(|(at, _)| Some(*at) != chosen) {
         let is_superseded = |path: &PathBuf| path.starts_with(scratch) && Some(&**path) != newest;
         if let Some(path) = report.checkpoint.take_if(|path| is_superseded(path)) {
-            let _with_the_scratch = fs::remove_dir_all(path);
+            let _with_the_scratch = remove_checkpoint(&path);
         }
     }
+}
+
+/// Removes a checkpoint under a hidden name: one that is removed in part when the process is killed
+/// is not taken for the newest complete one.
+fn remove_checkpoint(path: &Path) -> io::Result<()> {
+    let mut hidden = OsString::from(".");
+    hidden.push(path.file_name().unwrap_or_default());
+    hidden.push(".old");
+    let hidden = path.with_file_name(hidden);
+    fs::rename(path, &hidden)?;
+    fs::remove_dir_all(hidden)
 }
 
 fn reports(
