@@ -42,46 +42,24 @@ pub fn end_of_killed_runner<'a>(
         match event {
             Event::Study(StudyEvent::Paused { .. }) => changes.push((at, Change::Paused(true))),
             Event::Study(StudyEvent::Resumed { .. }) => changes.push((at, Change::Paused(false))),
-            Event::Trial(
-                trial,
-                TrialEvent::Attempt(AttemptEvent::Started { attempt, slot, .. }),
-            ) => {
+            _ => {}
+        }
+        let Some((trial, event)) = event.attempt_event() else { continue };
+        match event {
+            AttemptEvent::Started { attempt, slot, .. } => {
                 meter.start(&slot.devices, at);
-                running.insert((*trial, *attempt), slot.devices.clone());
+                running.insert((trial, *attempt), slot.devices.clone());
                 changes.push((at, Change::Idle(running.is_empty())));
             }
-            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { attempt, .. })) => {
-                if let Some(devices) = running.remove(&(*trial, *attempt)) {
+            AttemptEvent::Ended { attempt, .. } => {
+                if let Some(devices) = running.remove(&(trial, *attempt)) {
                     meter.end(&devices, at);
                 }
                 changes.push((at, Change::Idle(running.is_empty())));
             }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(
-                    AttemptEvent::Launched { .. }
-                    | AttemptEvent::Reported { .. }
-                    | AttemptEvent::Remarked { .. },
-                )
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(_)
-                | TrialEvent::State(_)
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Study(
-                StudyEvent::DiskExceeded { .. }
-                | StudyEvent::Finished { .. }
-                | StudyEvent::Reopened { .. }
-                | StudyEvent::BudgetExtended { .. }
-                | StudyEvent::Noted { .. }
-                | StudyEvent::Tagged { .. }
-                | StudyEvent::RequestServed { .. },
-            )
-            | Event::Runner(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => {}
+            AttemptEvent::Launched { .. }
+            | AttemptEvent::Reported { .. }
+            | AttemptEvent::Remarked { .. } => {}
         }
     }
     let idle = idle_micros(begun, heard, paused, changes);

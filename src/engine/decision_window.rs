@@ -38,42 +38,21 @@ struct Turn {
 impl Turn {
     /// Whether its trial has ended, after an event.
     fn note(&mut self, event: &Event) {
+        if event.devices().is_some() {
+            self.ended = false;
+        }
+        let Some((_, event)) = event.state_event() else { return };
         match event {
-            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { .. })) => {
-                self.ended = false
-            }
-            Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. })) => self.ended = true,
+            StateEvent::Finished { .. } => self.ended = true,
             // A paused study starts nothing, and continues as if it had not been paused.
-            Event::Trial(_, TrialEvent::State(StateEvent::Paused { hold, .. })) => {
-                self.ended = *hold != Some(Hold::Study)
-            }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(
-                    AttemptEvent::Launched { .. }
-                    | AttemptEvent::Reported { .. }
-                    | AttemptEvent::Remarked { .. }
-                    | AttemptEvent::Ended { .. },
-                )
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(_)
-                | TrialEvent::State(
-                    StateEvent::Queued { .. }
-                    | StateEvent::Cloned { .. }
-                    | StateEvent::Held { .. }
-                    | StateEvent::Continued { .. }
-                    | StateEvent::Hidden
-                    | StateEvent::Restored
-                    | StateEvent::Removed { .. },
-                )
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Runner(_)
-            | Event::Study(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => {}
+            StateEvent::Paused { hold, .. } => self.ended = *hold != Some(Hold::Study),
+            StateEvent::Queued { .. }
+            | StateEvent::Cloned { .. }
+            | StateEvent::Held { .. }
+            | StateEvent::Continued { .. }
+            | StateEvent::Hidden
+            | StateEvent::Restored
+            | StateEvent::Removed { .. } => {}
         }
     }
 }

@@ -84,60 +84,33 @@ impl FirstFailures {
                 let failure = Failure::of(end, reason.as_deref());
                 self.ended.extend(failure.map(|failure| (*trial, failure)));
             }
-            Event::Trial(
-                trial,
-                TrialEvent::State(StateEvent::Finished { state: TrialState::Failed, .. }),
-            ) => {
-                self.failed.extend(self.ended.remove(trial).map(|failure| (*trial, failure)));
-            }
-            Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. })) => {
-                *self = FirstFailures { works: true, ..FirstFailures::default() }
-            }
-            // Retried by the user.
-            Event::Trial(trial, TrialEvent::State(StateEvent::Queued { .. })) => {
-                self.failed.retain(|(failed, _)| failed != trial)
-            }
+            Event::Trial(trial, TrialEvent::State(event)) => self.apply_to_state(*trial, event),
             // The user may have fixed the program before running the study again.
             Event::Study(StudyEvent::Finished { .. }) => {
                 self.failed.clear();
                 self.is_again = true;
             }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(
-                    AttemptEvent::Started { .. }
-                    | AttemptEvent::Launched { .. }
-                    | AttemptEvent::Reported { .. }
-                    | AttemptEvent::Remarked { .. },
-                )
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(_)
-                | TrialEvent::State(
-                    StateEvent::Cloned { .. }
-                    | StateEvent::Paused { .. }
-                    | StateEvent::Held { .. }
-                    | StateEvent::Continued { .. }
-                    | StateEvent::Hidden
-                    | StateEvent::Restored
-                    | StateEvent::Removed { .. },
-                )
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Study(
-                StudyEvent::DiskExceeded { .. }
-                | StudyEvent::Reopened { .. }
-                | StudyEvent::Paused { .. }
-                | StudyEvent::Resumed { .. }
-                | StudyEvent::BudgetExtended { .. }
-                | StudyEvent::Noted { .. }
-                | StudyEvent::Tagged { .. }
-                | StudyEvent::RequestServed { .. },
-            )
-            | Event::Runner(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => {}
+            _ => {}
+        }
+    }
+
+    fn apply_to_state(&mut self, trial: TrialNumber, event: &StateEvent) {
+        match event {
+            StateEvent::Finished { state: TrialState::Failed, .. } => {
+                self.failed.extend(self.ended.remove(&trial).map(|failure| (trial, failure)));
+            }
+            StateEvent::Finished { .. } => {
+                *self = FirstFailures { works: true, ..FirstFailures::default() }
+            }
+            // Retried by the user.
+            StateEvent::Queued { .. } => self.failed.retain(|(failed, _)| *failed != trial),
+            StateEvent::Cloned { .. }
+            | StateEvent::Paused { .. }
+            | StateEvent::Held { .. }
+            | StateEvent::Continued { .. }
+            | StateEvent::Hidden
+            | StateEvent::Restored
+            | StateEvent::Removed { .. } => {}
         }
     }
 

@@ -15,7 +15,7 @@ use crate::analysis::memory_model::{MemoryModel, Seen, Sizes, sizes};
 use crate::arguments::RowsAtOnce;
 use crate::samplers::AvailableMemory;
 use crate::study::device::Device;
-use crate::study::event::{AttemptEnd, AttemptEvent, Event, MemoryUse, RunnerEvent, TrialEvent};
+use crate::study::event::{AttemptEnd, AttemptEvent, Event, MemoryUse, RunnerEvent};
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::state::StudyState;
 use crate::study::trial::{Trial, TrialNumber};
@@ -46,23 +46,21 @@ pub(super) struct MemoryEstimates {
 impl MemoryEstimates {
     /// Applies an event of the journal; `state` includes its trial.
     pub fn apply(&mut self, spec: &StudySpec, state: &StudyState, event: &Event) {
-        match event {
+        if let Event::Runner(RunnerEvent::Started { .. }) = event {
             // It may have other devices.
-            Event::Runner(RunnerEvent::Started { .. }) => {
-                self.rooms.clear();
-                self.open.clear();
-                self.too_large.clear();
+            self.rooms.clear();
+            self.open.clear();
+            self.too_large.clear();
+        }
+        let Some((trial, event)) = event.attempt_event() else { return };
+        match event {
+            AttemptEvent::Started { slot, rows_at_once, .. } => {
+                self.open.insert(trial, (slot.devices.first().clone(), *rows_at_once));
             }
-            Event::Trial(
-                trial,
-                TrialEvent::Attempt(AttemptEvent::Started { slot, rows_at_once, .. }),
-            ) => {
-                self.open.insert(*trial, (slot.devices.first().clone(), *rows_at_once));
-            }
-            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { end, memory, .. })) => {
-                let Some((device, rows)) = self.open.remove(trial) else { return };
+            AttemptEvent::Ended { end, memory, .. } => {
+                let Some((device, rows)) = self.open.remove(&trial) else { return };
                 let is_alone = self.open.values().all(|(other, _)| *other != device);
-                let trial = state.trial(*trial);
+                let trial = state.trial(trial);
                 let sizes_of =
                     |trial: &Trial| sizes(spec, &trial.params, rows_then(spec, trial, rows));
                 if is_alone && *end == AttemptEnd::Failed(FailureCause::Oom) {
@@ -87,24 +85,9 @@ impl MemoryEstimates {
                 self.seen.push(Seen { sizes: sizes_of(trial), bytes: peak });
                 self.model = OnceLock::new();
             }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(
-                    AttemptEvent::Launched { .. }
-                    | AttemptEvent::Reported { .. }
-                    | AttemptEvent::Remarked { .. },
-                )
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(_)
-                | TrialEvent::State(_)
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Runner(RunnerEvent::Described { .. } | RunnerEvent::Stopped { .. })
-            | Event::Study(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => {}
+            AttemptEvent::Launched { .. }
+            | AttemptEvent::Reported { .. }
+            | AttemptEvent::Remarked { .. } => {}
         }
     }
 
@@ -184,6 +167,7 @@ mod tests {
     use super::*;
     use crate::storage::conformance::small_study;
     use crate::study::device::Slot;
+    use crate::study::event::TrialEvent;
     use crate::study::metric::Direction;
     use crate::study::params::Params;
     use crate::study::time::Timestamp;

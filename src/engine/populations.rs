@@ -33,10 +33,8 @@ impl Engine {
                     self.finish_trial(trial, state, TrialResult::default(), reason);
                 }
                 event => {
-                    let copied = match &event {
-                        Event::Trial(trial, TrialEvent::State(StateEvent::Cloned { step, .. })) => {
-                            Some((*trial, *step))
-                        }
+                    let copied = match event.state_event() {
+                        Some((trial, StateEvent::Cloned { step, .. })) => Some((trial, *step)),
                         _ => None,
                     };
                     self.emit(event);

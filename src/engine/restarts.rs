@@ -110,14 +110,27 @@ impl Restarts {
     pub fn apply(&mut self, at: Timestamp, event: &Event) {
         let Event::Trial(number, event) = event else { return };
         match event {
-            TrialEvent::Attempt(AttemptEvent::Started { resume, until, .. }) => {
+            TrialEvent::Attempt(event) => self.apply_to_attempt(at, *number, event),
+            TrialEvent::Decision(DecisionEvent::Decided { verdict, .. }) => {
+                if let Some(attempt) = self.open.get_mut(number) {
+                    attempt.passes = verdict.moved_pause().is_some();
+                }
+            }
+            TrialEvent::Checkpoint(CheckpointEvent::Saved { .. }) => self.saves = true,
+            _ => {}
+        }
+    }
+
+    fn apply_to_attempt(&mut self, at: Timestamp, number: TrialNumber, event: &AttemptEvent) {
+        match event {
+            AttemptEvent::Started { resume, until, .. } => {
                 let (from, until) = (resume.as_ref().map(|(step, _)| *step), *until);
                 let (first, last, passes) = (None, None, false);
                 let attempt = OpenAttempt { started: at, from, until, first, last, passes };
-                self.open.insert(*number, attempt);
+                self.open.insert(number, attempt);
             }
-            TrialEvent::Attempt(AttemptEvent::Reported { step, .. }) => {
-                if let Some(attempt) = self.open.get_mut(number)
+            AttemptEvent::Reported { step, .. } => {
+                if let Some(attempt) = self.open.get_mut(&number)
                     && attempt.last.is_none_or(|(last, _)| last < *step)
                 {
                     attempt.first.get_or_insert((*step, at));
@@ -125,29 +138,13 @@ impl Restarts {
                     attempt.passes = false;
                 }
             }
-            TrialEvent::Decision(DecisionEvent::Decided { verdict, .. }) => {
-                if let Some(attempt) = self.open.get_mut(number) {
-                    attempt.passes = verdict.moved_pause().is_some();
-                }
-            }
-            TrialEvent::Attempt(AttemptEvent::Ended { end, .. }) => {
-                let Some(attempt) = self.open.remove(number) else { return };
+            AttemptEvent::Ended { end, .. } => {
+                let Some(attempt) = self.open.remove(&number) else { return };
                 self.measure(&attempt);
                 self.starts_over |= *end == AttemptEnd::Paused && !self.saves;
                 self.leaves |= *end == AttemptEnd::Completed && attempt.passes_its_pause(self.full);
             }
-            TrialEvent::Checkpoint(CheckpointEvent::Saved { .. }) => self.saves = true,
-            TrialEvent::Proposal(_)
-            | TrialEvent::Attempt(AttemptEvent::Launched { .. } | AttemptEvent::Remarked { .. })
-            | TrialEvent::Checkpoint(CheckpointEvent::Dropped { .. })
-            | TrialEvent::Decision(
-                DecisionEvent::LimitsBroken { .. }
-                | DecisionEvent::LimitsJudged { .. }
-                | DecisionEvent::ResultsKnown,
-            )
-            | TrialEvent::State(_)
-            | TrialEvent::Record(_)
-            | TrialEvent::Entry(_) => {}
+            AttemptEvent::Launched { .. } | AttemptEvent::Remarked { .. } => {}
         }
     }
 

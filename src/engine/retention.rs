@@ -332,29 +332,16 @@ impl Retention {
 
     /// Applies an event that `state` includes.
     pub fn apply(&mut self, state: &StudyState, event: &Event) {
+        let Event::Trial(number, TrialEvent::Checkpoint(event)) = event else { return };
         match event {
-            Event::Trial(trial, TrialEvent::Checkpoint(CheckpointEvent::Saved { .. })) => {
-                self.holding.insert(*trial);
+            CheckpointEvent::Saved { .. } => {
+                self.holding.insert(*number);
             }
-            Event::Trial(trial, TrialEvent::Checkpoint(CheckpointEvent::Dropped { .. }))
-                if state.trial(*trial).is_none_or(|trial| trial.checkpoints.is_empty()) =>
-            {
-                self.holding.remove(trial);
+            CheckpointEvent::Dropped { .. } => {
+                if state.trial(*number).is_none_or(|trial| trial.checkpoints.is_empty()) {
+                    self.holding.remove(number);
+                }
             }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(_)
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(CheckpointEvent::Dropped { .. })
-                | TrialEvent::State(_)
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Runner(_)
-            | Event::Study(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => {}
         }
     }
 

@@ -9,9 +9,7 @@ use super::run_clock::RunClock;
 use super::wording::{front_in_words, number, one_line, params, values};
 use super::{Happening, LeftOut, Reporter};
 use crate::study::device::Slot;
-use crate::study::event::{
-    AttemptEnd, AttemptEvent, DeviceEvent, Event, RunnerEvent, StateEvent, StudyEvent, TrialEvent,
-};
+use crate::study::event::{AttemptEnd, Event, StudyEvent};
 use crate::study::front;
 use crate::study::notify::{Notice, Occasion};
 use crate::study::spec::{FailureCause, StudySpec};
@@ -92,65 +90,22 @@ impl Reporter for Notices {
 
     fn event(&mut self, out: &mut dyn Write, happening: &Happening<'_>) -> io::Result<()> {
         self.clock.note(happening);
-        match happening.event {
-            Event::Study(StudyEvent::BudgetExtended { by }) => {
-                self.spec.budget.extend(*by);
-                self.is_nearly_used = false;
-            }
-            Event::Runner(RunnerEvent::Started { slots, .. })
-            | Event::Device(DeviceEvent::SlotsChanged { slots }) => self.slots.clone_from(slots),
-            Event::Trial(
-                trial,
-                TrialEvent::Attempt(AttemptEvent::Ended {
-                    end: AttemptEnd::Failed(FailureCause::Timeout),
-                    ..
-                }),
-            ) => {
-                let text = Journal::line(happening, false);
-                self.say(out, Occasion::Stalled, Some(*trial), &text)?;
-            }
-            Event::Trial(trial, TrialEvent::State(StateEvent::Finished { .. })) => {
-                self.finished(out, *trial, happening)?
-            }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(_)
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(_)
-                | TrialEvent::State(
-                    StateEvent::Queued { .. }
-                    | StateEvent::Cloned { .. }
-                    | StateEvent::Paused { .. }
-                    | StateEvent::Held { .. }
-                    | StateEvent::Continued { .. }
-                    | StateEvent::Hidden
-                    | StateEvent::Restored
-                    | StateEvent::Removed { .. },
-                )
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Study(
-                StudyEvent::DiskExceeded { .. }
-                | StudyEvent::Finished { .. }
-                | StudyEvent::Reopened { .. }
-                | StudyEvent::Paused { .. }
-                | StudyEvent::Resumed { .. }
-                | StudyEvent::Noted { .. }
-                | StudyEvent::Tagged { .. }
-                | StudyEvent::RequestServed { .. },
-            )
-            | Event::Runner(RunnerEvent::Described { .. } | RunnerEvent::Stopped { .. })
-            | Event::Device(
-                DeviceEvent::Paused { .. }
-                | DeviceEvent::Resumed { .. }
-                | DeviceEvent::AgentChanged { .. }
-                | DeviceEvent::ConcurrencyChanged { .. },
-            )
-            | Event::Finalists(_) => {}
+        let event = happening.event;
+        if let Event::Study(StudyEvent::BudgetExtended { by }) = event {
+            self.spec.budget.extend(*by);
+            self.is_nearly_used = false;
         }
-        Ok(())
+        if let Some(slots) = event.slots() {
+            self.slots = slots.to_vec();
+        }
+        if let Some((trial, AttemptEnd::Failed(FailureCause::Timeout))) = event.attempt_end() {
+            let text = Journal::line(happening, false);
+            self.say(out, Occasion::Stalled, Some(trial), &text)?;
+        }
+        match event.finished_trial() {
+            Some(trial) => self.finished(out, trial, happening),
+            None => Ok(()),
+        }
     }
 
     fn left_out(&mut self, _out: &mut dyn Write, _left_out: &LeftOut) -> io::Result<()> {

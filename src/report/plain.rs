@@ -16,8 +16,8 @@ use crate::study::budget::Budget;
 use crate::study::counted::count;
 use crate::study::device::Slot;
 use crate::study::event::{
-    AttemptEnd, AttemptEvent, CheckpointEvent, DeviceEvent, Event, FinalistsEvent, ProposalEvent,
-    RunnerEvent, StateEvent, StudyEvent, TrialEvent,
+    AttemptEnd, AttemptEvent, CheckpointEvent, Event, FinalistsEvent, ProposalEvent, RunnerEvent,
+    StateEvent, StudyEvent, TrialEvent,
 };
 use crate::study::followed_front::FollowedFront;
 use crate::study::front;
@@ -134,10 +134,8 @@ impl Reporter for Plain {
         {
             spec.budget.extend(*by);
         }
-        if let Event::Runner(RunnerEvent::Started { slots, .. })
-        | Event::Device(DeviceEvent::SlotsChanged { slots }) = happening.event
-        {
-            self.slots.clone_from(slots);
+        if let Some(slots) = happening.event.slots() {
+            self.slots = slots.to_vec();
         }
         match happening.event {
             Event::Trial(
@@ -160,31 +158,14 @@ impl Reporter for Plain {
             {
                 return out.flush();
             }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(
-                    AttemptEvent::Started { .. }
-                    | AttemptEvent::Launched { .. }
-                    | AttemptEvent::Reported { .. }
-                    | AttemptEvent::Remarked { .. },
-                )
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(CheckpointEvent::Dropped { .. })
-                | TrialEvent::State(_)
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Runner(_)
-            | Event::Study(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => {}
+            _ => {}
         }
         if let Some(failed) = self.failure_told_alone(happening) {
             writeln!(out, "{failed}")?;
         }
         let before = self.best;
-        if let Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. })) = happening.event {
+        let is_end = happening.event.finished_trial().is_some();
+        if is_end {
             self.best = happening.state.leader();
         }
         let (now, direction) = (self.best, happening.state.direction());
@@ -200,9 +181,7 @@ impl Reporter for Plain {
         {
             writeln!(out, "{line}{}", one_line(&more))?;
         }
-        if let (Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. })), Some(spec)) =
-            (happening.event, &self.study)
-        {
+        if let Some(spec) = self.study.as_ref().filter(|_| is_end) {
             let elapsed = self.clock.elapsed(happening.at);
             let front = self.front.front_size();
             let progress = progress(spec, elapsed, &self.slots, front, happening);
@@ -310,37 +289,33 @@ impl Plain {
 
     /// The end of an event's line; `None` if it adds nothing.
     fn more(&mut self, event: &Event) -> Option<String> {
+        let Event::Trial(trial, event) = event else { return Some(String::new()) };
         match event {
-            Event::Trial(
-                trial,
-                TrialEvent::Attempt(AttemptEvent::Remarked { attempt, kind, count, .. }),
-            ) => {
+            TrialEvent::Attempt(AttemptEvent::Remarked { attempt, kind, count, .. }) => {
                 if kind.is_loss() {
                     self.odd.entry(*trial).or_default().insert((*attempt, *kind), *count);
                 }
                 return self.remarked.insert(*kind).then(String::new);
             }
-            Event::Trial(trial, TrialEvent::State(StateEvent::Paused { hold: None, .. })) => {
+            TrialEvent::State(StateEvent::Paused { hold: None, .. }) => {
                 self.waiting.insert(*trial);
             }
             // Reported when it continues.
-            Event::Trial(trial, TrialEvent::State(StateEvent::Queued { reason, .. }))
-                if self.waiting.remove(trial) =>
-            {
+            TrialEvent::State(StateEvent::Queued { reason, .. }) if self.waiting.remove(trial) => {
                 self.promoted.insert(*trial, reason.clone());
                 return None;
             }
-            Event::Trial(trial, TrialEvent::State(StateEvent::Cloned { params, reason, .. })) => {
+            TrialEvent::State(StateEvent::Cloned { params, reason, .. }) => {
                 self.waiting.remove(trial);
                 self.promoted.insert(*trial, format!("{reason}, with {params}"));
                 return None;
             }
-            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { .. })) => {
+            TrialEvent::Attempt(AttemptEvent::Started { .. }) => {
                 return Some(
                     self.promoted.remove(trial).map(|why| format!(": {why}")).unwrap_or_default(),
                 );
             }
-            Event::Trial(trial, TrialEvent::State(StateEvent::Finished { .. })) => {
+            TrialEvent::State(StateEvent::Finished { .. }) => {
                 self.waiting.remove(trial);
                 let odd: u64 = self.odd.remove(trial).map_or(0, |odd| odd.values().sum());
                 let study = self.study.as_ref().map_or("STUDY", |spec| spec.name.as_str());
@@ -352,77 +327,31 @@ impl Plain {
                 };
                 return Some(if odd > 0 { told() } else { String::new() });
             }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(
-                    AttemptEvent::Launched { .. }
-                    | AttemptEvent::Reported { .. }
-                    | AttemptEvent::Ended { .. },
-                )
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(_)
-                | TrialEvent::State(
-                    StateEvent::Queued { .. }
-                    | StateEvent::Paused { .. }
-                    | StateEvent::Held { .. }
-                    | StateEvent::Continued { .. }
-                    | StateEvent::Hidden
-                    | StateEvent::Restored
-                    | StateEvent::Removed { .. },
-                )
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Runner(_)
-            | Event::Study(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => {}
+            _ => {}
         }
         Some(String::new())
     }
 
     /// Why an attempt failed, if the consequence for its trial does not say it.
     fn failure_told_alone(&mut self, happening: &Happening<'_>) -> Option<String> {
-        match happening.event {
-            Event::Trial(
-                trial,
-                TrialEvent::Attempt(AttemptEvent::Ended { end: AttemptEnd::Failed(_), .. }),
-            ) => {
-                self.failed = Some((*trial, Journal::line(happening, false)));
-                None
+        if let Some((trial, AttemptEnd::Failed(_))) = happening.event.attempt_end() {
+            self.failed = Some((trial, Journal::line(happening, false)));
+        }
+        let (trial, event) = happening.event.state_event()?;
+        match event {
+            StateEvent::Paused { .. } => {
+                self.failed.take().filter(|(failed, _)| *failed == trial).map(|(_, line)| line)
             }
-            Event::Trial(trial, TrialEvent::State(StateEvent::Paused { .. })) => {
-                self.failed.take().filter(|(failed, _)| failed == trial).map(|(_, line)| line)
-            }
-            Event::Trial(
-                _,
-                TrialEvent::State(StateEvent::Queued { .. } | StateEvent::Finished { .. }),
-            ) => {
+            StateEvent::Queued { .. } | StateEvent::Finished { .. } => {
                 self.failed = None;
                 None
             }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(_)
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(_)
-                | TrialEvent::State(
-                    StateEvent::Cloned { .. }
-                    | StateEvent::Held { .. }
-                    | StateEvent::Continued { .. }
-                    | StateEvent::Hidden
-                    | StateEvent::Restored
-                    | StateEvent::Removed { .. },
-                )
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Runner(_)
-            | Event::Study(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => None,
+            StateEvent::Cloned { .. }
+            | StateEvent::Held { .. }
+            | StateEvent::Continued { .. }
+            | StateEvent::Hidden
+            | StateEvent::Restored
+            | StateEvent::Removed { .. } => None,
         }
     }
 }

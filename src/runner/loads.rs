@@ -7,7 +7,7 @@ use crate::engine::concurrency::{Load, TrialLoad};
 use crate::runner::monitor::{Gpu, MachineSample, Memory, Monitor};
 use crate::runner::processes;
 use crate::study::device::Device;
-use crate::study::event::{AttemptEvent, Event, TrialEvent};
+use crate::study::event::{AttemptEvent, Event};
 use crate::study::trial::TrialNumber;
 
 /// Interval between measurements.
@@ -35,30 +35,12 @@ impl Default for Loads {
 impl Loads {
     /// Tracks which trial runs on which device of this machine.
     pub(super) fn hear(&mut self, event: &Event) {
+        let Some((trial, event)) = event.attempt_event() else { return };
         match event {
-            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Started { slot, .. })) => {
-                self.started(*trial, slot.devices.first());
-            }
-            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Launched { pid, .. })) => {
-                self.launched(*trial, *pid);
-            }
-            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => {
-                self.ended(*trial)
-            }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(AttemptEvent::Reported { .. } | AttemptEvent::Remarked { .. })
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(_)
-                | TrialEvent::State(_)
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Runner(_)
-            | Event::Study(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => {}
+            AttemptEvent::Started { slot, .. } => self.started(trial, slot.devices.first()),
+            AttemptEvent::Launched { pid, .. } => self.launched(trial, *pid),
+            AttemptEvent::Ended { .. } => self.ended(trial),
+            AttemptEvent::Reported { .. } | AttemptEvent::Remarked { .. } => {}
         }
     }
 

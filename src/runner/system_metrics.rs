@@ -12,7 +12,7 @@ use super::monitor::{Gpu, MachineSample, Monitor, TreeLoad};
 use super::point_queue::PointQueue;
 use super::threads;
 use crate::study::device::{Device, DeviceGroup};
-use crate::study::event::{AttemptEvent, Event, TrialEvent};
+use crate::study::event::{AttemptEvent, Event};
 use crate::study::metric::Metrics;
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -61,36 +61,16 @@ impl SystemMetrics {
 
     /// Follows the attempts of a study on this machine.
     pub fn hear(&self, event: &Event) {
+        let Some((trial, event)) = event.attempt_event() else { return };
         match event {
             // Measured by its agent.
-            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { slot, .. }))
-                if slot.devices.agent().is_some() => {}
-            Event::Trial(
-                trial,
-                TrialEvent::Attempt(AttemptEvent::Started { attempt, slot, .. }),
-            ) => {
-                self.started(*trial, *attempt, &slot.devices);
+            AttemptEvent::Started { slot, .. } if slot.devices.agent().is_some() => {}
+            AttemptEvent::Started { attempt, slot, .. } => {
+                self.started(trial, *attempt, &slot.devices);
             }
-            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Launched { pid, .. })) => {
-                self.launched(*trial, *pid);
-            }
-            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { .. })) => {
-                self.ended(*trial)
-            }
-            Event::Trial(
-                _,
-                TrialEvent::Proposal(_)
-                | TrialEvent::Attempt(AttemptEvent::Reported { .. } | AttemptEvent::Remarked { .. })
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(_)
-                | TrialEvent::State(_)
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Runner(_)
-            | Event::Study(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => {}
+            AttemptEvent::Launched { pid, .. } => self.launched(trial, *pid),
+            AttemptEvent::Ended { .. } => self.ended(trial),
+            AttemptEvent::Reported { .. } | AttemptEvent::Remarked { .. } => {}
         }
     }
 
@@ -252,12 +232,8 @@ mod tests {
         let points = Arc::new(PointQueue::default());
         let metrics = SystemMetrics::start(Duration::from_millis(20), Arc::clone(&points)).unwrap();
         metrics.hear(&fixtures::started());
-        let launched = TrialEvent::Attempt(AttemptEvent::Launched {
-            attempt: ATTEMPT,
-            pid: child.id(),
-            pid_started: 0,
-        });
-        metrics.hear(&Event::Trial(TRIAL, launched));
+        let launched = AttemptEvent::Launched { attempt: ATTEMPT, pid: child.id(), pid_started: 0 };
+        metrics.hear(&Event::of(TRIAL, launched));
         let clock = Clock::start(Timestamp(0), None);
         let patience = Instant::now() + Duration::from_secs(30);
         let logged = loop {

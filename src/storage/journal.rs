@@ -16,21 +16,23 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
     let mut killed_at = None;
     let mut created = HashSet::new();
     for (seq, at, event) in journal {
-        // As in the fold, nothing happens to a trial before it is created.
-        let is_of_none = event.trial().is_some_and(|number| !created.contains(&number));
         match event {
             Event::Runner(RunnerEvent::Started { .. }) => runner = Some(*seq),
             Event::Runner(RunnerEvent::Stopped { heard, .. }) => killed_at = *heard,
             Event::Trial(trial, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. })) => {
                 created.insert(*trial);
             }
-            _ if is_of_none => {}
-            Event::Trial(
-                trial,
-                TrialEvent::Attempt(AttemptEvent::Started { attempt, slot, resume, until, .. }),
-            ) => {
+            _ => {}
+        }
+        let Some((trial, event)) = event.attempt_event() else { continue };
+        // As in the fold, nothing happens to a trial before it is created.
+        if !created.contains(&trial) {
+            continue;
+        }
+        match event {
+            AttemptEvent::Started { attempt, slot, resume, until, .. } => {
                 let begun = Attempt {
-                    trial: *trial,
+                    trial,
                     attempt: *attempt,
                     slot: slot.clone(),
                     resume: resume.clone(),
@@ -42,44 +44,22 @@ pub fn attempts_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<(TrialNumber
                     reason: None,
                     runner,
                 };
-                attempts.insert((*trial, attempt.0), begun);
+                attempts.insert((trial, attempt.0), begun);
             }
-            Event::Trial(
-                trial,
-                TrialEvent::Attempt(AttemptEvent::Launched { attempt, pid, pid_started }),
-            ) => {
-                if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
+            AttemptEvent::Launched { attempt, pid, pid_started } => {
+                if let Some(attempt) = attempts.get_mut(&(trial, attempt.0)) {
                     attempt.process = Some((*pid, *pid_started));
                 }
             }
-            Event::Trial(
-                trial,
-                TrialEvent::Attempt(AttemptEvent::Ended { attempt, end, reason, .. }),
-            ) => {
-                if let Some(attempt) = attempts.get_mut(&(*trial, attempt.0)) {
+            AttemptEvent::Ended { attempt, end, reason, .. } => {
+                if let Some(attempt) = attempts.get_mut(&(trial, attempt.0)) {
                     attempt.ended =
                         Some(end.moment(attempt.started, *at, killed_at).unwrap_or(*at));
                     attempt.end = Some(end.clone());
                     attempt.reason.clone_from(reason);
                 }
             }
-            Event::Trial(
-                _,
-                TrialEvent::Attempt(AttemptEvent::Reported { .. } | AttemptEvent::Remarked { .. })
-                | TrialEvent::Decision(_)
-                | TrialEvent::Checkpoint(_)
-                | TrialEvent::State(_)
-                | TrialEvent::Proposal(
-                    ProposalEvent::CandidatesOffered { .. }
-                    | ProposalEvent::ConfigurationsSkipped { .. },
-                )
-                | TrialEvent::Record(_)
-                | TrialEvent::Entry(_),
-            )
-            | Event::Runner(RunnerEvent::Described { .. })
-            | Event::Study(_)
-            | Event::Finalists(_)
-            | Event::Device(_) => {}
+            AttemptEvent::Reported { .. } | AttemptEvent::Remarked { .. } => {}
         }
     }
     attempts
@@ -197,23 +177,7 @@ pub fn runners_of(journal: &[(Seq, Timestamp, Event)]) -> Vec<StoredRunner> {
                     runner.reason = Some(reason.clone());
                 }
             }
-            (
-                Event::Runner(RunnerEvent::Described { .. } | RunnerEvent::Stopped { .. })
-                | Event::Device(DeviceEvent::SlotsChanged { .. }),
-                None,
-            ) => {}
-            (
-                Event::Device(
-                    DeviceEvent::Paused { .. }
-                    | DeviceEvent::Resumed { .. }
-                    | DeviceEvent::AgentChanged { .. }
-                    | DeviceEvent::ConcurrencyChanged { .. },
-                )
-                | Event::Trial(..)
-                | Event::Study(_)
-                | Event::Finalists(_),
-                _,
-            ) => {}
+            _ => {}
         }
     }
     runners

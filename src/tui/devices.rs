@@ -213,15 +213,7 @@ impl JournalOfDevices {
                     }
                     // They come again, or are gone.
                     Event::Runner(RunnerEvent::Started { .. }) => self.agents.clear(),
-                    Event::Device(
-                        DeviceEvent::Paused { .. }
-                        | DeviceEvent::Resumed { .. }
-                        | DeviceEvent::SlotsChanged { .. },
-                    )
-                    | Event::Runner(RunnerEvent::Described { .. } | RunnerEvent::Stopped { .. })
-                    | Event::Trial(..)
-                    | Event::Study(_)
-                    | Event::Finalists(_) => {}
+                    _ => {}
                 }
             }
         }

@@ -233,22 +233,43 @@ impl Event {
         }
     }
 
+    /// What happened to an attempt, with its trial. Code that follows attempts alone matches all of
+    /// these and lists no other events, so that a new event is added only where its group matters;
+    /// what must treat every event (the fold, the words, the rows of a store) lists all.
+    pub fn attempt_event(&self) -> Option<(TrialNumber, &AttemptEvent)> {
+        let Event::Trial(trial, TrialEvent::Attempt(event)) = self else { return None };
+        Some((*trial, event))
+    }
+
+    /// A change of a trial's state, likewise.
+    pub fn state_event(&self) -> Option<(TrialNumber, &StateEvent)> {
+        let Event::Trial(trial, TrialEvent::State(event)) = self else { return None };
+        Some((*trial, event))
+    }
+
+    /// The trial that ended, if this ends one.
+    pub fn finished_trial(&self) -> Option<TrialNumber> {
+        let (trial, StateEvent::Finished { .. }) = self.state_event()? else { return None };
+        Some(trial)
+    }
+
     /// The trial and the end of an attempt, if this ends one.
     pub fn attempt_end(&self) -> Option<(TrialNumber, &AttemptEnd)> {
-        match self {
-            Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Ended { end, .. })) => {
-                Some((*trial, end))
-            }
-            _ => None,
-        }
+        let (trial, AttemptEvent::Ended { end, .. }) = self.attempt_event()? else { return None };
+        Some((trial, end))
     }
 
     /// The devices of an attempt, if this starts one.
     pub fn devices(&self) -> Option<&DeviceGroup> {
+        let (_, AttemptEvent::Started { slot, .. }) = self.attempt_event()? else { return None };
+        Some(&slot.devices)
+    }
+
+    /// The slots that a runner has from here on.
+    pub fn slots(&self) -> Option<&[Slot]> {
         match self {
-            Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Started { slot, .. })) => {
-                Some(&slot.devices)
-            }
+            Event::Runner(RunnerEvent::Started { slots, .. })
+            | Event::Device(DeviceEvent::SlotsChanged { slots }) => Some(slots),
             _ => None,
         }
     }

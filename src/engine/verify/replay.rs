@@ -80,36 +80,20 @@ impl Replay {
             self.engine.apply(event);
             self.engine.note_of_replayed(event);
             self.note_goal(event);
-            match event {
-                Event::Study(StudyEvent::BudgetExtended { by }) => {
-                    self.engine.spec.budget.extend(*by)
-                }
-                Event::Trial(trial, TrialEvent::Attempt(AttemptEvent::Reported { step, .. }))
-                    if is_judged =>
-                {
-                    verified.verdicts += 1;
-                    let stored = stored_verdict(next, *trial, *step);
-                    let now = self.engine.judge(*trial, *step);
-                    if !now.repeats(&stored) {
-                        return Some((VERDICT, in_words(*step, &stored), in_words(*step, &now)));
-                    }
-                }
-                Event::Study(
-                    StudyEvent::DiskExceeded { .. }
-                    | StudyEvent::Finished { .. }
-                    | StudyEvent::Reopened { .. }
-                    | StudyEvent::Paused { .. }
-                    | StudyEvent::Resumed { .. }
-                    | StudyEvent::Noted { .. }
-                    | StudyEvent::Tagged { .. }
-                    | StudyEvent::RequestServed { .. },
-                )
-                | Event::Trial(..)
-                | Event::Runner(_)
-                | Event::Finalists(_)
-                | Event::Device(_) => {}
+            if let Event::Study(StudyEvent::BudgetExtended { by }) = event {
+                self.engine.spec.budget.extend(*by);
             }
-            None
+            let (trial, AttemptEvent::Reported { step, .. }) = event.attempt_event()? else {
+                return None;
+            };
+            if !is_judged {
+                return None;
+            }
+            verified.verdicts += 1;
+            let stored = stored_verdict(next, trial, *step);
+            let now = self.engine.judge(trial, *step);
+            let differ = !now.repeats(&stored);
+            differ.then(|| (VERDICT, in_words(*step, &stored), in_words(*step, &now)))
         });
         found.map(|(what, stored, now)| Difference::of_entry(entry, what, stored, now))
     }
@@ -117,12 +101,9 @@ impl Replay {
     /// Notes the goal that is reached before an end, which may be decided after any event, such as
     /// a trial that continues or a race that is void.
     fn note_goal_before(&mut self, event: &Event) {
-        let is_end = matches!(
-            event,
-            Event::Trial(_, TrialEvent::State(StateEvent::Finished { .. }))
-                | Event::Study(StudyEvent::Finished { .. })
-        );
-        if is_end {
+        if event.finished_trial().is_some()
+            || matches!(event, Event::Study(StudyEvent::Finished { .. }))
+        {
             self.goals.extend(self.engine.goal());
         }
     }
@@ -400,33 +381,24 @@ fn contains(events: &[Event], event: &Event) -> bool {
 fn without_wording(event: &Event) -> Event {
     let mut event = event.clone();
     match &mut event {
-        Event::Trial(_, TrialEvent::State(StateEvent::Queued { reason, .. }))
-        | Event::Finalists(
-            FinalistsEvent::Dropped { reason, .. } | FinalistsEvent::Won { reason, .. },
-        ) => reason.clear(),
-        Event::Trial(_, TrialEvent::State(StateEvent::Finished { reason, .. })) => *reason = None,
-        Event::Trial(
-            _,
-            TrialEvent::Proposal(_)
-            | TrialEvent::Attempt(_)
-            | TrialEvent::Decision(_)
-            | TrialEvent::Checkpoint(_)
-            | TrialEvent::State(
-                StateEvent::Cloned { .. }
-                | StateEvent::Paused { .. }
-                | StateEvent::Held { .. }
-                | StateEvent::Continued { .. }
-                | StateEvent::Hidden
-                | StateEvent::Restored
-                | StateEvent::Removed { .. },
-            )
-            | TrialEvent::Record(_)
-            | TrialEvent::Entry(_),
-        )
-        | Event::Finalists(FinalistsEvent::Chosen { .. } | FinalistsEvent::Tested { .. })
-        | Event::Runner(_)
-        | Event::Study(_)
-        | Event::Device(_) => {}
+        Event::Trial(_, TrialEvent::State(event)) => match event {
+            StateEvent::Queued { reason, .. } => reason.clear(),
+            StateEvent::Finished { reason, .. } => *reason = None,
+            StateEvent::Cloned { .. }
+            | StateEvent::Paused { .. }
+            | StateEvent::Held { .. }
+            | StateEvent::Continued { .. }
+            | StateEvent::Hidden
+            | StateEvent::Restored
+            | StateEvent::Removed { .. } => {}
+        },
+        Event::Finalists(event) => match event {
+            FinalistsEvent::Dropped { reason, .. } | FinalistsEvent::Won { reason, .. } => {
+                reason.clear()
+            }
+            FinalistsEvent::Chosen { .. } | FinalistsEvent::Tested { .. } => {}
+        },
+        Event::Trial(..) | Event::Runner(_) | Event::Study(_) | Event::Device(_) => {}
     }
     event
 }
