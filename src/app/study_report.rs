@@ -286,7 +286,7 @@ impl Scope<'_> {
             let example = reason.as_deref().map(|reason| format!("trial {trial}: {reason}"));
             StoppedRow {
                 state: group.state.as_str(),
-                why: self.privacy.public(&group.why),
+                why: self.privacy.public(group.why),
                 trials: group.trials,
                 example: self.privacy.public(example.unwrap_or_default()),
             }

@@ -14,7 +14,7 @@ use crate::report::wording::{
 };
 use crate::runner;
 use crate::storage::{StorageReader, StudySummary};
-use crate::study::decision::{Decision, Reason};
+use crate::study::decision::Decision;
 use crate::study::event::AttemptEnd;
 use crate::study::params::Value;
 use crate::study::program::Program;
@@ -152,7 +152,7 @@ pub struct StoppedGroup {
     /// `pruned` or `failed`.
     pub state: TrialState,
     /// Why, in a few words.
-    pub why: String,
+    pub why: &'static str,
     /// Number of trials in the group.
     pub trials: u64,
     /// The newest of them, with its reason.
@@ -182,11 +182,7 @@ pub fn stopped(reader: &dyn StorageReader, study: &StudySummary) -> Result<Stopp
     let query = TrialQuery::all(SortKey::Number).filtered(study.visible(filter));
     let mut groups: Vec<StoppedGroup> = Vec::new();
     for trial in reader.trials(study.id, &query)? {
-        let why = match (trial.state, ends.get(&trial.number)) {
-            (TrialState::Pruned, _) => why_stopped(&trial)
-                .unwrap_or_else(|| format!("stopped by {}", study.spec.pruner.name)),
-            (_, end) => end.map_or("failed", |end| attempt_end(Some(end))).to_owned(),
-        };
+        let why = why_stopped(&trial, ends.get(&trial.number));
         let example = (trial.number, trial.reason.as_deref().map(one_line));
         let is_same = |group: &&mut StoppedGroup| group.state == trial.state && group.why == why;
         match groups.iter_mut().find(is_same) {
@@ -202,68 +198,58 @@ pub fn stopped(reader: &dyn StorageReader, study: &StudySummary) -> Result<Stopp
     Ok(StoppedPart { study, groups })
 }
 
-/// Why a pruner stopped a trial, without the numbers of each.
-fn why_stopped(trial: &Trial) -> Option<String> {
+/// Why a trial ended early, without the numbers of each: by the rule of its pruner, or else as its
+/// last attempt ended.
+fn why_stopped(trial: &Trial, end: Option<&AttemptEnd>) -> &'static str {
     let decided = trial.decisions.iter().rev().find_map(|decision| match &decision.verdict {
         Decision::Stop(reason) | Decision::Pause(reason) => Some(reason),
         Decision::Continue(_) => None,
     });
-    let rule = match decided {
-        Some(Reason::Rank { .. }) => "its rank at a rung",
-        Some(Reason::Rung { .. }) => "waits at a rung, and was not promoted",
-        Some(Reason::Ready { .. }) => "waited for its population",
-        Some(Reason::Percentile { percentile, .. }) if percentile.0 == 50.0 => {
-            "worse than the median at the same step"
-        }
-        Some(Reason::Percentile { .. }) => "worse than a percentile at the same step",
-        Some(Reason::Patience { .. }) => "no better for several reports",
-        Some(Reason::Plateau { .. }) => "no longer improved",
-        Some(Reason::Threshold { .. }) => "outside of a fixed bound",
-        Some(Reason::Limit { .. }) => "beyond a limit",
-        Some(Reason::Wilcoxon { .. }) => "worse than the best trial by a signed-rank test",
-        Some(Reason::Forecast { .. }) => "forecast to end worse than the best",
-        Some(Reason::Nan { .. } | Reason::OnlyNan { .. }) => "NaN",
-        None
-        | Some(
-            Reason::Promoted { .. }
-            | Reason::NotPaused { .. }
-            | Reason::Concluded { .. }
-            | Reason::Survived { .. }
-            | Reason::Exploited { .. }
-            | Reason::Migrated { .. }
-            | Reason::Reached(_)
-            | Reason::Held(_)
-            | Reason::Recorded(_),
-        ) => return trial.reason.as_deref().map(|reason| without_numbers(&one_line(reason))),
-    };
-    Some(rule.to_owned())
-}
-
-/// A sentence with `N` for each number, so that those that differ in numbers alone are one.
-fn without_numbers(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut is_in_number = false;
-    for char in text.chars() {
-        let is_digit = char.is_ascii_digit() || (is_in_number && char == '.');
-        if is_digit && !is_in_number {
-            out.push('N');
-        }
-        if !is_digit {
-            out.push(char);
-        }
-        is_in_number = is_digit;
+    match (trial.state, decided, end) {
+        (TrialState::Pruned, Some(reason), _) => reason.rule(),
+        (_, _, Some(end)) => attempt_end(Some(end)),
+        (state, _, None) => state.as_str(),
     }
-    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::decision::Reason;
+    use crate::study::params::Params;
+    use crate::study::step::{StepUnit, UnitStep};
+    use crate::study::time::Timestamp;
+    use crate::study::trial::{DecisionAtStep, Origin};
 
     #[test]
-    fn sentences_that_differ_in_numbers_are_one() {
-        let one = without_numbers("rank 9 of 12 at step 300; 4 continue");
-        assert_eq!(one, without_numbers("rank 10 of 3 at step 1.5; 44 continue"));
-        assert_eq!(one, "rank N of N at step N; N continue");
+    fn trials_that_ended_by_one_cause_have_one_reason_whatever_their_sentences_say() {
+        let created = Timestamp(0);
+        let trial = |state, reason: &str, verdict: Option<Decision>| Trial {
+            state,
+            reason: Some(reason.to_owned()),
+            decisions: verdict
+                .map(|verdict| DecisionAtStep { step: 3, verdict })
+                .into_iter()
+                .collect(),
+            ..Trial::new(TrialNumber(0), Params::new(), Origin::Asked, created)
+        };
+        let nan = |step| {
+            let at = UnitStep { unit: StepUnit::Step, step };
+            Some(Decision::Stop(Reason::Nan { at }))
+        };
+        for (state, reason, verdict, end, expected) in [
+            (TrialState::Pruned, "one", nan(1), AttemptEnd::Stopped, "NaN"),
+            (TrialState::Pruned, "another", nan(7), AttemptEnd::Stopped, "NaN"),
+            (TrialState::Pruned, "diverged: nan", None, AttemptEnd::Diverged, "diverged"),
+            (TrialState::Pruned, "diverged: loss inf", None, AttemptEnd::Diverged, "diverged"),
+            (TrialState::Failed, "killed on request", None, AttemptEnd::Interrupted, "interrupted"),
+        ] {
+            assert_eq!(
+                why_stopped(&trial(state, reason, verdict), Some(&end)),
+                expected,
+                "{reason}"
+            );
+        }
+        assert_eq!(why_stopped(&trial(TrialState::Failed, "told", None), None), "failed");
     }
 }

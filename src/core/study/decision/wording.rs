@@ -188,6 +188,37 @@ impl fmt::Display for Reason {
     }
 }
 
+impl Reason {
+    /// The rule that ended or paused the trial, without the numbers of each: `its rank at a rung`.
+    pub fn rule(&self) -> &'static str {
+        match self {
+            Reason::Rank { .. } => "its rank at a rung",
+            Reason::Rung { .. } => "waits at a rung, and was not promoted",
+            Reason::Ready { .. } => "waited for its population",
+            Reason::Percentile { percentile: Number(50.0), .. } => {
+                "worse than the median at the same step"
+            }
+            Reason::Percentile { .. } => "worse than a percentile at the same step",
+            Reason::Patience { .. } => "no better for several reports",
+            Reason::Plateau { .. } => "no longer improved",
+            Reason::Threshold { .. } => "outside of a fixed bound",
+            Reason::Limit { .. } => "beyond a limit",
+            Reason::Wilcoxon { .. } => "worse than the best trial by a signed-rank test",
+            Reason::Forecast { .. } => "forecast to end worse than the best",
+            Reason::Nan { .. } | Reason::OnlyNan { .. } => "NaN",
+            Reason::Promoted { .. }
+            | Reason::NotPaused { .. }
+            | Reason::Concluded { .. }
+            | Reason::Survived { .. }
+            | Reason::Exploited { .. }
+            | Reason::Migrated { .. }
+            | Reason::Reached(_)
+            | Reason::Held(_)
+            | Reason::Recorded(_) => "stopped by its pruner",
+        }
+    }
+}
+
 /// Microseconds in words: tenths of seconds from ten seconds on, milliseconds below.
 fn time(micros: i64) -> String {
     let millis = (micros.max(0).unsigned_abs() + 500) / 1000;
