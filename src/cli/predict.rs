@@ -131,24 +131,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
     let device = exported::device(&arguments.device)?;
     let directory = exported::model(&arguments.directory)?;
     check_options(arguments)?;
-    if !arguments.keep.is_empty() && arguments.output.is_none() && !arguments.json {
-        return Err(Failure::usage("`--keep` needs `-o` or `--json`, which write its columns")
-            .help("add `-o OUT.csv` or `--json`, or leave `--keep` out"));
-    }
-    if let Some(output) = &arguments.output {
-        let inputs = arguments.file.clone().into_iter().chain(standard_input(arguments));
-        refuse_inputs(output, files_of(&directory).chain(inputs))?;
-        if !arguments.overwrite {
-            refuse_existing(output)?;
-        }
-        if output.extension().is_some_and(|extension| !extension.eq_ignore_ascii_case("csv")) {
-            return Err(Failure::usage(format!(
-                "`{}` does not end in .csv, the only format that is written here",
-                output.display()
-            ))
-            .help(format!("`-o {}`", output.with_extension("csv").display())));
-        }
-    }
+    check_output(arguments, &directory)?;
     let pair_column = exported::text_pair(&directory);
     let Inputs { texts, pairs, kept } = inputs(arguments, pair_column.as_ref(), console)?;
     check_pairs(arguments, pair_column.as_ref(), pairs.is_some())?;
@@ -191,14 +174,48 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
         .flatten()
         .map(|one| Shown::of(one, wanted))
         .collect();
-    let of_text = |number: usize| {
-        (texts[number].as_str(), pairs.as_ref().map(|pairs| pairs[number].as_str()))
-    };
     if let Some(failure) = shown::without_masks(&predictions) {
         return Err(failure);
     }
+    write_predictions(arguments, &predictions, &Inputs { texts, pairs, kept }, console)?;
+    shown::unlabelled(&predictions).map_or(Ok(Exit::Done), Err)
+}
+
+/// Checks where the predictions are to be written.
+fn check_output(arguments: &PredictArguments, directory: &Path) -> Result<(), Failure> {
+    if !arguments.keep.is_empty() && arguments.output.is_none() && !arguments.json {
+        return Err(Failure::usage("`--keep` needs `-o` or `--json`, which write its columns")
+            .help("add `-o OUT.csv` or `--json`, or leave `--keep` out"));
+    }
     if let Some(output) = &arguments.output {
-        shown::write_csv(output, of_text, &kept, &predictions)?;
+        let inputs = arguments.file.clone().into_iter().chain(standard_input(arguments));
+        refuse_inputs(output, files_of(directory).chain(inputs))?;
+        if !arguments.overwrite {
+            refuse_existing(output)?;
+        }
+        if output.extension().is_some_and(|extension| !extension.eq_ignore_ascii_case("csv")) {
+            return Err(Failure::usage(format!(
+                "`{}` does not end in .csv, the only format that is written here",
+                output.display()
+            ))
+            .help(format!("`-o {}`", output.with_extension("csv").display())));
+        }
+    }
+    Ok(())
+}
+
+/// Writes the predictions to the file, as JSON or in lines.
+fn write_predictions(
+    arguments: &PredictArguments,
+    predictions: &[Shown],
+    Inputs { texts, pairs, kept }: &Inputs,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let of_text = |number: usize| {
+        (texts[number].as_str(), pairs.as_ref().map(|pairs| pairs[number].as_str()))
+    };
+    if let Some(output) = &arguments.output {
+        shown::write_csv(output, of_text, kept, predictions)?;
         console.say(&format!(
             "{} with their {} in {}",
             count(texts.len() as u64, "text"),
@@ -230,7 +247,7 @@ pub fn predict(arguments: &PredictArguments, console: &mut Console) -> Result<Ex
             }
         }
     }
-    shown::unlabelled(&predictions).map_or(Ok(Exit::Done), Err)
+    Ok(())
 }
 
 /// What is said of texts of which the model did not see the end.

@@ -81,25 +81,38 @@ impl Engine {
         if !matches!(end, AttemptEnd::Refused | AttemptEnd::Interrupted) {
             self.refusals.forget();
         }
+        let is_back = self.is_open(slot) && leaving != Some(Leaving::AgentLeft);
+        let left = match evicted {
+            Some(why) => why,
+            None if !is_back => format!("left {devices}"),
+            None => "resumed by you".to_owned(),
+        };
+        if leaves_too_early && end == AttemptEnd::Completed && leaving.is_none() {
+            self.requeue(number, "left where it was to pause, and was told to continue");
+        } else {
+            self.follow_end(number, end, leaving, message, &left);
+        }
+        self.release_held(number);
+        self.answer_kill_requests(number);
+    }
+
+    /// What becomes of a trial whose attempt has ended; `left`: why it is queued again if it had to
+    /// leave its slot.
+    fn follow_end(
+        &mut self,
+        number: TrialNumber,
+        end: AttemptEnd,
+        leaving: Option<Leaving>,
+        message: Option<String>,
+        left: &str,
+    ) {
         match (end, leaving) {
             // However the process ended: the user was told that it is killed.
             (_, Some(Leaving::Killed)) => self.fail(number, "killed on request".to_owned()),
-            (AttemptEnd::Completed, None) if leaves_too_early => {
-                self.requeue(number, "left where it was to pause, and was told to continue")
-            }
             (AttemptEnd::Completed, _) => self.complete(number, message),
             (AttemptEnd::Paused, _) if self.has_arrived(number) => self.complete(number, None),
-            (
-                AttemptEnd::Paused,
-                Some(leaving @ (Leaving::Holding { .. } | Leaving::AgentLeft)),
-            ) => {
-                let is_back = self.is_open(slot) && leaving != Leaving::AgentLeft;
-                let why = match evicted {
-                    Some(why) => why,
-                    None if !is_back => format!("left {devices}"),
-                    None => "resumed by you".to_owned(),
-                };
-                self.requeue(number, &why);
+            (AttemptEnd::Paused, Some(Leaving::Holding { .. } | Leaving::AgentLeft)) => {
+                self.requeue(number, left);
             }
             (AttemptEnd::Paused, _) => {
                 let reason = message.unwrap_or_else(|| "paused".to_owned());
@@ -132,8 +145,6 @@ impl Engine {
                 self.retry_or_fail(number, cause, message);
             }
         }
-        self.release_held(number);
-        self.answer_kill_requests(number);
     }
 
     /// What an attempt supersedes if it ends like this; `None`: as far as it has come. A trial that

@@ -43,12 +43,11 @@ pub fn of_data(
         .as_deref()
         .map(|model| model::look(model, &arguments.output))
         .transpose()?;
-    let named = |path: &Path| as_named(path, &arguments.output);
     let mut study = TrainerStudy {
         name: name(arguments, None, if parts.is_some() { &path } else { data }),
         task: TaskKind::LanguageModeling,
         model: model.as_ref().map(|model| model.named.clone()),
-        train: named(&path)?,
+        train: as_named(&path, &arguments.output)?,
         validation: None,
         test: None,
         separator: None,
@@ -93,32 +92,7 @@ pub fn of_data(
         }
         tasks::settle((&table, data), model.as_ref(), arguments, questions, &mut study)?;
     }
-    for (split, words) in
-        [("validation", &["validation", "valid", "val", "dev"][..]), ("test", &["test"])]
-    {
-        let found = match &parts {
-            None => beside(data, words),
-            Some(_) => {
-                let folder = path.parent().filter(|_| pattern_of(&path).is_some());
-                let mut patterns = words.iter().filter_map(|word| pattern_of_split(folder?, word));
-                patterns.next().filter(|_| split_of(data) == Some(Split::Train))
-            }
-        };
-        if let Some(path) = found {
-            if let Some(why) = left_out(&path, &study) {
-                study.findings.push(format!("{split}: {} is left out: {why}", shown(&path)));
-                continue;
-            }
-            study
-                .findings
-                .push(format!("{split}: {}, found beside the training file", shown(&path)));
-            let path = named(&path)?;
-            match split {
-                "test" => study.test = Some(path),
-                _ => study.validation = Some(path),
-            }
-        }
-    }
+    take_splits(&path, data, parts.is_some(), arguments, &mut study)?;
     if let Some(model) = &model {
         study.take_model(model)?;
     }
@@ -129,6 +103,43 @@ pub fn of_data(
     let text = study.text();
     // Errors (such as a model that cannot be found) are reported before anything is written.
     parsed(&text, &arguments.output).map(|()| text)
+}
+
+/// Takes the validation and test data that lie beside the training data.
+fn take_splits(
+    path: &Path,
+    data: &Path,
+    has_parts: bool,
+    arguments: &InitArguments,
+    study: &mut TrainerStudy,
+) -> Result<(), Failure> {
+    for (split, words) in
+        [("validation", &["validation", "valid", "val", "dev"][..]), ("test", &["test"])]
+    {
+        let found = match has_parts {
+            false => beside(data, words),
+            true => {
+                let folder = path.parent().filter(|_| pattern_of(path).is_some());
+                let mut patterns = words.iter().filter_map(|word| pattern_of_split(folder?, word));
+                patterns.next().filter(|_| split_of(data) == Some(Split::Train))
+            }
+        };
+        if let Some(path) = found {
+            if let Some(why) = left_out(&path, study) {
+                study.findings.push(format!("{split}: {} is left out: {why}", shown(&path)));
+                continue;
+            }
+            study
+                .findings
+                .push(format!("{split}: {}, found beside the training file", shown(&path)));
+            let path = as_named(&path, &arguments.output)?;
+            match split {
+                "test" => study.test = Some(path),
+                _ => study.validation = Some(path),
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What is learned from.

@@ -43,21 +43,7 @@ pub(super) fn conclude(
     // The plain reporter has printed this already.
     let is_told = form == Form::Lines && !arguments.events && console.talk != Talk::Quiet;
     if !is_told {
-        console.say(&format!("study `{name}`: {}", outcome.reason()));
-    }
-    if let (Some((trial, value)), false) = (summary.best, is_told) {
-        let total = count(summary.counts.total(), "trial");
-        console.say(&format!(
-            "best of {total}: trial {trial} with {} {}",
-            study.spec.objective().metric,
-            number(value)
-        ));
-    }
-    if let (Some(front @ Front { knee: Some(knee), .. }), false) = (&summary.front, is_told) {
-        console.say(&format!("{}; trial {knee} is its compromise", front_in_words(front)));
-    }
-    if let (Some(why), false) = (unmeasured(&reader, &summary)?, is_told) {
-        console.say(&one_line(&why.to_string()));
+        say_result(outcome, &reader, &summary, console)?;
     }
     // Without a word, a script's log would have a number only.
     if let (RunOutcome::NoValue(why) | RunOutcome::TooManyFailures(why), Talk::Quiet) =
@@ -67,47 +53,7 @@ pub(super) fn conclude(
     }
     match outcome {
         RunOutcome::Finished(_) => {
-            let store = console.absolute_store()?;
-            let tested =
-                test_winner(&mut AnyStore::open(&store)?, study, &store, &mut listener(console));
-            match tested {
-                Ok(changed) => changed.iter().for_each(|file| {
-                    console.say(&format!(
-                        "the winner was not measured on the test split: `{}` {}",
-                        shown(file),
-                        exported::how_changed(file)
-                    ));
-                }),
-                Err(error) => {
-                    let export = console.next(&format!("export {name}"));
-                    console.say(&format!(
-                        "the winner was not measured on the test split; {export} tries again: {}",
-                        Failure::from(error)
-                    ));
-                }
-            }
-            if let Some(race) = state_of_runs(&reader, &summary)?.as_ref().and_then(best_runs::race)
-            {
-                console.say(&format!("race: {race}"));
-            }
-            failures::warn_failing_choices(&reader, &summary, console)?;
-            if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
-                let known = Some((&reader as &dyn StorageReader, study.id));
-                let target = target(directory, &study.spec, Some(file), known, &store)?;
-                let wanted = ExportOptions {
-                    trial: None,
-                    quantize: study.spec.export.quantize,
-                    target: &target,
-                    otherwise: Otherwise::Beside,
-                };
-                let written =
-                    export_trial(&reader, &summary, wanted, &store, &mut listener(console))?;
-                exported::tell(&written, &study.spec, console);
-            } else if summary.best_trial().is_some() {
-                let [best, export] = [format!("best {name}"), format!("export {name} -o DIR")]
-                    .map(|words| console.next(&words));
-                console.say(&format!("{best} shows it, {export} exports it"));
-            }
+            test_and_export((&reader, &summary), (study, file), console)?;
             say_what_waits(&reader, &summary, console)?;
             Ok(Exit::Done)
         }
@@ -149,6 +95,77 @@ pub(super) fn conclude(
         }
         RunOutcome::Broken(reason) => Err(Failure::new(Exit::Internal, reason.clone()).help(AGAIN)),
     }
+}
+
+/// The result of a study, for a user that no reporter has told it.
+fn say_result(
+    outcome: &RunOutcome,
+    reader: &AnyReader,
+    summary: &StudySummary,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let spec = &summary.spec;
+    console.say(&format!("study `{}`: {}", spec.name, outcome.reason()));
+    if let Some((trial, value)) = summary.best {
+        let total = count(summary.counts.total(), "trial");
+        let metric = &spec.objective().metric;
+        console.say(&format!("best of {total}: trial {trial} with {metric} {}", number(value)));
+    }
+    if let Some(front @ Front { knee: Some(knee), .. }) = &summary.front {
+        console.say(&format!("{}; trial {knee} is its compromise", front_in_words(front)));
+    }
+    if let Some(why) = unmeasured(reader, summary)? {
+        console.say(&one_line(&why.to_string()));
+    }
+    Ok(())
+}
+
+/// Follows a finished study: measures its winner on the test split, and exports the best trial.
+fn test_and_export(
+    (reader, summary): (&AnyReader, &StudySummary),
+    (study, file): (&StoredStudy, &Path),
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let name = &study.spec.name;
+    let store = console.absolute_store()?;
+    let tested = test_winner(&mut AnyStore::open(&store)?, study, &store, &mut listener(console));
+    match tested {
+        Ok(changed) => changed.iter().for_each(|file| {
+            console.say(&format!(
+                "the winner was not measured on the test split: `{}` {}",
+                shown(file),
+                exported::how_changed(file)
+            ));
+        }),
+        Err(error) => {
+            let export = console.next(&format!("export {name}"));
+            console.say(&format!(
+                "the winner was not measured on the test split; {export} tries again: {}",
+                Failure::from(error)
+            ));
+        }
+    }
+    if let Some(race) = state_of_runs(reader, summary)?.as_ref().and_then(best_runs::race) {
+        console.say(&format!("race: {race}"));
+    }
+    failures::warn_failing_choices(reader, summary, console)?;
+    if let (true, Some(directory)) = (study.spec.export.on_finish, &study.spec.export.dir) {
+        let known = Some((reader as &dyn StorageReader, study.id));
+        let target = target(directory, &study.spec, Some(file), known, &store)?;
+        let wanted = ExportOptions {
+            trial: None,
+            quantize: study.spec.export.quantize,
+            target: &target,
+            otherwise: Otherwise::Beside,
+        };
+        let written = export_trial(reader, summary, wanted, &store, &mut listener(console))?;
+        exported::tell(&written, &study.spec, console);
+    } else if summary.best_trial().is_some() {
+        let [best, export] = [format!("best {name}"), format!("export {name} -o DIR")]
+            .map(|words| console.next(&words));
+        console.say(&format!("{best} shows it, {export} exports it"));
+    }
+    Ok(())
 }
 
 fn command_to_continue(arguments: &RunArguments, file: &str, console: &Console) -> String {

@@ -233,30 +233,7 @@ fn print(
     let what = if tracked.is_some() { "run" } else { "trial" };
     let head = format!("{what} {} of {}: {state}{value}", trial.number, spec.name);
     writeln!(console.out, "{}\n", one_line(&head))?;
-    for (title, text) in tracked.map(identity).unwrap_or_default() {
-        console.fact(title, &one_line(&text))?;
-    }
-    let params: Vec<String> = shown_params(spec, trial)
-        .iter()
-        .map(|(name, value)| format!("{name}={}", param(value)))
-        .collect();
-    console.fact("parameters", &one_line(&params.join(" ")))?;
-    if !predicted.is_empty() {
-        console.fact("origin", &proposed_with(spec, &trial.origin, predicted))?;
-    }
-    if let Some(Family { stage_lines, tree, .. }) = family(reader, study, trial)? {
-        for (title, lines) in [("schedule", stage_lines), ("family", tree)] {
-            for (index, line) in lines.iter().enumerate() {
-                console.fact(if index == 0 { title } else { "" }, line)?;
-            }
-        }
-    }
-    if !trial.tags.is_empty() {
-        console.fact("tags", &one_line(&trial.tags.join(" ")))?;
-    }
-    for note in &trial.notes {
-        console.fact("note", &one_line(&note.text))?;
-    }
+    print_configuration(reader, study, trial, predicted, console)?;
     if is_dead {
         let reason = match tracked {
             Some(_) => {
@@ -272,23 +249,7 @@ fn print(
     if let Some(reason) = &trial.reason {
         console.fact("reason", &one_line(reason))?;
     }
-    let last = match spec.has_several_objectives() {
-        true => trial.last_step().zip(result(spec, trial)),
-        false => trial.last().map(|(step, last)| (step, number(last))),
-    };
-    if let Some((step, last)) = last {
-        console.fact("last report", &format!("{last} at {}", spec.step.at(step)))?;
-    }
-    if let Some(mean) = shown_value(spec, trial)
-        && spec.value == ValueRule::Mean
-        && trial.value.is_none()
-    {
-        let reports = count(trial.curve.len() as u64, "report");
-        console.fact("mean so far", &format!("{} of {reports}", number(mean)))?;
-    }
-    for (index, text) in by_earlier_attempts(reader, study, trial)?.iter().enumerate() {
-        console.fact(if index == 0 { "reports" } else { "" }, text)?;
-    }
+    print_reports(reader, study, trial, console)?;
     let open = if is_dead { ran_until_death(reader, study, trial.number)? } else { None };
     let spent = times_spent(reader, study, std::slice::from_ref(trial))?.remove(&trial.number);
     let busy = spent.unwrap_or_default();
@@ -327,6 +288,70 @@ fn print(
     writeln!(console.out)?;
     provenance::print_attempts(made, is_dead.then_some(open), console)?;
     packages(reader, study, trial, made, console)
+}
+
+/// Who the trial is: its parameters and where they come from, its family, tags and notes.
+fn print_configuration(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    predicted: &[Prediction],
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let spec = &study.spec;
+    for (title, text) in trial.origin.tracked().map(identity).unwrap_or_default() {
+        console.fact(title, &one_line(&text))?;
+    }
+    let params: Vec<String> = shown_params(spec, trial)
+        .iter()
+        .map(|(name, value)| format!("{name}={}", param(value)))
+        .collect();
+    console.fact("parameters", &one_line(&params.join(" ")))?;
+    if !predicted.is_empty() {
+        console.fact("origin", &proposed_with(spec, &trial.origin, predicted))?;
+    }
+    if let Some(Family { stage_lines, tree, .. }) = family(reader, study, trial)? {
+        for (title, lines) in [("schedule", stage_lines), ("family", tree)] {
+            for (index, line) in lines.iter().enumerate() {
+                console.fact(if index == 0 { title } else { "" }, line)?;
+            }
+        }
+    }
+    if !trial.tags.is_empty() {
+        console.fact("tags", &one_line(&trial.tags.join(" ")))?;
+    }
+    for note in &trial.notes {
+        console.fact("note", &one_line(&note.text))?;
+    }
+    Ok(())
+}
+
+/// Where its reports stand.
+fn print_reports(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    let spec = &study.spec;
+    let last = match spec.has_several_objectives() {
+        true => trial.last_step().zip(result(spec, trial)),
+        false => trial.last().map(|(step, last)| (step, number(last))),
+    };
+    if let Some((step, last)) = last {
+        console.fact("last report", &format!("{last} at {}", spec.step.at(step)))?;
+    }
+    if let Some(mean) = shown_value(spec, trial)
+        && spec.value == ValueRule::Mean
+        && trial.value.is_none()
+    {
+        let reports = count(trial.curve.len() as u64, "report");
+        console.fact("mean so far", &format!("{} of {reports}", number(mean)))?;
+    }
+    for (index, text) in by_earlier_attempts(reader, study, trial)?.iter().enumerate() {
+        console.fact(if index == 0 { "reports" } else { "" }, text)?;
+    }
+    Ok(())
 }
 
 /// Which reports of the objectives still are of earlier attempts.

@@ -41,56 +41,7 @@ impl Hub {
         }
         let now = Instant::now();
         if !state.agents.contains_key(&hello.session) {
-            let name = state.name_for(&hello);
-            let found = hello
-                .attempts
-                .iter()
-                .filter(|attempt| state.awaited.remove(&(**attempt, name.clone())).is_some());
-            let running: BTreeSet<AttemptOf> = found.copied().collect();
-            // The launch did not reach it, or its process is another one; it ends what it is not
-            // told to keep.
-            let is_missing = |(_, host): &(AttemptOf, String), _: &mut Instant| *host == name;
-            let missing: Vec<_> = state.awaited.extract_if(.., is_missing).collect();
-            for ((attempt, _), _) in missing {
-                let message = Some(format!("agent `{name}` does not run it"));
-                self.ended(&mut state, &name, attempt, (AttemptEnd::Lost, message));
-            }
-            state.senders += 1;
-            let mut agent = Agent {
-                host: hello.host.clone(),
-                address: hello.address,
-                sender: state.senders,
-                outbox: Outbox::default(),
-                received: hello.first.saturating_sub(1),
-                stored: hello.first.saturating_sub(1),
-                epoch: self.run.welcome.epoch,
-                connection: None,
-                heard: now,
-                gone_at: None,
-                is_leaving: false,
-                dismissed: None,
-                idle_since: None,
-                can_return: hello.can_return,
-                generation: 0,
-                outgoing: VecDeque::new(),
-                is_reading: false,
-                writing: Arc::default(),
-                carries: false,
-                trials: running.iter().map(|(trial, _)| *trial).collect(),
-                damaged: BTreeMap::new(),
-                is_silent: false,
-                running,
-                name,
-            };
-            for attempt in agent.running.clone() {
-                let of = (attempt, agent.name.clone());
-                for message in state.early.remove(&of).unwrap_or_default() {
-                    agent.outbox.put(&bytes(&message));
-                }
-            }
-            if has_ended {
-                agent.put(&ToAgent::End);
-            }
+            let agent = self.new_agent(&mut state, &hello, now);
             state.agents.insert(hello.session.clone(), agent);
         }
         let agent = state.agents.get_mut(&hello.session).expect("it was put there if missing");
@@ -118,6 +69,61 @@ impl Hub {
             ..self.run.welcome.clone()
         };
         Ok((welcome, generation))
+    }
+
+    /// An agent that connects for the first time: it keeps the attempts that it was awaited with.
+    fn new_agent(&self, state: &mut HubState, hello: &Hello, now: Instant) -> Agent {
+        let name = state.name_for(hello);
+        let found = hello
+            .attempts
+            .iter()
+            .filter(|attempt| state.awaited.remove(&(**attempt, name.clone())).is_some());
+        let running: BTreeSet<AttemptOf> = found.copied().collect();
+        // The launch did not reach it, or its process is another one; it ends what it is not
+        // told to keep.
+        let is_missing = |(_, host): &(AttemptOf, String), _: &mut Instant| *host == name;
+        let missing: Vec<_> = state.awaited.extract_if(.., is_missing).collect();
+        for ((attempt, _), _) in missing {
+            let message = Some(format!("agent `{name}` does not run it"));
+            self.ended(state, &name, attempt, (AttemptEnd::Lost, message));
+        }
+        state.senders += 1;
+        let mut agent = Agent {
+            host: hello.host.clone(),
+            address: hello.address,
+            sender: state.senders,
+            outbox: Outbox::default(),
+            received: hello.first.saturating_sub(1),
+            stored: hello.first.saturating_sub(1),
+            epoch: self.run.welcome.epoch,
+            connection: None,
+            heard: now,
+            gone_at: None,
+            is_leaving: false,
+            dismissed: None,
+            idle_since: None,
+            can_return: hello.can_return,
+            generation: 0,
+            outgoing: VecDeque::new(),
+            is_reading: false,
+            writing: Arc::default(),
+            carries: false,
+            trials: running.iter().map(|(trial, _)| *trial).collect(),
+            damaged: BTreeMap::new(),
+            is_silent: false,
+            running,
+            name,
+        };
+        for attempt in agent.running.clone() {
+            let of = (attempt, agent.name.clone());
+            for message in state.early.remove(&of).unwrap_or_default() {
+                agent.outbox.put(&bytes(&message));
+            }
+        }
+        if state.phase == Phase::Ended {
+            agent.put(&ToAgent::End);
+        }
+        agent
     }
 }
 
