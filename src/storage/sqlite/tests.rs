@@ -7,7 +7,11 @@ use std::error::Error as _;
 use std::fs;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use rusqlite::ErrorCode;
+
+use super::opening::{enable_wal, open_alone};
 use super::*;
 use crate::storage::SqliteFailure;
 use crate::storage::StorageReader as _;
