@@ -267,12 +267,43 @@ fn print(
     only_changed: bool,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let [one, other] = sides;
-    let of_one_study = one.study.id == other.study.id;
-    let metric = if one.metric() == other.metric() {
-        metric_names(&one.study.spec)
+    let of_one_study = sides[0].study.id == sides[1].study.id;
+    let rows = outcome_rows(sides);
+    let params =
+        names(sides, Side::params).into_iter().map(|name| param_row(name, sides)).collect();
+    let titles = sides.each_ref().map(|side| match of_one_study {
+        true => format!("trial {}", side.trial.number),
+        false => format!("{}/{}", one_line(&side.study.spec.name), side.trial.number),
+    });
+    let differing = |mut rows: Vec<DiffRow>| {
+        rows.retain(|row| !only_changed || row.sides[0] != row.sides[1]);
+        rows
+    };
+    let (rows, params) = (differing(rows), differing(params));
+    if !rows.is_empty() {
+        console.table(&columns("outcome", &titles, rows))?;
+    }
+    if params.is_empty() {
+        writeln!(console.out, "\nthe parameters are the same")?;
     } else {
-        one_line(&format!("{} | {}", one.metric(), other.metric()))
+        writeln!(console.out)?;
+        console.table(&columns("parameter", &titles, params))?;
+    }
+    print_provenance(sides, &titles, console)?;
+    for (index, (name, versions)) in packages.iter().enumerate() {
+        let begin = format!("{:<14}", if index == 0 { "changed" } else { "" });
+        console.hanging(&begin, 16, &one_line(&provenance::version_change(name, versions)))?;
+    }
+    Ok(())
+}
+
+/// How the two trials ended, and what they measured.
+fn outcome_rows(sides: &[Side; 2]) -> Vec<DiffRow> {
+    let [one, other] = sides;
+    let is_one_metric = one.metric() == other.metric();
+    let metric = match is_one_metric {
+        true => metric_names(&one.study.spec),
+        false => one_line(&format!("{} | {}", one.metric(), other.metric())),
     };
     let text = |value: Option<f64>| value.map_or_else(String::new, number);
     let outcome = |name: &str, cell: &dyn Fn(&Trial) -> String| DiffRow {
@@ -285,7 +316,6 @@ fn print(
             format!("{} at {} {step}", number(value), side.study.spec.step.as_str())
         })
     };
-    let is_one_metric = one.metric() == other.metric();
     let mut rows = vec![
         outcome("state", &|trial| trial.state.as_str().to_owned()),
         DiffRow {
@@ -325,32 +355,7 @@ fn print(
             });
         }
     }
-    let params =
-        names(sides, Side::params).into_iter().map(|name| param_row(name, sides)).collect();
-    let titles = sides.each_ref().map(|side| match of_one_study {
-        true => format!("trial {}", side.trial.number),
-        false => format!("{}/{}", one_line(&side.study.spec.name), side.trial.number),
-    });
-    let differing = |mut rows: Vec<DiffRow>| {
-        rows.retain(|row| !only_changed || row.sides[0] != row.sides[1]);
-        rows
-    };
-    let (rows, params) = (differing(rows), differing(params));
-    if !rows.is_empty() {
-        console.table(&columns("outcome", &titles, rows))?;
-    }
-    if params.is_empty() {
-        writeln!(console.out, "\nthe parameters are the same")?;
-    } else {
-        writeln!(console.out)?;
-        console.table(&columns("parameter", &titles, params))?;
-    }
-    print_provenance(sides, &titles, console)?;
-    for (index, (name, versions)) in packages.iter().enumerate() {
-        let begin = format!("{:<14}", if index == 0 { "changed" } else { "" });
-        console.hanging(&begin, 16, &one_line(&provenance::version_change(name, versions)))?;
-    }
-    Ok(())
+    rows
 }
 
 /// Prints the differences in code, machine, program and data.

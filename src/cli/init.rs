@@ -305,22 +305,7 @@ fn of_command(
         .parent()
         .filter(|parent| *parent != Path::new(""))
         .unwrap_or(Path::new("."));
-    if let Some(syntax) = script::shell_syntax(command) {
-        let message = format!(
-            "`{}` has `{}`, which only a shell understands: hpsearch starts the program itself",
-            one_line(command),
-            one_line(&syntax)
-        );
-        let pipe = if syntax.starts_with(['|', '>']) {
-            "leave it out, since `hpsearch logs` keeps what each trial prints; or "
-        } else {
-            ""
-        };
-        return Err(Failure::usage(message).help(format!(
-            "{pipe}name the shell: --command \"sh -c '...'\", and write `{{name}}` in its text for \
-             each value that is searched"
-        )));
-    }
+    refuse_shell_syntax(command)?;
     if let Some((at, added)) = script::own_outputs(&words, directory) {
         console.say(&format!(
             "each trial writes to its own directory: {}",
@@ -348,25 +333,8 @@ fn of_command(
             one_line(&shared)
         ));
     }
-    let guess = arguments.metric.clone().or_else(|| script.metric.clone());
-    if guess.is_none() {
-        console.say(
-            "the program must print lines like `@hpsearch {\"step\": 1, \"loss\": 0.5}`, or \
-            `pattern` under [command.metrics] must find the metric in its own",
-        );
-    }
-    let metric = match &arguments.metric {
-        Some(metric) => metric.clone(),
-        None => questions.ask("Which metric does it print?", guess.as_deref().unwrap_or("loss"))?,
-    };
-    let guess = proposed_direction(&metric).as_str();
-    let word = questions.ask("Minimize or maximize it?", guess)?.to_ascii_lowercase();
-    let means = |way: &Direction| word.len() > 1 && way.as_str().starts_with(&word);
-    let ways = [Direction::Minimize, Direction::Maximize];
-    let direction = ways.into_iter().find(means).ok_or_else(|| {
-        Failure::usage(format!("`{}` is neither minimize nor maximize", one_line(&word)))
-            .help("run it again, and press Enter for the guess")
-    })?;
+    let (metric, direction) =
+        asked_metric(arguments, script.metric.as_deref(), questions, console)?;
     let trials = asked_trials(questions, arguments.trials.unwrap_or(TRIALS))?;
     // `python -m package.train` runs a module.
     let module = words
@@ -388,6 +356,56 @@ fn of_command(
     );
     // Errors (such as a program without a name) are reported before anything is written.
     parsed(&text, &arguments.output).map(|()| text)
+}
+
+/// Refuses what only a shell would understand.
+fn refuse_shell_syntax(command: &str) -> Result<(), Failure> {
+    if let Some(syntax) = script::shell_syntax(command) {
+        let message = format!(
+            "`{}` has `{}`, which only a shell understands: hpsearch starts the program itself",
+            one_line(command),
+            one_line(&syntax)
+        );
+        let pipe = if syntax.starts_with(['|', '>']) {
+            "leave it out, since `hpsearch logs` keeps what each trial prints; or "
+        } else {
+            ""
+        };
+        return Err(Failure::usage(message).help(format!(
+            "{pipe}name the shell: --command \"sh -c '...'\", and write `{{name}}` in its text for \
+             each value that is searched"
+        )));
+    }
+    Ok(())
+}
+
+/// The metric and its direction, as given or asked for; `printed`: the one that the script names.
+fn asked_metric(
+    arguments: &InitArguments,
+    printed: Option<&str>,
+    questions: &Questions,
+    console: &mut Console,
+) -> Result<(String, Direction), Failure> {
+    let guess = arguments.metric.as_deref().or(printed);
+    if guess.is_none() {
+        console.say(
+            "the program must print lines like `@hpsearch {\"step\": 1, \"loss\": 0.5}`, or \
+            `pattern` under [command.metrics] must find the metric in its own",
+        );
+    }
+    let metric = match &arguments.metric {
+        Some(metric) => metric.clone(),
+        None => questions.ask("Which metric does it print?", guess.unwrap_or("loss"))?,
+    };
+    let guess = proposed_direction(&metric).as_str();
+    let word = questions.ask("Minimize or maximize it?", guess)?.to_ascii_lowercase();
+    let means = |way: &Direction| word.len() > 1 && way.as_str().starts_with(&word);
+    let ways = [Direction::Minimize, Direction::Maximize];
+    let direction = ways.into_iter().find(means).ok_or_else(|| {
+        Failure::usage(format!("`{}` is neither minimize nor maximize", one_line(&word)))
+            .help("run it again, and press Enter for the guess")
+    })?;
+    Ok((metric, direction))
 }
 
 /// The script with its parameters, if they form a valid study; otherwise without parameters.

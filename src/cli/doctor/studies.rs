@@ -238,34 +238,7 @@ fn of_study(
         ));
         return Ok(found);
     }
-    if let (Some(held), false) = (&study.held, is_run) {
-        let pid = held.holder.pid;
-        let (what, next) = match study.spec.is_tracked() {
-            true => (
-                format!("process {pid} was killed while it renamed, copied or removed `{name}`"),
-                "nothing is lost: run its command again, if it is still to be done; the next \
-                 `hpsearch track` or `hpsearch import` into this study removes this mark, too"
-                    .to_owned(),
-            ),
-            false => (
-                format!("`{name}` was left by process {pid}, which has exited"),
-                format!("nothing is lost: {} continues", console.next(&run)),
-            ),
-        };
-        found.push(Finding::warning("runner", what, next));
-    }
-    if let Some(held) = study.held.as_ref().filter(|held| liveness(held) == Liveness::Unknown) {
-        let what = format!(
-            "`{name}` is run on `{}`, whose state is unknown from here",
-            one_line(&held.holder.host)
-        );
-        let run = console.next(&format!("{run} --take-over"));
-        found.push(Finding::warning(
-            "runner",
-            what,
-            format!("if that machine or container is gone, {run} continues"),
-        ));
-    }
+    found.extend(left_by_runner(study, is_run, &run, console));
     if !is_run {
         let left = surviving_processes(reader, study, console)?;
         if !left.is_empty() {
@@ -290,29 +263,74 @@ fn of_study(
             format!("{sync} adds them"),
         ));
     }
-    let gone: Vec<(TrialNumber, Checkpoint)> = reader
-        .checkpoints(study.id)?
-        .into_iter()
-        .filter(|(_, checkpoint)| is_missing(&checkpoint.path))
-        .collect();
-    if let Some((_, first)) = gone.first() {
-        let of: BTreeSet<TrialNumber> = gone.iter().map(|(trial, _)| *trial).collect();
-        let (is, more) = if gone.len() == 1 { ("is", "") } else { ("are", ", ..") };
-        let what = format!(
-            "{} of {} of `{name}` {is} gone: `{}`{more}",
-            count(gone.len() as u64, "checkpoint"),
-            named_trials(&of),
-            shown(&first.path),
-        );
-        let next = "mount its disk or move it back; if it was removed, the next `hpsearch run` \
-                    forgets it, and `hpsearch export --trial N` exports another trial";
-        found.push(Finding::warning("files", what, next));
-    }
+    found.extend(gone_checkpoints(reader, study)?);
     let files = files_directory(&study.spec, &console.store);
     if study.spec.checkpoints.dir.is_some() && files.exists() {
         found.push(room(&files));
     }
     Ok(found)
+}
+
+/// What the mark of a runner that is gone, or cannot be seen from here, says.
+fn left_by_runner(
+    study: &StudySummary,
+    is_run: bool,
+    run: &str,
+    console: &Console,
+) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let name = one_line(&study.spec.name);
+    if let (Some(held), false) = (&study.held, is_run) {
+        let pid = held.holder.pid;
+        let (what, next) = match study.spec.is_tracked() {
+            true => (
+                format!("process {pid} was killed while it renamed, copied or removed `{name}`"),
+                "nothing is lost: run its command again, if it is still to be done; the next \
+                 `hpsearch track` or `hpsearch import` into this study removes this mark, too"
+                    .to_owned(),
+            ),
+            false => (
+                format!("`{name}` was left by process {pid}, which has exited"),
+                format!("nothing is lost: {} continues", console.next(run)),
+            ),
+        };
+        found.push(Finding::warning("runner", what, next));
+    }
+    if let Some(held) = study.held.as_ref().filter(|held| liveness(held) == Liveness::Unknown) {
+        let what = format!(
+            "`{name}` is run on `{}`, whose state is unknown from here",
+            one_line(&held.holder.host)
+        );
+        let run = console.next(&format!("{run} --take-over"));
+        found.push(Finding::warning(
+            "runner",
+            what,
+            format!("if that machine or container is gone, {run} continues"),
+        ));
+    }
+    found
+}
+
+/// Checkpoints that the store lists and that are not there.
+fn gone_checkpoints(reader: &AnyReader, study: &StudySummary) -> Result<Option<Finding>, Failure> {
+    let gone: Vec<(TrialNumber, Checkpoint)> = reader
+        .checkpoints(study.id)?
+        .into_iter()
+        .filter(|(_, checkpoint)| is_missing(&checkpoint.path))
+        .collect();
+    let Some((_, first)) = gone.first() else { return Ok(None) };
+    let of: BTreeSet<TrialNumber> = gone.iter().map(|(trial, _)| *trial).collect();
+    let (is, more) = if gone.len() == 1 { ("is", "") } else { ("are", ", ..") };
+    let what = format!(
+        "{} of {} of `{}` {is} gone: `{}`{more}",
+        count(gone.len() as u64, "checkpoint"),
+        named_trials(&of),
+        one_line(&study.spec.name),
+        shown(&first.path),
+    );
+    let next = "mount its disk or move it back; if it was removed, the next `hpsearch run` \
+                forgets it, and `hpsearch export --trial N` exports another trial";
+    Ok(Some(Finding::warning("files", what, next)))
 }
 
 /// Surviving processes of the study's attempts: by ids and start times, and by the study's name in
