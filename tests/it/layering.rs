@@ -1,7 +1,8 @@
 //! The layers of the plan (the page in src/lib.rs) held against the sources: who may use whom, and
-//! what a layer must not touch.
+//! what a layer must not touch. The packages hold the rest: the core sees nothing that is above it,
+//! and the trainer only the core.
 //!
-//! The tables below are the plan; a permission that nobody uses is an error too, so that they stay
+//! The tables below are the plan; a permission that nothing uses is an error too, so that they stay
 //! true. Code under `#[cfg(test)]` may do what it likes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,159 +62,22 @@ const MODULES: &[Module] = &[
     ("cli", Fronts, &["ask_tell", "server", "tui", "worker"]),
 ];
 
-/// Where outside crates may be used: module or file paths below src, without `.rs`. Crates of
-/// `ANYWHERE` have no line.
+/// The crates of a seam, and where they may be used: module or file paths below src, without `.rs`.
 const CRATES: &[(&str, &[&str])] = &[
-    ("burn", &["trainer"]),
-    ("burn_backend", &["trainer/device_kernels"]),
-    ("burn_cubecl", &["trainer/device_kernels"]),
-    ("cubek", &["trainer/device_kernels"]),
-    ("tokenizers", &["trainer"]),
-    // The products that burn-flex computes with, on slices: for fused operations.
-    ("gemm", &["trainer/fused"]),
-    ("rayon", &["trainer/fused"]),
-    ("safetensors", &["trainer"]),
-    ("saphyr_parser", &["app/sweep/yaml"]),
-    ("memmap2", &["trainer"]),
-    (
-        "csv",
-        &[
-            "arguments/data_file",
-            "cli/init",
-            "cli/export_data",
-            "cli/predict",
-            "config/space_file",
-            "tracking/import",
-        ],
-    ),
-    // mallopt, in a training process.
-    ("libc", &["trainer/allocator"]),
     ("rusqlite", &["storage"]),
     ("postgres", &["storage"]),
+    ("clap", &["cli"]),
     // Terminals count the columns of a text in one way: tables for pipes count as the screens do.
     ("ratatui", &["tui", "report/wording", "cli/drawing"]),
     // The command line asks for the terminal's width; the screens take it through ratatui.
     ("crossterm", &["cli/console"]),
-    ("clap", &["cli"]),
-    ("clap_complete", &["cli/completions"]),
-    ("clap_mangen", &["cli/man"]),
-    ("sysinfo", &["runner/monitor"]),
-    ("nvml_wrapper", &["runner/monitor"]),
-    // The journal tells the time of day.
-    ("jiff", &["cli", "tui", "tracking/sync/wandb", "app/study_report"]),
-    // The screen notices a signal that ends the program, so that the terminal is put back first.
-    ("nix", &["runner/signals"]),
-    (
-        "signal_hook",
-        &["runner/signals", "cli/agent", "cli/output", "cli/run", "cli/foreground", "tui"],
-    ),
-    (
-        "crossbeam_channel",
-        &["cluster", "runner", "worker", "tracking/process", "cli/run", "cli/foreground", "server"],
-    ),
-    ("snow", &["cluster/frames"]),
-    ("base64", &["cluster/transfer", "report/document/images"]),
-    ("httparse", &["server/http"]),
-    // Storage asks what file system a directory is on.
-    (
-        "rustix",
-        &[
-            "cli/console",
-            "runner/processes",
-            "worker",
-            "runner/artifacts",
-            "runner/copies",
-            "runner/lease",
-            "runner/lines",
-            "runner/metric_files",
-            "storage/disk",
-            "storage/sqlite/filesystem",
-            "storage/sqlite/files",
-            "tui",
-            // Its sockets are polled.
-            "server",
-            "cluster",
-            "cli/agent",
-            "cli/run",
-            "cli/track",
-            "cli/foreground",
-            "cli/doctor",
-            "export",
-            "runner/provenance",
-            "trainer/hub/cache",
-            // The lock of a spool, by which its program is seen to live.
-            "tracking/spool",
-            // Files at a destination are opened without following a link or waiting for a pipe.
-            "tracking/sync",
-        ],
-    ),
     ("ureq", &["trainer/hub/client", "runner/notifier/webhook", "tracking/mlflow"]),
-    ("resvg", &["report/figure/png"]),
-    ("buildid", &["runner/provenance"]),
-    // Policies of pages name scripts by this digest.
-    ("sha2", &["cluster/starter", "trainer/hub", "runner/artifacts", "report/document/html"]),
-    (
-        "toml",
-        &["config", "report/wording", "export/recipe", "export/card", "cli/train", "cli/enqueue"],
-    ),
-    ("parquet", &["cli/export_data", "arguments/data_file/columns"]),
-    ("bytes", &["arguments/data_file/columns"]),
-    ("arrow_array", &["arguments/data_file/columns"]),
-    ("arrow_ipc", &["arguments/data_file/columns"]),
-    ("arrow_schema", &["arguments/data_file/columns"]),
-    ("flate2", &["arguments/data_file/contents"]),
-    ("ruzstd", &["arguments/data_file/contents"]),
-    ("annotate_snippets", &["config/diagnostic"]),
-    ("regex_lite", &["study/printed_metrics"]),
-    ("strsim", &["study/suggestion"]),
-    (
-        "blake3",
-        &[
-            "cluster",
-            "study/seed",
-            "config/difference",
-            "samplers/start",
-            "arguments/data_file/folder",
-            "trainer",
-            "export",
-            "runner/provenance",
-            "runner/inputs",
-            "runner/checkpoint_digest",
-            "runner/checkpoint_recovery",
-            "runner/untracked_sources",
-            "tracking/sync/wandb",
-            "tracking/sync/beside",
-            // Tokens are compared by digests; assets are known by them.
-            "server",
-        ],
-    ),
-    ("tpe", &["samplers/tpe_independent"]),
-    (
-        "libm",
-        &[
-            "samplers/normal",
-            "samplers/cmaes/evolution",
-            "analysis/importance/ped_anova",
-            "pruners/curve",
-            "pruners/wilcoxon",
-            "study/statistics",
-        ],
-    ),
-    // Storage's suite makes journals at random, from fixed seeds.
-    (
-        "rand",
-        &["study/seed", "analysis/importance", "samplers", "pruners/pbt", "storage/conformance"],
-    ),
-    ("rand_chacha", &["study/seed"]),
 ];
-
-/// Plain data in and out, and errors.
-const ANYWHERE: &[&str] = &["serde", "serde_json", "thiserror"];
 
 /// The side effects that layers 0 to 2 do without, and the words that give them away; clocks,
 /// threads and random numbers are clippy's (`.clippy.toml`).
 const SIDE_EFFECTS: &[(&str, &[&str])] = &[
-    ("runner/processes", &["std::process", "process::id("]),
+    ("processes", &["std::process", "process::id("]),
     (
         "files",
         &[
@@ -232,61 +96,14 @@ const SIDE_EFFECTS: &[(&str, &[&str])] = &[
     ("network", &["std::net"]),
 ];
 
-/// The files of layers 0 to 2 that have side effects all the same; each file by its own name.
-const EXCEPTIONS: &[(&str, &[&str])] = &[
-    // It reads the study file, and makes its directory absolute.
-    ("config", &["files"]),
-    // Whether what the study file names is there: the working directory of a command, the files of
-    // the data.
-    ("config/command", &["files"]),
-    // Whether what people name as a file is one.
-    ("config/file", &["files"]),
-    ("config/trainer", &["files"]),
-    // Whether the messages on standard error may have colours.
-    ("config/diagnostic", &["terminal"]),
-    // A store is a file, and waits for one that another process is about to create.
-    ("storage/sqlite", &["files"]),
-    // The copy that is kept before a migration.
-    ("storage/sqlite/backup", &["files"]),
-    // Where the files lie that a network file system would damage.
-    ("storage/sqlite/filesystem", &["files"]),
-    // What lies at a path, and which of several a stored path leads to.
-    ("storage/sqlite/at", &["files"]),
-    ("storage/sql/located", &["files"]),
-    ("storage/sqlite/place", &["files"]),
-    // The address of a file is made absolute.
-    ("storage/address", &["files"]),
-    // The file of passwords of users of PostgreSQL.
-    ("storage/postgres/login", &["files"]),
-    // Locks belong to files, and to the process: which ones it has open, and whether they still are
-    // where they were.
-    ("storage/sqlite/files", &["files"]),
-    // Whether others have written to a store that is read without its index.
-    ("storage/sqlite/without_index", &["files"]),
-    // Why a store cannot be written.
-    ("storage/disk", &["files"]),
-    // The log of a store is read beside SQLite, and put aside if it was damaged.
-    ("storage/sqlite/log", &["files"]),
-];
+/// The modules of layers 0 to 2 that have side effects all the same: a store is files, and the
+/// study file names files, whose problems go to a terminal that may have colours.
+const EXCEPTIONS: &[(&str, &[&str])] =
+    &[("config", &["files", "terminal"]), ("storage", &["files"])];
 
 /// Modules above layer 2 that keep its rules: times come with what they are told, and they write
 /// where they are told.
 const AS_PURE: &[&str] = &["ask_tell", "report"];
-
-/// What is left unsaid or unfinished, anywhere, tests included.
-const UNFINISHED: &[&str] = &["todo!", "unimplemented!", "dbg!", "#[allow", "#![allow"];
-
-/// Names that say nothing about what a file is for.
-const EMPTY_NAMES: &[&str] = &[
-    "mod.rs",
-    "utils.rs",
-    "util.rs",
-    "helpers.rs",
-    "common.rs",
-    "types.rs",
-    "traits.rs",
-    "imp.rs",
-];
 
 /// A source file: its path below src with `/`, its text, its code without tests, and the names of
 /// its modules of tests.
@@ -306,11 +123,6 @@ impl Source {
     /// The module of the crate it belongs to.
     fn module(&self) -> &str {
         self.path.split('/').next().unwrap_or_default().trim_end_matches(".rs")
-    }
-
-    /// How many modules it is below the crate: `src/a/b.rs` is two.
-    fn depth(&self) -> usize {
-        self.path.split('/').count()
     }
 
     /// Whether it is the file of the module at `path`, or below it.
@@ -489,18 +301,6 @@ fn after_braces(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// In how many modules with a body in this file the place lies.
-fn enclosing_modules(code: &str, at: usize) -> usize {
-    let begins = places(&code[..at], "mod ").filter(|begin| {
-        code[*begin..].find(['{', ';']).is_some_and(|end| code[begin + end..].starts_with('{'))
-    });
-    begins
-        .filter(|begin| {
-            begin + after_braces(&code[*begin..], code[*begin..].find('{').unwrap_or(0)) > at
-        })
-        .count()
-}
-
 fn is_word(char: char) -> bool {
     char.is_alphanumeric() || char == '_'
 }
@@ -517,342 +317,6 @@ fn places<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a 
         !is_longer
     })
 }
-
-fn line_of(code: &str, at: usize) -> usize {
-    code[..at].matches('\n').count() + 1
-}
-
-/// The first names after `root::`, braces opened, with their places.
-fn heads<'a>(code: &'a str, root: &'a str) -> Vec<(usize, &'a str)> {
-    let mut found = Vec::new();
-    for at in places(code, root) {
-        let begin = at + root.len();
-        let rest = &code[begin..];
-        if !rest.starts_with('{') {
-            let end = rest.find(|char| !is_word(char)).unwrap_or(rest.len());
-            found.push((at, &rest[..end]));
-            continue;
-        }
-        let inside = &rest[1..after_braces(rest, 0) - 1];
-        let (mut depth, mut start) = (0, 0);
-        for (index, char) in inside.char_indices().chain([(inside.len(), ',')]) {
-            match char {
-                '{' => depth += 1,
-                '}' => depth -= 1,
-                ',' if depth == 0 => {
-                    let item = inside[start..index].trim();
-                    let end = item.find(|char| !is_word(char)).unwrap_or(item.len());
-                    if end > 0 {
-                        found.push((at, &item[..end]));
-                    }
-                    start = index + 1;
-                }
-                _ => {}
-            }
-        }
-    }
-    found
-}
-
-/// The names of the crates that the manifests give the packages, which are one here.
-fn dependencies() -> BTreeSet<String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let named = ["Cargo.toml", "src/core/Cargo.toml", "src/trainer/Cargo.toml"].map(|manifest| {
-        let text = fs::read_to_string(root.join(manifest)).expect("there is a manifest");
-        let manifest: toml::Table = text.parse().expect("cargo has read the manifest");
-        let dependencies = manifest["dependencies"].as_table().expect("the table of dependencies");
-        dependencies.keys().map(|name| name.replace('-', "_")).collect::<Vec<_>>()
-    });
-    named.into_iter().flatten().filter(|name| !name.starts_with("hpsearch_")).collect()
-}
-
-/// What was used of the tables, so that what was not can be told.
-#[derive(Default)]
-struct Used {
-    friends: BTreeSet<(String, String)>,
-    homes: BTreeSet<(&'static str, &'static str)>,
-    exceptions: BTreeSet<(&'static str, &'static str)>,
-}
-
-/// Everything that breaks the plan, as `file:line: what`.
-fn violations(sources: &[Source], dependencies: &BTreeSet<String>) -> (Vec<String>, Used) {
-    let tests: BTreeSet<String> = sources
-        .iter()
-        .flat_map(|source| {
-            let path = source.path.trim_end_matches(".rs");
-            source.tests.iter().map(move |module| format!("{path}/{module}"))
-        })
-        .collect();
-    let mut found = Vec::new();
-    let mut used = Used::default();
-    for source in sources {
-        let code = &source.code;
-        check_form(source, &mut found);
-        if tests.iter().any(|test| source.is_in(test)) {
-            continue;
-        }
-        let mut say = |at: usize, what: String| {
-            found.push(format!("src/{}:{}: {what}", source.path, line_of(code, at)))
-        };
-        check_crates(source, code, dependencies, &mut used, &mut say);
-        match source.path.as_str() {
-            // Declares the modules and hands on their names.
-            "lib.rs" => {}
-            "main.rs" => {
-                for (at, head) in heads(code, "hpsearch::")
-                    .into_iter()
-                    .filter(|(_, head)| !["cli", "trainer"].contains(head))
-                {
-                    say(
-                        at,
-                        format!(
-                            "the program uses `{head}`: everything is in `cli`, except the \
-                             allocator of training processes"
-                        ),
-                    );
-                }
-            }
-            _ => match MODULES.iter().find(|(name, ..)| *name == source.module()) {
-                Some(module) => {
-                    check_uses(source, code, *module, &mut used, &mut say);
-                    check_side_effects(source, code, *module, &mut used, &mut say);
-                }
-                None => say(
-                    0,
-                    format!(
-                        "module `{}` has no layer: give it a line in tests/it/layering.rs and in \
-                         src/lib.rs",
-                        source.module()
-                    ),
-                ),
-            },
-        }
-    }
-    (found, used)
-}
-
-/// Names and first lines of files, and what no file holds.
-fn check_form(source: &Source, found: &mut Vec<String>) {
-    let Source { path, text, .. } = source;
-    let name = path.rsplit('/').next().unwrap_or_default();
-    if EMPTY_NAMES.contains(&name) {
-        found.push(format!("src/{path}: `{name}` says nothing: name the file by what is in it"));
-    }
-    let first = text
-        .lines()
-        .take_while(|line| line.starts_with("//!"))
-        .take_while(|line| line.len() > 3)
-        .collect::<Vec<_>>()
-        .join(" ");
-    if !first.ends_with(['.', ')', ':', '?']) || first.len() < 8 {
-        found.push(format!(
-            "src/{path}:1: a file starts with a sentence in `//!` that says what it is for"
-        ));
-    }
-    let code = code(text);
-    for word in UNFINISHED {
-        found.extend(places(&code, word).map(|at| {
-            format!(
-                "src/{path}:{}: `{word}` (an exception is `#[expect(.., reason = ..)]`)",
-                line_of(&code, at)
-            )
-        }));
-    }
-}
-
-/// The columns of a line, as for rustfmt, which breaks neither comments nor texts nor most macros.
-const COLUMNS: usize = 100;
-
-/// Lines that are too wide. Raw texts of several lines do not count: a break would change them.
-fn wide_lines(path: &str, text: &str) -> Vec<String> {
-    let chars: Vec<char> = text.chars().collect();
-    let (mut counted, mut at) = (String::with_capacity(text.len()), 0);
-    while at < chars.len() {
-        let part = &chars[at..skipped(&chars, at).max(at + 1)];
-        let is_fixed = part[0] == 'r' && part.contains(&'\n');
-        counted.extend(part.iter().filter(|char| !is_fixed || **char == '\n'));
-        at += part.len();
-    }
-    let wide = counted.lines().enumerate().filter(|(_, line)| line.chars().count() > COLUMNS);
-    wide.map(|(index, _)| format!("{path}:{}: more than {COLUMNS} columns", index + 1)).collect()
-}
-
-#[test]
-fn no_line_is_too_wide() {
-    let build = ("build.rs".to_owned(), include_str!("../../build.rs").to_owned());
-    let files = ["src", "tests", "benches"].into_iter().flat_map(rust_files).chain([build]);
-    report(&files.flat_map(|(path, text)| wide_lines(&path, &text)).collect::<Vec<_>>());
-    let (most, more) = ("é".repeat(97), "é".repeat(98));
-    let planted =
-        format!("// {most}\n// {more}\nf(r\"\n{most}{more}\n\", r\"{more}\");\n\"{more}.\"");
-    let expected = [2, 5, 6].map(|line| format!("a.rs:{line}: more than 100 columns"));
-    assert_eq!(wide_lines("a.rs", &planted), expected);
-}
-
-/// Outside crates in their homes only.
-fn check_crates(
-    source: &Source,
-    code: &str,
-    dependencies: &BTreeSet<String>,
-    used: &mut Used,
-    say: &mut impl FnMut(usize, String),
-) {
-    for dependency in dependencies.iter().filter(|name| !ANYWHERE.contains(&name.as_str())) {
-        let path = format!("{dependency}::");
-        // `crate::policy` and `self::toml` are ours, whatever they are called.
-        let uses: Vec<usize> =
-            places(code, &path).filter(|at| !code[..*at].ends_with("::")).collect();
-        let Some(first) = uses.first() else { continue };
-        let Some((name, homes)) = CRATES.iter().find(|(name, _)| name == dependency) else {
-            say(
-                *first,
-                format!("crate `{dependency}` has no home: give it a line in tests/it/layering.rs"),
-            );
-            continue;
-        };
-        match homes.iter().find(|home| source.is_in(home)) {
-            Some(home) => drop(used.homes.insert((name, home))),
-            None => uses.iter().for_each(|at| {
-                say(*at, format!("crate `{dependency}` is used in {} only", homes.join(", ")))
-            }),
-        }
-    }
-}
-
-/// Modules below and friends only.
-fn check_uses(
-    source: &Source,
-    code: &str,
-    (name, layer, friends): Module,
-    used: &mut Used,
-    say: &mut impl FnMut(usize, String),
-) {
-    for at in places(code, "super::").filter(|at| !code[..*at].ends_with("super::")) {
-        let climbs = code[at..].split("super::").take_while(|between| between.is_empty()).count();
-        if climbs >= source.depth() + enclosing_modules(code, at) {
-            say(at, "a path to another module begins with `crate::`".to_owned());
-        }
-    }
-    for (at, head) in heads(code, "crate::").into_iter().filter(|(_, head)| *head != name) {
-        let Some((_, other, _)) = MODULES.iter().find(|(module, ..)| *module == head) else {
-            say(at, format!("`crate::{head}` is no module of the plan"));
-            continue;
-        };
-        let below =
-            if layer == Worker { *other == Study } else { *other < layer && *other != Worker };
-        if below {
-            continue;
-        }
-        if friends.contains(&head) {
-            used.friends.insert((name.to_owned(), head.to_owned()));
-        } else {
-            say(at, format!("`{name}` ({layer:?}) must not use `{head}` ({other:?})"));
-        }
-    }
-}
-
-/// Clock, files, threads and the like where they belong only.
-fn check_side_effects(
-    source: &Source,
-    code: &str,
-    (name, layer, _): Module,
-    used: &mut Used,
-    say: &mut impl FnMut(usize, String),
-) {
-    if layer > Engine && !AS_PURE.contains(&name) {
-        return;
-    }
-    for (kind, words) in SIDE_EFFECTS {
-        let from_braces = heads(code, "std::")
-            .into_iter()
-            .filter(|(_, head)| words.contains(&format!("std::{head}").as_str()))
-            .map(|(at, _)| at);
-        let mut places: Vec<usize> =
-            words.iter().flat_map(|word| places(code, word)).chain(from_braces).collect();
-        places.sort_unstable();
-        places.dedup();
-        let Some(first) = places.first() else { continue };
-        let exception = EXCEPTIONS.iter().find(|(path, kinds)| {
-            source.path.strip_suffix(".rs") == Some(path) && kinds.contains(kind)
-        });
-        match exception {
-            Some((path, _)) => drop(used.exceptions.insert((path, kind))),
-            None => say(
-                *first,
-                format!(
-                    "`{name}` ({layer:?}) touches the {kind}: it is handed in, or done in `runner`"
-                ),
-            ),
-        }
-    }
-}
-
-fn report(problems: &[String]) {
-    assert!(
-        problems.is_empty(),
-        "the plan (src/lib.rs, tests/it/layering.rs) is broken:\n  {}\n",
-        problems.join("\n  ")
-    );
-}
-
-#[test]
-fn modules_use_the_layers_below_and_their_friends_only() {
-    let (problems, _) = violations(sources(), &dependencies());
-    report(&problems);
-}
-
-#[test]
-fn the_tables_allow_nothing_that_nobody_uses() {
-    let (_, used) = violations(sources(), &dependencies());
-    let friends = MODULES
-        .iter()
-        .flat_map(|(name, _, friends)| friends.iter().map(move |friend| (*name, *friend)));
-    let stale_friends = friends
-        .filter(|(name, friend)| {
-            !used.friends.contains(&((*name).to_owned(), (*friend).to_owned()))
-        })
-        .map(|(a, b)| format!("`{a}` uses `{b}`"));
-    let homes =
-        CRATES.iter().flat_map(|(name, homes)| homes.iter().map(move |home| (*name, *home)));
-    let stale_homes = homes
-        .filter(|home| !used.homes.contains(home))
-        .map(|(name, home)| format!("`{name}` in src/{home}"));
-    let exceptions =
-        EXCEPTIONS.iter().flat_map(|(path, kinds)| kinds.iter().map(move |kind| (*path, *kind)));
-    let stale_exceptions = exceptions
-        .filter(|line| !used.exceptions.contains(line))
-        .map(|(path, kind)| format!("src/{path} and the {kind}"));
-    report(
-        &stale_friends
-            .chain(stale_homes)
-            .chain(stale_exceptions)
-            .map(|line| format!("no longer used: {line}"))
-            .collect::<Vec<_>>(),
-    );
-}
-
-#[test]
-fn friends_use_each_other_in_one_direction() {
-    // Kahn's order: what uses nothing that is left is taken away, until nothing is left.
-    let mut left: Vec<Module> = MODULES.to_vec();
-    loop {
-        let names: BTreeSet<&str> = left.iter().map(|(name, ..)| *name).collect();
-        let before = left.len();
-        left.retain(|(_, _, friends)| friends.iter().any(|friend| names.contains(friend)));
-        if left.len() == before {
-            break;
-        }
-    }
-    report(
-        &left
-            .iter()
-            .map(|(name, ..)| format!("`{name}` is in a circle of friends"))
-            .collect::<Vec<_>>(),
-    );
-}
-
-/// Files that still use each other both ways; the list only gets shorter.
-const CIRCLES: &[&[&str]] = &[];
 
 /// The module of a file: `engine::tell` of `engine/tell.rs`.
 fn module_path(source: &Source) -> String {
@@ -923,21 +387,27 @@ fn from_root(module: &str, path: &str, files: &BTreeSet<String>) -> Option<Vec<S
     Some(whole.into_iter().map(str::to_owned).collect())
 }
 
+/// The modules that are files.
+fn files_of(sources: &[Source]) -> BTreeSet<String> {
+    sources.iter().map(module_path).collect()
+}
+
+/// The files that the plan is about: neither tests, nor those that only declare the modules.
+fn without_tests_and_roots(sources: &[Source]) -> impl Iterator<Item = &Source> {
+    let path = |source: &Source| source.path.trim_end_matches(".rs").to_owned();
+    let tests: BTreeSet<String> = sources
+        .iter()
+        .flat_map(|source| source.tests.iter().map(move |test| format!("{}/{test}", path(source))))
+        .collect();
+    let is_test = move |source: &Source| tests.iter().any(|test| source.is_in(test));
+    let is_root = |source: &Source| ["lib.rs", "main.rs"].contains(&source.path.as_str());
+    sources.iter().filter(move |source| !is_root(source) && !is_test(source))
+}
+
 /// Which file uses which: names that a room hands on are those of the file that has them, and what
 /// a file takes from the file of its own room is no use of it.
 fn uses_of_files(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
-    let stripped: Vec<(String, &str, &[String])> = sources
-        .iter()
-        .map(|source| (module_path(source), source.code.as_str(), source.tests.as_slice()))
-        .collect();
-    let tests: BTreeSet<String> = stripped
-        .iter()
-        .flat_map(|(module, _, tests)| tests.iter().map(move |test| format!("{module}::{test}")))
-        .collect();
-    let is_test = |module: &str| {
-        tests.iter().any(|test| module == test || module.starts_with(&format!("{test}::")))
-    };
-    let files: BTreeSet<String> = stripped.iter().map(|(module, ..)| module.clone()).collect();
+    let files = files_of(sources);
     let longest = |path: &[String]| {
         (1..=path.len())
             .rev()
@@ -945,11 +415,12 @@ fn uses_of_files(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
             .find(|file| files.contains(file))
     };
     let mut handed_on = BTreeMap::new();
-    for (module, code, _) in &stripped {
-        for path in paths_of(code)
+    for source in sources {
+        let module = module_path(source);
+        for path in paths_of(&source.code)
             .into_iter()
             .filter(|(_, public)| *public)
-            .filter_map(|(path, _)| from_root(module, &path, &files))
+            .filter_map(|(path, _)| from_root(&module, &path, &files))
         {
             if let (Some(home), Some(name)) = (longest(&path), path.last()) {
                 handed_on.insert(format!("{module}::{name}"), home);
@@ -957,11 +428,9 @@ fn uses_of_files(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
         }
     }
     let mut uses = BTreeMap::new();
-    for (module, code, _) in stripped
-        .iter()
-        .filter(|(module, ..)| !["lib", "main"].contains(&module.as_str()) && !is_test(module))
-    {
-        let homes = paths_of(code)
+    for source in without_tests_and_roots(sources) {
+        let module = &module_path(source);
+        let homes = paths_of(&source.code)
             .into_iter()
             .filter_map(|(path, _)| from_root(module, &path, &files))
             .filter_map(|path| {
@@ -980,6 +449,175 @@ fn uses_of_files(sources: &[Source]) -> BTreeMap<String, BTreeSet<String>> {
         uses.insert(module.clone(), others);
     }
     uses
+}
+
+/// Everything that breaks the plan, and the friends that use each other.
+fn violations(sources: &[Source]) -> (Vec<String>, BTreeSet<(&'static str, &'static str)>) {
+    let files = files_of(sources);
+    let (mut found, mut friendships) = (Vec::new(), BTreeSet::new());
+    for source in sources {
+        check_first_sentence(source, &mut found);
+    }
+    for source in without_tests_and_roots(sources) {
+        let path = &source.path;
+        let Some(own) = module_named(source.module()) else {
+            found.push(format!("src/{path} has no layer: give it a line here and in src/lib.rs"));
+            continue;
+        };
+        let paths: BTreeSet<String> =
+            paths_of(&source.code).into_iter().map(|(path, _)| path).collect();
+        check_side_effects_and_crates(source, own, &paths, &mut found);
+        let own_path = module_path(source);
+        for written in &paths {
+            let used = from_root(&own_path, written, &files).unwrap_or_default();
+            // A block of code has modules that are no files.
+            let is_known =
+                |head: &&String| written.starts_with("crate::") || module_named(head).is_some();
+            let Some(head) = used.first().filter(is_known) else { continue };
+            match use_of(own, head) {
+                Use::Allowed => {}
+                Use::Friend(friend) => drop(friendships.insert((own.0, friend))),
+                Use::Wrong(why) => found.push(format!("src/{path}: `{written}` {why}")),
+            }
+        }
+    }
+    (found, friendships)
+}
+
+enum Use {
+    Allowed,
+    Friend(&'static str),
+    Wrong(String),
+}
+
+fn module_named(name: &str) -> Option<&'static Module> {
+    MODULES.iter().find(|(module, ..)| *module == name)
+}
+
+/// Whether a module may use the one of this name.
+fn use_of((name, layer, friends): &Module, used: &str) -> Use {
+    let Some((other, below, _)) = module_named(used) else {
+        return Use::Wrong("is in no module of the plan".to_owned());
+    };
+    let is_below =
+        if *layer == Worker { *below == Study } else { below < layer && *below != Worker };
+    if other == name || is_below {
+        return Use::Allowed;
+    }
+    match friends.iter().copied().find(|friend| friend == other) {
+        Some(friend) => Use::Friend(friend),
+        None => Use::Wrong(format!("is of {below:?}: `{name}` ({layer:?}) must not use `{other}`")),
+    }
+}
+
+/// What a file is for, in its first line.
+fn check_first_sentence(Source { path, text, .. }: &Source, found: &mut Vec<String>) {
+    let lines = text.lines().take_while(|line| line.starts_with("//!") && line.len() > 3);
+    let first = lines.collect::<Vec<_>>().join(" ");
+    if !first.ends_with(['.', ')', ':', '?']) || first.len() < 8 {
+        found.push(format!("src/{path}: a file starts with a sentence that says what it is for"));
+    }
+}
+
+/// Side effects and crates where they belong only.
+fn check_side_effects_and_crates(
+    source: &Source,
+    (name, layer, _): &Module,
+    paths: &BTreeSet<String>,
+    found: &mut Vec<String>,
+) {
+    let Source { path: file, code, .. } = source;
+    let names = |prefix: &str| {
+        let is_it = |path: &String| path.strip_prefix(prefix).is_some_and(is_end_of_name);
+        paths.iter().any(is_it)
+    };
+    for (dependency, homes) in CRATES {
+        if names(dependency) && !homes.iter().any(|home| source.is_in(home)) {
+            found.push(format!("src/{file}: `{dependency}` is used in {} only", homes.join(", ")));
+        }
+    }
+    if *layer > Engine && !AS_PURE.contains(name) {
+        return;
+    }
+    let may = EXCEPTIONS.iter().find(|(module, _)| module == name).map_or(&[][..], |(_, may)| *may);
+    for (kind, words) in SIDE_EFFECTS.iter().filter(|(kind, _)| !may.contains(kind)) {
+        if words.iter().any(|word| names(word) || places(code, word).next().is_some()) {
+            found.push(format!("src/{file}: `{name}` ({layer:?}) touches the {kind}"));
+        }
+    }
+}
+
+/// Whether a path that continues like this continues with another name.
+fn is_end_of_name(rest: &str) -> bool {
+    rest.is_empty() || rest.starts_with("::")
+}
+
+/// The columns of a line, as for rustfmt, which breaks neither comments nor texts nor most macros.
+const COLUMNS: usize = 100;
+
+/// Lines that are too wide. Raw texts of several lines do not count: a break would change them.
+fn wide_lines(path: &str, text: &str) -> Vec<String> {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut counted, mut at) = (String::with_capacity(text.len()), 0);
+    while at < chars.len() {
+        let part = &chars[at..skipped(&chars, at).max(at + 1)];
+        let is_fixed = part[0] == 'r' && part.contains(&'\n');
+        counted.extend(part.iter().filter(|char| !is_fixed || **char == '\n'));
+        at += part.len();
+    }
+    let wide = counted.lines().enumerate().filter(|(_, line)| line.chars().count() > COLUMNS);
+    wide.map(|(index, _)| format!("{path}:{}: more than {COLUMNS} columns", index + 1)).collect()
+}
+
+#[test]
+fn no_line_is_too_wide() {
+    let build = ("build.rs".to_owned(), include_str!("../../build.rs").to_owned());
+    let files = ["src", "tests", "benches"].into_iter().flat_map(rust_files).chain([build]);
+    report(&files.flat_map(|(path, text)| wide_lines(&path, &text)).collect::<Vec<_>>());
+    let (most, more) = ("é".repeat(97), "é".repeat(98));
+    let planted =
+        format!("// {most}\n// {more}\nf(r\"\n{most}{more}\n\", r\"{more}\");\n\"{more}.\"");
+    let expected = [2, 5, 6].map(|line| format!("a.rs:{line}: more than 100 columns"));
+    assert_eq!(wide_lines("a.rs", &planted), expected);
+}
+
+fn report(problems: &[String]) {
+    assert!(
+        problems.is_empty(),
+        "the plan (src/lib.rs, tests/it/layering.rs) is broken:\n  {}\n",
+        problems.join("\n  ")
+    );
+}
+
+#[test]
+fn modules_use_the_layers_below_and_their_friends_only() {
+    let (mut problems, friendships) = violations(sources());
+    let friends = MODULES
+        .iter()
+        .flat_map(|(name, _, friends)| friends.iter().map(move |friend| (*name, *friend)));
+    let unused = friends.filter(|pair| !friendships.contains(pair));
+    problems.extend(unused.map(|(name, friend)| format!("`{name}` no longer uses `{friend}`")));
+    report(&problems);
+}
+
+#[test]
+fn friends_use_each_other_in_one_direction() {
+    // Kahn's order: what uses nothing that is left is taken away, until nothing is left.
+    let mut left: Vec<Module> = MODULES.to_vec();
+    loop {
+        let names: BTreeSet<&str> = left.iter().map(|(name, ..)| *name).collect();
+        let before = left.len();
+        left.retain(|(_, _, friends)| friends.iter().any(|friend| names.contains(friend)));
+        if left.len() == before {
+            break;
+        }
+    }
+    report(
+        &left
+            .iter()
+            .map(|(name, ..)| format!("`{name}` is in a circle of friends"))
+            .collect::<Vec<_>>(),
+    );
 }
 
 /// The verbs: what `dispatch` in the command line calls.
@@ -1055,32 +693,8 @@ fn reached(uses: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<St
 #[test]
 fn files_use_each_other_in_one_direction() {
     let uses = uses_of_files(sources());
-    let reach: BTreeMap<&String, BTreeSet<String>> =
-        uses.keys().map(|file| (file, reached(&uses, file))).collect();
-    let circles: BTreeSet<Vec<&str>> = reach
-        .iter()
-        .filter(|(file, reached)| reached.contains(**file))
-        .map(|(file, reached)| {
-            reached
-                .iter()
-                .filter(|other| reach.get(other).is_some_and(|back| back.contains(*file)))
-                .map(String::as_str)
-                .collect()
-        })
-        .collect();
-    let known: BTreeSet<Vec<&str>> = CIRCLES.iter().map(|circle| circle.to_vec()).collect();
-    report(
-        &circles
-            .difference(&known)
-            .map(|circle| format!("files in a circle: {}", circle.join(", ")))
-            .collect::<Vec<_>>(),
-    );
-    report(
-        &known
-            .difference(&circles)
-            .map(|circle| format!("no circle any more: {}", circle.join(", ")))
-            .collect::<Vec<_>>(),
-    );
+    let circles = uses.keys().filter(|file| reached(&uses, file).contains(*file));
+    report(&circles.map(|file| format!("`{file}` is in a circle of files")).collect::<Vec<_>>());
 }
 
 #[test]
@@ -1122,63 +736,42 @@ fn every_module_of_the_plan_exists_and_is_on_its_page() {
     );
 }
 
-/// What is said about one file with this text.
+/// What is said about one file with this text, among files of other modules.
 fn said_about(path: &str, text: &str) -> Vec<String> {
-    let dependencies = ["burn", "clap", "rusqlite", "fancy"].map(str::to_owned).into();
-    violations(&[Source::new(path, &format!("//! A file for this test.\n{text}"))], &dependencies).0
+    let first = "//! A file for this test.\n";
+    let others = ["study.rs", "storage.rs", "samplers.rs", "runner.rs", "worker.rs", "trainer.rs"];
+    let others = others.iter().filter(|other| **other != path);
+    let mut sources: Vec<Source> = others.map(|other| Source::new(other, first)).collect();
+    sources.push(Source::new(path, &format!("{first}{text}")));
+    violations(&sources).0
 }
 
 #[test]
 fn planted_violations_are_found() {
     let planted = [
-        (
-            "engine.rs",
-            "use crate::runner::Runner;",
-            "`engine` (Engine) must not use `runner` (Runner)",
-        ),
+        ("engine.rs", "use crate::runner::Runner;", "`engine` (Engine) must not use `runner`"),
+        ("engine/ask.rs", "use super::super::runner;", "must not use `runner`"),
         (
             "samplers/new.rs",
-            "use crate::{study::space::Space, engine::{self, Input}};",
-            "must not use `engine`",
+            "use crate::{study::space::Space, runner::{self, Input}};",
+            "must not use `runner`",
         ),
-        (
-            "analysis/new.rs",
-            "use crate::samplers::Sampler;",
-            "`analysis` (Algorithms) must not use `samplers` (Algorithms)",
-        ),
-        (
-            "trainer/new.rs",
-            "fn f() { crate::study::f() }\nuse crate::storage::Storage;",
-            "src/trainer/new.rs:3: `trainer` (Worker) must not use `storage`",
-        ),
-        ("runner/new.rs", "use crate::cli::Console;", "must not use `cli`"),
+        ("analysis/new.rs", "use crate::samplers::Sampler;", "must not use `samplers`"),
+        ("trainer/new.rs", "fn f() { crate::storage::f() }", "(Worker) must not use `storage`"),
         ("tui/new.rs", "use crate::worker::serve;", "must not use `worker`"),
-        ("engine/new.rs", "use super::super::runner;", "begins with `crate::`"),
-        ("engine.rs", "mod inner { use super::super::runner; }", "begins with `crate::`"),
         ("wholly_new.rs", "", "has no layer"),
-        ("main.rs", "use hpsearch::engine::Engine;", "the program uses `engine`"),
-        ("worker.rs", "use burn::tensor::Tensor;", "crate `burn` is used in trainer only"),
-        (
-            "cli/run.rs",
-            "fn f(error: rusqlite::Error) {}",
-            "crate `rusqlite` is used in storage only",
-        ),
-        ("cli/run.rs", "use fancy::Thing;", "crate `fancy` has no home"),
+        ("cli/run.rs", "use crate::Study;", "`crate::Study` is in no module"),
+        ("cli/run.rs", "fn f(error: rusqlite::Error) {}", "`rusqlite` is used in storage only"),
         ("study/space.rs", "fn f(path: &Path) -> bool { path.exists() }", "touches the files"),
+        ("study/space.rs", "use std::{fs, io};", "touches the files"),
         ("report/new.rs", "fn f() { println!(\"x\") }", "touches the terminal"),
-        ("cli/utils.rs", "", "says nothing"),
-        ("cli/new.rs", "#[allow(dead_code)] fn f() { todo!() }", "`#[allow`"),
-        ("cli/new.rs", "#[cfg(test)] mod tests { fn f() { todo!() } }", "`todo!`"),
     ];
     for (path, text, expected) in planted {
         let said = said_about(path, text);
         assert!(said.iter().any(|line| line.contains(expected)), "{path}: {text}: {said:?}");
     }
-    let bare = violations(&[Source::new("cli/new.rs", "use std::fmt;\n")], &BTreeSet::new()).0;
-    assert_eq!(
-        bare,
-        ["src/cli/new.rs:1: a file starts with a sentence in `//!` that says what it is for"]
-    );
+    let bare = violations(&[Source::new("cli/new.rs", "use std::fmt;\n")]).0;
+    assert!(bare[0].contains("a file starts with a sentence"), "{bare:?}");
 }
 
 #[test]
@@ -1212,8 +805,9 @@ fn comments_strings_and_tests_are_no_code() {
     let with_tests = [
         Source::new("engine.rs", "//! A file for this test.\n#[cfg(test)]\nmod tests;\n"),
         Source::new("engine/tests.rs", "//! A file for this test.\nuse crate::runner::now;\n"),
+        Source::new("runner.rs", "//! A file for this test.\n"),
     ];
-    assert_eq!(violations(&with_tests, &BTreeSet::new()).0, Vec::<String>::new());
+    assert_eq!(violations(&with_tests).0, Vec::<String>::new());
 }
 
 /// `.ci/run` runs again, with other features, the tests that these features change.
