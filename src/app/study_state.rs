@@ -157,6 +157,24 @@ pub fn times_spent(
     Ok(times)
 }
 
+/// The query, whose filter and order count open attempts as [`times_spent`] does: until now.
+///
+/// # Errors
+/// The store failed.
+pub fn with_open_attempts(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    query: TrialQuery,
+) -> Result<TrialQuery, StorageError> {
+    if study.counts.running == 0 || !query.is_about_time() {
+        return Ok(query);
+    }
+    let running = Filter::parse("state:running", &study.spec).unwrap_or_else(|_| Filter::all());
+    let running = reader.trials(study.id, &TrialQuery::all(SortKey::Number).filtered(running))?;
+    let spent = times_spent(reader, study, &running)?;
+    Ok(TrialQuery { filter: query.filter.with_time_spent(spent), ..query })
+}
+
 /// The situation in which a study's sampler proposes trial `number`, with trials by state in
 /// `counts`.
 pub fn situation(spec: &StudySpec, counts: Counts, number: TrialNumber) -> Situation<'_> {

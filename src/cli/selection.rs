@@ -9,6 +9,7 @@ use crate::app::AppError;
 use crate::app::absent_terms;
 use crate::app::find::{self, Archived, FoundStudies, TrialsOf};
 use crate::app::several::StudySelection;
+use crate::app::study_state::with_open_attempts;
 use crate::report::wording::{one_line, width};
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::condition::ExpressionError;
@@ -177,8 +178,10 @@ pub fn filter_of(
     study: &StudySummary,
     text: &str,
 ) -> Result<Filter, Failure> {
-    Filter::parse_with(text, &study.spec, &reader.trial_names(study.id)?)
-        .map_err(|error| refused(error, text))
+    let filter = Filter::parse_with(text, &study.spec, &reader.trial_names(study.id)?)
+        .map_err(|error| refused(error, text))?;
+    let query = TrialQuery::all(SortKey::Number).filtered(filter);
+    Ok(with_open_attempts(reader, study, query)?.filter)
 }
 
 /// Reads something of each of several studies. One that lacks a name in the filter or order is left

@@ -12,7 +12,7 @@ use super::groups::GroupArguments;
 use super::selection::{self, SeveralArguments};
 use super::trial_json::TrialJson;
 use super::{Console, Exit, Failure};
-use crate::app::study_state::{interrupted, times_spent};
+use crate::app::study_state::{interrupted, times_spent, with_open_attempts};
 use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{
     duration, objective_cell, one_line, param, run_name, state_cell, value_cell,
@@ -94,6 +94,7 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         offset: 0,
         limit: arguments.limit.unwrap_or(u64::MAX),
     };
+    let query = with_open_attempts(&reader, &study, query)?;
     let trials = reader.trials(study.id, &query)?;
     let times = times_spent(&reader, &study, &trials)?;
     if arguments.json {

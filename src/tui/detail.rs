@@ -112,7 +112,7 @@ pub fn draw_preview(
     let Some(detail) = selected else { return };
     let (text, chart) = beside(area);
     let trial = &detail.trial;
-    let spent = trial.time_spent(now).map(rough_duration);
+    let spent = state.seen.time_spent(state.seen.summary.id, trial, now).map(rough_duration);
     let spent = spent.map(|spent| format!("{spent}, ")).unwrap_or_default();
     let mut title = title(state, trial, theme);
     // Where it came from has a line of its own: there is less room than on the trial's own screen.

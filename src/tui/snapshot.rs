@@ -224,6 +224,12 @@ impl Snapshot {
         among.or(own) == Some(StudyStatus::Interrupted)
     }
 
+    /// The time spent on a trial of a study; of a dead runner only its ended attempts count.
+    pub fn time_spent(&self, study: StudyId, trial: &Trial, now: Timestamp) -> Option<Duration> {
+        let is_dead = self.is_interrupted(study);
+        trial.time_spent(trial.started.filter(|_| is_dead).unwrap_or(now))
+    }
+
     /// Whether a trial is the best of those that its value compares with.
     pub fn is_best(&self, key: TrialKey) -> bool {
         match &self.together {

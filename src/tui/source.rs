@@ -19,7 +19,7 @@ use crate::app::absent_terms;
 use crate::app::last_values::take_logged;
 use crate::app::log_tail::LogTail;
 use crate::app::several::{self, StudySelection};
-use crate::app::study_state::{active_time, unmeasured};
+use crate::app::study_state::{active_time, unmeasured, with_open_attempts};
 use crate::report::wording::{HolderLife, StudyStatus};
 use crate::storage::{HeldLease, Remarked, StorageError, StorageReader, StudyId, StudySummary};
 use crate::study::condition::TrialNames;
@@ -172,7 +172,10 @@ impl Source {
             let drawn = self.pictures.draw(&*self.reader, &summary, request, now)?;
             (picture, moves) = (Some(Arc::new(drawn)), request.subject == Subject::Devices);
         }
-        self.known.moves = moves;
+        // The longer a trial runs, the higher or lower it ranks by its time.
+        let is_ageing =
+            wanted.query.is_about_time() && studies.iter().any(|study| study.counts.running > 0);
+        self.known.moves = moves || is_ageing;
         self.learn_metrics(&page, detail.as_ref());
         let names = TrialNames {
             params: table.params.iter().map(|(name, _)| name.clone()).collect(),
@@ -227,17 +230,18 @@ impl Source {
     }
 
     fn page(&self, query: &TrialQuery, summary: &StudySummary) -> Result<Page, StorageError> {
-        let filter = summary.visible(query.filter.clone());
-        let matching = if filter.is_all() {
+        let query = query.clone().filtered(summary.visible(query.filter.clone()));
+        let query = with_open_attempts(&*self.reader, summary, query)?;
+        let matching = if query.filter.is_all() {
             summary.counts.total()
         } else {
-            self.reader.count(summary.id, &filter)?
+            self.reader.count(summary.id, &query.filter)?
         };
         // Rows may have gone since they were asked for.
         let last_page = matching.saturating_sub(query.limit);
         let first = if query.offset < matching { query.offset } else { last_page };
-        let query = query.clone().filtered(filter).page(first, query.limit);
-        let mut trials = self.reader.trials(summary.id, &query)?;
+        let limit = query.limit;
+        let mut trials = self.reader.trials(summary.id, &query.page(first, limit))?;
         take_logged(&*self.reader, summary, &mut trials)?;
         let row = |(rank, trial): (u64, Trial)| LeaderboardRow {
             key: TrialKey { study: summary.id, number: trial.number },
@@ -267,7 +271,7 @@ impl Source {
             match Filter::parse_with(query.filter.text(), &study.spec, &names) {
                 Ok(filter) => {
                     let own = query.clone().filtered(study.visible(filter)).page(0, u64::MAX);
-                    listed.push((study.clone(), own));
+                    listed.push((study.clone(), with_open_attempts(&*self.reader, study, own)?));
                 }
                 Err(_) => left_out.push(study.spec.name.clone()),
             }

@@ -37,6 +37,7 @@ use crate::study::event::{
 use crate::study::metric::Direction;
 use crate::study::params::{Params, Value};
 use crate::study::program::Program;
+use crate::study::query::SortKey;
 use crate::study::space::{Condition, Dimension, Distribution, Scale, Space};
 use crate::study::spec::{FailureCause, StudySpec};
 use crate::study::time::Timestamp;
@@ -691,4 +692,15 @@ fn what_to_do_at_the_end_of_a_message_is_shown_on_a_narrow_screen() {
         assert!(words.contains("`hpsearch resume digits` starts it"), "{frame}");
         assert!(words.contains("the request was refused, since"), "{frame}");
     }
+}
+
+/// Trial 5 runs, by a process of another machine.
+#[test]
+fn the_time_of_an_open_attempt_is_sorted_by_as_it_is_shown() {
+    let mut shown = Shown::new(mixed(), (160, 50));
+    shown.state.sort = SortKey::Seconds;
+    shown.state.reverse = true;
+    shown.load();
+    let first = shown.state.seen.page.rows.first().map(|row| row.key);
+    assert_eq!(first, Some(shown.key(5)), "{}", shown.frame());
 }

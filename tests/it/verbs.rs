@@ -43,6 +43,21 @@ fn trials_are_listed_best_first() {
     assert!(all.lines().nth(3).unwrap().starts_with("    3  running    (0.7)"), "{all}");
 }
 
+/// One that runs has been running since the day of the scene.
+#[test]
+fn the_time_of_an_open_attempt_counts_in_filters_and_orders() {
+    let scene = Scene::digits();
+    let numbers = |arguments: &[&str]| -> Vec<u64> {
+        let answer = scene.json(&[&["trials", "--json"], arguments].concat());
+        let trials = answer["trials"].as_array().unwrap().iter();
+        trials.map(|trial| trial["number"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(numbers(&["--sort", "-seconds"])[..2], [3, 0]);
+    assert_eq!(numbers(&["--all", "--sort", "seconds"]).last(), Some(&3));
+    assert_eq!(numbers(&["--where", "seconds>3600"]), [3]);
+    assert_eq!(numbers(&["--where", "seconds<4", "--sort", "number"]), [1, 2]);
+}
+
 #[test]
 fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
     let scene = Scene::digits();

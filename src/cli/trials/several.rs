@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{TrialsArguments, alignment, time};
 use crate::app::several::{self, RankedTrial};
-use crate::app::study_state::times_spent;
+use crate::app::study_state::{times_spent, with_open_attempts};
 use crate::cli::selection;
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
@@ -35,7 +35,8 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
         let (sort, turned) = selection::sort_key(&reader, study, &arguments.sort)?;
         let reverse = turned != arguments.reverse;
         let limit = arguments.limit.unwrap_or(u64::MAX);
-        Ok(TrialQuery { filter, sort, reverse, offset: 0, limit })
+        let query = TrialQuery { filter, sort, reverse, offset: 0, limit };
+        Ok(with_open_attempts(&reader, study, query)?)
     })?;
     let filters = queries.iter().map(|(study, query)| (study, &query.filter));
     selection::warn_of_absent(&reader, filters, console)?;

@@ -8,6 +8,8 @@ mod tests;
 pub use filter::Filter;
 pub use sort::{SortKey, SortPosition};
 
+use crate::study::condition::{Needs, TrialField};
+
 /// A page of a study's trials.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrialQuery {
@@ -37,6 +39,19 @@ impl TrialQuery {
     /// Adds a filter.
     pub fn filtered(self, filter: Filter) -> Self {
         TrialQuery { filter, ..self }
+    }
+
+    /// What it needs to know of each trial.
+    pub fn needs(&self) -> Needs {
+        let mut needs = Needs::default();
+        self.filter.add_needs(&mut needs);
+        self.sort.add_needs(&mut needs);
+        needs
+    }
+
+    /// Whether the time spent on trials decides which are listed, or in which order.
+    pub fn is_about_time(&self) -> bool {
+        self.needs().fields.contains(&TrialField::Seconds)
     }
 
     /// Sets whether the order is reversed.

@@ -2,6 +2,7 @@
 //! over the whole state.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;
@@ -68,6 +69,8 @@ const TERMS: &[&str] = &[
     "number<20",
     "step>1",
     "seconds>0",
+    "seconds>=8",
+    "seconds<20 state:running",
     "attempts>1",
     "failures>0",
     "\"genauigkeit/größe\">0",
@@ -128,10 +131,17 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
             } else {
                 terms.join(" ")
             };
+            // Some know the time of open attempts.
+            let now = Timestamp(rng.random_range(0..60) * 1_000_000);
+            let spent = match rng.random_ratio(1, 2) {
+                true => time_spent(&state, now),
+                false => BTreeMap::new(),
+            };
             let names =
                 TrialNames { metrics: vec![OTHER_METRIC.to_owned()], ..TrialNames::default() };
             let filter = Filter::parse_with(&text, &spec, &names)
-                .unwrap_or_else(|error| panic!("{text}: {error}"));
+                .unwrap_or_else(|error| panic!("{text}: {error}"))
+                .with_time_spent(spent);
             let sort = keys[rng.random_range(0..keys.len())].clone();
             let query = TrialQuery {
                 filter: filter.clone(),
@@ -161,13 +171,16 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
             assert!(
                 listed
                     .iter()
-                    .all(|trial| filter.matches(&as_shown(&spec, trial), &Measured::default())),
+                    .all(|trial| filter
+                        .matches(&as_shown(&spec, &filter, trial), &Measured::default())),
                 "{query:?}: what is listed is whole"
             );
             let passing = state
                 .trials
                 .iter()
-                .filter(|trial| filter.matches(&as_shown(&spec, trial), &Measured::default()))
+                .filter(|trial| {
+                    filter.matches(&as_shown(&spec, &filter, trial), &Measured::default())
+                })
                 .count() as u64;
             assert_eq!(reader.count(study, &filter)?, passing, "{text}");
         }
@@ -175,13 +188,23 @@ fn pages(open: &mut Opener) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// A trial as filters and orders see it: with the parameters that its value was measured with.
-fn as_shown(spec: &StudySpec, trial: &Trial) -> Trial {
-    Trial { params: shown_params(spec, trial).clone(), ..trial.clone() }
+/// A trial as filters and orders see it: with the parameters that its value was measured with, and
+/// the time of its open attempt.
+fn as_shown(spec: &StudySpec, filter: &Filter, trial: &Trial) -> Trial {
+    let spent = filter.time_spent().get(&trial.number);
+    let busy_micros = spent
+        .map_or(trial.busy_micros, |spent| i64::try_from(spent.as_micros()).unwrap_or(i64::MAX));
+    Trial { params: shown_params(spec, trial).clone(), busy_micros, ..trial.clone() }
+}
+
+/// The time spent on running trials.
+fn time_spent(state: &StudyState, now: Timestamp) -> BTreeMap<TrialNumber, Duration> {
+    let running = state.trials.iter().filter(|trial| trial.state == TrialState::Running);
+    running.filter_map(|trial| Some((trial.number, trial.time_spent(now)?))).collect()
 }
 
 fn expected(spec: &StudySpec, state: &StudyState, query: &TrialQuery) -> Vec<u64> {
-    let shown = state.trials.iter().map(|trial| as_shown(spec, trial));
+    let shown = state.trials.iter().map(|trial| as_shown(spec, &query.filter, trial));
     let passing = shown.filter(|trial| query.filter.matches(trial, &Measured::default()));
     let mut positions: Vec<SortPosition> =
         passing.map(|trial| query.sort.position(state.direction(), &trial)).collect();

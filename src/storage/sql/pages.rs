@@ -88,11 +88,15 @@ pub(in crate::storage) fn positions(
         true => Some(ranks(connection, study, &objectives)?),
         false => None,
     };
-    let mut needs = Needs::default();
-    query.filter.add_needs(&mut needs);
-    query.sort.add_needs(&mut needs);
+    let scan = Scan {
+        connection,
+        study,
+        needs: query.needs(),
+        states: query.filter.states(),
+        spent: query.filter.time_spent(),
+    };
     let mut positions: Vec<SortPosition> = Vec::new();
-    Scan { connection, study, needs, states: query.filter.states() }.run(|trial, measured| {
+    scan.run(|trial, measured| {
         if query.filter.matches(trial, measured) {
             positions.push(match &ranks {
                 Some(ranks) => {
@@ -250,7 +254,7 @@ pub(in crate::storage) fn count(
     let mut needs = Needs::default();
     filter.add_needs(&mut needs);
     let mut count = 0;
-    Scan { connection, study, needs, states: filter.states() }
+    Scan { connection, study, needs, states: filter.states(), spent: filter.time_spent() }
         .run(|trial, measured| count += u64::from(filter.matches(trial, measured)))?;
     Ok(count)
 }

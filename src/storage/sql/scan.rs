@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::connection::Connection;
 
@@ -28,6 +29,8 @@ pub(super) struct Scan<'a> {
     pub needs: Needs,
     /// Trials in other states are left out.
     pub states: Option<Vec<TrialState>>,
+    /// The time spent on trials with an open attempt, instead of that in ended ones.
+    pub spent: &'a BTreeMap<TrialNumber, Duration>,
 }
 
 /// Notes and tags.
@@ -83,6 +86,9 @@ impl Scan<'_> {
             let mut place = 1;
             for column in &columns {
                 place += self.read(column, &cells, place, &mut trial, &mut measured)?;
+            }
+            if let Some(spent) = self.spent.get(&trial.number) {
+                trial.busy_micros = i64::try_from(spent.as_micros()).unwrap_or(i64::MAX);
             }
             if let Some(own) = objectives.remove(&trial.number) {
                 trial.last_metrics.0.extend(own);

@@ -287,7 +287,10 @@ impl ColumnLayout<'_> {
             ColumnKey::Curve => {
                 sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.theme.charset)
             }
-            ColumnKey::Time => trial.time_spent(self.now).map_or_else(String::new, rough_duration),
+            ColumnKey::Time => {
+                let spent = self.state.seen.time_spent(row.key.study, trial, self.now);
+                spent.map_or_else(String::new, rough_duration)
+            }
             ColumnKey::Age => age(trial, self.now),
             ColumnKey::Metric(name) => {
                 if let Some(index) = key.objective(self.table()) {

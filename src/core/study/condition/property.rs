@@ -111,7 +111,8 @@ pub enum TrialField {
     Created,
     /// When its last attempt began.
     Started,
-    /// The time spent in ended attempts.
+    /// The time spent: in ended attempts, unless a [`Filter`](crate::study::query::Filter) says
+    /// more.
     Seconds,
     /// Number of attempts.
     Attempts,
@@ -235,7 +236,6 @@ impl Property {
             Property::Value => trial.value?,
             Property::LastValue => trial.last()?.1,
             Property::Step => trial.last()?.0 as f64,
-            // Ended attempts only.
             Property::Seconds => trial.busy_micros as f64 / 1e6,
             Property::Attempts => f64::from(trial.attempts),
             Property::Failures => f64::from(trial.failures),

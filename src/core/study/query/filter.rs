@@ -1,10 +1,13 @@
 //! A filter of trials: an optional condition.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use crate::study::condition::{
     Expression, ExpressionError, Measured, Names, Needs, Sought, TrialField, TrialNames,
 };
 use crate::study::spec::StudySpec;
-use crate::study::trial::{Trial, TrialState};
+use crate::study::trial::{Trial, TrialNumber, TrialState};
 
 /// Selects the trials for which a condition holds. Made by [`Filter::parse`].
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -12,6 +15,8 @@ pub struct Filter {
     condition: Option<Expression>,
     /// Whether hidden trials are excluded.
     is_visible: bool,
+    /// The time spent on trials with an open attempt, which a store does not know.
+    spent: BTreeMap<TrialNumber, Duration>,
 }
 
 impl Filter {
@@ -31,13 +36,13 @@ impl Filter {
             "" => None,
             _ => Some(Expression::parse_filter(text, &Names { spec, trials })?),
         };
-        Ok(Filter { condition, is_visible: false })
+        Ok(Filter { condition, ..Filter::default() })
     }
 
     /// The free texts, each as its own filter.
     pub fn bare_words(&self) -> impl Iterator<Item = Filter> {
         let words = self.condition.iter().flat_map(Expression::bare_words);
-        words.map(|word| Filter { condition: Some(word), is_visible: false })
+        words.map(|word| Filter { condition: Some(word), ..Filter::default() })
     }
 
     /// What it looks for that perhaps no trial has, and the filter of those that have it.
@@ -45,7 +50,7 @@ impl Filter {
         let sought = self.condition.iter().flat_map(|condition| condition.sought(spec, names));
         let having = |one: Sought| {
             let condition = Some(one.having.clone());
-            (one, Filter { condition, is_visible: false })
+            (one, Filter { condition, ..Filter::default() })
         };
         sought.map(having).collect()
     }
@@ -59,6 +64,18 @@ impl Filter {
     #[must_use]
     pub fn visible(self) -> Self {
         Filter { is_visible: true, ..self }
+    }
+
+    /// Counts this time as spent on these trials, here and in the order of a page. Without it, only
+    /// ended attempts count.
+    #[must_use]
+    pub fn with_time_spent(self, spent: BTreeMap<TrialNumber, Duration>) -> Self {
+        Filter { spent, ..self }
+    }
+
+    /// The time spent on trials with an open attempt.
+    pub fn time_spent(&self) -> &BTreeMap<TrialNumber, Duration> {
+        &self.spent
     }
 
     /// Whether it accepts every trial.

@@ -21,7 +21,7 @@ pub enum SortKey {
     Number,
     /// By the step of the last report.
     Step,
-    /// By the time spent in ended attempts.
+    /// By the time spent.
     Seconds,
     /// By state, in the order of a trial's life.
     State,
