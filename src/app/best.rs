@@ -6,7 +6,7 @@ use super::error::Standing;
 use crate::config::{command_line, shell};
 use crate::engine::seed_of;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
-use crate::study::metric::{Metrics, Score, significant};
+use crate::study::metric::{ColumnDigits, Metrics, Score};
 use crate::study::params::{Params, variable};
 use crate::study::program::{ArgsRules, Program};
 use crate::study::spec::{Duplicates, StudySpec};
@@ -102,7 +102,7 @@ fn ahead(spec: &StudySpec, state: &StudyState) -> Option<Box<Standing>> {
         valued.filter(|(score, ..)| score.loss().is_finite()).min_by_key(|of| of.0)?;
     let at = state.reported_step(trial, Some(value));
     let at = at.map_or_else(String::new, |step| format!(" at {}", spec.step.at(step)));
-    let stands = format!("{} {}{at}", spec.objective().metric, significant(value, 5));
+    let stands = format!("{} {}{at}", spec.objective().metric, ColumnDigits::default().text(value));
     Some(Box::new(Standing { trial: trial.number, stands }))
 }
 

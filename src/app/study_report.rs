@@ -22,12 +22,14 @@ use crate::report::document::{
     BestResult, BestRow, Document, FrontTable, ReportFigure, StoppedRow, StudySection,
 };
 use crate::report::wording::{
-    front_in_words, number, objective_cell, one_line, param, state_word, value_cell,
+    front_in_words, number, objective_cell, objective_digits, one_line, param, state_word,
+    value_cell, value_digits,
 };
 use crate::runner;
 use crate::storage::any::AnyReader;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::counted::count;
+use crate::study::metric::ColumnDigits;
 use crate::study::params::Params;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::state::shown_params;
@@ -128,14 +130,20 @@ impl Scope<'_> {
         let table = self.table(study, &trials, &pages, &images)?;
         let names: Vec<&str> =
             spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
-        let best_row = |trial: &&Trial| BestRow {
+        let best = || visible.iter().take(BEST).copied();
+        let digits: Vec<ColumnDigits> = match spec.has_several_objectives() {
+            true => (0..spec.objectives.len()).map(|one| objective_digits(best(), one)).collect(),
+            false => vec![value_digits(best())],
+        };
+        let best_row = |trial: &Trial| BestRow {
             number: trial.number.0,
             state: state_word(trial),
             values: match spec.has_several_objectives() {
                 true => {
-                    (0..spec.objectives.len()).map(|index| objective_cell(trial, index)).collect()
+                    let digits = digits.iter().enumerate();
+                    digits.map(|(index, digits)| objective_cell(trial, index, *digits)).collect()
                 }
-                false => vec![value_cell(trial)],
+                false => digits.iter().map(|digits| value_cell(trial, *digits)).collect(),
             },
             params: self.cells(&names, shown_params(spec, trial)),
         };
@@ -168,7 +176,7 @@ impl Scope<'_> {
             stopped: self.stopped(stopped(reader, study)?),
             reproducibility: self.reproducibility(study, on_progress)?,
             metrics,
-            best: visible.iter().take(BEST).map(best_row).collect(),
+            best: best().map(best_row).collect(),
             trials: u64::try_from(trials.len()).unwrap_or(u64::MAX),
             table,
         })

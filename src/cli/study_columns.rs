@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::report::progress::Progress;
 use crate::report::table::{Column, Columns};
-use crate::report::wording::{StudyStatus, metric_names, number, one_line};
+use crate::report::wording::{StudyStatus, metric_names, one_line};
 use crate::storage::StudySummary;
 
 /// The columns of a table of studies.
@@ -25,7 +25,7 @@ pub fn columns(
         .left("study", |study| one_line(&study.spec.name))
         .left("state", |study| state(study).as_str())
         .right("trials", trials)
-        .point("best", |study| study.best.map_or_else(String::new, |(_, value)| number(value)))
+        .metric("best", |study| study.best.map(|(_, value)| value))
         .right("trial", |study| {
             study.best_trial().map_or_else(String::new, |best| best.to_string())
         })

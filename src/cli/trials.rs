@@ -15,7 +15,8 @@ use super::{Console, Exit, Failure};
 use crate::app::study_state::{interrupted, times_spent, with_open_attempts};
 use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{
-    duration, objective_cell, one_line, param, run_name, state_cell, value_cell,
+    duration, objective_cell, objective_digits, one_line, param, run_name, state_cell, value_cell,
+    value_digits,
 };
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::counted::count;
@@ -152,12 +153,16 @@ fn columns(
         let mark = |trial: &Trial| if front.contains(trial.number) { "*" } else { "" };
         columns = columns.left("front", mark).optional();
         for (index, objective) in study.spec.objectives.iter().enumerate() {
+            let digits = objective_digits(trials, index);
             columns = columns.point(one_line(&objective.metric), move |trial: &Trial| {
-                objective_cell(trial, index)
+                objective_cell(trial, index, digits)
             });
         }
     } else {
-        columns = columns.point(one_line(&study.spec.objective().metric), value_cell);
+        let digits = value_digits(trials);
+        columns = columns.point(one_line(&study.spec.objective().metric), |trial: &Trial| {
+            value_cell(trial, digits)
+        });
     }
     columns = columns
         .right(study.spec.step.as_str(), |trial| {

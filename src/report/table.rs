@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use super::wording::{shorten, width};
+use crate::study::metric::ColumnDigits;
 
 /// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,12 @@ impl<'a, T> Columns<'a, T> {
     /// Adds a column of decimal numbers.
     pub fn point<S: Into<String>>(self, title: impl Into<String>, cell: impl Fn(&T) -> S) -> Self {
         self.aligned(Align::Point, title, cell)
+    }
+
+    /// Adds a column of values of a metric.
+    pub fn metric(self, title: impl Into<String>, value: impl Fn(&T) -> Option<f64>) -> Self {
+        let digits = ColumnDigits::of(self.rows.iter().filter_map(&value));
+        self.point(title, |row| value(row).map_or_else(String::new, |value| digits.text(value)))
     }
 
     /// Adds a column.

@@ -14,16 +14,16 @@ use crate::study::counted::count;
 use crate::study::device::Slot;
 use crate::study::event::AttemptEnd;
 use crate::study::front::Front;
-use crate::study::metric::significant;
+use crate::study::metric::{ColumnDigits, significant};
 use crate::study::params::{Params, Value};
 use crate::study::prediction::Prediction;
 use crate::study::spec::{FailureCause, Objective, StudySpec, ValueRule};
 use crate::study::state::{Counts, value_of};
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
-/// A metric value with five significant digits; `NaN`, `inf` and `-inf` by these names.
+/// A metric value alone, with five significant digits; `NaN`, `inf` and `-inf` by these names.
 pub fn number(value: f64) -> String {
-    significant(value, 5)
+    ColumnDigits::default().text(value)
 }
 
 /// A parameter's value for a narrow column: four significant digits for reals, strings as they are,
@@ -331,7 +331,7 @@ pub fn shown_value(spec: &StudySpec, trial: &Trial) -> Option<f64> {
 
 /// The value of a trial for a table cell, or in parentheses the last report of one that is not
 /// complete.
-pub fn value_cell(trial: &Trial) -> String {
+pub fn value_cell(trial: &Trial, digits: ColumnDigits) -> String {
     if !trial.values.is_empty() {
         return values(&trial.values);
     }
@@ -339,10 +339,16 @@ pub fn value_cell(trial: &Trial) -> String {
         return format!("({})", known_values(trial));
     }
     match (trial.value, trial.last()) {
-        (Some(value), _) => number(value),
-        (None, Some((_, last))) => format!("({})", number(last)),
+        (Some(value), _) => digits.text(value),
+        (None, Some((_, last))) => format!("({})", digits.text(last)),
         (None, None) => String::new(),
     }
+}
+
+/// The digits of a column of such cells.
+pub fn value_digits<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> ColumnDigits {
+    let value = |trial: &Trial| trial.value.or_else(|| trial.last().map(|(_, last)| last));
+    ColumnDigits::of(trials.into_iter().filter_map(value))
 }
 
 /// The names of a study's objectives.
@@ -371,12 +377,21 @@ pub fn known_values(trial: &Trial) -> String {
 
 /// The value of one of several objectives for a table cell: in parentheses if the trial is not
 /// complete.
-pub fn objective_cell(trial: &Trial, index: usize) -> String {
+pub fn objective_cell(trial: &Trial, index: usize, digits: ColumnDigits) -> String {
     if let Some(value) = trial.values.get(index) {
-        return number(*value);
+        return digits.text(*value);
     }
     let known = trial.known_values().get(index).copied().flatten();
-    known.map_or_else(String::new, |value| format!("({})", number(value)))
+    known.map_or_else(String::new, |value| format!("({})", digits.text(value)))
+}
+
+/// The digits of a column of such cells.
+pub fn objective_digits<'a>(
+    trials: impl IntoIterator<Item = &'a Trial>,
+    index: usize,
+) -> ColumnDigits {
+    let value = |trial: &Trial| trial.known_values().get(index).copied().flatten();
+    ColumnDigits::of(trials.into_iter().filter_map(value))
 }
 
 /// The result of a trial so far with its metric, or with those of several objectives; `None` if it
@@ -566,7 +581,8 @@ mod tests {
         let cases = [
             (0.184_213_7, "0.18421"),
             (12.0, "12"),
-            (0.999_999_9, "1"),
+            (0.999_999_9, "0.9999999"),
+            (1.0, "1"),
             (123_456.7, "123457"),
             (1.5e-7, "1.5e-7"),
             (-2.5e9, "-2.5e9"),

@@ -14,7 +14,7 @@ use super::trial_key::TrialKey;
 use crate::app::several::common_objective;
 use crate::report::figure::{Axis, Figure, Series, SeriesRole};
 use crate::report::wording::{
-    duration, metric_names, micros, number, one_line, param, value_cell, width,
+    duration, metric_names, micros, one_line, param, value_cell, value_digits, width,
 };
 use crate::storage::{StorageError, StorageReader, StudyId, TrialCurve};
 use crate::study::metric::Score;
@@ -214,11 +214,12 @@ fn rows<'a>(data: &'a CompareData) -> Vec<ComparedRow> {
         let best = values.min_by_key(|value| Score::new(objective.direction, *value));
         best.filter(|value| !value.is_nan())
     });
+    let digits = value_digits(data.trials.iter().map(|(_, trial)| trial));
     let value = |trial: &Trial| match trial.value {
         Some(value) if Some(value) == best && data.trials.len() > 1 => {
-            format!("{} best", number(value))
+            format!("{} best", digits.text(value))
         }
-        _ => value_cell(trial),
+        _ => value_cell(trial, digits),
     };
     let metric = objective.map_or("value", |objective| &objective.metric);
     let mut rows = vec![

@@ -704,3 +704,19 @@ fn the_time_of_an_open_attempt_is_sorted_by_as_it_is_shown() {
     let first = shown.state.seen.page.rows.first().map(|row| row.key);
     assert_eq!(first, Some(shown.key(5)), "{}", shown.frame());
 }
+
+#[test]
+fn values_that_differ_look_different_and_what_is_not_one_is_not_shown_as_one() {
+    let mut script = Script::new(&spec());
+    for (number, value) in (0..).zip([0.912_341_2, 0.912_341_6, 0.999_999_96, 0.5]) {
+        script.start(number, params(1e-3, 2, "adamw"));
+        script.report(number, &[value]);
+        script.end(number, AttemptEnd::Completed, Some(value), None);
+    }
+    for size in [SMALL, (60, 20), (160, 50)] {
+        let frame = Shown::new(script.clone(), size).frame();
+        for value in ["0.912341", "0.912342", "0.99999996", "0.500000"] {
+            assert_eq!(frame.matches(&format!(" {value} ")).count(), 1, "{value}: {frame}");
+        }
+    }
+}

@@ -11,7 +11,7 @@ use crate::cli::drawing::{self, Size};
 use crate::cli::{Console, Exit, Failure};
 use crate::report::figure::{Axis, Figure, Mark, Series, SeriesRole};
 use crate::report::table::Columns;
-use crate::report::wording::{number, one_line};
+use crate::report::wording::one_line;
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::metric::Score;
 use crate::study::query::{Filter, SortKey, TrialQuery};
@@ -195,7 +195,7 @@ fn table(
         .left("metric", |(curve, ..)| one_line(&curve.metric))
         .left("unit", |(curve, ..)| curve.axis.as_str())
         .right("step", |(_, step, _)| step.to_string())
-        .point("value", |(.., value)| number(*value));
+        .metric("value", |(.., value)| Some(*value));
     console.table(&columns.end())?;
     Ok(Exit::Done)
 }

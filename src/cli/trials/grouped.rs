@@ -12,7 +12,7 @@ use crate::cli::groups::{GroupByJson, GroupKeyJson, say_left_out};
 use crate::cli::selection::{self, of_each};
 use crate::cli::{Console, Exit, Failure};
 use crate::report::table::{Column, Columns};
-use crate::report::wording::{number, one_line};
+use crate::report::wording::one_line;
 use crate::storage::{StorageReader, StudySummary};
 use crate::study::metric::{Number, Score};
 use crate::study::params::Value;
@@ -137,7 +137,7 @@ fn columns(rows: &[Row<'_>], by: &GroupBy, (is_several, is_ranked): (bool, bool)
     // Groups of other objectives have a line for each of them.
     let has_lines = is_several && !is_ranked;
     let lines = |row: &Row<'_>| if has_lines { row.values.len() } else { 1 };
-    let lines: Vec<(&Row<'_>, usize)> =
+    let lines: Vec<Line<'_>> =
         rows.iter().flat_map(|row| (0..lines(row)).map(move |line| (row, line))).collect();
     let mut columns = Columns::of(&lines);
     if is_several {
@@ -155,24 +155,26 @@ fn columns(rows: &[Row<'_>], by: &GroupBy, (is_several, is_ranked): (bool, bool)
     let of_first = rows.first().map_or(&[][..], |row| &row.values);
     let many = if has_lines { 1 } else { of_first.len() };
     for (index, objective) in of_first.iter().enumerate().take(many) {
-        type Line<'a> = (&'a Row<'a>, usize);
-        let cell = |tell: fn(&GroupValues) -> Option<String>| {
-            move |(row, line): &Line<'_>| {
-                let values = row.values.get(index + line);
-                values.and_then(tell).unwrap_or_default()
-            }
-        };
+        let trial = of(index, |one| one.best.map(|(trial, _)| trial.to_string()));
         let mean = match has_lines {
             true => "mean".to_owned(),
             false => format!("mean {}", one_line(&objective.metric)),
         };
         columns = columns
-            .point(mean, cell(|one| one.statistics.map(|one| number(one.mean))))
-            .point("deviation", cell(|one| one.statistics.as_ref().and_then(spread).map(number)))
-            .point("best", cell(|one| one.best.map(|(_, value)| number(value))))
-            .right("of trial", cell(|one| one.best.map(|(trial, _)| trial.to_string())));
+            .metric(mean, of(index, |one| one.statistics.map(|one| one.mean)))
+            .metric("deviation", of(index, |one| one.statistics.as_ref().and_then(spread)))
+            .metric("best", of(index, |one| one.best.map(|(_, value)| value)))
+            .right("of trial", move |line| trial(line).unwrap_or_default());
     }
     columns.end()
+}
+
+/// A group, and which of its objectives a line is about.
+type Line<'a> = (&'a Row<'a>, usize);
+
+/// Something about an objective of a line.
+fn of<T>(index: usize, tell: fn(&GroupValues) -> Option<T>) -> impl Fn(&Line<'_>) -> Option<T> {
+    move |(row, line)| row.values.get(index + line).and_then(tell)
 }
 
 /// The columns that tell groups apart: with `--over`, the parameters that are not everywhere the

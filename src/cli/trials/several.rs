@@ -11,7 +11,9 @@ use crate::cli::selection;
 use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::report::table::{Align, Column, Columns};
-use crate::report::wording::{metric_names, one_line, param, run_name, state_cell, value_cell};
+use crate::report::wording::{
+    metric_names, one_line, param, run_name, state_cell, value_cell, value_digits,
+};
 use crate::storage::StudySummary;
 use crate::study::counted::count;
 use crate::study::query::{Filter, TrialQuery};
@@ -86,9 +88,12 @@ fn columns(
         let name = |row: &RankedTrial| run_name(&row.trial).map_or_else(String::new, one_line);
         columns = columns.left("name", name).optional();
     }
+    let digits = value_digits(rows.iter().map(|row| &row.trial));
     columns = columns
         .left("state", |row| state_cell(&row.trial))
-        .point(metric.map_or_else(|| "value".to_owned(), one_line), |row| value_cell(&row.trial));
+        .point(metric.map_or_else(|| "value".to_owned(), one_line), |row| {
+            value_cell(&row.trial, digits)
+        });
     if metric.is_none() {
         columns = columns.left("metric", |row| metric_names(spec(row)));
     }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::ops::Range;
 
 use serde::de::{self, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
@@ -317,16 +318,105 @@ pub fn significant(value: f64, digits: usize) -> String {
     if !value.is_finite() || value == 0.0 {
         return (value + 0.0).to_string();
     }
-    // Rounding can carry into the next power of ten: the exponent is read after it.
+    if let Some(decimals) = decimals(value, digits) {
+        return without_trailing_zeros(&format!("{value:.decimals$}")).to_owned();
+    }
     let scientific = format!("{value:.*e}", digits.saturating_sub(1));
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
-    let exponent: i64 = exponent.parse().unwrap_or(0);
-    if !(-3..7).contains(&exponent) {
-        return format!("{}e{exponent}", without_trailing_zeros(mantissa));
-    }
-    let decimals = usize::try_from(i64::try_from(digits).unwrap_or(5) - 1 - exponent).unwrap_or(0);
-    without_trailing_zeros(&format!("{value:.decimals$}")).to_owned()
+    format!("{}e{exponent}", without_trailing_zeros(mantissa))
 }
+
+/// How the values of a column are written: with five significant digits, or as many more, up to
+/// eight, as tell neighbours in their order apart. What is not 1 is never written as 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnDigits {
+    significant: usize,
+    /// The decimals of all values, if five digits do not tell some apart.
+    decimals: Option<usize>,
+}
+
+impl ColumnDigits {
+    /// The usual number of significant digits.
+    const USUAL: usize = 5;
+    /// Neighbours that differ later look the same: they do by rounding errors.
+    const MOST: usize = 8;
+    /// Values much larger than those that need the decimals have fewer of them.
+    const WIDEST: usize = 10;
+
+    /// Those of a column with these values.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
+        let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let mut digits = ColumnDigits::default();
+        for (lower, upper) in values.iter().zip(values.iter().skip(1)) {
+            if one(*lower) != one(*upper) {
+                continue;
+            }
+            let differ = |count: &usize| significant(*lower, *count) != significant(*upper, *count);
+            let Some(count) = (Self::USUAL + 1..=Self::MOST).find(differ) else { continue };
+            digits.significant = digits.significant.max(count);
+            let decimals = decimals(*lower, count).max(decimals(*upper, count));
+            digits.decimals = digits.decimals.max(Some(decimals.unwrap_or(0)));
+        }
+        digits
+    }
+
+    /// A value of the column.
+    pub fn text(self, value: f64) -> String {
+        let usual = one(value);
+        let exponent = exponent(value, self.significant);
+        match self.decimals {
+            Some(_) if !value.is_finite() => usual,
+            Some(decimals) if value == 0.0 => format!("{:.decimals$}", 0.0),
+            Some(decimals) if FIXED_POINT.contains(&exponent) => {
+                let room = i64::try_from(Self::WIDEST).unwrap_or(10) - 1 - exponent;
+                let room = usize::try_from(room).unwrap_or(0);
+                let own = usual.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+                let text = format!("{value:.*}", decimals.min(room).max(own));
+                if is_said_to_be_one(value, &text) { usual } else { text }
+            }
+            Some(_) => significant(value, self.significant),
+            None => usual,
+        }
+    }
+}
+
+impl Default for ColumnDigits {
+    /// Those of one value alone.
+    fn default() -> Self {
+        ColumnDigits { significant: Self::USUAL, decimals: None }
+    }
+}
+
+/// A value alone.
+fn one(value: f64) -> String {
+    // An `f64` is exact with 17 digits.
+    let texts = (ColumnDigits::USUAL..=17).map(|digits| significant(value, digits));
+    let mut texts = texts.skip_while(|text| is_said_to_be_one(value, text));
+    texts.next().unwrap_or_else(|| value.to_string())
+}
+
+fn is_said_to_be_one(value: f64, text: &str) -> bool {
+    value.abs() != 1.0 && text.parse().is_ok_and(|said: f64| said.abs() == 1.0)
+}
+
+/// The decimals of a number with this many significant digits; `None` if it has an exponent.
+fn decimals(value: f64, digits: usize) -> Option<usize> {
+    let exponent = exponent(value, digits);
+    let decimals = i64::try_from(digits).unwrap_or(5) - 1 - exponent;
+    FIXED_POINT.contains(&exponent).then(|| usize::try_from(decimals).unwrap_or(0))
+}
+
+/// The power of ten of a number that is rounded to this many digits.
+fn exponent(value: f64, digits: usize) -> i64 {
+    // Rounding can carry into the next power of ten: the exponent is read after it.
+    let scientific = format!("{value:.*e}", digits.saturating_sub(1));
+    scientific.split_once('e').and_then(|(_, exponent)| exponent.parse().ok()).unwrap_or(0)
+}
+
+/// Numbers of these powers of ten are written without an exponent.
+const FIXED_POINT: Range<i64> = -3..7;
 
 fn without_trailing_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
@@ -377,6 +467,44 @@ mod tests {
         assert_eq!(numbers.map(|value| Number(value).to_string()), said);
         assert!(Number(f64::NAN) == Number(f64::NAN) && Number(0.1 + 0.2) == Number(0.3));
         assert!(Number(0.333_33) != Number(1.0 / 3.0));
+    }
+
+    #[test]
+    fn values_of_a_column_that_differ_look_different() {
+        let texts = |values: &[f64]| {
+            let digits = ColumnDigits::of(values.iter().copied());
+            values.iter().map(|value| digits.text(*value)).collect::<Vec<_>>()
+        };
+        // As alone, where that tells them apart.
+        assert_eq!(texts(&[0.184_213_7, 12.0, 0.5, 0.0]), ["0.18421", "12", "0.5", "0"]);
+        assert_eq!(texts(&[0.25, 0.25, f64::NAN, 1.0]), ["0.25", "0.25", "NaN", "1"]);
+        // With equal decimals otherwise.
+        assert_eq!(texts(&[0.912_341, 0.912_342, 0.5]), ["0.912341", "0.912342", "0.500000"]);
+        assert_eq!(texts(&[0.912_341, 0.912_342, 0.0]), ["0.912341", "0.912342", "0.000000"]);
+        assert_eq!(texts(&[-0.912_341, -0.912_342]), ["-0.912341", "-0.912342"]);
+        assert_eq!(texts(&[123_456.7, 123_456.8]), ["123456.7", "123456.8"]);
+        assert_eq!(texts(&[9_999_999.6, 9_999_999.7]), ["9999999.6", "9999999.7"]);
+        assert_eq!(texts(&[1.234_567e-9, 1.234_568e-9]), ["1.234567e-9", "1.234568e-9"]);
+        // Rounding errors are none of their differences.
+        assert_eq!(texts(&[0.1 + 0.2, 0.3]), ["0.3", "0.3"]);
+        // Large numbers beside small ones, and small ones beside large ones.
+        assert_eq!(
+            texts(&[0.912_341_11, 0.912_341_12, 123_456.0, 0.001_234_56]),
+            ["0.91234111", "0.91234112", "123456.0000", "0.00123456"]
+        );
+        assert_eq!(texts(&[20.000_1, 20.000_2, 0.012_345_6]), ["20.0001", "20.0002", "0.012346"]);
+    }
+
+    #[test]
+    fn what_is_not_one_is_not_written_as_one() {
+        let alone = |value: f64| ColumnDigits::of([value]).text(value);
+        assert_eq!(alone(0.999_999_96), "0.99999996");
+        assert_eq!(alone(-1.000_000_01), "-1.00000001");
+        assert_eq!(alone(1.0 - f64::EPSILON), "0.9999999999999998");
+        assert_eq!([1.0, 0.999_96, 1e-300].map(alone), ["1", "0.99996", "1e-300"]);
+        let digits = ColumnDigits::of([0.999_999_96, 0.912_341, 0.912_342]);
+        let said = [0.999_999_96, 1.0, 0.912_341].map(|value| digits.text(value));
+        assert_eq!(said, ["0.99999996", "1.000000", "0.912341"]);
     }
 
     #[test]

@@ -4,10 +4,10 @@ use super::param_pairs;
 use crate::report::sparkline::sparkline;
 use crate::report::table::{Align, Column};
 use crate::report::wording::{
-    metric_names, number, objective_cell, one_line, param, rough_duration, run_name, state_cell,
-    value_cell,
+    metric_names, objective_cell, one_line, param, rough_duration, run_name, state_cell,
+    value_cell, value_digits,
 };
-use crate::study::metric::Direction;
+use crate::study::metric::{ColumnDigits, Direction};
 use crate::study::query::SortKey;
 use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialState};
@@ -154,7 +154,7 @@ impl ColumnLayout<'_> {
             ColumnKey::Rank => self.is_ranked() || self.has_front(),
             ColumnKey::Time => self.room >= 100 || self.state.settings.insists_on(key),
             ColumnKey::Tags | ColumnKey::Note | ColumnKey::Reason => {
-                self.rows().iter().any(|row| !self.text(key, row).is_empty())
+                self.texts(key).any(|text| !text.is_empty())
             }
             _ => true,
         };
@@ -213,7 +213,7 @@ impl ColumnLayout<'_> {
     /// A column with its cells, as wide as they are and as much of its title as `title` columns
     /// hold.
     fn place(&self, key: &ColumnKey, title: usize) -> PlacedColumn {
-        let cells: Vec<String> = self.rows().iter().map(|row| self.text(key, row)).collect();
+        let cells: Vec<String> = self.texts(key).collect();
         let sorted = *key == ColumnKey::of(&self.state.sort);
         let name = match key {
             ColumnKey::Rank if !self.is_ranked() => "front".to_owned(),
@@ -262,7 +262,30 @@ impl ColumnLayout<'_> {
         }
     }
 
-    fn text(&self, key: &ColumnKey, row: &LeaderboardRow) -> String {
+    /// What the column says of each row.
+    fn texts(&self, key: &ColumnKey) -> impl Iterator<Item = String> {
+        let rows = self.rows();
+        let digits = match key {
+            ColumnKey::Value => value_digits(rows.iter().map(|row| &row.trial)),
+            ColumnKey::Metric(name) => {
+                ColumnDigits::of(rows.iter().filter_map(|row| match self.objective(row, name) {
+                    Some(index) => row.trial.known_values().get(index).copied().flatten(),
+                    None => row.trial.last_metrics.get(name),
+                }))
+            }
+            _ => ColumnDigits::default(),
+        };
+        rows.iter().map(move |row| self.text(key, row, digits))
+    }
+
+    /// Which of several objectives of its study a metric is.
+    fn objective(&self, row: &LeaderboardRow, metric: &str) -> Option<usize> {
+        let spec = &self.state.seen.study(row.key.study)?.spec;
+        let objectives = spec.objectives.iter().filter(|_| spec.has_several_objectives());
+        objectives.map(|objective| &objective.metric).position(|own| own == metric)
+    }
+
+    fn text(&self, key: &ColumnKey, row: &LeaderboardRow, digits: ColumnDigits) -> String {
         let trial = &row.trial;
         let study = || self.state.seen.study(row.key.study);
         match key {
@@ -282,7 +305,7 @@ impl ColumnLayout<'_> {
                     && self.state.seen.is_interrupted(row.key.study);
                 if is_dead { "interrupted" } else { state_cell(trial) }.to_owned()
             }
-            ColumnKey::Value => value_cell(trial),
+            ColumnKey::Value => value_cell(trial, digits),
             ColumnKey::Step => trial.last_step().map_or_else(String::new, |step| step.to_string()),
             ColumnKey::Curve => {
                 sparkline(&trial.curve, if self.room < 100 { 8 } else { 16 }, self.theme.charset)
@@ -293,10 +316,11 @@ impl ColumnLayout<'_> {
             }
             ColumnKey::Age => age(trial, self.now),
             ColumnKey::Metric(name) => {
-                if let Some(index) = key.objective(self.table()) {
-                    return objective_cell(trial, index);
+                if let Some(index) = self.objective(row, name) {
+                    return objective_cell(trial, index, digits);
                 }
-                trial.last_metrics.get(name).map_or_else(String::new, number)
+                let last = trial.last_metrics.get(name);
+                last.map_or_else(String::new, |value| digits.text(value))
             }
             ColumnKey::Param(name) => {
                 let params = self.state.seen.params(row.key.study, trial);
