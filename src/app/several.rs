@@ -33,16 +33,22 @@ impl StudySelection {
 pub fn common_objective<'a>(
     specs: impl IntoIterator<Item = &'a StudySpec>,
 ) -> Option<&'a Objective> {
+    match common_objectives(specs)? {
+        [objective] => Some(objective),
+        _ => None,
+    }
+}
+
+/// The objectives of all studies, if each has these in this order.
+pub fn common_objectives<'a>(
+    specs: impl IntoIterator<Item = &'a StudySpec>,
+) -> Option<&'a [Objective]> {
     let mut specs = specs.into_iter();
-    let first = specs.next()?;
-    let objective = first.objective();
-    let is_same = |other: &StudySpec| {
-        let other_objective = other.objective();
-        !other.has_several_objectives()
-            && (&other_objective.metric, other_objective.direction)
-                == (&objective.metric, objective.direction)
-    };
-    (!first.has_several_objectives() && specs.all(is_same)).then_some(objective)
+    let objectives = specs.next()?.objectives.as_slice();
+    let key = |objective: &'a Objective| (&objective.metric, objective.direction);
+    let is_same =
+        |other: &'a StudySpec| other.objectives.iter().map(key).eq(objectives.iter().map(key));
+    specs.all(is_same).then_some(objectives)
 }
 
 /// Whether trials of all these studies can be ranked together.

@@ -142,7 +142,10 @@ fn draw_several(
         Some(objective) => {
             format!("  {} {}", objective.direction.as_str(), one_line(&objective.metric))
         }
-        None => "  of several metrics: listed study by study".to_owned(),
+        None if state.seen.table.has_metrics => {
+            "  of several metrics: listed study by study".to_owned()
+        }
+        None => "  of several objectives: listed study by study".to_owned(),
     };
     let name = vec![
         Span::styled(format!(" {}", study_count(together.studies.len() as u64)), theme.strong()),

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use crate::app::several::common_objective;
+use crate::app::several::{common_objective, common_objectives};
 use crate::report::table::Align;
 use crate::report::wording::{StudyStatus, metric_names};
 use crate::storage::{StudyId, StudySummary};
 use crate::study::metric::{Direction, Score};
 use crate::study::space::Distribution;
-use crate::study::spec::Objective;
+use crate::study::spec::{Objective, StudySpec};
 use crate::study::state::Counts;
 use crate::study::trial::TrialState;
 use crate::tui::trial_key::TrialKey;
@@ -81,11 +81,11 @@ impl Together {
 /// What the columns of the table are called, and how they read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableScope {
-    /// The metric; `value` where there are several.
+    /// The metric; `value` where studies have several, and `values` if some have several each.
     pub metric: String,
     /// Which values are better; of several metrics, those of the first study.
     pub direction: Direction,
-    /// The metrics of a study of several objectives, each with a column; otherwise none.
+    /// The metrics of studies of the same objectives, each with a column; none of a single one.
     pub objectives: Vec<String>,
     /// What steps count; `step` where studies differ.
     pub step: &'static str,
@@ -109,7 +109,7 @@ impl TableScope {
         others: impl Iterator<Item = &'a String>,
     ) -> Self {
         let specs = studies.map(|study| &study.spec);
-        let objective = common_objective(specs.clone());
+        let common = common_objectives(specs.clone());
         let mut steps: Vec<&'static str> = specs.clone().map(|spec| spec.step.as_str()).collect();
         steps.dedup();
         let (mut params, mut aligned) = (Vec::new(), HashMap::new());
@@ -128,15 +128,15 @@ impl TableScope {
             *of_last_part.entry(last_part(name).to_owned()).or_default() += 1;
         }
         TableScope {
-            metric: match (objective, specs.clone().next()) {
-                (Some(objective), _) => objective.metric.clone(),
-                (None, Some(spec)) if specs.clone().count() == 1 => metric_names(spec),
-                (None, _) => "value".to_owned(),
+            metric: match (common, specs.clone().next()) {
+                (Some(_), Some(spec)) => metric_names(spec),
+                _ if specs.clone().any(StudySpec::has_several_objectives) => "values".to_owned(),
+                _ => "value".to_owned(),
             },
             direction: specs.clone().next().map_or(Direction::Minimize, |spec| spec.direction()),
-            objectives: match specs.clone().next().filter(|_| !has_studies) {
-                Some(spec) if spec.has_several_objectives() => {
-                    spec.objectives.iter().map(|one| one.metric.clone()).collect()
+            objectives: match common {
+                Some(several @ [_, _, ..]) => {
+                    several.iter().map(|one| one.metric.clone()).collect()
                 }
                 _ => Vec::new(),
             },
@@ -145,7 +145,7 @@ impl TableScope {
             aligned,
             of_last_part,
             has_studies,
-            has_metrics: objective.is_none() && has_studies,
+            has_metrics: common.is_none() && has_studies,
         }
     }
 

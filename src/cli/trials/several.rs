@@ -12,7 +12,8 @@ use crate::cli::trial_json::TrialJson;
 use crate::cli::{Console, Exit, Failure};
 use crate::report::table::{Align, Column, Columns};
 use crate::report::wording::{
-    metric_names, one_line, param, run_name, state_cell, value_cell, value_digits,
+    metric_names, objective_cell, objective_digits, one_line, param, run_name, state_cell,
+    value_cell, value_digits,
 };
 use crate::storage::StudySummary;
 use crate::study::counted::count;
@@ -76,8 +77,6 @@ fn columns(
     times: &Times,
 ) -> Vec<Column> {
     let spec = |row: &RankedTrial| &queries[row.study].0.spec;
-    let objective = several::common_objective(queries.iter().map(|(study, _)| &study.spec));
-    let metric = objective.map(|objective| objective.metric.as_str());
     let mut units: Vec<&str> = queries.iter().map(|(study, _)| study.spec.step.as_str()).collect();
     units.dedup();
     let unit = if let [unit] = units.as_slice() { unit } else { "step" };
@@ -88,17 +87,37 @@ fn columns(
         let name = |row: &RankedTrial| run_name(&row.trial).map_or_else(String::new, one_line);
         columns = columns.left("name", name).optional();
     }
-    let digits = value_digits(rows.iter().map(|row| &row.trial));
-    columns = columns
-        .left("state", |row| state_cell(&row.trial))
-        .point(metric.map_or_else(|| "value".to_owned(), one_line), |row| {
-            value_cell(&row.trial, digits)
+    columns = columns.left("state", |row| state_cell(&row.trial));
+    let trials = || rows.iter().map(|row| &row.trial);
+    let objectives = several::common_objectives(queries.iter().map(|(study, _)| &study.spec));
+    if let Some(objectives @ [_, _, ..]) = objectives {
+        columns = columns.left("front", |row| {
+            let front = queries[row.study].0.front.as_ref();
+            if front.is_some_and(|front| front.contains(row.trial.number)) { "*" } else { "" }
         });
-    if metric.is_none() {
+        columns = columns.optional();
+        for (index, objective) in objectives.iter().enumerate() {
+            let digits = objective_digits(trials(), index);
+            columns = columns.point(one_line(&objective.metric), move |row: &RankedTrial| {
+                objective_cell(&row.trial, index, digits)
+            });
+        }
+    } else {
+        let title = match objectives {
+            Some([objective]) => one_line(&objective.metric),
+            _ if queries.iter().any(|(study, _)| study.spec.has_several_objectives()) => {
+                "values".to_owned()
+            }
+            _ => "value".to_owned(),
+        };
+        let digits = value_digits(trials());
+        columns = columns.point(title, |row| value_cell(&row.trial, digits));
+    }
+    if objectives.is_none() {
         columns = columns.left("metric", |row| metric_names(spec(row)));
     }
     columns = columns
-        .right(unit, |row| row.trial.last().map_or_else(String::new, |(step, _)| step.to_string()))
+        .right(unit, |row| row.trial.last_step().map_or_else(String::new, |step| step.to_string()))
         .right("time", |row| time(times.get(&(row.study, row.trial.number))));
     for (name, align) in params(queries, rows) {
         let value = |row: &RankedTrial| {

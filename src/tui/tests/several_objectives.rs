@@ -1,6 +1,10 @@
 //! A study of two objectives on the screens.
 
-use super::{SMALL, Script, Shown, attempt_started, created, params, reported, slot, spec};
+use super::{
+    SMALL, Script, Shown, Watched, attempt_started, created, params, reported, slot, spec,
+};
+use crate::app::several::StudySelection;
+use crate::storage::memory::MemoryStore;
 use crate::study::event::{AttemptEnd, AttemptEvent, Event, StateEvent, TrialEvent};
 use crate::study::metric::Direction;
 use crate::study::query::SortKey;
@@ -24,7 +28,11 @@ fn script() -> Script {
 
 /// Complete trials with these values.
 fn script_of(spec: &StudySpec, rows: &[(f64, f64)]) -> Script {
-    let mut script = Script::new(spec);
+    script_within(MemoryStore::new(), spec, rows)
+}
+
+fn script_within(store: MemoryStore, spec: &StudySpec, rows: &[(f64, f64)]) -> Script {
+    let mut script = Script::within(store, spec);
     for (number, (loss, size)) in (0..).zip(rows.iter().copied()) {
         let trial = TrialNumber(number);
         let metrics = [("eval_loss", loss), ("n_params", size)];
@@ -107,6 +115,38 @@ fn each_objective_has_a_column_and_the_front_is_marked_in_every_order() {
             .filter(|line| line.trim_matches(['"', '▸', ' ']).starts_with('*'));
         assert_eq!(marked.count(), 2, "{frame}");
     }
+}
+
+/// Also in the table of several studies.
+#[test]
+fn studies_of_the_same_objectives_have_a_column_for_each() {
+    let first = script();
+    let mut other = two_objectives();
+    other.name = "other".to_owned();
+    let second = script_within(first.store.clone(), &other, &[(0.125, 7_000.0)]);
+    for size in [SMALL, (160, 50)] {
+        let all = Watched::Several(StudySelection::All);
+        let frame = Shown::watching(all, second.clone(), size).frame();
+        let titles = frame.lines().find(|line| line.contains("state  ")).unwrap_or_default();
+        for title in ["eval_loss", "n_params"] {
+            assert_eq!(titles.matches(title).count(), 1, "{title}: {frame}");
+        }
+        let has =
+            |line: &str| ["1*", " 0.125 ", " 7000 "].into_iter().all(|text| line.contains(text));
+        assert!(frame.lines().any(has) && !frame.contains("of several metrics"), "{frame}");
+    }
+    // Of different ones the column has the values of all, in the order of `metric`.
+    let mut alone = spec();
+    alone.name = "alone".to_owned();
+    let mut third = Script::within(second.store.clone(), &alone);
+    third.start(0, params(1e-3, 2, "adamw"));
+    third.report(0, &[0.75]);
+    let all = Watched::Several(StudySelection::All);
+    let frame = Shown::watching(all, third, (160, 50)).frame();
+    let titles = frame.lines().find(|line| line.contains("state  ")).unwrap_or_default();
+    assert!(titles.contains(" values ") && titles.contains(" metric "), "{frame}");
+    let has = |line: &str| line.contains("0.125, 7000") && line.contains("eval_loss, n_params");
+    assert!(frame.lines().any(has), "{frame}");
 }
 
 #[test]
