@@ -306,6 +306,7 @@ impl Screens {
             match news {
                 LoaderMessage::Snapshot(snapshot) => self.state.see(*snapshot),
                 LoaderMessage::Trouble(trouble) => self.state.notice = Some(trouble),
+                LoaderMessage::Removed => self.state.lose(now()),
             }
             has_news = true;
         }

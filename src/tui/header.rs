@@ -43,7 +43,7 @@ pub fn draw(frame: &mut Frame<'_>, area: Rect, state: &TuiState, now: Timestamp,
         seen.used.device_time(now),
     );
     let low = area.height < 4;
-    let first = two_sided(name(seen, theme), state_word(seen, theme), area, theme);
+    let first = two_sided(name(seen, theme), state_word(state, theme), area, theme);
     let lines = if low {
         let trials = trials(&progress);
         let room = usize::from(area.width).saturating_sub(width(&trials));
@@ -152,6 +152,7 @@ fn draw_several(
         Span::styled(goal, theme.dim()),
     ];
     let running = match together.running() {
+        _ if state.is_removed => Span::styled("removed", theme.warning()),
         0 => Span::styled("none runs", theme.dim()),
         running => {
             Span::styled(format!("{running} running"), theme.study_state(StudyStatus::Running))
@@ -190,7 +191,11 @@ fn draw_several(
     frame.render_widget(Paragraph::new(lines), area);
 }
 
-fn state_word(seen: &Snapshot, theme: Theme) -> Span<'static> {
+fn state_word(state: &TuiState, theme: Theme) -> Span<'static> {
+    if state.is_removed {
+        return Span::styled("removed", theme.warning());
+    }
+    let seen = &state.seen;
     if seen.summary.paused.is_some() && seen.state == StudyStatus::Running {
         let style = theme.trial_state(TrialState::Paused).patch(theme.strong());
         return Span::styled("paused, P continues", style);

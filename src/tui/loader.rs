@@ -11,6 +11,7 @@ use super::TuiError;
 use super::snapshot::{Snapshot, SnapshotRequest};
 use super::source::Source;
 use super::terminal::Waker;
+use crate::storage::StorageError;
 
 /// How often the store is asked whether anything changed: a question of microseconds.
 const TURN: Duration = Duration::from_millis(100);
@@ -31,6 +32,8 @@ pub enum LoaderMessage {
     Snapshot(Box<Snapshot>),
     /// The store could not be read; it is tried again.
     Trouble(String),
+    /// What is watched is no longer in the store.
+    Removed,
 }
 
 /// The near end of the loader.
@@ -115,6 +118,7 @@ impl LoaderThread {
                 let began = Instant::now();
                 let news = match self.source.load(&self.wanted) {
                     Ok(snapshot) => LoaderMessage::Snapshot(Box::new(snapshot)),
+                    Err(StorageError::NoStudy { .. }) => LoaderMessage::Removed,
                     Err(error) => LoaderMessage::Trouble(error.with_remedy()),
                 };
                 changed = matches!(news, LoaderMessage::Trouble(_));

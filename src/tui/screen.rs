@@ -170,6 +170,14 @@ fn notice(state: &TuiState) -> Option<Notice> {
         let absent = absent(state).filter(|_| state.screen == Screen::Trials);
         absent.map(|absent| warning(absent.to_owned()))
     };
+    if state.is_removed && state.notice.is_none() {
+        let what = match &state.seen.together {
+            Some(_) => "these studies were".to_owned(),
+            None => format!("`{}` was", one_line(&state.summary().spec.name)),
+        };
+        let text = format!("{what} removed from the store; this is what was read last");
+        return Some(Notice { tail: " - q leaves", ..warning(text) });
+    }
     let lists_several = state.seen.together.is_some() && state.screen == Screen::Trials;
     match (&state.phase, &state.notice) {
         // Which one would change with every row.

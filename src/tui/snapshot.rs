@@ -192,6 +192,21 @@ impl Snapshot {
         self.ran + self.running_since.map_or(Duration::ZERO, |since| now.since(since))
     }
 
+    /// Nothing of it runs any longer.
+    pub fn stand_still(&mut self, now: Timestamp) {
+        let still = |state: &mut StudyStatus| {
+            if *state == StudyStatus::Running {
+                *state = StudyStatus::Interrupted;
+            }
+        };
+        still(&mut self.state);
+        if let Some(together) = &mut self.together {
+            Arc::make_mut(together).studies.iter_mut().for_each(|(_, state)| still(state));
+        }
+        self.ran = self.elapsed(now);
+        self.running_since = None;
+    }
+
     /// The trial, if it is loaded.
     pub fn trial(&self, key: TrialKey) -> Option<&Trial> {
         let on_page = self.page.rows.iter().find(|row| row.key == key).map(|row| &row.trial);

@@ -29,6 +29,7 @@ use crate::study::params::Params;
 use crate::study::query::{Filter, SortKey, TrialQuery};
 use crate::study::request::Request;
 use crate::study::spec::StudySpec;
+use crate::study::time::Timestamp;
 use crate::study::trial::{Trial, TrialNumber};
 pub use prompt::{Prompt, Purpose};
 
@@ -131,6 +132,8 @@ pub struct TuiState {
     pub notice: Option<String>,
     /// Whether the study still runs.
     pub phase: RunPhase,
+    /// Whether it was removed from the store after `seen` was read.
+    pub is_removed: bool,
     /// The table's selection.
     pub list: List,
     /// Which trials are listed.
@@ -191,6 +194,7 @@ impl TuiState {
             overlay: None,
             notice: None,
             phase: RunPhase::Open,
+            is_removed: false,
             list: List::default(),
             filter: Filter::all(),
             sort,
@@ -334,6 +338,7 @@ impl TuiState {
             self.scroll = picture.request.scroll;
         }
         self.seen = seen;
+        self.is_removed = false;
         self.follow();
         self.hear_answers();
     }
@@ -371,6 +376,13 @@ impl TuiState {
                 });
             }
         }
+    }
+
+    /// The study is no longer in the store; what was read of it stays on the screen, and nothing of
+    /// it runs.
+    pub fn lose(&mut self, now: Timestamp) {
+        self.is_removed = true;
+        self.seen.stand_still(now);
     }
 
     /// The study is over; the answer says whether to leave at once, because that was asked for.

@@ -317,7 +317,9 @@ impl Shown {
     }
 
     fn terminal(&mut self) -> Terminal<TestBackend> {
-        self.load();
+        if !self.state.is_removed {
+            self.load();
+        }
         let mut terminal = Terminal::new(TestBackend::new(self.size.0, self.size.1)).unwrap();
         terminal
             .draw(|frame| {
@@ -703,6 +705,24 @@ fn the_time_of_an_open_attempt_is_sorted_by_as_it_is_shown() {
     shown.load();
     let first = shown.state.seen.page.rows.first().map(|row| row.key);
     assert_eq!(first, Some(shown.key(5)), "{}", shown.frame());
+}
+
+#[test]
+fn a_removed_study_says_so_and_does_not_run() {
+    for size in [SMALL, (60, 20), (160, 50)] {
+        let mut shown = Shown::new(mixed(), size);
+        assert!(shown.frame().contains("running"));
+        shown.state.lose(at(shown.script.clock + 3));
+        let mut shown = shown.press("↓");
+        let frame = shown.frame();
+        assert!(frame.lines().next().unwrap_or_default().contains("removed"), "{frame}");
+        let words: Vec<&str> =
+            frame.split(['"', '\n', ' ']).filter(|word| !word.is_empty()).collect();
+        let words = words.join(" ");
+        assert!(words.contains("`digits-baseline` was removed from the store"), "{frame}");
+        assert!(words.contains("q leaves") && !frame.contains("running"), "{frame}");
+        assert!(!frame.contains("about"), "it is not forecast: {frame}");
+    }
 }
 
 #[test]

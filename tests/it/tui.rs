@@ -81,6 +81,21 @@ fn watch_follows_the_size_of_the_terminal_and_stays_after_the_end() {
 }
 
 #[test]
+fn a_study_that_is_removed_under_a_screen_is_not_shown_as_running() {
+    let mut scene = Scene::digits();
+    let mut terminal = OnTerminal::watch(&scene);
+    terminal.wait_for_text("running");
+    scene.leave();
+    assert_done(&scene.run(&["rm", "digits", "--yes"]));
+    terminal.wait_for_text("`digits` was removed from the store");
+    terminal.wait_for_text("q leaves");
+    let first = |screen: &vt100::Screen| screen.contents().lines().next().map(str::to_owned);
+    terminal.wait_for(|screen| first(screen).is_some_and(|line| line.contains("removed")));
+    terminal.press("q");
+    assert_eq!(terminal.leave(), 0);
+}
+
+#[test]
 fn a_terminated_watch_restores_the_terminal() {
     let scene = Scene::digits();
     let mut terminal = OnTerminal::watch(&scene);
