@@ -200,6 +200,18 @@ pub fn elapsed(reader: &dyn StorageReader, study: &StudySummary) -> Result<Durat
     Ok(ran + since.map_or(Duration::ZERO, |since| runner::now().since(since)))
 }
 
+/// When a study's last event was recorded; without one, when it was created.
+///
+/// # Errors
+/// The store failed.
+pub fn last_event(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+) -> Result<Timestamp, StorageError> {
+    let last = reader.events_before(study.id, Seq(i64::MAX), 1)?;
+    Ok(last.last().map_or(study.created, |last| last.1))
+}
+
 /// The same, without the time since the present runner began, which is the second.
 ///
 /// # Errors
@@ -217,6 +229,5 @@ pub fn active_time(
         return Ok((ran, Some(since)));
     }
     // A dead runner left an open interval; it ends with its last write.
-    let last = reader.events_before(study.id, Seq(i64::MAX), 1)?;
-    Ok((ran + last.last().map_or(Duration::ZERO, |last| last.1.since(since)), None))
+    Ok((ran + last_event(reader, study)?.since(since), None))
 }

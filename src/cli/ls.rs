@@ -10,9 +10,10 @@ use super::study_columns::columns;
 use super::trial_json::{BestJson, FrontJson, ObjectiveJson, as_instant, objectives};
 use super::{Console, Exit, Failure};
 use crate::app::find::{self, Archived, is_archived};
-use crate::app::study_state::{elapsed, state_in};
+use crate::app::study_state::{elapsed, last_event, state_in};
 use crate::report::table::{Align, Column};
-use crate::report::wording::{StudyStatus, duration};
+use crate::report::wording::{StudyStatus, ago, duration};
+use crate::runner;
 use crate::storage::StudySummary;
 use crate::study::metric::Direction;
 use crate::study::state::Counts;
@@ -48,6 +49,9 @@ struct ListedStudyJson<'a> {
     trials: Counts,
     #[serde(serialize_with = "as_instant")]
     created: Timestamp,
+    /// When its last event was recorded.
+    #[serde(serialize_with = "as_instant")]
+    updated: Timestamp,
     best: Option<BestJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<FrontJson<'a>>,
@@ -76,8 +80,11 @@ pub fn ls(arguments: &LsArguments, console: &mut Console) -> Result<Exit, Failur
     let archived = (known - studies.len()) as u64;
     let states = studies.iter().map(|study| state_in(&reader, study));
     let states: Vec<StudyStatus> = states.collect::<Result<_, _>>()?;
+    let updated = studies.iter().map(|study| last_event(&reader, study));
+    let updated: Vec<Timestamp> = updated.collect::<Result<_, _>>()?;
     if arguments.json {
-        let lines = studies.iter().zip(&states).map(|(study, state)| line(study, *state));
+        let lines = studies.iter().zip(&states).zip(&updated);
+        let lines = lines.map(|((study, state), updated)| line(study, *state, *updated));
         let studies: Vec<ListedStudyJson> = lines.collect();
         return console.json(None, &BTreeMap::from([("studies", studies)]));
     }
@@ -93,6 +100,9 @@ pub fn ls(arguments: &LsArguments, console: &mut Console) -> Result<Exit, Failur
     };
     let mut columns = columns(&studies, &known);
     columns.push(Column::new("time", Align::Right, spent.collect::<Result<_, Failure>>()?));
+    let now = runner::now();
+    let ages = updated.iter().map(|updated| ago(now.since(*updated))).collect();
+    columns.push(Column::new("updated", Align::Right, ages).optional());
     if !studies.is_empty() {
         console.table(&columns)?;
     }
@@ -104,7 +114,7 @@ pub fn ls(arguments: &LsArguments, console: &mut Console) -> Result<Exit, Failur
     Ok(Exit::Done)
 }
 
-fn line(study: &StudySummary, state: StudyStatus) -> ListedStudyJson<'_> {
+fn line(study: &StudySummary, state: StudyStatus, updated: Timestamp) -> ListedStudyJson<'_> {
     let objective = study.spec.objective();
     ListedStudyJson {
         name: &study.spec.name,
@@ -112,6 +122,7 @@ fn line(study: &StudySummary, state: StudyStatus) -> ListedStudyJson<'_> {
         reason: study.finished.as_deref().or(study.paused.as_deref()),
         trials: study.counts,
         created: study.created,
+        updated,
         best: study.best.map(BestJson::from),
         front: study.front.as_ref().map(FrontJson::from),
         objectives: objectives(&study.spec),

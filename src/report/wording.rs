@@ -156,6 +156,17 @@ pub fn rough_duration(rough: Duration) -> String {
     if rough < Duration::from_secs(10) { format!("{} s", rough.as_secs()) } else { duration(rough) }
 }
 
+/// How long ago something was, in its largest unit: `31 s ago`, `2 h ago`, `3 d ago`.
+pub fn ago(since: Duration) -> String {
+    let seconds = since.as_secs();
+    match seconds {
+        0..60 => format!("{seconds} s ago"),
+        60..3600 => format!("{} min ago", seconds / 60),
+        3600..86_400 => format!("{} h ago", seconds / 3600),
+        _ => format!("{} d ago", seconds / 86_400),
+    }
+}
+
 /// Stored microseconds as a duration; negative ones count as none.
 pub fn micros(micros: i64) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(0))

@@ -18,16 +18,23 @@ use crate::harness::{Ended, Scene, Site, assert_done, assert_names, assert_refus
 fn ls_lists_studies_and_their_best() {
     let mut scene = Scene::digits();
     scene.leave();
-    insta::assert_snapshot!(scene.run(&["ls"]).out, @r"
+    let out = scene.run(&["ls"]).out;
+    let (listed, updated): (Vec<&str>, Vec<&str>) =
+        out.lines().filter_map(|line| line.rsplit_once("  ")).unzip();
+    let listed: Vec<&str> = listed.into_iter().map(str::trim_end).collect();
+    insta::assert_snapshot!(listed.join("\n"), @r"
     study   state    trials     best  trial  metric     goal      time
     digits  stopped    3/24  0.18421      0  eval_loss  minimize  31 s
     ");
+    // As long ago as the day of the scene.
+    assert!(updated[0] == "updated" && updated[1].ends_with(" d ago"), "{out}");
 }
 
 #[test]
 fn ls_as_json_has_the_contracts_shape() {
     let expected = json!({"version": 1, "studies": [{
         "name": "digits", "state": "running", "created": "2025-11-24T16:00:00Z",
+        "updated": "2025-11-24T16:00:15Z",
         "trials": {"queued": 0, "running": 1, "paused": 0, "complete": 2, "pruned": 1, "failed": 0},
         "best": {"number": 0, "value": 0.184_213}, "metric": "eval_loss", "direction": "minimize",
     }]});
