@@ -19,6 +19,7 @@ mod page;
 mod response;
 mod routes;
 mod store;
+mod study_states;
 mod watcher;
 mod workers;
 

@@ -41,6 +41,8 @@ pub const PAGE_FILES: &[PageFile] = &[
     shared("/format.js", SCRIPT, page::FORMAT),
     file!("/main.js", SCRIPT, "main.js"),
     file!("/server.js", SCRIPT, "server.js"),
+    file!("/stream.js", SCRIPT, "stream.js"),
+    file!("/worker.js", SCRIPT, "worker.js"),
     file!("/studies.js", SCRIPT, "studies.js"),
     file!("/study.js", SCRIPT, "study.js"),
     file!("/objectives.js", SCRIPT, "objectives.js"),

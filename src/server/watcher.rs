@@ -2,8 +2,8 @@
 //!
 //! A client follows one study, or the store alone. `journal` events carry entries of the
 //! study's journal, and their id is the place of the last one, from which `Last-Event-ID` continues
-//! without a gap. `changed` says that something else may have changed, such as points of series.
-//! After `reset` a client reads everything anew. `trouble` says why the store cannot be read.
+//! without a gap. `changed` says that something else may have changed, such as points of series, or
+//! the state of any study. After `reset` a client reads everything anew. `trouble` says why the store cannot be read.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,9 +15,8 @@ use serde::Serialize;
 use super::event_loop::{ConnectionId, Replies, Reply, Subscription};
 use super::http::Head;
 use super::store::{Store, StoreChange};
-use crate::app::study_state;
+use super::study_states::StudyStates;
 use crate::report::journal_entry::JournalEntry;
-use crate::report::wording::StudyStatus;
 use crate::storage::{StorageError, StorageReader, StudyId};
 use crate::study::event::Seq;
 use crate::study::step::StepUnit;
@@ -42,7 +41,6 @@ struct Followed {
     /// The last event that they have.
     seq: Seq,
     step_unit: StepUnit,
-    status: Option<StudyStatus>,
 }
 
 /// The thread that watches the store.
@@ -54,6 +52,9 @@ pub struct Watcher {
     heartbeat: Duration,
     clients: BTreeMap<ConnectionId, Client>,
     studies: BTreeMap<StudyId, Followed>,
+    states: Option<StudyStates>,
+    /// Whether the store has changed since it was last looked outside.
+    is_in_flux: bool,
     trouble: Option<String>,
     /// What a look for a new client found, and the others have not heard of.
     unseen: StoreChange,
@@ -98,6 +99,8 @@ impl Watcher {
             heartbeat,
             clients: BTreeMap::new(),
             studies: BTreeMap::new(),
+            states: None,
+            is_in_flux: false,
             trouble: None,
             unseen: StoreChange::Same,
         }
@@ -121,6 +124,7 @@ impl Watcher {
             if self.clients.is_empty() {
                 // Nobody waits for this store: it may be moved, or written anew.
                 self.store.close();
+                self.states = None;
                 self.trouble = None;
                 continue;
             }
@@ -185,20 +189,21 @@ impl Watcher {
         named: Option<&str>,
         after: Option<Seq>,
     ) -> Result<Option<(Option<StudyId>, String)>, StorageError> {
-        let Watcher { store, studies, unseen, .. } = self;
+        let Watcher { store, studies, states, unseen, .. } = self;
         let (reader, found) = store.look()?;
         *unseen = found.max(*unseen);
+        // Before the client reads them, so that it hears of each that is another one afterwards.
+        if states.is_none() {
+            *states = Some(StudyStates::new(reader)?);
+        }
         let Some(named) = named else {
             return Ok(Some((None, message(None, "hello", &At { seq: Seq(0) }))));
         };
         let Some(stored) = reader.study(named)? else { return Ok(None) };
         let followed = match studies.entry(stored.id) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(Followed {
-                seq: last(reader, stored.id)?,
-                step_unit: stored.spec.step,
-                status: None,
-            }),
+            Entry::Vacant(entry) => entry
+                .insert(Followed { seq: last(reader, stored.id)?, step_unit: stored.spec.step }),
         };
         let hello = format!(
             "retry: 1000\n{}",
@@ -256,17 +261,20 @@ impl Watcher {
             is_other = self.identity.is_some() && self.identity != identity;
             self.identity = identity;
         }
+        self.is_in_flux |= has_changed;
+        let mut has_other_state = false;
+        if is_outside_due && let Some(states) = &mut self.states {
+            let is_in_flux = std::mem::take(&mut self.is_in_flux);
+            has_other_state = states.have_changed(reader, is_in_flux)?;
+        }
         let mut messages = Vec::new();
         let mut gone = Vec::new();
-        for (study, followed) in &mut self.studies {
-            let is_due = has_changed || (is_outside_due && followed.status.is_some());
-            if !is_due && followed.status.is_some() {
-                continue;
-            }
-            match advance(reader, *study, followed, has_changed, is_other) {
-                Ok(told) => messages.push((*study, told)),
-                Err(StorageError::NoStudy { .. }) => gone.push(*study),
-                Err(error) => return Err(error),
+        let followed = self.studies.iter_mut().filter(|_| has_changed).collect::<Vec<_>>();
+        let names = if followed.is_empty() { Vec::new() } else { reader.names()? };
+        for (study, followed) in followed {
+            match names.iter().any(|(id, _)| id == study) {
+                true => messages.push((*study, advance(reader, *study, followed, is_other)?)),
+                false => gone.push(*study),
             }
         }
         for (study, told) in messages {
@@ -274,7 +282,7 @@ impl Watcher {
                 self.send(self.clients_of(Some(study)), told);
             }
         }
-        if has_changed || self.trouble.is_some() {
+        if has_changed || has_other_state || self.trouble.is_some() {
             self.send(self.clients_of(None), message(None, "changed", &At { seq: Seq(0) }));
         }
         for study in gone {
@@ -289,36 +297,26 @@ impl Watcher {
     }
 }
 
-/// What is new about a study.
+/// What is new in a study's journal.
 fn advance(
     reader: &dyn StorageReader,
     study: StudyId,
     followed: &mut Followed,
-    has_changed: bool,
     is_other: bool,
 ) -> Result<String, StorageError> {
-    let mut text = String::new();
     if is_other {
         followed.seq = last(reader, study)?;
-        text += &message(Some(followed.seq), "reset", &At { seq: followed.seq });
-    } else if has_changed {
-        let events = reader.events_after(study, followed.seq, MOST_EVENTS + 1)?;
-        if let Some((newest, ..)) = events.last() {
-            followed.seq = match events.len() as u64 > MOST_EVENTS {
-                true => last(reader, study)?,
-                false => *newest,
-            };
-            let entries: Vec<JournalEntry> =
-                events.iter().map(|event| JournalEntry::new(event, followed.step_unit)).collect();
-            text += &entries_message(&entries, followed.seq);
-        }
+        return Ok(message(Some(followed.seq), "reset", &At { seq: followed.seq }));
     }
-    // A runner that was killed writes nothing about it.
-    let status = study_state::state_in(reader, &reader.summary(study)?)?;
-    if followed.status.replace(status).is_some_and(|before| before != status) && !has_changed {
-        text += &message(None, "changed", &At { seq: followed.seq });
-    }
-    Ok(text)
+    let events = reader.events_after(study, followed.seq, MOST_EVENTS + 1)?;
+    let Some((newest, ..)) = events.last() else { return Ok(String::new()) };
+    followed.seq = match events.len() as u64 > MOST_EVENTS {
+        true => last(reader, study)?,
+        false => *newest,
+    };
+    let entries: Vec<JournalEntry> =
+        events.iter().map(|event| JournalEntry::new(event, followed.step_unit)).collect();
+    Ok(entries_message(&entries, followed.seq))
 }
 
 /// The entries up to a place of the journal, as an event; too many are not sent one by one.

@@ -678,6 +678,27 @@ fn a_runner_that_is_killed_is_noticed_though_it_writes_nothing() {
 }
 
 #[test]
+fn one_stream_hears_of_all_studies_and_of_runners_that_are_killed() {
+    let site = Site::new(&study("trials = 2", ONE_SLOT), &held(RESUMABLE));
+    let mut running = site.start_study();
+    site.wait_for("started");
+    let browser = Browser::start(&site, &[]);
+    let mut stream = browser.stream("", "");
+    stream.wait_for("hello");
+    assert_done(&site.run(&["note", "s", "-m", "of a study that the stream does not name"]));
+    stream.wait_for("changed");
+    let state = |browser: &Browser| browser.json("/api/studies")["studies"][0]["state"].clone();
+    assert_eq!(state(&browser), "running");
+    running.kill();
+    wait_until("the page is asked to read the state", || {
+        stream.wait_for("changed");
+        state(&browser) == "interrupted"
+    });
+    site.write("go", "");
+    assert_done(&site.run_study());
+}
+
+#[test]
 fn journals_are_read_page_by_page_from_their_end() {
     let (mut scene, browser) = served(Limits::default());
     for number in 0..20 {

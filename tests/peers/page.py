@@ -2,9 +2,9 @@
 
     python3 tests/peers/page.py target/debug/hpsearch STORE STUDY PICTURES
 
-Each view is opened at 390 and 1440 pixels, light and dark. It fails on a message in the console, on
-something wider than the window, on controls without a name, and on what a click should have done
-and did not. Needs `chromium` on PATH and nothing besides Python.
+Each view is opened at 390, 1440 and 3840 pixels, light and dark. It fails on a message in the console,
+on something wider than the window, on controls without a name, on what a click should have done and
+did not, and if one of eight windows does not follow the study. Needs `chromium` on PATH and nothing besides Python.
 
 AXE names axe.min.js of axe-core (`npm pack axe-core`, then its package/axe.min.js): with it every
 view is also held to the rules of axe.
@@ -78,6 +78,17 @@ class Browser:
         if "exceptionDetails" in result:
             raise RuntimeError(json.dumps(result["exceptionDetails"])[:600])
         return result["result"].get("value")
+
+    def open_window(self, url):
+        """Opens a window; `session` and `target` are its own from then on."""
+        self.session = None
+        self.target = self.call("Target.createTarget", url=url, newWindow=True)["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
+        return self.target, self.session
+
+    def close_window(self, target):
+        self.session = None
+        self.call("Target.closeTarget", targetId=target)
 
     def wait_for(self, expression, patience=10):
         until = time.time() + patience
@@ -190,7 +201,7 @@ def main(program, store, study, pictures):
             VIEWS.update(own)
         for name, (place, shown) in VIEWS.items():
             browser.messages.clear()
-            for width in [1440, 390]:
+            for width in [3840, 1440, 390]:
                 for theme in ["light", "dark"]:
                     browser.show(width, theme)
                     browser.call("Page.navigate", url="about:blank")
@@ -206,6 +217,7 @@ def main(program, store, study, pictures):
             is_expected = lambda text: "status of 40" in text
             wrong += [f"{name}: {text}" for text in browser.messages if not is_expected(text)]
         wrong += steered(browser, base, study, best)
+        wrong += crowded(browser, base, study)
     finally:
         browser.close()
         server.terminate()
@@ -257,6 +269,31 @@ def steered(browser, base, study, trial):
     browser.wait_for("document.body.innerText.includes('onerror=alert(1)> noted by the walk')")
     if browser.evaluate("document.querySelector('main img[src=x]') !== null"):
         wrong.append("a note became markup")
+    return wrong
+
+
+def crowded(browser, base, study):
+    """Eight windows, more than a browser has connections, follow the study; those that are left do so
+    when others are closed."""
+    wrong, windows = [], []
+    first = browser.session
+    for _ in range(8):
+        windows.append(browser.open_window(f"{base}/#study={study}"))
+        browser.wait_for("document.querySelector('tbody tr a')", patience=30)
+    for text in ["noted for all windows", "noted for those that are left"]:
+        request = json.dumps({"study": study, "request": {"type": "note", "trial": None, "text": text}})
+        headers = json.dumps({"Content-Type": "application/json", "X-Hpsearch": "1"})
+        browser.evaluate(f"fetch('/api/control', {{ method: 'POST', headers: {headers}, body: {json.dumps(request)} }}).then(({{ ok }}) => ok)")
+        for index, (_, browser.session) in enumerate(windows):
+            try:
+                browser.wait_for(f"document.body.textContent.includes('{text}')")
+            except RuntimeError:
+                wrong.append(f"window {index} of {len(windows)} does not follow: {text}")
+        browser.close_window(windows.pop(0)[0])
+        browser.session = windows[-1][1]
+    for target, _ in windows:
+        browser.close_window(target)
+    browser.session = first
     return wrong
 
 

@@ -45,11 +45,6 @@ export function showEvents(context) {
     if (entries.length === 0) { take(part); return; }
     if (news.length > 0) { entries = [...entries, ...news].slice(-MOST); show(); }
   };
-  context.heard = (news) => {
-    const known = entries.at(-1)?.seq ?? 0;
-    const added = news.filter((entry) => entry.seq > known);
-    if (added.length > 0 && entries.length > 0) { entries = [...entries, ...added].slice(-MOST); show(); }
-  };
   context.changed = () => load().catch(page.error);
   context.key = ({ key }) => { if (key !== "/") return false; text.focus(); return true; };
   if (at.text) text.value = at.text;

@@ -1,5 +1,7 @@
 // Requests to the server, and the events that it sends.
 
+import { streamOf } from "/stream.js";
+
 /// An error that the server explained.
 export class Refused extends Error {
   constructor(status, answer) {
@@ -43,47 +45,45 @@ export async function ask(study, request, { confirmed = false, again = false } =
   return answered(answer);
 }
 
-/// Hears of a study, or of the store alone. `heard` has `changed`, `journal(entries)`,
-/// `trouble(text)`, `well()` and `gone(text)`; returns what ends it. A connection that breaks off is
-/// made again from the last entry that came. Only a page that is seen listens: browsers have six
-/// connections to a server, for all pages together.
-export function listen(study, heard) {
-  let stream = null;
-  let last = null;
-  let isOver = false;
-  const data = (event) => { last = event.lastEventId || last; return JSON.parse(event.data); };
-  const words = ({ error, remedy }) => (remedy ? `${error}: ${remedy}` : error);
-  const close = () => { stream?.close(); stream = null; };
-  const open = () => {
-    stream = new EventSource(`/api/stream?${query({ study, after: last })}`);
-    stream.addEventListener("hello", (event) => { data(event); heard.well?.(); });
-    stream.addEventListener("changed", () => { heard.well?.(); heard.changed?.(); });
-    stream.addEventListener("reset", (event) => { data(event); heard.changed?.(); });
-    stream.addEventListener("journal", (event) => {
-      heard.journal?.(data(event).entries);
-      heard.changed?.();
-    });
-    stream.addEventListener("trouble", (event) => heard.trouble?.(words(data(event))));
-    stream.addEventListener("gone", (event) => { isOver = true; close(); heard.gone?.(words(JSON.parse(event.data))); });
-    stream.addEventListener("error", () => heard.trouble?.(stream?.readyState === EventSource.CLOSED
-      ? "the server does not take this browser: open the address that `hpsearch serve` printed"
-      : "no connection to `hpsearch serve`; trying again"));
+/// What the view that is shown hears.
+let listener = null;
+let connection = null;
+
+/// Hears that the store has changed: `changed()`, and `trouble(text)`, which is `null` when it is
+/// over; returns what ends it. Only a page that is seen listens.
+export function listen(heard) {
+  listener = heard;
+  connection ??= connected(({ trouble, changed }) => {
+    listener?.trouble(trouble);
+    if (changed) listener?.changed();
+  });
+  return () => { listener = null; };
+}
+
+/// The connection of this page, through the one of all windows where the browser can.
+function connected(tell) {
+  const isSeen = () => document.visibilityState !== "hidden";
+  let see = null;
+  const directly = () => {
+    let stream = null;
+    see = (isNowSeen) => {
+      if (!isNowSeen || stream?.isOver()) { stream?.close(); stream = null; }
+      if (isNowSeen) stream ??= streamOf(tell);
+    };
   };
-  const turn = () => {
-    if (document.visibilityState === "hidden") close();
-    else if (stream === null && !isOver) { open(); heard.changed?.(); }
+  const together = () => {
+    const worker = new SharedWorker("/worker.js", { type: "module" });
+    worker.onerror = () => { directly(); see(isSeen()); };
+    worker.port.onmessage = ({ data }) => tell(data);
+    see = (isNowSeen) => worker.port.postMessage(isNowSeen);
   };
+  if (typeof SharedWorker === "undefined") directly(); else together();
+  const turn = () => { see(isSeen()); if (isSeen()) tell({ trouble: null, changed: true }); };
   document.addEventListener("visibilitychange", turn);
-  addEventListener("pagehide", close);
-  addEventListener("pageshow", turn);
-  open();
-  return () => {
-    isOver = true;
-    close();
-    document.removeEventListener("visibilitychange", turn);
-    removeEventListener("pagehide", close);
-    removeEventListener("pageshow", turn);
-  };
+  addEventListener("pagehide", () => see(false));
+  addEventListener("pageshow", (event) => { if (event.persisted) turn(); });
+  see(isSeen());
+  return see;
 }
 
 /// Calls `work` soon, one at a time, however often it is asked to; after slow work it waits longer.

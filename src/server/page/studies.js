@@ -33,5 +33,5 @@ export function showStudies(page) {
   };
   const soon = calmly(load, 250);
   load();
-  return listen(null, { changed: soon, trouble: page.trouble, well: () => page.trouble(null) });
+  return listen({ changed: soon, trouble: page.trouble });
 }

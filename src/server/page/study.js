@@ -30,7 +30,7 @@ export function showStudy(page, at) {
   fill(head, element("h1", {}, at.study));
   fill(page.main, head, element("nav", { class: "tabs", "aria-label": "Views of the study" }, TABS.map(tab)), body);
   const [, , , open] = TABS.find(([name]) => name === view) ?? [null, null, null, at.trial ? showTrial : showTrials];
-  const context = { page, at, body, study: null, journal: [], changed: () => {} };
+  const context = { page, at, body, study: null, changed: () => {} };
   let isOpen = false;
   let isLeft = false;
   let close = () => {};
@@ -50,13 +50,7 @@ export function showStudy(page, at) {
   };
   const soon = calmly(load, 250);
   load();
-  const deaf = listen(at.study, {
-    changed: soon,
-    journal: (entries) => context.heard?.(entries),
-    trouble: page.trouble,
-    well: () => page.trouble(null),
-    gone: page.trouble,
-  });
+  const deaf = listen({ changed: soon, trouble: page.trouble });
   const keys = (event) => onKey(event, page, at, context);
   addEventListener("keydown", keys);
   return () => { isLeft = true; deaf(); close(); removeEventListener("keydown", keys); };

@@ -154,7 +154,8 @@ impl Browser {
     /// The stream of events of a study.
     pub fn stream(&self, study: &str, headers: &str) -> Stream {
         let mut connected = self.connect();
-        let path = format!("/api/stream?study={study}");
+        let query = if study.is_empty() { String::new() } else { format!("?study={study}") };
+        let path = format!("/api/stream{query}");
         connected.send(format!("GET {path} HTTP/1.1\r\n{}{headers}\r\n", self.headers()));
         let head = connected.until(b"\r\n\r\n");
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
