@@ -4,7 +4,16 @@
 /// Whether a character controls the terminal: control characters, and bidirectional formatting
 /// marks.
 pub fn drives_a_terminal(char: char) -> bool {
-    char.is_control() || matches!(char, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    char.is_control()
+        || matches!(
+            char,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
+/// The visible escape of such a character, as JSON and TOML write it: `\u202e`.
+pub fn escape(char: char) -> String {
+    format!("\\u{:04x}", u32::from(char))
 }
 
 /// Text on one line, without control characters.
@@ -30,13 +39,8 @@ pub(super) fn same_length(text: &str) -> String {
 
 /// A line of JSON with such characters escaped: the meaning is the same.
 pub fn json(text: &str) -> String {
-    let escaped = |char: char| {
-        if drives_a_terminal(char) {
-            format!("\\u{:04x}", u32::from(char))
-        } else {
-            char.to_string()
-        }
-    };
+    let escaped =
+        |char: char| if drives_a_terminal(char) { escape(char) } else { char.to_string() };
     if text.chars().any(drives_a_terminal) {
         text.chars().map(escaped).collect()
     } else {

@@ -60,6 +60,7 @@ mod tests {
     use sha2::{Digest as _, Sha256};
 
     use super::*;
+    use crate::config::shown::drives_a_terminal;
 
     #[test]
     fn uplot_is_what_its_authors_published_and_has_its_licence() {
@@ -70,6 +71,26 @@ mod tests {
         let digest = format!("{:x}", Sha256::digest(style.as_bytes()));
         assert_eq!(digest, "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04");
         assert!(UPLOT.contains(include_str!("page/uplot/LICENSE").trim()));
+    }
+
+    #[test]
+    fn the_pages_make_the_same_characters_visible_as_the_program() {
+        let (_, rest) = ELEMENTS.split_once("const hidden = /[").unwrap();
+        let (class, _) = rest.split_once("]/g;").unwrap();
+        let code = |text: &str| u32::from_str_radix(text.strip_prefix("\\u").unwrap(), 16).unwrap();
+        let mut ranges = Vec::new();
+        let mut rest = class;
+        while !rest.is_empty() {
+            let first = code(&rest[..6]);
+            let last = rest.get(6..13).and_then(|range| range.strip_prefix('-')).map(code);
+            ranges.push(first..=last.unwrap_or(first));
+            rest = &rest[if last.is_some() { 13 } else { 6 }..];
+        }
+        for char in '\0'..=char::MAX {
+            let is_hidden = ranges.iter().any(|range| range.contains(&u32::from(char)));
+            let expected = drives_a_terminal(char) && !"\t\n\r".contains(char);
+            assert_eq!(is_hidden, expected, "{:x}", u32::from(char));
+        }
     }
 
     #[test]

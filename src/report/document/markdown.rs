@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::privacy::PublicText;
 use super::{BestResult, Document, StudySection};
+use crate::config::shown::{drives_a_terminal, escape};
 use crate::study::counted::count;
 
 /// Begins every report, so that no other file is overwritten.
@@ -166,8 +167,11 @@ fn escaped(text: &str) -> String {
                 out.extend(['\\', char]);
             }
             '-' | '+' | '=' if out.is_empty() && next.is_whitespace() => out.extend(['\\', char]),
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
-            char if char.is_control() => out.push(' '),
+            '\t' | '\n' | '\r' => out.push(' '),
+            char if drives_a_terminal(char) => {
+                out.push('\\');
+                out.push_str(&escape(char));
+            }
             // `1. ` begins a list.
             '.' if next.is_whitespace() && is_number(&out) => out.push_str("\\."),
             char => out.push(char),
@@ -196,6 +200,7 @@ mod tests {
             ("- one\n# two", "\\- one &#35; two"),
             ("learning_rate", "learning\\_rate"),
             ("0.184: -1", "0.184: -1"),
+            ("a\u{202e}b\u{1b}", "a\\\\u202eb\\\\u001b"),
         ] {
             assert_eq!(escaped(text), written);
         }

@@ -6,6 +6,7 @@ mod panel;
 mod tests;
 
 use super::Figure;
+use crate::config::shown::{drives_a_terminal, escape};
 pub use colours::Palette;
 
 /// A size in pixels (CSS pixels, 1/96 inch in print).
@@ -69,8 +70,8 @@ pub fn document(figures: &[Figure<'_>], palette: Palette, size: Option<Size>) ->
 /// Fonts that most systems have, and in files for print the generic one.
 const FONTS: &str = "Inter, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
 
-/// Text for XML content and attributes: markup is escaped, and characters that XML 1.0 forbids or
-/// that reorder text are left out.
+/// Text for XML content and attributes: markup is escaped, and control characters and those that
+/// reorder text are visible escapes.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
@@ -80,9 +81,10 @@ pub fn escaped(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+            '\t' | '\n' | '\r' => out.push(' '),
+            // XML 1.0 forbids them.
             '\u{fffe}' | '\u{ffff}' => {}
-            char if char.is_control() => out.push(' '),
+            char if drives_a_terminal(char) => out.push_str(&escape(char)),
             char => out.push(char),
         }
     }

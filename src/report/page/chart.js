@@ -2,7 +2,7 @@
 //
 // A figure is what `hpsearch plot --json` prints of one, with the ranges of its axes.
 
-import { element, fill } from "/elements.js";
+import { element, fill, visible } from "/elements.js";
 import { number } from "/format.js";
 import { uPlot } from "/uplot.js";
 
@@ -51,7 +51,7 @@ export function chart(page) {
     if (isSame && plot !== null && !isEmpty && kinds === drawn) {
       whole = wholeOf(figure, data);
       note.textContent = unseen(figure, whole);
-      picture.setAttribute("aria-label", described(figure));
+      picture.setAttribute("aria-label", visible(described(figure)));
       plot.setData(data, false);
       zoom(zoomed);
       return;
@@ -63,12 +63,12 @@ export function chart(page) {
     if (!box.isConnected) return;
     empty.hidden = !isEmpty;
     picture.hidden = title.hidden = isEmpty;
-    if (figure !== null) { title.textContent = figure.title; empty.textContent = figure.empty; }
+    if (figure !== null) { fill(title, figure.title); fill(empty, figure.empty); }
     fill(legend);
     if (isEmpty) { note.textContent = ""; reset.hidden = true; return; }
     whole = wholeOf(figure, data);
     note.textContent = unseen(figure, whole);
-    picture.setAttribute("aria-label", described(figure));
+    picture.setAttribute("aria-label", visible(described(figure)));
     plot = new uPlot(options(drawable, data), data, picture);
     if (zoomed !== null) zoom(zoomed);
     for (const [name, places] of named(drawable)) {
@@ -94,7 +94,7 @@ export function chart(page) {
     const [dim, grid, text] = [shade("dim"), shade("grid"), shade("text")];
     const isWhole = data[0].every(Number.isInteger);
     const axis = ({ label, log }, isAcross) => ({
-      label: label || undefined, labelSize: 20, labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif", labelGap: 0,
+      label: label ? visible(label) : undefined, labelSize: 20, labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif", labelGap: 0,
       stroke: dim, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1, size: 4 },
       incrs: isAcross && isWhole ? WHOLE : undefined,
       values: (_, splits) => splits.map((value) => (value === null ? "" : number(Number(value.toPrecision(12))))),

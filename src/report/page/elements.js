@@ -1,12 +1,22 @@
 // Elements from data: every text becomes a text node, so that no name, note or log is markup.
 
+/// Text with visible escapes for control characters and those that reorder text; line ends and tabs
+/// stay. The same characters as in `config/shown.rs`.
+export function visible(text) {
+  const hidden = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+  return String(text).replace(hidden, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/// Attributes that are read by people.
+const READ = ["title", "aria-label", "alt"];
+
 /// Makes an element. `on..` attributes are listeners; `false`, `null` and `undefined` leave one out.
 export function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
     if (value === false || value === null || value === undefined) continue;
     if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else made.setAttribute(key, value === true ? "" : String(value));
+    else made.setAttribute(key, value === true ? "" : READ.includes(key) ? visible(value) : String(value));
   }
   append(made, children);
   return made;
@@ -15,7 +25,7 @@ export function element(name, attributes = {}, ...children) {
 function append(parent, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    parent.append(child instanceof Node ? child : String(child));
+    parent.append(child instanceof Node ? child : visible(child));
   }
 }
 

@@ -50,7 +50,7 @@ function question(asks, then) {
 function form(title, content, verb, send) {
   return dialog(title, (done) => {
     const why = element("p", { class: "refused", role: "alert" });
-    const refused = (text) => { why.textContent = text; };
+    const refused = (text) => { fill(why, text); };
     const submit = async (event) => {
       event.preventDefault();
       refused("");

@@ -44,7 +44,7 @@ function figure(page, values, alt) {
     if (own !== newest) return;
     if (!answer.ok) {
       const { error } = await answer.json().catch(() => ({ error: "it cannot be drawn" }));
-      empty.textContent = error;
+      fill(empty, error);
       empty.hidden = false;
       picture.hidden = true;
       return;
@@ -77,7 +77,7 @@ export function charts(page, study, values) {
       empty.hidden = true;
     } catch (error) {
       if (error.status !== 400) throw error;
-      empty.textContent = error.message;
+      fill(empty, error.message);
       empty.hidden = false;
     }
     while (drawn.length > figures.length) { const last = drawn.pop(); last.close(); last.element.parentElement.remove(); }

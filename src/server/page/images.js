@@ -54,7 +54,7 @@ function stripOf(study, number, name) {
   let shown = SHOWN;
   const fail = (said) => (why) => {
     failed.add(said);
-    warning.textContent = failed.size === 1 ? why : `${failed.size} images are not shown. The last one: ${why}`;
+    fill(warning, failed.size === 1 ? why : `${failed.size} images are not shown. The last one: ${why}`);
   };
   const strip = {
     images: [],

@@ -30,7 +30,7 @@ export function logOf(page, study, number) {
     } catch (error) {
       box.hidden = false;
       text.textContent = "";
-      note.textContent = error.message;
+      fill(note, error.message);
     }
   };
   const turn = async () => {

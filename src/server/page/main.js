@@ -1,6 +1,6 @@
 // The page: which view is shown, and what is around it. A view is a place in the address after `#`.
 
-import { element, fill } from "/elements.js";
+import { element, fill, visible } from "/elements.js";
 import { read, query } from "/server.js";
 import { showStudies } from "/studies.js";
 import { showStudy } from "/study.js";
@@ -20,9 +20,9 @@ const page = {
   go(values) { location.hash = query(values); },
   /// Changes the address of this view without opening it anew.
   keep(values) { history.replaceState(null, "", `#${query(values)}`); },
-  trouble(text) { trouble.textContent = text ?? ""; trouble.hidden = !text; },
+  trouble(text) { fill(trouble, text); trouble.hidden = !text; },
   notice(text) {
-    notice.textContent = text;
+    fill(notice, text);
     notice.hidden = !text;
     clearTimeout(timer);
     timer = setTimeout(() => { notice.hidden = true; }, 8000);
@@ -43,7 +43,7 @@ function showPath(at) {
   if (at.study) links.push(element("a", { href: page.link({ study: at.study }) }, at.study));
   if (at.trial) links.push(element("span", { "aria-current": "page" }, `trial ${at.trial}`));
   fill(document.getElementById("path"), element("ol", {}, links.map((link) => element("li", {}, link))));
-  document.title = [at.trial && `trial ${at.trial}`, at.study, "hpsearch"].filter(Boolean).join(" · ");
+  document.title = visible([at.trial && `trial ${at.trial}`, at.study, "hpsearch"].filter(Boolean).join(" · "));
 }
 
 async function show() {
@@ -55,7 +55,7 @@ async function show() {
   try {
     page.server ??= await read("server");
     const access = page.server.is_controlled ? "control" : "read-only";
-    document.getElementById("server").textContent = `${page.server.store} · ${access}`;
+    fill(document.getElementById("server"), `${page.server.store} · ${access}`);
     const ended = at.study ? showStudy(page, at) : showStudies(page, at);
     leave = ended;
   } catch (error) {

@@ -51,7 +51,7 @@ export function showTrials(context) {
       rows = part.trials;
       show(part);
     } catch (error) {
-      if (error.status === 400) problem.textContent = error.remedy ? `${error.message}; ${error.remedy}` : error.message;
+      if (error.status === 400) fill(problem, error.remedy ? `${error.message}; ${error.remedy}` : error.message);
       else page.error(error);
     }
   };

@@ -122,7 +122,7 @@ function showTrials(box, study, index, images) {
       show();
     } catch (error) {
       if (!(error instanceof FilterError)) throw error;
-      warning.textContent = error.message;
+      fill(warning, error.message);
       input.setAttribute("aria-invalid", "true");
     }
   }

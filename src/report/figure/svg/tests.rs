@@ -73,6 +73,15 @@ fn hostile_names_are_text_and_nothing_else() {
 }
 
 #[test]
+fn characters_that_reorder_or_control_text_are_visible_escapes() {
+    assert_eq!(
+        escaped("a\u{202e}b\u{1b}[31m\u{200f}\u{2066}"),
+        "a\\u202eb\\u001b[31m\\u200f\\u2066"
+    );
+    assert_eq!(escaped("a\nb\tc\u{ffff}"), "a b c");
+}
+
+#[test]
 fn what_cannot_be_drawn_is_counted_and_odd_numbers_are_no_error() {
     let odd = [f64::NAN, f64::INFINITY, -f64::INFINITY, 1e300, -1e300, 1e-320, -0.0, 0.0];
     let points: Vec<(f64, f64)> = odd.iter().flat_map(|x| odd.iter().map(|y| (*x, *y))).collect();
