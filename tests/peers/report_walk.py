@@ -3,7 +3,8 @@
     python3 tests/peers/report_walk.py report.html PICTURES
 
 It fails on messages in the console, on requests to anywhere, on something wider than the window, on
-controls without a name, on text of low contrast, and on what a click should have done and did not.
+controls without a name, on text of low contrast, on words of tables that print breaks, and on what a
+click should have done and did not.
 """
 
 import os
@@ -24,7 +25,7 @@ def main(report, pictures):
         browser.wait_for("document.querySelector('.trials tbody tr')")
 
     try:
-        for width in [1440, 390]:
+        for width in [3840, 1440, 390]:
             for theme in ["light", "dark"]:
                 opened(width, theme)
                 wrong += [f"{width} {theme}: {text}" for text in browser.evaluate(CHECKS) + browser.accessibility()]
@@ -34,7 +35,7 @@ def main(report, pictures):
                 wrong += [f"trial {width} {theme}: {text}" for text in browser.evaluate(CHECKS) + browser.accessibility()]
                 browser.evaluate("document.querySelectorAll('.figures, table').forEach((one) => { if (!one.closest('.trial')) one.remove(); })")
                 browser.picture(f"{pictures}/report-trial-{width}-{theme}.png")
-        wrong += steered(browser, opened)
+        wrong += steered(browser, opened) + printed(browser, opened)
         loaded = browser.evaluate("performance.getEntriesByType('resource').map((one) => one.name)")
         wrong += [f"loads {name}" for name in loaded]
         wrong += browser.messages
@@ -42,6 +43,33 @@ def main(report, pictures):
         browser.close()
     print("\n".join(sorted(set(wrong))) or "the report is in order")
     sys.exit(bool(wrong))
+
+
+# Words of tables that are on two lines. Lines may break at spaces, and behind the joints of names.
+BROKEN = """(() => {
+  const broken = [];
+  const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    if (!text.parentElement.closest('td, th')) continue;
+    for (const { 0: word, index } of text.data.matchAll(/[^\\s_.\\/-]{1,25}/g)) {
+      const range = document.createRange();
+      range.setStart(text, index);
+      range.setEnd(text, index + word.length);
+      if (new Set([...range.getClientRects()].map(({ top }) => top)).size > 1) broken.push(word);
+    }
+  }
+  return broken;
+})()"""
+
+
+def printed(browser, opened):
+    """Words that are broken on paper."""
+    opened(690, "light")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    broken = browser.evaluate(BROKEN)
+    browser.call("Emulation.setEmulatedMedia", media="")
+    return [f"print breaks {len(broken)} words of tables: {broken[:5]}"] if broken else []
 
 
 def steered(browser, opened):

@@ -9,10 +9,17 @@ import { bytes, count, duration, number, param, quoted } from "/format.js";
 const ROWS = 100;
 // Many more at once keep a browser busy for seconds, each time that they are sorted.
 const FURTHER = 1000;
+// How tables of more columns are printed: on a page across, on one of A1, or with words broken.
+const PAGES = [[60, "endless"], [18, "vast"], [9, "broad"]];
 
 // Microseconds since 1970: a report is read in other time zones.
 function utc(micros) {
   return micros ? `${new Date(micros / 1000).toISOString().slice(0, 19).replace("T", " ")} UTC` : "";
+}
+
+// A name that lines may break at its joints, and nowhere else.
+function parted(name) {
+  return name.split(/(?<=[._/])/).flatMap((part, at) => (at === 0 ? [part] : [element("wbr"), part]));
 }
 
 function stateWord(trial, study) {
@@ -97,8 +104,9 @@ function showTrials(box, study, index, images) {
     element("code", {}, /^[\p{L}\p{N}_.]+$/u.test(first) ? `${first}>0.1` : "value>0.1"), ", ", element("code", {}, "reason:rank"), ", ", element("code", {}, "-word"), ". The key / leads here.");
   const isOfNumbers = (column) => column.isNumber || (column.isParam && study.rows.some((trial) => typeof trial.params.get(column.title) === "number"));
   const heads = columns.map((column, at) => element("th", { scope: "col", class: isOfNumbers(column) && "number" },
-    element("button", { class: "sort", type: "button", onclick: () => sort(at) }, column.title)));
+    element("button", { class: "sort", type: "button", onclick: () => sort(at) }, parted(column.title))));
   const list = table(`Trials of ${study.study}`, heads, []);
+  list.classList.add(PAGES.find(([most]) => columns.length > most)?.[1] ?? "upright");
   const body = list.querySelector("tbody");
   const more = element("button", { type: "button", class: "more", onclick: () => { view.most += FURTHER; show(); } });
   const place = element("div", { "aria-live": "polite" });
