@@ -1,7 +1,7 @@
 //! Every trial as a line over all parameters.
 
 use super::axis::Cut;
-use super::of_study::{EMPTY, complete, series, whole};
+use super::of_study::{EMPTY, complete, is_feasible, series, whole};
 use super::{Axis, Figure, Mark, SeriesRole};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{one_line, param};
@@ -14,6 +14,10 @@ use crate::study::spec::StudySpec;
 /// Every trial as a line over all parameters, its value at the right, better ones higher.
 pub fn parallel(spec: &StudySpec, outcomes: &[TrialSummary], most: usize) -> Figure<'static> {
     let score = |value: f64| Score::new(spec.direction(), value);
+    // The best of all may have no place on an axis.
+    let rated = complete(outcomes).filter(|(_, value)| !value.is_nan()).filter(is_feasible);
+    let best_of_all = rated.min_by_key(|(outcome, value)| (score(*value), outcome.number));
+    let best_of_all = best_of_all.map(|(outcome, _)| outcome.number);
     let mut trials: Vec<(&TrialSummary, f64)> =
         complete(outcomes).filter(|(_, value)| value.is_finite()).collect();
     trials.sort_by_key(|(outcome, value)| (score(*value), outcome.number));
@@ -39,14 +43,17 @@ pub fn parallel(spec: &StudySpec, outcomes: &[TrialSummary], most: usize) -> Fig
         };
         parts.map(part).filter(|part| !part.is_empty()).collect()
     };
-    let tone = |index: usize| match index {
-        0 => SeriesRole::Best,
-        _ if index < trials.len().div_ceil(10) => SeriesRole::Compared(0),
+    let is_best = |outcome: &TrialSummary| best_of_all == Some(outcome.number);
+    let tenth = trials.len().div_ceil(10);
+    let tone = |index: usize, outcome: &TrialSummary| match index {
+        _ if is_best(outcome) => SeriesRole::Best,
+        _ if index < tenth => SeriesRole::Compared(0),
         _ => SeriesRole::Behind,
     };
+    let first_of_tenth = trials.iter().take(tenth).position(|(outcome, _)| !is_best(outcome));
     let name = |index: usize, outcome: &TrialSummary| match index {
-        0 => format!("trial {}, the best", outcome.number),
-        1 if tone(1) == SeriesRole::Compared(0) => "the best tenth".to_owned(),
+        _ if is_best(outcome) => format!("trial {}, the best", outcome.number),
+        _ if first_of_tenth == Some(index) => "the best tenth of those shown".to_owned(),
         _ => String::new(),
     };
     // The best are drawn last, above the others.
@@ -54,7 +61,7 @@ pub fn parallel(spec: &StudySpec, outcomes: &[TrialSummary], most: usize) -> Fig
         let parts = line(outcome, *value).into_iter().rev().enumerate();
         let name = |part| if part == 0 { name(index, outcome) } else { String::new() };
         parts
-            .map(|(part, points)| series(&name(part), points, Mark::Line, tone(index)))
+            .map(|(part, points)| series(&name(part), points, Mark::Line, tone(index, outcome)))
             .collect::<Vec<_>>()
     });
     let names = (0_u64..)
@@ -128,6 +135,29 @@ mod tests {
         assert_eq!(best.points.last(), Some(&(1.0, 1.0)));
         assert_eq!(chart.series[0].points.last(), Some(&(1.0, 0.0)));
         assert_eq!(chart.series.len(), 3);
+    }
+
+    #[test]
+    fn a_trial_is_the_best_only_if_no_other_is_better_that_cannot_be_drawn() {
+        let mut outcomes = outcomes();
+        let best = outcomes.iter_mut().find(|outcome| outcome.number.0 == 4).unwrap();
+        let mut infinite = best.clone();
+        infinite.number.0 = 99;
+        infinite.value = Some(f64::NEG_INFINITY);
+        // The best value, and a limit that is violated.
+        best.violation = Some(1.0);
+        let names = |outcomes: &[TrialSummary]| -> Vec<String> {
+            let chart = parallel(&spec(), outcomes, 10);
+            chart.series.into_iter().map(|one| one.name).filter(|name| !name.is_empty()).collect()
+        };
+        let of_others = names(&outcomes);
+        assert!(of_others.iter().any(|name| name.ends_with(", the best")), "{of_others:?}");
+        assert!(!of_others.contains(&"trial 4, the best".to_owned()), "{of_others:?}");
+        outcomes.push(infinite);
+        assert_eq!(names(&outcomes), ["the best tenth of those shown"]);
+        let nan = outcomes.last_mut().unwrap();
+        nan.value = Some(f64::NAN);
+        assert_eq!(names(&outcomes), of_others);
     }
 
     #[test]

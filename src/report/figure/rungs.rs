@@ -59,10 +59,10 @@ pub fn rungs(
         y: Axis { ends: Some((0.0, most)), ..Axis::whole().labelled("trials") },
         cells: None,
         series: present(vec![
-            series("stopped or paused there", all, Mark::Bars, SeriesRole::Behind),
+            series("reached the step", all, Mark::Bars, SeriesRole::Behind),
             series("continued or completed", continued, Mark::Bars, SeriesRole::Compared(0)),
         ]),
-        empty: "no trial was stopped or has completed",
+        empty: "no trial has been stopped, paused or completed yet",
     }
 }
 
