@@ -16,7 +16,7 @@
 //! - `/api/curves`: curves, thinned to pixels. `study`, `trial`.., `metric`, `clock`, `by`,
 //!   `columns`.
 //! - `/api/figures`: figures as data. `study`.., `kind`, `param`.., `metric`, `trial`.., `log_x`,
-//!   `log_y`, `clock`, `by`, `smooth`, `group`.
+//!   `log_y`, `clock`, `by`, `smooth`, `group`, `over`..
 //! - `/api/figure.svg`: figures, drawn. As well `theme`, `width`, `height`.
 //! - `/api/devices`: the devices of this machine.
 //! - `/api/events`: entries of the journal, oldest first. `study`, `before`, `limit`.
@@ -323,6 +323,16 @@ const MOST_LINES: usize = 100;
 /// About as many points of other figures are sent: more take long to draw, and show no more.
 const MOST_POINTS: usize = 20_000;
 
+/// The groups of trials that the query names.
+fn groups_of(head: &Head) -> Option<GroupBy> {
+    let over: Vec<String> =
+        head.queries("over").filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    match head.query("group").filter(|group| !group.is_empty()) {
+        Some(group) => Some(GroupBy::Name(group.to_owned())),
+        None => (!over.is_empty()).then_some(GroupBy::Over(over)),
+    }
+}
+
 /// The figures that the query names.
 fn figures_of(head: &Head, reader: &AnyReader) -> Result<Vec<StudyFigure>, Refusal> {
     let named = head.query("kind").unwrap_or("history");
@@ -339,10 +349,7 @@ fn figures_of(head: &Head, reader: &AnyReader) -> Result<Vec<StudyFigure>, Refus
     let trials = trials_of(head, MOST_COMPARED)?;
     let options = FigureOptions {
         params: head.queries("param").map(str::to_owned).collect(),
-        group_by: head
-            .query("group")
-            .filter(|group| !group.is_empty())
-            .map(|group| GroupBy::Name(group.to_owned())),
+        group_by: groups_of(head),
         metric: head.query("metric").filter(|metric| !metric.is_empty()).map(str::to_owned),
         axis,
         by,

@@ -930,6 +930,7 @@ fn figures_are_drawn_for_the_page_and_given_as_data() {
     let told: Vec<_> = series.iter().map(|one| (&one["trial"], &one["index"])).collect();
     assert_eq!(told, [(&json!(0), &json!(0)), (&json!(3), &json!(1))]);
     assert_eq!(browser.get("/api/figures?study=digits&kind=curves&metric=nothing").code, 400);
+    assert_eq!(browser.get("/api/figures?study=digits&kind=curves&over=nothing").code, 400);
     let drawn = browser.get("/api/figure.svg?study=digits&kind=history&theme=dark&width=400");
     assert_eq!((drawn.code, drawn.header("content-type")), (200, Some("image/svg+xml")));
     assert_names(&drawn.text(), &["<svg", "width=\"400\"", "#0f1419"]);

@@ -111,7 +111,7 @@ export function curvesOf(page, study, trials, metric) {
 export function showFigures(context) {
   const { page, at, body, study } = context;
   const isSeveral = Boolean(study.objectives);
-  const values = { kind: at.kind ?? (isSeveral ? "pareto" : "history"), metric: at.metric ?? "", group: at.group ?? "", log_x: at.log_x === "1", log_y: at.log_y === "1" };
+  const values = { kind: at.kind ?? (isSeveral ? "pareto" : "history"), metric: at.metric ?? "", group: at.group ?? "", over: at.over ?? "", log_x: at.log_x === "1", log_y: at.log_y === "1" };
   const change = (changed) => {
     Object.assign(values, changed);
     page.keep({ study: study.name, view: "figures", ...values });
@@ -125,8 +125,12 @@ export function showFigures(context) {
   };
   const kinds = choice("Kind of figure", isSeveral ? [...FRONT_KINDS, ...KINDS] : KINDS, values.kind, (kind) => change({ kind }));
   const metrics = choice("Metric", [], "", (metric) => change({ metric }));
-  const names = [...new Set([...(study.is_tracked ? ["group"] : []), ...study.params.map(({ name }) => name)])];
-  const groups = choice("Groups of curves", [["", "each trial"], ...names.map((name) => [name, `mean by ${name}`])], values.group, (group) => change({ group }));
+  const params = study.params.map(({ name }) => name);
+  const by = [...new Set([...(study.is_tracked ? ["group"] : []), ...params])];
+  const chosen = values.group ? `by ${values.group}` : values.over ? `over ${values.over}` : "";
+  const kindsOfGroups = [["", "each trial"], ...by.map((name) => [`by ${name}`, `mean by ${name}`]), ...params.map((name) => [`over ${name}`, `mean over ${name}`])];
+  const after = (word, text) => (text.startsWith(`${word} `) ? text.slice(word.length + 1) : "");
+  const groups = choice("Groups of curves", kindsOfGroups, chosen, (text) => change({ group: after("by", text), over: after("over", text) }));
   // Curves are of any metric, other figures of an objective, of several each in turn.
   const offer = () => {
     const own = objectivesOf(study).map(({ metric }) => metric);
@@ -155,7 +159,7 @@ export function showFigures(context) {
     const panels = params.flatMap((param) => own.map((metric) => [param, metric]));
     const alt = (param, metric) => (param ? `${metric || "Values"} by ${param}` : `The figure ${values.kind} of ${study.name}${metric && `, ${metric}`}`);
     drawn = CHARTS.includes(values.kind)
-      ? [charts(page, study.name, () => ({ ...values, group: values.kind === "curves" && values.group }))]
+      ? [charts(page, study.name, () => ({ ...values, ...(values.kind === "curves" ? {} : { group: "", over: "" }) }))]
       : panels.map(([param, metric]) => figure(page, () => ({ study: study.name, ...values, param, metric }), alt(param, metric)));
     grid.className = params.length > 1 ? "grid" : "";
     fill(grid, drawn.map((one) => one.element));
