@@ -48,8 +48,8 @@ def study(
     with `type` and options; `constraints` are as in a study file; `enqueue` are configurations to
     run first. With `accept`, a stored study is changed to what is said here, and a search that this
     program has begun for it is closed; without, another space, sampler or seed than it has is
-    refused. Another number of trials is taken. While another program runs the study, both are
-    refused.
+    refused. Another number of trials is taken, and also closes a search of this program. While
+    another program runs the study, both are refused.
 
     Raises HpsearchError with the reason if hpsearch refuses it.
     """
@@ -168,6 +168,7 @@ class Search:
         #: The parameters of the trials that it was given.
         self._params: Dict[int, Dict[str, Any]] = {}
         self._name = name
+        self._request = dict(request)
         #: The trial that a loop over the search runs now.
         self._iterated: Optional[AskedTrial] = None
         #: Trials that loops were left with, as by an exception.
@@ -197,8 +198,9 @@ class Search:
         _OPEN.add(self)
 
     def _begin(self, request: Mapping[str, Any]) -> Dict[str, Any]:
-        """Begins, in place of an earlier search of this program that is another one, as where a
-        notebook runs a cell again. What a loop over an earlier one has left is given again."""
+        """Begins, in place of an earlier search of this program that has another number of trials,
+        or that `accept` replaces, as where a notebook runs a cell again. What a loop over an earlier
+        one has left is given again."""
         for one in list(_OPEN):
             if self._name is not None and (one._name, one._pid) == (self._name, os.getpid()):
                 one._requeue_left()
@@ -213,7 +215,7 @@ class Search:
                 if own[0]._loops > 0:
                     raise HpsearchError(f"{error}. It is this program's: its `optimize` must end "
                                         "before") from error
-                if not request.get("accept"):
+                if not request.get("accept") and not _differ_in_trials(request, own[0]._request):
                     raise HpsearchError(f"{error}. It is this program's: `close()` that search "
                                         "before, or give `accept=True`") from error
                 own[0].close()
@@ -427,6 +429,13 @@ class _HeldError(HpsearchError):
 
 #: The searches of this program that have begun.
 _OPEN: "weakref.WeakSet[Search]" = weakref.WeakSet()
+
+
+def _differ_in_trials(request: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two requests begin the same study, with another number of trials."""
+    return {**request, "n_trials": None, "accept": None} == {
+        **other, "n_trials": None, "accept": None
+    }
 
 
 def _given(answer: Mapping[str, Any]) -> List[int]:

@@ -248,6 +248,28 @@ class Searches(Case):
                                                    key=lambda row: row["number"])]
         self.assertEqual(origins[2:], ["random"])
 
+    def test_another_number_of_trials_takes_the_place_of_the_first_search(self) -> None:
+        store = str(self.path / "a.db")
+        first = hpsearch.study("s", SPACE, store=store, trials=2)
+        first.ask()
+        second = hpsearch.study("s", SPACE, store=store, trials=3)
+        self.assertEqual([one["id"] for one in second.open], [0])
+        with self.assertRaisesRegex(hpsearch.HpsearchError, "the search is closed"):
+            first.ask()
+        # This one shares the second's study.
+        peer = hpsearch.study("s", SPACE, store=store, trials=3)
+        with hpsearch.study("s", SPACE, store=store) as third:
+            for trial in third:
+                trial.tell(0.5)
+                if trial.number == 4:
+                    break
+        for search in (second, peer):
+            with self.assertRaisesRegex(hpsearch.HpsearchError, "the search is closed"):
+                search.ask()
+        with hpsearch.study("s", SPACE, store=store, trials=3):
+            with self.assertRaisesRegex(hpsearch.HpsearchError, "give `accept=True`"):
+                hpsearch.study("s", SPACE, store=store, trials=4, seed=4)
+
     def test_a_change_that_is_accepted_changes_the_study(self) -> None:
         store = str(self.path / "a.db")
         with hpsearch.study("s", SPACE, trials=1, store=store) as search:
