@@ -1,5 +1,6 @@
 """Optuna's interface: studies of stores, trials of other studies, and what is made of them."""
 
+import enum
 import os
 import sys
 import tempfile
@@ -215,6 +216,47 @@ class StudiesTest(unittest.TestCase):
         before = memory.trials
         memory.set_metric_names(["loss"])
         self.assertEqual((memory.metric_names, memory.trials), (["loss"], before))
+
+    def test_what_callbacks_of_optuna_integration_use_is_that_of_optuna(self):
+        class StudyDirection(enum.IntEnum):
+            MINIMIZE, MAXIMIZE = 1, 2
+
+        class FloatDistribution:
+            def _asdict(self):
+                return {"low": 0.25, "high": 0.5, "log": False, "step": None}
+
+        class TrialPruned(Exception):
+            pass
+
+        theirs = types.ModuleType("optuna.exceptions")
+        theirs.TrialPruned = TrialPruned
+        study = optuna.create_study()
+        self.addCleanup(study._search.close)
+
+        def objective(trial):
+            self.assertTrue(0.25 <= trial._suggest("x", FloatDistribution()) <= 0.5)
+            trial.storage.set_trial_system_attr(trial._trial_id, "scores", [1.0])
+            trial.report(0.75, 1)
+            raise TrialPruned("by a callback")
+
+        with unittest.mock.patch.dict(sys.modules, {"optuna.exceptions": theirs}):
+            study.optimize(objective, n_trials=1)
+        trial, = study.trials
+        self.assertEqual((trial.state, trial.value), (TrialState.PRUNED, 0.75))
+        self.assertEqual(trial.distributions, {"x": optuna.distributions.FloatDistribution(0.25, 0.5)})
+        self.assertTrue(study.direction == StudyDirection.MINIMIZE)
+        self.assertFalse(study.direction != StudyDirection.MINIMIZE)
+        self.assertTrue(study.direction != StudyDirection.MAXIMIZE)
+        self.assertEqual({study.direction: 1}["minimize"], 1)
+
+    def test_the_callbacks_are_those_of_optuna_integration(self):
+        with self.assertRaisesRegex(NotImplementedError, "install `optuna-integration`"):
+            optuna.integration.LightGBMPruningCallback(None, "auc")
+        theirs = types.ModuleType("optuna_integration")
+        theirs.LightGBMPruningCallback = object()
+        with unittest.mock.patch.dict(sys.modules, {"optuna_integration": theirs}):
+            self.assertIs(optuna.integration.LightGBMPruningCallback,
+                          theirs.LightGBMPruningCallback)
 
     def test_directions_and_states_are_optunas(self):
         study = self.study(direction=optuna.study.StudyDirection.MAXIMIZE)

@@ -34,7 +34,7 @@ from ._attributes import Stored
 from ._frame import COLUMNS, frame
 from ._reader import Reader
 from .distributions import BaseDistribution, CategoricalDistribution, _plain
-from .exceptions import TrialPruned
+from .exceptions import is_pruned
 from .pruners import BasePruner
 from .samplers import BaseSampler
 from .trial import FrozenTrial, Trial, TrialState
@@ -54,10 +54,20 @@ class _Done(HpsearchError):
 
 
 class StudyDirection(str, enum.Enum):
-    """Which way values get better; equal to the word."""
+    """Which way values get better; equal to the word, and to Optuna's own of this name."""
 
     MINIMIZE = "minimize"
     MAXIMIZE = "maximize"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other).__name__ == type(self).__name__ and isinstance(other, enum.Enum):
+            return other.name == self.name
+        return str.__eq__(self, other)  # type: ignore[arg-type]
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
 
 
 class MaxTrialsCallback:
@@ -567,11 +577,11 @@ class Study:
         number = trial.number
         try:
             value = func(trial)
-        except TrialPruned as pruned:
-            frozen = self._tell(number, None, TrialState.PRUNED)
-            logging._logger.info("Trial %d pruned. %s", number, pruned)
-            return frozen
         except BaseException as error:
+            if is_pruned(error):
+                frozen = self._tell(number, None, TrialState.PRUNED)
+                logging._logger.info("Trial %d pruned. %s", number, error)
+                return frozen
             reason = "".join(traceback.format_exception_only(type(error), error)).strip()
             frozen = self._tell(number, None, TrialState.FAIL, reason)
             logging._logger.warning("Trial %d failed with parameters: %s because of the following "

@@ -147,6 +147,15 @@ _KINDS = {kind.__name__: kind
           for kind in (FloatDistribution, IntDistribution, CategoricalDistribution)}
 
 
+def own(distribution: Any) -> BaseDistribution:
+    """A distribution of Optuna as one of these, which stay as they are."""
+    kind = _KINDS.get(type(distribution).__name__)
+    if isinstance(distribution, BaseDistribution) or kind is None:
+        return distribution  # type: ignore[no-any-return]
+    made: BaseDistribution = kind(**distribution._asdict())
+    return made
+
+
 def distribution_to_json(dist: BaseDistribution) -> str:
     """A distribution as JSON."""
     own = {"name": type(dist).__name__, "attributes": dist._asdict()}

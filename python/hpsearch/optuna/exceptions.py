@@ -1,5 +1,7 @@
 """The errors of Optuna's interface."""
 
+import sys
+
 
 class OptunaError(Exception):
     """Any error of this interface."""
@@ -7,6 +9,13 @@ class OptunaError(Exception):
 
 class TrialPruned(OptunaError):
     """Raised by an objective to end its trial as pruned."""
+
+
+def is_pruned(error: BaseException) -> bool:
+    """Whether an objective ends its trial as pruned: the callbacks of `optuna_integration` raise
+    Optuna's own error."""
+    theirs = getattr(sys.modules.get("optuna.exceptions"), "TrialPruned", TrialPruned)
+    return isinstance(error, (TrialPruned, theirs))
 
 
 class DuplicatedStudyError(OptunaError):

@@ -1,9 +1,21 @@
-"""Optuna's callbacks for training libraries, which there are not."""
+"""Optuna's callbacks for training libraries, which the package `optuna-integration` has."""
+
+from typing import Any
 
 from ._missing import missing
 
-__getattr__ = missing(
+_missing = missing(
     "integration",
-    "call `trial.report` and `trial.should_prune` in a callback of the library; a command that "
-    "`hpsearch run` starts uses `hpsearch.integrations`",
+    "install `optuna-integration`, whose callbacks take these trials, or call `trial.report` and "
+    "`trial.should_prune` in a callback of the library; a command that `hpsearch run` starts uses "
+    "`hpsearch.integrations`",
 )
+
+
+def __getattr__(name: str) -> Any:
+    try:
+        import optuna_integration
+
+        return getattr(optuna_integration, name)
+    except (ImportError, AttributeError):
+        return _missing(name)

@@ -14,6 +14,7 @@ from .distributions import (
     IntDistribution,
     _plain,
     check_distribution_compatibility,
+    own,
 )
 from .exceptions import TrialPruned
 
@@ -265,6 +266,13 @@ def _step(step: Any) -> int:
     return whole
 
 
+class _SystemAttributes:
+    """Stands for Optuna's storage, of which there is nothing else."""
+
+    def set_trial_system_attr(self, trial_id: int, key: str, value: Any) -> None:
+        """Does nothing: only Optuna's terminator reads them."""
+
+
 class Trial(BaseTrial):
     """A trial that runs."""
 
@@ -341,7 +349,17 @@ class Trial(BaseTrial):
         self.study._keep(self.number, key, value)
         self._frozen.user_attrs[key] = value
 
+    @property
+    def storage(self) -> "_SystemAttributes":
+        """Takes the system attributes that callbacks of `optuna_integration` set."""
+        return _SystemAttributes()
+
+    @property
+    def _trial_id(self) -> int:
+        return self.number
+
     def _suggest(self, name: str, distribution: BaseDistribution) -> Any:
+        distribution = own(distribution)
         known = self._frozen.params
         if name in known:
             self._compare(name, distribution)
