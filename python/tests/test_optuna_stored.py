@@ -1,10 +1,14 @@
 """Optuna's interface: what a store has of a study that several threads, processes and other
 programs work on."""
 
+import contextlib
+import json
 import os
+import sqlite3
 import tempfile
 import unittest
 import warnings
+from pathlib import Path
 
 import hpsearch
 import hpsearch.optuna as optuna
@@ -12,6 +16,9 @@ from hpsearch._binary import output_of
 from hpsearch.optuna.trial import TrialState
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+#: A database of Optuna.
+DEMO = Path(__file__).resolve().parents[2] / "tests" / "it" / "optuna" / "demo.sql"
 
 #: A study of `hpsearch run`, whose trials 2 and 3 are pruned.
 COMMAND = """
@@ -180,6 +187,34 @@ class StoredTest(unittest.TestCase):
             with self.assertRaisesRegex(hpsearch.HpsearchError, "`cmd` is one of `hpsearch run`"):
                 use()
         self.assertEqual(len(study.trials), 4)
+
+    def test_an_imported_trial_has_its_attributes_and_constraints(self):
+        database = os.path.join(os.path.dirname(self.store), "optuna.db")
+        with contextlib.closing(sqlite3.connect(database)) as connection:
+            connection.executescript(DEMO.read_text(encoding="utf-8"))
+            connection.execute("DELETE FROM trial_user_attributes")
+            connection.execute("DELETE FROM trial_system_attributes")
+            given = {"epoch": 7, "name": "a b", "list": [1, {"a": None}], "none": None}
+            trial, = next(connection.execute("SELECT min(trial_id) FROM trials"))
+            connection.executemany(
+                "INSERT INTO trial_user_attributes (trial_id, key, value_json) VALUES (?, ?, ?)",
+                [(trial, name, json.dumps(value)) for name, value in given.items()],
+            )
+            connection.executemany(
+                "INSERT INTO trial_system_attributes (trial_id, key, value_json) VALUES (?, ?, ?)",
+                [(trial, "constraints", "[-1.0, 0.5]"), (trial, "constraints:size", "0.25")],
+            )
+            connection.commit()
+        output_of(["import"], self.store, [database])
+        names = optuna.get_all_study_names(self.store)
+        studies = [self.load(name) for name in names]
+        first, = [study.trials[0] for study in studies if study.trials[0].user_attrs]
+        self.assertEqual(first.user_attrs, given)
+        self.assertEqual(first.constraints,
+                         {"constraint_0": -1.0, "constraint_1": 0.5, "size": 0.25})
+        study = next(study for study in studies if study.trials[0].user_attrs)
+        output_of(["note", "--message=epoch: 8"], self.store, [study.study_name, "0"])
+        self.assertEqual(self.load(study.study_name).trials[0].user_attrs, {**given, "epoch": 8})
 
     def test_a_study_of_tracked_runs_is_read(self):
         with hpsearch.init("s", store=self.store, config={"lr": 0.5}) as run:

@@ -1,4 +1,5 @@
-"""User attributes in a store: notes that read `name: JSON`, as those of an imported study do."""
+"""User attributes in a store: notes that read `name: JSON`, as those of an imported study do, and
+the summaries of trials that were imported from Optuna."""
 
 import datetime
 import json
@@ -40,13 +41,14 @@ class Stored:
         return _attributes(note["text"] for note in notes if note["trial"] == trial)
 
     def trials(self) -> List[Dict[str, Any]]:
-        """The attributes of every trial, as `user_attrs`, and when it ran."""
+        """The attributes of every trial, as `user_attrs`, and when it ran; of an imported one also
+        its `constraints`."""
         words = ["export-data", "--format", "json", "--hidden"]
         rows = json.loads(output_of(words, self._path, [self._study]))
         return [
             {
                 "number": row["number"],
-                "user_attrs": _attributes(row["notes"]),
+                **_imported(row, _attributes(row["notes"])),
                 "datetime_start": _local(row.get("started")),
                 "datetime_complete": _local(row.get("finished")),
             }
@@ -70,6 +72,38 @@ def _json(key: str, value: Any) -> str:
         raise TypeError(f"the user attribute `{key}` has {of!r}, which JSON does not have")
 
     return json.dumps(value, default=own, ensure_ascii=False)
+
+
+def _imported(row: Dict[str, Any], later: Dict[str, Any]) -> Dict[str, Any]:
+    """The attributes of a trial, and the constraints that it had in Optuna."""
+    origin = row.get("origin")
+    source = origin.get("imported", "") if isinstance(origin, dict) else ""
+    if not source.startswith("optuna:"):
+        return {"user_attrs": later}
+    attributes, constraints = {}, {}
+    for name, value in (row.get("summary") or {}).items():
+        value = _composite(value)
+        if name == "constraints" and isinstance(value, list):
+            constraints.update({f"constraint_{at}": one for at, one in enumerate(value)})
+        elif name.startswith("constraints:"):
+            constraints[name.partition(":")[2]] = value
+        else:
+            attributes[name] = value
+    return {"user_attrs": {**attributes, **later}, "constraints": constraints}
+
+
+def _composite(value: Any) -> Any:
+    """A list, an object, None or NaN, of which an imported summary has the JSON as text."""
+    if isinstance(value, str) and (value[:1] in ("[", "{") or value in _WORDS):
+        try:
+            return json.loads(value)
+        except ValueError:
+            pass
+    return value
+
+
+#: What Optuna's JSON has beside strings, numbers, booleans, lists and objects.
+_WORDS = ("null", "NaN", "Infinity", "-Infinity")
 
 
 def _attributes(notes: Iterable[str]) -> Dict[str, Any]:
