@@ -1,17 +1,9 @@
-"""A study: its trials, and the loops that run them."""
+"""A study: what of it is asked for, told, read and set."""
 
-import contextlib
 import copy
 import datetime
-import enum
-import os
 import threading
-import time
-import traceback
-import uuid
 import warnings
-import weakref
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import (
     Any,
     Callable,
@@ -28,46 +20,17 @@ from typing import (
 )
 
 from .._binary import HpsearchError
-from .._search import Search
 from . import logging
-from ._attributes import Stored
+from ._direction import StudyDirection
 from ._frame import COLUMNS, frame
+from ._lines import STATES, Done, as_list, default_names, end_line, last_report, number_in
+from ._loop import Loop
 from ._reader import Reader
-from .distributions import BaseDistribution, CategoricalDistribution, _plain
-from .exceptions import is_pruned
+from ._study_search import OPEN, StudySearch, open_objects
+from .distributions import BaseDistribution
 from .pruners import BasePruner
 from .samplers import BaseSampler
 from .trial import FrozenTrial, Trial, TrialState
-
-_STATES = {
-    "complete": TrialState.COMPLETE,
-    "pruned": TrialState.PRUNED,
-    "failed": TrialState.FAIL,
-    "running": TrialState.RUNNING,
-    "queued": TrialState.WAITING,
-    "paused": TrialState.WAITING,
-}
-
-
-class _Done(HpsearchError):
-    """There is no trial to run."""
-
-
-class StudyDirection(str, enum.Enum):
-    """Which way values get better; equal to the word, and to Optuna's own of this name."""
-
-    MINIMIZE = "minimize"
-    MAXIMIZE = "maximize"
-
-    def __eq__(self, other: object) -> bool:
-        if type(other).__name__ == type(self).__name__ and isinstance(other, enum.Enum):
-            return other.name == self.name
-        return str.__eq__(self, other)  # type: ignore[arg-type]
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = str.__hash__
 
 
 class MaxTrialsCallback:
@@ -83,48 +46,22 @@ class MaxTrialsCallback:
             study.stop()
 
 
-class Study:
+class Study(StudySearch):
     """A search; made by `create_study` and `load_study`."""
 
     def __init__(self, request: Dict[str, Any], name: Optional[str], path: Optional[str],
                  sampler: BaseSampler, pruner: BasePruner,
                  reader: Optional[Reader] = None) -> None:
-        self._request = request
-        self._search: Union[Search, Reader] = (
-            Search(name if path is not None else None, request, path) if reader is None else reader
-        )
-        self.study_name = name or f"no-name-{uuid.uuid4()}"
-        #: The direction of each objective.
-        self.directions = [StudyDirection(word) for word in request["directions"]]
-        self._sampler = sampler
-        self._pruner = pruner
-        self._path = path
-        self._stored = None if path is None or name is None else Stored(path, name)
-        #: Reads the store while the search is released.
-        self._reader: Optional[Reader] = None
+        super().__init__(request, name, path, sampler, pruner, reader)
         self._user_attrs: Dict[str, Any] = {}
-        #: What this program enqueued, by the numbers of its trials.
-        self._enqueued: Dict[int, Dict[str, Any]] = {}
-        #: Answers to `ask` that are for later.
-        self._ahead: List[Dict[str, Any]] = []
-        #: The limits of trials that have ended.
-        self._limits: Set[str] = set()
         self._stopped = False
-        # The loops of `optimize`, and the trials that they run now.
-        self._loops = 0
+        # The trials that the loops of `optimize` run now.
         self._looping = 0
         self._thread = threading.local()
-        self._trials: Dict[int, FrozenTrial] = {}
-        # Those that this program ran, of which it knows more than the study.
-        self._own: Set[int] = set()
         # Those of others whose attributes and times are known.
         self._detailed: Set[int] = set()
-        # Of the sets above: `optimize` may have several threads.
-        self._guard = threading.RLock()
         self._trial_ended = threading.Condition(self._guard)
         self._refresh()
-        # In a grid, each trial has the cell of its number.
-        self._cells = _cells(sampler)
         OPEN.add(self)
 
     def _refresh(self) -> None:
@@ -162,8 +99,8 @@ class Study:
     def _take_in(self, told: Mapping[str, Any]) -> None:
         number = told["id"]
         frozen = self._trials.setdefault(number, FrozenTrial(number))
-        frozen.state = _STATES[told["state"]]
-        if any(_number(answer) == number for answer in self._ahead):
+        frozen.state = STATES[told["state"]]
+        if any(number_in(answer) == number for answer in self._ahead):
             frozen.state = TrialState.WAITING
         frozen.params = told["params"]
         if len(self.directions) > 1:
@@ -172,164 +109,7 @@ class Study:
         frozen.value = None if told["value"] is None else float(told["value"])
         frozen.intermediate_values = {step: float(value) for step, value in told["reports"]}
         if frozen.state == TrialState.PRUNED and frozen.value is None:
-            frozen.value = _last_report(frozen)
-
-    def _say(self, request: Mapping[str, Any]) -> Dict[str, Any]:
-        with self._guard:
-            if self._reader is not None and request["cmd"] == "trials":
-                return self._reader._say(request)
-            search = self._held()
-        return search._say(request)
-
-    def _held(self) -> Union[Search, Reader]:
-        """The search, begun again if it was released.
-
-        Raises HpsearchError if the study is no longer there, or cannot be had.
-        """
-        with self._guard:
-            if self._reader is not None:
-                assert self._stored is not None
-                # One that was removed or renamed is not made anew.
-                self._stored.read(None)
-                # Its other objects were released with it, and share the new search.
-                self._begin_again()
-                self._lead(open_objects(self._path, self.study_name))
-            return self._search
-
-    def _release(self) -> None:
-        """Gives a stored study back while none of its trials runs here: other commands may rename
-        or remove it, and other programs may change it. What is asked until the next trial is read
-        from the store."""
-        if self._stored is None or isinstance(self._search, Reader):
-            return
-        objects = open_objects(self._path, self.study_name)
-        with contextlib.ExitStack() as guards:
-            for one in objects:
-                # Without waiting: two threads may do this at the same time.
-                if not one._guard.acquire(blocking=False):
-                    return
-                guards.callback(one._guard.release)
-            if any(one._has_running() or one._search._loops > 0 for one in objects):
-                return
-            for one in objects:
-                names = one._request.get("metric_names") or _unnamed(len(one.directions))
-                metric = names[0] if len(names) == 1 else None
-                one._reader = Reader(one._path or "", one.study_name, metric, False)
-                one._ahead = []
-                one._search.close()
-
-    def _has_running(self) -> bool:
-        return any(self._trials[number].state == TrialState.RUNNING for number in list(self._own))
-
-    def _best(self) -> Dict[str, Any]:
-        return (self._reader or self._search).best()
-
-    def _reopen(self, **changes: Any) -> None:
-        """Describes the study anew, with other things than before; no trial may be running.
-
-        Raises HpsearchError if that is refused; the study is then as it was.
-        """
-        with self._guard:
-            if isinstance(self._search, Reader):
-                raise HpsearchError(self._search.why)
-            others = [one for one in open_objects(self._path, self.study_name)
-                      if self._stored is not None and one is not self]
-            running = [number for one in (self, *others) for number in list(one._own)
-                       if one._trials[number].state == TrialState.RUNNING]
-            if running:
-                raise RuntimeError(
-                    f"trial {min(running)} is running: tell it, then set another sampler or pruner"
-                )
-            before, request = self._held(), {**self._request, **changes, "accept": True}
-            if self._stored is None:
-                search, ahead = Search(None, request, None), []
-                for number in sorted(self._trials):
-                    trial = self._trials[number]
-                    if trial.state == TrialState.WAITING:
-                        search.enqueue(self._enqueued.get(number, trial.params))
-                        ahead.append(search._say({"cmd": "ask"}))
-                    else:
-                        self._replay(search._say, _number(search._say({"cmd": "ask"})), trial)
-                before.close()
-                self._search, self._ahead = search, ahead
-            else:
-                before.close()
-                self._ahead = []
-                try:
-                    self._search = Search(self.study_name, request, self._path)
-                except HpsearchError as error:
-                    try:
-                        self._begin_again()
-                        self._lead(others)
-                    except HpsearchError:
-                        # The other program has changed it, too.
-                        pass
-                    raise HpsearchError(
-                        f"{error}. Another sampler or pruner, CmaEsSampler and limits begin while "
-                        "one program runs the study: start the others when its first trials are "
-                        "complete"
-                    ) from error
-            self._request = request
-            self._search._loops = before._loops
-            self._lead(others)
-
-    def _begin_again(self) -> None:
-        """Continues with a new search, in place of one that was closed."""
-        self._search = Search(self.study_name, {**self._request, "accept": True}, self._path)
-        self._ahead, self._reader = [], None
-
-    def _lead(self, others: "Sequence[Study]") -> None:
-        """Gives its search to other objects for this study, whose searches it has closed: one is
-        that of a notebook's cell which runs again."""
-        for other in others:
-            if not other._search._is_closed:
-                continue
-            other._search, other._request, other._ahead = self._search, self._request, []
-            other._reader = None
-            other._sampler, other._pruner = self._sampler, self._pruner
-            other._cells = self._cells
-            # They are given again.
-            other._own -= {number for number in list(other._own)
-                           if other._trials[number].state == TrialState.RUNNING}
-
-    def _replay(
-        self, say: Callable[[Dict[str, Any]], Any], number: int, trial: FrozenTrial
-    ) -> None:
-        """Gives a new trial the parameters, reports and end of one that has ended."""
-        for name, value in trial.params.items():
-            parameter = trial.distributions[name]._parameter(name)
-            say({"cmd": "suggest", "id": number, "param": parameter,
-                 "value": [_plain(value)]})
-        if len(self.directions) == 1:
-            for step, value in sorted(trial.intermediate_values.items()):
-                say({"cmd": "report", "id": number, "step": step, "value": value})
-        say(_told(number, trial.state, trial.values, trial.constraints, None))
-
-    def _changes(self) -> Dict[str, Any]:
-        """What of the study is known only since its first trials have ended."""
-        changes: Dict[str, Any] = {}
-        sampler = self._sampler
-        spec = sampler._spec_for(len(self.directions))
-        if sampler._n_random and self._request.get("sampler") != spec:
-            ended = [trial for trial in self._trials.values()
-                     if trial.state == TrialState.COMPLETE and trial.distributions]
-            space = _numbers(ended) if len(ended) >= sampler._n_random else []
-            if space:
-                changes["sampler"] = spec
-                if self._stored is None:
-                    changes["space"] = space
-        known = self._request.get("constraints", [])
-        limits = [{"limit": f"{name} <= 0"} for name in sorted(self._limits)]
-        if any(limit not in known for limit in limits):
-            changes["constraints"] = known + [limit for limit in limits if limit not in known]
-        return changes
-
-    def _settle(self) -> None:
-        """Describes the study anew if its first trials say more about it, and none is running."""
-        with self._guard:
-            changes = {} if self._has_running() else self._changes()
-            if changes:
-                self._reopen(**changes)
+            frozen.value = last_report(frozen)
 
     def ask(self, fixed_distributions: Optional[Mapping[str, BaseDistribution]] = None) -> Trial:
         """A trial to run; its parameters are suggested now where distributions are given."""
@@ -340,8 +120,8 @@ class Study:
             self._settle()
             answer = self._ahead.pop(0) if self._ahead else self._say({"cmd": "ask"})
             if answer.get("done"):
-                raise _Done(str(answer.get("reason")))
-            number = _number(answer)
+                raise Done(str(answer.get("reason")))
+            number = number_in(answer)
             fixed = dict(self._cells[number]) if self._cells else dict(sampler._fixed)
             if sampler._is_own():
                 fixed.update(self._enqueued.get(number, {}))
@@ -399,7 +179,7 @@ class Study:
 
     def _problem(self, values: Any) -> Optional[str]:
         """Why these cannot be the values of a complete trial."""
-        told, objectives = _listed(values), len(self.directions)
+        told, objectives = as_list(values), len(self.directions)
         for value in told:
             try:
                 if float(value) != float(value):
@@ -416,9 +196,9 @@ class Study:
     def _tell(self, number: int, values: Any, state: TrialState,
               reason: Optional[str] = None) -> FrozenTrial:
         frozen = self._trials[number]
-        numbers = None if values is None else [float(value) for value in _listed(values)]
+        numbers = None if values is None else [float(value) for value in as_list(values)]
         if state == TrialState.PRUNED and len(self.directions) == 1:
-            value = _last_report(frozen)
+            value = last_report(frozen)
             numbers = None if value is None else [value]
         if state == TrialState.COMPLETE and self._sampler._constraints_func is not None:
             self._take_constraints(frozen)
@@ -426,7 +206,7 @@ class Study:
             self._limits.update(frozen.constraints)
         self._sampler.after_trial(self, copy.deepcopy(frozen), state, numbers)
         try:
-            answer = self._say(_told(number, state, numbers, frozen.constraints, reason))
+            answer = self._say(end_line(number, state, numbers, frozen.constraints, reason))
         except HpsearchError:
             if not self._was_pruned(number):
                 raise
@@ -445,7 +225,7 @@ class Study:
         return copy.deepcopy(frozen)
 
     def _tell_pruned(self, frozen: FrozenTrial) -> FrozenTrial:
-        frozen.value = _last_report(frozen)
+        frozen.value = last_report(frozen)
         frozen.state = TrialState.PRUNED
         frozen.datetime_complete = datetime.datetime.now()
         return copy.deepcopy(frozen)
@@ -494,122 +274,11 @@ class Study:
         )
         if getattr(self._thread, "runs", False):
             raise RuntimeError("`optimize` cannot be called by an objective or a callback of it")
-        self._stopped = False
-        ends = None if timeout is None else time.monotonic() + timeout
-        left = iter(range(n_trials)) if n_trials is not None else iter(int, 1)
-        turn = threading.Lock()
-
-        def next_is_due() -> bool:
-            with turn:
-                if self._stopped or ends is not None and time.monotonic() >= ends:
-                    return False
-                return next(left, None) is not None
-
-        def work() -> None:
-            self._count_loops(1)
-            self._thread.runs = True
-            try:
-                trials()
-            finally:
-                self._thread.runs = False
-                self._count_loops(-1)
-
-        def trials() -> None:
-            while next_is_due():
-                try:
-                    frozen = self._run(func, caught)
-                except _Done as done:
-                    # Every cell of the grid was tried, or is being tried by another program.
-                    if not self._cells:
-                        logging._logger.warning(
-                            "`optimize` ends, as with `study.stop()`: %s. Another `optimize` "
-                            "continues the study", done
-                        )
-                    self._stopped = True
-                    break
-                if gc_after_trial:
-                    import gc
-
-                    gc.collect()
-                for callback in callbacks or ():
-                    callback(self, frozen)
-
+        loop = Loop(self, func, n_trials, timeout, caught, callbacks or (), gc_after_trial)
         try:
-            if n_jobs == 1:
-                work()
-                return
-            jobs = (os.cpu_count() or 1) if n_jobs == -1 else n_jobs
-            with ThreadPoolExecutor(jobs) as threads:
-                futures = [threads.submit(work) for _ in range(jobs)]
-                try:
-                    for future in wait(futures, return_when=FIRST_EXCEPTION).done:
-                        future.result()
-                except BaseException:
-                    self._stopped = True
-                    raise
+            loop.run(n_jobs)
         finally:
             self._release()
-
-    def _count_loops(self, more: int) -> None:
-        with self._guard:
-            search = self._held()
-            self._loops += more
-            search._count_loops(more)
-
-    def _run(
-        self, func: Callable[[Trial], Any], caught: Tuple[Type[Exception], ...]
-    ) -> FrozenTrial:
-        with self._trial_ended:
-            while self._looping > 0 and self._changes():
-                self._trial_ended.wait()
-            trial = self.ask()
-            self._looping += 1
-        try:
-            return self._run_asked(func, trial, caught)
-        finally:
-            with self._trial_ended:
-                self._looping -= 1
-                self._trial_ended.notify_all()
-
-    def _run_asked(
-        self, func: Callable[[Trial], Any], trial: Trial, caught: Tuple[Type[Exception], ...]
-    ) -> FrozenTrial:
-        number = trial.number
-        try:
-            value = func(trial)
-        except BaseException as error:
-            if is_pruned(error):
-                frozen = self._tell(number, None, TrialState.PRUNED)
-                logging._logger.info("Trial %d pruned. %s", number, error)
-                return frozen
-            reason = "".join(traceback.format_exception_only(type(error), error)).strip()
-            frozen = self._tell(number, None, TrialState.FAIL, reason)
-            logging._logger.warning("Trial %d failed with parameters: %s because of the following "
-                                    "error: %r.", number, frozen.params, error)
-            if not isinstance(error, caught):
-                raise
-            return frozen
-        problem = self._problem(value)
-        if problem is not None:
-            logging._logger.warning("Trial %d failed with parameters: %s because of the following "
-                                    "error: %s.", number, trial.params, problem)
-            return self._tell(number, None, TrialState.FAIL, problem)
-        frozen = self._tell(number, value, TrialState.COMPLETE)
-        if frozen.state == TrialState.COMPLETE and logging._logger.isEnabledFor(logging.INFO):
-            logging._logger.info("Trial %d finished with %s.", number, self._said(frozen))
-        return frozen
-
-    def _said(self, frozen: FrozenTrial) -> str:
-        if len(self.directions) > 1:
-            names = self.metric_names
-            values = frozen.values if names is None else dict(zip(names, frozen.values or []))
-            return f"values: {values} and parameters: {frozen.params}"
-        said = f"value: {frozen.value} and parameters: {frozen.params}"
-        try:
-            best = self._best()
-        except HpsearchError:
-            return said
-        return f"{said}. Best is trial {best['id']} with value: {best['value']}"
 
     def stop(self) -> None:
         """Ends `optimize` after the trials that run."""
@@ -687,9 +356,9 @@ class Study:
             waiting = {trial.number for trial in self._listed([TrialState.WAITING])}
             answer = self._say({"cmd": "ask"})
             if answer.get("done"):
-                raise _Done(str(answer.get("reason")))
+                raise Done(str(answer.get("reason")))
             if "resume" not in answer and answer["id"] not in waiting:
-                return _number(answer)
+                return number_in(answer)
             self._ahead.append(answer)
 
     def get_trials(self, deepcopy: bool = True,
@@ -748,7 +417,7 @@ class Study:
     def metric_names(self) -> Optional[List[str]]:
         """The names of the objectives, if they were given."""
         names = self._request.get("metric_names")
-        return None if names is None or names == _unnamed(len(names)) else list(names)
+        return None if names is None or names == default_names(len(names)) else list(names)
 
     def set_metric_names(self, metric_names: Sequence[str]) -> None:
         """Names the objectives; in a stored study, before its first trial."""
@@ -847,73 +516,3 @@ class Study:
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"hpsearch.optuna has no `Study.{name}`")
-
-
-#: The studies of this program.
-OPEN: "weakref.WeakSet[Study]" = weakref.WeakSet()
-
-
-def open_objects(path: Optional[str], name: Optional[str]) -> List[Study]:
-    """This program's objects for a stored study, those included that have released it."""
-    return [study for study in list(OPEN) if (study._path, study.study_name) == (path, name)
-            and (study._reader is not None or not study._search._is_closed)]
-
-
-def _number(answer: Mapping[str, Any]) -> int:
-    number: int = answer["resume"] if "resume" in answer else answer["id"]
-    return number
-
-
-def _last_report(trial: FrozenTrial) -> Optional[float]:
-    """The value of a pruned trial; NaN is none."""
-    last = trial.last_step
-    value = None if last is None else trial.intermediate_values[last]
-    return None if value != value else value
-
-
-def _numbers(trials: Sequence[FrozenTrial]) -> List[Dict[str, Any]]:
-    """The parameters that are numbers and that all trials have."""
-    common = set.intersection(*(set(trial.distributions) for trial in trials))
-    return [
-        distribution._parameter(name)
-        for name, distribution in trials[0].distributions.items()
-        if name in common and not isinstance(distribution, CategoricalDistribution)
-    ]
-
-
-def _listed(values: Any) -> List[Any]:
-    is_list = isinstance(values, Sequence) and not isinstance(values, str)
-    return list(values) if is_list else [values]
-
-
-def _unnamed(count: int) -> List[str]:
-    """The names that metrics have in a store where none are given."""
-    return ["value"] if count == 1 else [f"value_{index}" for index in range(count)]
-
-
-def _told(number: int, state: TrialState, values: Optional[List[float]],
-          constraints: Mapping[str, float], reason: Optional[str]) -> Dict[str, Any]:
-    """A request that ends a trial."""
-    request: Dict[str, Any] = {"cmd": "tell", "id": number}
-    if state != TrialState.COMPLETE:
-        request["state"] = "pruned" if state == TrialState.PRUNED else "failed"
-        if state == TrialState.FAIL and reason is not None:
-            request["reason"] = reason
-        return request
-    assert values is not None
-    request.update({"values": values} if len(values) > 1 else {"value": values[0]})
-    if constraints:
-        request["metrics"] = dict(constraints)
-    return request
-
-
-def _cells(sampler: BaseSampler) -> List[Dict[str, Any]]:
-    import itertools
-    import random
-
-    grid = getattr(sampler, "_grid", None)
-    if not grid:
-        return []
-    cells = [dict(zip(grid, values)) for values in itertools.product(*grid.values())]
-    random.Random(sampler._seed or 0).shuffle(cells)
-    return cells

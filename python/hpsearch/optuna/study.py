@@ -10,8 +10,10 @@ from .._store import path_of
 from .._values import direction as _direction
 from . import logging
 from ._attributes import Stored
+from ._direction import StudyDirection
 from ._reader import Reader
-from ._study import MaxTrialsCallback, Study, StudyDirection, _cells, open_objects
+from ._study import MaxTrialsCallback, Study
+from ._study_search import grid_cells, open_objects
 from .distributions import of_store
 from .exceptions import DuplicatedStudyError
 from .pruners import BasePruner, MedianPruner, NopPruner
@@ -207,7 +209,7 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
                                 for parameter in specification["space"]]
     if len(metrics) == len(directions):
         request["metric_names"] = metrics
-    cells = _cells(sampler)
+    cells = grid_cells(sampler)
     if cells:
         request["n_trials"] = len(cells)
     if load_if_exists:
