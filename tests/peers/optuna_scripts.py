@@ -2,7 +2,8 @@
 
     python tests/peers/optuna_scripts.py [NAME..]
 
-Needs Python with optuna 5 and pandas; HPSEARCH_BINARY names the program. The client is that of the checkout. Run by hand.
+Needs Python with optuna 5, optuna-integration, lightgbm, xgboost and pandas; HPSEARCH_BINARY
+names the program. The client is that of the checkout. Run by hand.
 The scripts use what Optuna's tutorials and its FAQ use, and print only what both must agree on.
 """
 
@@ -12,6 +13,34 @@ import sys
 import tempfile
 
 SCRIPTS = {
+    "pruning_callbacks": """
+import lightgbm
+import numpy
+import optuna_integration
+import xgboost
+x = numpy.random.default_rng(0).normal(size=(200, 3))
+y = x[:, 0] + 0.5 * x[:, 1]
+def by_lightgbm(trial):
+    rate = trial.suggest_float("rate", 1e-6, 1, log=True)
+    data = lightgbm.Dataset(x[:100], y[:100])
+    options = {"learning_rate": rate, "objective": "l2", "verbosity": -1, "num_threads": 1}
+    callback = optuna_integration.LightGBMPruningCallback(trial, "l2")
+    lightgbm.train(options, data, 10, [lightgbm.Dataset(x[100:], y[100:], reference=data)], callbacks=[callback])
+    return rate
+def by_xgboost(trial):
+    rate = trial.suggest_float("rate", 1e-6, 1, log=True)
+    options = {"eta": rate, "nthread": 1}
+    callback = optuna_integration.XGBoostPruningCallback(trial, "valid-rmse")
+    valid = xgboost.DMatrix(x[100:], y[100:])
+    xgboost.train(options, xgboost.DMatrix(x[:100], y[:100]), 10, [(valid, "valid")], callbacks=[callback], verbose_eval=False)
+    return rate
+for objective in (by_lightgbm, by_xgboost):
+    study = optuna.create_study(pruner=optuna.pruners.ThresholdPruner(upper=0.9, n_warmup_steps=5))
+    for rate in (0.5, 1e-5):
+        study.enqueue_trial({"rate": rate})
+    study.optimize(objective, n_trials=2)
+    print([(trial.state.name, trial.last_step) for trial in study.trials])
+""",
     "search": """
 def objective(trial):
     return (trial.suggest_float("x", -10, 10) - 2) ** 2
