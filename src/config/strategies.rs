@@ -1,17 +1,18 @@
-//! Arguments of the trainer that its strategies (`eval_strategy`, `logging_strategy`) do not read.
+//! Arguments of the trainer that its strategies (`eval_strategy`, `logging_strategy`) and its
+//! learning-rate schedule do not read.
 
 use serde_json::Value as Json;
 
 use super::diagnostic::{Diagnostic, SourceSpan};
 use super::step_unit::evaluates_by_steps;
 use super::trainer::canonical;
-use crate::arguments::ARGUMENTS;
+use crate::arguments::{ARGUMENTS, SchedulerType};
 use crate::study::field::{self, FieldDefault};
 use crate::study::program::Program;
 use crate::study::space::Distribution;
 use crate::study::spec::StudySpec;
 
-/// Warns of `eval_steps`, `eval_delay` and `logging_steps` where no trial reads them.
+/// Warns of `eval_steps`, `eval_delay`, `logging_steps` and warm-up where no trial reads them.
 pub(super) fn check(
     spec: &StudySpec,
     of_argument: impl Fn(&str) -> Option<SourceSpan>,
@@ -25,6 +26,10 @@ pub(super) fn check(
         true => "trials evaluate after each epoch",
         false => "trials evaluate at the pruner's rungs and at their end only",
     };
+    let warms_up = may_be(spec, "optim", "schedule_free_adamw")
+        || SchedulerType::names_with_warmup().any(|name| may_be(spec, "lr_scheduler_type", name));
+    const SCHEDULE: &str = "lr_scheduler_type = \"constant_with_warmup\"";
+    const NO_WARMUP: &str = "the learning rate is constant from the first step on";
     let unread = [
         ("eval_steps", by_steps, "eval_strategy = \"steps\"", instead),
         ("eval_delay", evaluates, "eval_strategy = \"epoch\"", instead),
@@ -34,6 +39,8 @@ pub(super) fn check(
             "logging_strategy = \"steps\"",
             "`logging_strategy` asks for no log lines by steps",
         ),
+        ("warmup_steps", warms_up || is_zero(spec, "warmup_steps"), SCHEDULE, NO_WARMUP),
+        ("warmup_ratio", warms_up || is_zero(spec, "warmup_ratio"), SCHEDULE, NO_WARMUP),
     ];
     for (name, is_read, needed, instead) in unread {
         let Some(place) = of_argument(name).filter(|_| !is_read) else { continue };
@@ -44,6 +51,12 @@ pub(super) fn check(
                 .help(format!("write `{needed}`, or leave `{name}` out")),
         );
     }
+}
+
+/// Whether an argument is fixed to 0.
+fn is_zero(spec: &StudySpec, name: &str) -> bool {
+    let Program::Trainer { arguments, .. } = &spec.program else { return false };
+    arguments.get(name).and_then(Json::as_f64) == Some(0.0)
 }
 
 /// Whether an argument has this value in some trial: it is fixed to it, searched among others, or
@@ -90,6 +103,7 @@ mod tests {
     #[test]
     fn steps_that_a_strategy_does_not_read_are_warned_of() {
         const EVAL: &str = "eval_strategy = \"steps\"";
+        const WARMUP: &str = "lr_scheduler_type = \"constant_with_warmup\"";
         for (trainer, space, name, needed) in [
             ("eval_steps = 50", "", "eval_steps", EVAL),
             ("eval_strategy = \"epoch\"\neval_steps = 50", "", "eval_steps", EVAL),
@@ -101,6 +115,20 @@ mod tests {
                 "",
                 "logging_steps",
                 "logging_strategy = \"steps\"",
+            ),
+            ("lr_scheduler_type = \"constant\"\nwarmup_steps = 50", "", "warmup_steps", WARMUP),
+            (
+                "lr_scheduler_type = \"reduce_lr_on_plateau\"\neval_strategy = \"epoch\"\n\
+                 warmup_ratio = 0.1",
+                "",
+                "warmup_ratio",
+                WARMUP,
+            ),
+            (
+                "lr_scheduler_type = \"constant\"",
+                "warmup_ratio = [0.0, 0.1]",
+                "warmup_ratio",
+                WARMUP,
             ),
         ] {
             let found = warnings(trainer, space);
@@ -121,6 +149,10 @@ mod tests {
             ("logging_steps = 50", ""),
             // `eval_steps` is `logging_steps` where it is not given.
             ("eval_strategy = \"steps\"\nlogging_strategy = \"no\"\nlogging_steps = 50", ""),
+            ("warmup_steps = 50", ""),
+            ("warmup_steps = 50", "lr_scheduler_type = [\"constant\", \"cosine\"]"),
+            ("optim = \"schedule_free_adamw\"\nwarmup_steps = 50", ""),
+            ("lr_scheduler_type = \"constant\"\nwarmup_steps = 0", ""),
         ] {
             let found = warnings(trainer, space);
             assert!(found.iter().all(|one| !one.contains("no effect")), "{trainer}: {found:?}");

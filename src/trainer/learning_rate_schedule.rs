@@ -77,9 +77,7 @@ impl LearningRateSchedule {
         let Self { scheduler, settings, peak, warmup_steps: warmup, total_steps: total, .. } =
             *self;
         let mut findings = Vec::new();
-        let warms_up =
-            !matches!(scheduler, SchedulerType::Constant | SchedulerType::ReduceLrOnPlateau);
-        if warmup > total && (warms_up || self.is_schedule_free) {
+        if warmup > total && (scheduler.warms_up() || self.is_schedule_free) {
             let reached = 100.0 * real(total) / real(warmup);
             findings.push(Finding::warning(
                 "warmup",

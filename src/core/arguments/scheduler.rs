@@ -1,6 +1,7 @@
 //! The learning-rate schedules, and the settings that each of them takes.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// The learning-rate schedule: transformers' `SchedulerType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +112,19 @@ impl SchedulerType {
             ],
             Self::ReduceLrOnPlateau => &["factor", "patience", "threshold", "cooldown", "min_lr"],
         }
+    }
+
+    /// Whether it begins with a warm-up.
+    pub fn warms_up(self) -> bool {
+        !matches!(self, Self::Constant | Self::ReduceLrOnPlateau)
+    }
+
+    /// The values of `lr_scheduler_type` that begin with a warm-up.
+    pub fn names_with_warmup() -> impl Iterator<Item = &'static str> {
+        SCHEDULER_NAMES
+            .iter()
+            .copied()
+            .filter(|name| serde_json::from_value(json!(name)).is_ok_and(SchedulerType::warms_up))
     }
 
     /// Its name in `lr_scheduler_type`.
