@@ -63,6 +63,12 @@ pub(super) fn read(
         problems.extend(own);
         return (text.to_owned(), None);
     }
+    // `.1`, as other languages have it.
+    if let Some(number) = syntax::toml_number(bare).filter(|_| bare.contains('.')) {
+        let text = format!("{key}={number}");
+        let tree = syntax::parse(&text, source, problems);
+        return (text, Some(tree));
+    }
     let is_word = !bare.is_empty()
         && !bare.starts_with(['[', '{', '"', '\''])
         && !bare.contains(['\n', '\r']);
@@ -423,6 +429,10 @@ mod tests {
     fn words_are_strings_and_toml_values_keep_their_kinds() {
         assert_eq!(overridden("", "study.name=my-run_2")["study"]["name"], "my-run_2");
         assert_eq!(overridden("", "study.seed = 7")["study"]["seed"], 7);
+        for (written, number) in [(".1", 0.1), ("5.", 5.0), ("-.5", -0.5), ("+1.e-4", 1e-4)] {
+            let text = format!("budget.target={written}");
+            assert_eq!(overridden("", &text)["budget"]["target"], number, "{written}");
+        }
         assert_eq!(overridden("", "study.name=\"a b\"")["study"]["name"], "a b");
         assert_eq!(overridden("", "checkpoints.dir=/tmp/a b")["checkpoints"]["dir"], "/tmp/a b");
     }

@@ -207,7 +207,7 @@ pub(super) fn parse(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -
     let mut lines = Vec::new();
     for error in errors {
         let span = error.span().unwrap_or(0..0);
-        let line = text.get(..span.start).unwrap_or_default().matches('\n').count();
+        let line = line_of(text, span.start);
         // Further errors in a line mostly follow from the first.
         if !lines.contains(&line) {
             lines.push(line);
@@ -215,7 +215,12 @@ pub(super) fn parse(text: &str, source: usize, problems: &mut Vec<Diagnostic>) -
             problems.push(syntax_problem(error.message(), place, text));
         }
     }
-    Reader { text, source, problems }.table(document.get_ref(), Form::Header)
+    Reader { text, source, broken: lines, problems }.table(document.get_ref(), Form::Header)
+}
+
+/// The line of a place, counted from 0.
+fn line_of(text: &str, place: usize) -> usize {
+    text.get(..place).unwrap_or_default().matches('\n').count()
 }
 
 fn syntax_problem(message: &str, place: SourceSpan, text: &str) -> Diagnostic {
@@ -237,13 +242,59 @@ fn syntax_problem(message: &str, place: SourceSpan, text: &str) -> Diagnostic {
         return problem
             .help(format!("if it is a string, write it in quotes: \"{}\"", here.escape_debug()));
     }
+    if let Some((word, help)) = of_another_language(word_at(text, place.start)) {
+        return Diagnostic::error(place, format!("`{word}` is not a TOML value")).help(help);
+    }
     Diagnostic::error(place, format!("this is not TOML: {message}"))
         .help("look for a missing quote, comma or bracket here and just before")
+}
+
+/// The word around a place.
+fn word_at(text: &str, place: usize) -> &str {
+    let is_outside = |char: char| !(char.is_ascii_alphanumeric() || "_.+-".contains(char));
+    let (before, after) = text.split_at_checked(place).unwrap_or((text, ""));
+    let start = before.rfind(is_outside).map_or(0, |at| at + 1);
+    let end = after.find(is_outside).map_or(text.len(), |at| place + at);
+    text.get(start..end).unwrap_or_default()
+}
+
+/// What to write instead of a value of Python or YAML.
+fn of_another_language(word: &str) -> Option<(&str, String)> {
+    let help = match word {
+        "True" | "TRUE" => "write `true`".to_owned(),
+        "False" | "FALSE" => "write `false`".to_owned(),
+        "None" | "null" | "Null" | "NULL" => "TOML has no such value: leave the key out".to_owned(),
+        _ => format!("write `{}`", toml_number(word)?),
+    };
+    Some((word, help))
+}
+
+/// A number as TOML has it, with a digit before and after the point and none before the first:
+/// `0.1` for `.1`.
+pub(super) fn toml_number(word: &str) -> Option<String> {
+    let digits = word.trim_start_matches(['+', '-']);
+    if !digits.starts_with(|char: char| char == '.' || char.is_ascii_digit())
+        || word.parse::<f64>().is_err()
+    {
+        return None;
+    }
+    let sign = if word.starts_with('-') { "-" } else { "" };
+    let (mantissa, exponent) = digits.split_at(digits.find(['e', 'E']).unwrap_or(digits.len()));
+    let (whole, fraction) =
+        mantissa.split_once('.').map_or((mantissa, None), |(whole, fraction)| {
+            (whole, Some(if fraction.is_empty() { "0" } else { fraction }))
+        });
+    let whole = whole.trim_start_matches('0');
+    let whole = if whole.is_empty() { "0" } else { whole };
+    let fraction = fraction.map(|fraction| format!(".{fraction}")).unwrap_or_default();
+    Some(format!("{sign}{whole}{fraction}{exponent}"))
 }
 
 struct Reader<'a> {
     text: &'a str,
     source: usize,
+    /// The lines with an error, from 0: what follows from it is not reported.
+    broken: Vec<usize>,
     problems: &'a mut Vec<Diagnostic>,
 }
 
@@ -305,6 +356,9 @@ impl Reader<'_> {
     }
 
     fn too_large(&mut self, place: SourceSpan) -> Item {
+        if self.broken.contains(&line_of(self.text, place.start)) {
+            return Item::Whole(0);
+        }
         let problem = Diagnostic::error(place, "this number is too large")
             .label("too large")
             .help("integers reach to 9223372036854775807, others to 1.8e308");

@@ -256,6 +256,11 @@ fn what_is_not_toml_is_explained() {
             ("trials = 10", "trials = 99999999999999999999"),
             ("trials = 10", "target = 1e999"),
             ("[command]", "[space]\nx = [1]\n[command]"),
+            ("trials = 10", "target = .5"),
+            ("trials = 10", "target = -5."),
+            ("trials = 10", "deterministic = True"),
+            ("trials = 10", "trials = None"),
+            ("trials = 10", "trials = 010"),
         ]
     ));
 }

@@ -60,7 +60,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("validation_file", "set `[data] validation`"),
     ("test_file", "set `[data] test`"),
     ("dataset_text_field", "set `[data] text`"),
-    ("max_seq_length max_length", "set `[data] max_length`"),
+    ("max_seq_length max_length seq_len sequence_length context_length", "set `[data] max_length`"),
     ("num_labels", "the labels of the training data determine it"),
     ("tokenizer_name", "the directory of `model` holds its tokenizer"),
     ("config_name", "the directory of `model` holds its config.json"),
@@ -90,7 +90,7 @@ const NOT_APPLICABLE: &[(&str, &str)] = &[
     ("use_peft", "`lora_r` above 0 asks for adapters"),
     ("modules_to_save", "the head is fully trained beside LoRA adapters"),
     (
-        "dataloader_num_workers dataloader_pin_memory dataloader_prefetch_factor \
+        "dataloader_num_workers num_workers dataloader_pin_memory dataloader_prefetch_factor \
          dataloader_persistent_workers \
          dataloader_multiprocessing_context dataloader_in_order dispatch_batches split_batches",
         "data is tokenised once and memory-mapped: nothing has to be prefetched",
@@ -156,7 +156,10 @@ const UNSUPPORTED: &[(&str, &str)] = &[
         "fp16_full_eval bf16_full_eval",
         "leave it out: evaluations run in f32, and checkpoints and exports are f32",
     ),
-    ("mixed_precision", "write `bf16 = true` or `fp16 = true`"),
+    (
+        "mixed_precision precision amp half",
+        "write `bf16 = true` or `fp16 = true`, or leave it out for f32",
+    ),
     (
         "half_precision_backend fp16_backend",
         "leave it out: `bf16` and `fp16` need no choice of a backend",
@@ -173,7 +176,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
          `lora_r` also trains few parameters",
     ),
     ("neftune_noise_alpha", "leave it out: `model.dropout` is the only noise"),
-    ("use_dora", "leave it out: adapters are LoRA's, optionally with `use_rslora`"),
+    ("use_dora dora", "leave it out: adapters are LoRA's, optionally with `use_rslora`"),
     ("init_lora_weights", "leave it out: adapters are initialised as peft's are by default"),
 ];
 

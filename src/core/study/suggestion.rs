@@ -39,7 +39,26 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("clip_grad_norm", "max_grad_norm"),
     ("grad_clip", "max_grad_norm"),
     ("clip_grad", "max_grad_norm"),
+    ("clip", "max_grad_norm"),
     ("truncation", "max_length"),
+    ("max_epochs", "num_train_epochs"),
+    ("steps", "max_steps"),
+    ("accumulate_grad_batches", "gradient_accumulation_steps"),
+    ("val_check_interval", "eval_steps"),
+    ("eval_batch_size", "per_device_eval_batch_size"),
+    ("scheduler", "lr_scheduler_type"),
+    ("schedule", "lr_scheduler_type"),
+    ("warmup", "warmup_steps"),
+    ("betas", "adam_beta1"),
+    ("beta1", "adam_beta1"),
+    ("beta2", "adam_beta2"),
+    ("eps", "adam_epsilon"),
+    ("use_lora", "lora_r"),
+    ("lora_rank", "lora_r"),
+    ("rank", "lora_r"),
+    ("peft", "lora_r"),
+    ("adapter", "lora_r"),
+    ("embedding_dim", "model.hidden_size"),
     // Tasks of transformers' pipelines.
     ("text_generation", "language-modeling"),
     ("causal_lm", "language-modeling"),
@@ -136,6 +155,9 @@ mod tests {
             assert_eq!(nearest(other, of_trainer), Some("max_grad_norm"), "{other}");
         }
         assert_eq!(nearest("truncation", ["train", "max_length"]), Some("max_length"));
+        let warmups = ["lr_scheduler_kwargs.warmup_type", "warmup_steps", "warmup_ratio"];
+        assert_eq!(nearest("warmup", warmups), Some("warmup_steps"));
+        assert_eq!(nearest("use_lora", ["use_rslora", "lora_r"]), Some("lora_r"));
         assert_eq!(nearest("hidden_size", ["model.hidden_size"]), Some("model.hidden_size"));
         assert_eq!(nearest_few("tiral", keys, 2), ["trials", "trial_time"]);
     }
