@@ -60,6 +60,7 @@ use crate::pruners::MAX_RESOURCE;
 use crate::study::program::Program;
 use crate::study::spec::StudySpec;
 use crate::study::step::StepUnit;
+use crate::study::word::{is_composed, is_of_word};
 
 /// The rule for names of studies, for error messages.
 pub const STUDY_NAME_RULE: &str =
@@ -67,8 +68,11 @@ pub const STUDY_NAME_RULE: &str =
 
 /// Whether `text` is valid, by [`STUDY_NAME_RULE`].
 pub fn is_study_name(text: &str) -> bool {
-    let fits = |char: char| char.is_alphanumeric() || "-_.".contains(char);
-    text.chars().count() <= 100 && text.starts_with(char::is_alphanumeric) && text.chars().all(fits)
+    let fits = |char: char| is_of_word(char) || "-_.".contains(char);
+    text.chars().count() <= 100
+        && text.starts_with(char::is_alphanumeric)
+        && text.chars().all(fits)
+        && is_composed(text)
 }
 
 /// Why a study file is rejected.

@@ -25,6 +25,7 @@ use crate::config::{self, ConfigError};
 use crate::report::wording::one_line;
 use crate::study::metric::Direction;
 use crate::study::usual_direction::proposed_direction;
+use crate::study::word;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -235,9 +236,9 @@ fn name(arguments: &InitArguments, own: Option<&str>, file: &Path) -> String {
         .or(of_file)
         .or_else(of_directory)
         .unwrap_or_else(|| "study".to_owned());
-    let plain: String = name
+    let plain: String = word::composed(&name)
         .chars()
-        .map(|char| if char.is_alphanumeric() || "-_.".contains(char) { char } else { '-' })
+        .map(|char| if word::is_of_word(char) || "-_.".contains(char) { char } else { '-' })
         .collect();
     let plain = plain.trim_start_matches(|char: char| !char.is_alphanumeric());
     let plain = plain.trim_end_matches(['.', '-']);

@@ -29,6 +29,7 @@ use crate::study::params::Params;
 use crate::study::program::Program;
 use crate::study::space::Space;
 use crate::study::spec::{RetrySpec, StudySpec, ValueRule};
+use crate::study::word;
 
 /// Resolves `tree`. `stem`: the default name; `base`: the absolute directory to which paths are
 /// relative. `None` only if `problems` has an error.
@@ -331,14 +332,16 @@ fn name(study: &Section<'_>, stem: &str, problems: &mut Vec<Diagnostic>) -> Stri
             text.to_owned()
         }
         None => {
-            if study.lacks("name") && !is_study_name(stem) {
+            // Letters and their marks may be two characters each in a file's name.
+            let name = word::composed(stem);
+            if study.lacks("name") && !is_study_name(&name) {
                 let stem = stem.escape_debug();
                 let message = format!("the file's name `{stem}` cannot be the study's name");
                 let problem = Diagnostic::error(study.place, message)
                     .help("write `name = \"...\"` under [study]");
                 problems.push(problem.help(STUDY_NAME_RULE));
             }
-            stem.to_owned()
+            name
         }
     }
 }

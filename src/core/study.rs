@@ -61,3 +61,4 @@ pub mod trial;
 pub mod unmeasured;
 pub mod usage;
 pub mod usual_direction;
+pub mod word;

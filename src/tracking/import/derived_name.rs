@@ -3,6 +3,7 @@
 use crate::config::is_study_name;
 use crate::report::wording::width;
 use crate::study::tag::is_tag;
+use crate::study::word::{self, is_of_word};
 
 /// The longest name of a study, in characters.
 pub const LONGEST: usize = 100;
@@ -14,7 +15,7 @@ pub fn study_name(original: &str) -> Option<String> {
     if is_study_name(original) {
         return Some(original.to_owned());
     }
-    let joined = joined(original, |char| char.is_alphanumeric() || "-_.".contains(char));
+    let joined = joined(original, |char| is_of_word(char) || "-_.".contains(char));
     let name: String = joined
         .trim_start_matches(|char: char| !char.is_alphanumeric())
         .chars()
@@ -28,7 +29,7 @@ pub fn tag(original: &str) -> Option<String> {
     if is_tag(original) {
         return Some(original.to_owned());
     }
-    let tag = joined(original, |char| is_tag(char.encode_utf8(&mut [0; 4])));
+    let tag = joined(original, |char| is_of_word(char) || "._/-".contains(char));
     Some(tag).filter(|tag| is_tag(tag))
 }
 
@@ -39,41 +40,11 @@ fn joined(original: &str, fits: impl Fn(char) -> bool) -> String {
     parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// Letters with one of their accents, which file systems may store as two characters (NFD): the
-/// accent, the letters, and both in one.
-const COMPOSED: &[(char, &str, &str)] = &[
-    ('\u{300}', "AEIOUaeiou", "ÀÈÌÒÙàèìòù"),
-    ('\u{301}', "AEIOUYCLNRSZaeiouyclnrsz", "ÁÉÍÓÚÝĆĹŃŔŚŹáéíóúýćĺńŕśź"),
-    ('\u{302}', "AEIOUCGHJSWYaeioucghjswy", "ÂÊÎÔÛĈĜĤĴŜŴŶâêîôûĉĝĥĵŝŵŷ"),
-    ('\u{303}', "AINOUainou", "ÃĨÑÕŨãĩñõũ"),
-    ('\u{304}', "AEIOUaeiou", "ĀĒĪŌŪāēīōū"),
-    ('\u{306}', "AEGIOUaegiouИи", "ĂĔĞĬŎŬăĕğĭŏŭЙй"),
-    ('\u{307}', "CEGIZcegz", "ĊĖĠİŻċėġż"),
-    ('\u{308}', "AEIOUYaeiouyЕе", "ÄËÏÖÜŸäëïöüÿЁё"),
-    ('\u{30a}', "AUau", "ÅŮåů"),
-    ('\u{30b}', "OUou", "ŐŰőű"),
-    ('\u{30c}', "CDENRSTZcdenrstz", "ČĎĚŇŘŠŤŽčďěňřšťž"),
-    ('\u{327}', "CGKLNRSTcgklnrst", "ÇĢĶĻŅŖŞŢçģķļņŗşţ"),
-    ('\u{328}', "AEIUaeiu", "ĄĘĮŲąęįų"),
-];
-
 /// The text with accents in their letters; other characters without a width of their own, which
 /// names cannot have, are left out.
 fn composed(text: &str) -> String {
-    let mut composed = String::new();
-    for char in text.chars() {
-        let with_accent = composed.chars().next_back().and_then(|letter| {
-            let (_, letters, both) = COMPOSED.iter().find(|(accent, ..)| *accent == char)?;
-            letters.chars().zip(both.chars()).find(|(plain, _)| *plain == letter)
-        });
-        if let Some((_, both)) = with_accent {
-            composed.pop();
-            composed.push(both);
-        } else if char.is_alphanumeric() || width(char.encode_utf8(&mut [0; 4])) > 0 {
-            composed.push(char);
-        }
-    }
-    composed
+    let is_kept = |char: &char| is_of_word(*char) || width(char.encode_utf8(&mut [0; 4])) > 0;
+    word::composed(text).chars().filter(is_kept).collect()
 }
 
 #[cfg(test)]
@@ -92,7 +63,10 @@ mod tests {
             (".hidden dir", "hidden-dir"),
             ("nai\u{308}ve", "naïve"),
             ("A\u{30a}rhus\u{2068}", "Århus"),
-            ("x\u{301}", "x"),
+            ("x\u{301}", "x\u{301}"),
+            ("हिन्दी परीक्षण", "हिन्दी-परीक्षण"),
+            ("ภาษาไทย", "ภาษาไทย"),
+            ("Tie\u{302}\u{301}ng", "Tiếng"),
             ("日本語 テスト", "日本語-テスト"),
         ] {
             assert_eq!(study_name(original).as_deref(), Some(derived), "{original}");
@@ -111,13 +85,5 @@ mod tests {
             assert_eq!(tag(original).as_deref(), Some(derived), "{original}");
         }
         assert_eq!((tag("!"), tag(&"long ".repeat(20))), (None, None));
-    }
-
-    #[test]
-    fn each_accent_has_as_many_letters_with_it_as_without() {
-        for (accent, letters, both) in COMPOSED {
-            assert_eq!(letters.chars().count(), both.chars().count(), "{accent:?}");
-            assert!(letters.chars().zip(both.chars()).all(|(one, other)| one != other));
-        }
     }
 }
