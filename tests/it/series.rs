@@ -110,6 +110,9 @@ echo '@hpsearch {"step":2,"loss":0.5}'
         ("max(loss)=0.75 loss=0.5", &[0, 1]),
         ("max(speed)=3", &[0, 1]),
         ("speed<9", &[]),
+        ("speed=nan", &[0, 1]),
+        ("metrics.speed=nan number=1", &[1]),
+        ("train/loss=nan", &[]),
     ] {
         assert_eq!(numbers(filter), expected, "{filter}");
     }

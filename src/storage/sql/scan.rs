@@ -161,10 +161,14 @@ impl Scan<'_> {
                 Some(value) => trial.params.insert(*name, value),
                 None => drop(trial.params.remove(name)),
             },
-            Column::Series(key) => match cells.get::<Option<f64>>(place)? {
-                Some(value) => drop(measured.series.insert((*key).clone(), value)),
-                None => drop(measured.series.remove(key)),
-            },
+            Column::Series(key) => {
+                let is_there = cells.get::<i64>(place + 1)? != 0;
+                match cells.get::<Option<f64>>(place)?.or(is_there.then_some(f64::NAN)) {
+                    Some(value) => drop(measured.series.insert((*key).clone(), value)),
+                    None => drop(measured.series.remove(key)),
+                }
+                return Ok(2);
+            }
         }
         Ok(1)
     }
@@ -214,7 +218,7 @@ impl Scan<'_> {
                 Column::Series((metric, statistic)) => {
                     let value = match series::metric_id(self.connection, metric)? {
                         Some(id) => series_value(self.connection, self.study, id, *statistic)?,
-                        None => "NULL".to_owned(),
+                        None => "NULL, 0".to_owned(),
                     };
                     let _ = write!(sql, ", {value}");
                 }
@@ -284,8 +288,9 @@ fn values_by_name(
     Ok(found)
 }
 
-/// SQL for a value of a series of the trial `t`; NULL if there is none, and for NaN. Metrics that
-/// were only reported are in the table of reports.
+/// SQL for a value of a series of the trial `t`, NULL if there is none and for NaN, and for whether
+/// its last value is NaN if that is NULL. Metrics that were only reported are in the table of
+/// reports.
 fn series_value(
     connection: &dyn Connection,
     study: StudyId,
@@ -297,7 +302,7 @@ fn series_value(
         format!(
             "(SELECT {function}(v) FROM (SELECT c.{function} AS v FROM series s JOIN series_chunk \
              c ON c.series_id = s.id WHERE s.{of_trial} UNION ALL SELECT value FROM report WHERE \
-             {of_trial}) AS every)"
+             {of_trial}) AS every), 0"
         )
     };
     Ok(match statistic {
@@ -307,11 +312,14 @@ fn series_value(
         Statistic::Last => {
             let own = series_read::study_axis(connection, study)?;
             let order = SeriesAxis::ALL.map(SeriesAxis::as_str).join(" ");
+            let in_series = format!("EXISTS (SELECT 1 FROM series WHERE {of_trial} AND count > 0)");
             format!(
-                "CASE WHEN EXISTS (SELECT 1 FROM series WHERE {of_trial} AND count > 0) THEN \
+                "CASE WHEN {in_series} THEN \
                  (SELECT last_value FROM series WHERE {of_trial} AND count > 0 \
                  ORDER BY clock = '{own}' DESC, instr('{order}', clock) LIMIT 1) ELSE \
-                 (SELECT value FROM report WHERE {of_trial} ORDER BY step DESC LIMIT 1) END"
+                 (SELECT value FROM report WHERE {of_trial} ORDER BY step DESC LIMIT 1) END, \
+                 CAST(CASE WHEN {in_series} OR EXISTS (SELECT 1 FROM report WHERE {of_trial}) \
+                 THEN 1 ELSE 0 END AS BIGINT)"
             )
         }
     })

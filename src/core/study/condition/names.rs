@@ -60,15 +60,24 @@ impl<'a> Names<'a> {
         if let Some(name) = name.strip_prefix("summary.").filter(|name| !name.is_empty()) {
             return Ok(Property::Summary(name.to_owned()));
         }
-        match (self.known(name), name) {
-            (Some(property), _) => Ok(property),
-            // Parameters may have these names.
-            (None, "study") => Ok(Property::Study(self.spec.name.to_lowercase())),
-            (None, "name") => Ok(Property::Name),
-            (None, "group") => Ok(Property::Group),
-            (None, CREATED) => Ok(Property::Created),
-            (None, _) => Err(self.unknown(name, span)),
-        }
+        // Parameters and metrics may have these names, but `name` is not `model.name`.
+        let of_run = match name {
+            _ if self.is_whole(name) => None,
+            "study" => Some(Property::Study(self.spec.name.to_lowercase())),
+            "name" => Some(Property::Name),
+            "group" => Some(Property::Group),
+            CREATED => Some(Property::Created),
+            _ => None,
+        };
+        of_run.or_else(|| self.known(name)).ok_or_else(|| self.unknown(name, span))
+    }
+
+    /// Whether a parameter, metric or series has this very name.
+    fn is_whole(&self, name: &str) -> bool {
+        let mut series = self.trials.series.iter();
+        self.params().any(|param| param == name)
+            || self.is_reported(name)
+            || series.any(|series| series == name)
     }
 
     /// The value of a trial of several objectives, which is none unless an objective has that name.
@@ -83,7 +92,7 @@ impl<'a> Names<'a> {
 
     /// The sort key with this name: a parameter, a reported metric or the step unit.
     pub fn sorted(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
-        match self.known(name) {
+        match self.known(name).filter(|_| name != CREATED || self.is_whole(name)) {
             // Its order is that of the last reports.
             Some(Property::Series(metric, _)) if self.is_reported(&metric) => {
                 Ok(Property::Metric(metric))

@@ -208,6 +208,27 @@ fn a_run_is_found_by_its_name_and_its_group() {
         assert!(passes(text, &run) && !passes(text, &trial(0)), "{text}");
     }
     assert!(!passes("name=base", &run) && !passes("warmup>0", &run));
+    // A parameter that ends so is another one, but may be named by its end where nothing else is.
+    let nested = ["model.name", "optimizer.group", "data.created", "a.study", "model.depth"];
+    let nested = TrialNames { params: nested.map(str::to_owned).to_vec(), ..TrialNames::default() };
+    let mut with = run.clone();
+    with.params.insert("model.name", "vit");
+    with.params.insert("optimizer.group", 3);
+    with.params.insert("model.depth", 8);
+    for (text, holds) in [
+        ("name:base", true),
+        ("-name:base", false),
+        ("name:vit", false),
+        ("group=ablation", true),
+        ("group=3", false),
+        ("study=s", true),
+        ("created>1970-01-02", false),
+        ("depth=8", true),
+        ("model.name=vit", true),
+    ] {
+        let filter = Filter::parse_with(text, &spec(), &nested).unwrap();
+        assert_eq!(filter.matches(&with, &Measured::default()), holds, "{text}");
+    }
     // A parameter of the same name comes first.
     let named = TrialNames { params: vec!["group".to_owned()], ..TrialNames::default() };
     let filter = Filter::parse_with("group=3", &spec(), &named).unwrap();
