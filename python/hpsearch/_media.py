@@ -16,13 +16,11 @@ MOST_ROWS = 10_000
 LARGEST_TABLE = 256 << 10
 
 
-def text(value: Any) -> str:
-    """The text, as far as it is kept."""
+def text(value: Any) -> Tuple[str, int]:
+    """The text, as far as it is kept, and how many bytes it has."""
     whole = value if isinstance(value, str) else str(value)
     encoded = whole.encode("utf-8", "replace")
-    if len(encoded) <= LONGEST_TEXT:
-        return encoded.decode("utf-8")
-    return encoded[:LONGEST_TEXT].decode("utf-8", "ignore")
+    return encoded[:LONGEST_TEXT].decode("utf-8", "ignore"), len(encoded)
 
 
 def table(columns: Any, rows: Optional[Iterable[Any]]) -> Dict[str, Any]:

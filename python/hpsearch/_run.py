@@ -166,9 +166,14 @@ class Run:
         from . import _media
 
         try:
-            line: Dict[str, Any] = {"text": {name: _media.text(text)}}
+            kept, of = _media.text(text)
+            line: Dict[str, Any] = {"text": {name: kept}}
         except Exception as error:  # noqa: BLE001 - logging never ends a training
             return self._not_kept("text", name, error)
+        if of > _media.LONGEST_TEXT:
+            most = _media.LONGEST_TEXT >> 10
+            why = f"the text `{name}` has {of} bytes; the first {most} KiB are kept"
+            _messages.once_for(str(name), "long text", why)
         self._say("text", self._with_step(line, step))
 
     def image(self, name: str, image: Any, step: Optional[int] = None) -> None:

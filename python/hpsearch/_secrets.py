@@ -27,6 +27,14 @@ _WORDS = frozenset(
     )
 )
 
+#: Words at the end of a name whose value is a secret even if it is a short number.
+_PASSWORDS = frozenset(
+    ("password", "passwd", "pwd", "passphrase", "passcode", "secret", "credential", "credentials")
+)
+
+#: The most digits of a number that is no secret: more may be an account's.
+_MOST_DIGITS = 9
+
 #: Words before `key`, which together are the name of a secret.
 _KEYS = frozenset(("api", "access", "private", "secret", "auth"))
 
@@ -49,21 +57,37 @@ _LETTER = re.compile(r"--?[^\W\d]")
 
 def is_secret(name: str) -> bool:
     """Whether a parameter or an option of this name has a secret value."""
-    parts = re.split(r"[-_.:/ ]", name.lstrip("-+").lower())
+    parts = _parts(name)
     is_token = parts[-1] == "token" and not (len(parts) > 1 and parts[-2] in _TEXT)
     is_key = any(after == "key" and before in _KEYS for before, after in zip(parts, parts[1:]))
     return is_token or is_key or not _WORDS.isdisjoint(parts)
 
 
-def masked(params: Mapping[str, Any]) -> Dict[str, Any]:
-    """Plain parameters with secrets redacted, also passwords in addresses and headers.
+def is_secret_value(name: str, value: Any) -> bool:
+    """Whether a value is a secret under this name.
 
-    None and truth values stay: no secret is one.
+    None and truth values are none, nor are short numbers except under the name of a password:
+    `max_token`, `auth_dim`.
     """
+    if value is None or isinstance(value, bool) or not is_secret(name):
+        return False
+    if isinstance(value, str):
+        is_count = _is_number(value) and ("." in value or len(value) <= _MOST_DIGITS)
+    elif isinstance(value, int):
+        is_count = abs(value) < 10**_MOST_DIGITS
+    else:
+        is_count = isinstance(value, float)
+    return not is_count or _parts(name)[-1] in _PASSWORDS
+
+
+def _parts(name: str) -> List[str]:
+    return re.split(r"[-_.:/ ]", name.lstrip("-+").lower())
+
+
+def masked(params: Mapping[str, Any]) -> Dict[str, Any]:
+    """Plain parameters with secrets redacted, also passwords in addresses and headers."""
     return {
-        name: REDACTED
-        if is_secret(name) and not (value is None or isinstance(value, bool))
-        else _without_secrets(value)
+        name: REDACTED if is_secret_value(name, value) else _without_secrets(value)
         for name, value in params.items()
     }
 
@@ -95,23 +119,25 @@ def _header_value(word: str) -> Optional[int]:
 def masked_command(words: Sequence[str]) -> List[str]:
     """A command line with secrets redacted: `--token abc`, `--token=abc`, `token=abc`."""
     kept: List[str] = []
-    # Whether the option before is a secret's, and its first value.
-    hides, first = False, ""
+    # The option before if it is a secret's, and its first value.
+    option, first = "", ""
     for word in words:
         if word.startswith("-") and not _is_number(word) or _ASSIGNMENT.match(word):
-            name, sign, _ = word.partition("=")
+            name, sign, value = word.partition("=")
             at = _header_value(word)
             if at is not None and at <= len(name):
-                hides = False
+                option = ""
                 kept.append(word[:at] + REDACTED)
                 continue
-            hides, first = is_secret(name) and not sign, ""
-            assigns = is_secret(name) and sign
+            option, first = name if is_secret(name) and not sign else "", ""
+            assigns = sign and is_secret_value(name, value)
             kept.append(f"{name}={REDACTED}" if assigns else _without_secrets(word))
             continue
         # Numbers after a number and texts after a text are values of one option.
-        hides = hides and (not first or _is_number(first) == _is_number(word))
+        is_value = not first or _is_number(first) == _is_number(word)
+        option = option if is_value else ""
         first = first or word
+        hides = option and is_secret_value(option, first)
         kept.append(REDACTED if hides else _without_secrets(word))
     return kept
 

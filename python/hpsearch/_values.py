@@ -170,11 +170,9 @@ def configuration(config: Any) -> Dict[str, Any]:
     """A configuration as a dictionary: of a mapping, `argparse.Namespace`, or dataclass."""
     if config is None:
         return {}
-    if isinstance(config, Mapping):
-        return dict(config)
-    fields = getattr(config, "__dataclass_fields__", None)
-    if fields is not None and not isinstance(config, type):
-        return {name: getattr(config, name) for name in fields}
+    mapping = _mapping(config)
+    if mapping is not None:
+        return dict(mapping)
     to_dict = getattr(config, "to_dict", None)
     if callable(to_dict):
         return dict(to_dict())
@@ -184,6 +182,16 @@ def configuration(config: Any) -> Dict[str, Any]:
         f"`config` must be a dictionary, an argparse.Namespace or a dataclass, "
         f"not a {type(config).__name__}"
     )
+
+
+def _mapping(value: Any) -> Optional[Mapping[Any, Any]]:
+    """Its names and values: of a mapping, a dataclass, or `argparse.Namespace`; else None."""
+    if isinstance(value, Mapping):
+        return value
+    fields = getattr(type(value), "__dataclass_fields__", None)
+    if fields is not None:
+        return {name: getattr(value, name, None) for name in fields}
+    return vars(value) if type(value).__name__ in ("Namespace", "SimpleNamespace") else None
 
 
 def plain(values: Mapping[str, Any]) -> Dict[str, Any]:
@@ -196,10 +204,11 @@ def plain(values: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _leaves(name: str, value: Any, depth: int) -> Tuple[Tuple[str, Any], ...]:
-    if isinstance(value, Mapping) and value and depth > 0:
+    mapping = _mapping(value)
+    if mapping and depth > 0:
         return tuple(
             leaf
-            for inner, below in value.items()
+            for inner, below in mapping.items()
             for leaf in _leaves(f"{name}.{inner}", below, depth - 1)
         )
     if _has_mapping(value, depth):
@@ -211,7 +220,7 @@ def _leaves(name: str, value: Any, depth: int) -> Tuple[Tuple[str, Any], ...]:
 def _has_mapping(value: Any, depth: int) -> bool:
     if not isinstance(value, (list, tuple)) or depth == 0:
         return False
-    return any(isinstance(item, Mapping) or _has_mapping(item, depth - 1) for item in value)
+    return any(_mapping(item) is not None or _has_mapping(item, depth - 1) for item in value)
 
 
 def _short(value: int) -> str:
@@ -233,8 +242,9 @@ def _json(value: Any, depth: int) -> Any:
         return int(value) if -(2**63) <= value < 2**64 else _short(value)
     if isinstance(value, (list, tuple)) and depth > 0:
         return [_json(item, depth - 1) for item in value]
-    if isinstance(value, Mapping) and value and depth > 0:
-        return {str(name): _json(item, depth - 1) for name, item in value.items()}
+    mapping = _mapping(value)
+    if mapping and depth > 0:
+        return {str(name): _json(item, depth - 1) for name, item in mapping.items()}
     if hasattr(value, "item"):
         try:
             if type(value).__name__ in ("float16", "float32"):

@@ -98,6 +98,23 @@ class Tracked(Case):
         self.assertEqual([line["artifact"] for line in named], paths)
         self.assertTrue(all("moved" not in line for line in named))
 
+    def test_a_long_text_is_cut_which_is_said_once(self) -> None:
+        done = self.run_program(
+            """
+            import hpsearch
+            with hpsearch.init() as run:
+                run.text("short", "a" * 65536)
+                for _ in range(2):
+                    run.text("long", "\u00e9" * 35000)
+            """,
+            HPSEARCH_BINARY=self.recorder(),
+        )
+        (spool,) = self.spools()
+        texts = [line["text"] for line in logged(spool)]
+        self.assertEqual([len(text.get("long", "")) for text in texts], [0, 32768, 32768])
+        self.assertEqual(done.stderr.count("`long` has 70000 bytes; the first 64 KiB"), 1)
+        self.assertNotIn("short", done.stderr)
+
     def test_what_cannot_be_copied_is_said_and_the_program_continues(self) -> None:
         done = self.run_program(
             """

@@ -98,6 +98,10 @@ class Values(Case):
         self.assertEqual(_values.configuration(None), {})
         with self.assertRaises(TypeError):
             _values.configuration(5)
+        nested = {"model": Config(0.2), "args": argparse.Namespace(n=3), "all": [Config(0.3)]}
+        self.assertEqual(
+            _values.plain(nested), {"model.lr": 0.2, "args.n": 3, "all": '[{"lr": 0.3}]'}
+        )
 
     def test_floats_of_an_image_are_up_to_one_or_up_to_255(self) -> None:
         for rows, line in (([[0.0, 0.5, 1.0]], (0, 128, 255)),
@@ -172,10 +176,13 @@ class Secrets(unittest.TestCase):
             "api_key": "abc", "hub_token": None, "auth": True, "password": 123, "token": ["abc"],
             "tokenizer": "bert", "max_tokens": 5, "url": "https://me@lab:a@b@host:80/x@y",
             "urls": ["redis://:abc@host"], "plain": "https://host:80/x@y", "lr": 0.1,
+            "max_token": 5, "auth_weight": 0.30000000000000004, "password_len": 8, "n_token": "12",
+            "id_token": 1234567890, "a_token": "1234567890",
         }
         expected = {
             **params, "api_key": "***", "password": "***", "token": "***",
             "url": "https://me@lab:***@host:80/x@y", "urls": ["redis://:***@host"],
+            "id_token": "***", "a_token": "***",
         }
         self.assertEqual(_secrets.masked(params), expected)
 

@@ -2,7 +2,7 @@
 
 use crate::study::database_url::{UNREADABLE, masked_word};
 use crate::study::params::{Params, Value};
-use crate::study::secret::{REDACTED, is_secret_option};
+use crate::study::secret::{REDACTED, is_secret_option, is_secret_value};
 
 /// Longer texts are truncated.
 const LONGEST_TEXT: usize = 10_000;
@@ -15,7 +15,11 @@ pub fn params_of(words: &[String]) -> Params {
     let mut params = Params::new();
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     for Setting { name, value, at, more } in options(&words[..end]) {
-        let value = if is_secret_option(name) {
+        let is_secret = match value {
+            Given::Text(text) => is_secret_value(name, text),
+            Given::Flag(_) => is_secret_option(name),
+        };
+        let value = if is_secret {
             Value::Text(REDACTED.to_owned())
         } else {
             match value {
@@ -54,7 +58,8 @@ pub fn typed(text: &str) -> Value {
 /// Parses `NAME=VALUE` of `--param`; `None` without a name or an equals sign.
 pub fn given(word: &str) -> Option<(String, Value)> {
     let (name, text) = word.split_once('=').filter(|(name, _)| !name.trim().is_empty())?;
-    let value = if is_secret_option(name) { Value::Text(REDACTED.to_owned()) } else { typed(text) };
+    let is_secret = is_secret_value(name, text);
+    let value = if is_secret { Value::Text(REDACTED.to_owned()) } else { typed(text) };
     Some((name.trim().to_owned(), value))
 }
 
@@ -62,7 +67,8 @@ pub fn given(word: &str) -> Option<(String, Value)> {
 pub fn masked(words: &[String]) -> Vec<String> {
     let mut masked: Vec<String> = words.iter().map(|word| without_secrets(word)).collect();
     for Setting { name, value, at, more } in options(words) {
-        if let (true, Given::Text(text)) = (is_secret_option(name), value)
+        if let Given::Text(text) = value
+            && is_secret_value(name, text)
             && let Some([first, others @ ..]) = masked.get_mut(at..=at + more)
         {
             // The whole word, or what follows the equals sign.
@@ -73,7 +79,7 @@ pub fn masked(words: &[String]) -> Vec<String> {
     }
     // In `hpsearch track --param token=..` the parameter is one word.
     for (word, kept) in masked.iter_mut().zip(words) {
-        let assigned = kept.split_once('=').filter(|(name, _)| is_secret_option(name));
+        let assigned = kept.split_once('=').filter(|(name, text)| is_secret_value(name, text));
         if let Some((name, _)) = assigned.filter(|_| header_value(kept).is_none()) {
             *word = format!("{name}={REDACTED}");
         }

@@ -54,6 +54,28 @@ pub fn is_secret_option(name: &str) -> bool {
     is_token || is_key || parts.iter().any(|part| WORDS.contains(part))
 }
 
+/// Whether `text` is a secret as the value of an option of this name: short numbers are none
+/// (`max_token`, `auth_dim`), except under the name of a password.
+pub fn is_secret_value(name: &str, text: &str) -> bool {
+    const PASSWORDS: [&str; 8] = [
+        "password",
+        "passwd",
+        "pwd",
+        "passphrase",
+        "passcode",
+        "secret",
+        "credential",
+        "credentials",
+    ];
+    /// More digits may be those of an account.
+    const MOST_DIGITS: usize = 9;
+    let is_number =
+        text.parse::<f64>().is_ok() && (text.contains('.') || text.len() <= MOST_DIGITS);
+    let lower = name.to_lowercase();
+    let last = lower.rsplit(['-', '_', '.', ':', '/', ' ']).next().unwrap_or_default();
+    is_secret_option(name) && (!is_number || PASSWORDS.contains(&last))
+}
+
 /// Whether a file's name indicates that it contains secrets.
 pub fn is_secret_file(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path).to_lowercase();
