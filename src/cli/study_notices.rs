@@ -159,9 +159,8 @@ impl<'a> Notices<'a> {
         let earlier = match complete {
             0 => String::new(),
             _ => format!(
-                ": {} {} of the program as it was; `--fork NAME` starts a new study",
+                ": {} may be of an earlier version; `--fork NAME` starts a new study",
                 count(complete, "complete trial"),
-                if complete == 1 { "is" } else { "are" }
             ),
         };
         self.console.say(&format!("{} changed since the last run{earlier}", names.join(", ")));

@@ -97,37 +97,55 @@ fn files_of(role: &str, path: &Path) -> io::Result<DataFiles> {
 
 /// What the trials of a run read, as it was when the run began.
 #[derive(Clone, Debug, Default)]
-pub struct KnownInputs(Vec<(SourceFile, Stamp)>);
+pub struct KnownInputs {
+    data_and_models: Vec<(SourceFile, Stamp)>,
+    programs: Vec<(SourceFile, Stamp)>,
+}
 
 /// Name, length, time of the last write and identity of each file: where these are the same, the
 /// contents are not read again.
 type Stamp = Vec<(PathBuf, u64, i64, i64, u64)>;
 
 impl KnownInputs {
-    /// The data and models that trials read among these files, which have just been described.
+    /// What trials read among these files, which have just been described.
     pub fn of(files: &[SourceFile]) -> Self {
-        let is_input =
-            |file: &&SourceFile| file.is_data_or_model() && file.role != SourceFile::TEST;
-        let known = |file: &SourceFile| (file.clone(), stamp(&file.role, Path::new(&file.path)));
-        KnownInputs(files.iter().filter(is_input).map(known).collect())
+        let known = |is_meant: fn(&SourceFile) -> bool| {
+            let stamped =
+                |file: &SourceFile| (file.clone(), stamp(&file.role, Path::new(&file.path)));
+            files.iter().filter(|file| is_meant(file)).map(stamped).collect()
+        };
+        KnownInputs {
+            data_and_models: known(|file| file.is_data_or_model() && file.role != SourceFile::TEST),
+            programs: known(|file| file.role == SourceFile::PROGRAM),
+        }
     }
 
-    /// The path of one that is not what it was, if there is one.
-    pub fn changed(&mut self) -> Option<&str> {
-        for (file, known) in self.0.iter_mut().filter(|(file, _)| file.digest.is_some()) {
-            let path = Path::new(&file.path);
-            let now = stamp(&file.role, path);
-            if now == *known {
-                continue;
-            }
-            if described(&file.role, path).digest != file.digest {
-                return Some(&file.path);
-            }
-            // Written again with the same contents, which are not read once more.
-            *known = now;
-        }
-        None
+    /// Data or a model that is not what it was, as it is now.
+    pub fn changed(&mut self) -> Option<SourceFile> {
+        changed(&mut self.data_and_models)
     }
+
+    /// A file of the command itself that is not what it was, as it is now.
+    pub fn changed_program(&mut self) -> Option<SourceFile> {
+        changed(&mut self.programs)
+    }
+}
+
+fn changed(known: &mut [(SourceFile, Stamp)]) -> Option<SourceFile> {
+    for (file, known) in known.iter_mut().filter(|(file, _)| file.digest.is_some()) {
+        let path = Path::new(&file.path);
+        let now = stamp(&file.role, path);
+        if now == *known {
+            continue;
+        }
+        let found = described(&file.role, path);
+        if found.digest != file.digest {
+            return Some(found);
+        }
+        // Written again with the same contents, which are not read once more.
+        *known = now;
+    }
+    None
 }
 
 fn stamp(role: &str, path: &Path) -> Stamp {
@@ -216,12 +234,14 @@ mod tests {
         }
         // Written again, with the same contents.
         write("rows.csv", "text,label\n");
-        assert_eq!(known.changed(), None);
+        let changed = |known: &mut KnownInputs| known.changed().map(|file| file.path);
+        let path = |path: &Path| Some(path.display().to_string());
+        assert_eq!(changed(&mut known), None);
         write("model.safetensors", "others");
-        assert_eq!(known.changed(), directory.path().to_str());
+        assert_eq!(changed(&mut known), path(directory.path()));
         write("model.safetensors", "weights");
         fs::remove_file(&data).unwrap();
-        assert_eq!(known.changed(), data.to_str());
+        assert_eq!(changed(&mut known), path(&data));
     }
 
     #[test]

@@ -31,6 +31,8 @@ use crate::runner::protocol::{CHECKPOINTS, StepCounter};
 use crate::storage::paths::{self, StudyFiles};
 use crate::study::printed_metrics::{Patterns, PrintedMetrics};
 use crate::study::program::Program;
+use crate::study::provenance::SourceFile;
+use crate::study::remark::{Remark, RemarkKind};
 use crate::study::spec::StudySpec;
 use job::ProcessJob;
 use worker::Worker;
@@ -119,7 +121,8 @@ impl ProcessLauncher {
         }
     }
 
-    /// The same with what its trials read: while that is not what it was, none is started.
+    /// The same with what its trials read: while data or a model is not what it was, none is
+    /// started, and after a change of the command's own files a remark says so of each attempt.
     #[must_use]
     pub fn with_inputs(self, known: KnownInputs) -> Self {
         ProcessLauncher { known, ..self }
@@ -238,7 +241,7 @@ impl Launcher for ProcessLauncher {
         assignment: &Assignment,
         inputs: &Sender<Input>,
     ) -> Result<Box<dyn Job>, LaunchError> {
-        if let Some(path) = self.known.changed() {
+        if let Some(SourceFile { path, .. }) = self.known.changed() {
             return Err(LaunchError::Refused(format!(
                 "`{path}` has changed since this run began, and trials of both versions could not \
                  be compared: restore it, or stop and run with `--fork NAME`"
@@ -274,6 +277,15 @@ impl Launcher for ProcessLauncher {
         let pid = worker.pid;
         let pid_started = processes::start_time(pid).unwrap_or(0);
         let _runner_gone = inputs.send(Input::Launched { trial, attempt, pid, pid_started });
+        if let Some(SourceFile { path, digest, .. }) = self.known.changed_program() {
+            let now = match &digest {
+                Some(digest) => format!(" (now {})", &digest[..digest.len().min(12)]),
+                None => String::new(),
+            };
+            let why = format!("`{path}` has changed since this run began{now}");
+            let remark = Remark::new(RemarkKind::ChangedProgram, why);
+            let _runner_gone = inputs.send(Input::Remark { trial, attempt, remark });
+        }
         worker.stdin.line(&message);
         let stdin = Arc::clone(&worker.stdin);
         Ok(Box::new(ProcessJob { pid, pid_started, stdin, supervised }))

@@ -462,9 +462,33 @@ fn a_script_that_changed_between_two_runs_is_said_with_the_trials_of_the_one_bef
     assert_done(&again);
     assert_says(
         &again,
-        &["`trial.sh` changed since the last run: 2 complete trials are of the program as it \
-             was; `--fork NAME` starts a new study"],
+        &[
+            "`trial.sh` changed since the last run: 2 complete trials may be of an earlier version; \
+             `--fork NAME` starts a new study",
+        ],
     );
+}
+
+#[test]
+fn a_script_that_is_edited_while_its_study_runs_is_said_of_each_trial_from_then_on() {
+    // The second trial edits it, and the third writes it again as it is.
+    let edits = "case $HPSEARCH_TRIAL in 1) echo '# edited' >> trial.sh;; 2) touch trial.sh;; esac";
+    let site = Site::new(&study("trials = 4", ONE_SLOT), &format!("{REPORT_X}\n{edits}\n"));
+    let ended = site.run_study();
+    assert_done(&ended);
+    let said = "trial.sh` has changed since this run began (now ";
+    assert_eq!(ended.err.matches(said).count(), 1, "{}", ended.err);
+    assert_says(&ended, &["trial 2: ", "the trials before it are of another program"]);
+    let digest = blake3::hash(&fs::read(site.path("trial.sh")).unwrap()).to_hex();
+    for (trial, expected) in [("0", 0), ("1", 0), ("2", 1), ("3", 1)] {
+        let shown = site.json(&["show", "s", trial, "--json"]);
+        let remarks = shown["remarks"].as_array().unwrap();
+        let of_program = remarks.iter().filter(|remark| remark["kind"] == "changed_program");
+        let texts: Vec<String> = of_program.map(|remark| remark["text"].to_string()).collect();
+        assert_eq!(texts.len(), expected, "{shown}");
+        assert!(texts.iter().all(|text| text.contains(&digest[..12])), "{texts:?}");
+    }
+    site.assert_folds();
 }
 
 #[test]

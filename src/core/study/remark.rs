@@ -51,6 +51,8 @@ pub enum RemarkKind {
     Repeated,
     /// A step after a later one.
     WentBack,
+    /// The command's own files are not what they were when the run began.
+    ChangedProgram,
 }
 
 impl RemarkKind {
@@ -67,6 +69,7 @@ impl RemarkKind {
                 | RemarkKind::WentBackTo
                 | RemarkKind::RanOn
                 | RemarkKind::Removed
+                | RemarkKind::ChangedProgram
         )
     }
 
@@ -114,6 +117,9 @@ impl RemarkKind {
             RemarkKind::RanOn => "its pauses save no time",
             RemarkKind::Removed => {
                 "a program that reads them again may fail; raise it, or let the program save less"
+            }
+            RemarkKind::ChangedProgram => {
+                "the trials before it are of another program; `--fork NAME` starts a new study"
             }
             RemarkKind::Cut | RemarkKind::Repeated | RemarkKind::WentBack => "",
         }
