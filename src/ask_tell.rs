@@ -14,6 +14,7 @@ macro_rules! refuse {
 }
 
 mod client;
+mod identity;
 mod line;
 mod request;
 mod shared;
@@ -42,6 +43,7 @@ use crate::study::spec::StudySpec;
 use crate::study::trial::{Origin, Trial, TrialNumber, TrialState};
 
 use client::{Client, Speaker, Topic};
+use identity::Identity;
 pub use line::{LONGEST_LINE, converse, serve};
 use request::Request;
 pub use shared::converse_stored;
@@ -90,7 +92,8 @@ struct Study {
     stopped: BTreeMap<TrialNumber, BTreeSet<String>>,
     /// The parameters that `init` declares: trials have them without asking for them.
     declared: BTreeSet<String>,
-    is_stored: bool,
+    /// That of a stored study.
+    identity: Option<Identity>,
 }
 
 /// A study in its store, which may be held by another process.
@@ -99,7 +102,7 @@ struct Settled {
     study: StoredStudy,
     growth: Growth,
     declared: BTreeSet<String>,
-    is_stored: bool,
+    identity: Option<Identity>,
 }
 
 impl Session {
@@ -171,17 +174,18 @@ fn refused(refusal: &Refusal) -> Json {
     }
 }
 
-/// Whether the session has begun with its study before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether the program has begun with its study before.
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Begun {
-    Before,
+    /// With this [`Identity`].
+    Before(String),
     Now,
 }
 
 impl Begun {
-    fn open(self, path: &Path) -> Result<AnyStore, StorageError> {
+    fn open(&self, path: &Path) -> Result<AnyStore, StorageError> {
         match self {
-            Begun::Before => AnyStore::open_existing(path),
+            Begun::Before(_) => AnyStore::open_existing(path),
             Begun::Now => AnyStore::open(path),
         }
     }
@@ -194,7 +198,7 @@ fn removed(name: &str) -> StorageError {
 
 impl Settled {
     /// The study that `init` describes, created or continued; `Begun::Before` creates neither a
-    /// store nor a study.
+    /// store nor a study, and continues no other one of that name.
     fn new(
         place: Option<&(PathBuf, String)>,
         init: request::Checked,
@@ -208,8 +212,10 @@ impl Settled {
             None => Box::new(MemoryStore::new()),
         };
         let known = store.study(name).map_err(HeldError::Storage)?;
-        if known.is_none() && begun == Begun::Before {
-            return Err(HeldError::Storage(removed(name)).into());
+        if let Begun::Before(expected) = &begun {
+            let known = known.as_ref().ok_or_else(|| HeldError::Storage(removed(name)))?;
+            let found = Identity::of(store.as_ref(), known.id).map_err(HeldError::Storage)?;
+            found.expect(expected, name)?;
         }
         let mut declared = names_in(&spec.space);
         if let Some(known) = known {
@@ -220,18 +226,22 @@ impl Settled {
             left_out.take_stored(&mut spec, &known.spec);
         }
         let study = held_study::settle(store.as_mut(), &mut spec, consent)?;
-        Ok(Settled { store, study, growth, declared, is_stored: place.is_some() })
+        let identity = match place {
+            Some(_) => Some(Identity::of(store.as_ref(), study.id).map_err(HeldError::Storage)?),
+            None => None,
+        };
+        Ok(Settled { store, study, growth, declared, identity })
     }
 
     /// Acquires the study.
     fn hold(self) -> Result<Study, HeldError> {
-        let Settled { store, study, growth, declared, is_stored } = self;
+        let Settled { store, study, growth, declared, identity } = self;
         let mut held = HeldStudy::new(store, study, growth)?;
-        if !is_stored {
+        if identity.is_none() {
             held.make_temporary();
         }
         let (owners, stopped) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Study { held, growth, owners, stopped, declared, is_stored })
+        Ok(Study { held, growth, owners, stopped, declared, identity })
     }
 }
 
@@ -239,7 +249,9 @@ impl Study {
     /// The answer to a line; `None` to an `ask` while the study is paused: it is asked again later.
     fn answer(&mut self, request: Request, speaker: &Speaker) -> Result<Option<Json>, Refusal> {
         match request {
-            Request::Ask { candidates } => return self.ask(speaker, candidates),
+            Request::Ask { candidates, running } => {
+                return self.ask(speaker, candidates, &running);
+            }
             Request::Report { trial, step, values } => self.report(speaker, trial, step, &values),
             Request::Tell { trial, told, metrics } => self.tell(speaker, trial, told, metrics),
             Request::Requeue { trial } => self.requeue(speaker, trial),
@@ -262,7 +274,8 @@ impl Study {
                 && !self.owners.contains_key(&trial.number)
         };
         let open: Vec<Json> = trials.iter().filter(is_open).map(described).collect();
-        json!({ "ok": true, "trials": trials.len(), "open": open })
+        let study_id = self.identity.as_ref().map(Identity::to_string);
+        json!({ "ok": true, "study_id": study_id, "trials": trials.len(), "open": open })
     }
 
     /// Admits another client, if it describes the same study; returns the answer to its `init`.
@@ -369,13 +382,19 @@ impl Study {
         candidates.into_iter().enumerate().map(check).collect()
     }
 
-    fn ask(&mut self, speaker: &Speaker, candidates: Vec<Params>) -> Result<Option<Json>, Refusal> {
+    fn ask(
+        &mut self,
+        speaker: &Speaker,
+        candidates: Vec<Params>,
+        running: &BTreeSet<TrialNumber>,
+    ) -> Result<Option<Json>, Refusal> {
         let candidates = self.checked(candidates)?;
         let owned = self.owners.iter().filter(|(_, owner)| **owner == speaker.client);
         let owned: Vec<TrialNumber> = owned.map(|(number, _)| *number).collect();
         for number in owned {
-            // A client that asks for another trial has left those that it was told to stop.
-            if self.held.is_stopped(number) {
+            // A client that asks for another trial has left those that it was told to stop, unless
+            // another thread of it runs them.
+            if !running.contains(&number) && self.held.is_stopped(number) {
                 self.take_back(number, "stopped")?;
                 self.owners.remove(&number);
             }
@@ -387,7 +406,7 @@ impl Study {
         self.owners.insert(number, speaker.client.clone());
         if assignment.attempt.0 > 0 {
             let mut answer = json!({ "resume": number, "until": assignment.until });
-            if self.is_stored {
+            if self.identity.is_some() {
                 // This client need not be the one that was given the trial first.
                 answer["params"] = json!(assignment.params);
                 answer["reported"] = assignment.reported.into();
@@ -516,6 +535,9 @@ impl Study {
         // A new holder prunes a trial that the previous one stopped, whatever result is told.
         let is_pruned = trial.state == TrialState::Pruned
             && (told == TellOutcome::Pruned || speaker.was_stopped);
+        if is_pruned && told != TellOutcome::Pruned {
+            return Ok(json!({ "ok": true, "state": TrialState::Pruned.as_str() }));
+        }
         if is_pruned || speaker.again && is_told(trial, &told) {
             return Ok(done());
         }

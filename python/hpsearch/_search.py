@@ -116,6 +116,9 @@ class AskedTrial:
         self._has_ended = True
         if answer.get("state") == "failed":
             warnings.warn(f"trial {self.number} was killed: it counts as failed", stacklevel=2)
+        elif answer.get("state") == "pruned":
+            warnings.warn(f"trial {self.number} was pruned after its last report: its value is not "
+                          "kept", stacklevel=2)
 
     def fail(self, reason: Optional[str] = None) -> None:
         """Ends the trial as failed."""
@@ -190,8 +193,11 @@ class Search:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+        #: Which study of the store it is, for the `init` of a later search; `None` in memory.
+        self.study_id: Optional[str] = None
         try:
-            self.open = self._begin(request).get("open", [])
+            begun = self._begin(request)
+            self.open, self.study_id = begun.get("open", []), begun.get("study_id")
         except HpsearchError:
             self.close()
             raise

@@ -101,12 +101,34 @@ class OptunaTest(unittest.TestCase):
             # It ignores what it is answered, as in Optuna it may.
             stopped.report(6.0, 2)
             self.assertTrue(stopped.should_prune())
-            told = study.tell(stopped, 0.5 if state is None else None, state=state)
-            self.assertEqual((told.state, told.value), (TrialState.PRUNED, 5.0))
+            told = study.tell(stopped, 0.125 if state is None else None, state=state)
+            ended = {None: (TrialState.COMPLETE, 0.125), TrialState.PRUNED: (state, 6.0),
+                     TrialState.FAIL: (state, None)}
+            self.assertEqual((told.state, told.value), ended[state])
             self.assertEqual(study.tell(other, 0.25).state, TrialState.COMPLETE)
-        with self.assertRaisesRegex(ValueError, "trial 0 is PRUNED already"):
-            study.tell(0, 0.5)
-        self.assertEqual((study.trials[0].value, study.best_value), (5.0, 0.25))
+        with self.assertRaisesRegex(ValueError, "trial 2 is PRUNED already"):
+            study.tell(2, 0.5)
+        self.assertEqual((study.trials[0].value, study.best_value), (0.125, 0.125))
+
+    def test_a_value_is_kept_though_another_thread_asks_after_a_stop(self):
+        study = self.study(pruner=optuna.pruners.ThresholdPruner(upper=1.0))
+        asked, stopped = threading.Event(), threading.Event()
+
+        def objective(trial):
+            if trial.number > 0:
+                asked.set()
+                return 5.0
+            trial.report(2.0, 1)
+            stopped.set()
+            self.assertTrue(asked.wait(30))
+            return -1.0
+
+        first = threading.Thread(target=study.optimize, args=(objective,), kwargs={"n_trials": 1})
+        first.start()
+        self.assertTrue(stopped.wait(30))
+        study.optimize(objective, n_trials=1)
+        first.join()
+        self.assertEqual((study.best_trial.number, study.best_value), (0, -1.0))
 
     def test_threads_share_a_study_whose_pruner_stops_trials(self):
         study = self.study(sampler=optuna.samplers.RandomSampler(seed=1))

@@ -83,7 +83,7 @@ class StoredTest(unittest.TestCase):
         return {name[len("params_"):]: value for name, value in row.items()
                 if name.startswith("params_")}
 
-    def test_a_trial_that_another_thread_prunes_has_what_it_asked_for(self):
+    def test_a_trial_that_is_pruned_after_another_has_begun_has_what_it_asked_for(self):
         first = self.study(pruner=optuna.pruners.ThresholdPruner(upper=0.5),
                            sampler=optuna.samplers.RandomSampler(seed=1))
         for kind in "ab":
@@ -99,8 +99,8 @@ class StoredTest(unittest.TestCase):
             self.assertTrue(trial.should_prune())
             value = trial.suggest_float("x" + kind, 0, 1)
             other = study.ask()
-            self.assertEqual(self.params(trial.number), {"k": kind, "x" + kind: value})
             study.tell(trial, state=TrialState.PRUNED)
+            self.assertEqual(self.params(trial.number), {"k": kind, "x" + kind: value})
             study.tell(other, branches(other))
             self.assertEqual(study.trials[trial.number].params, {"k": kind, "x" + kind: value})
         self.assert_verified()
@@ -260,9 +260,29 @@ class StoredTest(unittest.TestCase):
         study.optimize(branches, n_trials=1)
         self.assertEqual(len(study.trials), 6)
         output_of(["mv"], self.store, ["s", "t"])
-        with self.assertRaisesRegex(hpsearch.HpsearchError, "there is no study `s`"):
+        with self.assertRaisesRegex(hpsearch.HpsearchError, "`s` is no longer in the store"):
             study.optimize(branches, n_trials=1)
         self.assertEqual(optuna.get_all_study_names(self.store), ["t"])
+
+    def test_a_study_that_was_made_again_under_its_name_is_not_continued_as_the_one_before(self):
+        before = self.study()
+        before.optimize(branches, n_trials=2)
+        output_of(["rm", "--yes"], self.store, ["s"])
+        study = self.study()
+        study.optimize(branches, n_trials=1)
+        for _ in range(2):
+            with self.assertRaisesRegex(hpsearch.HpsearchError, "`s` was removed or renamed"):
+                before.optimize(branches, n_trials=1)
+            # While the new one's search is open, too.
+            study.sampler = optuna.samplers.RandomSampler(seed=4)
+        study.optimize(branches, n_trials=1)
+        again = self.load()
+        again.optimize(branches, n_trials=1)
+        study.optimize(branches, n_trials=1)
+        self.assertEqual(len(again.trials), 4)
+        with self.assertRaisesRegex(hpsearch.HpsearchError, "`s` was removed or renamed"):
+            before.optimize(branches, n_trials=1)
+        self.assert_verified()
 
     def test_another_sampler_proposes_for_every_object_of_a_grid(self):
         def line(trial):

@@ -25,7 +25,8 @@ pub(super) struct Speaker {
 /// The subject of a line, as far as it affects outstanding trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Topic {
-    Ask,
+    /// For another trial, beside those that are still run.
+    Ask(BTreeSet<TrialNumber>),
     Report(TrialNumber),
     Tell(TrialNumber),
     Requeue(TrialNumber),
@@ -37,7 +38,7 @@ pub(super) enum Topic {
 impl Topic {
     pub fn of(request: &Request) -> Self {
         match request {
-            Request::Ask { .. } => Topic::Ask,
+            Request::Ask { running, .. } => Topic::Ask(running.clone()),
             Request::Report { trial, .. } => Topic::Report(*trial),
             Request::Tell { trial, .. } => Topic::Tell(*trial),
             Request::Requeue { trial } => Topic::Requeue(*trial),
@@ -55,7 +56,8 @@ impl Topic {
 #[derive(Debug, Default)]
 pub(super) struct Client {
     out: BTreeSet<TrialNumber>,
-    /// Those of them that were stopped: they end when another trial is asked for.
+    /// Those of them that were stopped: they end when another trial is asked for, unless they are
+    /// still run.
     stopped: BTreeSet<TrialNumber>,
     asked: BTreeMap<TrialNumber, BTreeSet<String>>,
 }
@@ -79,8 +81,8 @@ impl Client {
     /// Applies the answer to a line; returns whether the outstanding trials changed.
     pub fn hear(&mut self, topic: &Topic, answer: &Json) -> bool {
         match topic {
-            Topic::Ask if answer.get("error").is_none() => {
-                let stopped = std::mem::take(&mut self.stopped);
+            Topic::Ask(running) if answer.get("error").is_none() => {
+                let stopped: Vec<TrialNumber> = self.stopped.difference(running).copied().collect();
                 let left = stopped.into_iter().filter(|trial| self.leave(*trial)).count();
                 let given = number(&answer["id"]).or_else(|| number(&answer["resume"]));
                 given.is_some_and(|trial| self.out.insert(trial)) || left > 0
@@ -139,6 +141,8 @@ mod tests {
         let report = |id: u64| json!({ "cmd": "report", "id": id, "step": 1, "value": 1 });
         assert_eq!(hear(report(4), json!({ "verdict": "pause" })), (true, vec![0]));
         assert_eq!(hear(report(0), json!({ "verdict": "stop" })), (false, vec![0]));
+        let other = json!({ "cmd": "ask", "running": [0] });
+        assert_eq!(hear(other, json!({ "done": true })), (false, vec![0]));
         assert_eq!(hear(ask(), json!({ "done": true })), (true, vec![]));
         assert_eq!(hear(ask(), json!({ "id": 5, "params": {} })), (true, vec![5]));
         let tell = json!({ "cmd": "tell", "id": 5, "state": "failed" });

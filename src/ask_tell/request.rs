@@ -1,5 +1,7 @@
 //! Parses a line as a request: its command, with exactly the keys of that command.
 
+use std::collections::BTreeSet;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 
@@ -28,6 +30,12 @@ pub(super) const INIT: &[Field] = &[
     field("pruner", FieldKind::Object, Absent, "`{\"type\":\"..\"}` with its options beside"),
     field("constraints", FieldKind::List, Absent, "conditions, as in [[constraint]]"),
     field("enqueue", FieldKind::List, Absent, "configurations to run first"),
+    field(
+        "study_id",
+        FieldKind::AnyText,
+        Absent,
+        "the stored study that is continued, as answered",
+    ),
     field("define", FieldKind::Flag, Flag(false), "whether `suggest` adds parameters"),
     field(
         "accept",
@@ -37,12 +45,10 @@ pub(super) const INIT: &[Field] = &[
     ),
 ];
 const ID: Field = field("id", NATURAL, Required, "the trial's id, from `ask`");
-const ASK: &[Field] = &[field(
-    "candidates",
-    FieldKind::List,
-    Absent,
-    "configurations, of which a new trial gets one",
-)];
+const ASK: &[Field] = &[
+    field("candidates", FieldKind::List, Absent, "configurations, of which a new trial gets one"),
+    field("running", FieldKind::List, Absent, "stopped trials that the program still runs"),
+];
 /// Maximum number of candidates of one ask.
 const MOST_CANDIDATES: usize = 10_000;
 const REPORT: &[Field] = &[
@@ -91,8 +97,9 @@ const COMMANDS: [(&str, &[Field]); 10] = [
 pub(super) enum Request {
     /// The description of a study.
     Init(Box<Checked>),
-    /// A trial to run; a new one gets one of the candidates, if there are any.
-    Ask { candidates: Vec<Params> },
+    /// A trial to run; a new one gets one of the candidates, if there are any. Other threads of
+    /// the program are `running` those that were stopped and are not left.
+    Ask { candidates: Vec<Params>, running: BTreeSet<TrialNumber> },
     /// A value of a running trial.
     Report { trial: TrialNumber, step: u64, values: Vec<f64> },
     /// How a trial ended.
@@ -115,7 +122,10 @@ impl Request {
     /// The same request, if it is an ask: it is answered later if the study is paused.
     pub fn again(&self) -> Option<Request> {
         match self {
-            Request::Ask { candidates } => Some(Request::Ask { candidates: candidates.clone() }),
+            Request::Ask { candidates, running } => {
+                let (candidates, running) = (candidates.clone(), running.clone());
+                Some(Request::Ask { candidates, running })
+            }
             _ => None,
         }
     }
@@ -150,7 +160,10 @@ impl Request {
         let mut own = Checked::read(name, object, fields, has_bare_words)?;
         Ok(match *name {
             "init" => Request::Init(Box::new(own)),
-            "ask" => Request::Ask { candidates: candidates(own.take("candidates"))? },
+            "ask" => Request::Ask {
+                candidates: candidates(own.take("candidates"))?,
+                running: numbers(&own.take::<Option<Vec<Json>>>("running").unwrap_or_default())?,
+            },
             "best" => Request::Best,
             "trials" => Request::Trials,
             "requeue" => Request::Requeue { trial: own.take("id") },
@@ -175,6 +188,14 @@ fn params(object: Map<String, Json>) -> Result<Params, Refusal> {
         None => refuse!("`{}` is not a value of a parameter", short(&name)),
     };
     object.into_iter().map(value).collect()
+}
+
+fn numbers(list: &[Json]) -> Result<BTreeSet<TrialNumber>, Refusal> {
+    let number = |json: &Json| match json.as_u64() {
+        Some(number) => Ok(TrialNumber(number)),
+        None => refuse!("`running` has {}: it lists the ids of trials", shown(json)),
+    };
+    list.iter().map(number).collect()
 }
 
 fn candidates(list: Option<Vec<Json>>) -> Result<Vec<Params>, Refusal> {

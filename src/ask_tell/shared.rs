@@ -15,6 +15,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::client::{Client, Speaker, Topic};
+use super::identity::Identity;
 use super::request::{Checked, Request};
 use super::{
     Begun, HeldOr, Refusal, Settled, begun_already, done, enqueued, not_begun, refused, removed,
@@ -102,6 +103,7 @@ pub fn converse_stored<R: BufRead>(
         lines: VecDeque::new(),
         connections: 0,
         store_id: None,
+        study_id: None,
         loss: None,
     };
     let ended = session.run();
@@ -126,6 +128,8 @@ struct StoredSession<W> {
     connections: u64,
     /// The id of the store in which it has begun.
     store_id: Option<String>,
+    /// The [`Identity`] of the study with which the program has begun, in this session or before.
+    study_id: Option<String>,
     /// What was lost with files of the store, for the answer to the next line.
     loss: Option<Refusal>,
 }
@@ -202,7 +206,10 @@ impl<W: Write> StoredSession<W> {
         let topic = Topic::of(&request);
         let answer = match request {
             Request::Init(_) if self.init.is_some() => Err(begun_already()),
-            Request::Init(_) => self.join(&line).inspect(|_| self.init = Some(line)),
+            Request::Init(mut init) => {
+                self.study_id = init.take("study_id");
+                self.join(&line).inspect(|_| self.init = Some(line))
+            }
             request => match self.answer_request(request, &topic, line, again) {
                 Ok(None) => return Ok(()),
                 Ok(Some(answer)) => Ok(answer),
@@ -365,9 +372,9 @@ impl<W: Write> StoredSession<W> {
     }
 
     fn take_lease(&mut self, init: Checked) -> Result<Json, HeldOr> {
-        let begun = if self.store_id.is_some() { Begun::Before } else { Begun::Now };
+        let begun = self.study_id.clone().map_or(Begun::Now, Begun::Before);
         let settled = Settled::new(Some(&self.place), init, begun)?;
-        let store_id = settled.store.identity().map_err(HeldError::Storage)?;
+        let identity = settled.identity.clone();
         let lock = settled.store.lock_file(settled.study.id);
         if let (None, Some(lock)) = (&self.file, &lock) {
             let file = ClientFile::create(lock).map_err(|error| {
@@ -383,9 +390,15 @@ impl<W: Write> StoredSession<W> {
         let answer = study.begun();
         let listening = lock.as_deref().and_then(|lock| self.listen(lock).ok());
         let peers = BTreeMap::new();
-        self.store_id = store_id;
+        self.take_identity(identity);
         self.role = Role::Holder(Box::new(Holder { listening, study, lock, peers }));
         Ok(answer)
+    }
+
+    /// Keeps which study it is, for when it is joined again.
+    fn take_identity(&mut self, identity: Option<Identity>) {
+        self.study_id = identity.as_ref().map(Identity::to_string);
+        self.store_id = identity.and_then(|identity| identity.store);
     }
 
     /// Lets other programs connect.
@@ -419,10 +432,18 @@ impl<W: Write> StoredSession<W> {
         let (path, name) = &self.place;
         let lock = || -> Result<_, StorageError> {
             let store = AnyReader::open(path)?;
-            let study = store.study(name)?;
-            Ok((store.identity()?, study.and_then(|study| store.lock_file(study.id))))
+            let Some(study) = store.study(name)? else { return Ok(None) };
+            let identity = Identity::of(&store, study.id)?;
+            Ok(store.lock_file(study.id).map(|lock| (identity, lock)))
         };
-        let Ok((store_id, Some(lock))) = lock() else { return Err(io::ErrorKind::NotFound.into()) };
+        let Ok(Some((identity, lock))) = lock() else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        if let Some(expected) = &self.study_id
+            && let Err(refusal) = identity.expect(expected, name)
+        {
+            return Ok(Err(refusal));
+        }
         let mut stream = study_clients::connect(&lock)?;
         let file = match self.file.take() {
             Some(file) => file,
@@ -449,7 +470,7 @@ impl<W: Write> StoredSession<W> {
             }
             let _ended = sender.send(Input::HolderClosed { connection });
         })?;
-        self.store_id = store_id;
+        self.take_identity(Some(identity));
         self.role = Role::Peer { stream, connection };
         Ok(Ok(answer))
     }

@@ -65,7 +65,7 @@ impl LeftOut {
 /// The study that `init` describes, and whether its space grows.
 pub(super) fn study(mut init: Checked, name: &str) -> Result<(StudySpec, Growth), Refusal> {
     let grows: bool = init.take("define");
-    let _asked_by_the_caller: bool = init.take("accept");
+    let _asked_by_the_caller: (bool, Option<String>) = (init.take("accept"), init.take("study_id"));
     let parameters: Vec<Json> = init.take("space");
     let enqueue: Vec<Json> = init.take::<Option<_>>("enqueue").unwrap_or_default();
     if parameters.len() > MOST_PARAMETERS || enqueue.len() > MOST_ENQUEUED {

@@ -141,7 +141,8 @@ fn what_was_answered_is_stored_whenever_it_is_killed() {
     let site = Site::empty();
     // After `init`, and after `ask`.
     let mut talk = Talk::new(&site);
-    assert_eq!(talk.say(INIT), json!({ "ok": true, "trials": 0, "open": [] }));
+    let begun = talk.say(INIT);
+    assert_eq!((&begun["trials"], &begun["open"]), (&json!(0), &json!([])));
     talk.kill();
     let mut talk = Talk::new(&site);
     talk.say(INIT);
@@ -254,7 +255,8 @@ fn several_programs_share_a_study_and_each_trial_is_out_with_one() {
     assert_eq!(first.say(INIT)["trials"], 0);
     let mine = first.say(ASK)["id"].clone();
     // What is out with another is not open.
-    assert_eq!(second.say(INIT), json!({ "ok": true, "trials": 1, "open": [] }));
+    let begun = second.say(INIT);
+    assert_eq!((&begun["trials"], &begun["open"]), (&json!(1), &json!([])));
     let yours = second.say(ASK)["id"].clone();
     assert_eq!((&mine, &yours), (&json!(0), &json!(1)));
     let stolen = second.say(r#"{"cmd":"tell","id":0,"value":1}"#);
@@ -357,11 +359,73 @@ fn a_trial_that_was_told_to_stop_is_pruned_by_the_next_ask() {
     let report = r#"{"cmd":"report","id":2,"step":1,"value":5}"#;
     assert_eq!(other.say(report)["verdict"], "stop");
     talk.kill();
-    assert_eq!(other.say(r#"{"cmd":"tell","id":2,"value":5}"#), json!({ "ok": true }));
+    let told = other.say(r#"{"cmd":"tell","id":2,"value":5}"#);
+    assert_eq!(told, json!({ "ok": true, "state": "pruned" }));
     let trials = other.say(r#"{"cmd":"trials"}"#);
     assert_eq!(trials["trials"][2]["state"], "pruned");
     other.quit();
     assert_verified(&site);
+}
+
+#[test]
+fn a_stopped_trial_that_another_thread_runs_is_kept_by_the_next_ask_and_keeps_its_value() {
+    let site = Site::empty();
+    let init = INIT.replace("\"seed\"", r#""pruner":{"type":"threshold","upper":1.0},"seed""#);
+    let (mut holder, mut peer) = (Talk::new(&site), Talk::new(&site));
+    for (talk, id) in [(&mut holder, 0), (&mut peer, 2)] {
+        assert!(talk.say(&init).get("error").is_none());
+        assert_eq!(talk.say(ASK)["id"], id);
+        let line = format!(r#"{{"cmd":"report","id":{id},"step":1,"value":5}}"#);
+        assert_eq!(talk.say(&line)["verdict"], "stop");
+        let ask = format!(r#"{{"cmd":"ask","running":[{id}]}}"#);
+        assert_eq!(talk.say(&ask)["id"], id + 1);
+        let tell = format!(r#"{{"cmd":"tell","id":{id},"value":-1}}"#);
+        assert_eq!(talk.say(&tell), json!({ "ok": true }));
+        assert_eq!(talk.say(r#"{"cmd":"best"}"#)["id"], 0);
+    }
+    let refused = peer.say(r#"{"cmd":"ask","running":[-1]}"#);
+    assert_names(refused["error"].as_str().unwrap(), &["`running` has `-1`", "ids of trials"]);
+    let trials = holder.say(r#"{"cmd":"trials"}"#);
+    for id in [0, 2] {
+        assert_eq!(trials["trials"][id]["state"], "complete");
+    }
+    peer.quit();
+    holder.quit();
+    assert_verified(&site);
+}
+
+#[test]
+fn a_study_that_was_made_again_under_its_name_is_not_joined_as_the_one_before() {
+    let site = Site::empty();
+    let mut talk = Talk::new(&site);
+    let begun = talk.say(INIT);
+    tell_four(&mut talk);
+    talk.quit();
+    let again = |begun: &Value| {
+        INIT.replace("\"space\"", &format!(r#""study_id":{},"space""#, begun["study_id"]))
+    };
+    let mut talk = Talk::new(&site);
+    assert_eq!(talk.say(&again(&begun))["trials"], 4);
+    talk.quit();
+    assert_done(&site.run(&["rm", "talk", "--yes"]));
+    let mut late = Talk::new(&site);
+    let refused = late.say(&again(&begun));
+    assert_names(refused["error"].as_str().unwrap(), &["`talk` is no longer in the store"]);
+    let mut other = Talk::new(&site);
+    let anew = other.say(INIT);
+    assert_eq!((&anew["trials"], anew["study_id"] == begun["study_id"]), (&json!(0), false));
+    // While another program runs it, and while none does.
+    for is_run in [true, false] {
+        let refused = late.say(&again(&begun));
+        let refused = refused["error"].as_str().unwrap_or_else(|| panic!("{is_run}: {refused}"));
+        assert_names(refused, &["study `talk` was removed or renamed", "begin that one anew"]);
+        if is_run {
+            assert_eq!(other.say(r#"{"cmd":"quit"}"#), json!({ "ok": true }));
+            assert!(other.child.wait().unwrap().success());
+        }
+    }
+    assert_eq!(late.say(&again(&anew))["trials"], 0);
+    late.quit();
 }
 
 #[test]

@@ -10,6 +10,7 @@ class Reader:
     """What a store has of a study, as `ask-tell` would say it."""
 
     _is_closed = False
+    study_id = None
     _loops = 0
 
     def __init__(self, path: str, name: str, metric: Optional[str], is_tracked: bool) -> None:

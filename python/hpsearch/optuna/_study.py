@@ -26,7 +26,7 @@ from ._frame import COLUMNS, frame
 from ._lines import STATES, Done, as_list, default_names, end_line, last_report, number_in
 from ._loop import Loop
 from ._reader import Reader
-from ._study_search import OPEN, StudySearch, open_objects
+from ._study_search import OPEN, StudySearch
 from .distributions import BaseDistribution
 from .pruners import BasePruner
 from .samplers import BaseSampler
@@ -118,7 +118,7 @@ class Study(StudySearch):
             if isinstance(self._search, Reader):
                 raise HpsearchError(self._search.why)
             self._settle()
-            answer = self._ahead.pop(0) if self._ahead else self._say({"cmd": "ask"})
+            answer = self._ahead.pop(0) if self._ahead else self._next_answer()
             if answer.get("done"):
                 raise Done(str(answer.get("reason")))
             number = number_in(answer)
@@ -205,28 +205,20 @@ class Study(StudySearch):
         if state == TrialState.COMPLETE:
             self._limits.update(frozen.constraints)
         self._sampler.after_trial(self, copy.deepcopy(frozen), state, numbers)
-        try:
-            answer = self._say(end_line(number, state, numbers, frozen.constraints, reason))
-        except HpsearchError:
-            if not self._was_pruned(number):
-                raise
-            # A report was answered with `stop`, and another thread has asked since.
+        answer = self._say(end_line(number, state, numbers, frozen.constraints, reason))
+        if answer.get("state") == "pruned":
+            # By the program that has the study since the one before has ended.
             if state == TrialState.COMPLETE:
                 logging._logger.warning(
                     "Trial %d was pruned after its last report: its value is not kept.", number
                 )
-            return self._tell_pruned(frozen)
-        if answer.get("state") == "failed":
+            state, value = TrialState.PRUNED, last_report(frozen)
+            numbers = None if value is None else [value]
+        elif answer.get("state") == "failed":
             logging._logger.warning("Trial %d was killed: it counts as failed.", number)
             state, numbers = TrialState.FAIL, None
         frozen.values = numbers
         frozen.state = state
-        frozen.datetime_complete = datetime.datetime.now()
-        return copy.deepcopy(frozen)
-
-    def _tell_pruned(self, frozen: FrozenTrial) -> FrozenTrial:
-        frozen.value = last_report(frozen)
-        frozen.state = TrialState.PRUNED
         frozen.datetime_complete = datetime.datetime.now()
         return copy.deepcopy(frozen)
 
@@ -239,10 +231,8 @@ class Study(StudySearch):
     def _was_pruned(self, number: int) -> bool:
         """Whether a trial that this program has not ended is pruned.
 
-        One that its report has stopped is, when another is asked for before it is told.
+        One that its report has stopped is, when the program that has the study ends before.
         """
-        if self._trials[number].state.is_finished():
-            return False
         told = self._say({"cmd": "trials"})["trials"]
         return any(trial["id"] == number and trial["state"] == "pruned" for trial in told)
 
@@ -354,7 +344,7 @@ class Study(StudySearch):
         """The number of a trial that nobody has enqueued or begun."""
         while True:
             waiting = {trial.number for trial in self._listed([TrialState.WAITING])}
-            answer = self._say({"cmd": "ask"})
+            answer = self._next_answer()
             if answer.get("done"):
                 raise Done(str(answer.get("reason")))
             if "resume" not in answer and answer["id"] not in waiting:
@@ -398,9 +388,8 @@ class Study(StudySearch):
 
     def _propose_with(self, sampler: BaseSampler) -> None:
         """Takes a sampler, also in the other objects that share the search; none has cells."""
-        for one in (self, *open_objects(self._path, self.study_name)):
-            if one._search is self._search:
-                one._sampler, one._cells = sampler, []
+        for one in self._sharing():
+            one._sampler, one._cells = sampler, []
 
     @property
     def pruner(self) -> BasePruner:

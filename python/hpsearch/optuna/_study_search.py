@@ -26,10 +26,11 @@ class StudySearch:
 
     def __init__(self, request: Dict[str, Any], name: Optional[str], path: Optional[str],
                  sampler: BaseSampler, pruner: BasePruner, reader: Optional[Reader]) -> None:
-        self._request = request
         self._search: Union[Search, Reader] = (
             Search(name if path is not None else None, request, path) if reader is None else reader
         )
+        # Begun again, it is this one, and no other of its name.
+        self._request = {**request, "study_id": self._search.study_id}
         self.study_name = name or f"no-name-{uuid.uuid4()}"
         #: The direction of each objective.
         self.directions = [StudyDirection(word) for word in request["directions"]]
@@ -69,12 +70,9 @@ class StudySearch:
         """
         with self._guard:
             if self._reader is not None:
-                assert self._stored is not None
-                # One that was removed or renamed is not made anew.
-                self._stored.read(None)
                 # Its other objects were released with it, and share the new search.
                 self._begin_again()
-                self._lead(open_objects(self._path, self.study_name))
+                self._lead(self._objects())
             return self._search
 
     def _release(self) -> None:
@@ -83,7 +81,7 @@ class StudySearch:
         from the store."""
         if self._stored is None or isinstance(self._search, Reader):
             return
-        objects = open_objects(self._path, self.study_name)
+        objects = self._objects()
         with contextlib.ExitStack() as guards:
             for one in objects:
                 # Without waiting: two threads may do this at the same time.
@@ -98,6 +96,26 @@ class StudySearch:
                 one._reader = Reader(one._path or "", one.study_name, metric, False)
                 one._ahead = []
                 one._search.close()
+
+    def _is_same(self, other: "StudySearch") -> bool:
+        """Whether this is another object for a stored study, which may have a new one's name."""
+        own, others = self._request["study_id"], other._request["study_id"]
+        return self._stored is not None and bool(own == others)
+
+    def _objects(self) -> "List[StudySearch]":
+        """This program's objects for the stored study."""
+        return [one for one in open_objects(self._path, self.study_name) if self._is_same(one)]
+
+    def _sharing(self) -> "List[StudySearch]":
+        """This object and others, whose trials are asked for with one search."""
+        others = [one for one in self._objects() if one is not self]
+        return [self, *(one for one in others if one._search is self._search)]
+
+    def _next_answer(self) -> Dict[str, Any]:
+        """The answer to `ask`, which keeps the trials that other threads run."""
+        running = {number for one in self._sharing() for number in list(one._own)
+                   if one._trials[number].state == TrialState.RUNNING}
+        return self._say({"cmd": "ask", **({"running": sorted(running)} if running else {})})
 
     def _has_running(self) -> bool:
         return any(self._trials[number].state == TrialState.RUNNING for number in list(self._own))
@@ -119,8 +137,7 @@ class StudySearch:
         with self._guard:
             if isinstance(self._search, Reader):
                 raise HpsearchError(self._search.why)
-            others = [one for one in open_objects(self._path, self.study_name)
-                      if self._stored is not None and one is not self]
+            others = [one for one in self._objects() if one is not self]
             running = [number for one in (self, *others) for number in list(one._own)
                        if one._trials[number].state == TrialState.RUNNING]
             if running:

@@ -232,7 +232,7 @@ def _open(storage: Any, name: Optional[str], directions: List[str], sampler: Opt
         # Another program has added what its first trials say.
         return _open(storage, name, directions, sampler if "sampler" in given else None,
                      pruner if "pruner" in given else None, True)
-    study._lead(others)
+    study._lead([other for other in others if other._is_same(study)])
     said = "in memory" if path is None else f"in {storage!r}"
     logging._logger.info("%s study %s %s.", "Using the" if known else "A new",
                          study.study_name, said)

@@ -325,7 +325,7 @@ class Trial(BaseTrial):
         except HpsearchError:
             if not (self._should_prune and self.study._was_pruned(self.number)):
                 raise
-            # By the `ask` of another thread, after an earlier report was answered with `stop`.
+            # After an earlier report was answered with `stop`.
             del self._frozen.intermediate_values[step]
             return
         self._should_prune = answer["verdict"] != "continue"

@@ -11,7 +11,7 @@ use super::super::Refusal;
 use super::super::client::Speaker;
 
 /// Version of the protocol between the processes of one study.
-pub(super) const PROTOCOL: u32 = 2;
+pub(super) const PROTOCOL: u32 = 3;
 
 /// Write timeout of an answer to a peer, during which all others wait. A peer that is dropped joins
 /// again and repeats its unanswered line.
