@@ -1,9 +1,10 @@
 //! Server-sent events: one thread watches the store while there are clients, and feeds them all.
 //!
-//! A client follows one study, or the store alone. `journal` events carry entries of the
-//! study's journal, and their id is the place of the last one, from which `Last-Event-ID` continues
-//! without a gap. `changed` says that something else may have changed, such as points of series, or
-//! the state of any study. After `reset` a client reads everything anew. `trouble` says why the store cannot be read.
+//! A client follows one study, or the store alone. `journal` events carry entries of the study's
+//! journal, and their id is the place of the last one, from which `Last-Event-ID` continues without
+//! a gap. `changed` says that something else may have changed, such as points of series, or the
+//! state of any study. After `reset` a client reads everything anew. `trouble` says why the store
+//! cannot be read.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -80,11 +80,13 @@ class Browser:
         return result["result"].get("value")
 
     def open_window(self, url):
-        """Opens a window; `session` and `target` are its own from then on."""
+        """Opens a window, which is spoken to from then on."""
         self.session = None
-        self.target = self.call("Target.createTarget", url=url, newWindow=True)["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
-        return self.target, self.session
+        target = self.call("Target.createTarget", url="about:blank", newWindow=True)["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.call("Page.enable")
+        self.call("Page.navigate", url=url)
+        return target, self.session
 
     def close_window(self, target):
         self.session = None
