@@ -84,10 +84,14 @@ pub type Reports = BTreeMap<(String, u64), StoredReport>;
 pub fn reports_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<TrialNumber, Reports> {
     let mut reports: BTreeMap<TrialNumber, Reports> = BTreeMap::new();
     let mut before: HashMap<TrialNumber, Reports> = HashMap::new();
+    let mut tracked = HashSet::new();
     for (_, at, event) in journal {
         let Event::Trial(trial, event) = event else { continue };
-        if let TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }) = event {
+        if let TrialEvent::Proposal(ProposalEvent::TrialCreated { origin, .. }) = event {
             reports.insert(*trial, Reports::new());
+            if origin.tracked().is_some() {
+                tracked.insert(*trial);
+            }
         }
         // As in the fold, nothing happens to a trial before it is created.
         let Some(own) = reports.get_mut(trial) else { continue };
@@ -101,9 +105,13 @@ pub fn reports_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<TrialNumber, 
             TrialEvent::Attempt(AttemptEvent::Ended { superseded, .. })
                 if !superseded.is_empty() =>
             {
+                let is_tracked = tracked.contains(trial);
                 own.retain(|(name, step), _| {
-                    let steps = superseded.get(name);
-                    steps.is_none_or(|steps| steps.binary_search(step).is_err())
+                    let is_left = |steps: &Vec<u64>| match steps.is_empty() {
+                        true => is_tracked,
+                        false => steps.binary_search(step).is_ok(),
+                    };
+                    !superseded.get(name).is_some_and(is_left)
                 });
             }
             TrialEvent::State(StateEvent::Continued { .. }) => {

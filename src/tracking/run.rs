@@ -1,5 +1,6 @@
 //! One run, as written by the process that tracks it: its start, reports, checkpoints and end.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::TrackingError;
@@ -312,12 +313,14 @@ impl Run {
     /// # Errors
     /// The store failed, or another process resumed the run.
     pub fn finish(&self, storage: &mut dyn Storage, end: RunEnd) -> Result<(), TrackingError> {
-        let left_behind = match end {
-            RunEnd::Completed => self.left_behind(storage)?,
-            RunEnd::Failed { .. } | RunEnd::Interrupted { .. } => Vec::new(),
+        let superseded = match end {
+            RunEnd::Completed => self.superseded(storage)?,
+            RunEnd::Failed { .. } | RunEnd::Interrupted { .. } => Superseded::default(),
         };
+        let own = superseded.reports.get(&self.study.spec.objective().metric);
         let reported = storage.trial(self.study.id, self.number())?.and_then(|mut trial| {
-            trial.curve.retain(|(step, _)| left_behind.binary_search(step).is_err());
+            let counts = |step: &u64| own.is_none_or(|steps| steps.binary_search(step).is_err());
+            trial.curve.retain(|(step, _)| counts(step));
             StudyState::new(&self.study.spec).value_of(&trial)
         });
         let value = match reported {
@@ -327,35 +330,43 @@ impl Run {
         let now = self.clock.now();
         let ran = now.0.saturating_sub(self.began.0).max(0);
         let mut events = ending(&self.fence, &end, value, ran);
-        if let Some(Event::Trial(_, TrialEvent::Attempt(AttemptEvent::Ended { superseded, .. }))) =
-            events.first_mut()
-            && !left_behind.is_empty()
+        if let Some(Event::Trial(
+            _,
+            TrialEvent::Attempt(AttemptEvent::Ended { superseded: of, .. }),
+        )) = events.first_mut()
         {
-            superseded.insert(self.study.spec.objective().metric.clone(), left_behind);
+            *of = superseded.reports;
         }
+        let attempt = self.attempt();
+        let repeat = |(step, metrics)| {
+            Event::of(self.number(), AttemptEvent::reported(attempt, step, metrics))
+        };
+        let events: Vec<Event> = superseded.last.into_iter().map(repeat).chain(events).collect();
         Ok(storage.append_run(&self.fence, now, &events, &[])?)
     }
 
-    /// The steps, ascending, that an incomplete attempt had reported of the study's metric before a
-    /// later one started over and did not get there again.
-    fn left_behind(&self, storage: &dyn Storage) -> Result<Vec<u64>, StorageError> {
+    /// What incomplete attempts reported before a later one started over, or continued from an
+    /// earlier step, and did not get there again.
+    fn superseded(&self, storage: &dyn Storage) -> Result<Superseded, StorageError> {
         let (study, run) = (self.study.id, self.number());
         let attempts = storage.attempts(study, Some(run))?;
         if attempts.iter().any(|attempt| attempt.end == Some(AttemptEnd::Completed)) {
             // A program that adds to a complete run.
-            return Ok(Vec::new());
+            return Ok(Superseded::default());
         }
-        let metric = &self.study.spec.objective().metric;
-        let (mut latest, mut steps) = (AttemptNumber(0), Vec::new());
-        for (_, step, attempt) in
-            storage.reporters(study, run)?.into_iter().filter(|(name, ..)| name == metric)
-        {
-            latest = latest.max(attempt);
-            if attempt < latest {
-                steps.push(step);
+        let left_behind = left_behind(&storage.reporters(study, run)?);
+        if left_behind.is_empty() {
+            return Ok(Superseded::default());
+        }
+        let mut last: BTreeMap<u64, Metrics> = BTreeMap::new();
+        for (metric, step, value) in storage.reports(study, run)? {
+            let is_last = |of: &LeftBehind| of.last == Some(step);
+            if left_behind.get(&metric).is_some_and(is_last) {
+                last.entry(step).or_default().0.insert(metric, value);
             }
         }
-        Ok(steps)
+        let reports = left_behind.into_iter().map(|(metric, of)| (metric, of.steps)).collect();
+        Ok(Superseded { reports, last })
     }
 
     /// The best value of the study's metric on another axis than the study's, such as `epoch`: the
@@ -370,6 +381,64 @@ impl Run {
         let values = points.into_iter().map(|point| point.value);
         Ok(values.min_by_key(|value| Score::new(*direction, *value)))
     }
+}
+
+/// What a complete run does not count of its incomplete attempts.
+#[derive(Debug, Default)]
+struct Superseded {
+    /// As in [`AttemptEvent::Ended`].
+    reports: BTreeMap<String, Vec<u64>>,
+    /// Reports of metrics whose last values are superseded: they become the last ones.
+    last: BTreeMap<u64, Metrics>,
+}
+
+/// The reports of a metric that do not count.
+#[derive(Debug, PartialEq, Eq)]
+struct LeftBehind {
+    /// Their steps, ascending; empty: all.
+    steps: Vec<u64>,
+    /// The step of the last report that counts, if the last one that was made does not.
+    last: Option<u64>,
+}
+
+/// By metric, the reports of these (metric, step and attempt) that follow one of a later attempt.
+/// If that is the first of all, the attempt started over, and those of its step do not count
+/// either.
+fn left_behind(reporters: &[(String, u64, AttemptNumber)]) -> BTreeMap<String, LeftBehind> {
+    let mut latest: BTreeMap<u64, AttemptNumber> = BTreeMap::new();
+    for (_, step, attempt) in reporters {
+        let at_step = latest.entry(*step).or_insert(*attempt);
+        *at_step = (*at_step).max(*attempt);
+    }
+    let first = latest.first_key_value().map(|(step, _)| *step);
+    let mut before = AttemptNumber(0);
+    // The latest attempt whose reports are before each step.
+    for (step, at_step) in &mut latest {
+        let own = before.max(*at_step);
+        if Some(*step) != first {
+            *at_step = before;
+        }
+        before = own;
+    }
+    let mut metrics: BTreeMap<&String, Vec<(u64, AttemptNumber)>> = BTreeMap::new();
+    for (metric, step, attempt) in reporters {
+        metrics.entry(metric).or_default().push((*step, *attempt));
+    }
+    let of_metric = |(metric, reports): (&String, Vec<(u64, AttemptNumber)>)| {
+        let is_left = |(step, attempt): &&(u64, AttemptNumber)| *attempt < latest[step];
+        let mut steps: Vec<u64> = reports.iter().filter(is_left).map(|(step, _)| *step).collect();
+        if steps.is_empty() {
+            return None;
+        }
+        let kept = reports.iter().filter(|report| !is_left(report)).max_by_key(|(step, _)| *step);
+        let made = reports.iter().max_by_key(|(step, attempt)| (*attempt, *step));
+        let last = kept.filter(|_| made.is_some_and(|made| is_left(&made)));
+        if kept.is_none() {
+            steps.clear();
+        }
+        Some((metric.clone(), LeftBehind { steps, last: last.map(|(step, _)| *step) }))
+    };
+    metrics.into_iter().filter_map(of_metric).collect()
 }
 
 /// An error if a new run cannot have this name or one of these tags.

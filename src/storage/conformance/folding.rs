@@ -223,21 +223,21 @@ fn assert_reports(
     journal: &[(Timestamp, Event)],
 ) -> Result<(), StorageError> {
     let mut expected = BTreeMap::new();
-    let (mut exists, mut before) = (false, None);
+    let (mut exists, mut is_tracked, mut before) = (false, false, None);
     for (_, event) in journal.iter().filter(|(_, event)| event.trial() == Some(trial)) {
-        exists |= matches!(
-            event,
-            Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { .. }))
-        );
         match event {
+            Event::Trial(_, TrialEvent::Proposal(ProposalEvent::TrialCreated { origin, .. })) => {
+                (exists, is_tracked) = (true, origin.tracked().is_some());
+            }
             Event::Trial(_, TrialEvent::Attempt(event)) if exists => match event {
                 AttemptEvent::Reported { step, metrics, .. } => expected.extend(
                     metrics.iter().map(|(name, value)| ((name.to_owned(), *step), value + 0.0)),
                 ),
                 AttemptEvent::Ended { superseded, .. } => {
-                    let steps = |name: &String| superseded.get(name);
-                    expected.retain(|(name, step), _| {
-                        steps(name).is_none_or(|steps| steps.binary_search(step).is_err())
+                    expected.retain(|(name, step), _| match superseded.get(name) {
+                        Some(steps) if steps.is_empty() => !is_tracked,
+                        Some(steps) => !steps.contains(step),
+                        None => true,
                     });
                 }
                 AttemptEvent::Started { .. }

@@ -96,6 +96,46 @@ fn a_run_that_started_over_is_complete_with_what_it_reported_since() {
 }
 
 #[test]
+fn other_metrics_of_reports_are_superseded_with_the_study_s_metric() {
+    let (mut store, study) = store();
+    let run = Run::create(&mut store, &study, named("a")).unwrap();
+    let number = run.number();
+    let report = |store: &mut MemoryStore, run: &Run, step: u32, names: &[&str]| {
+        let value = |name: &&str| ((*name).to_owned(), f64::from(step));
+        let metrics = names.iter().map(value).collect();
+        run.report(store, u64::from(step), metrics).unwrap();
+    };
+    let all = ["loss", "f1", "old", "rare"];
+    (1..=8).for_each(|step| report(&mut store, &run, step, &all));
+    run.finish(&mut store, failed()).unwrap();
+    // It starts over without one of them, and stops before it has another one.
+    let run = Run::resume(&mut store, &study, number, ResumedRun::default()).unwrap();
+    (1..=4).for_each(|step| report(&mut store, &run, step, &["loss", "f1"]));
+    report(&mut store, &run, 2, &["loss", "rare"]);
+    report(&mut store, &run, 4, &["loss", "rare"]);
+    run.finish(&mut store, failed()).unwrap();
+    // It continues.
+    let run = Run::resume(&mut store, &study, number, ResumedRun::default()).unwrap();
+    report(&mut store, &run, 3, &["loss", "f1"]);
+    run.finish(&mut store, RunEnd::Completed).unwrap();
+    assert_folds(&store, &study);
+    let steps = |metric: &str| -> Vec<u64> {
+        let reports = store.reports(study.id, number).unwrap().into_iter();
+        reports.filter(|(name, ..)| name == metric).map(|(_, step, _)| step).collect()
+    };
+    let kept = ["loss", "f1", "rare", "old"].map(steps);
+    assert_eq!(kept, [vec![1, 2, 3], vec![1, 2, 3], vec![2], vec![]]);
+    let last = store.trial(study.id, number).unwrap().unwrap().last_metrics;
+    let expected = [("f1", 3.0), ("loss", 3.0), ("rare", 2.0)];
+    assert_eq!(last.iter().collect::<Vec<_>>(), expected);
+    let journal = store.events_after(study.id, Seq(0), u64::MAX).unwrap();
+    let rebuilt = crate::storage::journal::reports_of(&journal).remove(&number).unwrap();
+    let stored = store.reports(study.id, number).unwrap().into_iter();
+    let stored: Vec<_> = stored.map(|(name, step, _)| (name, step)).collect();
+    assert_eq!(rebuilt.into_keys().collect::<Vec<_>>(), stored);
+}
+
+#[test]
 fn a_run_that_is_resumed_by_mistake_or_to_add_something_loses_nothing() {
     let first: &[_] = &[(1, 0.3), (2, 0.2), (3, 0.1)];
     for (before, now) in [

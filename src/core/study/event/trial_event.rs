@@ -145,7 +145,8 @@ pub enum AttemptEvent {
         memory: Option<MemoryUse>,
         /// Steps of earlier attempts' reports that no longer count, ascending, by objective: the
         /// attempt reported from before them on, and did not repeat these. Without steps: another
-        /// metric, whose last value no longer counts, since the attempt started over.
+        /// metric, whose last value no longer counts, since the attempt started over (of a tracked
+        /// run: nor do all its reports).
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         superseded: BTreeMap<String, Vec<u64>>,
     },

@@ -380,7 +380,8 @@ impl Append<'_> {
         }
     }
 
-    /// Removes the reports of these metrics at these steps; without steps, the last values.
+    /// Removes the reports of these metrics at these steps; without steps, the last values, and
+    /// all reports of a tracked run.
     fn drop_reports(
         &mut self,
         id: i64,
@@ -394,8 +395,14 @@ impl Append<'_> {
             let sql = "UPDATE trial SET last_metrics = ?2 WHERE id = ?1";
             self.execute(sql, params![id, to_json(&known)?])?;
         }
+        let origin = "SELECT 1 FROM trial WHERE id = ?1 AND origin LIKE '{\"tracked\"%'";
+        let is_tracked = !forgotten.is_empty() && self.connection.exists(origin, [id])?;
         for (name, steps) in superseded {
             let metric = self.metric(name)?;
+            if steps.is_empty() && is_tracked {
+                let sql = "DELETE FROM report WHERE trial_id = ?1 AND metric_id = ?2";
+                self.execute(sql, params![id, metric])?;
+            }
             for step in steps {
                 let sql = "DELETE FROM report WHERE trial_id = ?1 AND metric_id = ?2 AND step = ?3";
                 self.execute(sql, params![id, metric, to_integer(*step)?])?;
