@@ -338,13 +338,13 @@ pub trait Storage: StorageReader {
         begin: &BeginRun,
         process: &TrackerProcess,
     ) -> Result<RunFence, StorageError>;
-    /// Writes events of a tracked run, the end of the process that tracks it, and its logged points
-    /// in one transaction. `RunFenced` if its attempt has ended or another one began.
+    /// Writes events of a tracked run, each with its time, the end of the process that tracks it,
+    /// and its logged points in one transaction. `RunFenced` if its attempt has ended or another
+    /// one began.
     fn append_run(
         &mut self,
         fence: &RunFence,
-        now: Timestamp,
-        events: &[Event],
+        events: &[(Timestamp, Event)],
         logged: &[LoggedSeries],
     ) -> Result<(), StorageError>;
     /// Writes a run recorded by another tool in one transaction: its attempt with its original

@@ -162,7 +162,7 @@ pub fn begin(
         tags: wanted.tags,
         note: wanted.note,
         provenance,
-        spool: None,
+        ..NewRun::default()
     };
     let run = Run::create(store, &study, new)?;
     Ok(Begun { run, params, is_resumed: false, settled, assumed })

@@ -10,6 +10,7 @@ use crate::study::event::{Event, Seq};
 use crate::study::params::Params;
 use crate::study::provenance::Provenance;
 use crate::study::series::LoggedSeries;
+use crate::study::time::Timestamp;
 use crate::study::tracked::{TrackedRun, Tracker};
 use crate::study::trial::{AttemptNumber, TrialNumber};
 
@@ -96,4 +97,6 @@ pub struct TrackerProcess {
     pub provenance: Option<Box<Provenance>>,
     /// The spool that it reads, if a program logs, and the offset read so far.
     pub spool: Option<(String, u64)>,
+    /// When the attempt began, if that is earlier than this process: its program logs to a spool.
+    pub since: Option<Timestamp>,
 }

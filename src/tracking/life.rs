@@ -133,7 +133,7 @@ pub(super) fn settle(
         Event::of(fence.trial, StateEvent::Paused { reason, hold: None }),
     ];
     let at = runner::clock_of(storage, fence.study)?.now();
-    match storage.append_run(fence, at, &events, &[]) {
+    match storage.append_run(fence, &events.map(|event| (at, event)), &[]) {
         Ok(()) => Ok(true),
         Err(StorageError::RunFenced { .. }) => Ok(false),
         Err(error) => Err(error.into()),

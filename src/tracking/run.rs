@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::TrackingError;
-use super::life::{Tracked, life_of, settle};
+use super::life::{Tracked, last_sign, life_of, settle};
 use crate::runner::clock::Clock;
 use crate::runner::{self, Liveness, identified_process};
 use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
@@ -40,6 +40,8 @@ pub struct NewRun {
     pub provenance: Option<Box<Provenance>>,
     /// The spool that its program logs to, and the offset read so far.
     pub spool: Option<(String, u64)>,
+    /// When its program began to log there, by the program's clock.
+    pub since: Option<Timestamp>,
 }
 
 /// Treatment of a process that already tracks the run.
@@ -59,6 +61,8 @@ pub struct ResumedRun {
     pub provenance: Option<Box<Provenance>>,
     /// The spool that its program logs to, and the offset read so far.
     pub spool: Option<(String, u64)>,
+    /// When its program began to log there, by the program's clock.
+    pub since: Option<Timestamp>,
     /// Whether another process may be tracking it.
     pub rival: Rival,
 }
@@ -93,6 +97,10 @@ pub struct Run {
     checkpoint: Option<Checkpoint>,
     clock: Clock,
     began: Timestamp,
+    /// When an earlier process of this attempt last wrote; otherwise when it began.
+    heard: Timestamp,
+    /// Microseconds by which the run's time is ahead of its program's clock.
+    ahead: i64,
 }
 
 impl Run {
@@ -105,10 +113,11 @@ impl Run {
         study: &StoredStudy,
         new: NewRun,
     ) -> Result<Run, TrackingError> {
-        let NewRun { params, run, tags, note, provenance, spool } = new;
+        let NewRun { params, run, tags, note, provenance, spool, since } = new;
         check_new(run.name.as_deref(), &tags)?;
         let begin = BeginRun::New { params, run, tags, note };
-        Run::begin(storage, study, &begin, (provenance, spool), None)
+        let since = since.map(|since| (since, since));
+        Run::begin(storage, study, &begin, (provenance, spool, since), None)
     }
 
     /// Resumes a run in a new attempt, however its last one ended. An attempt whose process died is
@@ -143,7 +152,12 @@ impl Run {
             attempts: trial.attempts,
             resume: checkpoint.as_ref().map(|saved| (saved.step, saved.path.clone())),
         };
-        Run::begin(storage, study, &begin, (resumed.provenance, resumed.spool), checkpoint)
+        let ResumedRun { provenance, spool, since, .. } = resumed;
+        let before = storage.attempts(study.id, Some(trial.number))?.pop();
+        let before = before.map(|before| before.ended.unwrap_or(before.started));
+        // A clock may have been set back since the attempt before.
+        let since = since.map(|since| (since, before.unwrap_or(since).max(since)));
+        Run::begin(storage, study, &begin, (provenance, spool, since), checkpoint)
     }
 
     /// Continues the open attempt of a dead process on this machine that wrote the same spool;
@@ -160,11 +174,14 @@ impl Run {
         let open = life_of(storage, study.id, trial)?;
         let is_here =
             |open: &Tracked| open.process.host == own.host && open.process.boot_id == own.boot_id;
-        let Some(Tracked { fence, since, .. }) = open.filter(is_here) else { return Ok(None) };
+        let Some(open) = open.filter(is_here) else { return Ok(None) };
+        let heard = last_sign(storage, &open)?;
+        let Tracked { fence, since, .. } = open;
         let known = storage.trial(study.id, trial)?;
         let name = known.as_ref().and_then(|trial| trial.origin.tracked()?.name.clone());
         let clock = runner::clock_of(storage, study.id)?;
-        let run = Run { study: study.clone(), fence, name, checkpoint: None, clock, began: since };
+        let (study, checkpoint) = (study.clone(), None);
+        let run = Run { study, fence, name, checkpoint, clock, began: since, heard, ahead: 0 };
         run.launched(storage, own.pid, own.pid_started)?;
         Ok(Some(run))
     }
@@ -173,20 +190,24 @@ impl Run {
         storage: &mut dyn Storage,
         study: &StoredStudy,
         begin: &BeginRun,
-        (provenance, spool): (Option<Box<Provenance>>, Option<(String, u64)>),
+        (provenance, spool, since): Origins,
         checkpoint: Option<Checkpoint>,
     ) -> Result<Run, TrackingError> {
         let Holder { pid, pid_started, host, boot_id } = identified_process();
         let slot = Slot::on(0, Device::Cpu);
         let tracker = Tracker { pid_started, boot_id };
-        let process = TrackerProcess { pid, host, tracker, slot, provenance, spool };
         let clock = runner::clock_of(storage, study.id)?;
-        let began = clock.now();
-        let fence = storage.begin_run(study.id, began, begin, &process)?;
+        let now = clock.now();
+        let began = since.map_or(now, |(_, since)| since.min(now));
+        let ahead = since.map_or(0, |(own, _)| began.0.saturating_sub(own.0).max(0));
+        let since = Some(began);
+        let process = TrackerProcess { pid, host, tracker, slot, provenance, spool, since };
+        let fence = storage.begin_run(study.id, now, begin, &process)?;
         let trial = storage.trial(study.id, fence.trial)?;
         let tracked = trial.as_ref().and_then(|trial| trial.origin.tracked());
         let name = tracked.and_then(|tracked| tracked.name.clone());
-        Ok(Run { study: study.clone(), fence, name, checkpoint, clock, began })
+        let study = study.clone();
+        Ok(Run { study, fence, name, checkpoint, clock, began, heard: began, ahead })
     }
 
     /// Its study.
@@ -289,9 +310,21 @@ impl Run {
         events: &[TrialEvent],
         logged: &[LoggedSeries],
     ) -> Result<(), TrackingError> {
-        let of_run = |event: &TrialEvent| Event::Trial(self.number(), event.clone());
-        let events: Vec<Event> = events.iter().map(of_run).collect();
-        Ok(storage.append_run(&self.fence, self.clock.now(), &events, logged)?)
+        let now = self.clock.now();
+        let events = events.iter().map(|event| (now, event.clone())).collect();
+        self.write_timed(storage, events, logged)
+    }
+
+    /// The same with the time of each event.
+    pub(super) fn write_timed(
+        &self,
+        storage: &mut dyn Storage,
+        events: Vec<(Timestamp, TrialEvent)>,
+        logged: &[LoggedSeries],
+    ) -> Result<(), TrackingError> {
+        let of_run = |(at, event)| (at, Event::Trial(self.number(), event));
+        let events: Vec<(Timestamp, Event)> = events.into_iter().map(of_run).collect();
+        Ok(storage.append_run(&self.fence, &events, logged)?)
     }
 
     /// Writes events of any kind in one transaction.
@@ -300,7 +333,19 @@ impl Run {
         storage: &mut dyn Storage,
         events: &[Event],
     ) -> Result<(), TrackingError> {
-        Ok(storage.append_run(&self.fence, self.clock.now(), events, &[])?)
+        let now = self.clock.now();
+        let events: Vec<_> = events.iter().map(|event| (now, event.clone())).collect();
+        Ok(storage.append_run(&self.fence, &events, &[])?)
+    }
+
+    /// When an earlier process of this attempt last wrote to it; otherwise when it began.
+    pub(super) fn heard(&self) -> Timestamp {
+        self.heard
+    }
+
+    /// A moment by its program's clock, at the latest the present.
+    pub(super) fn of_program(&self, time: Timestamp) -> Timestamp {
+        Timestamp(time.0.saturating_add(self.ahead)).min(self.clock.now())
     }
 
     /// The clock of its events.
@@ -313,6 +358,16 @@ impl Run {
     /// # Errors
     /// The store failed, or another process resumed the run.
     pub fn finish(&self, storage: &mut dyn Storage, end: RunEnd) -> Result<(), TrackingError> {
+        self.finish_at(storage, end, self.clock.now())
+    }
+
+    /// The same for one that ended at this time.
+    pub(super) fn finish_at(
+        &self,
+        storage: &mut dyn Storage,
+        end: RunEnd,
+        ended: Timestamp,
+    ) -> Result<(), TrackingError> {
         let superseded = match end {
             RunEnd::Completed => self.superseded(storage)?,
             RunEnd::Failed { .. } | RunEnd::Interrupted { .. } => Superseded::default(),
@@ -327,8 +382,7 @@ impl Run {
             Some(value) => Some(value),
             None => self.best_logged(storage)?,
         };
-        let now = self.clock.now();
-        let ran = now.0.saturating_sub(self.began.0).max(0);
+        let ran = ended.0.saturating_sub(self.began.0).max(0);
         let mut events = ending(&self.fence, &end, value, ran);
         if let Some(Event::Trial(
             _,
@@ -341,8 +395,15 @@ impl Run {
         let repeat = |(step, metrics)| {
             Event::of(self.number(), AttemptEvent::reported(attempt, step, metrics))
         };
-        let events: Vec<Event> = superseded.last.into_iter().map(repeat).chain(events).collect();
-        Ok(storage.append_run(&self.fence, now, &events, &[])?)
+        let now = self.clock.now();
+        let timed = |event: Event| match event {
+            // The process that writes ends now.
+            Event::Runner(_) => (now, event),
+            _ => (ended, event),
+        };
+        let events: Vec<_> =
+            superseded.last.into_iter().map(repeat).chain(events).map(timed).collect();
+        Ok(storage.append_run(&self.fence, &events, &[])?)
     }
 
     /// What incomplete attempts reported before a later one started over, or continued from an
@@ -382,6 +443,10 @@ impl Run {
         Ok(values.min_by_key(|value| Score::new(*direction, *value)))
     }
 }
+
+/// What an attempt's results depend on, the spool that it is read from, and when its program began:
+/// by the program's clock, and by the run's.
+type Origins = (Option<Box<Provenance>>, Option<(String, u64)>, Option<(Timestamp, Timestamp)>);
 
 /// What a complete run does not count of its incomplete attempts.
 #[derive(Debug, Default)]

@@ -167,9 +167,21 @@ pub(super) enum SpoolLine {
         status: String,
         /// The reason of the end, in the program's words.
         message: Option<String>,
+        /// Its time in microseconds by the program's clock.
+        time: Option<i64>,
     },
     /// An unintelligible line.
     Unknown,
+}
+
+impl SpoolLine {
+    /// Its time in microseconds by the program's clock.
+    pub fn time(&self) -> Option<i64> {
+        match self {
+            SpoolLine::Record { time, .. } | SpoolLine::Finish { time, .. } => *time,
+            SpoolLine::Unknown => None,
+        }
+    }
 }
 
 /// Why a spool cannot be read.
@@ -336,8 +348,8 @@ fn read(line: &[u8]) -> SpoolLine {
         Ok(RawLine { line: Some(record), finish: None, time, .. }) => {
             SpoolLine::Record { record, time }
         }
-        Ok(RawLine { line: None, finish: Some(status), message, .. }) => {
-            SpoolLine::Finish { status, message }
+        Ok(RawLine { line: None, finish: Some(status), message, time }) => {
+            SpoolLine::Finish { status, message, time }
         }
         _ => SpoolLine::Unknown,
     }
@@ -372,7 +384,8 @@ mod tests {
         spool.seek(lines[0].1);
         assert_eq!(spool.next().unwrap(), []);
         std::fs::write(file.path(), format!("{HEADER}{begun}ish\":\"complete\"}}\n")).unwrap();
-        let end = SpoolLine::Finish { status: "complete".to_owned(), message: None };
+        let status = "complete".to_owned();
+        let end = SpoolLine::Finish { status, message: None, time: Some(7) };
         assert_eq!(spool.next().unwrap()[0].0, end);
     }
 

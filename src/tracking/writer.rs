@@ -181,28 +181,36 @@ fn follow(
     let copies = study.files(store).artifacts(trial);
     let mut measuring = Measuring::start(&run, header);
     let mut lines = Lines::new(&run, (spool, header), last, copies, say);
-    let (mut program, mut asked) = (Program::Lives, None);
+    let (mut program, mut was_alive, mut asked) = (Program::Lives, false, None);
     loop {
         let (events, end, offset) = lines.events(spool.next()?);
         let is_last = end.is_some() || offset.is_none() && program == Program::Gone;
         let mut points = lines.take_points();
         points.extend(measuring.points(storage, &run, is_last)?);
         if !events.is_empty() || !points.is_empty() {
-            run.write_logged(storage, &events, &points)?;
+            run.write_timed(storage, events, &points)?;
             lines.clear_spent();
         }
         if let Some(offset) = offset {
             spool.seek(offset);
         }
         if is_last {
+            // One that does not say when it ended, and was not seen alive, ended after its last
+            // line.
+            let ended = match &end {
+                None if was_alive => run.clock().now(),
+                _ => lines.last(),
+            };
             let end = end.unwrap_or_else(|| RunEnd::Interrupted {
                 by: "when its program ended without a word".to_owned(),
             });
             spool.lock();
-            return run.finish(storage, asked.map_or(end.clone(), |asked| asked_end(asked, end)));
+            let end = asked.map_or(end.clone(), |asked| asked_end(asked, end));
+            return run.finish_at(storage, end, ended);
         }
         if offset.is_none() {
             program = wait();
+            was_alive |= program == Program::Lives;
         }
         let text = &|asked: Asked| stop_answer(asked, trial, header);
         if let Some(new) = requests::take(storage, &run, text)? {
@@ -238,3 +246,6 @@ fn remove(path: &Path) {
     let _found_written_next_time = std::fs::remove_file(path);
     spool::remove_unneeded_files(&path.with_extension(spool::FILES));
 }
+
+#[cfg(test)]
+mod tests;

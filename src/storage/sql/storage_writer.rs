@@ -182,13 +182,12 @@ impl<T: Writes> Storage for T {
     fn append_run(
         &mut self,
         fence: &RunFence,
-        now: Timestamp,
-        events: &[Event],
+        events: &[(Timestamp, Event)],
         logged: &[LoggedSeries],
     ) -> Result<(), StorageError> {
         let store = self.address().to_owned();
         self.write("writing a run", |transaction, cache| {
-            tracked::append_run(transaction, cache, &store, fence, now, (events, logged))
+            tracked::append_run(transaction, cache, &store, fence, events, logged)
         })
     }
 
@@ -205,8 +204,8 @@ impl<T: Writes> Storage for T {
             // The record has all points: those that it lacks now are no longer the run's.
             series::remove_all(transaction, trial_id(study, fence.trial)?)?;
             let (events, logged) = rest(&fence);
-            let rest = (events.as_slice(), logged.as_slice());
-            tracked::append_run(transaction, cache, &store, &fence, ended, rest)
+            let events: Vec<_> = events.into_iter().map(|event| (ended, event)).collect();
+            tracked::append_run(transaction, cache, &store, &fence, &events, &logged)
         })
     }
 

@@ -43,6 +43,8 @@ pub(in crate::storage) fn begin_run(
     if let Some(provenance) = &process.provenance {
         append.write(&Event::Runner(RunnerEvent::Described { provenance: provenance.clone() }))?;
     }
+    // What the run itself does has the times of its program.
+    append.at(process.since.unwrap_or(now));
     let (trial, attempt, resume) = match begin {
         BeginRun::New { params, run, tags, note } => {
             let trial = TrialNumber(trials);
@@ -85,20 +87,21 @@ pub(in crate::storage) fn begin_run(
             device_micros: 0,
         },
     ))?;
+    append.at(now);
     if let Some((spool, offset)) = process.spool.clone() {
         append.write(&Event::of(trial, RecordEvent::SpoolRead { spool, offset }))?;
     }
     Ok(RunFence { study, trial, attempt, runner: Seq(runner) })
 }
 
-/// Writes events of a run.
+/// Writes events of a run, each with its time.
 pub(in crate::storage) fn append_run(
     connection: &dyn Connection,
     cache: &mut Cache,
     store: &Path,
     fence: &RunFence,
-    now: Timestamp,
-    (events, logged): (&[Event], &[LoggedSeries]),
+    events: &[(Timestamp, Event)],
+    logged: &[LoggedSeries],
 ) -> Result<(), Fault> {
     lock(connection, fence.study)?;
     match newest_attempt(connection, fence.study, fence.trial)? {
@@ -117,8 +120,12 @@ pub(in crate::storage) fn append_run(
         return Err(StorageError::Searched { study }.into());
     }
     let trials = trials_of(connection, fence.study)?;
+    let now = events.first().map(|(at, _)| *at).unwrap_or_default();
     let mut append = Append::new(connection, cache, store, fence.study, revision, now, trials)?;
-    events.iter().try_for_each(|event| append.write(event).map(drop))?;
+    for (at, event) in events {
+        append.at(*at);
+        append.write(event)?;
+    }
     append.log(logged)
 }
 

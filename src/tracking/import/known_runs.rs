@@ -257,7 +257,7 @@ fn process() -> TrackerProcess {
     let Holder { pid, pid_started, host, boot_id } = identified_process();
     let slot = Slot::on(0, Device::Cpu);
     let tracker = Tracker { pid_started, boot_id };
-    TrackerProcess { pid, host, tracker, slot, provenance: None, spool: None }
+    TrackerProcess { pid, host, tracker, slot, provenance: None, spool: None, since: None }
 }
 
 fn logged(run: &RecordedRun, trial: TrialNumber, attempt: AttemptNumber) -> Vec<LoggedSeries> {

@@ -207,6 +207,7 @@ fn a_run_whose_process_died_is_settled_as_interrupted() {
         tracker: Tracker { pid_started: 1, boot_id: identified_process().boot_id },
         slot: Slot::on(0, Device::Cpu),
         provenance: None,
+        since: None,
     };
     let begin = BeginRun::New {
         params: Params::new(),

@@ -17,15 +17,15 @@ use crate::study::series::{LoggedPoint, LoggedSeries, SeriesAxis, SeriesSummary}
 use crate::study::spec::FailureCause;
 use crate::study::step::StepUnit;
 use crate::study::time::Timestamp;
-use crate::study::trial::{AttemptNumber, TrialNumber};
 use crate::tracking::spool::{Header, Spool, SpoolLine};
 use crate::tracking::{Run, RunEnd};
 
 /// Converts lines to events of the run.
 pub(super) struct Lines<'a> {
+    run: &'a Run,
     spool: String,
-    trial: TrialNumber,
-    attempt: AttemptNumber,
+    /// The time of the last line: those of later ones are not before it.
+    last: Timestamp,
     /// The study's metric: a line that contains it is a report.
     metric: String,
     /// Points besides reports.
@@ -44,7 +44,7 @@ impl<'a> Lines<'a> {
     /// Lines of `run`, which has these series, and whose last report is of step `last`; its
     /// artifacts are kept in `copies`.
     pub fn new(
-        run: &Run,
+        run: &'a Run,
         (spool, header): (&Spool, &Header),
         (last, series): (u64, Vec<SeriesSummary>),
         copies: PathBuf,
@@ -52,9 +52,9 @@ impl<'a> Lines<'a> {
     ) -> Self {
         let cwd = header.cwd.clone().unwrap_or_default();
         Lines {
+            run,
             spool: spool.name(),
-            trial: run.number(),
-            attempt: run.attempt(),
+            last: run.heard(),
             metric: run.study().spec.objective().metric.clone(),
             points: BTreeMap::new(),
             places: Places { looked_for: vec![spool.directory().to_owned(), cwd.clone()], copies },
@@ -70,20 +70,22 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The events of these lines with the offset read; the end of the run, which counts as read
-    /// only once written; and the offset of the next lines, if any.
+    /// The events of these lines with their times and the offset read; the end of the run, which
+    /// counts as read only once written; and the offset of the next lines, if any.
     pub fn events(
         &mut self,
         lines: Vec<(SpoolLine, u64)>,
-    ) -> (Vec<TrialEvent>, Option<RunEnd>, Option<u64>) {
+    ) -> (Vec<(Timestamp, TrialEvent)>, Option<RunEnd>, Option<u64>) {
         let (mut events, mut end, mut next) = (Vec::new(), None, None);
         for (line, after) in lines {
             match line {
                 SpoolLine::Record { record, time } => {
-                    let at = time.map_or_else(runner::now, Timestamp);
-                    self.record(record, at, &mut events);
+                    let (at, mut of_line) = (self.time_of(time), Vec::new());
+                    self.record(record, at, &mut of_line);
+                    events.extend(of_line.into_iter().map(|event| (at, event)));
                 }
-                SpoolLine::Finish { status, message } => {
+                SpoolLine::Finish { status, message, time } => {
+                    self.time_of(time);
                     end = Some(end_of(&status, message));
                     break;
                 }
@@ -95,12 +97,23 @@ impl<'a> Lines<'a> {
             next = Some(after);
         }
         if let Some(offset) = next {
-            events.push(TrialEvent::Record(RecordEvent::SpoolRead {
-                spool: self.spool.clone(),
-                offset,
-            }));
+            // The time of the writer, by which `written` finds it again.
+            let read = RecordEvent::SpoolRead { spool: self.spool.clone(), offset };
+            events.push((self.run.clock().now(), TrialEvent::Record(read)));
         }
         (events, end, next)
+    }
+
+    /// The time of the last line.
+    pub fn last(&self) -> Timestamp {
+        self.last
+    }
+
+    /// The time of the next line in the run. The program's clock may be set back or forward.
+    fn time_of(&mut self, time: Option<i64>) -> Timestamp {
+        let time = time.map_or_else(runner::now, Timestamp);
+        self.last = self.run.of_program(time).max(self.last);
+        self.last
     }
 
     fn record(
@@ -135,7 +148,7 @@ impl<'a> Lines<'a> {
                 MessageToRunner::Report { step, metrics } => {
                     self.report(step, &metrics, at);
                     events.push(TrialEvent::Attempt(AttemptEvent::reported(
-                        self.attempt,
+                        self.run.attempt(),
                         step,
                         metrics,
                     )));
@@ -220,7 +233,7 @@ impl<'a> Lines<'a> {
 
     /// The points since the last call.
     pub fn take_points(&mut self) -> Vec<LoggedSeries> {
-        let (trial, attempt) = (self.trial, self.attempt);
+        let (trial, attempt) = (self.run.number(), self.run.attempt());
         let series = std::mem::take(&mut self.points).into_iter();
         series
             .map(|((axis, metric), points)| LoggedSeries { trial, attempt, metric, axis, points })

@@ -15,6 +15,7 @@ use crate::study::program::Program;
 use crate::study::provenance::Provenance;
 use crate::study::spec::StudySpec;
 use crate::study::tag::is_tag;
+use crate::study::time::Timestamp;
 use crate::study::tracked::{TrackedRun, is_run_name};
 use crate::study::trial::TrialNumber;
 use crate::tracking::arguments::masked;
@@ -52,8 +53,10 @@ pub(super) fn study_of(
         return Err(TrackingError::NoStudy { study: named.to_owned() });
     }
     let goal = Goal { metric: header.metric.clone(), direction: header.direction };
+    // A study is not younger than its first run.
+    let now = runner::now().min(Timestamp(header.time));
     let assumed = AssumedDirection::of(storage, named, &goal)?;
-    let error = match open_study(storage, store, named, &goal, runner::now()) {
+    let error = match open_study(storage, store, named, &goal, now) {
         Ok(study) => {
             if let Some(assumed) = assumed {
                 say(Notice::Note(assumed.in_words("direction=\"maximize\"")));
@@ -65,7 +68,7 @@ pub(super) fn study_of(
     match &error {
         TrackingError::OtherMetric { .. } => {
             say(Notice::Note(format!("{error}; the run goes there regardless")));
-            open_study(storage, store, named, &Goal::default(), runner::now())
+            open_study(storage, store, named, &Goal::default(), now)
         }
         TrackingError::StudyName { .. } | TrackingError::Storage(StorageError::Searched { .. })
             if named != otherwise =>
@@ -75,7 +78,7 @@ pub(super) fn study_of(
                 Some(_) => Goal::default(),
                 None => goal,
             };
-            open_study(storage, store, &otherwise, &goal, runner::now())
+            open_study(storage, store, &otherwise, &goal, now)
         }
         _ => Err(error),
     }
@@ -95,7 +98,7 @@ pub(super) fn written(
     let mut before = Seq(i64::MAX);
     loop {
         let page = reader.events_before(study.id, before, 1000)?;
-        let Some((first, earliest, _)) = page.first() else { return Ok(None) };
+        let Some((first, ..)) = page.first() else { return Ok(None) };
         for (_, _, event) in page.iter().rev() {
             let Event::Trial(trial, event) = event else { continue };
             let begun = attempts.get(trial).copied().unwrap_or(0);
@@ -120,7 +123,17 @@ pub(super) fn written(
                 _ => {}
             }
         }
-        if earliest.0 < header.time.saturating_sub(CLOCK_TOLERANCE) {
+        // Only these have the writers' times: what runs taken over later logged is older.
+        let has_writers_time = |event: &Event| {
+            matches!(
+                event,
+                Event::Runner(_)
+                    | Event::Trial(_, TrialEvent::Record(RecordEvent::SpoolRead { .. }))
+            )
+        };
+        let written = page.iter().filter(|(_, _, event)| has_writers_time(event));
+        let latest = written.map(|(_, at, _)| at.0).max();
+        if latest.is_some_and(|at| at < header.time.saturating_sub(CLOCK_TOLERANCE)) {
             return Ok(None);
         }
         before = *first;
@@ -137,7 +150,9 @@ pub(super) fn begin(
     written: Option<&SpoolProgress>,
     say: &mut dyn FnMut(Notice),
 ) -> Result<Run, TrackingError> {
-    let resumed = ResumedRun { spool: Some((spool.name(), spool.offset())), ..Default::default() };
+    let since = Some(Timestamp(header.time));
+    let position = Some((spool.name(), spool.offset()));
+    let resumed = ResumedRun { spool: position, since, ..ResumedRun::default() };
     if let Some(SpoolProgress { trial, is_taken_over, .. }) = written {
         if *is_taken_over {
             return begin_rest(storage, study, spool, header, *trial, say);
@@ -145,6 +160,7 @@ pub(super) fn begin(
         if let Some(run) = Run::take_up(storage, study, *trial)? {
             return Ok(run);
         }
+        let resumed = ResumedRun { since: next_time(spool)?, ..resumed };
         return Run::resume(storage, study, *trial, resumed);
     }
     let known = match &header.resume {
@@ -190,13 +206,18 @@ pub(super) fn begin_rest(
 ) -> Result<Run, TrackingError> {
     let of = (REST_JOB, provenance(storage, study, header)?);
     let new = new_run(storage, study, of, (spool, header), &mut |_| {})?;
-    let run = Run::create(storage, study, new)?;
+    let run = Run::create(storage, study, NewRun { since: next_time(spool)?, ..new })?;
     say(Notice::Note(format!(
         "run {before} was continued by another process: what this program logs from here on is run \
          {}",
         run.label()
     )));
     Ok(run)
+}
+
+/// The time of the next unwritten line.
+fn next_time(spool: &Spool) -> Result<Option<Timestamp>, TrackingError> {
+    Ok(spool.next()?.iter().find_map(|(line, _)| line.time()).map(Timestamp))
 }
 
 fn new_run(
@@ -232,7 +253,8 @@ fn new_run(
     let run = TrackedRun { name, group, parent, job, source: None, command: masked(&header.argv) };
     let spool = Some((spool.name(), spool.offset()));
     let params = params(&header.params);
-    Ok(NewRun { params, run, tags, provenance, spool, ..NewRun::default() })
+    let since = Some(Timestamp(header.time));
+    Ok(NewRun { params, run, tags, provenance, spool, since, ..NewRun::default() })
 }
 
 fn job_of(kind: &str, header: &Header, spool: &str) -> String {
