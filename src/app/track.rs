@@ -77,6 +77,8 @@ pub struct Begun {
     pub params: Params,
     /// Whether it resumes an earlier attempt.
     pub is_resumed: bool,
+    /// A sentence on parameters with other values than in that attempt.
+    pub changed: Option<String>,
     /// Earlier runs of the study whose process died, which were closed.
     pub settled: Vec<TrialNumber>,
     /// The direction of a study that this run began.
@@ -140,10 +142,8 @@ pub fn begin(
             known.number,
             ResumedRun { provenance, ..ResumedRun::default() },
         )?;
-        if known.params != params && !params.is_empty() {
-            run.record_params(store, params.clone())?;
-        }
-        return Ok(Begun { run, params, is_resumed: true, settled, assumed });
+        let changed = run.change_params(store, params.clone())?;
+        return Ok(Begun { run, params, is_resumed: true, changed, settled, assumed });
     }
     let parent = wanted.parent.as_ref();
     let parent = parent.map(|run| find_run(store, &study, run)).transpose()?;
@@ -165,7 +165,7 @@ pub fn begin(
         ..NewRun::default()
     };
     let run = Run::create(store, &study, new)?;
-    Ok(Begun { run, params, is_resumed: false, settled, assumed })
+    Ok(Begun { run, params, is_resumed: false, changed: None, settled, assumed })
 }
 
 /// Refuses what no run can have before its study is created.

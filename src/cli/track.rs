@@ -128,7 +128,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     let mut store = AnyStore::open(&path)?;
     console.print_migration(store.migrated());
     let words: Vec<_> = std::env::args_os().collect();
-    let Begun { run, params, is_resumed, settled, assumed } =
+    let Begun { run, params, is_resumed, changed, settled, assumed } =
         begin(&mut store, &path, wanted, &words)?;
     let (study, trial) = (run.study().clone(), run.number());
     for dead in settled.into_iter().filter(|dead| *dead != trial) {
@@ -142,6 +142,9 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
     let attempt = run.attempt();
     let how = if is_resumed { format!(", attempt {attempt}") } else { String::new() };
     console.say(&format!("tracking run {label} of `{}`{how}", study.spec.name));
+    if let Some(changed) = changed {
+        console.say(&one_line(&changed));
+    }
     if let Some(checkpoint) = run.checkpoint() {
         let at = study.spec.step.at(checkpoint.step);
         console.say(&format!("it continues from the checkpoint of {at}"));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::TrackingError;
 use super::life::{Tracked, last_sign, life_of, settle};
+use crate::report::wording::param;
 use crate::runner::clock::Clock;
 use crate::runner::{self, Liveness, identified_process};
 use crate::storage::tracked::{BeginRun, RunFence, TrackerProcess};
@@ -15,7 +16,7 @@ use crate::study::event::{
     AttemptEnd, AttemptEvent, Event, RecordEvent, RunnerEvent, StateEvent, TrialEvent,
 };
 use crate::study::metric::{Metrics, Score};
-use crate::study::params::Params;
+use crate::study::params::{Params, Value};
 use crate::study::provenance::Provenance;
 use crate::study::series::LoggedSeries;
 use crate::study::spec::{FailureCause, Objective};
@@ -286,6 +287,40 @@ impl Run {
         params: Params,
     ) -> Result<(), TrackingError> {
         self.write(storage, &[TrialEvent::Record(RecordEvent::ParamsRecorded { params })])
+    }
+
+    /// Records the parameters of a resumed run; returns a sentence on those that have other values
+    /// than before.
+    ///
+    /// # Errors
+    /// The store failed, or another process resumed the run.
+    pub fn change_params(
+        &self,
+        storage: &mut dyn Storage,
+        params: Params,
+    ) -> Result<Option<String>, TrackingError> {
+        let before = storage.trial(self.study.id, self.number())?.map(|run| run.params);
+        let before = before.unwrap_or_default();
+        let is_other = |(name, value): &(&str, &Value)| before.get(name) != Some(*value);
+        let changed: Vec<_> = params.iter().filter(is_other).collect();
+        if changed.is_empty() {
+            return Ok(None);
+        }
+        let replaced = changed.iter().filter_map(|(name, value)| {
+            let before = before.get(name)?;
+            Some(format!("`{name}` is {}, and was {}", param(value), param(before)))
+        });
+        let replaced: Vec<String> = replaced.collect();
+        let said = (!replaced.is_empty()).then(|| {
+            let (label, attempt) = (self.label(), self.attempt());
+            format!(
+                "run `{label}` is resumed with other parameters from attempt {attempt} on: {}; to \
+                 keep both apart, begin a run of another name",
+                replaced.join("; ")
+            )
+        });
+        self.record_params(storage, params)?;
+        Ok(said)
     }
 
     /// Records several of these in one transaction.

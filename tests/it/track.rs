@@ -258,6 +258,15 @@ fn a_tracker_that_is_killed_takes_its_program_along_and_the_run_is_resumed() {
 }
 
 #[test]
+fn a_run_that_is_resumed_with_other_parameters_says_so() {
+    let site = site("echo '@hpsearch {\"step\":1,\"loss\":0.5}'\nexit 3\n");
+    assert_code(&site.run(&words(&["--name", "a"], &["--lr", "0.1"])), 3);
+    let resumed = site.run(&words(&["--resume", "a"], &["--lr", "0.9"]));
+    assert_names(&resumed.err, &["from attempt 1 on: `lr` is 0.9, and was 0.1"]);
+    assert_names(&site.run(&["show", "runs", "a"]).out, &["lr=0.9", "attempt 0: lr=0.1"]);
+}
+
+#[test]
 fn a_run_that_is_being_tracked_is_not_resumed() {
     let site = site(LASTS);
     let tracker = site.start(&words(&["--name", "a"], &[]));

@@ -27,8 +27,9 @@ use crate::storage::{Remarked, StorageReader, StudySummary};
 use crate::study::artifact::StoredArtifact;
 use crate::study::checkpoint::Checkpoint;
 use crate::study::counted::count;
-use crate::study::event::Seq;
+use crate::study::event::{AttemptEvent, Event, ProposalEvent, RecordEvent, Seq, TrialEvent};
 use crate::study::metric::Number;
+use crate::study::params::Params;
 use crate::study::prediction::Prediction;
 use crate::study::provenance::Provenance;
 use crate::study::remark::RemarkKind;
@@ -233,7 +234,7 @@ fn print(
     let what = if tracked.is_some() { "run" } else { "trial" };
     let head = format!("{what} {} of {}: {state}{value}", trial.number, spec.name);
     writeln!(console.out, "{}\n", one_line(&head))?;
-    print_configuration(reader, study, trial, predicted, console)?;
+    print_configuration(reader, study, trial, (predicted, made), console)?;
     if is_dead {
         let reason = match tracked {
             Some(_) => {
@@ -295,7 +296,7 @@ fn print_configuration(
     reader: &dyn StorageReader,
     study: &StudySummary,
     trial: &Trial,
-    predicted: &[Prediction],
+    (predicted, made): (&[Prediction], &[Made]),
     console: &mut Console,
 ) -> Result<(), Failure> {
     let spec = &study.spec;
@@ -307,6 +308,9 @@ fn print_configuration(
         .map(|(name, value)| format!("{name}={}", param(value)))
         .collect();
     console.fact("parameters", &one_line(&params.join(" ")))?;
+    for text in earlier_params(reader, study, trial, made)? {
+        console.fact("", &one_line(&text))?;
+    }
     if !predicted.is_empty() {
         console.fact("origin", &proposed_with(spec, &trial.origin, predicted))?;
     }
@@ -353,6 +357,57 @@ fn print_reports(
     }
     Ok(())
 }
+
+/// The parameters of a tracked run that had other values in earlier attempts.
+fn earlier_params(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    trial: &Trial,
+    made: &[Made],
+) -> Result<Vec<String>, Failure> {
+    let first = made.first().and_then(|made| made.attempt.runner);
+    let (Some(first), Some(_), true) = (first, trial.origin.tracked(), made.len() > 1) else {
+        return Ok(Vec::new());
+    };
+    let (mut params, mut attempt) = (Params::new(), AttemptNumber(0));
+    let mut of_attempts: BTreeMap<AttemptNumber, Params> = BTreeMap::new();
+    let mut after = Seq(first.0 - 1);
+    loop {
+        let page = reader.events_after(study.id, after, EVENTS)?;
+        let Some((last, ..)) = page.last() else { break };
+        after = *last;
+        for (_, _, event) in &page {
+            let Event::Trial(number, event) = event else { continue };
+            match event {
+                _ if *number != trial.number => continue,
+                TrialEvent::Proposal(ProposalEvent::TrialCreated { params: created, .. }) => {
+                    params.clone_from(created);
+                }
+                TrialEvent::Attempt(AttemptEvent::Started { attempt: begun, .. }) => {
+                    attempt = *begun;
+                }
+                TrialEvent::Record(RecordEvent::ParamsRecorded { params: recorded }) => {
+                    for (name, value) in recorded.iter() {
+                        params.insert(name, value.clone());
+                    }
+                }
+                _ => continue,
+            }
+            of_attempts.insert(attempt, params.clone());
+        }
+    }
+    let now = &trial.params;
+    let in_words = |(attempt, params): (AttemptNumber, Params)| {
+        let other = params.iter().filter(|(name, value)| now.get(name) != Some(*value));
+        let other: Vec<String> =
+            other.map(|(name, value)| format!("{name}={}", param(value))).collect();
+        (!other.is_empty()).then(|| format!("attempt {attempt}: {}", other.join(" ")))
+    };
+    Ok(of_attempts.into_iter().filter_map(in_words).collect())
+}
+
+/// Events that are read at a time.
+const EVENTS: u64 = 1000;
 
 /// Which reports of the objectives still are of earlier attempts.
 fn by_earlier_attempts(

@@ -136,6 +136,23 @@ fn other_metrics_of_reports_are_superseded_with_the_study_s_metric() {
 }
 
 #[test]
+fn parameters_that_a_resumed_run_changes_are_said() {
+    let (mut store, study) = store();
+    let params = |pairs: &[(&str, f64)]| -> Params {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()
+    };
+    let before = NewRun { params: params(&[("lr", 0.1), ("wd", 0.5)]), ..named("a") };
+    let run = Run::create(&mut store, &study, before).unwrap();
+    run.finish(&mut store, failed()).unwrap();
+    let run = Run::resume(&mut store, &study, run.number(), ResumedRun::default()).unwrap();
+    assert_eq!(run.change_params(&mut store, params(&[("lr", 0.1), ("size", 2.0)])).unwrap(), None);
+    let said = run.change_params(&mut store, params(&[("lr", 0.9), ("wd", 0.5)])).unwrap().unwrap();
+    assert!(said.contains("from attempt 1 on: `lr` is 0.9, and was 0.1;"), "{said}");
+    let now = store.trial(study.id, run.number()).unwrap().unwrap().params;
+    assert_eq!(now, params(&[("lr", 0.9), ("size", 2.0), ("wd", 0.5)]));
+}
+
+#[test]
 fn a_run_that_is_resumed_by_mistake_or_to_add_something_loses_nothing() {
     let first: &[_] = &[(1, 0.3), (2, 0.2), (3, 0.1)];
     for (before, now) in [

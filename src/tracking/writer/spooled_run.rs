@@ -186,8 +186,8 @@ pub(super) fn begin(
         wait_for_end(storage, study.id, trial)?;
         let resumed = ResumedRun { rival: Rival::Fenced, provenance, ..resumed };
         let run = Run::resume(storage, study, trial, resumed)?;
-        if params.iter().next().is_some() {
-            run.record_params(storage, params)?;
+        if let Some(changed) = run.change_params(storage, params)? {
+            say(Notice::Note(changed));
         }
         return Ok(run);
     }
