@@ -22,7 +22,7 @@ use crate::config::{self, Change, ChangeClass};
 use crate::report::table::{Column, Columns};
 use crate::report::wording::{duration, metric_names, number, one_line, param, values};
 use crate::runner::inputs;
-use crate::storage::StudySummary;
+use crate::storage::{StorageReader as _, StudySummary};
 use crate::study::counted::count;
 use crate::study::metric::{Metrics, Number};
 use crate::study::params::Value;
@@ -130,6 +130,7 @@ struct Side {
     trial: Trial,
     spent: Option<Duration>,
     metrics: Metrics,
+    summary: BTreeMap<String, Json>,
     made: Vec<provenance::Made>,
     facts: Vec<(String, String)>,
 }
@@ -145,6 +146,7 @@ fn trials(
         let step = value_step(&study.spec, &trial);
         let metrics = result_metrics(&reader, &study, &trial, step)?;
         let made = provenance::of_trial(&reader, study.id, number)?;
+        let summary = reader.trial_summary(study.id, number)?;
         let mut spent = times_spent(&reader, &study, std::slice::from_ref(&trial))?;
         let spent = spent.remove(&trial.number);
         Ok(Side {
@@ -154,6 +156,7 @@ fn trials(
             made,
             trial,
             metrics,
+            summary,
         })
     };
     let [one, other] = named;
@@ -201,6 +204,10 @@ impl Side {
     fn metrics(&self) -> impl Iterator<Item = &str> {
         self.metrics.iter().map(|(name, _)| name)
     }
+
+    fn summary(&self) -> impl Iterator<Item = &str> {
+        self.summary.keys().map(String::as_str)
+    }
 }
 
 fn different(sides: &[Side; 2], packages: &Packages) -> Vec<DifferenceJson> {
@@ -212,6 +219,7 @@ fn different(sides: &[Side; 2], packages: &Packages) -> Vec<DifferenceJson> {
     let metric = |name| {
         of("metric", name, &|side| side.metrics.get(name).map(|value| Number(value).to_json()))
     };
+    let summary = |name| of("summary", name, &|side| side.summary.get(name).cloned());
     let provenance = provenance_differences(sides).into_iter().map(|(name, values)| {
         DifferenceJson { kind: "lineage", name, values: values.map(Json::from) }
     });
@@ -219,6 +227,7 @@ fn different(sides: &[Side; 2], packages: &Packages) -> Vec<DifferenceJson> {
         .into_iter()
         .filter_map(param)
         .chain(names(sides, Side::metrics).into_iter().filter_map(metric))
+        .chain(names(sides, Side::summary).into_iter().filter_map(summary))
         .chain(provenance)
         .chain(packages.iter().map(|(name, versions)| DifferenceJson {
             kind: "package",
@@ -228,17 +237,24 @@ fn different(sides: &[Side; 2], packages: &Packages) -> Vec<DifferenceJson> {
         .collect()
 }
 
-/// Differences in the provenance of two trials' last attempts, except seeds, which always differ.
+/// Differences in the provenance of two trials' last attempts, except seeds, which always differ:
+/// of several facts of one name, such as files, those that the other trial does not have.
 fn provenance_differences(sides: &[Side; 2]) -> Vec<(String, [Option<String>; 2])> {
-    let of = |side: &Side, name: &str| -> Option<String> {
-        let named = side.facts.iter().filter(|(title, _)| title == name);
-        let texts: Vec<&str> = named.map(|(_, text)| text.as_str()).collect();
+    differing_facts(sides.each_ref().map(|side| side.facts.as_slice()))
+}
+
+fn differing_facts([one, other]: [&[(String, String)]; 2]) -> Vec<(String, [Option<String>; 2])> {
+    let of = |name: &str, own: &[(String, String)], others: &[(String, String)]| {
+        let differing = own.iter().filter(|fact| fact.0 == name && !others.contains(fact));
+        let texts: Vec<&str> = differing.map(|(_, text)| text.as_str()).collect();
         (!texts.is_empty()).then(|| texts.join("; "))
     };
     let mut found: Vec<(String, [Option<String>; 2])> = Vec::new();
-    for (name, _) in sides.iter().flat_map(|side| &side.facts) {
-        let values = sides.each_ref().map(|side| of(side, name));
-        if name != "seed" && values[0] != values[1] && found.iter().all(|(known, _)| known != name)
+    for (name, _) in one.iter().chain(other) {
+        let values = [of(name, one, other), of(name, other, one)];
+        if name != provenance::SEED
+            && values[0] != values[1]
+            && found.iter().all(|(known, _)| known != name)
         {
             found.push((name.clone(), values));
         }
@@ -355,6 +371,14 @@ fn outcome_rows(sides: &[Side; 2]) -> Vec<DiffRow> {
             });
         }
     }
+    for name in names(sides, Side::summary) {
+        let texts = sides.each_ref().map(|side| side.summary.get(name));
+        rows.push(DiffRow {
+            name: one_line(&format!("summary.{name}")),
+            sides: texts.map(|value| value.map_or_else(String::new, summary_text)),
+            change: change(texts[0].and_then(Json::as_f64), texts[1].and_then(Json::as_f64)),
+        });
+    }
     rows
 }
 
@@ -369,7 +393,11 @@ fn print_provenance(
     }
     let telling = provenance_differences(sides);
     if telling.is_empty() {
-        writeln!(console.out, "\ncode, machine, program and data are the same; the seeds differ")?;
+        let seed =
+            |side: &Side| side.facts.iter().find(|(name, _)| name == provenance::SEED).cloned();
+        let [one, other] = sides.each_ref().map(seed);
+        let seeds = if one != other { "; the seeds differ" } else { "" };
+        writeln!(console.out, "\ncode, machine, program and data are the same{seeds}")?;
         return Ok(());
     }
     writeln!(console.out, "\nprovenance (code, machine, program, data)")?;
@@ -398,6 +426,11 @@ fn param_row(name: &str, [one, other]: &[Side; 2]) -> DiffRow {
         _ => "differs".to_owned(),
     };
     DiffRow { name: one_line(name), sides: [text(mine), text(theirs)], change }
+}
+
+/// A value of a summary: texts without quotes.
+fn summary_text(value: &Json) -> String {
+    one_line(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
 fn change(one: Option<f64>, other: Option<f64>) -> String {
@@ -493,6 +526,22 @@ fn heading(class: ChangeClass) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_several_files_those_that_differ_are_said() {
+        let facts = |texts: &[(&str, &str)]| -> Vec<(String, String)> {
+            let pairs = [("seed", texts[0].1), ("untracked", "same.py")];
+            let pairs = pairs.iter().chain(texts);
+            pairs.map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+        };
+        let one = facts(&[("untracked", "a.py 1"), ("untracked", "b.py")]);
+        let other = facts(&[("untracked", "a.py 2"), ("code", "c")]);
+        let text = |text: &str| Some(text.to_owned());
+        let untracked = [text("a.py 1; b.py"), text("a.py 2")];
+        let expected =
+            [("untracked".to_owned(), untracked), ("code".to_owned(), [None, text("c")])];
+        assert_eq!(differing_facts([&one, &other]), expected);
+    }
 
     #[test]
     fn changes_are_said_as_differences() {

@@ -81,6 +81,9 @@ impl Made {
     }
 }
 
+/// The title of the fact that is a trial's seed.
+pub const SEED: &str = "seed";
+
 /// The attempts of a trial with their runners.
 pub fn of_trial(
     reader: &dyn StorageReader,
@@ -105,9 +108,13 @@ pub fn of_trial(
     Ok(attempts.into_iter().map(made).collect())
 }
 
-/// The full provenance of a trial's last attempt, with its seed and device, to compare two trials.
+/// The full provenance of a trial's last attempt, with its device and the seed that hpsearch gave
+/// it, if it did, to compare two trials.
 pub fn facts(study: &StudySummary, trial: &Trial, made: &[Made]) -> Vec<(String, String)> {
-    let mut facts = vec![("seed".to_owned(), seed_of(&study.spec, trial).to_string())];
+    let mut facts = Vec::new();
+    if trial.origin.tracked().is_none() {
+        facts.push((SEED.to_owned(), seed_of(&study.spec, trial).to_string()));
+    }
     let Some(last) = made.last() else { return facts };
     facts.push(("device".to_owned(), last.attempt.slot.devices.to_string()));
     facts.extend(last.agent.iter().flat_map(|agent| agent.provenance.facts()));

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::runner::ownership::MARK;
 use crate::storage::sqlite::is_open_here;
+use crate::study::artifact::is_of_line;
 use crate::study::provenance::{Masked, SourceFile};
 use crate::study::secret::is_secret_file;
 
@@ -79,10 +80,10 @@ fn is_source(path: &Path) -> bool {
     NAMES.contains(&name) || ENDINGS.contains(&ending)
 }
 
-/// Whether it is in the directory of a study's files.
+/// Whether it is in the directory of a study's files, or in one that a client copied for a spool.
 fn is_ours(root: &Path, path: &Path) -> bool {
-    let above = path.ancestors().skip(1).take_while(|above| !above.as_os_str().is_empty());
-    above.into_iter().any(|above| root.join(above).join(MARK).exists())
+    let mut above = path.ancestors().skip(1).take_while(|above| !above.as_os_str().is_empty());
+    above.any(|above| is_of_line(above) || root.join(above).join(MARK).exists())
 }
 
 fn read(path: &Path) -> Option<String> {
@@ -135,6 +136,7 @@ mod tests {
             ("model.pt", b"weights"),
             ("runs/files/s/.hpsearch-store", b""),
             ("runs/files/s/trial-0/config.json", b"{}"),
+            ("runs/spool/x.1.files/.artifact-000000000001/a.json", b"{}"),
         ] {
             write(name, text);
         }
@@ -147,6 +149,7 @@ mod tests {
             "data.csv",
             "model.pt",
             "runs/files/s/trial-0/config.json",
+            "runs/spool/x.1.files/.artifact-000000000001/a.json",
             "gone.py",
         ];
         let masked = Masked::new([("A", "sk-0123456789")]);

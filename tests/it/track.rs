@@ -267,6 +267,20 @@ fn a_run_that_is_resumed_with_other_parameters_says_so() {
 }
 
 #[test]
+fn runs_are_compared_by_their_summaries_and_not_by_seeds_that_they_do_not_have() {
+    let site = site(
+        "echo '@hpsearch {\"step\":1,\"loss\":0.5}'\n\
+         echo \"@hpsearch {\\\"summary\\\":{\\\"test\\\":$HPSEARCH_TRIAL}}\"\n",
+    );
+    (0..2).for_each(|_| assert_done(&site.run(&words(&[], &[]))));
+    let compared = site.run(&["diff", "runs", "0", "1"]).out;
+    assert_names(&compared, &["summary.test", "program and data are the same\n"]);
+    assert!(!compared.contains("seed"), "{compared}");
+    let different = site.json(&["diff", "runs", "0", "1", "--json"])["different"].clone();
+    assert_eq!(different, json!([{ "kind": "summary", "name": "test", "values": [0, 1] }]));
+}
+
+#[test]
 fn a_run_that_is_being_tracked_is_not_resumed() {
     let site = site(LASTS);
     let tracker = site.start(&words(&["--name", "a"], &[]));
