@@ -3,6 +3,7 @@
 mod images;
 mod table;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::AppError;
@@ -31,6 +32,7 @@ use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::counted::count;
 use crate::study::metric::ColumnDigits;
 use crate::study::params::Params;
+use crate::study::provenance::{Provenance, SourceFile};
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::state::shown_params;
 use crate::study::trial::{Trial, TrialNumber};
@@ -128,15 +130,23 @@ impl Scope<'_> {
             .collect();
         let images = self.images(study, (&pages, &visible), room, images)?;
         let table = self.table(study, &trials, &pages, &images)?;
-        let names: Vec<&str> =
-            spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect();
-        let best = || visible.iter().take(BEST).copied();
-        let digits: Vec<ColumnDigits> = match spec.has_several_objectives() {
-            true => (0..spec.objectives.len()).map(|one| objective_digits(best(), one)).collect(),
-            false => vec![value_digits(best())],
+        let best = &visible[..visible.len().min(BEST)];
+        let names = match spec.is_tracked() {
+            true => differing_params(best),
+            false => {
+                spec.space.dimensions().iter().map(|dimension| dimension.name.as_str()).collect()
+            }
         };
-        let best_row = |trial: &Trial| BestRow {
+        let digits: Vec<ColumnDigits> = match spec.has_several_objectives() {
+            true => (0..spec.objectives.len())
+                .map(|one| objective_digits(best.iter().copied(), one))
+                .collect(),
+            false => vec![value_digits(best.iter().copied())],
+        };
+        let name_of = |trial: &Trial| trial.origin.tracked()?.name.clone();
+        let best_row = |trial: &&Trial| BestRow {
             number: trial.number.0,
+            name: name_of(trial).map(|name| public(&one_line(&name))),
             state: state_word(trial),
             values: match spec.has_several_objectives() {
                 true => {
@@ -176,7 +186,8 @@ impl Scope<'_> {
             stopped: self.stopped(stopped(reader, study)?),
             reproducibility: self.reproducibility(study, on_progress)?,
             metrics,
-            best: best().map(best_row).collect(),
+            best_params: names.iter().map(|name| public(&one_line(name))).collect(),
+            best: best.iter().map(best_row).collect(),
             trials: u64::try_from(trials.len()).unwrap_or(u64::MAX),
             table,
         })
@@ -318,8 +329,22 @@ impl Scope<'_> {
             let what = if spec.is_tracked() { "processes" } else { "times it was run" };
             facts.push((PublicText::own_words(what), privacy.public(runners.len().to_string())));
         }
-        if let Some(provenance) = runners.iter().rev().find_map(|runner| runner.provenance.as_ref())
-        {
+        let best = match study.best_trial().filter(|_| spec.is_tracked()) {
+            Some(best) => self.reader.attempts(study.id, Some(best))?.pop(),
+            None => None,
+        };
+        let of_best = best.and_then(|best| {
+            let runner = runners.iter().find(|runner| Some(runner.seq) == best.runner)?;
+            Some((best.trial, runner.provenance.as_ref()?))
+        });
+        if let Some((best, provenance)) = of_best {
+            let others = runners.iter().filter_map(|runner| runner.provenance.as_ref());
+            let text =
+                format!("those of run {best}, the best{}", others_in_words(provenance, others));
+            facts.push((PublicText::own_words("program and machine"), privacy.public(text)));
+        }
+        let last = || runners.iter().rev().find_map(|runner| runner.provenance.as_ref());
+        if let Some(provenance) = of_best.map(|(_, provenance)| provenance).or_else(last) {
             facts.extend(self.public_facts(privacy.facts(provenance)));
             if privacy.includes(PrivatePart::Changes)
                 && let Some(changes) = provenance.diff()
@@ -354,6 +379,49 @@ impl Scope<'_> {
             Err(VerifyError::Engine(error)) => format!("not possible here: {error}"),
         })
     }
+}
+
+/// Most parameters of tracked runs in a table of a text.
+const MOST_PARAMS: usize = 8;
+
+/// The parameters that differ between runs, or those of the only one.
+fn differing_params<'a>(runs: &[&'a Trial]) -> Vec<&'a str> {
+    let names: BTreeSet<&str> =
+        runs.iter().flat_map(|run| run.params.iter()).map(|(name, _)| name).collect();
+    let differs = |name: &&str| {
+        runs.len() == 1
+            || runs.windows(2).any(|two| two[0].params.get(name) != two[1].params.get(name))
+    };
+    names.into_iter().filter(differs).take(MOST_PARAMS).collect()
+}
+
+/// How many of some processes had other code, programs, packages or machines than one of them.
+fn others_in_words<'a>(
+    own: &Provenance,
+    all: impl Iterator<Item = &'a Provenance> + Clone,
+) -> String {
+    type IsOther = fn(&Provenance, &Provenance) -> bool;
+    let parts: [(&str, IsOther); 4] = [
+        ("other code", |one, other| one.code != other.code),
+        ("another program", |one, other| {
+            let files = |of: &Provenance| -> Vec<_> {
+                let programs = of.files.iter().filter(|file| file.role == SourceFile::PROGRAM);
+                programs.map(|file| (file.path.clone(), file.digest.clone())).collect()
+            };
+            files(one) != files(other)
+        }),
+        ("other packages", |one, other| one.packages != other.packages),
+        ("another machine", |one, other| one.machine != other.machine),
+    ];
+    let counted = parts.iter().filter_map(|(what, is_other)| {
+        let others = all.clone().filter(|other| is_other(own, other)).count();
+        (others > 0).then(|| format!("{others} with {what}"))
+    });
+    let counted: Vec<String> = counted.collect();
+    if counted.is_empty() {
+        return String::new();
+    }
+    format!("; of {} processes, {}", all.count(), counted.join(", "))
 }
 
 /// The figures of a study, the most telling ones first.

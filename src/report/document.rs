@@ -65,6 +65,8 @@ pub struct StudySection {
     pub metrics: Vec<PublicText>,
     /// The best trials, for texts without a table to sort.
     pub best: Vec<BestRow>,
+    /// The names of the parameters in these rows.
+    pub best_params: Vec<PublicText>,
     /// The table of all trials, and the pages of some, for the script of the page.
     pub table: PublicJson,
     /// How many trials the table has.
@@ -125,10 +127,12 @@ pub struct StoppedRow {
 pub struct BestRow {
     /// Its number.
     pub number: u64,
+    /// Its name, if it is a tracked run that has one.
+    pub name: Option<PublicText>,
     /// Its state.
     pub state: &'static str,
     /// Its value, or one of each objective.
     pub values: Vec<String>,
-    /// Its parameters, in the order of the space.
+    /// Its parameters, in the order of their names in the section.
     pub params: Vec<PublicText>,
 }

@@ -539,6 +539,27 @@ fn the_program_and_the_page_filter_alike() {
 }
 
 #[test]
+fn a_text_on_tracked_runs_has_their_names_and_parameters_and_the_program_of_the_best() {
+    let site = Site::empty();
+    for (name, loss, lr) in [("good", "0.25", "0.1"), ("bad", "0.5", "0.2")] {
+        let script = format!("{name}.sh");
+        site.write(&script, &format!("echo '@hpsearch {{\"step\":1,\"loss\":{loss}}}'\n"));
+        let words = ["track", "--name", name, "--", "sh", &script, "--lr", lr, "--same", "1"];
+        assert_done(&site.run(&words));
+    }
+    assert_done(&site.run(&["report", "runs", "-o", "x.md"]));
+    let text = site.read("x.md");
+    let rows = [
+        "| trial | name | state | value | lr |",
+        "| 0 | good | complete | 0.25 | 0.1 |",
+        "| 1 | bad | complete | 0.5 | 0.2 |",
+        "| program and machine | those of run 0, the best; of 2 processes, 1 with another program",
+    ];
+    assert_names(&text, &rows);
+    assert!(text.contains("good.sh") && !text.contains("bad.sh"), "{text}");
+}
+
+#[test]
 fn a_report_whose_name_ends_in_md_is_markdown() {
     let site = Site::new(&study("trials = 1", ONE_SLOT), REPORT_X);
     assert_done(&site.run_study());

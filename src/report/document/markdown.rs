@@ -42,13 +42,17 @@ fn section(study: &StudySection, out: &mut String) {
     }
     if !study.best.is_empty() {
         out.push_str("## Best trials\n\n");
-        let names = study.space.iter().map(|row| escaped(&row[0]));
+        let params = study.best_params.iter().map(|name| escaped(name));
         let values = study.metrics.iter().map(|metric| escaped(metric));
-        let heads = ["trial", "state"].map(str::to_owned).into_iter();
-        let heads: Vec<String> = heads.chain(values).chain(names).collect();
+        let has_names = study.best.iter().any(|row| row.name.is_some());
+        let heads = ["trial", "name", "state"].into_iter();
+        let heads = heads.filter(|head| has_names || *head != "name").map(str::to_owned);
+        let heads: Vec<String> = heads.chain(values).chain(params).collect();
         let rows = study.best.iter().map(|row| {
-            let cells = [row.number.to_string(), row.state.to_owned()];
-            let cells = cells.into_iter().chain(row.values.iter().cloned());
+            let name = row.name.as_ref().map(|name| escaped(name)).unwrap_or_default();
+            let cells = std::iter::once(row.number.to_string());
+            let cells = cells.chain(has_names.then_some(name)).chain([row.state.to_owned()]);
+            let cells = cells.chain(row.values.iter().cloned());
             cells.chain(row.params.iter().map(|cell| escaped(cell))).collect()
         });
         table(&heads, rows, out);
