@@ -77,7 +77,15 @@ def is_secret_value(name: str, value: Any) -> bool:
         is_count = abs(value) < 10**_MOST_DIGITS
     else:
         is_count = isinstance(value, float)
-    return not is_count or _parts(name)[-1] in _PASSWORDS
+    return not is_count or _is_password(_parts(name))
+
+
+def _is_password(parts: List[str]) -> bool:
+    """Whether it ends in a word for a password: `db_password`, `password_2`, `secret_key`."""
+    last = max((at for at, part in enumerate(parts) if part in _PASSWORDS), default=None)
+    return last is not None and all(
+        part.isdigit() or part in ("key", "confirm", "") for part in parts[last + 1 :]
+    )
 
 
 def _parts(name: str) -> List[str]:
@@ -137,7 +145,7 @@ def masked_command(words: Sequence[str]) -> List[str]:
         is_value = not first or _is_number(first) == _is_number(word)
         option = option if is_value else ""
         first = first or word
-        hides = option and is_secret_value(option, first)
+        hides = option and (is_secret_value(option, first) or is_secret_value(option, word))
         kept.append(REDACTED if hides else _without_secrets(word))
     return kept
 
@@ -147,4 +155,5 @@ def _is_number(word: str) -> bool:
         float(word)
     except ValueError:
         return False
-    return True
+    # Not Python's `1_000`.
+    return "_" not in word

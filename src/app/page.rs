@@ -5,6 +5,7 @@ mod facts;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value as Json;
@@ -17,7 +18,7 @@ use super::figures::FigureOptions;
 use super::find::{self, Archived, is_archived};
 use super::log_tail::{self, LogTail};
 use super::populations::family;
-use super::study_state::{elapsed, state_in, unmeasured};
+use super::study_state::{elapsed, state_in, times_spent, unmeasured, with_open_attempts};
 pub use answer::{AnswerPart, BestPart, FrontAnswer, answer, params_as_toml};
 pub use facts::{Fact, ParamPart, StoppedGroup, StoppedPart, rules, space, stopped, used};
 
@@ -373,14 +374,20 @@ fn note_lines(notes: &[Note]) -> Vec<NoteLine> {
 pub fn trials(
     reader: &dyn StorageReader,
     study: &StudySummary,
-    query: &TrialQuery,
+    query: TrialQuery,
 ) -> Result<TrialsPart, AppError> {
+    let query = &with_open_attempts(reader, study, query)?;
     let matching = match query.filter.is_all() {
         true => study.counts.total(),
         false => reader.count(study.id, &query.filter)?,
     };
-    let row = |trial: &Trial| trial_row(study, trial);
-    let trials = reader.trials(study.id, query)?.iter().map(row).collect();
+    let trials = reader.trials(study.id, query)?;
+    let times = times_spent(reader, study, &trials)?;
+    let row = |trial: &Trial| TrialRow {
+        seconds: times.get(&trial.number).map_or(0.0, Duration::as_secs_f64),
+        ..trial_row(study, trial)
+    };
+    let trials = trials.iter().map(row).collect();
     Ok(TrialsPart { matching, offset: query.offset, trials })
 }
 

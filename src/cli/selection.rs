@@ -136,10 +136,6 @@ pub fn filter(
 
 /// The visible trials that match `--where` of a verb that changes trials, of the study named by
 /// `words`; says so if none does.
-///
-/// # Errors
-/// The filter names what no trial has, and yet some match: with a typing error in it, `-tag:best`
-/// or `tag:tmp or tag:old` selects other trials than meant.
 pub fn changed_trials(
     reader: &dyn StorageReader,
     words: &[String],
@@ -155,22 +151,10 @@ pub fn changed_trials(
         }
     };
     let study = find::study(reader, named)?;
-    let filter = filter_of(reader, &study, text)?;
-    let absent = absent_terms::warnings(reader, [(&study, &filter)])?;
-    let filter = study.visible(filter);
+    let filter = study.visible(filter(reader, &study, Some(text), console)?);
     let numbers = reader.numbers(study.id, &TrialQuery::all(SortKey::Number).filtered(filter))?;
-    let what = if study.spec.is_tracked() { "run" } else { "trial" };
-    if let ([absent, ..], false) = (absent.as_slice(), numbers.is_empty()) {
-        let message =
-            format!("{absent}, and yet the filter selects {}", count(numbers.len() as u64, what));
-        return Err(Failure::usage(message).help(
-            "correct the term or leave it out; `hpsearch trials --where` shows what a filter selects",
-        ));
-    }
-    for warning in absent {
-        console.say(&format!("warning: {warning}"));
-    }
     if numbers.is_empty() {
+        let what = if study.spec.is_tracked() { "run" } else { "trial" };
         console.say(&format!("none of {} passes", count(study.counts.total(), what)));
     }
     Ok((study, numbers))

@@ -264,7 +264,7 @@ fn of_another_language(word: &str) -> Option<(&str, String)> {
         "True" | "TRUE" => "write `true`".to_owned(),
         "False" | "FALSE" => "write `false`".to_owned(),
         "None" | "null" | "Null" | "NULL" => "TOML has no such value: leave the key out".to_owned(),
-        _ => format!("write `{}`", toml_number(word)?),
+        _ => format!("write `{}`", toml_number(word).filter(|number| number != word)?),
     };
     Some((word, help))
 }

@@ -98,8 +98,17 @@ fn files_of(role: &str, path: &Path) -> io::Result<DataFiles> {
 /// What the trials of a run read, as it was when the run began.
 #[derive(Clone, Debug, Default)]
 pub struct KnownInputs {
-    data_and_models: Vec<(SourceFile, Stamp)>,
-    programs: Vec<(SourceFile, Stamp)>,
+    data_and_models: Vec<KnownFile>,
+    programs: Vec<KnownFile>,
+}
+
+/// A file, with its stamp.
+#[derive(Clone, Debug)]
+struct KnownFile {
+    file: SourceFile,
+    stamp: Stamp,
+    /// What it became, if that is something else.
+    changed: Option<(SourceFile, Stamp)>,
 }
 
 /// Name, length, time of the last write and identity of each file: where these are the same, the
@@ -110,8 +119,11 @@ impl KnownInputs {
     /// What trials read among these files, which have just been described.
     pub fn of(files: &[SourceFile]) -> Self {
         let known = |is_meant: fn(&SourceFile) -> bool| {
-            let stamped =
-                |file: &SourceFile| (file.clone(), stamp(&file.role, Path::new(&file.path)));
+            let stamped = |file: &SourceFile| KnownFile {
+                file: file.clone(),
+                stamp: stamp(&file.role, Path::new(&file.path)),
+                changed: None,
+            };
             files.iter().filter(|file| is_meant(file)).map(stamped).collect()
         };
         KnownInputs {
@@ -131,15 +143,19 @@ impl KnownInputs {
     }
 }
 
-fn changed(known: &mut [(SourceFile, Stamp)]) -> Option<SourceFile> {
-    for (file, known) in known.iter_mut().filter(|(file, _)| file.digest.is_some()) {
+fn changed(known: &mut [KnownFile]) -> Option<SourceFile> {
+    for KnownFile { file, stamp: known, changed } in known.iter_mut() {
         let path = Path::new(&file.path);
         let now = stamp(&file.role, path);
-        if now == *known {
+        if now == *known || file.digest.is_none() {
             continue;
+        }
+        if let Some((found, _)) = changed.as_ref().filter(|(_, stamp)| *stamp == now) {
+            return Some(found.clone());
         }
         let found = described(&file.role, path);
         if found.digest != file.digest {
+            *changed = Some((found.clone(), now));
             return Some(found);
         }
         // Written again with the same contents, which are not read once more.

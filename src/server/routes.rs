@@ -214,7 +214,7 @@ fn trials(head: &Head, reader: &AnyReader) -> RouteResult {
         offset: number(head, "offset", 0)?,
         limit: number(head, "limit", 100)?.min(MOST_TRIALS),
     };
-    json(page::trials(reader, &study, &query)?)
+    json(page::trials(reader, &study, query)?)
 }
 
 fn trial(head: &Head, reader: &AnyReader) -> RouteResult {

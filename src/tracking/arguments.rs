@@ -16,7 +16,10 @@ pub fn params_of(words: &[String]) -> Params {
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
     for Setting { name, value, at, more } in options(&words[..end]) {
         let is_secret = match value {
-            Given::Text(text) => is_secret_value(name, text),
+            Given::Text(text) => {
+                let mut others = words[at + 1..=at + more].iter();
+                is_secret_value(name, text) || others.any(|word| is_secret_value(name, word))
+            }
             Given::Flag(_) => is_secret_option(name),
         };
         let value = if is_secret {
@@ -67,14 +70,14 @@ pub fn given(word: &str) -> Option<(String, Value)> {
 pub fn masked(words: &[String]) -> Vec<String> {
     let mut masked: Vec<String> = words.iter().map(|word| without_secrets(word)).collect();
     for Setting { name, value, at, more } in options(words) {
-        if let Given::Text(text) = value
-            && is_secret_value(name, text)
-            && let Some([first, others @ ..]) = masked.get_mut(at..=at + more)
-        {
+        let Given::Text(text) = value else { continue };
+        let hides_all = is_secret_value(name, text);
+        for (index, word) in masked.iter_mut().enumerate().skip(at).take(1 + more) {
             // The whole word, or what follows the equals sign.
-            let kept = words[at].len() - text.len();
-            *first = format!("{}{REDACTED}", &words[at][..kept]);
-            others.fill(REDACTED.to_owned());
+            let kept = if index == at { words[at].len() - text.len() } else { 0 };
+            if hides_all || index > at && is_secret_value(name, &words[index]) {
+                *word = format!("{}{REDACTED}", &words[index][..kept]);
+            }
         }
     }
     // In `hpsearch track --param token=..` the parameter is one word.

@@ -348,18 +348,28 @@ impl ColumnDigits {
         let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
         values.sort_by(f64::total_cmp);
         values.dedup();
-        let mut digits = ColumnDigits::default();
-        for (lower, upper) in values.iter().zip(values.iter().skip(1)) {
-            if one(*lower) != one(*upper) {
-                continue;
-            }
-            let differ = |count: &usize| significant(*lower, *count) != significant(*upper, *count);
-            let Some(count) = (Self::USUAL + 1..=Self::MOST).find(differ) else { continue };
-            digits.significant = digits.significant.max(count);
-            let decimals = decimals(*lower, count).max(decimals(*upper, count));
-            digits.decimals = digits.decimals.max(Some(decimals.unwrap_or(0)));
+        let pairs = || values.iter().copied().zip(values.iter().copied().skip(1));
+        let differ = |(lower, upper): &(f64, f64), count: usize| {
+            significant(*lower, count) != significant(*upper, count)
+        };
+        let tells_all_apart = |digits: &ColumnDigits| {
+            let mut meant = pairs().filter(|pair| differ(pair, Self::MOST));
+            meant.all(|(lower, upper)| digits.text(lower) != digits.text(upper))
+        };
+        let with = |count: usize| {
+            let alike = pairs().filter(|(lower, upper)| one(*lower) == one(*upper));
+            let decimals = alike.filter(|pair| differ(pair, count)).map(|(lower, upper)| {
+                decimals(lower, count).max(decimals(upper, count)).unwrap_or(0)
+            });
+            ColumnDigits { significant: count, decimals: Some(decimals.max().unwrap_or(0)) }
+        };
+        let usual = ColumnDigits::default();
+        if tells_all_apart(&usual) {
+            return usual;
         }
-        digits
+        // Rounding does not nest: what five digits tell apart, six may not.
+        let more = (Self::USUAL + 1..=Self::MOST).map(with);
+        more.clone().find(tells_all_apart).unwrap_or_else(|| with(Self::MOST))
     }
 
     /// A value of the column.
@@ -485,6 +495,15 @@ mod tests {
         assert_eq!(texts(&[123_456.7, 123_456.8]), ["123456.7", "123456.8"]);
         assert_eq!(texts(&[9_999_999.6, 9_999_999.7]), ["9999999.6", "9999999.7"]);
         assert_eq!(texts(&[1.234_567e-9, 1.234_568e-9]), ["1.234567e-9", "1.234568e-9"]);
+        // What five digits tell apart stays so.
+        assert_eq!(
+            texts(&[0.912_344_9, 0.912_345_1, 0.500_000_1, 0.500_001_2]),
+            ["0.9123449", "0.9123451", "0.5000001", "0.5000012"]
+        );
+        assert_eq!(
+            texts(&[100_004_910.0, 100_005_370.0, 100_007_210.0]),
+            ["1.000049e8", "1.000054e8", "1.000072e8"]
+        );
         // Rounding errors are none of their differences.
         assert_eq!(texts(&[0.1 + 0.2, 0.3]), ["0.3", "0.3"]);
         // Large numbers beside small ones, and small ones beside large ones.

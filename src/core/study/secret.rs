@@ -72,8 +72,15 @@ pub fn is_secret_value(name: &str, text: &str) -> bool {
     let is_number =
         text.parse::<f64>().is_ok() && (text.contains('.') || text.len() <= MOST_DIGITS);
     let lower = name.to_lowercase();
-    let last = lower.rsplit(['-', '_', '.', ':', '/', ' ']).next().unwrap_or_default();
-    is_secret_option(name) && (!is_number || PASSWORDS.contains(&last))
+    let mut parts =
+        lower.split(['-', '_', '.', ':', '/', ' ']).skip_while(|part| !PASSWORDS.contains(part));
+    let is_password = parts.next().is_some()
+        && parts.all(|part| {
+            PASSWORDS.contains(&part)
+                || ["key", "confirm"].contains(&part)
+                || part.bytes().all(|byte| byte.is_ascii_digit())
+        });
+    is_secret_option(name) && (!is_number || is_password)
 }
 
 /// Whether a file's name indicates that it contains secrets.

@@ -31,7 +31,16 @@ mod tests {
             assert!(is_tag(good), "{good}");
         }
         let long = "a".repeat(65);
-        for bad in ["", "a b", "\u{301}a", "nai\u{308}ve", "a\u{202e}b", "a\u{200d}b", &long] {
+        for bad in [
+            "",
+            "a b",
+            "\u{301}a",
+            "nai\u{308}ve",
+            "a\u{202e}b",
+            "a\u{200d}b",
+            "best\u{fe0f}",
+            &long,
+        ] {
             assert!(!is_tag(bad), "{bad}");
         }
     }

@@ -17,6 +17,7 @@ addEventListener("connect", ({ ports: [port] }) => {
     if (isSeen) seen.add(port); else seen.delete(port);
     if (seen.size === 0) { stream?.close(); stream = null; trouble = null; }
     else if (isSeen && (stream === null || stream.isOver())) { stream?.close(); stream = streamOf(tell); }
-    else if (isSeen) port.postMessage({ trouble, changed: false });
+    // What changed since the window was read is not known here.
+    else if (isSeen) port.postMessage({ trouble, changed: true });
   };
 });

@@ -67,6 +67,7 @@ mod tests {
             ("हिन्दी परीक्षण", "हिन्दी-परीक्षण"),
             ("ภาษาไทย", "ภาษาไทย"),
             ("Tie\u{302}\u{301}ng", "Tiếng"),
+            ("run \u{2764}\u{fe0f} test", "run-test"),
             ("日本語 テスト", "日本語-テスト"),
         ] {
             assert_eq!(study_name(original).as_deref(), Some(derived), "{original}");

@@ -92,7 +92,8 @@ impl<'a> Names<'a> {
 
     /// The sort key with this name: a parameter, a reported metric or the step unit.
     pub fn sorted(&self, name: &str, span: Span) -> Result<Property, ExpressionError> {
-        match self.known(name).filter(|_| name != CREATED || self.is_whole(name)) {
+        let is_of_run = ["study", "name", "group", CREATED].contains(&name);
+        match self.known(name).filter(|_| !is_of_run || self.is_whole(name)) {
             // Its order is that of the last reports.
             Some(Property::Series(metric, _)) if self.is_reported(&metric) => {
                 Ok(Property::Metric(metric))

@@ -86,7 +86,10 @@ fn nearest_choice(spec: &StudySpec, param: &str, text: &str) -> Option<String> {
     let Distribution::Choice { choices } = &spec.space.dimension(param)?.distribution else {
         return None;
     };
-    let choices: Vec<String> = choices.iter().map(Value::to_string).collect();
+    let choices = choices.iter().map(Value::to_string);
+    // That no trial has drawn it is no slip.
+    let choices: Vec<String> =
+        choices.filter(|choice| !choice.eq_ignore_ascii_case(text)).collect();
     nearest(text, choices.iter().map(String::as_str)).map(str::to_owned)
 }
 

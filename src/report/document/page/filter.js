@@ -101,12 +101,15 @@ function propertyOf(name, names) {
     const metric = name.slice("metrics.".length);
     return isSeries(metric) ? series(metric) : metricOf(metric, names);
   }
+  // Parameters and metrics may have these names, but `name` is not `model.name`.
+  const isWhole = names.params.some((param) => param.name === name) || isReported(name) || isSeries(name);
+  if (!isWhole && ["study", "name", "group"].includes(name)) return { kind: name };
+  if (!isWhole && name === "created") return null;
   const param = paramOf(name, names);
   if (param !== null) return { kind: "param", name: param };
   if (isReported(name)) return metricOf(name, names);
   if (isSeries(name)) return series(name);
   if (name === names.step) return { kind: "step" };
-  if (["study", "name", "group"].includes(name)) return { kind: name };
   return null;
 }
 
