@@ -13,6 +13,7 @@ pub mod check_study;
 pub mod checkpoint_step;
 pub mod cluster;
 pub mod collect_garbage;
+pub mod compared;
 pub mod control;
 pub mod conversion_error;
 pub mod copy_study;

@@ -11,6 +11,7 @@ mod thinning;
 
 use std::collections::BTreeMap;
 
+use crate::app::compared;
 use crate::app::groups::of_study;
 use crate::report::fate::{Fate, fates};
 use crate::report::figure::Figure;
@@ -130,9 +131,13 @@ pub fn check(
         FigureKind::Pareto | FigureKind::Hypervolume if !study.spec.has_several_objectives() => {
             Err(FigureError::OneObjective { study: study.spec.name.clone() })
         }
-        FigureKind::Slice => dimensions(&study.spec, &options.params).map(|_| ()),
+        FigureKind::Slice => {
+            dimensions(&compared::read(reader, study)?.spec, &options.params).map(|_| ())
+        }
         FigureKind::Contour => {
-            pair(&study.spec, &options.params, &outcomes(reader, study)?).map(|_| ())
+            let outcomes = outcomes(reader, study)?;
+            let compared = compared::compared(study, &outcomes);
+            pair(&compared.spec, &options.params, &outcomes).map(|_| ())
         }
         _ => Ok(()),
     }

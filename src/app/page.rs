@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 
 use super::AppError;
 use super::best;
+use super::compared;
 use super::control::{StudyControl, offered_to_study, offered_to_trial};
 use super::curves::{By, Detail, points, shown_axis};
 use super::figures::FigureOptions;
@@ -20,7 +21,9 @@ use super::log_tail::{self, LogTail};
 use super::populations::family;
 use super::study_state::{elapsed, state_in, times_spent, unmeasured, with_open_attempts};
 pub use answer::{AnswerPart, BestPart, FrontAnswer, answer, params_as_toml};
-pub use facts::{Fact, ParamPart, StoppedGroup, StoppedPart, rules, space, stopped, used};
+pub use facts::{
+    Fact, ParamPart, StoppedGroup, StoppedPart, params_of_runs, rules, space, stopped, used,
+};
 
 use crate::analysis::forecast::counted;
 use crate::engine::seed_of;
@@ -346,7 +349,10 @@ pub fn study(reader: &dyn StorageReader, study: StudySummary) -> Result<StudyPar
     let names = reader.trial_names(study.id)?;
     let params = match study.spec.is_tracked() {
         false => space(&study),
-        true => names.params.into_iter().map(ParamPart::of_runs).collect(),
+        true => {
+            let compared = compared::read(reader, &study)?;
+            params_of_runs(&compared, names.params)
+        }
     };
     Ok(StudyPart {
         description: study.spec.description.clone(),

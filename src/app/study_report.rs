@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::AppError;
+use super::compared;
 use super::curves::Detail;
 use super::figures::{FigureError, FigureKind, FigureOptions, figures, thin};
 use super::last_values::take_logged;
@@ -161,6 +162,7 @@ impl Scope<'_> {
             true => spec.objectives.iter().map(|one| public(&one_line(&one.metric))).collect(),
             false => vec![PublicText::own_words("value")],
         };
+        let compared = compared::read(reader, study)?;
         let space = space(study).into_iter().map(|param| {
             let [name, range] = [&param.name, &param.range].map(|text| public(text));
             [name, PublicText::own_words(param.kind), range, public(&param.condition)]
@@ -182,7 +184,7 @@ impl Scope<'_> {
             },
             spent: self.public_facts(used(reader, study)?),
             space: space.collect(),
-            figures: self.figures(std::slice::from_ref(study), &kinds(study))?,
+            figures: self.figures(std::slice::from_ref(study), &kinds(&compared))?,
             stopped: self.stopped(stopped(reader, study)?),
             reproducibility: self.reproducibility(study, on_progress)?,
             metrics,

@@ -120,7 +120,8 @@ impl Failure {
         self.remedy(Some(Remedy::Text(text.into())))
     }
 
-    /// Adds the available names, and the one similar to `word`. `there`: `they report`.
+    /// Adds the available names, if there are any, and the one similar to `word`. `there`: `they
+    /// report`.
     #[must_use]
     pub fn known<'a>(
         self,
@@ -129,6 +130,9 @@ impl Failure {
         names: impl IntoIterator<Item = &'a str>,
     ) -> Self {
         let names: Vec<&str> = names.into_iter().collect();
+        if names.is_empty() {
+            return self;
+        }
         let near = nearest(word, names.iter().copied());
         let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
         self.help(one_line(&format!("{near}{there} {}", quoted(names))))

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::{Console, Exit, Failure};
 use crate::analysis::importance::{self, Evaluator, ImportanceError};
+use crate::app::compared::compared;
 use crate::report::table::Columns;
 use crate::report::wording::one_line;
 use crate::storage::{OutcomeCursor, StorageReader};
@@ -96,8 +97,9 @@ struct ObjectiveImportances<'a> {
 /// Prints them, most important first.
 pub fn importance(arguments: &ImportanceArguments, console: &mut Console) -> Result<Exit, Failure> {
     let (reader, study) = console.study(arguments.study.as_deref())?;
-    let (spec, evaluator) = (&study.spec, Evaluator::from(arguments.evaluator));
     let (outcomes, _) = reader.outcomes(study.id, OutcomeCursor::default())?;
+    let study = compared(&study, &outcomes);
+    let (spec, evaluator) = (&study.spec, Evaluator::from(arguments.evaluator));
     let mut found: Vec<ObjectiveImportances<'_>> = Vec::new();
     for (index, objective) in spec.objectives.iter().enumerate() {
         if arguments.metric.as_ref().is_some_and(|metric| *metric != objective.metric) {

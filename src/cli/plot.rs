@@ -2,6 +2,7 @@
 
 mod file;
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use super::groups::say_left_out;
 use super::selection::{self, SeveralArguments, of_each};
 use super::series_choice::SeriesArguments;
 use super::{Console, Exit, Failure};
+use crate::app::compared;
 use crate::app::curves::Detail;
 use crate::app::figures::{FigureKind, FigureOptions, StudyFigure, check, figures};
 use crate::app::find;
@@ -255,7 +257,14 @@ pub fn plot(arguments: &PlotArguments, console: &mut Console) -> Result<Exit, Fa
         let study = studies.first().map(|study| study.spec.name.as_str()).filter(|_| !is_several);
         return console.json(study, &output);
     }
-    print(&figures, &studies, kind, (arguments, is_several), console)?;
+    let axes: Vec<StudySummary> = match kind {
+        FigureKind::Parallel => {
+            let axes = studies.iter().map(|study| compared::read(&reader, study));
+            axes.map(|study| study.map(Cow::into_owned)).collect::<Result<_, _>>()?
+        }
+        _ => Vec::new(),
+    };
+    print(&figures, &axes, kind, (arguments, is_several), console)?;
     Ok(Exit::Done)
 }
 
@@ -356,8 +365,7 @@ fn write(
     };
     let drawn: Vec<Figure<'_>> = figures.iter().map(titled).collect();
     if drawn.is_empty() {
-        return Err(Failure::usage("there is nothing to draw")
-            .help("the study searches no parameter: `plot history` shows its values"));
+        return Err(Failure::usage("there is nothing to draw"));
     }
     let size = file::size(arguments.width, arguments.height, drawn.len());
     let json = || console.json_text(&plot_json(figures, kind, is_several));
@@ -378,7 +386,7 @@ fn is_empty(figure: &Figure<'_>) -> bool {
 
 fn print(
     figures: &[StudyFigure],
-    studies: &[StudySummary],
+    axes: &[StudySummary],
     kind: FigureKind,
     (arguments, is_several): (&PlotArguments, bool),
     console: &mut Console,
@@ -409,9 +417,7 @@ fn print(
             drawing::print(&mut console.out, figure, size, console.look)?;
         }
         let is_of = |other: &&StudySummary| study.as_deref() == Some(other.spec.name.as_str());
-        if kind == FigureKind::Parallel
-            && let Some(study) = studies.iter().find(is_of)
-        {
+        if let Some(study) = axes.iter().find(is_of) {
             console.table(&parallel_axes(&study.spec))?;
         }
     }

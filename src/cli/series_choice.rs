@@ -80,11 +80,13 @@ impl From<FigureError> for Failure {
             FigureError::TooManyGroups { .. } => Failure::usage(message).help(
                 "`hpsearch curves` with `--table` or `--json` has all; name trials for fewer",
             ),
-            FigureError::UnknownParameter { name, known, .. } => Failure::usage(message).known(
-                &name,
-                "it searches",
-                known.iter().map(String::as_str),
-            ),
+            FigureError::UnknownParameter { name, of_runs, known, .. } => {
+                let there = if of_runs { "they differ in" } else { "it searches" };
+                Failure::usage(message).known(&name, there, known.iter().map(String::as_str))
+            }
+            FigureError::NoParameter { .. } => {
+                Failure::usage(message).help("`plot history` shows its values")
+            }
             FigureError::UnknownMetric { metric, known } => Failure::usage(message).known(
                 &metric,
                 "they report",

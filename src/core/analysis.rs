@@ -5,3 +5,4 @@ pub mod importance;
 pub mod learning_curve;
 pub mod linalg;
 pub mod memory_model;
+pub mod runs_space;

@@ -106,6 +106,7 @@ mod terminal;
 #[cfg(feature = "train")]
 mod token_tasks;
 mod track;
+mod tracked_params;
 #[cfg(feature = "train")]
 mod trainer;
 mod tui;

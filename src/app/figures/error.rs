@@ -5,21 +5,39 @@ use crate::report::wording::one_line;
 use crate::storage::StorageError;
 use crate::study::series::SeriesAxis;
 
+fn in_no_parameter(study: &str, of_runs: bool) -> String {
+    let study = one_line(study);
+    match of_runs {
+        true => format!("the runs of `{study}` differ in no parameter"),
+        false => format!("`{study}` searches no parameter"),
+    }
+}
+
 /// Why there is no figure.
 #[derive(Debug, thiserror::Error)]
 pub enum FigureError {
     /// The store failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// A parameter that the study does not search.
-    #[error("`{}` searches no parameter `{}`", one_line(study), one_line(name))]
+    /// A parameter that the study does not search, or in which its runs do not differ.
+    #[error("{} `{}`", in_no_parameter(study, *of_runs), one_line(name))]
     UnknownParameter {
         /// The study.
         study: String,
         /// The name.
         name: String,
-        /// Those that it searches.
+        /// Whether the study is of tracked runs.
+        of_runs: bool,
+        /// Those that it searches, or in which its runs differ.
         known: Vec<String>,
+    },
+    /// The study searches none, or its runs differ in none.
+    #[error("{}", in_no_parameter(study, *of_runs))]
+    NoParameter {
+        /// The study.
+        study: String,
+        /// Whether the study is of tracked runs.
+        of_runs: bool,
     },
     /// The trials cannot be grouped.
     #[error(transparent)]

@@ -110,6 +110,14 @@ impl FigureKind {
         )
     }
 
+    /// Whether it shows the parameters.
+    pub fn is_of_params(self) -> bool {
+        matches!(
+            self,
+            FigureKind::Parallel | FigureKind::Slice | FigureKind::Contour | FigureKind::Importance
+        )
+    }
+
     /// Whether it shows the values of one objective, of several each in turn.
     pub fn is_of_an_objective(self) -> bool {
         !matches!(

@@ -1,7 +1,10 @@
 //! The figures that the outcomes of trials are enough for, of one study or of several.
 
+use std::borrow::Cow;
+
 use super::{FigureError, FigureKind, FigureOptions, StudyFigure};
 use crate::analysis::importance::{self, Evaluator};
+use crate::app::compared::compared;
 use crate::report::figure::contour::contour;
 use crate::report::figure::{Figure, comparison, of_study, parallel};
 use crate::report::wording::one_line;
@@ -17,7 +20,11 @@ pub(super) fn of_outcomes(
     kind: FigureKind,
     options: &FigureOptions,
 ) -> Result<Vec<Figure<'static>>, FigureError> {
-    let spec = &study.spec;
+    let compared = match kind.is_of_params() {
+        true => compared(study, outcomes),
+        false => Cow::Borrowed(study),
+    };
+    let spec = &compared.spec;
     let title = |what: &str| format!("{}: {what}", spec.name);
     Ok(match kind {
         FigureKind::History => vec![of_study::history(spec, outcomes).scaled(options)],
@@ -122,16 +129,23 @@ fn importances(spec: &StudySpec, outcomes: &[TrialSummary]) -> Vec<(String, f64)
         .unwrap_or_default()
 }
 
-/// The named dimensions of the space; all without a name.
+/// The named dimensions of the space, at least one; all without a name.
 pub(super) fn dimensions<'a>(
     spec: &'a StudySpec,
     names: &[String],
 ) -> Result<Vec<&'a Dimension>, FigureError> {
     let all = spec.space.dimensions();
+    if names.is_empty() && all.is_empty() {
+        return Err(FigureError::NoParameter {
+            study: spec.name.clone(),
+            of_runs: spec.is_tracked(),
+        });
+    }
     if let Some(unknown) = names.iter().find(|name| spec.space.dimension(name).is_none()) {
         return Err(FigureError::UnknownParameter {
             study: spec.name.clone(),
             name: unknown.clone(),
+            of_runs: spec.is_tracked(),
             known: all.iter().map(|dimension| dimension.name.clone()).collect(),
         });
     }
@@ -168,7 +182,6 @@ pub(super) fn pair<'a>(
         [x, y] if x.name != y.name => Ok((x, y)),
         _ => Err(FigureError::NotTwoParameters {
             given: match found.len() {
-                0 => "the study searches none".to_owned(),
                 1 => format!("there is only `{}`", one_line(&found[0].name)),
                 2 => "both are the same".to_owned(),
                 more => format!("{more} are named"),

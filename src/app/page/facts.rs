@@ -30,7 +30,7 @@ pub type Fact = (String, String);
 pub struct ParamPart {
     /// Its name.
     pub name: String,
-    /// `float`, `int, log`, `choice`.
+    /// `float`, `int, log`, `choice`; empty: the runs of a study of them do not differ in it.
     pub kind: &'static str,
     /// The values that it may have.
     pub range: String,
@@ -65,14 +65,6 @@ fn is_ordered(distribution: &Distribution) -> bool {
     }
 }
 
-impl ParamPart {
-    /// A parameter of tracked runs, of which only the name is known.
-    pub fn of_runs(name: String) -> Self {
-        let (range, condition) = (String::new(), String::new());
-        ParamPart { name, kind: "", range, values: None, is_ordered: true, prior: None, condition }
-    }
-}
-
 /// The search space of a study.
 pub fn space(study: &StudySummary) -> Vec<ParamPart> {
     let dimensions = study.spec.space.dimensions().iter();
@@ -87,6 +79,25 @@ pub fn space(study: &StudySummary) -> Vec<ParamPart> {
             condition: condition(dimension),
         })
         .collect()
+}
+
+/// The parameters of these names of tracked runs: those in which the runs differ, as the space of
+/// `compared` has them; of the others only the name, and no kind.
+pub fn params_of_runs(compared: &StudySummary, names: Vec<String>) -> Vec<ParamPart> {
+    let mut known: BTreeMap<String, ParamPart> =
+        space(compared).into_iter().map(|param| (param.name.clone(), param)).collect();
+    let param = |name: String| {
+        known.remove(&name).unwrap_or_else(|| ParamPart {
+            name,
+            kind: "",
+            range: String::new(),
+            values: None,
+            is_ordered: true,
+            prior: None,
+            condition: String::new(),
+        })
+    };
+    names.into_iter().map(param).collect()
 }
 
 /// How far the study is, and what it used.

@@ -65,6 +65,12 @@ pub enum ImportanceError {
         /// How many there are.
         found: usize,
     },
+    /// There is no parameter to compare.
+    #[error("no parameter differs between the {found} trials")]
+    NoParameter {
+        /// How many there are.
+        found: usize,
+    },
     /// All values are the same.
     #[error("all {found} trials have the same value: no parameter made a difference")]
     AllEqual {
@@ -77,7 +83,7 @@ pub enum ImportanceError {
 /// Rows whose value is NaN or infinite are left out. `seed` seeds the forest.
 ///
 /// # Errors
-/// There are too few rows, or all values are equal.
+/// There are too few rows, no parameter was active in one, or all values are equal.
 pub fn importances(
     evaluator: Evaluator,
     space: &Space,
@@ -97,12 +103,15 @@ pub fn importances(
     let active =
         |dimension: &&Dimension| finite.iter().any(|row| value_of(dimension, row).is_some());
     let dimensions: Vec<&Dimension> = space.dimensions().iter().filter(active).collect();
+    if dimensions.is_empty() {
+        return Err(ImportanceError::NoParameter { found });
+    }
     let raw = match evaluator {
         Evaluator::PedAnova => ped_anova::evaluate(&dimensions, &finite, direction),
         Evaluator::Fanova => fanova::evaluate(&dimensions, &finite, seed),
     };
     let total: f64 = raw.iter().sum();
-    let equal = 1.0 / dimensions.len().max(1) as f64;
+    let equal = 1.0 / dimensions.len() as f64;
     let share = |importance: f64| if total > 0.0 { importance / total } else { equal };
     let mut named: Vec<(String, f64)> = dimensions
         .iter()

@@ -153,7 +153,9 @@ export function showFigures(context) {
   // Slices are one picture for each parameter, so that narrow windows have them below each other.
   const open = () => {
     drawn.forEach(({ close }) => close());
-    const params = values.kind === "slice" ? study.params.slice(0, MOST_SLICES).map(({ name }) => name) : [null];
+    // Those without a kind are the same in all tracked runs.
+    const sliced = study.params.filter(({ kind }) => kind);
+    const params = values.kind === "slice" && sliced.length > 0 ? sliced.slice(0, MOST_SLICES).map(({ name }) => name) : [null];
     // So are those of several objectives.
     const own = isSeveral && !WITHOUT_OBJECTIVE.includes(values.kind) && values.metric === "" ? objectivesOf(study).map(({ metric }) => metric) : [values.metric];
     const panels = params.flatMap((param) => own.map((metric) => [param, metric]));
