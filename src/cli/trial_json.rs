@@ -1,5 +1,6 @@
 //! JSON formats shared by several verbs; part of the public interface.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
@@ -9,7 +10,7 @@ use crate::analysis::forecast::{Forecast, Span};
 use crate::report::wording::run_name;
 use crate::study::device::DeviceGroup;
 use crate::study::front::Front;
-use crate::study::metric::{Direction, Number};
+use crate::study::metric::{Direction, Metrics, Number};
 use crate::study::params::Params;
 use crate::study::segment::Segment;
 use crate::study::spec::StudySpec;
@@ -114,6 +115,12 @@ pub struct TrialJson {
     pub last_step: Option<u64>,
     /// Its active parameters: those with which the value, or else the last one, was measured.
     pub params: Params,
+    /// The last value of each metric; absent where a verb has none, or others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<Metrics>,
+    /// Values about the whole trial; absent if it has none, or a verb has them apart.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub summary: BTreeMap<String, serde_json::Value>,
     /// Where it continued from other trials of its population; absent if it never did.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<SegmentJson>,
@@ -183,6 +190,8 @@ impl TrialJson {
             last_value: trial.last().map(|(_, value)| Number(value)),
             last_step: trial.last_step(),
             params: shown_params(spec, trial).clone(),
+            metrics: None,
+            summary: BTreeMap::new(),
             segments: segments(trial),
             device: trial.devices.clone(),
             seconds: seconds(trial.busy_micros),
@@ -201,6 +210,16 @@ impl TrialJson {
     pub fn after(self, spent: Option<Duration>) -> Self {
         let spent = spent.filter(|_| self.state == TrialState::Running);
         TrialJson { seconds: spent.map_or(self.seconds, |spent| spent.as_secs_f64()), ..self }
+    }
+
+    /// The same with the trial's last metrics and its summary.
+    pub fn measured(
+        self,
+        trial: &Trial,
+        summary: Option<BTreeMap<String, serde_json::Value>>,
+    ) -> Self {
+        let metrics = Some(trial.last_metrics.clone()).filter(|metrics| !metrics.0.is_empty());
+        TrialJson { metrics, summary: summary.unwrap_or_default(), ..self }
     }
 
     /// A trial with the name of its study.

@@ -32,12 +32,17 @@ impl Column {
         Column { title: title.into(), align, cells, is_optional: false }
     }
 
-    /// Makes the column optional: it is dropped, the rightmost first, if the table does not fit
-    /// even with truncated texts.
+    /// Makes the column optional: it is dropped if the table does not fit even with truncated
+    /// texts; those with the same cell in all rows first, and of several the rightmost.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.is_optional = true;
         self
+    }
+
+    /// Whether all rows have the same cell.
+    fn is_constant(&self) -> bool {
+        self.cells.windows(2).all(|cells| cells[0] == cells[1])
     }
 
     /// Width of the widest cell, title included.
@@ -188,9 +193,13 @@ fn fit(shown: &mut Vec<(&Column, usize)>, room: usize) {
     // No spaces precede the first.
     let room = room + 2;
     let mut least: usize = shown.iter().map(narrowest).sum();
-    for index in (0..shown.len()).rev() {
-        if least > room && shown[index].0.is_optional {
-            least -= narrowest(&shown.remove(index));
+    // What is the same in all rows says least.
+    for may_differ in [false, true] {
+        for index in (0..shown.len()).rev() {
+            let column = shown[index].0;
+            if least > room && column.is_optional && (may_differ || column.is_constant()) {
+                least -= narrowest(&shown.remove(index));
+            }
         }
     }
     let mut total: usize = shown.iter().map(|(_, width)| width + 2).sum();
@@ -254,6 +263,26 @@ mod tests {
             ("      a        b  why\n1234567  1234567  a long sent…\n".to_owned(), 1)
         );
         assert_eq!(written(10), ("      a  why\n1234567  a long …\n".to_owned(), 2));
+    }
+
+    #[test]
+    fn optional_columns_that_are_the_same_in_all_rows_are_left_out_first() {
+        let column = |title: &str, cells: [&str; 2]| {
+            Column::new(title, Align::Right, cells.map(str::to_owned).to_vec()).optional()
+        };
+        let columns = [
+            column("same", ["1234567", "1234567"]),
+            column("x", ["1234567", "2345678"]),
+            column("equal", ["1234567", "1234567"]),
+            column("y", ["1234567", "2345678"]),
+        ];
+        let titles = |room| {
+            let mut out = Vec::new();
+            write_table(&mut out, &columns, AvailableWidth::Columns(room), "…").unwrap();
+            let text = String::from_utf8(out).unwrap();
+            text.lines().next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!([30, 20, 10].map(titles), ["same x y", "x y", "x"]);
     }
 
     #[test]

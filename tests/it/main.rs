@@ -109,6 +109,7 @@ mod track;
 mod tracked_params;
 #[cfg(feature = "train")]
 mod trainer;
+mod trial_columns;
 mod tui;
 mod verbs;
 mod verbs_first_day;

@@ -76,6 +76,7 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
         json!({
             "number": 0, "state": "complete", "value": 0.184_213, "violation": null,
             "last_value": 0.2, "last_step": 3,
+            "metrics": {"eval_accuracy": 0.8, "eval_loss": 0.2},
             "params": {"learning_rate": 3.162_277e-4, "model.num_layers": 2, "optim": "adamw"},
             "device": "cpu", "seconds": 5.0, "attempts": 1, "reason": null, "tags": [],
             "notes": [],
@@ -83,6 +84,7 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
         json!({
             "number": 1, "state": "pruned", "value": null, "violation": null,
             "last_value": 1.5, "last_step": 1,
+            "metrics": {"eval_accuracy": -0.5, "eval_loss": 1.5},
             "params": {
                 "learning_rate": 0.1, "model.num_layers": 8, "momentum": 0.9, "optim": "sgd",
             },
@@ -92,6 +94,7 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
         json!({
             "number": 2, "state": "complete", "value": "NaN", "violation": null,
             "last_value": "NaN", "last_step": 1,
+            "metrics": {"eval_accuracy": "NaN", "eval_loss": "NaN"},
             "params": {
                 "learning_rate": 0.05, "model.num_layers": 1, "momentum": 0.9, "optim": "sgd",
             },
@@ -101,6 +104,7 @@ fn trials_as_json_have_the_contracts_shape_and_tell_nan_from_nothing() {
         json!({
             "number": 3, "state": "running", "value": null, "violation": null,
             "last_value": 0.7, "last_step": 1,
+            "metrics": {"eval_accuracy": 1.0 - 0.7, "eval_loss": 0.7},
             "params": {"learning_rate": 1e-3, "model.num_layers": 4, "optim": "adamw"},
             "device": "cpu", "seconds": null, "attempts": 1, "reason": null, "tags": [],
             "notes": [],

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{TrialsArguments, alignment, time};
+use super::columns::{Named, Row, Sought, take_shown};
+use super::{TrialsArguments, alignment, metric_cell, time};
+use crate::app::last_values::take_logged;
 use crate::app::several::{self, RankedTrial};
 use crate::app::study_state::{times_spent, with_open_attempts};
 use crate::cli::selection;
@@ -15,11 +17,11 @@ use crate::report::wording::{
     metric_names, objective_cell, objective_digits, one_line, param, run_name, state_cell,
     value_cell, value_digits,
 };
-use crate::storage::StudySummary;
+use crate::storage::{StorageReader as _, StudySummary, Summaries};
 use crate::study::counted::count;
 use crate::study::query::{Filter, TrialQuery};
 use crate::study::state::shown_params;
-use crate::study::trial::TrialNumber;
+use crate::study::trial::{Trial, TrialNumber};
 
 /// The time spent on each trial, by the index of its study.
 type Times = BTreeMap<(usize, TrialNumber), Duration>;
@@ -47,7 +49,31 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     let is_ranked =
         queries.first().is_some_and(|(_, query)| several::ranks_together(specs(), &query.sort));
     let limit = arguments.limit.filter(|_| is_ranked).unwrap_or(u64::MAX);
-    let rows = several::page(&reader, &queries, 0, limit)?.rows;
+    let mut rows = several::page(&reader, &queries, 0, limit)?.rows;
+    let mut sought = Sought::default();
+    queries.iter().for_each(|(study, query)| sought.add(&study.spec, query));
+    let mut summaries: Vec<Summaries> = Vec::new();
+    let mut names = Vec::new();
+    for (study, _) in &queries {
+        names.push((&study.spec, reader.trial_names(study.id)?));
+        summaries.push(match arguments.needs_summaries() {
+            true => reader.trial_summaries(study.id)?,
+            false => Summaries::new(),
+        });
+    }
+    let in_summaries = summaries.iter().flat_map(Summaries::values);
+    let in_summaries = in_summaries.flat_map(|summary| summary.keys().cloned()).collect();
+    let named = Named::all(&arguments.columns, &names, &in_summaries)?;
+    for (index, (study, _)) in queries.iter().enumerate() {
+        let is_own = |row: &&mut RankedTrial| row.study == index;
+        let mut own: Vec<Trial> =
+            rows.iter().filter(|row| row.study == index).map(|row| row.trial.clone()).collect();
+        match arguments.json {
+            true => take_logged(&reader, study, &mut own)?,
+            false => take_shown(&reader, study, (&sought, &named), &mut own)?,
+        }
+        rows.iter_mut().filter(is_own).zip(own).for_each(|(row, own)| row.trial = own);
+    }
     let spec = |row: &RankedTrial| &queries[row.study].0.spec;
     let mut times = Times::new();
     for row in &rows {
@@ -58,7 +84,8 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     if arguments.json {
         let json = |row: &RankedTrial| {
             let spent = times.get(&(row.study, row.trial.number)).copied();
-            TrialJson::of_study(spec(row), &row.trial).after(spent)
+            let summary = summaries[row.study].get(&row.trial.number).cloned();
+            TrialJson::of_study(spec(row), &row.trial).after(spent).measured(&row.trial, summary)
         };
         let trials: Vec<TrialJson> = rows.iter().map(json).collect();
         return console.json(None, &BTreeMap::from([("trials", trials)]));
@@ -66,7 +93,18 @@ pub fn trials(arguments: &TrialsArguments, console: &mut Console) -> Result<Exit
     match all {
         0 => console.say("there are no trials yet"),
         all if rows.is_empty() => console.say(&format!("none of {} passes", count(all, "trial"))),
-        _ => console.table(&columns(&queries, &rows, &times))?,
+        _ if named.is_empty() => console.table(&columns(&queries, &rows, &times, &sought))?,
+        _ => {
+            let rows = rows.iter().map(|row| Row {
+                spec: spec(row),
+                trial: &row.trial,
+                state: state_cell(&row.trial),
+                spent: times.get(&(row.study, row.trial.number)).copied(),
+                summary: summaries[row.study].get(&row.trial.number),
+            });
+            let rows: Vec<Row<'_>> = rows.collect();
+            console.table(&Named::add_to(&named, &rows).end())?;
+        }
     }
     Ok(Exit::Done)
 }
@@ -75,6 +113,7 @@ fn columns(
     queries: &[(StudySummary, TrialQuery)],
     rows: &[RankedTrial],
     times: &Times,
+    sought: &Sought,
 ) -> Vec<Column> {
     let spec = |row: &RankedTrial| &queries[row.study].0.spec;
     let mut units: Vec<&str> = queries.iter().map(|(study, _)| study.spec.step.as_str()).collect();
@@ -116,6 +155,12 @@ fn columns(
     if objectives.is_none() {
         columns = columns.left("metric", |row| metric_names(spec(row)));
     }
+    let is_shown = |name: &str| {
+        objectives.is_some_and(|all| all.iter().any(|objective| objective.metric == name))
+    };
+    for name in sought.metrics.iter().filter(|name| !is_shown(name)) {
+        columns = columns.point(one_line(name), |row| metric_cell(&row.trial, name));
+    }
     columns = columns
         .right(unit, |row| row.trial.last_step().map_or_else(String::new, |step| step.to_string()))
         .right("time", |row| time(times.get(&(row.study, row.trial.number))));
@@ -124,7 +169,10 @@ fn columns(
             let params = shown_params(spec(row), &row.trial);
             params.get(name).map_or_else(String::new, param)
         };
-        columns = columns.aligned(align, one_line(name), value).optional();
+        columns = columns.aligned(align, one_line(name), value);
+        if !sought.params.contains(name) {
+            columns = columns.optional();
+        }
     }
     columns
         .left("reason", |row| row.trial.reason.as_deref().map_or_else(String::new, one_line))
