@@ -1,6 +1,6 @@
 //! `hpsearch track`: runs a program and records it, without a search.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -8,12 +8,13 @@ use clap::Args;
 use super::console::Console;
 use super::direction::DirectionArgument;
 use super::exit::{Exit, Failure};
+use crate::app::last_values::take_logged;
 use crate::app::spools::TakeOver;
 use crate::app::track::{BatchJob, Begun, TrackOptions, begin};
 use crate::report::wording::{number, one_line};
 use crate::runner::signals::PassedOn;
-use crate::storage::StorageReader as _;
 use crate::storage::any::AnyStore;
+use crate::storage::{StorageReader as _, StoredStudy};
 use crate::study::counted::count;
 use crate::study::field;
 use crate::study::metric::Direction;
@@ -22,6 +23,7 @@ use crate::study::printed_metrics::{PatternError, Patterns};
 use crate::study::program::MetricSources;
 use crate::study::spec::TrackSpec;
 use crate::study::step::StepUnit;
+use crate::study::suggestion::quoted;
 use crate::study::trial::TrialNumber;
 use crate::tracking::process::{Ended, ForegroundCommand, Unwritten, carry_out};
 use crate::tracking::{Goal, RunEnd, arguments};
@@ -43,6 +45,7 @@ with the name of a password or token are not stored.
 The program reports like a trial, with lines on standard output such as
   @hpsearch {\"step\":1,\"loss\":0.5}
 or in its own words, which --pattern finds: --pattern 'loss: (?<loss>\\S+)'.
+--json and --tensorboard read files that it writes.
 All other output is shown here and kept as its log. Its exit code is that of
 this command. Ctrl-C is passed on; --resume continues the run, with
 HPSEARCH_RESUME set to its last checkpoint.";
@@ -85,6 +88,12 @@ pub struct TrackArguments {
     /// prints in its own words, as often as needed; one named `step` is the step
     #[arg(long, value_name = "REGEX")]
     pub pattern: Vec<String>,
+    /// A file of JSON lines with metrics that the program writes
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// A directory in which the program writes TensorBoard's event files
+    #[arg(long, value_name = "DIR")]
+    pub tensorboard: Option<PathBuf>,
     /// How often CPU, memory and GPUs are measured: 10s (the default) or off
     #[arg(long, value_name = "INTERVAL", value_parser = period)]
     pub system: Option<Period>,
@@ -105,6 +114,11 @@ fn period(text: &str) -> Result<Period, &'static str> {
 pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, Failure> {
     check_patterns(&arguments.pattern)?;
     let directory = std::env::current_dir()?;
+    let metrics = MetricSources {
+        pattern: arguments.pattern.clone(),
+        json: metric_file("json", arguments.json.as_deref(), &directory)?,
+        tensorboard: metric_file("tensorboard", arguments.tensorboard.as_deref(), &directory)?,
+    };
     let wanted = TrackOptions {
         study: arguments.study.clone(),
         goal: Goal {
@@ -157,7 +171,7 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
         directory,
         params,
         system: arguments.system.map_or(TrackSpec::default().system, |Period(period)| period),
-        metrics: MetricSources { pattern: arguments.pattern.clone(), ..Default::default() },
+        metrics,
     };
     let mut tell = |text: &str| console.complain(&one_line(text));
     let ended = carry_out(&mut store, &path, run, &command, signals.signals(), &mut tell)?;
@@ -169,6 +183,9 @@ pub fn track(arguments: &TrackArguments, console: &mut Console) -> Result<Exit, 
         taking_over.wait();
     }
     print_end(&ended, &label, &value, (&study.spec.name, &trial.to_string()), &path, console);
+    if ended.end == RunEnd::Completed && ended.unwritten.is_none() && !ended.is_fenced {
+        print_what_is_missing(&store, &study, trial, console)?;
+    }
     Ok(match ended.status {
         0 if ended.unwritten.is_some() => Exit::Store,
         status => Exit::Program(u8::try_from(status).unwrap_or(1)),
@@ -214,6 +231,55 @@ fn print_end(
         RunEnd::Interrupted { by } => {
             let resume = console.next(&format!("track --study {study} --resume {run} -- COMMAND"));
             console.say(&format!("run {label} was interrupted {by}; {resume} continues it"));
+        }
+    }
+}
+
+/// What to do about a complete run without the study's metric.
+fn print_what_is_missing(
+    store: &AnyStore,
+    study: &StoredStudy,
+    trial: TrialNumber,
+    console: &Console,
+) -> Result<(), Failure> {
+    let Some(trial) = store.trial(study.id, trial)? else { return Ok(()) };
+    let metric = one_line(&study.spec.objective().metric);
+    if trial.value.is_some() {
+        return Ok(());
+    }
+    let mut trials = [trial];
+    take_logged(store, &store.summary(study.id)?, &mut trials)?;
+    let others = trials[0].last_metrics.iter().map(|(name, _)| one_line(name));
+    let others: Vec<String> = others.filter(|name| *name != metric).collect();
+    console.say(&match others.as_slice() {
+        [] => "it reported no metric: `--pattern`, `--json` and `--tensorboard` read what a \
+               program prints or writes; it may also print lines such as `@hpsearch \
+               {\"loss\":0.5}`, or log with `hpsearch.init` in Python"
+            .to_owned(),
+        others => format!(
+            "it reported no `{metric}`, by which the runs of `{}` are compared, but {}: `--study \
+             NAME --metric NAME` compares runs by another metric",
+            one_line(&study.spec.name),
+            quoted(others.iter().map(String::as_str)),
+        ),
+    });
+    Ok(())
+}
+
+/// A file of the program's metrics, as the program's directory has it.
+fn metric_file(
+    option: &str,
+    path: Option<&Path>,
+    directory: &Path,
+) -> Result<Option<String>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let whole = directory.join(path);
+    match whole.to_str() {
+        Some(text) if !text.contains(['{', '}']) => Ok(Some(text.to_owned())),
+        _ => {
+            let path = one_line(&path.display().to_string());
+            let message = format!("`--{option} {path}`: the path has braces, or is not UTF-8");
+            Err(Failure::usage(message).help("write to a file of another name"))
         }
     }
 }

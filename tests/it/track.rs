@@ -748,3 +748,30 @@ fn what_a_store_never_took_is_in_the_log_and_the_exit_code_says_so() {
     }
     assert_verified(&site, "s");
 }
+
+#[test]
+fn a_run_without_metrics_says_how_they_are_recorded() {
+    let site = site("echo trains\n");
+    let ended = site.run(&words(&[], &[]));
+    assert_done(&ended);
+    let ways = ["it reported no metric", "--pattern", "@hpsearch {\"loss\":0.5}", "hpsearch.init"];
+    assert_names(&ended.err, &ways);
+    site.write("train.sh", "echo '@hpsearch {\"step\":1,\"acc\":0.5}'\n");
+    let ended = site.run(&words(&[], &[]));
+    assert_names(&ended.err, &["it reported no `loss`", "but `acc`", "--metric NAME"]);
+    site.write("train.sh", TRAIN);
+    let ended = site.run(&words(&[], &[]));
+    assert!(!ended.err.contains("it reported no"), "{}", ended.err);
+}
+
+#[test]
+fn metrics_are_read_from_a_file_of_json_lines_in_the_working_directory() {
+    let site = site("echo '{\"step\":1,\"loss\":0.5}' >> m.jsonl\n");
+    site.write("m.jsonl", "{\"step\":9,\"loss\":0.1}\n");
+    let ended = site.run(&words(&["--json", "m.jsonl"], &[]));
+    assert_done(&ended);
+    assert_names(&ended.err, &["run 0 is complete: loss 0.5"]);
+    assert_refused(&site.run(&words(&["--json", "{a}.jsonl"], &[])), &["has braces"]);
+    let ended = site.run(&words(&["--tensorboard", "logs"], &[]));
+    assert_names(&ended.err, &["there is no event file", "logs"]);
+}
