@@ -71,7 +71,9 @@ fn a_study_that_is_there_unchanged_or_lacks_runs_is_not_copied() {
         let track = ["track", "--study", "runs", "--", "sh", "trial.sh", value];
         assert_done(&site.run(&track));
     }
-    assert_done(&site.run(&["rm", "runs", "0", "--yes"]));
+    let removed = site.run(&["rm", "runs", "0", "--yes"]);
+    assert_done(&removed);
+    assert_names(&removed.err, &["`hpsearch copy` refuses", "hpsearch mv runs RUN.. --to NEW"]);
     let refused = site.run(&["copy", "runs", "--to", "other.db"]);
     assert_names(&refused.err, &["runs of `runs` were removed", "hpsearch mv"]);
     assert!(refused.code != 0 && !site.run(&["--store", "other.db", "ls"]).out.contains("runs"));

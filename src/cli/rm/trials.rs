@@ -228,5 +228,13 @@ pub fn remove(
         let trials = groups.iter().flat_map(|group| &group.trials).collect();
         return console.json(study.as_deref(), &RmTrialsJson { removed: wants, trials, left });
     }
+    let of_runs = groups.iter().find(|group| group.study.spec.is_tracked());
+    if let Some(group) = of_runs.filter(|_| wants) {
+        let mv = console.next(&format!("mv {} RUN.. --to NEW", one_line(&group.study.spec.name)));
+        console.say(&format!(
+            "note: `hpsearch copy` refuses a study from which runs were removed: {mv} takes the \
+             others to a new study, which can be copied"
+        ));
+    }
     Ok(Exit::Done)
 }
