@@ -285,7 +285,7 @@ fn checked(
             }
             Request::Enqueue { params } => {
                 if study.spec.is_tracked() {
-                    return Err(StorageError::Tracked { study: study.spec.name.clone() }.into());
+                    return Err(StorageError::NotSearched { study: study.spec.name.clone() }.into());
                 }
                 enqueue::check(reader, study, &params, repeat)?;
                 Request::Enqueue { params }

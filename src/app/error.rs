@@ -19,6 +19,7 @@ use crate::storage::StorageError;
 use crate::storage::optuna_database::OptunaError;
 use crate::study::counted::count;
 use crate::study::suggestion::quoted;
+use crate::study::tracked::MovedRun;
 use crate::study::trial::{TrialNumber, TrialState};
 use crate::tracking::import::ImportError;
 use crate::tracking::{SyncError, TrackingError};
@@ -176,6 +177,8 @@ pub enum AppError {
         last: Option<TrialNumber>,
         /// Whether it was a run that was removed.
         is_removed: bool,
+        /// Where it was moved to, if it was.
+        moved: Option<MovedRun>,
     },
     /// A word is the name of a study, and a trial or run of another study that was named.
     #[error("`{}` is a study, and a trial or run of `{}`", one_line(word), one_line(study))]

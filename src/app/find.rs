@@ -7,11 +7,13 @@ use super::AppError;
 use crate::config;
 use crate::storage::sqlite;
 use crate::storage::{StorageError, StorageReader, StudyId, StudySummary};
+use crate::study::event::{Event, Seq, StateEvent, TrialEvent};
 use crate::study::pattern::matches;
 use crate::study::query::{SortKey, TrialQuery};
 use crate::study::spec::StudySpec;
 use crate::study::suggestion::nearest;
 use crate::study::tag::ARCHIVED;
+use crate::study::tracked::MovedRun;
 use crate::study::trial::{Trial, TrialNumber};
 
 /// The study `named` in the store behind `reader`; `None`: the only one.
@@ -159,14 +161,42 @@ pub fn trial(
     if let Some(trial) = reader.trial(study.id, number)? {
         return Ok(trial);
     }
+    let is_removed = number < reader.next_number(study.id)?;
     let last = TrialQuery { reverse: true, ..TrialQuery::all(SortKey::Number).page(0, 1) };
     Err(AppError::UnknownTrial {
         study: study.spec.name.clone(),
         trial: number,
         trials: study.counts.total(),
         last: reader.numbers(study.id, &last)?.pop(),
-        is_removed: number < reader.next_number(study.id)?,
+        is_removed,
+        moved: if is_removed { moved_to(reader, study, number)? } else { None },
     })
+}
+
+/// Where a removed run was moved to, by the journal.
+fn moved_to(
+    reader: &dyn StorageReader,
+    study: &StudySummary,
+    number: TrialNumber,
+) -> Result<Option<MovedRun>, StorageError> {
+    const PAGE: u64 = 10_000;
+    let mut after = Seq::default();
+    loop {
+        let events = reader.events_after(study.id, after, PAGE)?;
+        let Some((last, ..)) = events.last() else { return Ok(None) };
+        after = *last;
+        let moved = events.into_iter().find_map(|(_, _, event)| match event {
+            Event::Trial(run, TrialEvent::State(StateEvent::Removed { moved }))
+                if run == number =>
+            {
+                Some(moved)
+            }
+            _ => None,
+        });
+        if let Some(moved) = moved {
+            return Ok(moved);
+        }
+    }
 }
 
 /// Trials of a study, in this order.

@@ -146,6 +146,7 @@ pub fn groups(
     params.extend(others.into_iter().filter(|name| study.spec.space.dimension(name).is_none()));
     let is_param = |name: &String| params.contains(name);
     let unknown = |name: &String, further: Option<&str>| {
+        let further = further.filter(|further| params.iter().all(|name| name != further));
         let known = params.iter().cloned().chain(further.map(str::to_owned)).collect();
         let (study, name) = (study.spec.name.clone(), name.clone());
         GroupError::Unknown { study, name, known }

@@ -128,7 +128,7 @@ fn whose(store: &AnyStore, study: StudyId, requests: &[Request]) -> Result<Whose
     match spec.is_tracked() {
         false => Ok(Whose::Runners),
         true if requests.iter().all(is_of_run) => Ok(Whose::Trackers),
-        true => Err(StorageError::Tracked { study: spec.name }),
+        true => Err(StorageError::NotSearched { study: spec.name }),
     }
 }
 

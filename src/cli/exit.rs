@@ -309,6 +309,7 @@ impl From<StorageError> for Failure {
             StorageError::Exists { .. }
             | StorageError::NoStudy { .. }
             | StorageError::Tracked { .. }
+            | StorageError::NotSearched { .. }
             | StorageError::Searched { .. }
             | StorageError::Address { .. }
             | StorageError::WithoutPostgres { .. } => Exit::Usage,
@@ -559,6 +560,7 @@ mod tests {
             StorageError::ReadAlone { path: path() },
             StorageError::Io { path: path(), source: system() },
             StorageError::Tracked { study: text("s") },
+            StorageError::NotSearched { study: text("s") },
             StorageError::Searched { study: text("s") },
             StorageError::RunTracked { study: text("s"), run: TrialNumber(3) },
             StorageError::RunFenced { trial: TrialNumber(3) },

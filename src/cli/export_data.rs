@@ -162,9 +162,12 @@ fn form_of(path: &Path) -> Result<Format, Failure> {
         "jsonl" | "ndjson" => Ok(Format::Jsonl),
         "parquet" | "pq" => Ok(Format::Parquet),
         other => {
+            let formats = match cfg!(feature = "parquet") {
+                true => ".csv, .tsv, .json, .jsonl or .parquet",
+                false => ".csv, .tsv, .json or .jsonl",
+            };
             let help = format!(
-                "end the name in .csv, .tsv, .json, .jsonl or .parquet: `-o {}`; or choose the \
-                 format with `--format`",
+                "end the name in {formats}: `-o {}`; or choose the format with `--format`",
                 path.with_extension("csv").display()
             );
             Err(Failure::usage(format!(

@@ -121,6 +121,7 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
     let output = arguments.output.as_deref().unwrap_or(Path::new(default));
     let files = arguments.studies.iter().map(PathBuf::from);
     refuse_inputs(output, store_files(&console.store).into_iter().chain(files))?;
+    refuse_other_formats(output, arguments.markdown)?;
     if !arguments.overwrite {
         let markers = [html::MARKER, markdown::MARKER].map(|marker| (0, marker.as_bytes()));
         refuse_others(output, &markers, "a report")?;
@@ -155,6 +156,18 @@ pub fn report(arguments: &ReportArguments, console: &mut Console) -> Result<Exit
         }
     }
     Ok(Exit::Done)
+}
+
+/// Refuses names that promise another format than is written.
+fn refuse_other_formats(output: &Path, is_markdown: bool) -> Result<(), Failure> {
+    let Some(end) = output.extension() else { return Ok(()) };
+    let end = end.to_string_lossy().to_ascii_lowercase();
+    if is_markdown || ["html", "htm", "md", "markdown"].contains(&end.as_str()) {
+        return Ok(());
+    }
+    let message = format!("`{}`: a report is not written as `.{}`", shown(output), one_line(&end));
+    Err(Failure::usage(message)
+        .help("end the name in .html, or in .md for Markdown; a browser prints HTML as PDF"))
 }
 
 /// Whether a file's name says that it is Markdown.

@@ -27,6 +27,12 @@ pub fn named_or(
             let word = one_line(&word);
             Err(Failure::usage(format!("`{word}` is not a trial number")).help(meant(&word)))
         }
+        Err(error @ AppError::NoTrialWord { .. }) => {
+            let AppError::NoTrialWord { word, near, .. } = &error else { return Err(error.into()) };
+            let near = near.as_ref().map(|near| format!("did you mean `{}`? ", one_line(near)));
+            let meant = meant(&one_line(word));
+            Err(Failure::usage(error.to_string()).help(near.unwrap_or_default() + &meant))
+        }
         _ => named(words, console),
     }
 }

@@ -106,10 +106,40 @@ fn answer(error: &clap::Error, command: &Command, words: &[OsString]) -> Option<
     }
 }
 
+/// Verbs of other programs, and ours.
+const SYNONYMS: &[(&str, &str)] = &[
+    ("compare", "diff"),
+    ("delete", "rm"),
+    ("remove", "rm"),
+    ("rename", "mv"),
+    ("move", "mv"),
+    ("status", "ls"),
+    ("studies", "ls"),
+    ("start", "run"),
+    ("optimize", "run"),
+    ("search", "run"),
+    ("cancel", "stop"),
+    ("abort", "stop"),
+    ("ui", "serve"),
+    ("dashboard", "serve"),
+    ("server", "serve"),
+    ("describe", "show"),
+    ("info", "show"),
+    ("annotate", "note"),
+];
+
+/// What tools that keep runs on a server have a verb for.
+const ACCOUNTS: [&str; 3] = ["login", "logout", "signup"];
+
 /// The error about an unknown verb, with a similar one.
 pub fn unknown_verb(command: &Command, verb: &str) -> Failure {
-    let near = nearest(verb, command.get_subcommands().map(Command::get_name));
+    let synonym = SYNONYMS.iter().find(|(foreign, _)| *foreign == verb).map(|(_, own)| *own);
+    let near = synonym.or_else(|| nearest(verb, command.get_subcommands().map(Command::get_name)));
     Failure::usage(format!("there is no verb `{}`", lines(verb))).help(match near {
+        _ if ACCOUNTS.contains(&verb) => {
+            "there is no account: studies and runs are in a file on this machine, `--store PATH`"
+                .to_owned()
+        }
         Some(near) => format!("did you mean `{near}`?"),
         None => "`hpsearch --help` lists the verbs".to_owned(),
     })
@@ -202,6 +232,15 @@ mod tests {
     }
 
     #[test]
+    fn verbs_of_other_programs_stand_for_verbs_that_are_there() {
+        let command = CommandLine::command();
+        for (foreign, own) in SYNONYMS {
+            assert!(command.find_subcommand(foreign).is_none(), "{foreign} is a verb");
+            assert!(command.find_subcommand(own).is_some(), "{own} is not a verb");
+        }
+    }
+
+    #[test]
     fn what_clap_cannot_help_with_is_answered() {
         let said = |words: &[&str]| {
             let words: Vec<OsString> =
@@ -225,6 +264,10 @@ mod tests {
             (&["extend", "acc", "+20"], "did you mean `--trials +20`?"),
             (&["extend", "acc", "+2h"], "did you mean `--time +2h`?"),
             (&["rnu"], "error: there is no verb `rnu`\nhelp: did you mean `run`?"),
+            (&["compare", "grid", "0", "1"], "did you mean `diff`?"),
+            (&["delete", "grid"], "did you mean `rm`?"),
+            (&["ui"], "did you mean `serve`?"),
+            (&["login"], "there is no account"),
             (&["xyzzy"], "`hpsearch --help` lists the verbs"),
         ] {
             let said = said(words).unwrap_or_default();

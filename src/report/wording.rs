@@ -84,6 +84,7 @@ pub fn toml_value(value: &Value) -> String {
     match value {
         Value::Bool(flag) => toml::Value::Boolean(*flag).to_string(),
         Value::Int(int) => toml::Value::Integer(*int).to_string(),
+        Value::Float(float) if float.is_finite() => format!("{float:?}"),
         Value::Float(float) => toml::Value::Float(*float).to_string(),
         Value::Text(text) => toml_text(text),
         Value::List(list) => {

@@ -152,7 +152,9 @@ pub fn app_problem(error: &AppError) -> Response {
 pub fn store_problem(error: &StorageError) -> Response {
     let status = match error {
         StorageError::NoStudy { .. } | StorageError::NoTrial { .. } => Status::NotFound,
-        StorageError::Tracked { .. } | StorageError::Busy { .. } => Status::Conflict,
+        StorageError::Tracked { .. }
+        | StorageError::NotSearched { .. }
+        | StorageError::Busy { .. } => Status::Conflict,
         _ => Status::ServiceUnavailable,
     };
     Response::problem(status, &error.to_string(), Some(&error.remedy()))

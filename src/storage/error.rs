@@ -51,6 +51,12 @@ pub enum StorageError {
         /// Its name.
         study: String,
     },
+    /// The study holds tracked runs, and a request is for a search.
+    #[error("`{study}` holds tracked runs: nothing is searched there")]
+    NotSearched {
+        /// Its name.
+        study: String,
+    },
     /// A run of the study is being tracked: it cannot be removed or moved, and the study cannot be
     /// renamed or removed.
     #[error("run {run} of `{study}` is being tracked")]
@@ -552,6 +558,12 @@ impl StorageError {
             }
             StorageError::Tracked { .. } => {
                 "name another study in the study file; `hpsearch track` adds a run to this one"
+            }
+            StorageError::NotSearched { study } => {
+                return format!(
+                    "`hpsearch track --study {study} -- COMMAND` adds a run, and with `--resume \
+                     RUN` it continues one"
+                );
             }
             StorageError::RunTracked { study, run } => {
                 return format!(

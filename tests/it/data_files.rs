@@ -572,7 +572,7 @@ fn a_table_of_trials_has_the_format_that_its_name_says() {
             ran.code == 2
                 && ran.err.contains(
                     "is not a supported format\nhelp: end the \
-                name in .csv, .tsv, .json, .jsonl or .parquet"
+                name in .csv, .tsv, .json"
                 ),
             "{}",
             ran.err

@@ -49,6 +49,7 @@ mod grouped_runs;
 mod groups;
 mod harness;
 mod help;
+mod hints;
 mod hostile;
 mod import;
 mod importance;

@@ -278,7 +278,7 @@ fn a_moved_run_is_whole_in_the_other_study() {
     assert_done(&resumed);
     assert_names(&resumed.err, &["continues from the checkpoint of step 1"]);
     assert_names(&site.run(&["logs", "old", "a", "--attempt", "0"]).out, &["log word-a"]);
-    assert_refused(&site.run(&["show", "runs", "0"]), &["was removed"]);
+    assert_refused(&site.run(&["show", "runs", "0"]), &["it was moved to `old`", "`old/1`"]);
     assert_verified(&site, &["runs", "old"]);
     // And back.
     assert_done(&site.run(&["mv", "old/a", "--to", "runs", "--yes"]));

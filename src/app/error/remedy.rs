@@ -7,6 +7,7 @@ use crate::runner::RunnerError;
 use crate::study::counted::count;
 use crate::study::suggestion::{nearest_few, quoted};
 use crate::study::tag::TAG_RULE;
+use crate::study::tracked::MovedRun;
 
 /// The remedy for an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +87,10 @@ impl AppError {
                 text("trials are written like `7`, `3,5` or `0-4`; the study comes before them")
             }
             AppError::TooManyTrials { .. } => text("name fewer"),
+            AppError::UnknownTrial { moved: Some(MovedRun { study, run }), .. } => said(format!(
+                "it was moved to `{0}`, where it became run {run}: `{0}/{run}`",
+                one_line(study)
+            )),
             AppError::UnknownTrial { is_removed: true, .. } => {
                 text("it was removed; run numbers are not reused")
             }
