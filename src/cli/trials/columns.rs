@@ -9,9 +9,12 @@ use crate::app::last_values::take_named;
 use crate::cli::Failure;
 use crate::cli::moments::moment;
 use crate::report::table::{Align, Columns};
-use crate::report::wording::{number, objective_cell, one_line, param, run_name, value_cell};
+use crate::report::wording::{
+    objective_cell, objective_digits, one_line, param, run_name, value_cell, value_digits,
+};
 use crate::storage::{StorageError, StorageReader, StudySummary};
 use crate::study::condition::{Needs, TrialNames};
+use crate::study::metric::ColumnDigits;
 use crate::study::params::Value;
 use crate::study::query::TrialQuery;
 use crate::study::spec::StudySpec;
@@ -37,7 +40,7 @@ const FIELDS: &[Field] = &[
     ("name", Align::Left, |row| run_name(row.trial).map_or_else(String::new, one_line)),
     ("group", Align::Left, group),
     ("state", Align::Left, |row| row.state.to_owned()),
-    ("value", Align::Point, |row| value_cell(row.trial)),
+    ("value", Align::Point, |row| value_cell(row.trial, ColumnDigits::default())),
     ("step", Align::Right, |row| {
         row.trial.last_step().map_or_else(String::new, |step| step.to_string())
     }),
@@ -96,10 +99,12 @@ impl Named {
         words.iter().map(|word| Ok((one_line(word), names.find(word)?))).collect()
     }
 
-    fn cell(&self, row: &Row<'_>) -> String {
+    fn cell(&self, row: &Row<'_>, digits: ColumnDigits) -> String {
         let Row { spec, trial, .. } = row;
-        let last = |name| trial.last_metrics.get(name).map_or_else(String::new, number);
+        let last =
+            |name| trial.last_metrics.get(name).map_or_else(String::new, |last| digits.text(last));
         match self {
+            Named::Field("value") => value_cell(trial, digits),
             Named::Field(name) => {
                 let field = FIELDS.iter().find(|(field, ..)| field == name);
                 field.map_or_else(String::new, |(.., cell)| cell(row))
@@ -110,8 +115,10 @@ impl Named {
             Named::LastValue(name) => last(name),
             Named::Metric(name) => {
                 match spec.objectives.iter().position(|objective| objective.metric == *name) {
-                    Some(index) if spec.has_several_objectives() => objective_cell(trial, index),
-                    Some(_) => value_cell(trial),
+                    Some(index) if spec.has_several_objectives() => {
+                        objective_cell(trial, index, digits)
+                    }
+                    Some(_) => value_cell(trial, digits),
                     None => last(name),
                 }
             }
@@ -120,6 +127,31 @@ impl Named {
                 let value = value.and_then(Value::from_json);
                 value.map_or_else(String::new, |value| param(&value))
             }
+        }
+    }
+
+    /// The digits of its numbers.
+    fn digits(&self, rows: &[Row<'_>]) -> ColumnDigits {
+        let trials = || rows.iter().map(|row| row.trial);
+        match self {
+            Named::Field("value") => value_digits(trials()),
+            Named::Metric(name) | Named::LastValue(name) => {
+                let objective = rows.iter().find_map(|row| {
+                    let mut objectives = row.spec.objectives.iter();
+                    objectives.position(|objective| objective.metric == *name)
+                });
+                let is_several = rows.iter().any(|row| row.spec.has_several_objectives());
+                match (self, objective) {
+                    (Named::Metric(_), Some(index)) if is_several => {
+                        objective_digits(trials(), index)
+                    }
+                    (Named::Metric(_), Some(_)) => value_digits(trials()),
+                    _ => {
+                        ColumnDigits::of(trials().filter_map(|trial| trial.last_metrics.get(name)))
+                    }
+                }
+            }
+            Named::Field(_) | Named::Param(_) | Named::Summary(_) => ColumnDigits::default(),
         }
     }
 
@@ -143,7 +175,9 @@ impl Named {
     pub fn add_to<'a>(named: &[(String, Named)], rows: &'a [Row<'a>]) -> Columns<'a, Row<'a>> {
         let mut columns = Columns::of(rows);
         for (title, column) in named {
-            columns = columns.aligned(column.align(rows), title, |row| column.cell(row));
+            let digits = column.digits(rows);
+            let cell = move |row: &Row<'_>| column.cell(row, digits);
+            columns = columns.aligned(column.align(rows), title, cell);
         }
         columns
     }
