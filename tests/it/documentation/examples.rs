@@ -359,10 +359,12 @@ fn answers(site: &Site, arguments: &[&str], lines: &[&str]) -> Vec<Json> {
     answers
 }
 
-/// Whether a value is as one that a page shows: of the same shape, and with the same words.
+/// Whether a value is as one that a page shows: of the same shape, and with the same words, where
+/// `..` is any.
 fn is_like(shown: &Json, value: &Json) -> bool {
     match (shown, value) {
         (Json::Number(_), Json::Number(_)) => true,
+        (Json::String(shown), Json::String(_)) if shown == ".." => true,
         (Json::Array(shown), Json::Array(values)) => {
             shown.len() == values.len()
                 && shown.iter().zip(values).all(|(shown, value)| is_like(shown, value))

@@ -71,6 +71,9 @@ pub fn trials(directory: &Path) -> Vec<Value> {
         for key in ["seconds", "attempts", "reason"] {
             trial.as_object_mut().unwrap().remove(key);
         }
+        for key in ["peak_memory", "predict_ms", "steps_per_second"] {
+            trial["metrics"].as_object_mut().unwrap().remove(key);
+        }
     }
     trials
 }
