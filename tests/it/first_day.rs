@@ -477,7 +477,7 @@ fn a_script_that_is_edited_while_its_study_runs_is_said_of_each_trial_from_then_
     let ended = site.run_study();
     assert_done(&ended);
     let said = "trial.sh` has changed since this run began (now ";
-    assert_eq!(ended.err.matches(said).count(), 1, "{}", ended.err);
+    assert_eq!(ended.out.matches(said).count(), 1, "{}", ended.out);
     assert_says(&ended, &["trial 2: ", "those before are of another version"]);
     let digest = blake3::hash(&fs::read(site.path("trial.sh")).unwrap()).to_hex();
     for (trial, expected) in [("0", 0), ("1", 0), ("2", 1), ("3", 1)] {
