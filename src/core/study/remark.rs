@@ -119,8 +119,8 @@ impl RemarkKind {
                 "a program that reads them again may fail; raise it, or let the program save less"
             }
             RemarkKind::ChangedProgram => {
-                "if trials read it, those before are of another version; `--fork NAME` starts a new \
-                 study"
+                "if trials read it, those before are of another version; `--fork NAME` starts a \
+                 new study"
             }
             RemarkKind::Cut | RemarkKind::Repeated | RemarkKind::WentBack => "",
         }
