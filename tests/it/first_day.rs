@@ -462,10 +462,8 @@ fn a_script_that_changed_between_two_runs_is_said_with_the_trials_of_the_one_bef
     assert_done(&again);
     assert_says(
         &again,
-        &[
-            "`trial.sh` changed since the last run: 2 complete trials may be of an earlier \
-             version; `--fork NAME` starts a new study",
-        ],
+        &["`trial.sh` changed since the last run: 2 complete trials may be of an earlier \
+             version; `--fork NAME` starts a new study"],
     );
 }
 
