@@ -145,7 +145,7 @@ fn studies_of_the_same_objectives_have_a_column_for_each() {
     let frame = Shown::watching(all, third, (160, 50)).frame();
     let titles = frame.lines().find(|line| line.contains("state  ")).unwrap_or_default();
     assert!(titles.contains(" values ") && titles.contains(" metric "), "{frame}");
-    let has = |line: &str| line.contains("0.125, 7000") && line.contains("eval_loss, n_params");
+    let has = |line: &str| line.contains("0.125, 7000") && line.contains("eval_loss, n_");
     assert!(frame.lines().any(has), "{frame}");
 }
 
