@@ -543,7 +543,7 @@ fn a_text_on_tracked_runs_has_their_names_and_parameters_and_the_program_of_the_
     let site = Site::empty();
     for (name, loss, lr) in [("good", "0.25", "0.1"), ("bad", "0.5", "0.2")] {
         let script = format!("{name}.sh");
-        site.write(&script, &format!("echo '@hpsearch {{\"step\":1,\"loss\":{loss}}}'\n"));
+        site.write(&script, format!("echo '@hpsearch {{\"step\":1,\"loss\":{loss}}}'\n"));
         let words = ["track", "--name", name, "--", "sh", &script, "--lr", lr, "--same", "1"];
         assert_done(&site.run(&words));
     }

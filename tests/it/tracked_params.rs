@@ -39,7 +39,7 @@ fn importances_say_how_many_runs_they_need_and_that_no_parameter_differs() {
     assert_names(&few.run(&["importance", "sh"]).out, &["need 10 trials, and 5 count"]);
     let same = Site::empty();
     let rows: String = (0..12).map(|run| format!("0.1,{run}\n")).collect();
-    same.write("runs.csv", &format!("lr,loss\n{rows}"));
+    same.write("runs.csv", format!("lr,loss\n{rows}"));
     assert_done(&same.run(&["import", "runs.csv", "--study", "sh", "--metric", "loss"]));
     assert_names(&same.run(&["importance", "sh"]).out, &["no parameter differs"]);
     assert_refused(
