@@ -6,30 +6,14 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 #: What stands for a secret.
 REDACTED = "***"
 
-#: Words in a name whose value is a secret.
-_WORDS = frozenset(
-    (
-        "password",
-        "passwd",
-        "pwd",
-        "passphrase",
-        "passcode",
-        "secret",
-        "apikey",
-        "accesskey",
-        "credential",
-        "credentials",
-        "auth",
-        "authorization",
-        "bearer",
-        "jwt",
-        "pat",
-    )
-)
-
-#: Words at the end of a name whose value is a secret even if it is a short number.
+#: Words for a password: at the end of a name, short numbers are secrets, too.
 _PASSWORDS = frozenset(
     ("password", "passwd", "pwd", "passphrase", "passcode", "secret", "credential", "credentials")
+)
+
+#: Words in a name whose value is a secret.
+_WORDS = _PASSWORDS | frozenset(
+    ("apikey", "accesskey", "auth", "authorization", "bearer", "jwt", "pat")
 )
 
 #: The most digits of a number that is no secret: more may be an account's.
@@ -66,8 +50,8 @@ def is_secret(name: str) -> bool:
 def is_secret_value(name: str, value: Any) -> bool:
     """Whether a value is a secret under this name.
 
-    None and truth values are none, nor are short numbers except under the name of a password:
-    `max_token`, `auth_dim`.
+    None, booleans and short numbers (`max_token`, `auth_dim`) are not, except that numbers are
+    under the name of a password.
     """
     if value is None or isinstance(value, bool) or not is_secret(name):
         return False

@@ -107,11 +107,11 @@ pub fn reports_of(journal: &[(Seq, Timestamp, Event)]) -> BTreeMap<TrialNumber, 
             {
                 let is_tracked = tracked.contains(trial);
                 own.retain(|(name, step), _| {
-                    let is_left = |steps: &Vec<u64>| match steps.is_empty() {
+                    let is_removed = |steps: &Vec<u64>| match steps.is_empty() {
                         true => is_tracked,
                         false => steps.binary_search(step).is_ok(),
                     };
-                    !superseded.get(name).is_some_and(is_left)
+                    !superseded.get(name).is_some_and(is_removed)
                 });
             }
             TrialEvent::State(StateEvent::Continued { .. }) => {

@@ -1,4 +1,4 @@
-"""Lines of `ask-tell`: how trials are told, and how its answers are read."""
+"""Lines of `ask-tell`: the results that it is sent, and its answers."""
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 

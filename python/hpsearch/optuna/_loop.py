@@ -38,7 +38,7 @@ class Loop:
         self._turn = threading.Lock()
 
     def run(self, n_jobs: int) -> None:
-        """Runs the trials, in so many threads."""
+        """Runs the trials, in `n_jobs` threads."""
         self._study._stopped = False
         if n_jobs == 1:
             self._work()

@@ -7,6 +7,10 @@ pub const REDACTED: &str = "***";
 /// change of it, equal files would differ from stored ones.
 pub const MASK: &str = "...";
 
+/// Words for a password.
+const PASSWORDS: [&str; 8] =
+    ["password", "passwd", "pwd", "passphrase", "passcode", "secret", "credential", "credentials"];
+
 /// Parts of file names that indicate secrets, also within a word.
 const FILES: [&str; 12] = [
     "secret",
@@ -29,44 +33,20 @@ pub fn is_secret_option(name: &str) -> bool {
     let parts: Vec<&str> = name.split(['-', '_', '.', ':', '/', ' ']).collect();
     // Tokens of a tokenizer, not credentials.
     const TEXT: [&str; 8] = ["pad", "eos", "bos", "unk", "sep", "cls", "mask", "special"];
-    const WORDS: [&str; 15] = [
-        "password",
-        "passwd",
-        "pwd",
-        "passphrase",
-        "passcode",
-        "secret",
-        "apikey",
-        "accesskey",
-        "credential",
-        "credentials",
-        "auth",
-        "authorization",
-        "bearer",
-        "jwt",
-        "pat",
-    ];
+    const WORDS: [&str; 7] =
+        ["apikey", "accesskey", "auth", "authorization", "bearer", "jwt", "pat"];
     let is_token = parts.last() == Some(&"token")
         && !parts.iter().rev().nth(1).is_some_and(|before| TEXT.contains(before));
     let is_key = parts.windows(2).any(|pair| {
         pair[1] == "key" && ["api", "access", "private", "secret", "auth"].contains(&pair[0])
     });
-    is_token || is_key || parts.iter().any(|part| WORDS.contains(part))
+    let is_word = |part: &&str| WORDS.contains(part) || PASSWORDS.contains(part);
+    is_token || is_key || parts.iter().any(is_word)
 }
 
-/// Whether `text` is a secret as the value of an option of this name: short numbers are none
+/// Whether `text` is a secret as the value of an option of this name: short numbers are not
 /// (`max_token`, `auth_dim`), except under the name of a password.
 pub fn is_secret_value(name: &str, text: &str) -> bool {
-    const PASSWORDS: [&str; 8] = [
-        "password",
-        "passwd",
-        "pwd",
-        "passphrase",
-        "passcode",
-        "secret",
-        "credential",
-        "credentials",
-    ];
     /// More digits may be those of an account.
     const MOST_DIGITS: usize = 9;
     let is_number =

@@ -6,7 +6,7 @@ use unicode_normalization::char::is_combining_mark;
 /// Whether a character is a letter, a digit or a mark on a letter, such as the vowel signs of
 /// Devanagari and Thai.
 pub fn is_of_word(char: char) -> bool {
-    // Joiners and variation selectors are marks that nobody sees.
+    // Joiners and variation selectors are invisible marks.
     let is_seen = !matches!(char, '\u{34f}' | '\u{180b}'..='\u{180f}' | '\u{fe00}'..='\u{fe0f}'
         | '\u{e0100}'..='\u{e01ef}');
     char.is_alphanumeric() || is_combining_mark(char) && is_seen
